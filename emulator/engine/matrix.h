@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace mgx::emulator {
+namespace mgx::emu {
 
 enum class MatrixKind : uint8_t { kMfma, kSmfmac, kWmma, kSwmmac };
 
@@ -48,8 +48,8 @@ struct MatrixOp {
 };
 
 // The instruction LLVM prints as `mnemonic` ("v_mfma_f32_32x32x8_f16", "v_mfma_f32_32x32x8f16",
-// "v_mfma_scale_f32_16x16x128_f8f6f4", ...; a trailing "_e64" is ignored) on `gfx` (0x90a, 0x942,
-// 0x950, 0x1100, 0x1151, 0x1200, 0x1201); null where the chip has no such instruction.
+// "v_mfma_scale_f32_16x16x128_f8f6f4", ...; a trailing "_e64" is ignored) on `gfx`, which is
+// major << 8 | minor << 4 | stepping (0x90a, 0xb00, ...); null where the chip has no such instruction.
 // v_mfma_ld_scale_b32 has no state of its own here: LLVM prints it fused as v_mfma_scale_*.
 const MatrixOp* find_matrix_op(std::string_view mnemonic, uint32_t gfx, uint32_t wave_size);
 
@@ -81,4 +81,4 @@ struct MatrixOperands {
 // Reads all sources before D is written, so D may overlap them.
 void execute_matrix(const MatrixOp& op, const MatrixOperands& operands);
 
-}  // namespace mgx::emulator
+}  // namespace mgx::emu

@@ -5,7 +5,7 @@
 
 #include "numeric_formats.h"
 
-namespace mgx::emulator {
+namespace mgx::emu {
 
 // a + b rounded to odd: the nearest f64 towards zero, with its last bit set when inexact. A second
 // rounding to f32 or f16, in any mode, then gives what one rounding of the exact sum gives.
@@ -279,4 +279,4 @@ inline uint16_t f32_to_unorm16(float x) {
   return uint16_t(std::nearbyint(std::fmin(1.0, std::fmax(0.0, double(x))) * 65535.0));
 }
 
-}  // namespace mgx::emulator
+}  // namespace mgx::emu

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-namespace mgx::emulator {
+namespace mgx::emu {
 
 // MODE.FP_ROUND's encoding.
 enum class Round : uint8_t { kNearestEven = 0, kUp = 1, kDown = 2, kZero = 3 };
@@ -260,4 +260,4 @@ inline float e8m0_to_f32(uint8_t e) {
   return e ? as_f32(uint32_t(e) << 23) : as_f32(0x400000u);
 }
 
-}  // namespace mgx::emulator
+}  // namespace mgx::emu
