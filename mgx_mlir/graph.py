@@ -1,0 +1,67 @@
+"""A model as the compiler holds it: a module of mgx ops and the weights it names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mlir import ir
+
+from mgx_mlir.weights import WeightStore
+
+
+@dataclass
+class Graph:
+    """`module` holds `func.func @main`; its arguments and results carry `mgx.name`."""
+
+    module: ir.Module
+    weights: WeightStore
+    name: str = "main"
+
+    @property
+    def main(self) -> ir.OpView:
+        """The program's function."""
+        return main_function(self.module)
+
+
+def main_function(module: ir.Module) -> ir.OpView:
+    """`func.func @main` of a module."""
+    for op in module.body.operations:
+        if op.operation.name == "func.func" and symbol_name(op) == "main":
+            return op
+    raise ValueError("the module has no func.func @main")
+
+
+def symbol_name(op: ir.OpView | ir.Operation) -> str:
+    """The symbol that an op defines."""
+    return ir.StringAttr(op.operation.attributes["sym_name"]).value
+
+
+def kernels(module: ir.Module) -> Iterator[ir.OpView]:
+    """The `mgx.kernel` ops of a module, in order."""
+    return (op for op in module.body.operations if op.operation.name == "mgx.kernel")
+
+
+def value_names(function: ir.OpView, attribute: str, count: int) -> list[str]:
+    """The `mgx.name` of each argument (`arg_attrs`) or result (`res_attrs`) of a function."""
+    if attribute not in function.operation.attributes:
+        return [f"{attribute[:3]}{i}" for i in range(count)]
+    dictionaries = ir.ArrayAttr(function.operation.attributes[attribute])
+    return [ir.StringAttr(ir.DictAttr(d)["mgx.name"]).value for d in dictionaries]
+
+
+def node_name(op: ir.OpView | ir.Operation) -> str:
+    """The name of the ONNX node that an op comes from; '' where none is known.
+
+    An op made of several nodes names them all, separated by '+'.
+    """
+    return _location_name(op.operation.location)
+
+
+def _location_name(location: ir.Location) -> str:
+    if location.is_a_name():
+        return location.name_str
+    if location.is_a_fused():
+        names = [_location_name(part) for part in location.locations]
+        return "+".join(dict.fromkeys(name for name in names if name))
+    return ""

@@ -1,0 +1,75 @@
+"""Settings from the environment. No other file reads it.
+
+Everything below the command line takes what it needs as arguments; these values are
+the defaults that tools and the top-level API pass down.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+from mgx_mlir.errors import UsageError
+
+PREFIX = "MGX_"
+
+# Name, what it does. The command line's help prints this table.
+VARIABLES: dict[str, str] = {
+    "MGX_CACHE_DIR": "where finalized kernels are kept; 'none' keeps nothing",
+    "MGX_CACHE_SIZE": "size bound of the cache in megabytes (default 4096)",
+    "MGX_EMULATED_DEVICES": "devices of the emulated libamdhip64, such as gfx942,gfx1100",
+    "MGX_HIP": "real, emulated or auto: which libamdhip64 runs GPU programs",
+    "MGX_JOBS": "worker processes that finalize kernels (default: all cores)",
+    "MGX_LLVM_SOURCE": "an LLVM 22.1.8 source tree or archive for building the bindings",
+    "MGX_THREADS": "threads that run a program on the CPU (default: all cores)",
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The values of the variables above, checked."""
+
+    cache_dir: Path | None = None
+    cache_bytes: int = 4096 << 20
+    hip: str = "auto"
+    jobs: int = field(default_factory=lambda: available_cores())
+    threads: int = field(default_factory=lambda: available_cores())
+
+    @staticmethod
+    def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
+        """Reads and checks every variable. Raises UsageError on a value that is not allowed."""
+        cache = environment.get("MGX_CACHE_DIR", "")
+        if not cache:
+            cache_dir: Path | None = Path(platformdirs.user_cache_dir("mgx-mlir")) / "kernels"
+        elif cache == "none":
+            cache_dir = None
+        else:
+            cache_dir = Path(cache).expanduser()
+        hip = environment.get("MGX_HIP", "auto")
+        if hip not in ("real", "emulated", "auto"):
+            raise UsageError(f"MGX_HIP is '{hip}'; use real, emulated or auto")
+        return Settings(
+            cache_dir=cache_dir,
+            cache_bytes=_positive(environment, "MGX_CACHE_SIZE", 4096) << 20,
+            hip=hip,
+            jobs=_positive(environment, "MGX_JOBS", available_cores()),
+            threads=_positive(environment, "MGX_THREADS", available_cores()),
+        )
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def _positive(environment: Mapping[str, str], name: str, default: int) -> int:
+    text = environment.get(name, "")
+    if not text:
+        return default
+    if not text.isdecimal() or int(text) == 0:
+        raise UsageError(f"{name} is '{text}'; it takes a whole number of at least 1")
+    return int(text)

@@ -1,0 +1,97 @@
+"""Weights by reference: where the bytes of a model's large constants lie.
+
+Programs name weights by key; the bytes stay in the file that holds them and are mapped
+into memory when something reads them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from mgx_mlir.errors import ModelError
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One weight: `nbytes` bytes of `dtype` elements in row-major order.
+
+    The bytes lie in `file` from `offset`, or in `data` where they were computed.
+    """
+
+    key: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    file: Path | None = None
+    offset: int = 0
+    data: np.ndarray | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+    def array(self) -> np.ndarray:
+        """The weight as a read-only array of its shape; mapped, not copied, from a file.
+
+        Raises ModelError when the file is shorter than the weight needs.
+        """
+        if self.data is not None:
+            return self.data
+        assert self.file is not None
+        if self.nbytes == 0:
+            return np.zeros(self.shape, self.dtype)
+        if self.file.stat().st_size < self.offset + self.nbytes:
+            raise ModelError(
+                f"weight '{self.key}' needs bytes {self.offset} to {self.offset + self.nbytes} "
+                f"of {self.file}, which is shorter; the file is truncated"
+            )
+        mapped = np.memmap(self.file, np.uint8, "r", self.offset, (self.nbytes,))
+        return mapped.view(self.dtype).reshape(self.shape)
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the bytes, in hexadecimal."""
+        data = np.ascontiguousarray(self.array())
+        return hashlib.sha256(data.reshape(-1).view(np.uint8)).hexdigest()
+
+
+class WeightStore(Mapping[str, Weight]):
+    """The weights of one program, by key, in the order they were added."""
+
+    def __init__(self) -> None:
+        self._weights: dict[str, Weight] = {}
+
+    def __getitem__(self, key: str) -> Weight:
+        return self._weights[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+    def add(self, weight: Weight) -> str:
+        """Adds a weight under its key. Raises ModelError when another has that key."""
+        if self._weights.setdefault(weight.key, weight) is not weight:
+            raise ModelError(f"two weights are called '{weight.key}'")
+        return weight.key
+
+    def add_array(self, array: np.ndarray) -> str:
+        """Adds a computed array; equal arrays share one key. Returns the key."""
+        data = np.ascontiguousarray(array)
+        digest = hashlib.sha256(data.reshape(-1).view(np.uint8))
+        digest.update(f"{data.dtype.name}{data.shape}".encode())
+        key = f"folded.{digest.hexdigest()[:16]}"
+        if key not in self._weights:
+            data.flags.writeable = False
+            self._weights[key] = Weight(key, data.dtype, data.shape, data=data)
+        return key
+
+    def keep(self, keys: set[str]) -> None:
+        """Forgets every weight whose key is not in `keys`."""
+        self._weights = {key: weight for key, weight in self._weights.items() if key in keys}
