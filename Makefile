@@ -1,0 +1,41 @@
+# One command for each intent. Plain `make` lists them.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+JOBS ?= $(shell nproc)
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup:  ## system packages, .venv, MLIR bindings, native parts; does only what is missing
+	@scripts/setup.sh
+
+demo: setup  ## classify real images on the CPU, then compile ResNet-50 for AMD GPUs
+	@$(PYTHON) examples/demo.py
+
+test: setup check lit pytest  ## set up and run every test
+
+check: setup  ## format, lint and types
+	@.venv/bin/ruff format --check --quiet . || { echo "run 'make format'"; exit 1; }
+	@.venv/bin/ruff check --quiet .
+	@.venv/bin/mypy
+
+lit: setup  ## the lit tests
+	@.venv/bin/lit -s -j $(JOBS) lit_tests
+
+pytest: setup  ## the Python tests
+	@$(PYTHON) -m pytest -n $(JOBS) -m "not slow"
+
+test-all: setup check lit  ## every test, the slow ones too
+	@$(PYTHON) -m pytest -n $(JOBS) -m ""
+
+format:  ## format the Python code
+	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --fix --quiet .
+
+bench: setup  ## the measurements that the README quotes
+	@$(PYTHON) -m benchmarks.compile
+
+clean:  ## remove what the build made; .venv and the machine's caches stay
+	rm -rf build mgx_mlir/_native
+
+.PHONY: help setup demo test check lit pytest test-all format bench clean

@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Sets up a checkout on Debian 12: system packages, .venv, the MLIR bindings, the native
+# parts. A second run finds everything and ends in a second or two.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+packages=(
+  libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22 lld-22 clang-22
+  libzstd-dev zlib1g-dev libcurl4-openssl-dev libedit-dev libxml2-dev
+  rocm-device-libs cmake ninja-build g++ ccache python3-venv python3-dev
+)
+
+step() { printf '\033[1m==> %s\033[0m\n' "$*"; }
+
+fail() {
+  printf 'setup: %s\n' "$*" >&2
+  exit 1
+}
+
+install_system_packages() {
+  local missing=() package
+  for package in "${packages[@]}"; do
+    dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q '^install ok installed' ||
+      missing+=("$package")
+  done
+  [ ${#missing[@]} -eq 0 ] && return
+  step "system packages: ${missing[*]}"
+  local root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || fail "as root: apt-get install ${missing[*]}"
+    root=(sudo)
+  fi
+  "${root[@]}" apt-get update -qq || fail "apt-get update failed"
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+    fail "could not install ${missing[*]}; Debian 12 with bookworm-security carries them"
+}
+
+# Runs a step when what it depends on (files, given as arguments) has changed.
+changed() {
+  local stamp=".venv/.stamp-$1"
+  shift
+  local now
+  now=$(cat "$@" | sha256sum)
+  [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$now" ] && return 1
+  pending_stamp=$stamp pending_value=$now
+}
+done_step() { printf '%s' "$pending_value" >"$pending_stamp"; }
+
+command -v apt-get >/dev/null && install_system_packages
+command -v python3 >/dev/null || fail "python3 is not installed"
+
+if [ ! -x .venv/bin/python ]; then
+  step "Python environment in .venv"
+  python3 -m venv .venv || fail "python3 -m venv failed; apt-get install python3-venv"
+fi
+python=.venv/bin/python
+
+if changed requirements pyproject.toml; then
+  step "Python packages"
+  "$python" - >.venv/requirements.txt <<'PY'
+try:
+    import tomllib
+except ImportError:  # Python 3.10
+    from pip._vendor import tomli as tomllib
+
+with open("pyproject.toml", "rb") as file:
+    project = tomllib.load(file)
+tables = project["build-system"]["requires"], project["project"]["dependencies"]
+print("\n".join([*tables[0], *tables[1], *project["project"]["optional-dependencies"]["test"]]))
+PY
+  "$python" -m pip install -q --disable-pip-version-check -r .venv/requirements.txt
+  done_step
+fi
+
+if ! "$python" -c 'import mlir.ir' 2>/dev/null; then
+  step "MLIR Python bindings"
+  "$python" scripts/bindings.py --install >/dev/null
+fi
+
+native_build() { cat .venv/native-build 2>/dev/null || true; }
+cmake_files=$(git ls-files '*CMakeLists.txt' 2>/dev/null || find . -name CMakeLists.txt -not -path './build/*')
+# shellcheck disable=SC2086
+if changed package pyproject.toml $cmake_files || [ ! -d "$(native_build)" ]; then
+  step "the package, with its native parts"
+  "$python" -m pip install --no-build-isolation --no-deps -q --disable-pip-version-check -e . ||
+    fail "the native build failed, see above"
+  ls -dt build/editable-*/ | head -n 1 >.venv/native-build
+  done_step
+else
+  log=$(cmake --build "$(native_build)" 2>&1) || { printf '%s\n' "$log" >&2; fail "the native build failed"; }
+fi
