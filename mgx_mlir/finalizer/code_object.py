@@ -1,0 +1,148 @@
+"""What finalizing gives: the bytes of one kernel for one chip, and how to launch it.
+
+These records are pure data: picklable, comparable, with a JSON form that leaves the bytes
+out. Nothing here needs MLIR, LLVM or a device.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+ArgumentKind = Literal["input", "output", "scratch"]
+ARGUMENT_KINDS: tuple[ArgumentKind, ...] = ("input", "output", "scratch")
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One pointer that a function takes.
+
+    `index` counts the kernel's inputs or outputs; for scratch it is the byte offset in the
+    kernel's scratch memory (a multiple of 256).
+    """
+
+    kind: ArgumentKind
+    index: int
+
+    def to_json(self) -> list[Any]:
+        return [self.kind, self.index]
+
+    @classmethod
+    def from_json(cls, value: Any) -> Argument:
+        """Reads `to_json`'s form; ValueError for anything else."""
+        if not isinstance(value, list) or len(value) != 2 or value[0] not in ARGUMENT_KINDS:
+            raise ValueError(f"an argument is [kind, index], got {value!r:.80}")
+        return cls(value[0], _count(value[1], "argument index"))
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One function of a code object, run once. `grid` counts blocks, `block` threads.
+
+    The launches of a code object run one after another, each seeing what the ones before
+    it stored. An output is never the same memory as an input or as another output.
+    """
+
+    function: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    arguments: tuple[Argument, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "function": self.function,
+            "grid": list(self.grid),
+            "block": list(self.block),
+            "arguments": [argument.to_json() for argument in self.arguments],
+        }
+
+    @classmethod
+    def from_json(cls, value: Any) -> Launch:
+        """Reads `to_json`'s form; ValueError for anything else."""
+        if not isinstance(value, dict) or not isinstance(value.get("function"), str):
+            raise ValueError(f"a launch is an object with a function name, got {value!r:.80}")
+        if not isinstance(value.get("arguments"), list):
+            raise ValueError(f"launch of {value['function']!r:.80} has no list of arguments")
+        return cls(
+            value["function"],
+            _dimensions(value.get("grid"), "grid"),
+            _dimensions(value.get("block"), "block"),
+            tuple(Argument.from_json(argument) for argument in value["arguments"]),
+        )
+
+
+@dataclass(frozen=True)
+class CodeObject:
+    """A kernel finalized for one target.
+
+    `arch` is the target's name, `data` an ELF file (an AMDGPU code object, or a shared
+    object of the host), `scratch_bytes` the device memory that the launches share between
+    them, `stats` figures by function name (registers, LDS bytes, spills, ...).
+    """
+
+    arch: str
+    data: bytes = field(repr=False)
+    launches: tuple[Launch, ...]
+    scratch_bytes: int
+    stats: Mapping[str, Mapping[str, int]]
+
+    @property
+    def sha256(self) -> str:
+        """The hash of the bytes, in hexadecimal."""
+        return hashlib.sha256(self.data).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the bytes, of which it gives size and hash."""
+        return {
+            "arch": self.arch,
+            "bytes": len(self.data),
+            "sha256": self.sha256,
+            "scratch_bytes": self.scratch_bytes,
+            "launches": [launch.to_json() for launch in self.launches],
+            "stats": {name: dict(figures) for name, figures in self.stats.items()},
+        }
+
+    @classmethod
+    def from_json(cls, value: Any, data: bytes) -> CodeObject:
+        """Reads `to_json`'s form beside its bytes; ValueError where they do not agree."""
+        if not isinstance(value, dict) or not isinstance(value.get("arch"), str):
+            raise ValueError(f"a code object is an object with an arch, got {value!r:.80}")
+        if value.get("bytes") != len(data):
+            raise ValueError(f"code object of {value.get('bytes')!r} bytes, found {len(data)}")
+        if value.get("sha256") != hashlib.sha256(data).hexdigest():
+            raise ValueError("the code object's bytes do not have the recorded sha256")
+        if not isinstance(value.get("launches"), list):
+            raise ValueError("the code object has no list of launches")
+        return cls(
+            value["arch"],
+            data,
+            tuple(Launch.from_json(launch) for launch in value["launches"]),
+            _count(value.get("scratch_bytes"), "scratch_bytes"),
+            _stats(value.get("stats")),
+        )
+
+
+def _count(value: Any, what: str) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise ValueError(f"{what} is a number from 0 to 2^63 - 1, got {value!r:.80}")
+    return value
+
+
+def _dimensions(value: Any, what: str) -> tuple[int, int, int]:
+    if not isinstance(value, list) or len(value) != 3:
+        raise ValueError(f"{what} is three numbers, got {value!r:.80}")
+    x, y, z = (_count(size, what) for size in value)
+    if 0 in (x, y, z):
+        raise ValueError(f"{what} has no size 0, got {value!r:.80}")
+    return x, y, z
+
+
+def _stats(value: Any) -> dict[str, dict[str, int]]:
+    if not isinstance(value, dict):
+        raise ValueError(f"stats are an object, got {value!r:.80}")
+    for name, figures in value.items():
+        if not isinstance(figures, dict) or not all(type(n) is int for n in figures.values()):
+            raise ValueError(f"stats of {name!r:.80} are numbers by name, got {figures!r:.80}")
+    return value
