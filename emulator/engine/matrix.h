@@ -71,7 +71,9 @@ struct MatrixOperands {
   uint8_t cbsz = 0, abid = 0, blgp = 0;
   // VOP3P modifiers: bit i belongs to source i.
   uint8_t neg_lo = 0, neg_hi = 0, op_sel = 0, op_sel_hi = 0;
-  bool clamp = false;
+  bool clamp = false;                 // integer results saturate
+  bool fp16_ovfl = false;             // MODE.FP16_OVFL, MFMA and SMFMAC: results saturate
+  bool flush_input_denormals = false; // MODE.FP_DENORM for f32: honoured by f32 inputs only
 
   // v_mfma_scale_*: one e8m0 byte in each lane. The byte of the register is chosen by
   // op_sel[i] | op_sel_hi[i] << 1, i = 0 for A and 1 for B. Not words: constant is used.

@@ -17,12 +17,13 @@ inline double add_to_odd(double a, double b) {
   return as_f64((error > 0) == (sum > 0) ? bits(sum) + 1 : bits(sum) - 1);
 }
 
-// The host gives NaNs it makes itself a sign; the hardware's have none.
+// The NaN of an invalid operation is negative (RDNA4 ISA 13.3, "Float Add rules": 0xFFC00000;
+// V_DIV_FIXUP_F32, 0/0). x86 agrees, other hosts may not.
 inline float fix_nan(float result, bool operand_nan) {
-  return std::isnan(result) && !operand_nan ? as_f32(kNan32) : result;
+  return std::isnan(result) && !operand_nan ? as_f32(0xffc00000u) : result;
 }
 inline double fix_nan(double result, bool operand_nan) {
-  return std::isnan(result) && !operand_nan ? as_f64(0x7ff8000000000000ull) : result;
+  return std::isnan(result) && !operand_nan ? as_f64(0xfff8000000000000ull) : result;
 }
 
 namespace detail {
@@ -113,7 +114,7 @@ inline double fma_f64(double a, double b, double c, const FloatMode& mode) {
 namespace detail {
 inline uint16_t in16(uint16_t h, const FloatMode& m) { return m.flush_in64 ? flush16(h) : h; }
 inline uint16_t out16(uint16_t h, const FloatMode& m) { return m.flush_out64 ? flush16(h) : h; }
-inline uint16_t fix_nan16(uint16_t h, bool operand_nan) { return is_nan16(h) && !operand_nan ? kNan16 : h; }
+inline uint16_t fix_nan16(uint16_t h, bool operand_nan) { return is_nan16(h) && !operand_nan ? uint16_t(0xfe00u) : h; }
 }  // namespace detail
 
 inline uint16_t add_f16(uint16_t a, uint16_t b, const FloatMode& mode) {
