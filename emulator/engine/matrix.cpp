@@ -79,7 +79,7 @@ struct InputOptions {
 };
 
 template <int N>
-MGX_INLINE void load_row(MatrixFormat format, const InputView& in, MatrixRow row, const InputOptions& o, float* out) {
+MGX_KERNEL void load_row(MatrixFormat format, const InputView& in, MatrixRow row, const InputOptions& o, float* out) {
   using F = MatrixFormat;
   const bool odd = row.item & 1;
   const uint32_t flip = (odd ? o.flip_odd : o.flip_even) ? 0x8000u : 0;
@@ -95,12 +95,12 @@ MGX_INLINE void load_row(MatrixFormat format, const InputView& in, MatrixRow row
   load_table<N>(in.words + row.item / 4 * in.stride + row.lane, row.item % 4 * 8, table, out);
 }
 template <int N>
-MGX_INLINE void load_row(MatrixFormat format, const InputView& in, MatrixRow row, const InputOptions& o, int32_t* out) {
+MGX_KERNEL void load_row(MatrixFormat format, const InputView& in, MatrixRow row, const InputOptions& o, int32_t* out) {
   const int bits = format_bits(format), in_word = 32 / bits;
   load_integer<N>(in.words + row.item / in_word * in.stride + row.lane, row.item % in_word * bits, bits, o.is_signed, out);
 }
 template <int N>
-MGX_INLINE void load_row(MatrixFormat, const InputView& in, MatrixRow row, const InputOptions& o, double* out) {
+MGX_KERNEL void load_row(MatrixFormat, const InputView& in, MatrixRow row, const InputOptions& o, double* out) {
   const uint32_t* low = in.words + row.item * 2 * in.stride + row.lane;
   for (int j = 0; j < N; ++j) {
     const double x = as_f64(low[j] | uint64_t(low[in.stride + j]) << 32);
@@ -110,7 +110,7 @@ MGX_INLINE void load_row(MatrixFormat, const InputView& in, MatrixRow row, const
 
 // gfx950: formats chosen by cbsz (A) and blgp (B).
 template <int N>
-MGX_INLINE void load_f8f6f4(int choice, const InputView& in, const std::vector<MatrixRow>& wide, const std::vector<MatrixRow>& narrow,
+MGX_KERNEL void load_f8f6f4(int choice, const InputView& in, const std::vector<MatrixRow>& wide, const std::vector<MatrixRow>& narrow,
                              float* out) {
   const DecodeTables& t = tables();
   static constexpr int bits_of[] = {8, 8, 6, 6, 4};
@@ -149,7 +149,7 @@ float load_acc(MatrixFormat format, uint32_t u, const OutputOptions& o, float*) 
 int32_t load_acc(MatrixFormat, uint32_t u, const OutputOptions&, int32_t*) { return int32_t(u); }
 
 template <int N, class T>
-MGX_INLINE void load_c(const MatrixPlan& p, const MatrixSource& c, const OutputOptions& o, T* out) {
+MGX_KERNEL void load_c(const MatrixPlan& p, const MatrixSource& c, const OutputOptions& o, T* out) {
   const bool wide = format_bits(p.acc) == 32;
   const bool plain = wide && c.words && !o.negate && !o.absolute;
   for (size_t row = 0; row < p.d_rows.size(); ++row, out += N) {
@@ -177,7 +177,7 @@ uint32_t store_acc(MatrixFormat format, float x, const OutputOptions& o) {
 }
 
 template <int N, class T>
-MGX_INLINE void store_d(const MatrixPlan& p, const T* in, const OutputOptions& o, const MatrixOperands& operands) {
+MGX_KERNEL void store_d(const MatrixPlan& p, const T* in, const OutputOptions& o, const MatrixOperands& operands) {
   const bool wide = format_bits(p.acc) == 32;
   for (size_t row = 0; row < p.d_rows.size(); ++row, in += N) {
     const int item = p.d_rows[row].item + o.half;
@@ -213,7 +213,7 @@ void select_rows(const MatrixPlan& p, const MatrixOperands& operands, uint8_t* s
 }
 
 template <bool Fused, int N, class T>
-MGX_INLINE void multiply(const MatrixPlan& p, const MatrixOperands& operands, MatrixWork<T>& w) {
+MGX_KERNEL void multiply(const MatrixPlan& p, const MatrixOperands& operands, MatrixWork<T>& w) {
   if (p.sparse()) {
     uint8_t selected[kMaxInput];
     select_rows(p, operands, selected);
@@ -230,7 +230,7 @@ double scale_of(const MatrixSource& source, int lane, int byte) {
 }
 
 template <bool Fused, int N>
-MGX_INLINE void multiply_scaled(const MatrixPlan& p, const MatrixOperands& o, MatrixWork<float>& w) {
+MGX_KERNEL void multiply_scaled(const MatrixPlan& p, const MatrixOperands& o, MatrixWork<float>& w) {
   double scale_a[64], scale_b[64];
   const int byte_a = (o.op_sel & 1) | (o.op_sel_hi & 1) << 1;
   const int byte_b = (o.op_sel >> 1 & 1) | (o.op_sel_hi >> 1 & 1) << 1;
@@ -242,7 +242,7 @@ MGX_INLINE void multiply_scaled(const MatrixPlan& p, const MatrixOperands& o, Ma
 }
 
 template <int N, class T>
-MGX_INLINE void load_inputs(const MatrixPlan& p, const InputView& a, const InputView& b, const InputOptions& oa,
+MGX_KERNEL void load_inputs(const MatrixPlan& p, const InputView& a, const InputView& b, const InputOptions& oa,
                             const InputOptions& ob, MatrixWork<T>& w) {
   T* out = w.a;
   for (const MatrixRow& row : p.a_rows) load_row<N>(p.a, a, row, oa, out), out += N;
@@ -252,7 +252,7 @@ MGX_INLINE void load_inputs(const MatrixPlan& p, const InputView& a, const Input
 
 // M and N are equal in every instruction.
 template <bool Fused, int N>
-MGX_INLINE void execute_body(const MatrixPlan& p, const MatrixOperands& o) {
+MGX_KERNEL void execute_body(const MatrixPlan& p, const MatrixOperands& o) {
   const bool cdna = p.layout == MatrixLayout::kCdna;
   InputView a, b;
   a.words = o.a.words, a.stride = o.a.stride;
@@ -336,7 +336,7 @@ MGX_INLINE void execute_body(const MatrixPlan& p, const MatrixOperands& o) {
 }
 
 template <bool Fused>
-MGX_INLINE void execute_any(const MatrixPlan& p, const MatrixOperands& o) {
+MGX_KERNEL void execute_any(const MatrixPlan& p, const MatrixOperands& o) {
   if (p.n == 32) execute_body<Fused, 32>(p, o);
   else if (p.n == 16) execute_body<Fused, 16>(p, o);
   else execute_body<Fused, 4>(p, o);

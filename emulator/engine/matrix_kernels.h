@@ -8,7 +8,7 @@
 #include "matrix_layout.h"
 #include "numeric_formats.h"
 
-#define MGX_INLINE inline __attribute__((always_inline))
+#define MGX_KERNEL inline __attribute__((always_inline))
 
 namespace mgx::emu {
 
@@ -37,7 +37,7 @@ struct VectorOf {
 // sum += left * right. The file is compiled with contraction on, which fuses this where the target
 // has FMA; `Fused` false is the build for hosts without it.
 template <bool Fused, class V, class T>
-MGX_INLINE void add_product(T left, const V& right, V& sum) {
+MGX_KERNEL void add_product(T left, const V& right, V& sum) {
   if constexpr (Fused || std::is_integral_v<T>) {
     sum = left * right + sum;
   } else {
@@ -47,7 +47,7 @@ MGX_INLINE void add_product(T left, const V& right, V& sum) {
 
 // R rows of D at once: enough independent sums to hide the latency of one.
 template <bool Fused, int N, int R, class T>
-MGX_INLINE void accumulate_rows(const T* a, const T* b, T* d, int columns) {
+MGX_KERNEL void accumulate_rows(const T* a, const T* b, T* d, int columns) {
   using V = typename VectorOf<T, N>::type;
   using Element = typename VectorOf<T, N>::Element;
   constexpr int width = VectorOf<T, N>::width, parts = N / width;
@@ -63,7 +63,7 @@ MGX_INLINE void accumulate_rows(const T* a, const T* b, T* d, int columns) {
 }
 
 template <bool Fused, int N, class T>
-MGX_INLINE void accumulate(const MatrixPlan& p, MatrixWork<T>& w) {
+MGX_KERNEL void accumulate(const MatrixPlan& p, MatrixWork<T>& w) {
   constexpr int rows = N == 16 ? 8 : 4;
   for (int block = 0; block < p.blocks; ++block)
     for (int i = 0; i < N; i += rows)
@@ -72,7 +72,7 @@ MGX_INLINE void accumulate(const MatrixPlan& p, MatrixWork<T>& w) {
 
 // Row of B that multiplies A[i, column] of a sparse A.
 template <bool Fused, int N, class T>
-MGX_INLINE void accumulate_sparse(const MatrixPlan& p, MatrixWork<T>& w, const uint8_t* selected) {
+MGX_KERNEL void accumulate_sparse(const MatrixPlan& p, MatrixWork<T>& w, const uint8_t* selected) {
   using V = typename VectorOf<T, N>::type;
   using Element = typename VectorOf<T, N>::Element;
   constexpr int width = VectorOf<T, N>::width;
@@ -87,7 +87,7 @@ MGX_INLINE void accumulate_sparse(const MatrixPlan& p, MatrixWork<T>& w, const u
 
 // f8f6f4: the sum of 32 products is exact enough in f64, is scaled there, and then joins D.
 template <bool Fused, int N>
-MGX_INLINE void accumulate_scaled(const MatrixPlan& p, MatrixWork<float>& w, const double* scale_a, const double* scale_b) {
+MGX_KERNEL void accumulate_scaled(const MatrixPlan& p, MatrixWork<float>& w, const double* scale_a, const double* scale_b) {
   using V = typename VectorOf<double, 8>::type;
   alignas(64) double b[32 * N];
   for (int first = 0; first < p.k; first += 32) {
@@ -108,7 +108,7 @@ MGX_INLINE void accumulate_scaled(const MatrixPlan& p, MatrixWork<float>& w, con
 // ---- elements out of registers ----
 // Each loads N lanes of one row. Rows are contiguous lanes, so these loops vectorise.
 template <int N>
-MGX_INLINE void load_f32(const uint32_t* words, float* out, bool flush, uint32_t mask) {
+MGX_KERNEL void load_f32(const uint32_t* words, float* out, bool flush, uint32_t mask) {
   for (int j = 0; j < N; ++j) {
     uint32_t u = words[j] & mask;
     u = flush && !(u & 0x7f800000u) ? u & 0x80000000u : u;
@@ -116,7 +116,7 @@ MGX_INLINE void load_f32(const uint32_t* words, float* out, bool flush, uint32_t
   }
 }
 template <int N>
-MGX_INLINE void load_f16(const uint32_t* words, int shift, float* out, bool flush, uint32_t flip) {
+MGX_KERNEL void load_f16(const uint32_t* words, int shift, float* out, bool flush, uint32_t flip) {
   for (int j = 0; j < N; ++j) {
     uint32_t h = words[j] >> shift & 0xffffu;
     h = flush && !(h & 0x7c00u) ? h & 0x8000u : h;
@@ -124,7 +124,7 @@ MGX_INLINE void load_f16(const uint32_t* words, int shift, float* out, bool flus
   }
 }
 template <int N>
-MGX_INLINE void load_bf16(const uint32_t* words, int shift, float* out, bool flush, uint32_t flip) {
+MGX_KERNEL void load_bf16(const uint32_t* words, int shift, float* out, bool flush, uint32_t flip) {
   for (int j = 0; j < N; ++j) {
     uint32_t h = words[j] >> shift & 0xffffu;
     h = flush && !(h & 0x7f80u) ? h & 0x8000u : h;
@@ -132,11 +132,11 @@ MGX_INLINE void load_bf16(const uint32_t* words, int shift, float* out, bool flu
   }
 }
 template <int N>
-MGX_INLINE void load_table(const uint32_t* words, int shift, const float* table, float* out) {
+MGX_KERNEL void load_table(const uint32_t* words, int shift, const float* table, float* out) {
   for (int j = 0; j < N; ++j) out[j] = table[words[j] >> shift & 0xffu];
 }
 template <int N>
-MGX_INLINE void load_integer(const uint32_t* words, int shift, int bits, bool is_signed, int32_t* out) {
+MGX_KERNEL void load_integer(const uint32_t* words, int shift, int bits, bool is_signed, int32_t* out) {
   for (int j = 0; j < N; ++j) {
     const uint32_t top = words[j] << (32 - bits - shift);
     out[j] = is_signed ? int32_t(top) >> (32 - bits) : int32_t(top >> (32 - bits));

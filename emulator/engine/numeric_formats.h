@@ -38,31 +38,31 @@ struct FloatMode {
   constexpr bool plain64() const { return round64 == Round::kNearestEven && !flush_in64 && !flush_out64; }
 };
 
-inline uint32_t bits(float x) { uint32_t u; std::memcpy(&u, &x, 4); return u; }
-inline uint64_t bits(double x) { uint64_t u; std::memcpy(&u, &x, 8); return u; }
-inline float as_f32(uint32_t u) { float x; std::memcpy(&x, &u, 4); return x; }
-inline double as_f64(uint64_t u) { double x; std::memcpy(&x, &u, 8); return x; }
+static inline uint32_t bits(float x) { uint32_t u; std::memcpy(&u, &x, 4); return u; }
+static inline uint64_t bits(double x) { uint64_t u; std::memcpy(&u, &x, 8); return u; }
+static inline float as_f32(uint32_t u) { float x; std::memcpy(&x, &u, 4); return x; }
+static inline double as_f64(uint64_t u) { double x; std::memcpy(&x, &u, 8); return x; }
 
 constexpr uint32_t kNan32 = 0x7fc00000u;
 constexpr uint16_t kNan16 = 0x7e00u;
 
-inline bool is_nan32(uint32_t u) { return (u & 0x7fffffffu) > 0x7f800000u; }
-inline bool is_nan16(uint16_t u) { return (u & 0x7fffu) > 0x7c00u; }
-inline bool is_nan64(uint64_t u) { return (u & ~(1ull << 63)) > 0x7ff0000000000000ull; }
-inline bool is_signaling32(uint32_t u) { return is_nan32(u) && !(u & 0x400000u); }
-inline bool is_signaling16(uint16_t u) { return is_nan16(u) && !(u & 0x200u); }
-inline bool is_signaling64(uint64_t u) { return is_nan64(u) && !(u >> 51 & 1); }
-inline uint32_t quiet32(uint32_t u) { return is_nan32(u) ? u | 0x400000u : u; }
-inline uint16_t quiet16(uint16_t u) { return is_nan16(u) ? uint16_t(u | 0x200u) : u; }
-inline uint64_t quiet64(uint64_t u) { return is_nan64(u) ? u | 1ull << 51 : u; }
+static inline bool is_nan32(uint32_t u) { return (u & 0x7fffffffu) > 0x7f800000u; }
+static inline bool is_nan16(uint16_t u) { return (u & 0x7fffu) > 0x7c00u; }
+static inline bool is_nan64(uint64_t u) { return (u & ~(1ull << 63)) > 0x7ff0000000000000ull; }
+static inline bool is_signaling32(uint32_t u) { return is_nan32(u) && !(u & 0x400000u); }
+static inline bool is_signaling16(uint16_t u) { return is_nan16(u) && !(u & 0x200u); }
+static inline bool is_signaling64(uint64_t u) { return is_nan64(u) && !(u >> 51 & 1); }
+static inline uint32_t quiet32(uint32_t u) { return is_nan32(u) ? u | 0x400000u : u; }
+static inline uint16_t quiet16(uint16_t u) { return is_nan16(u) ? uint16_t(u | 0x200u) : u; }
+static inline uint64_t quiet64(uint64_t u) { return is_nan64(u) ? u | 1ull << 51 : u; }
 
 // A denormal becomes a zero of its sign.
-inline uint32_t flush32(uint32_t u) { return u & 0x7f800000u ? u : u & 0x80000000u; }
-inline uint16_t flush16(uint16_t u) { return u & 0x7c00u ? u : uint16_t(u & 0x8000u); }
-inline uint16_t flush_bf16(uint16_t u) { return u & 0x7f80u ? u : uint16_t(u & 0x8000u); }
-inline uint64_t flush64(uint64_t u) { return u >> 52 & 0x7ff ? u : u & 1ull << 63; }
-inline float flush(float x, bool on) { return on ? as_f32(flush32(bits(x))) : x; }
-inline double flush(double x, bool on) { return on ? as_f64(flush64(bits(x))) : x; }
+static inline uint32_t flush32(uint32_t u) { return u & 0x7f800000u ? u : u & 0x80000000u; }
+static inline uint16_t flush16(uint16_t u) { return u & 0x7c00u ? u : uint16_t(u & 0x8000u); }
+static inline uint16_t flush_bf16(uint16_t u) { return u & 0x7f80u ? u : uint16_t(u & 0x8000u); }
+static inline uint64_t flush64(uint64_t u) { return u >> 52 & 0x7ff ? u : u & 1ull << 63; }
+static inline float flush(float x, bool on) { return on ? as_f32(flush32(bits(x))) : x; }
+static inline double flush(double x, bool on) { return on ? as_f64(flush64(bits(x))) : x; }
 
 // A binary floating-point format of up to 16 bits.
 struct FloatFormat {
@@ -108,7 +108,7 @@ enum class Overflow : uint8_t {
 };
 
 // x is exact in f64, so every f32 (and every f16, ...) converts with one rounding.
-inline uint32_t encode(double x, const FloatFormat& format, Round round = Round::kNearestEven,
+static inline uint32_t encode(double x, const FloatFormat& format, Round round = Round::kNearestEven,
                        Overflow overflow = Overflow::kIeee) {
   const uint64_t u = bits(x);
   const bool negative = u >> 63;
@@ -155,7 +155,7 @@ inline uint32_t encode(double x, const FloatFormat& format, Round round = Round:
   return format.special == FloatFormat::kFnuz ? format.nan_code() : sign | format.nan_code();
 }
 
-inline float decode(uint32_t code, const FloatFormat& format) {
+static inline float decode(uint32_t code, const FloatFormat& format) {
   const bool negative = code & format.sign_bit();
   const uint32_t magnitude = code & (format.sign_bit() - 1);
   if (format.special == FloatFormat::kFnuz && negative && magnitude == 0) return as_f32(kNan32);
@@ -176,7 +176,7 @@ inline float decode(uint32_t code, const FloatFormat& format) {
 }
 
 // f16 to f32 without a branch, so that loops over lanes vectorise. NaNs are quieted.
-inline float f16_to_f32(uint16_t h) {
+static inline float f16_to_f32(uint16_t h) {
   const uint32_t magnitude = uint32_t(h & 0x7fffu) << 13;
   // Multiplying by 2^112 moves the bias and normalises denormals.
   uint32_t u = bits(as_f32(magnitude) * as_f32(0x77800000u));
@@ -186,7 +186,7 @@ inline float f16_to_f32(uint16_t h) {
 }
 
 // f32 to f16, nearest even, without a branch on the value. NaNs are quieted, payload kept.
-inline uint16_t f32_to_f16_rne(float x) {
+static inline uint16_t f32_to_f16_rne(float x) {
   const uint32_t u = bits(x), magnitude = u & 0x7fffffffu, sign = u >> 16 & 0x8000u;
   // Denormal result: adding 0.5 aligns the last place of f16 with the last place of the sum.
   const uint32_t small = bits(as_f32(magnitude) + 0.5f) - 0x3f000000u;
@@ -196,29 +196,29 @@ inline uint16_t f32_to_f16_rne(float x) {
   h = magnitude > 0x7f800000u ? 0x7e00u | (magnitude >> 13 & 0x3ffu) : h;
   return uint16_t(sign | h);
 }
-inline uint16_t f32_to_f16(float x, Round round = Round::kNearestEven) {
+static inline uint16_t f32_to_f16(float x, Round round = Round::kNearestEven) {
   return round == Round::kNearestEven ? f32_to_f16_rne(x) : uint16_t(encode(x, kFormatF16, round));
 }
-inline uint16_t f64_to_f16(double x, Round round = Round::kNearestEven) { return uint16_t(encode(x, kFormatF16, round)); }
+static inline uint16_t f64_to_f16(double x, Round round = Round::kNearestEven) { return uint16_t(encode(x, kFormatF16, round)); }
 
-inline float bf16_to_f32(uint16_t h) { return as_f32(uint32_t(h) << 16); }
-inline uint16_t f32_to_bf16(float x, Round round = Round::kNearestEven) {
+static inline float bf16_to_f32(uint16_t h) { return as_f32(uint32_t(h) << 16); }
+static inline uint16_t f32_to_bf16(float x, Round round = Round::kNearestEven) {
   const uint32_t u = bits(x);
   if (is_nan32(u)) return uint16_t(quiet32(u) >> 16);
   if (round == Round::kNearestEven) return uint16_t((u + 0x7fffu + (u >> 16 & 1)) >> 16);
   return uint16_t(encode(x, kFormatBf16, round));
 }
-inline uint16_t f64_to_bf16(double x, Round round = Round::kNearestEven) { return uint16_t(encode(x, kFormatBf16, round)); }
+static inline uint16_t f64_to_bf16(double x, Round round = Round::kNearestEven) { return uint16_t(encode(x, kFormatBf16, round)); }
 
 // The f32 neighbour above (below) a number that is neither NaN nor the infinity of that side.
-inline float next_up(float x) {
+static inline float next_up(float x) {
   const uint32_t u = bits(x);
   if (u == 0x80000000u) return as_f32(1);
   return as_f32(u >> 31 ? u - 1 : u + 1);
 }
-inline float next_down(float x) { return -next_up(-x); }
+static inline float next_down(float x) { return -next_up(-x); }
 
-inline float f64_to_f32(double x, Round round = Round::kNearestEven) {
+static inline float f64_to_f32(double x, Round round = Round::kNearestEven) {
   const float nearest = float(x);
   if (round == Round::kNearestEven || std::isnan(x) || std::isinf(x) || double(nearest) == x) return nearest;
   const bool above = double(nearest) > x;
@@ -229,18 +229,18 @@ inline float f64_to_f32(double x, Round round = Round::kNearestEven) {
 
 // 8-bit floats. The conversion instructions overflow as FP16_OVFL says: 0 gives NaN (e4m3) or
 // infinity (OCP e5m2), 1 saturates (CDNA3 ISA, V_CVT_PK_FP8_F32; MODE bit 23).
-inline float fp8_to_f32(uint8_t x, bool fnuz) { return decode(x, fnuz ? kFormatFp8Fnuz : kFormatFp8); }
-inline float bf8_to_f32(uint8_t x, bool fnuz) { return decode(x, fnuz ? kFormatBf8Fnuz : kFormatBf8); }
-inline uint8_t f32_to_fp8(float x, bool fnuz, bool saturate = false, Round round = Round::kNearestEven) {
+static inline float fp8_to_f32(uint8_t x, bool fnuz) { return decode(x, fnuz ? kFormatFp8Fnuz : kFormatFp8); }
+static inline float bf8_to_f32(uint8_t x, bool fnuz) { return decode(x, fnuz ? kFormatBf8Fnuz : kFormatBf8); }
+static inline uint8_t f32_to_fp8(float x, bool fnuz, bool saturate = false, Round round = Round::kNearestEven) {
   return uint8_t(encode(x, fnuz ? kFormatFp8Fnuz : kFormatFp8, round, saturate ? Overflow::kSaturate : Overflow::kIeee));
 }
-inline uint8_t f32_to_bf8(float x, bool fnuz, bool saturate = false, Round round = Round::kNearestEven) {
+static inline uint8_t f32_to_bf8(float x, bool fnuz, bool saturate = false, Round round = Round::kNearestEven) {
   return uint8_t(encode(x, fnuz ? kFormatBf8Fnuz : kFormatBf8, round, saturate ? Overflow::kSaturate : Overflow::kIeee));
 }
 
 // Stochastic rounding: `random` is added, aligned to its top, to the bits of the significand that
 // the format has no room for, and the sum is cut off.
-inline uint32_t encode_stochastic(float x, uint32_t random, const FloatFormat& format,
+static inline uint32_t encode_stochastic(float x, uint32_t random, const FloatFormat& format,
                                   Overflow overflow = Overflow::kIeee) {
   if (std::isnan(x) || std::isinf(x) || x == 0) return encode(x, format, Round::kZero, overflow);
   const uint64_t u = bits(double(x));
@@ -255,7 +255,7 @@ inline uint32_t encode_stochastic(float x, uint32_t random, const FloatFormat& f
 }
 
 // e8m0: a power of two, 255 is NaN.
-inline float e8m0_to_f32(uint8_t e) {
+static inline float e8m0_to_f32(uint8_t e) {
   if (e == 255) return as_f32(kNan32);
   return e ? as_f32(uint32_t(e) << 23) : as_f32(0x400000u);
 }
