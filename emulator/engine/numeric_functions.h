@@ -178,14 +178,17 @@ static inline float div_fmas_f32(float a, float b, float c, bool vcc, const Floa
   return flush(f64_to_f32(sum * scale, mode.round32), mode.flush_out32);
 }
 static inline double div_fmas_f64(double a, double b, double c, bool vcc, const FloatMode& mode) {
-  if (!vcc) return fma_f64(a, b, c, mode);
+  const double sum = fma_f64(a, b, c, mode);
+  if (!vcc) return sum;
+  const int exponent = std::fabs(c) >= 2.0 ? 128 : -128;
+  if (!(std::fabs(sum) < 0x1p-894)) return ldexp_f64(sum, exponent, mode);
+  // The result is denormal and must not be rounded twice: scale the sum rounded to odd, which is
+  // the one of its two neighbours that has its last bit set.
   FloatMode down = mode, up = mode;
   down.flush_out64 = up.flush_out64 = false;
   down.round64 = Round::kDown, up.round64 = Round::kUp;
-  // Rounded to odd: of two neighbours, the one with its last bit set.
   const double below = fma_f64(a, b, c, down), above = fma_f64(a, b, c, up);
-  const double sum = below == above || (bits(below) & 1) ? below : above;
-  return ldexp_f64(sum, std::fabs(c) >= 2.0 ? 128 : -128, mode);
+  return ldexp_f64(below == above || (bits(below) & 1) ? below : above, exponent, mode);
 }
 
 // v_div_fixup: the special cases. x is the quotient.
