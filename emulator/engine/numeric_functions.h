@@ -182,13 +182,22 @@ static inline double div_fmas_f64(double a, double b, double c, bool vcc, const 
   if (!vcc) return sum;
   const int exponent = std::fabs(c) >= 2.0 ? 128 : -128;
   if (!(std::fabs(sum) < 0x1p-894)) return ldexp_f64(sum, exponent, mode);
-  // The result is denormal and must not be rounded twice: scale the sum rounded to odd, which is
-  // the one of its two neighbours that has its last bit set.
+  // The result is denormal and must not be rounded twice: take the sum rounded towards zero, with
+  // what was cut off as a sticky bit, and round that to a multiple of 2^-1074.
   FloatMode down = mode, up = mode;
   down.flush_out64 = up.flush_out64 = false;
   down.round64 = Round::kDown, up.round64 = Round::kUp;
   const double below = fma_f64(a, b, c, down), above = fma_f64(a, b, c, up);
-  return ldexp_f64(below == above || (bits(below) & 1) ? below : above, exponent, mode);
+  const uint64_t cut = bits(std::fabs(below) < std::fabs(above) ? below : above);
+  const bool inexact = bits(below) != bits(above), negative = cut >> 63;
+  const int field = int(cut >> 52 & 0x7ff), drop = 128 + 1 - (field ? field : 1);
+  if (drop > 54) return negative ? -0.0 : 0.0;
+  const uint64_t whole = (cut & ((1ull << 52) - 1)) | (field ? 1ull << 52 : 0);
+  const uint64_t rest = drop > 0 ? whole & ((1ull << drop) - 1) : 0, half = drop > 0 ? 1ull << (drop - 1) : 1;
+  uint64_t kept = drop > 0 ? whole >> drop : whole << -drop;
+  if (mode.round64 == Round::kNearestEven) kept += rest > half || (rest == half && (inexact || (kept & 1)));
+  else kept += (rest || inexact) && mode.round64 == (negative ? Round::kDown : Round::kUp);
+  return flush(as_f64(kept | (negative ? 1ull << 63 : 0)), mode.flush_out64);
 }
 
 // v_div_fixup: the special cases. x is the quotient.
