@@ -1,0 +1,72 @@
+"""The named pipelines, and the modes that choose among them: reading this is reading the compiler."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mgx_mlir.errors import UsageError
+from mgx_mlir.pass_manager import Pipeline
+from mgx_mlir.passes.eliminate_identities import EliminateIdentities
+from mgx_mlir.passes.fold_constants import FoldConstants
+from mgx_mlir.passes.fuse_pointwise import FusePointwise
+from mgx_mlir.passes.fuse_reduce import FuseReduce
+from mgx_mlir.passes.normalize_ops import NormalizeOps
+from mgx_mlir.passes.outline_kernels import OutlineKernels
+from mgx_mlir.passes.plan_memory import PlanMemory
+from mgx_mlir.passes.rewrite_reduce import RewriteReduce
+from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
+from mgx_mlir.passes.simplify_reshapes import SimplifyReshapes
+
+
+@dataclass(frozen=True)
+class NamedPipeline:
+    """Passes with a purpose. Only one with `knows_chip` may look at the target."""
+
+    summary: str
+    passes: Pipeline
+    knows_chip: bool = False
+
+
+PIPELINES: dict[str, NamedPipeline] = {
+    "core": NamedPipeline(
+        "one form for each thing; constants are computed",
+        (
+            NormalizeOps(),
+            FoldConstants(),
+            EliminateIdentities(),
+            SimplifyReshapes(),
+        ),
+    ),
+    "optimize": NamedPipeline(
+        "cheaper forms of the same",
+        (
+            SimplifyAlgebra(),
+            FoldConstants(),
+            SimplifyReshapes(),
+            EliminateIdentities(),
+            RewriteReduce(),
+        ),
+    ),
+    "fusion": NamedPipeline(
+        "few kernels, and the program that launches them",
+        (
+            FuseReduce(),
+            FusePointwise(),
+            "canonicalize",
+            OutlineKernels(),
+            PlanMemory(),
+        ),
+    ),
+}
+
+MODES: dict[str, tuple[str, ...]] = {
+    "default": ("core", "optimize", "fusion"),
+    "debug": ("core", "fusion"),
+}
+
+
+def mode_pipelines(mode: str) -> tuple[str, ...]:
+    """The names of a mode's pipelines. Raises UsageError with the modes there are."""
+    if mode not in MODES:
+        raise UsageError(f"there is no mode '{mode}'; there are: {', '.join(MODES)}")
+    return MODES[mode]

@@ -1,0 +1,159 @@
+"""What passes ask of the IR: users, constants, broadcasts; and fused locations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+
+# Views that keep the row-major order of the elements: in contiguous memory they cost nothing.
+RESHAPES = frozenset({"mgx.reshape", "mgx.squeeze", "mgx.unsqueeze", "mgx.flatten", "mgx.identity"})
+BROADCASTS = frozenset({"mgx.multibroadcast", "mgx.broadcast"})
+CONTRACTIONS = frozenset(
+    {
+        "mgx.convolution",
+        "mgx.convolution_backwards",
+        "mgx.dot",
+        "mgx.quant_convolution",
+        "mgx.quant_dot",
+    }
+)
+
+
+def definition(value: ir.Value) -> ir.OpView | None:
+    """The op that defines a value; None for a block argument."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return None
+    return owner.opview if isinstance(owner, ir.Operation) else owner
+
+
+def op_name(op: ir.OpView | ir.Operation | None) -> str:
+    """The op's full name, such as 'mgx.add'; '' for None."""
+    return "" if op is None else op.operation.name
+
+
+def users(value: ir.Value) -> list[ir.OpView]:
+    """The ops that use a value, once for each use."""
+    return [use.owner.opview for use in value.uses]
+
+
+def has_one_use(value: ir.Value) -> bool:
+    """Whether exactly one operand anywhere is this value."""
+    uses = iter(value.uses)
+    return next(uses, None) is not None and next(uses, None) is None
+
+
+def shape(value: ir.Value) -> tuple[int, ...]:
+    """The sizes of a tensor value."""
+    return tuple(ir.RankedTensorType(value.type).shape)
+
+
+def element_type(value: ir.Value) -> ir.Type:
+    """The element type of a tensor value."""
+    return ir.RankedTensorType(value.type).element_type
+
+
+def blocks(op: ir.OpView | ir.Operation) -> Iterator[ir.Block]:
+    """The blocks of a program's function and of the control flow in it, outermost first.
+
+    Bodies of fused ops are not entered: they are one op to the program.
+    """
+    for region in op.operation.regions:
+        for block in region.blocks:
+            yield block
+            for inner in list(block.operations):
+                if inner.operation.name in ("mgx.if", "mgx.loop"):
+                    yield from blocks(inner)
+
+
+def is_constant(value: ir.Value) -> bool:
+    """Whether a value is a constant, a weight, or a broadcast of one."""
+    op = definition(value)
+    while op_name(op) in BROADCASTS:
+        assert op is not None
+        op = definition(op.operation.operands[0])
+    return op_name(op) in ("mgx.constant", "mgx.literal")
+
+
+def splat(value: ir.Value) -> np.generic | None:
+    """The one value that all elements of a constant have, looking through broadcasts; or None."""
+    op = definition(value)
+    while op_name(op) in BROADCASTS | RESHAPES:
+        assert op is not None
+        op = definition(op.operation.operands[0])
+    if op_name(op) != "mgx.constant":
+        return None
+    assert op is not None
+    array = mgx.constant_array(op)
+    first: np.generic = array.reshape(-1)[0] if array.size else None
+    return first if array.size and not any(array.strides) else None
+
+
+def broadcast_source(value: ir.Value) -> ir.Value:
+    """What a chain of broadcasts starts from; the value itself where there is none."""
+    op = definition(value)
+    if op is not None and op.operation.name == "mgx.multibroadcast":
+        return broadcast_source(op.operation.operands[0])
+    return value
+
+
+def fused_location(ops: Iterable[ir.OpView]) -> ir.Location:
+    """The locations of all ops as one, each once, in order."""
+    locations = list(dict.fromkeys(op.operation.location for op in ops))
+    return locations[0] if len(locations) == 1 else ir.Location.fused(locations)
+
+
+def replace(op: ir.OpView, values: Sequence[ir.Value]) -> None:
+    """Puts `values` in the place of an op's results and erases it."""
+    for result, value in zip(op.operation.results, values, strict=True):
+        result.replace_all_uses_with(value)
+    op.operation.erase()
+
+
+def erase_dead(block: ir.Block) -> None:
+    """Erases ops of a block whose results nobody uses, last to first. All must be pure."""
+    for op in reversed(list(block.operations)):
+        name = op.operation.name
+        if name.startswith("mgx.") and op.operation.results and name not in ("mgx.if", "mgx.loop"):
+            if not any(True for r in op.operation.results for _ in r.uses):
+                op.operation.erase()
+
+
+def sort_topologically(block: ir.Block) -> None:
+    """Reorders a block so that definitions precede uses, moving as few ops as it can.
+
+    Ops that are fused from several places can stand after a user of one of their results.
+    """
+    placed: set[ir.Operation] = set()
+    position = {op.operation: i for i, op in enumerate(block.operations)}
+    ordered: list[ir.Operation] = []
+    for op in list(block.operations):
+        stack = [op.operation]
+        while stack:
+            top = stack[-1]
+            waiting = [d for d in definitions(top) if d in position and d not in placed]
+            if waiting:
+                stack.extend(sorted(set(waiting), key=lambda d: -position[d]))
+                continue
+            stack.pop()
+            if top not in placed:
+                placed.add(top)
+                ordered.append(top)
+    for before, op in zip(ordered, ordered[1:], strict=False):
+        if not before.is_before_in_block(op):
+            op.move_after(before)
+
+
+def definitions(operation: ir.Operation) -> Iterator[ir.Operation]:
+    """The ops that define what an op, or the regions in it, use."""
+    for value in operation.operands:
+        if not isinstance(value.owner, ir.Block):
+            yield value.owner.operation
+    for region in operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield from definitions(inner.operation)

@@ -1,0 +1,334 @@
+"""mgx-opt: runs passes on MLIR files, as mlir-opt does.
+
+Reads text or bytecode from a file or from standard input, runs the passes that the
+command line names, in its order, and writes the module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from mlir import ir, passmanager
+
+from mgx_mlir.dialects import context as mgx_context
+from mgx_mlir.errors import MgxError, UsageError
+from mgx_mlir.files import write_atomically
+from mgx_mlir.pass_manager import (
+    PassContext,
+    Step,
+    parse_pipeline,
+    pass_class,
+    pass_names,
+    run_pipeline,
+)
+from mgx_mlir.pipelines import PIPELINES
+from mgx_mlir.target import Target
+
+SPLIT_MARKER = "// -----"
+BYTECODE_MAGIC = b"ML\xefR"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs mgx-opt; returns the exit code."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    try:
+        if options.list_passes:
+            return _list_passes()
+        steps = _pipeline(options, rest, arguments)
+        return _process(options, steps)
+    except UsageError as error:
+        print(f"mgx-opt: {error}", file=sys.stderr)
+        return 2
+    except MgxError as error:
+        print(f"mgx-opt: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"mgx-opt: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mgx-opt",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+        epilog=(
+            "Passes run in the order of the command line: --mgx-NAME[=options] for a pass of\n"
+            "mgx, --NAME[=options] for a pass of MLIR, --mgx-pipeline=NAME,... for a named\n"
+            f"pipeline ({', '.join(PIPELINES)}). --list-passes lists the passes of mgx."
+        ),
+    )
+    add = parser.add_argument
+    add("input", nargs="?", default="-", help="text or bytecode; '-' is standard input")
+    add("-o", dest="output", default="-", metavar="FILE", help="where the result goes")
+    add("--pass-pipeline", metavar="TEXT", help="a pipeline in MLIR's syntax")
+    add("--arch", metavar="NAME", help="the chip that backend passes may know")
+    add("--split-input-file", action="store_true", help=f"parts between '{SPLIT_MARKER}' lines")
+    add("--verify-diagnostics", action="store_true", help="check expected-error comments")
+    add("--verify-each", default="true", choices=["true", "false"], help="verify after each pass")
+    add("--emit-bytecode", action="store_true", help="write bytecode")
+    add("--mlir-print-op-generic", action="store_true", help="print the generic form")
+    add("--mlir-print-debuginfo", action="store_true", help="print locations")
+    add("--mlir-print-ir-before-all", action="store_true", help="print the IR before each pass")
+    add("--mlir-print-ir-after-all", action="store_true", help="print the IR after each pass")
+    add("--mlir-print-ir-after-change", action="store_true", help="only where it changed")
+    add("--mlir-timing", action="store_true", help="print the time of each pass")
+    add("--mlir-elide-elementsattrs-if-larger", type=int, metavar="N", help="shorten constants")
+    add("--run-reproducer", action="store_true", help="run the pipeline that the file names")
+    add("--mlir-pass-pipeline-crash-reproducer", metavar="FILE", help="write it when a pass fails")
+    add("--allow-unregistered-dialect", action="store_true", help="accept unknown operations")
+    add("--dump-pass-pipeline", action="store_true", help="print the pipeline to standard error")
+    add("--list-passes", action="store_true", help="list the passes of mgx and stop")
+    return parser
+
+
+def _list_passes() -> int:
+    for name in pass_names():
+        summary = (pass_class(name).__doc__ or "").strip().split("\n")[0]
+        print(f"  --{name:<28} {summary}")
+    return 0
+
+
+def _pipeline(
+    options: argparse.Namespace, rest: Sequence[str], arguments: Sequence[str]
+) -> list[Step]:
+    """The passes in the order in which the command line names them."""
+    steps: list[Step] = []
+    if options.pass_pipeline is not None:
+        if rest:
+            raise UsageError(f"--pass-pipeline and '{rest[0]}' exclude each other")
+        return list(parse_pipeline(options.pass_pipeline))
+    for argument in rest:
+        if not argument.startswith("--"):
+            raise UsageError(f"unexpected argument '{argument}'; see --help")
+        name, equals, value = argument[2:].partition("=")
+        if name == "mgx-pipeline":
+            steps.extend(_named(value))
+        elif name in pass_names():
+            steps.append(pass_class(name).from_options(value))
+        elif name.startswith("mgx-") and not equals:
+            steps.append(_native_or_error(name))
+        else:
+            steps.append(f"{name}{{{value}}}" if equals else name)
+    return steps
+
+
+def _native_or_error(name: str) -> Step:
+    """A pass of the native module, or the error that `pass_class` raises."""
+    try:
+        with mgx_context():
+            passmanager.PassManager("builtin.module").add(name)
+    except ValueError:
+        pass_class(name)
+    return name
+
+
+def _named(names: str) -> list[Step]:
+    steps: list[Step] = []
+    for name in names.split(","):
+        if name not in PIPELINES:
+            raise UsageError(f"there is no pipeline '{name}'; there are: {', '.join(PIPELINES)}")
+        steps.extend(PIPELINES[name].passes)
+    return steps
+
+
+def _process(options: argparse.Namespace, steps: list[Step]) -> int:
+    data = sys.stdin.buffer.read() if options.input == "-" else Path(options.input).read_bytes()
+    if options.run_reproducer:
+        match = re.match(rb"// configuration: (.*)\n", data)
+        if match is None:
+            raise UsageError(f"{options.input} does not begin with '// configuration:'")
+        steps = list(parse_pipeline(match[1].decode()))
+    if options.dump_pass_pipeline:
+        from mgx_mlir.pass_manager import print_pipeline
+
+        print(f"Pass Manager with pipeline:\n{print_pipeline(steps)}", file=sys.stderr)
+    is_text = not data.startswith(BYTECODE_MAGIC)
+    if options.split_input_file and is_text:
+        parts = re.split(rf"(?m)^{SPLIT_MARKER}.*\n?", data.decode())
+    else:
+        parts = [data.decode() if is_text else data]
+    results: list[str | bytes] = []
+    failed = False
+    line = 1
+    for part in parts:
+        run = _Part(options, steps, part, line)
+        result = run.run()
+        failed |= result is None
+        if result is not None:
+            results.append(result)
+        line += part.count("\n") + 1 if isinstance(part, str) else 0
+    if not options.verify_diagnostics:
+        _write(options.output, results)
+    return int(failed)
+
+
+class _Part:
+    """One part of the input: parsed, run, printed, its diagnostics shown or checked."""
+
+    def __init__(
+        self, options: argparse.Namespace, steps: list[Step], source: str | bytes, line: int
+    ) -> None:
+        self.options = options
+        self.steps = steps
+        self.source = source
+        self.first_line = line
+        self.found: list[tuple[int, str, str]] = []
+
+    def run(self) -> str | bytes | None:
+        context = mgx_context()
+        context.allow_unregistered_dialects = self.options.allow_unregistered_dialect
+        handler = context.attach_diagnostic_handler(self._diagnose)
+        try:
+            result = self._transform(context)
+        finally:
+            handler.detach()
+        if self.options.verify_diagnostics:
+            return b"" if self._check_expectations() else None
+        return result
+
+    def _transform(self, context: ir.Context) -> str | bytes | None:
+        with context:
+            try:
+                module = ir.Module.parse(self.source)
+                self._run_passes(module)
+            except ir.MLIRError:
+                return None  # the diagnostics have been shown
+            except MgxError as error:
+                self._report(error)
+                return None
+            return self._print(module)
+
+    def _report(self, error: MgxError) -> None:
+        if isinstance(error.__cause__, ir.MLIRError):
+            first, _, rest = str(error).partition(":")
+            print(f"mgx-opt: {first}", file=sys.stderr)
+            if "reproduce it with" in rest:
+                print(rest[rest.index("reproduce it with") :], file=sys.stderr)
+            return
+        if self.options.verify_diagnostics:
+            self.found.append((0, "error", str(error)))
+        else:
+            print(f"mgx-opt: {error}", file=sys.stderr)
+
+    def _run_passes(self, module: ir.Module) -> None:
+        target = Target.get(self.options.arch) if self.options.arch else None
+        crash = self.options.mlir_pass_pipeline_crash_reproducer
+        if self.steps:
+            run_pipeline(
+                module,
+                self.steps,
+                PassContext(target=target),
+                configure=self._configure,
+                reproducer=Path(crash) if crash else None,
+            )
+
+    def _configure(self, manager: passmanager.PassManager) -> None:
+        options = self.options
+        manager.enable_verifier(options.verify_each == "true")
+        before, after = options.mlir_print_ir_before_all, options.mlir_print_ir_after_all
+        if before or after or options.mlir_print_ir_after_change:
+            manager.enable_ir_printing(
+                print_before_all=before,
+                print_after_all=after or options.mlir_print_ir_after_change,
+                print_after_change=options.mlir_print_ir_after_change,
+            )
+        if options.mlir_timing:
+            manager.enable_timing()
+
+    def _print(self, module: ir.Module) -> str | bytes:
+        if self.options.emit_bytecode:
+            import io
+
+            stream = io.BytesIO()
+            module.operation.write_bytecode(stream)
+            return stream.getvalue()
+        flags: dict[str, Any] = {
+            "enable_debug_info": self.options.mlir_print_debuginfo,
+            "print_generic_op_form": self.options.mlir_print_op_generic,
+        }
+        if self.options.mlir_elide_elementsattrs_if_larger is not None:
+            flags["large_elements_limit"] = self.options.mlir_elide_elementsattrs_if_larger
+        text: str = module.operation.get_asm(**flags)
+        return text + "\n"
+
+    def _diagnose(self, diagnostic: ir.Diagnostic) -> bool:
+        location = diagnostic.location
+        line = location.start_line if location.is_a_file() else 0
+        severity = str(diagnostic.severity).rpartition(".")[2].lower()
+        entries = [(line, severity, diagnostic.message)]
+        entries += [(_line(note.location), "note", note.message) for note in diagnostic.notes]
+        self.found += entries
+        if not self.options.verify_diagnostics:
+            for _, kind, message in entries:
+                print(f"{self._where(location)}: {kind}: {message}", file=sys.stderr)
+        return True
+
+    def _where(self, location: ir.Location) -> str:
+        if not location.is_a_file():
+            return str(location)
+        name = "<stdin>" if self.options.input == "-" else self.options.input
+        return f"{name}:{location.start_line + self.first_line - 1}:{location.start_col}"
+
+    def _check_expectations(self) -> bool:
+        """Whether diagnostics and the `expected-*` comments match one to one."""
+        text = self.source if isinstance(self.source, str) else ""
+        missing = []
+        left = list(self.found)
+        for number, content in enumerate(text.splitlines(), 1):
+            pattern = r"expected-(error|warning|remark|note)(?:@([+-]\d+|above|below|unknown))?\s*"
+            for match in re.finditer(pattern + r"(\d+)?\s*\{\{(.*?)\}\}", content):
+                kind, offset, count, message = match.groups()
+                line = number + {"above": -1, "below": 1}.get(offset, 0)
+                if offset and offset[0] in "+-":
+                    line = number + int(offset)
+                for _ in range(int(count or 1)):
+                    hit = _match(left, None if offset == "unknown" else line, kind, message)
+                    if hit is None:
+                        missing.append(f"{line + self.first_line - 1}: {kind}: {message}")
+                    else:
+                        left.remove(hit)
+        for entry in missing:
+            print(f"mgx-opt: expected but not seen at line {entry}", file=sys.stderr)
+        unexpected = [entry for entry in left if entry[1] != "note"]
+        for line, kind, message in unexpected:
+            shown = line + self.first_line - 1
+            print(f"mgx-opt: unexpected {kind} at line {shown}: {message}", file=sys.stderr)
+        return not missing and not unexpected
+
+
+def _line(location: ir.Location) -> int:
+    return location.start_line if location.is_a_file() else 0
+
+
+def _match(
+    found: list[tuple[int, str, str]], line: int | None, kind: str, message: str
+) -> tuple[int, str, str] | None:
+    for entry in found:
+        if entry[1] == kind and message in entry[2] and line in (None, entry[0]):
+            return entry
+    return None
+
+
+def _write(output: str, results: Sequence[str | bytes]) -> None:
+    texts = [r if isinstance(r, bytes) else r.encode() for r in results]
+    separator = f"{SPLIT_MARKER}\n".encode()
+    data = separator.join(texts) if all(isinstance(r, str) for r in results) else b"".join(texts)
+    if output == "-":
+        stream: IO[bytes] = sys.stdout.buffer
+        stream.write(data)
+        stream.flush()
+    else:
+        write_atomically(Path(output), data)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""The compiler's passes over mgx: one a file, named after the pass."""

@@ -1,0 +1,68 @@
+"""mgx-eliminate-identities: ops that give back their operand go away."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import blocks, definition, erase_dead, op_name, replace, splat
+
+# For each op: which operand, when all its elements are this value, leaves the other as it is.
+_NEUTRAL = {
+    "mgx.add": ((0, 0), (1, 0)),
+    "mgx.sub": ((1, 0),),
+    "mgx.mul": ((0, 1), (1, 1)),
+    "mgx.div": ((1, 1),),
+    "mgx.pow": ((1, 1),),
+    "mgx.logical_or": ((0, 0), (1, 0)),
+    "mgx.logical_and": ((0, 1), (1, 1)),
+}
+# Ops that undo themselves, and ops that do nothing when done twice.
+_INVOLUTIONS = frozenset({"mgx.neg", "mgx.not", "mgx.bitwise_not"})
+_IDEMPOTENT = frozenset({"mgx.abs", "mgx.ceil", "mgx.floor", "mgx.nearbyint", "mgx.relu", "mgx.sign"})
+
+
+@dataclass(frozen=True)
+class EliminateIdentities(Pass):
+    """Removes x + 0, x - 0, x * 1, x / 1, x ^ 1, double negation, relu of relu and the like.
+
+    Before:  %1 = mgx.mul %0, %ones : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+             %2 = mgx.relu %1 : tensor<2xf32>
+             %3 = mgx.relu %2 : tensor<2xf32>
+    After:   %2 = mgx.relu %0 : tensor<2xf32>
+
+    `%ones` may be a broadcast of a constant. Only removals that are exact for every value,
+    NaN and infinity included, are made; -0.0 + 0 gives -0.0.
+    """
+
+    cleanup: ClassVar[bool] = True
+    name: ClassVar[str] = "mgx-eliminate-identities"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            for op in list(block.operations):
+                value = _same_value(op)
+                if value is not None and value.type == op.operation.results[0].type:
+                    context.note("identity", node_name(op))
+                    replace(op, [value])
+            erase_dead(block)
+
+
+def _same_value(op: ir.OpView) -> ir.Value | None:
+    """The value that the op's result always equals, if there is one."""
+    operation = op.operation
+    for position, neutral in _NEUTRAL.get(operation.name, ()):
+        found = splat(operation.operands[position])
+        if found is not None and found == neutral:
+            return operation.operands[1 - position]
+    if operation.name in _INVOLUTIONS | _IDEMPOTENT:
+        inner = definition(operation.operands[0])
+        if op_name(inner) == operation.name:
+            assert inner is not None
+            undo = operation.name in _INVOLUTIONS
+            return inner.operation.operands[0] if undo else operation.operands[0]
+    return None

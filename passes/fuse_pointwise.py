@@ -1,0 +1,106 @@
+"""mgx-fuse-pointwise: chains of pointwise ops become one loop over elements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.fusing import Group
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import blocks, definition, element_type, erase_dead, fused_location, op_name, splat
+
+
+@dataclass(frozen=True)
+class FusePointwise(Pass):
+    """Puts pointwise ops of one shape into `mgx.pointwise`, producers with their only consumer.
+
+    Before:  %1 = mgx.add %0, %b : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+             %2 = mgx.relu %1 : tensor<2xf32>
+    After:   %2 = mgx.pointwise(%0, %b) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32> {
+             ^bb0(%x: f32, %y: f32):
+               %s = mgx.add %x, %y : f32, f32 -> f32
+               %t = mgx.relu %s : f32
+               mgx.yield %t : f32
+             }
+
+    Constants whose elements are all equal, broadcasts of them too, stand in the body. A
+    fused op holds at most `max_ops` ops and has at most `max_inputs` inputs.
+    """
+
+    max_ops: int = 128
+    max_inputs: int = 24
+
+    name: ClassVar[str] = "mgx-fuse-pointwise"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            # Consumers first, so that a group takes in whole chains.
+            for op in reversed(list(block.operations)):
+                if op.operation.attached and op.operation.name in mgx.POINTWISE:
+                    group = self._grow(op)
+                    context.note(f"{len(group.members)} ops", node_name(op))
+                    _fuse(group, op)
+            erase_dead(block)
+
+    def _grow(self, root: ir.OpView) -> Group:
+        group = Group()
+        group.add(root)
+        dims = ir.RankedTensorType(root.operation.results[0].type).shape
+        frontier = [root.operation]
+        while frontier:
+            for value in frontier.pop().operands:
+                producer = definition(value)
+                if producer is None or producer in group or len(group.members) >= self.max_ops:
+                    continue
+                if producer.operation.name not in mgx.POINTWISE or not group.owns_all_uses(producer):
+                    continue
+                if ir.RankedTensorType(value.type).shape != dims or not self._fits(group, producer):
+                    continue
+                group.add(producer)
+                frontier.append(producer.operation)
+        return group
+
+    def _fits(self, group: Group, producer: ir.OpView) -> bool:
+        inputs = [v for v in group.inputs() if splat(v) is None]
+        more = [v for v in producer.operation.operands if v not in inputs and splat(v) is None]
+        return len(inputs) - 1 + len(more) <= self.max_inputs
+
+
+def _fuse(group: Group, root: ir.OpView) -> None:
+    """Puts one `mgx.pointwise` in the place of `root`, the group's last op."""
+    members = group.ordered()
+    result = root.operation.results[0]
+    inputs = [value for value in group.inputs() if splat(value) is None]
+    location = fused_location(op.opview for op in members)
+    with ir.InsertionPoint(root), location:
+        fused = mgx.PointwiseOp([result.type], inputs)
+        types = [element_type(value) for value in inputs]
+        body = fused.body.blocks.append(*types, arg_locs=[location] * len(types))
+    values: dict[ir.Value, ir.Value] = dict(zip(inputs, body.arguments, strict=True))
+    with ir.InsertionPoint(body):
+        for op in members:
+            for value in op.operands:
+                if value not in values:
+                    values[value] = _scalar(value, op.location)
+            scalar = ir.Operation.create(
+                op.name,
+                results=[element_type(r) for r in op.results],
+                operands=[values[value] for value in op.operands],
+                attributes={named.name: named.attr for named in op.attributes},
+                loc=op.location,
+            )
+            values[op.results[0]] = scalar.results[0]
+        mgx.YieldOp([values[result]], loc=location)
+    result.replace_all_uses_with(fused.operation.results[0])
+    for op in reversed(members):
+        op.erase()
+
+
+def _scalar(value: ir.Value, location: ir.Location) -> ir.Value:
+    number = splat(value)
+    assert number is not None, op_name(definition(value))
+    return mgx.constant(number, type=element_type(value), loc=location)

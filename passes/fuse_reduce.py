@@ -1,0 +1,130 @@
+"""mgx-fuse-reduce: reductions with the pointwise work around them become one op."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.fusing import Group, positions
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import (
+    blocks,
+    definition,
+    erase_dead,
+    fused_location,
+    shape,
+    sort_topologically,
+    splat,
+    users,
+)
+
+
+@dataclass(frozen=True)
+class FuseReduce(Pass):
+    """Puts reductions over the same axes, and pointwise ops beside them, into `mgx.fused_reduce`.
+
+    Before:  %m = mgx.reduce_max %x axes = [1] : tensor<2x3xf32> -> tensor<2x1xf32>
+             %b = mgx.multibroadcast %m : tensor<2x1xf32> -> tensor<2x3xf32>
+             %y = mgx.sub %x, %b : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+    After:   %y = mgx.fused_reduce(%x) axes = [1] : (tensor<2x3xf32>) -> tensor<2x3xf32> { ... }
+
+    A softmax or a layer normalisation with what surrounds it becomes one op. A producer
+    goes in when nothing else uses it; a consumer goes in when its other operands do not
+    depend on the group.
+    """
+
+    max_ops: int = 128
+
+    name: ClassVar[str] = "mgx-fuse-reduce"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            for op in list(block.operations):
+                # Erased ops were taken in by an earlier group.
+                if op.operation.attached and op.operation.name in mgx.REDUCTIONS and _is_static(op):
+                    group = self._grow(op, positions(block))
+                    context.note(f"{len(group.members)} ops", node_name(op))
+                    _fuse(group, op)
+            sort_topologically(block)
+            erase_dead(block)
+
+    def _grow(self, reduction: ir.OpView, position: dict[ir.Operation, int]) -> Group:
+        rows = _Rows(reduction)
+        group = Group()
+        group.add(reduction)
+        changed = True
+        while changed and len(group.members) < self.max_ops:
+            changed = False
+            for member in group.ordered():
+                near = [user for result in member.results for user in users(result)]
+                for op in sorted(near, key=lambda o: position.get(o.operation, -1)):
+                    if op in group or op.operation not in position or not rows.fit(op):
+                        continue
+                    if not group.would_cycle(op, position):
+                        group.add(op)
+                        changed = True
+                for value in member.operands:
+                    producer = definition(value)
+                    if producer is None or producer in group or splat(value) is not None:
+                        continue
+                    if rows.fit(producer) and group.owns_all_uses(producer):
+                        group.add(producer)
+                        changed = True
+        return group
+
+
+class _Rows:
+    """The shapes of a reduction: whole tensors, and tensors with its axes reduced."""
+
+    def __init__(self, reduction: ir.OpView) -> None:
+        self.whole = shape(reduction.operation.operands[0])
+        self.reduced = shape(reduction.operation.results[0])
+        self.axes = sorted(ir.DenseI64ArrayAttr(reduction.operation.attributes["axes"]))
+
+    def fit(self, op: ir.OpView) -> bool:
+        """Whether an op can stand in the body."""
+        operation = op.operation
+        if operation.name in mgx.POINTWISE:
+            return shape(operation.results[0]) in (self.whole, self.reduced)
+        if operation.name in mgx.REDUCTIONS:
+            axes = sorted(ir.DenseI64ArrayAttr(operation.attributes["axes"]))
+            return axes == self.axes and shape(operation.operands[0]) == self.whole
+        if operation.name == "mgx.multibroadcast":
+            sizes = shape(operation.operands[0]), shape(operation.results[0])
+            return sizes == (self.reduced, self.whole)
+        return False
+
+
+def _is_static(op: ir.OpView) -> bool:
+    return ir.RankedTensorType(op.operation.operands[0].type).has_static_shape
+
+
+def _fuse(group: Group, reduction: ir.OpView) -> None:
+    members = group.ordered()
+    outputs = group.outputs()
+    inputs = [value for value in group.inputs() if splat(value) is None]
+    location = fused_location(op.opview for op in members)
+    axes = reduction.operation.attributes["axes"]
+    with ir.InsertionPoint.after(members[-1]), location:
+        fused = mgx.FusedReduceOp([v.type for v in outputs], inputs, axes)
+        types = [value.type for value in inputs]
+        body = fused.body.blocks.append(*types, arg_locs=[location] * len(types))
+    values: dict[ir.Value, ir.Value] = dict(zip(inputs, body.arguments, strict=True))
+    with ir.InsertionPoint(body):
+        for op in members:
+            for value in op.operands:
+                if value not in values:
+                    values[value] = mgx.splat(splat(value), value.type, loc=op.location)
+            clone = op.clone()
+            for i, value in enumerate(op.operands):
+                clone.operands[i] = values[value]
+            values.update(zip(op.results, clone.results, strict=True))
+        mgx.YieldOp([values[v] for v in outputs], loc=location)
+    for value, new in zip(outputs, fused.operation.results, strict=True):
+        value.replace_all_uses_with(new)
+    for op in reversed(members):
+        op.erase()

@@ -1,0 +1,220 @@
+"""mgx-outline-kernels: cuts the program into kernels and the launches that call them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import (
+    BROADCASTS,
+    CONTRACTIONS,
+    RESHAPES,
+    blocks,
+    definition,
+    erase_dead,
+    fused_location,
+    has_one_use,
+    op_name,
+    splat,
+    users,
+)
+
+# Views that a kernel reads through: they become index maps in it.
+PULLED = RESHAPES | BROADCASTS | {"mgx.transpose", "mgx.slice", "mgx.step", "mgx.reverse"}
+# What stays in the program.
+HOST = RESHAPES | {"mgx.constant", "mgx.literal", "mgx.launch", "mgx.if", "mgx.loop", "mgx.yield"}
+
+
+@dataclass(frozen=True)
+class OutlineKernels(Pass):
+    """Moves each op of the program, with the views it reads through, into an `mgx.kernel`.
+
+    Before:  %t = mgx.transpose %b permutation = [1, 0] : tensor<5x4xf32> -> tensor<4x5xf32>
+             %c = mgx.dot %a, %t : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
+             %d = mgx.pointwise(%c) ...
+    After:   %d = mgx.launch @k0_dot(%a, %b) : (tensor<3x4xf32>, tensor<5x4xf32>) -> tensor<3x5xf32>
+
+    A contraction takes a `mgx.pointwise` that is its only consumer with it. Equal kernels
+    are one. Reshapes between kernels stay in the program, where they cost nothing.
+    Constants that are not splats become weights.
+    """
+
+    arch: str = "gfxMIGX"
+
+    name: ClassVar[str] = "mgx-outline-kernels"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        main = main_function(module)
+        table = _Kernels(module, context, self.arch)
+        for block in blocks(main):
+            for op in list(block.operations):
+                if op.operation.attached and _is_anchor(op) and not _waits_for_epilogue(op):
+                    table.outline(op)
+            for op in reversed(list(block.operations)):
+                if op.operation.name in PULLED - RESHAPES and _is_read_by_host(op):
+                    table.outline(op)
+            erase_dead(block)
+
+
+def _is_anchor(op: ir.OpView) -> bool:
+    name = op.operation.name
+    return name.startswith("mgx.") and name not in HOST | PULLED
+
+
+def _waits_for_epilogue(op: ir.OpView) -> bool:
+    """Whether a contraction goes into the kernel of the `mgx.pointwise` that follows it."""
+    if op.operation.name not in CONTRACTIONS or not has_one_use(op.operation.results[0]):
+        return False
+    user = users(op.operation.results[0])[0]
+    return user.operation.name == "mgx.pointwise" and _contraction(user) == op.operation
+
+
+def _contraction(pointwise: ir.OpView) -> ir.Operation | None:
+    """The contraction whose epilogue a `mgx.pointwise` becomes: the last one that can be."""
+    found: ir.Operation | None = None
+    for value in pointwise.operation.operands:
+        producer = definition(value)
+        if producer is None or producer.operation.name not in CONTRACTIONS:
+            continue
+        if producer.operation.block != pointwise.operation.block or not has_one_use(value):
+            continue
+        if value.type.shape != pointwise.operation.results[0].type.shape:
+            continue
+        if found is None or found.is_before_in_block(producer.operation):
+            found = producer.operation
+    return found
+
+
+def _is_read_by_host(op: ir.OpView) -> bool:
+    """Whether anything but a kernel reads a view: the program's return, control flow."""
+    return any(True for result in op.operation.results for _ in result.uses)
+
+
+@dataclass
+class _Kernels:
+    """The kernels of a module, by their text without name and locations."""
+
+    module: ir.Module
+    context: PassContext
+    arch: str
+    symbols: dict[str, str] = field(default_factory=dict)
+
+    def outline(self, anchor: ir.OpView) -> None:
+        body = _Body(self.context)
+        contraction = _contraction(anchor) if anchor.operation.name == "mgx.pointwise" else None
+        taken = [contraction.opview] if contraction is not None else []
+        taken.append(anchor)
+        for op in taken:
+            body.collect(op, {t.operation for t in taken})
+        kernel = self._build(body, taken)
+        symbol = self._unique(kernel, taken[0].operation.name.removeprefix("mgx."))
+        results = anchor.operation.results
+        names = "+".join(filter(None, (node_name(op) for op in taken)))
+        self.context.note(symbol, names)
+        with ir.InsertionPoint(anchor), fused_location(taken):
+            launch = mgx.LaunchOp(
+                [r.type for r in results], ir.FlatSymbolRefAttr.get(symbol), body.inputs
+            )
+        for result, new in zip(results, launch.operation.results, strict=True):
+            result.replace_all_uses_with(new)
+        anchor.operation.erase()
+        if contraction is not None:
+            contraction.erase()
+
+    def _build(self, body: _Body, taken: list[ir.OpView]) -> ir.OpView:
+        inputs = [value.type for value in body.inputs]
+        results = [r.type for r in taken[-1].operation.results]
+        location = fused_location(taken)
+        with ir.InsertionPoint(main_function(self.module)), location:
+            kernel = mgx.KernelOp(
+                "kernel",
+                ir.TypeAttr.get(ir.FunctionType.get(inputs, results)),
+                ir.Attribute.parse(f'#mgx.arch<"{self.arch}">'),
+            )
+            block = kernel.body.blocks.append(*inputs, arg_locs=[location] * len(inputs))
+        values = dict(zip(body.inputs, block.arguments, strict=True))
+        with ir.InsertionPoint(block):
+            for value, number in body.splats.items():
+                with value.owner.operation.location:
+                    values[value] = mgx.splat(number, value.type)
+            for op in body.ops:
+                clone = op.clone()
+                for i, value in enumerate(op.operands):
+                    clone.operands[i] = values[value]
+                values.update(zip(op.results, clone.results, strict=True))
+            with location:
+                mgx.ReturnOp([values[r] for r in taken[-1].operation.results])
+        return kernel
+
+    def _unique(self, kernel: ir.OpView, what: str) -> str:
+        """The symbol of a kernel; erases it where an equal one exists."""
+        text = str(kernel.operation)
+        symbol = self.symbols.get(text)
+        if symbol is not None:
+            kernel.operation.erase()
+            return symbol
+        symbol = f"k{len(self.symbols)}_{what}"
+        self.symbols[text] = symbol
+        kernel.operation.attributes["sym_name"] = ir.StringAttr.get(symbol)
+        return symbol
+
+
+@dataclass
+class _Body:
+    """What goes into one kernel, operands before users, and what enters it."""
+
+    context: PassContext
+    ops: list[ir.Operation] = field(default_factory=list)
+    inputs: list[ir.Value] = field(default_factory=list)
+    splats: dict[ir.Value, np.generic] = field(default_factory=dict)
+
+    def collect(self, op: ir.OpView, taken: set[ir.Operation]) -> None:
+        for value in op.operation.operands:
+            self._collect_value(value, taken)
+        self.ops.append(op.operation)
+
+    def _collect_value(self, value: ir.Value, taken: set[ir.Operation]) -> None:
+        if value in self.inputs or value in self.splats:
+            return
+        producer = definition(value)
+        if producer is not None and producer.operation in {*self.ops, *taken}:
+            return
+        number = splat(value)
+        # A contraction's operand is memory even when all its elements are equal.
+        if number is not None and not _is_contracted(value, taken):
+            self.splats[value] = number
+        elif producer is not None and _is_pulled(producer):
+            self.collect(producer, taken)
+        else:
+            self.inputs.append(self._as_memory(value, producer))
+
+    def _as_memory(self, value: ir.Value, producer: ir.OpView | None) -> ir.Value:
+        """The value, with a constant turned into a weight: programs pass buffers only."""
+        if op_name(producer) != "mgx.constant":
+            return value
+        assert producer is not None
+        with ir.InsertionPoint(producer), producer.operation.location:
+            key = self.context.weights.add_array(mgx.constant_array(producer))
+            literal = mgx.literal(key, value.type)
+        value.replace_all_uses_with(literal)
+        return literal
+
+
+def _is_contracted(value: ir.Value, taken: set[ir.Operation]) -> bool:
+    return any(user.operation in taken and user.operation.name in CONTRACTIONS for user in users(value))
+
+
+def _is_pulled(op: ir.OpView) -> bool:
+    """Whether a kernel takes a view in. A chain of reshapes alone costs nothing outside."""
+    if op.operation.name not in PULLED:
+        return False
+    source: ir.OpView | None = op
+    while source is not None and source.operation.name in RESHAPES:
+        source = definition(source.operation.operands[0])
+    return source is not None and source.operation.name in PULLED

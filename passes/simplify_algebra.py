@@ -1,0 +1,214 @@
+"""mgx-simplify-algebra: scales and offsets move into weights; cheaper forms of the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import (
+    CONTRACTIONS,
+    blocks,
+    broadcast_source,
+    definition,
+    element_type,
+    erase_dead,
+    fused_location,
+    has_one_use,
+    is_constant,
+    op_name,
+    replace,
+    shape,
+    splat,
+)
+
+# A rewrite returns the value that takes the place of the op's result, or None.
+Rewrite = Callable[[ir.OpView], "ir.Value | None"]
+
+
+@dataclass(frozen=True)
+class SimplifyAlgebra(Pass):
+    """Folds batch normalisation and scales into weights, and gathers constants.
+
+    Before:  %c = mgx.convolution %x, %w ...
+             %m = mgx.mul %c, %scale ...      // %scale, %shift: broadcasts along channels
+             %y = mgx.add %m, %shift ...
+    After:   %v = mgx.mul %w, %scale' ...     // a constant, folded by mgx-fold-constants
+             %c = mgx.convolution %x, %v ...
+             %y = mgx.add %c, %shift ...
+
+    Also: (x + a) + b to x + (a + b); (x * a) * b to x * (a * b); (x + a) * b to
+    x * b + a * b below a contraction; x - a to x + (-a); x / a to x * (1 / a) for floats;
+    x ^ 2 to x * x; x ^ 0.5 to sqrt(x); 1 / sqrt(x) to rsqrt(x). `a` and `b` are constants.
+    These change the rounding of float results, never an integer.
+    """
+
+    max_rounds: int = 8
+
+    cleanup: ClassVar[bool] = True
+    name: ClassVar[str] = "mgx-simplify-algebra"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            for _ in range(self.max_rounds):
+                if not _round(block, context):
+                    break
+                erase_dead(block)
+
+
+def _round(block: ir.Block, context: PassContext) -> bool:
+    changed = False
+    for op in list(block.operations):
+        for rewrite in _REWRITES.get(op.operation.name, ()):
+            with ir.InsertionPoint(op), op.operation.location:
+                value = rewrite(op)
+            if value is not None:
+                context.note(rewrite.__name__.strip("_"), node_name(op))
+                replace(op, [value])
+                changed = True
+                break
+    return changed
+
+
+def _is_float(value: ir.Value) -> bool:
+    return isinstance(element_type(value), ir.FloatType)
+
+
+def _constant_operand(op: ir.OpView) -> tuple[ir.Value, ir.Value] | None:
+    """(variable, constant) of a commutative op with exactly one constant operand."""
+    a, b = op.operation.operands
+    if is_constant(b) and not is_constant(a):
+        return a, b
+    if is_constant(a) and not is_constant(b):
+        return b, a
+    return None
+
+
+def _broadcast_together(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """The sources of two broadcasts to one shape, broadcast to their least common shape."""
+    a, b = broadcast_source(a), broadcast_source(b)
+    rank = max(len(shape(a)), len(shape(b)))
+    sizes = [(1,) * (rank - len(shape(v))) + shape(v) for v in (a, b)]
+    common = [max(pair) for pair in zip(*sizes, strict=True)]
+    return _broadcast(a, common), _broadcast(b, common)
+
+
+def _broadcast(value: ir.Value, dims: list[int]) -> ir.Value:
+    return value if list(shape(value)) == dims else mgx.multibroadcast(value, dims)
+
+
+def _combine_constants(op: ir.OpView) -> ir.Value | None:
+    """(x . a) . b = x . (a . b) for add and mul."""
+    parts = _constant_operand(op)
+    if parts is None or not _is_float(parts[0]):
+        return None
+    inner = definition(parts[0])
+    if op_name(inner) != op.operation.name or not has_one_use(parts[0]):
+        return None
+    assert inner is not None
+    below = _constant_operand(inner)
+    if below is None:
+        return None
+    make = mgx.add if op.operation.name == "mgx.add" else mgx.mul
+    with fused_location([inner, op]):
+        a, b = _broadcast_together(below[1], parts[1])
+        return make(below[0], _broadcast(make(a, b), list(shape(parts[0]))))
+
+
+def _distribute_scale(op: ir.OpView) -> ir.Value | None:
+    """(x + a) * b = x * b + a * b where x comes from a contraction that can take the scale."""
+    parts = _constant_operand(op)
+    if parts is None or not has_one_use(parts[0]):
+        return None
+    add = definition(parts[0])
+    if op_name(add) != "mgx.add":
+        return None
+    assert add is not None
+    below = _constant_operand(add)
+    if below is None or op_name(definition(below[0])) not in CONTRACTIONS:
+        return None
+    if not _is_float(below[0]) or not has_one_use(below[0]):
+        return None
+    with fused_location([add, op]):
+        a, b = _broadcast_together(below[1], parts[1])
+        offset = _broadcast(mgx.mul(a, b), list(shape(parts[0])))
+        return mgx.add(mgx.mul(below[0], parts[1]), offset)
+
+
+def _scale_into_weights(op: ir.OpView) -> ir.Value | None:
+    """conv(x, w) * s = conv(x, w * s), and dot(x, w) * s = dot(x, w * s), for constant w."""
+    parts = _constant_operand(op)
+    if parts is None or not has_one_use(parts[0]):
+        return None
+    contraction = definition(parts[0])
+    name = op_name(contraction)
+    if name not in ("mgx.convolution", "mgx.dot"):
+        return None
+    assert contraction is not None
+    x, w = contraction.operation.operands
+    if not is_constant(w):
+        return None
+    scale = broadcast_source(parts[1])
+    result = shape(parts[0])
+    sizes = [1] * (len(result) - len(shape(scale))) + list(shape(scale))
+    channel = 1 if name == "mgx.convolution" else len(result) - 1
+    if any(size != 1 for i, size in enumerate(sizes) if i != channel):
+        return None
+    with fused_location([contraction, op]):
+        # Output channels are the weight's first dimension for conv, its last for dot.
+        rank = len(shape(w))
+        target = [1] * rank
+        target[0 if name == "mgx.convolution" else rank - 1] = sizes[channel]
+        factor = _broadcast(mgx.reshape(scale, target), list(shape(w)))
+        clone = contraction.operation.clone()
+        clone.operands[1] = mgx.mul(w, factor)
+        return clone.results[0]
+
+
+def _subtract_to_add(op: ir.OpView) -> ir.Value | None:
+    a, b = op.operation.operands
+    if not is_constant(b) or is_constant(a) or not _is_float(a):
+        return None
+    return mgx.add(a, _broadcast(mgx.neg(broadcast_source(b)), list(shape(a))))
+
+
+def _divide_to_multiply(op: ir.OpView) -> ir.Value | None:
+    a, b = op.operation.operands
+    if not is_constant(b) or is_constant(a) or not _is_float(a):
+        return None
+    return mgx.mul(a, _broadcast(mgx.recip(broadcast_source(b)), list(shape(a))))
+
+
+def _reciprocal_of_sqrt(op: ir.OpView) -> ir.Value | None:
+    operands = op.operation.operands
+    if len(operands) == 2 and splat(operands[0]) != 1:
+        return None
+    root = definition(operands[-1])
+    if op_name(root) != "mgx.sqrt" or not _is_float(operands[-1]):
+        return None
+    assert root is not None
+    return mgx.rsqrt(root.operation.operands[0])
+
+
+def _power(op: ir.OpView) -> ir.Value | None:
+    base, exponent = op.operation.operands
+    value = splat(exponent)
+    if value == 2:
+        return mgx.mul(base, base)
+    # pow(-0.0, 0.5) is 0.0 and pow(-inf, 0.5) is inf; sqrt differs there, as documented.
+    return mgx.sqrt(base) if value == 0.5 and _is_float(base) else None
+
+
+_REWRITES: dict[str, tuple[Rewrite, ...]] = {
+    "mgx.add": (_combine_constants,),
+    "mgx.div": (_reciprocal_of_sqrt, _divide_to_multiply),
+    "mgx.mul": (_scale_into_weights, _distribute_scale, _combine_constants),
+    "mgx.pow": (_power,),
+    "mgx.recip": (_reciprocal_of_sqrt,),
+    "mgx.sub": (_subtract_to_add,),
+}
