@@ -1,0 +1,93 @@
+"""From a module of MLIR to a shared object of the host.
+
+A kernel's work is written as `func.func` on static memrefs, each taking the pointers that
+its launch names and a range of work items:
+
+    func.func @k_0(%a: memref<64xf32>, %y: memref<64xf32>, %begin: index, %end: index)
+
+The shared object exports `void k_0(void **arguments, int64_t begin, int64_t end)` for it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from mlir import ir
+from mlir.dialects import llvm as llvm_dialect
+from mlir.passmanager import PassManager
+
+from mgx_mlir.codegen.cpu import llvm
+from mgx_mlir.codegen.cpu.host import processor
+from mgx_mlir.errors import CompilerError, TargetError
+from mgx_mlir.target import Target
+
+BODY_SUFFIX = "_body"
+
+_PIPELINE = """builtin.module(
+    canonicalize,cse,
+    convert-vector-to-scf{full-unroll=true},
+    expand-strided-metadata,lower-affine,
+    convert-math-to-llvm,convert-math-to-libm,
+    convert-scf-to-cf,
+    convert-vector-to-llvm{reassociate-fp-reductions=true},
+    convert-ub-to-llvm,
+    finalize-memref-to-llvm,
+    convert-func-to-llvm{use-bare-ptr-memref-call-conv=true},
+    convert-arith-to-llvm,convert-cf-to-llvm,convert-index-to-llvm,
+    reconcile-unrealized-casts,canonicalize,cse)"""
+
+
+def compile_module(module: ir.Module, entries: Sequence[tuple[str, int]], target: Target) -> bytes:
+    """The shared object (x86-64 ELF) of a module, which is lowered in place.
+
+    `entries` are the exported functions: name and number of pointer arguments; the module
+    holds the body of `name` as `name_body`. The same module gives the same bytes.
+    """
+    pipeline = PassManager.parse(_PIPELINE, context=module.context)
+    pipeline.enable_verifier(False)
+    try:
+        pipeline.run(module.operation)
+    except ir.MLIRError as error:
+        raise CompilerError(f"lowering to the LLVM dialect failed: {error}") from error
+    text = llvm_dialect.translate_module_to_llvmir(module.operation)
+    text += "".join(_entry(name, pointers) for name, pointers in entries)
+    return link(llvm.compile_object(text, *processor(target)))
+
+
+def _entry(name: str, pointers: int) -> str:
+    """LLVM IR of an exported function: unpacks the argument array and calls the body."""
+    lines = [f"define void @{name}(ptr noalias %arguments, i64 %begin, i64 %end) {{"]
+    for i in range(pointers):
+        lines.append(f"  %a{i} = getelementptr ptr, ptr %arguments, i64 {i}")
+        lines.append(f"  %p{i} = load ptr, ptr %a{i}, align 8")
+    operands = ", ".join([*(f"ptr %p{i}" for i in range(pointers)), "i64 %begin, i64 %end"])
+    lines.append(f"  call void @{name}{BODY_SUFFIX}({operands})")
+    lines.append("  ret void")
+    return "\n".join(lines) + "\n}\n"
+
+
+@cache
+def _linker() -> str:
+    for name in ("ld.lld-22", "/usr/lib/llvm-22/bin/ld.lld", "ld.lld"):
+        path = shutil.which(name)
+        if path:
+            return path
+    raise TargetError("ld.lld of LLVM 22 is not installed (Debian package lld-22)")
+
+
+def link(data: bytes) -> bytes:
+    """A shared object from one relocatable object. libm's symbols resolve when it is loaded."""
+    with tempfile.TemporaryDirectory(prefix="mgx-link-") as folder:
+        source, result = Path(folder, "kernel.o"), Path(folder, "kernel.so")
+        source.write_bytes(data)
+        command = [_linker(), "-shared", "-O1", "--gc-sections", "--build-id=none", "-z"]
+        command += ["noexecstack", "--hash-style=gnu", "-s", "-o", str(result), str(source)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise CompilerError(f"linking a kernel failed: {done.stderr.strip()}")
+        return result.read_bytes()

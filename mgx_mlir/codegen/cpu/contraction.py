@@ -1,0 +1,268 @@
+"""Matrix products and convolutions as register tiles over packed blocks.
+
+A work item owns some rows and one block of columns of C. It packs its block of B, and for
+each register tile of rows the rows of A; the tile's sums stay in registers for the whole
+depth of a block, pass through a small tile in memory, and leave through the epilogue.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mlir import ir
+
+from mgx_mlir.codegen.cpu import emit, pack
+from mgx_mlir.codegen.cpu.emit import Index
+from mgx_mlir.codegen.cpu.pack import Packed
+from mgx_mlir.codegen.cpu.problem import Contraction, Image
+from mgx_mlir.codegen.cpu.schedule import Schedule
+
+# store(sums, batch, m, n, mask): what happens to a vector of results of row m from column n.
+Store = Callable[[ir.Value, Index, Index, Index, ir.Value | None], None]
+
+
+def emit_contraction(
+    problem: Contraction,
+    schedule: Schedule,
+    a: ir.Value,
+    b: ir.Value,
+    store: Store,
+    begin: ir.Value,
+    end: ir.Value,
+) -> None:
+    """Builds the work of items begin .. end at the insertion point."""
+    _Emitter(problem, schedule, a, b, store).emit(begin, end)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """One block of columns: first column of C, how many, and where they come from."""
+
+    first: Index
+    count: Index
+    image_row: Index = 0
+    image_rows: Index = 0
+    image_column: Index = 0
+
+
+class _Emitter:
+    def __init__(
+        self, problem: Contraction, schedule: Schedule, a: ir.Value, b: ir.Value, store: Store
+    ) -> None:
+        self.problem, self.schedule = problem, schedule
+        self.a, self.b, self.store = a, b, store
+        self.lanes = schedule.lanes
+        self.depths = schedule.depths(problem)
+        depth = math.ceil(schedule.depth / self.lanes) * self.lanes
+        self.width = math.ceil(schedule.columns / self.lanes) * self.lanes
+        accumulator = problem.accumulator
+        # A vector of slack for writes past the end of a row; an odd number of cache lines
+        # between rows, so that they do not compete for the same sets of the cache.
+        b_row = self.width + self.lanes
+        if (b_row // self.lanes) % 2 == 0:
+            b_row += self.lanes
+        self.packed_b = Packed(emit.stack(depth * b_row + self.lanes, accumulator), 1, b_row)
+        if pack.by_rows(problem.a, self.lanes):
+            a_row = depth + self.lanes
+            self.packed_a = Packed(emit.stack(schedule.rows * a_row, accumulator), a_row, 1)
+        else:
+            a_row = math.ceil(schedule.rows / self.lanes) * self.lanes
+            self.packed_a = Packed(emit.stack(depth * a_row, accumulator), 1, a_row)
+        self.row_tiles = math.ceil(schedule.item_rows / schedule.rows)
+        tiles = self.row_tiles if self.depths > 1 else 1
+        row = self.width if self.depths > 1 else schedule.vectors * self.lanes
+        self.sum_row = row
+        self.sums = emit.stack(tiles * schedule.rows * row, accumulator)
+
+    def emit(self, begin: ir.Value, end: ir.Value) -> None:
+        """Items are ordered [batch, column block, row block], so that neighbours share B."""
+        row_blocks = self.schedule.row_blocks(self.problem)
+        column_blocks = self.schedule.column_blocks(self.problem)
+
+        def item(number: Index) -> None:
+            block = emit.div(number, row_blocks)
+            row_block = emit.rem(number, row_blocks)
+            batch = emit.div(block, column_blocks)
+            columns = self._column_block(emit.rem(block, column_blocks))
+            first = emit.mul(row_block, self.schedule.item_rows)
+            rows = emit.minimum(self.schedule.item_rows, emit.sub(self.problem.M, first))
+            if self.problem.M % self.schedule.item_rows == 0:
+                rows = self.schedule.item_rows
+            if self.depths > 1 or row_blocks == 1:
+                fresh: ir.Value | bool = True
+            else:
+                # The block of B that the item before packed serves this one too.
+                fresh = emit.either(
+                    emit.compare("eq", row_block, 0), emit.compare("eq", number, begin)
+                )
+            self._item(batch, first, rows, columns, fresh)
+
+        emit.loop(begin, end, 1, item)
+
+    def _column_block(self, number: Index) -> _Columns:
+        problem, schedule = self.problem, self.schedule
+        if not isinstance(problem.b, Image):
+            first = emit.mul(number, schedule.columns)
+            count: Index = schedule.columns
+            if problem.N % schedule.columns:
+                count = emit.minimum(count, emit.sub(problem.N, first))
+            return _Columns(first, count)
+        width = problem.b.width
+        image_rows = problem.N // width
+        if schedule.columns >= width:
+            row = emit.mul(number, schedule.image_rows)
+            rows: Index = schedule.image_rows
+            if image_rows % schedule.image_rows:
+                rows = emit.minimum(rows, emit.sub(image_rows, row))
+            return _Columns(emit.mul(row, width), emit.mul(rows, width), row, rows)
+        parts = math.ceil(width / schedule.columns)
+        row, part = emit.div(number, parts), emit.rem(number, parts)
+        column = emit.mul(part, schedule.columns)
+        count = emit.minimum(schedule.columns, emit.sub(width, column))
+        return _Columns(emit.linear(column, (row, width)), count, row, 1, column)
+
+    def _item(
+        self, batch: Index, first: Index, rows: Index, columns: _Columns, fresh: ir.Value | bool
+    ) -> None:
+        problem, schedule, lanes = self.problem, self.schedule, self.lanes
+        vectors = emit.div(emit.add(columns.count, lanes - 1), lanes)
+        if self.depths > 1:
+            zero = emit.constant(0, problem.accumulator, lanes)
+            size = self.row_tiles * schedule.rows * self.sum_row
+            emit.loop(
+                0, size, lanes, lambda i: emit.store_vector(zero, self.sums, i)
+            )
+
+        def depth_block(number: Index) -> None:
+            k = emit.mul(number, schedule.depth)
+            depth: Index = schedule.depth
+            if problem.K % schedule.depth:
+                depth = emit.minimum(depth, emit.sub(problem.K, k))
+            emit.when(fresh, lambda: self._pack_b(batch, columns, vectors, k, depth))
+            last: ir.Value | bool = True
+            if self.depths > 1:
+                last = emit.compare("eq", number, self.depths - 1)
+
+            def row_tile(row: Index) -> None:
+                m = emit.add(first, row)
+                pack.pack_a(
+                    self.a,
+                    problem.a,
+                    self.packed_a,
+                    problem.accumulator,
+                    lanes,
+                    batch,
+                    m,
+                    schedule.rows,
+                    k,
+                    depth,
+                )
+
+                def tile(vector: Index, count: int) -> None:
+                    column = emit.mul(vector, lanes)
+                    at: Index = 0
+                    if self.depths > 1:
+                        at = emit.linear(column, (row, self.sum_row))
+                    self._multiply(column, count, depth, at)
+                    emit.when(
+                        last, lambda: self._store_tile(batch, m, columns, column, count, at)
+                    )
+
+                whole = emit.mul(emit.div(vectors, schedule.vectors), schedule.vectors)
+                emit.loop(0, whole, schedule.vectors, lambda v: tile(v, schedule.vectors))
+                emit.loop(whole, vectors, 1, lambda v: tile(v, 1))
+
+            emit.loop(0, rows, schedule.rows, row_tile)
+
+        emit.loop(0, self.depths, 1, depth_block)
+
+    def _pack_b(
+        self, batch: Index, columns: _Columns, vectors: Index, k: Index, depth: Index
+    ) -> None:
+        problem = self.problem
+        accumulator, lanes = problem.accumulator, self.lanes
+        if isinstance(problem.b, Image):
+            count = columns.count if self.schedule.columns < problem.b.width else problem.b.width
+            pack.pack_image(
+                self.b,
+                problem.b,
+                self.packed_b,
+                accumulator,
+                lanes,
+                batch,
+                columns.image_row,
+                columns.image_rows,
+                columns.image_column,
+                count,
+                k,
+                depth,
+            )
+        else:
+            pack.pack_b(
+                self.b,
+                problem.b,
+                self.packed_b,
+                accumulator,
+                lanes,
+                batch,
+                columns.first,
+                vectors,
+                k,
+                depth,
+            )
+
+    def _multiply(self, column: Index, vectors: int, depth: Index, at: Index) -> None:
+        """Adds one register tile's products over a block's depth to the sums from `at` on."""
+        lanes, rows = self.lanes, self.schedule.rows
+        accumulator = self.problem.accumulator
+        places = [
+            emit.add(at, row * self.sum_row + j * lanes)
+            for row in range(rows)
+            for j in range(vectors)
+        ]
+        if self.depths > 1:
+            start = [emit.load_vector(self.sums, place, lanes) for place in places]
+        else:
+            start = [emit.constant(0, accumulator, lanes)] * len(places)
+
+        def step(k: Index, *sums: ir.Value) -> list[ir.Value]:
+            base = emit.linear(column, (k, self.packed_b.k_step))
+            right = [
+                emit.load_vector(self.packed_b.memory, emit.add(base, j * lanes), lanes)
+                for j in range(vectors)
+            ]
+            result = []
+            base = emit.mul(k, self.packed_a.k_step)
+            for row in range(rows):
+                x = emit.load(self.packed_a.memory, emit.add(base, row * self.packed_a.step))
+                left = emit.splat(x, lanes)
+                for j in range(vectors):
+                    c = sums[row * vectors + j]
+                    result.append(emit.multiply_add(left, right[j], c, accumulator))
+            return result
+
+        result = emit.loop(0, depth, 1, step, start)
+        for place, x in zip(places, result, strict=True):
+            emit.store_vector(x, self.sums, place)
+
+    def _store_tile(
+        self, batch: Index, m: Index, columns: _Columns, column: Index, vectors: int, at: Index
+    ) -> None:
+        problem, lanes = self.problem, self.lanes
+        rows: Index = self.schedule.rows
+        if problem.M % self.schedule.rows:
+            rows = emit.minimum(rows, emit.sub(problem.M, m))
+
+        def row(r: Index) -> None:
+            for j in range(vectors):
+                here = emit.add(column, j * lanes)
+                mask = None
+                if not (isinstance(columns.count, int) and columns.count % lanes == 0):
+                    mask = emit.lane_mask(emit.sub(columns.count, here), lanes)
+                place = emit.linear(emit.add(at, j * lanes), (r, self.sum_row))
+                x = emit.load_vector(self.sums, place, lanes)
+                self.store(x, batch, emit.add(m, r), emit.add(columns.first, here), mask)
+
+        emit.loop(0, rows, 1, row)

@@ -1,0 +1,177 @@
+"""LLVM's code generator for the host, through LLVM's C interface.
+
+The bindings of MLIR translate a module to LLVM IR but give no way to choose the processor
+or the relocation model of the code they generate. LLVM's C interface does, and lies in the
+libLLVM that the bindings have loaded already, so no second copy of LLVM enters the process.
+ctypes releases the GIL during each call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_void_p
+from functools import cache
+from typing import Any
+
+from mgx_mlir.errors import CompilerError
+
+_LIBRARY = "libLLVM.so.22.1"
+_OBJECT_FILE = 1
+_LEVEL_AGGRESSIVE = 3
+_RELOCATION_PIC = 2
+_CODE_MODEL_DEFAULT = 0
+
+
+@cache
+def _llvm() -> ctypes.CDLL:
+    import mlir.ir  # noqa: F401  (loads libLLVM with the bindings)
+
+    library = ctypes.CDLL(_LIBRARY)
+    for name, result, arguments in (
+        ("LLVMContextCreate", c_void_p, []),
+        ("LLVMContextDispose", None, [c_void_p]),
+        (
+            "LLVMCreateMemoryBufferWithMemoryRangeCopy",
+            c_void_p,
+            [c_char_p, c_size_t, c_char_p],
+        ),
+        ("LLVMCreatePassBuilderOptions", c_void_p, []),
+        (
+            "LLVMCreateTargetMachine",
+            c_void_p,
+            [c_void_p, c_char_p, c_char_p, c_char_p, c_int, c_int, c_int],
+        ),
+        ("LLVMDisposeErrorMessage", None, [c_void_p]),
+        ("LLVMDisposeMemoryBuffer", None, [c_void_p]),
+        ("LLVMDisposeMessage", None, [c_void_p]),
+        ("LLVMDisposeModule", None, [c_void_p]),
+        ("LLVMDisposePassBuilderOptions", None, [c_void_p]),
+        ("LLVMDisposeTargetMachine", None, [c_void_p]),
+        ("LLVMGetBufferSize", c_size_t, [c_void_p]),
+        ("LLVMGetBufferStart", c_void_p, [c_void_p]),
+        ("LLVMGetDefaultTargetTriple", c_void_p, []),
+        ("LLVMGetErrorMessage", c_void_p, [c_void_p]),
+        ("LLVMGetHostCPUFeatures", c_void_p, []),
+        ("LLVMGetHostCPUName", c_void_p, []),
+        ("LLVMGetTargetFromTriple", c_int, [c_char_p, POINTER(c_void_p), POINTER(c_void_p)]),
+        ("LLVMInitializeX86AsmPrinter", None, []),
+        ("LLVMInitializeX86Target", None, []),
+        ("LLVMInitializeX86TargetInfo", None, []),
+        ("LLVMInitializeX86TargetMC", None, []),
+        (
+            "LLVMParseIRInContext2",
+            c_int,
+            [c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p)],
+        ),
+        ("LLVMRunPasses", c_void_p, [c_void_p, c_char_p, c_void_p, c_void_p]),
+        (
+            "LLVMTargetMachineEmitToMemoryBuffer",
+            c_int,
+            [c_void_p, c_void_p, c_int, POINTER(c_void_p), POINTER(c_void_p)],
+        ),
+    ):
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    library.LLVMInitializeX86TargetInfo()
+    library.LLVMInitializeX86Target()
+    library.LLVMInitializeX86TargetMC()
+    library.LLVMInitializeX86AsmPrinter()
+    return library
+
+
+def _take_text(address: int | None) -> str:
+    """The text at `address`, which LLVM allocated and which is freed here."""
+    if not address:
+        return ""
+    text = (ctypes.cast(address, c_char_p).value or b"").decode()
+    _llvm().LLVMDisposeMessage(address)
+    return text
+
+
+def host_triple() -> str:
+    """The triple of the machine, such as 'x86_64-pc-linux-gnu'."""
+    return _take_text(_llvm().LLVMGetDefaultTargetTriple())
+
+
+def host_cpu_name() -> str:
+    """LLVM's name of the machine's processor, such as 'znver4'."""
+    return _take_text(_llvm().LLVMGetHostCPUName())
+
+
+def host_cpu_features() -> frozenset[str]:
+    """LLVM's names of the features that the machine's processor has."""
+    features = _take_text(_llvm().LLVMGetHostCPUFeatures()).split(",")
+    return frozenset(name[1:] for name in features if name.startswith("+"))
+
+
+def compile_object(llvm_ir: str, cpu: str, features: str) -> bytes:
+    """An x86-64 ELF relocatable object (position independent, level O3) from LLVM IR text.
+
+    `features` is LLVM's list, such as '+avx2,+fma'. Raises CompilerError with LLVM's
+    message when the text does not parse or the code generator refuses it.
+    """
+    llvm = _llvm()
+    context = llvm.LLVMContextCreate()
+    machine = module = options = None
+    try:
+        module = _parse(context, llvm_ir)
+        machine = _target_machine(cpu, features)
+        options = llvm.LLVMCreatePassBuilderOptions()
+        error = llvm.LLVMRunPasses(module, b"default<O3>", machine, options)
+        if error:
+            address = llvm.LLVMGetErrorMessage(error)
+            text = (ctypes.cast(address, c_char_p).value or b"").decode()
+            llvm.LLVMDisposeErrorMessage(address)
+            raise CompilerError(f"LLVM's optimiser failed: {text}")
+        return _emit(machine, module)
+    finally:
+        if options:
+            llvm.LLVMDisposePassBuilderOptions(options)
+        if machine:
+            llvm.LLVMDisposeTargetMachine(machine)
+        if module:
+            llvm.LLVMDisposeModule(module)
+        llvm.LLVMContextDispose(context)
+
+
+def _parse(context: Any, llvm_ir: str) -> c_void_p:
+    llvm = _llvm()
+    text = llvm_ir.encode()
+    buffer = llvm.LLVMCreateMemoryBufferWithMemoryRangeCopy(text, len(text), b"kernel")
+    module, message = c_void_p(), c_void_p()
+    failed = llvm.LLVMParseIRInContext2(context, buffer, byref(module), byref(message))
+    llvm.LLVMDisposeMemoryBuffer(buffer)
+    if failed:
+        raise CompilerError(f"the generated LLVM IR does not parse: {_take_text(message.value)}")
+    return module
+
+
+def _target_machine(cpu: str, features: str) -> Any:
+    llvm = _llvm()
+    triple = host_triple().encode()
+    target, message = c_void_p(), c_void_p()
+    if llvm.LLVMGetTargetFromTriple(triple, byref(target), byref(message)):
+        raise CompilerError(f"LLVM has no target {triple.decode()}: {_take_text(message.value)}")
+    return llvm.LLVMCreateTargetMachine(
+        target,
+        triple,
+        cpu.encode(),
+        features.encode(),
+        _LEVEL_AGGRESSIVE,
+        _RELOCATION_PIC,
+        _CODE_MODEL_DEFAULT,
+    )
+
+
+def _emit(machine: Any, module: Any) -> bytes:
+    llvm = _llvm()
+    buffer, message = c_void_p(), c_void_p()
+    if llvm.LLVMTargetMachineEmitToMemoryBuffer(
+        machine, module, _OBJECT_FILE, byref(message), byref(buffer)
+    ):
+        raise CompilerError(f"LLVM's code generator failed: {_take_text(message.value)}")
+    start, size = llvm.LLVMGetBufferStart(buffer), llvm.LLVMGetBufferSize(buffer)
+    data = ctypes.string_at(start, size)
+    llvm.LLVMDisposeMemoryBuffer(buffer)
+    return data

@@ -1,0 +1,325 @@
+"""Copies of operand blocks into the layout that the register tiles read.
+
+A block of A is packed for one register tile, a block of B for all tiles of a work item:
+converted to the accumulator's type, next to each other in memory, and complete: rows and
+columns past the end hold numbers that no stored result depends on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith, vector
+
+from mgx_mlir.codegen.cpu import emit
+from mgx_mlir.codegen.cpu.emit import Index
+from mgx_mlir.codegen.cpu.problem import Image, Matrix
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A packed block: element (x, k) lies at x * step + k * k_step of `memory`."""
+
+    memory: ir.Value
+    step: int
+    k_step: int
+
+
+def by_rows(matrix: Matrix, lanes: int) -> bool:
+    """Whether the packed block of A keeps rows of k together."""
+    return not matrix.row.contiguous(lanes) or matrix.column.contiguous(lanes)
+
+
+def pack_a(
+    source: ir.Value,
+    matrix: Matrix,
+    target: Packed,
+    accumulator: str,
+    lanes: int,
+    batch: Index,
+    first: Index,
+    rows: int,
+    k: Index,
+    depth: Index,
+) -> None:
+    """Rows first .. first + rows and columns k .. k + depth of A; rows past the end repeat."""
+    start = matrix.start(batch)
+    last = matrix.row.size - 1
+    columns = matrix.column.size
+
+    if not by_rows(matrix, lanes):
+        mask = emit.lane_mask(emit.sub(last + 1, first), lanes)
+
+        def column(i: Index) -> None:
+            place = emit.add(start, matrix.column.offset(emit.add(k, i)))
+            for at in range(0, rows, lanes):
+                here = emit.add(place, matrix.row.offset(emit.add(first, at)))
+                part = mask if not at else emit.lane_mask(emit.sub(last + 1 - at, first), lanes)
+                x = emit.load_vector(source, here, lanes, part)
+                x = emit.convert(x, matrix.element, accumulator)
+                emit.store_vector(x, target.memory, emit.add(emit.mul(i, target.k_step), at))
+
+        emit.loop(0, depth, 1, column)
+        return
+
+    places = []
+    for row in range(rows):
+        clamped = emit.add(first, row)
+        if (last + 1) % rows:
+            clamped = emit.minimum(clamped, last)
+        places.append(emit.add(start, matrix.row.offset(clamped)))
+
+    if not matrix.column.contiguous(lanes):
+
+        def scalars(i: Index) -> None:
+            moved = matrix.column.offset(emit.add(k, i))
+            for row, place in enumerate(places):
+                x = emit.load(source, emit.add(place, moved))
+                x = emit.convert(x, matrix.element, accumulator)
+                emit.store(x, target.memory, emit.add(i, row * target.step))
+
+        emit.loop(0, depth, 1, scalars)
+        return
+
+    def vectors(i: Index) -> None:
+        moved = matrix.column.offset(emit.add(k, i))
+        mask = None if columns % lanes == 0 else emit.lane_mask(emit.sub(depth, i), lanes)
+        for row, place in enumerate(places):
+            x = emit.load_vector(source, emit.add(place, moved), lanes, mask)
+            x = emit.convert(x, matrix.element, accumulator)
+            emit.store_vector(x, target.memory, emit.add(i, row * target.step))
+
+    emit.loop(0, depth, lanes, vectors)
+
+
+def pack_b(
+    source: ir.Value,
+    matrix: Matrix,
+    target: Packed,
+    accumulator: str,
+    lanes: int,
+    batch: Index,
+    first: Index,
+    vectors: Index,
+    k: Index,
+    depth: Index,
+) -> None:
+    """Rows k .. k + depth and `vectors` vectors of columns from `first` of B."""
+    start = matrix.start(batch)
+    columns = matrix.column.size
+
+    def narrow(column: Index) -> ir.Value | None:
+        """The mask of the columns from `column` that exist."""
+        return None if columns % lanes == 0 else emit.lane_mask(emit.sub(columns, column), lanes)
+
+    def put(x: ir.Value, row: Index, column: Index) -> None:
+        x = emit.convert(x, matrix.element, accumulator)
+        emit.store_vector(x, target.memory, emit.linear(column, (row, target.k_step)))
+
+    if matrix.column.contiguous(lanes):
+
+        def row(i: Index) -> None:
+            place = emit.add(start, matrix.row.offset(emit.add(k, i)))
+
+            def part(j: Index) -> None:
+                column = emit.mul(j, lanes)
+                here = emit.add(first, column)
+                moved = emit.add(place, matrix.column.offset(here))
+                put(emit.load_vector(source, moved, lanes, narrow(here)), i, column)
+
+            emit.loop(0, vectors, 1, part)
+
+        emit.loop(0, depth, 1, row)
+    elif matrix.row.contiguous(lanes):
+        exact = matrix.row.size % lanes == 0
+
+        def block(j: Index) -> None:
+            column = emit.mul(j, lanes)
+            places = []
+            for lane in range(lanes):
+                here = emit.add(emit.add(first, column), lane)
+                if columns % lanes:
+                    here = emit.minimum(here, columns - 1)
+                places.append(emit.add(start, matrix.column.offset(here)))
+
+            def square(i: Index) -> None:
+                moved = matrix.row.offset(emit.add(k, i))
+                mask = None if exact else emit.lane_mask(emit.sub(depth, i), lanes)
+                rows = [
+                    emit.convert(
+                        emit.load_vector(source, emit.add(place, moved), lanes, mask),
+                        matrix.element,
+                        accumulator,
+                    )
+                    for place in places
+                ]
+                for number, x in enumerate(transpose(rows)):
+                    here = emit.linear(column, (emit.add(i, number), target.k_step))
+                    emit.store_vector(x, target.memory, here)
+
+            emit.loop(0, depth, lanes, square)
+
+        emit.loop(0, vectors, 1, block)
+    else:
+
+        def element_row(i: Index) -> None:
+            place = emit.add(start, matrix.row.offset(emit.add(k, i)))
+
+            def element(j: Index) -> None:
+                here = emit.minimum(emit.add(first, j), columns - 1)
+                x = emit.load(source, emit.add(place, matrix.column.offset(here)))
+                x = emit.convert(x, matrix.element, accumulator)
+                emit.store(x, target.memory, emit.linear(j, (i, target.k_step)))
+
+            emit.loop(0, emit.mul(vectors, lanes), 1, element)
+
+        emit.loop(0, depth, 1, element_row)
+
+
+def transpose(rows: list[ir.Value]) -> list[ir.Value]:
+    """The columns of a square of n vectors of n lanes, n a power of two: log2(n) stages."""
+    n = len(rows)
+    distance = n // 2
+    while distance:
+        # Swap the off-diagonal quarters of each square of 2 * distance.
+        low = [(lane & ~distance) + (n if lane & distance else 0) for lane in range(n)]
+        high = [(lane | distance) + (n if lane & distance else 0) for lane in range(n)]
+        result = list(rows)
+        for i in range(n):
+            if not i & distance:
+                a, b = rows[i], rows[i | distance]
+                result[i] = vector.shuffle(a, b, low)
+                result[i | distance] = vector.shuffle(a, b, high)
+        rows = result
+        distance //= 2
+    return rows
+
+
+def pack_image(
+    source: ir.Value,
+    image: Image,
+    target: Packed,
+    accumulator: str,
+    lanes: int,
+    batch: Index,
+    first_row: Index,
+    rows: Index,
+    first_column: Index,
+    columns: Index,
+    k: Index,
+    depth: Index,
+) -> None:
+    """Rows k .. k + depth of B for `rows` rows of output from `first_row` on.
+
+    Of each row it takes `columns` outputs from `first_column` on. A vector may write past
+    the end of its row of output: the next row, written later, covers it.
+    """
+    start = image.start(batch)
+    read = _row_reader(source, image, lanes)
+
+    def window(i: Index) -> None:
+        rest = emit.add(k, i)
+        taps: list[Index] = []
+        for size in reversed(image.window):
+            taps.insert(0, emit.rem(rest, size))
+            rest = emit.div(rest, size)
+        channel = emit.add(start, image.channel.offset(rest))
+        base = emit.mul(i, target.k_step)
+        # Where the window's tap lies for the first output of each dimension.
+        shifts = [
+            emit.add(emit.mul(tap, dilation), -pad)
+            for tap, dilation, pad in zip(taps, image.dilations, image.pads, strict=True)
+        ]
+
+        def row(r: Index) -> None:
+            rest = emit.add(first_row, r)
+            place, inside = channel, None
+            for axis in reversed(range(len(image.sizes) - 1)):
+                out = rest if axis == 0 else emit.rem(rest, image.outputs[axis])
+                rest = emit.div(rest, image.outputs[axis])
+                at = emit.linear(shifts[axis], (out, image.steps[axis]))
+                place = emit.linear(place, (at, image.strides[axis]))
+                if image.pads[axis] or _overruns(image, axis):
+                    here = arith.cmpi(
+                        arith.CmpIPredicate.ult, emit.value(at), emit.value(image.sizes[axis])
+                    )
+                    inside = here if inside is None else arith.andi(inside, here)
+            # A row outside of the image has no elements.
+            limit: Index = image.sizes[-1]
+            if inside is not None:
+                limit = arith.select(inside, emit.value(limit), emit.value(0))
+            to = emit.linear(base, (r, 1 if isinstance(rows, int) and rows == 1 else image.width))
+
+            def part(j: Index) -> None:
+                out = emit.add(first_column, j)
+                at = emit.linear(shifts[-1], (out, image.steps[-1]))
+                x = emit.convert(read(place, at, limit), image.element, accumulator)
+                emit.store_vector(x, target.memory, emit.add(to, j))
+
+            emit.loop(0, columns, lanes, part)
+
+        emit.loop(0, rows, 1, row)
+
+    emit.loop(0, depth, 1, window)
+
+
+def _overruns(image: Image, axis: int) -> bool:
+    last = (image.outputs[axis] - 1) * image.steps[axis] - image.pads[axis]
+    return last + (image.window[axis] - 1) * image.dilations[axis] >= image.sizes[axis]
+
+
+def _row_reader(
+    source: ir.Value, image: Image, lanes: int
+) -> Callable[[Index, Index, Index], ir.Value]:
+    """read(place, at, limit): elements at, at + step, ... of the row, 0 outside [0, limit)."""
+    step, stride = image.steps[-1], image.strides[-1]
+    padded = bool(image.pads[-1])
+
+    def window_mask(at: Index, limit: Index) -> ir.Value:
+        mask = emit.lane_mask(emit.sub(limit, at), lanes)
+        if mask is None:
+            mask = emit.constant(1, "i1", lanes)
+        if not padded:
+            return mask
+        before = emit.lane_mask(emit.value(emit.sub(0, at)), lanes)
+        return arith.andi(mask, arith.xori(before, emit.constant(1, "i1", lanes)))
+
+    def read(place: Index, at: Index, limit: Index) -> ir.Value:
+        if step == 1 and stride == 1:
+            return emit.load_vector(source, emit.add(place, at), lanes, window_mask(at, limit))
+        if step == 2 and stride == 1:
+            halves = []
+            for half in (at, emit.add(at, lanes)):
+                mask = window_mask(half, limit)
+                halves.append(emit.load_vector(source, emit.add(place, half), lanes, mask))
+            return vector.shuffle(*halves, [2 * lane for lane in range(lanes)])
+        return _gather(source, place, at, limit, step, stride, lanes, image.element)
+
+    return read
+
+
+def _gather(
+    source: ir.Value,
+    place: Index,
+    at: Index,
+    limit: Index,
+    step: int,
+    stride: int,
+    lanes: int,
+    element: str,
+) -> ir.Value:
+    i64 = ir.IntegerType.get_signless(64)
+    wide = ir.VectorType.get([lanes], i64)
+    steps = ir.DenseElementsAttr.get(np.arange(lanes, dtype=np.int64) * step, type=i64)
+    at64 = arith.index_cast(i64, emit.value(at))
+    positions = arith.addi(emit.splat(at64, lanes), arith.constant(wide, steps))
+    end = emit.splat(arith.index_cast(i64, emit.value(limit)), lanes)
+    mask = arith.cmpi(arith.CmpIPredicate.ult, positions, end)
+    if stride != 1:
+        positions = arith.muli(positions, emit.constant(stride, "i64", lanes))
+    type_ = ir.VectorType.get([lanes], emit.memory_type(element))
+    zero = emit.constant(0, element, lanes)
+    return vector.gather(type_, source, [emit.value(place)], positions, mask, zero)

@@ -1,0 +1,131 @@
+"""What a contraction computes, apart from how: its sizes and where its operands lie.
+
+    C[batch, m, n] = sum over k of A[batch, m, k] * B[batch, k, n]
+
+A is a strided matrix. B is a strided matrix too, or the windows of an image (convolution).
+C is row-major; what happens to it before it is stored is the epilogue's matter.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mgx_mlir.codegen.cpu import emit
+from mgx_mlir.codegen.cpu.emit import Index
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One index that moves through memory: (size, stride) factors, slowest first.
+
+    Factors that could be one are one, and factors of size 1 are left out: `Axis.of` sees
+    to it. Strides count elements; a broadcast has stride 0.
+    """
+
+    factors: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(*factors: tuple[int, int]) -> Axis:
+        merged: list[tuple[int, int]] = []
+        for size, stride in factors:
+            if size == 1:
+                continue
+            if merged and merged[-1][1] == size * stride:
+                merged[-1] = (merged[-1][0] * size, stride)
+            else:
+                merged.append((size, stride))
+        return Axis(tuple(merged))
+
+    @property
+    def size(self) -> int:
+        return math.prod(size for size, _ in self.factors)
+
+    @property
+    def stride(self) -> int | None:
+        """The distance of neighbours, where it is the same everywhere."""
+        if not self.factors:
+            return 0
+        return self.factors[0][1] if len(self.factors) == 1 else None
+
+    def contiguous(self, lanes: int) -> bool:
+        """Whether any `lanes` elements from a multiple of `lanes` on are neighbours."""
+        if not self.factors or self.factors[-1][1] != 1:
+            return False
+        return len(self.factors) == 1 or self.factors[-1][0] % lanes == 0
+
+    def offset(self, index: Index) -> Index:
+        """Elements from the axis' start to `index`."""
+        result: Index = 0
+        for number, (size, stride) in reversed(list(enumerate(self.factors))):
+            here = index if number == 0 else emit.rem(index, size)
+            result = emit.add(result, emit.mul(here, stride))
+            index = emit.div(index, size)
+        return result
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A view of the kernel's input number `argument` as matrices [batch, row, column]."""
+
+    argument: int
+    element: str
+    offset: int
+    batch: Axis
+    row: Axis
+    column: Axis
+
+    def start(self, batch: Index) -> Index:
+        return emit.add(self.batch.offset(batch), self.offset)
+
+    def at(self, batch: Index, row: Index, column: Index) -> Index:
+        """The element's place in the argument."""
+        place = emit.add(self.start(batch), self.row.offset(row))
+        return emit.add(place, self.column.offset(column))
+
+
+@dataclass(frozen=True)
+class Image:
+    """Windows of a view of input `argument`, as matrices [batch, (channel, window), output].
+
+    `sizes`, `strides` (of memory), `outputs`, `window`, `steps`, `dilations` and `pads`
+    (before each dimension) have one number for each spatial dimension.
+    """
+
+    argument: int
+    element: str
+    offset: int
+    batch: Axis
+    channel: Axis
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    outputs: tuple[int, ...]
+    window: tuple[int, ...]
+    steps: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        """Outputs in one row, the fastest dimension."""
+        return self.outputs[-1]
+
+    def start(self, batch: Index) -> Index:
+        return emit.add(self.batch.offset(batch), self.offset)
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """Sizes, operands, and the element type in which products are summed."""
+
+    batch: int
+    M: int
+    N: int
+    K: int
+    a: Matrix
+    b: Matrix | Image
+    accumulator: str
+
+    @property
+    def multiply_adds(self) -> int:
+        return self.batch * self.M * self.N * self.K
