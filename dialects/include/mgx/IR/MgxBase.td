@@ -28,13 +28,14 @@ def Mgx_Dialect : Dialect {
 
     Signless integers are signed; `ui8`, `ui32`, ... are unsigned; `i1` is bool.
     A dynamic dimension can have a name and bounds, in the tensor's encoding:
-    `tensor<?x3xf32, #mgx.dims<[batch : 1 .. 64 {1, 8}, _]>>`. Equal names are
+    `tensor<?x3xf32, #mgx.dims<[batch : 1 ... 64 {1, 8}, _]>>`. Equal names are
     equal sizes.
 
     The stored form of a kernel holds ops of this dialect only. Ops and attributes
     are added, never changed; the bytecode carries the dialect's version.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let extraClassDeclaration = "void registerAttributes();";
   let hasConstantMaterializer = 1;
 }
 
@@ -87,7 +88,7 @@ def Mgx_DimAttr : Mgx_Attr<"Dim", "dim"> {
     Sizes lie in `[min, max]`; `max` is -1 when there is no bound. `optimals` are the
     sizes worth specialising for, ascending.
 
-    Example: `#mgx.dim<batch : 1 .. 64 {1, 8}>`
+    Example: `#mgx.dim<batch : 1 ... 64 {1, 8}>`
   }];
   let parameters = (ins StringRefParameter<>:$name, "int64_t":$min, "int64_t":$max,
       ArrayRefParameter<"int64_t">:$optimals);
@@ -102,7 +103,7 @@ def Mgx_DimsAttr : Mgx_Attr<"Dims", "dims",
     One entry for each dimension of the tensor: a `#mgx.dim` or, for a dimension
     without a name, a null attribute, printed `_`. A named dimension is dynamic.
 
-    Example: `tensor<?x3xf32, #mgx.dims<[batch : 1 .. 64 {1, 8}, _]>>`
+    Example: `tensor<?x3xf32, #mgx.dims<[batch : 1 ... 64 {1, 8}, _]>>`
   }];
   let parameters = (ins ArrayRefParameter<"::mgx::DimAttr">:$dims);
   let hasCustomAssemblyFormat = 1;
@@ -167,14 +168,43 @@ def Mgx_View : NativeOpTrait<"IsView"> { let cppNamespace = "::mgx"; }
 def Mgx_Reduction : NativeOpTrait<"IsReduction"> { let cppNamespace = "::mgx"; }
 
 // Result types follow from operands and attributes. A result type that says more
-// (a static size, a name of a dimension) is accepted where it is compatible.
-def Mgx_InferType : DeclareOpInterfaceMethods<
-    InferTypeOpInterface, ["inferReturnTypes", "isCompatibleReturnTypes"]>;
+// (a static size, a name of a dimension) is accepted where it is compatible. The
+// inference checks what it reads, so that an op needs no verifier beside it.
+def Mgx_InferType : InferTypeOpAdaptorBase<[{
+  static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange actual) {
+    return ::mgx::areCompatible(inferred, actual);
+  }
+}]>;
 
 class Mgx_Op<string mnemonic, list<Trait> traits = []>
     : Op<Mgx_Dialect, mnemonic, traits>;
 
 class Mgx_PureOp<string mnemonic, list<Trait> traits = []>
     : Mgx_Op<mnemonic, !listconcat([Pure, Mgx_InferType], traits)>;
+
+// The result has the type of the operands, encoding included: ODS infers it.
+class Mgx_SameTypeOp<string mnemonic, list<Trait> traits = []>
+    : Mgx_Op<mnemonic, !listconcat([Pure, SameOperandsAndResultType,
+        DeclareOpInterfaceMethods<InferTypeOpInterface>], traits)>;
+
+// The definition of an inference that a whole class of ops shares.
+class Mgx_InferBy<string call> {
+  string definition = [{
+    ::llvm::LogicalResult $cppClass::inferReturnTypes(::mlir::MLIRContext *context,
+        std::optional<::mlir::Location> location, Adaptor adaptor,
+        ::llvm::SmallVectorImpl<::mlir::Type> &inferred) {
+      return }] # call # [{;
+    }
+  }];
+}
+
+// The definition of a folder that a whole class of ops shares.
+class Mgx_FoldBy<string call> {
+  string definition = [{
+    ::mlir::OpFoldResult $cppClass::fold(FoldAdaptor adaptor) {
+      return }] # call # [{;
+    }
+  }];
+}
 
 #endif // MGX_BASE_TD

@@ -7,13 +7,20 @@ include "mgx/IR/MgxBase.td"
 class Mgx_ElementOp<string mnemonic, list<Trait> traits = []>
     : Mgx_PureOp<mnemonic, !listconcat([Mgx_Pointwise], traits)>;
 
+// All operands have one type, the result has it too.
+def Mgx_InferLikeOperands : Mgx_InferBy<
+    "::mgx::inferLikeOperands(location, getOperationName(), adaptor.getOperands(), inferred)">;
+// All operands have one type, the result has its shape and is bool.
+def Mgx_InferPredicate : Mgx_InferBy<
+    "::mgx::inferPredicate(location, getOperationName(), adaptor.getOperands(), inferred)">;
+
 //===----------------------------------------------------------------------===//
 // Unary
 //===----------------------------------------------------------------------===//
 
 // What an op computes for one element stands in `meaning`.
 class Mgx_UnaryOp<string mnemonic, string meaning, Type value = Mgx_FloatValue>
-    : Mgx_ElementOp<mnemonic, [SameOperandsAndResultType]> {
+    : Mgx_SameTypeOp<mnemonic, [Mgx_Pointwise]> {
   let summary = meaning;
   let description = "For each element: " # meaning # [{.
 
@@ -23,6 +30,7 @@ class Mgx_UnaryOp<string mnemonic, string meaning, Type value = Mgx_FloatValue>
   let results = (outs value:$y);
   let assemblyFormat = "$x attr-dict `:` type($x)";
   let hasFolder = 1;
+  let extraClassDefinition = Mgx_FoldBy<"::mgx::foldUnary(*this, adaptor.getX())">.definition;
 }
 
 def Mgx_AbsOp : Mgx_UnaryOp<"abs", "absolute value", Mgx_NumberValue>;
@@ -72,6 +80,7 @@ class Mgx_UnaryPredicateOp<string mnemonic, string meaning>
   let arguments = (ins Mgx_FloatValue:$x);
   let results = (outs Mgx_BoolValue:$y);
   let assemblyFormat = "$x attr-dict `:` type($x) `->` type($y)";
+  let extraClassDefinition = Mgx_InferPredicate.definition;
 }
 def Mgx_IsnanOp : Mgx_UnaryPredicateOp<"isnan", "whether x is not a number">;
 def Mgx_IsinfOp : Mgx_UnaryPredicateOp<"isinf", "whether x is infinite"> {
@@ -123,6 +132,8 @@ class Mgx_BinaryOp<string mnemonic, string meaning, Type value = Mgx_NumberValue
   let results = (outs value:$c);
   let assemblyFormat = "$a `,` $b attr-dict `:` type($a) `,` type($b) `->` type($c)";
   let hasFolder = 1;
+  let extraClassDefinition = Mgx_InferLikeOperands.definition
+      # Mgx_FoldBy<"::mgx::foldBinary(*this, adaptor.getA(), adaptor.getB())">.definition;
 }
 
 def Mgx_AddOp : Mgx_BinaryOp<"add", "a + b", Mgx_NumberValue, [Commutative]>;
@@ -148,7 +159,8 @@ def Mgx_LogicalXorOp : Mgx_BinaryOp<"logical_xor", "a xor b", Mgx_BoolValue, [Co
 class Mgx_CompareOp<string mnemonic, string meaning, list<Trait> traits = []>
     : Mgx_BinaryOp<mnemonic, meaning, Mgx_Value, traits> {
   let results = (outs Mgx_BoolValue:$c);
-  let hasFolder = 0;
+  let extraClassDefinition = Mgx_InferPredicate.definition
+      # Mgx_FoldBy<"::mgx::foldCompare(*this, adaptor.getA(), adaptor.getB())">.definition;
 }
 def Mgx_EqualOp : Mgx_CompareOp<"equal", "a == b; false if either is NaN", [Commutative]>;
 def Mgx_GreaterOp : Mgx_CompareOp<"greater", "a > b; false if either is NaN">;
@@ -181,6 +193,8 @@ def Mgx_ClipOp : Mgx_ElementOp<"clip"> {
   let assemblyFormat = [{
     $x `,` $min `,` $max attr-dict `:` type($x) `,` type($min) `,` type($max) `->` type($y)
   }];
+  let hasFolder = 1;
+  let extraClassDefinition = Mgx_InferLikeOperands.definition;
 }
 
 def Mgx_QuantizelinearOp : Mgx_Op<"quantizelinear", [Pure, Mgx_Pointwise]> {

@@ -42,6 +42,8 @@ def Mgx_YieldOp : Mgx_Op<"yield", [Pure, Terminator, ReturnLike,
   let summary = "The results of a region";
   let description = "Example: `mgx.yield %x : f32`";
   let arguments = (ins Variadic<AnyType>:$values);
+  // The implicit terminator of a region without results.
+  let builders = [OpBuilder<(ins)>];
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
 }
 

@@ -17,8 +17,10 @@ class Mgx_ReduceOp<string mnemonic, string meaning, Type tensor = Mgx_NumberTens
   let arguments = (ins tensor:$x, DenseI64ArrayAttr:$axes);
   let results = (outs tensor:$y);
   let assemblyFormat = "$x `axes` `=` $axes attr-dict `:` type($x) `->` type($y)";
-  let hasVerifier = 1;
   let hasFolder = 1;
+  let extraClassDefinition = Mgx_InferBy<[{::mgx::inferReduction(
+          location, getOperationName(), adaptor.getX(), adaptor.getAxes(), inferred)}]>.definition
+      # Mgx_FoldBy<"::mgx::foldReduction(*this, adaptor.getX(), getAxes())">.definition;
 }
 def Mgx_ReduceSumOp : Mgx_ReduceOp<"sum", "sum">;
 def Mgx_ReduceMeanOp : Mgx_ReduceOp<"mean", "mean">;
@@ -39,13 +41,14 @@ class Mgx_ArgOp<string mnemonic, string which> : Mgx_PureOp<mnemonic> {
       DefaultValuedAttr<BoolAttr, "false">:$select_last_index);
   let results = (outs Mgx_IndexTensor:$indices);
   let assemblyFormat = "$x `axis` `=` $axis attr-dict `:` type($x) `->` type($indices)";
-  let hasVerifier = 1;
+  let extraClassDefinition = Mgx_InferBy<[{::mgx::inferArg(
+      location, getOperationName(), adaptor.getX(), adaptor.getAxis(), inferred)}]>.definition;
 }
 def Mgx_ArgmaxOp : Mgx_ArgOp<"argmax", "largest element">;
 def Mgx_ArgminOp : Mgx_ArgOp<"argmin", "smallest element">;
 
 class Mgx_SoftmaxLikeOp<string mnemonic, string meaning>
-    : Mgx_PureOp<mnemonic, [SameOperandsAndResultType]> {
+    : Mgx_SameTypeOp<mnemonic> {
   let summary = meaning;
   let description = [{
     Example: `%y = mgx.}] # mnemonic # [{ %x axis = 1 : tensor<2x3xf32>`
@@ -54,11 +57,14 @@ class Mgx_SoftmaxLikeOp<string mnemonic, string meaning>
   let results = (outs Mgx_FloatTensor:$y);
   let assemblyFormat = "$x `axis` `=` $axis attr-dict `:` type($x)";
   let hasVerifier = 1;
+  let extraClassDefinition = [{
+    ::llvm::LogicalResult $cppClass::verify() { return ::mgx::verifyAxis(*this, getX(), getAxis()); }
+  }];
 }
 def Mgx_SoftmaxOp : Mgx_SoftmaxLikeOp<"softmax", "exp(x - max) / sum(exp(x - max)) along an axis">;
 def Mgx_LogsoftmaxOp : Mgx_SoftmaxLikeOp<"logsoftmax", "log(softmax(x)) along an axis">;
 
-def Mgx_PrefixScanSumOp : Mgx_PureOp<"prefix_scan_sum", [SameOperandsAndResultType]> {
+def Mgx_PrefixScanSumOp : Mgx_SameTypeOp<"prefix_scan_sum"> {
   let summary = "Cumulative sum along an axis";
   let description = [{
     `exclusive` leaves an element out of its own sum; `reverse` sums from the end.
@@ -71,6 +77,9 @@ def Mgx_PrefixScanSumOp : Mgx_PureOp<"prefix_scan_sum", [SameOperandsAndResultTy
   let results = (outs Mgx_NumberTensor:$y);
   let assemblyFormat = "$x `axis` `=` $axis attr-dict `:` type($x)";
   let hasVerifier = 1;
+  let extraClassDefinition = [{
+    ::llvm::LogicalResult $cppClass::verify() { return ::mgx::verifyAxis(*this, getX(), getAxis()); }
+  }];
 }
 
 def Mgx_TopkOp : Mgx_PureOp<"topk"> {
@@ -86,7 +95,6 @@ def Mgx_TopkOp : Mgx_PureOp<"topk"> {
   let assemblyFormat = [{
     $x `k` `=` $k `axis` `=` $axis attr-dict `:` type($x) `->` type($values) `,` type($indices)
   }];
-  let hasVerifier = 1;
 }
 
 //===----------------------------------------------------------------------===//
@@ -107,7 +115,6 @@ class Mgx_ShapeViewOp<string mnemonic, list<Trait> traits = []>
 class Mgx_ViewOp<string mnemonic, list<Trait> traits = []>
     : Mgx_PureOp<mnemonic, !listconcat([Mgx_View], traits)> {
   let results = (outs Mgx_Tensor:$y);
-  let hasVerifier = 1;
   let hasFolder = 1;
 }
 
@@ -189,15 +196,16 @@ def Mgx_StepOp : Mgx_ViewOp<"step"> {
   let assemblyFormat = "$x `axes` `=` $axes `steps` `=` $steps attr-dict `:` type($x) `->` type($y)";
 }
 
-def Mgx_IdentityOp : Mgx_ViewOp<"identity", [SameOperandsAndResultType]> {
+def Mgx_IdentityOp : Mgx_SameTypeOp<"identity", [Mgx_View]> {
   let summary = "x";
   let description = "Example: `%y = mgx.identity %x : tensor<2xf32>`";
   let arguments = (ins Mgx_Tensor:$x);
+  let results = (outs Mgx_Tensor:$y);
   let assemblyFormat = "$x attr-dict `:` type($x)";
-  let hasVerifier = 0;
+  let hasFolder = 1;
 }
 
-def Mgx_ContiguousOp : Mgx_PureOp<"contiguous", [SameOperandsAndResultType]> {
+def Mgx_ContiguousOp : Mgx_SameTypeOp<"contiguous"> {
   let summary = "A copy of x in row-major order";
   let description = "Example: `%y = mgx.contiguous %x : tensor<2xf32>`";
   let arguments = (ins Mgx_Tensor:$x);
@@ -205,7 +213,7 @@ def Mgx_ContiguousOp : Mgx_PureOp<"contiguous", [SameOperandsAndResultType]> {
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
-def Mgx_LayoutOp : Mgx_PureOp<"layout", [SameOperandsAndResultType]> {
+def Mgx_LayoutOp : Mgx_SameTypeOp<"layout"> {
   let summary = "A copy of x whose memory order is the permutation of its dimensions";
   let description = [{
     Example: `%y = mgx.layout %x permutation = [0, 2, 3, 1] : tensor<1x3x8x8xf32>`
@@ -224,7 +232,6 @@ def Mgx_DimensionsOfOp : Mgx_PureOp<"dimensions_of"> {
   let arguments = (ins Mgx_Tensor:$x, I64Attr:$start, I64Attr:$end);
   let results = (outs RankedTensorOf<[I64]>:$dims);
   let assemblyFormat = "$x `start` `=` $start `end` `=` $end attr-dict `:` type($x) `->` type($dims)";
-  let hasVerifier = 1;
   let hasFolder = 1;
 }
 
@@ -254,7 +261,6 @@ def Mgx_ConcatOp : Mgx_PureOp<"concat"> {
   let arguments = (ins Variadic<Mgx_Tensor>:$xs, I64Attr:$axis);
   let results = (outs Mgx_Tensor:$y);
   let assemblyFormat = "$xs `axis` `=` $axis attr-dict `:` type($xs) `->` type($y)";
-  let hasVerifier = 1;
   let hasFolder = 1;
 }
 
@@ -264,7 +270,6 @@ class Mgx_GatherLikeOp<string mnemonic> : Mgx_PureOp<mnemonic> {
   let assemblyFormat = [{
     $x `[` $indices `]` `axis` `=` $axis attr-dict `:` type($x) `,` type($indices) `->` type($y)
   }];
-  let hasVerifier = 1;
 }
 def Mgx_GatherOp : Mgx_GatherLikeOp<"gather"> {
   let summary = "Slices of x along an axis, chosen by indices (ONNX Gather)";
@@ -291,7 +296,6 @@ def Mgx_GatherndOp : Mgx_PureOp<"gathernd"> {
       DefaultValuedAttr<I64Attr, "0">:$batch_dims);
   let results = (outs Mgx_Tensor:$y);
   let assemblyFormat = "$x `[` $indices `]` attr-dict `:` type($x) `,` type($indices) `->` type($y)";
-  let hasVerifier = 1;
 }
 
 class Mgx_ScatterOp<string reduction, string how> : Mgx_PureOp<"scatter_" # reduction> {
@@ -305,7 +309,8 @@ class Mgx_ScatterOp<string reduction, string how> : Mgx_PureOp<"scatter_" # redu
     $x `[` $indices `]` `,` $updates `axis` `=` $axis attr-dict
     `:` type($x) `,` type($indices) `,` type($updates) `->` type($y)
   }];
-  let hasVerifier = 1;
+  let extraClassDefinition = Mgx_InferBy<[{::mgx::inferScatter(location, getOperationName(),
+      adaptor.getX(), adaptor.getIndices(), adaptor.getUpdates(), adaptor.getAxis(), inferred)}]>.definition;
 }
 class Mgx_ScatterndOp<string reduction, string how> : Mgx_PureOp<"scatternd_" # reduction> {
   let summary = "x with updates " # how # " the slices that index tuples name (ONNX ScatterND)";
@@ -318,7 +323,8 @@ class Mgx_ScatterndOp<string reduction, string how> : Mgx_PureOp<"scatternd_" # 
     $x `[` $indices `]` `,` $updates attr-dict
     `:` type($x) `,` type($indices) `,` type($updates) `->` type($y)
   }];
-  let hasVerifier = 1;
+  let extraClassDefinition = Mgx_InferBy<[{::mgx::inferScatternd(location, getOperationName(),
+      adaptor.getX(), adaptor.getIndices(), adaptor.getUpdates(), inferred)}]>.definition;
 }
 foreach kind = [["none", "replacing", "None"], ["add", "added to", "Add"],
                 ["mul", "multiplied into", "Mul"], ["min", "bounding from above", "Min"],
@@ -339,7 +345,6 @@ def Mgx_PadOp : Mgx_PureOp<"pad"> {
       DefaultValuedAttr<Mgx_PadModeAttr, "::mgx::PadMode::constant">:$mode);
   let results = (outs Mgx_Tensor:$y);
   let assemblyFormat = "$x `low` `=` $low `high` `=` $high attr-dict `:` type($x) `->` type($y)";
-  let hasVerifier = 1;
   let hasFolder = 1;
 }
 
@@ -391,7 +396,6 @@ class Mgx_ConvolutionLikeOp<string mnemonic, dag operands, dag attrs = (ins)>
     $x `,` $w `pads` `=` $pads `strides` `=` $strides `dilations` `=` $dilations attr-dict
     `:` type($x) `,` type($w) `->` type($y)
   }];
-  let hasVerifier = 1;
 }
 
 def Mgx_ConvolutionOp : Mgx_ConvolutionLikeOp<"convolution",
@@ -456,10 +460,9 @@ def Mgx_PoolingOp : Mgx_PureOp<"pooling"> {
     $mode $x `lengths` `=` $lengths `pads` `=` $pads `strides` `=` $strides
     `dilations` `=` $dilations attr-dict `:` type($x) `->` type($y)
   }];
-  let hasVerifier = 1;
 }
 
-def Mgx_LrnOp : Mgx_PureOp<"lrn", [SameOperandsAndResultType]> {
+def Mgx_LrnOp : Mgx_SameTypeOp<"lrn"> {
   let summary = "x / (bias + alpha / size * sum of squares of size neighbouring channels) ^ beta";
   let description = [{
     Example: `%y = mgx.lrn %x size = 5 {alpha = 1.0e-4 : f32} : tensor<1x3x8x8xf32>`
@@ -479,7 +482,6 @@ class Mgx_DotLikeOp<string mnemonic, Type operand> : Mgx_PureOp<mnemonic> {
   let arguments = (ins operand:$a, operand:$b);
   let results = (outs Mgx_NumberTensor:$c);
   let assemblyFormat = "$a `,` $b attr-dict `:` type($a) `,` type($b) `->` type($c)";
-  let hasVerifier = 1;
 }
 def Mgx_DotOp : Mgx_DotLikeOp<"dot", Mgx_NumberTensor> {
   let summary = "Matrix product of the last two dimensions; the others are equal batch dimensions";

@@ -1,0 +1,1 @@
+from mgx_mlir._native._mgx_ops_gen import *
