@@ -42,7 +42,9 @@ _PIPELINE = """builtin.module(
     reconcile-unrealized-casts,canonicalize,cse)"""
 
 
-def compile_module(module: ir.Module, entries: Sequence[tuple[str, int]], target: Target) -> bytes:
+def compile_module(
+    module: ir.Module, entries: Sequence[tuple[str, int]], target: Target, explicit: bool = False
+) -> bytes:
     """The shared object (x86-64 ELF) of a module, which is lowered in place.
 
     `entries` are the exported functions: name and number of pointer arguments; the module
@@ -56,7 +58,7 @@ def compile_module(module: ir.Module, entries: Sequence[tuple[str, int]], target
         raise CompilerError(f"lowering to the LLVM dialect failed: {error}") from error
     text = llvm_dialect.translate_module_to_llvmir(module.operation)
     text += "".join(_entry(name, pointers) for name, pointers in entries)
-    return link(llvm.compile_object(text, *processor(target)))
+    return link(llvm.compile_object(text, *processor(target), explicit))
 
 
 def _entry(name: str, pointers: int) -> str:

@@ -71,10 +71,10 @@ class KernelBuilder:
         self.scratch_bytes += -(-used // 256) * 256
         return Memory(Argument("scratch", offset), element, size)
 
-    def finish(self, target: Target) -> CodeObject:
+    def finish(self, target: Target, explicit: bool = False) -> CodeObject:
         """Compiles what was added. The module is used up."""
         entries = [(launch.function, len(launch.arguments)) for launch in self.launches]
-        data = compile_module(self.module, entries, target)
+        data = compile_module(self.module, entries, target, explicit)
         return CodeObject(
             target.identity, data, tuple(self.launches), self.scratch_bytes, _stats(data)
         )

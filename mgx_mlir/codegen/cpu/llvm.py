@@ -63,6 +63,9 @@ def _llvm() -> ctypes.CDLL:
             c_int,
             [c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p)],
         ),
+        ("LLVMPassBuilderOptionsSetLoopUnrolling", None, [c_void_p, c_int]),
+        ("LLVMPassBuilderOptionsSetLoopVectorization", None, [c_void_p, c_int]),
+        ("LLVMPassBuilderOptionsSetSLPVectorization", None, [c_void_p, c_int]),
         ("LLVMRunPasses", c_void_p, [c_void_p, c_char_p, c_void_p, c_void_p]),
         (
             "LLVMTargetMachineEmitToMemoryBuffer",
@@ -105,10 +108,11 @@ def host_cpu_features() -> frozenset[str]:
     return frozenset(name[1:] for name in features if name.startswith("+"))
 
 
-def compile_object(llvm_ir: str, cpu: str, features: str) -> bytes:
+def compile_object(llvm_ir: str, cpu: str, features: str, explicit: bool = False) -> bytes:
     """An x86-64 ELF relocatable object (position independent, level O3) from LLVM IR text.
 
-    `features` is LLVM's list, such as '+avx2,+fma'. Raises CompilerError with LLVM's
+    `features` is LLVM's list, such as '+avx2,+fma'. `explicit` code holds its own vectors
+    and unrolled loops, and is left as it is. Raises CompilerError with LLVM's
     message when the text does not parse or the code generator refuses it.
     """
     llvm = _llvm()
@@ -118,6 +122,9 @@ def compile_object(llvm_ir: str, cpu: str, features: str) -> bytes:
         module = _parse(context, llvm_ir)
         machine = _target_machine(cpu, features)
         options = llvm.LLVMCreatePassBuilderOptions()
+        llvm.LLVMPassBuilderOptionsSetLoopUnrolling(options, not explicit)
+        llvm.LLVMPassBuilderOptionsSetLoopVectorization(options, not explicit)
+        llvm.LLVMPassBuilderOptionsSetSLPVectorization(options, not explicit)
         error = llvm.LLVMRunPasses(module, b"default<O3>", machine, options)
         if error:
             address = llvm.LLVMGetErrorMessage(error)

@@ -1,0 +1,227 @@
+"""Runs plans on the host's cores: code objects loaded from memory, steps given to a pool.
+
+The native part (`native/cpu_executor.cpp`) holds the threads; this part turns a plan into
+its table of steps and pointers, once for each context, and fills in the caller's tensors.
+"""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from mgx_mlir.errors import ArtifactError, CompilerError, UsageError
+from mgx_mlir.finalizer.code_object import Argument, CodeObject
+from mgx_mlir.plan import Plan, Step
+
+_ALIGNMENT = 64
+_INTERFACE = 1
+
+
+class _NativeStep(ctypes.Structure):
+    _fields_ = (
+        ("function", ctypes.c_void_p),
+        ("extent", ctypes.c_int64),
+        ("first_argument", ctypes.c_int64),
+    )
+
+
+@cache
+def _native() -> ctypes.CDLL:
+    path = Path(__file__).parent.parent / "_native" / "libmgx_cpu.so"
+    if not path.exists():
+        raise CompilerError(f"{path} is missing: the native parts are not built; run `make setup`")
+    # Kernels call libm without naming it.
+    ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
+    library = ctypes.CDLL(str(path))
+    if library.mgx_cpu_interface() != _INTERFACE:
+        raise CompilerError(f"{path} is of another version; run `make setup`")
+    library.mgx_cpu_run.restype = ctypes.c_int
+    library.mgx_cpu_run.argtypes = (
+        ctypes.POINTER(_NativeStep),
+        ctypes.c_int64,
+        ctypes.c_void_p,
+        ctypes.c_int,
+    )
+    return library
+
+
+_serial = itertools.count()
+
+
+class CodeLibrary:
+    """A shared object loaded from its bytes; unloaded when nothing refers to it."""
+
+    def __init__(self, code: CodeObject) -> None:
+        """Raises ArtifactError when the system's loader refuses the bytes."""
+        _native()
+        descriptor = os.memfd_create("mgx-kernel", os.MFD_CLOEXEC)
+        try:
+            with os.fdopen(os.dup(descriptor), "wb") as file:
+                file.write(code.data)
+            self._library = ctypes.CDLL(_unique_path(descriptor), mode=os.RTLD_NOW)
+        except OSError as error:
+            raise ArtifactError(f"a code object for {code.arch} does not load: {error}") from error
+        finally:
+            os.close(descriptor)
+        weakref.finalize(self, _ctypes.dlclose, self._library._handle)
+
+    def address(self, function: str) -> int:
+        """Where the function lies. Raises ArtifactError when there is none of that name."""
+        try:
+            symbol = getattr(self._library, function)
+        except AttributeError as error:
+            raise ArtifactError(f"a code object has no function '{function}'") from error
+        return ctypes.cast(symbol, ctypes.c_void_p).value or 0
+
+
+def _unique_path(descriptor: int) -> str:
+    """A path of the open file that was never used before.
+
+    The loader takes a path that it has seen for the same file, and descriptors recur; so
+    the path spells a serial number, in parts that the file system ignores.
+    """
+    bits = "".join("./" if bit == "0" else ".//" for bit in f"{next(_serial):b}")
+    return f"/proc/self/fd/{bits}{descriptor}"
+
+
+class _Context:
+    """What one run needs for itself: the arena, and the table of pointers into it."""
+
+    def __init__(self, executor: CpuExecutor) -> None:
+        size = executor.arena_bytes + executor.scratch_bytes
+        self.memory = np.empty(size + _ALIGNMENT, np.uint8)
+        base = self.memory.ctypes.data
+        base += -base % _ALIGNMENT
+        self.pointers = executor.fixed.copy()
+        self.pointers[executor.in_arena] += np.uint64(base)
+
+
+class CpuExecutor:
+    """A plan and its code objects, ready to run. Any number of threads may run it at once."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        code_objects: Sequence[CodeObject],
+        weights: Mapping[str, np.ndarray],
+        threads: int,
+    ) -> None:
+        """Loads the code objects. Weights are pointed to, never copied.
+
+        Raises ArtifactError where plan, code objects and weights do not fit together.
+        """
+        if threads < 1:
+            raise UsageError(f"a program runs on at least one thread, not {threads}")
+        self._plan = plan
+        self._threads = threads
+        self._weights = {
+            b.key: _weight(weights, b.key, b.bytes) for b in plan.buffers if b.kind == "weight"
+        }
+        self._libraries = [CodeLibrary(code) for code in code_objects]
+        self.arena_bytes = -(-plan.arena_bytes // _ALIGNMENT) * _ALIGNMENT
+        self.scratch_bytes = max((code.scratch_bytes for code in code_objects), default=0)
+        self._steps: list[_NativeStep] = []
+        self._bases: list[int] = []
+        self._arena_entries: list[int] = []
+        self._entries: dict[tuple[str, int], list[int]] = {}
+        for number, step in enumerate(plan.steps):
+            self._add(number, step, code_objects)
+        self._native_steps = (_NativeStep * len(self._steps))(*self._steps)
+        self.fixed = np.array(self._bases, np.uint64)
+        self.in_arena = np.array(self._arena_entries, np.intp)
+        self._idle: list[_Context] = []
+        self._lock = threading.Lock()
+
+    def run(self, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
+        """Computes the outputs, in place. The arrays fit the plan and are contiguous."""
+        with self._lock:
+            context = self._idle.pop() if self._idle else None
+        context = context or _Context(self)
+        for kind, arrays in (("input", inputs), ("output", outputs)):
+            for index, array in enumerate(arrays):
+                for entry in self._entries.get((kind, index), ()):
+                    context.pointers[entry] = array.ctypes.data
+        error = _native().mgx_cpu_run(
+            self._native_steps, len(self._steps), context.pointers.ctypes.data, self._threads
+        )
+        with self._lock:
+            self._idle.append(context)
+        if error:
+            raise CompilerError(f"the CPU executor failed: {os.strerror(error)}")
+
+    def _add(self, number: int, step: Step, code_objects: Sequence[CodeObject]) -> None:
+        if step.kernel < 0:
+            size = self._plan.buffers[step.arguments[0]].bytes
+            if self._plan.buffers[step.arguments[1]].bytes != size:
+                raise ArtifactError(f"plan: step {number} copies between buffers of two sizes")
+            if size:
+                self._steps.append(_NativeStep(None, size, len(self._bases)))
+                for buffer in step.arguments:
+                    self._point(buffer)
+            return
+        if step.kernel >= len(code_objects):
+            raise ArtifactError(f"plan: step {number} runs kernel {step.kernel}, which is missing")
+        code, library = code_objects[step.kernel], self._libraries[step.kernel]
+        inputs = len(step.arguments) - _outputs(code)
+        for launch in code.launches:
+            function = library.address(launch.function)
+            self._steps.append(_NativeStep(function, launch.grid[0], len(self._bases)))
+            for argument in launch.arguments:
+                self._argument(number, step, argument, inputs)
+
+    def _argument(self, number: int, step: Step, argument: Argument, inputs: int) -> None:
+        if argument.kind == "scratch":
+            self._arena_entries.append(len(self._bases))
+            self._bases.append(self.arena_bytes + argument.index)
+            return
+        place = argument.index + (inputs if argument.kind == "output" else 0)
+        limit = inputs if argument.kind == "input" else len(step.arguments)
+        if inputs < 0 or place >= limit:
+            raise ArtifactError(
+                f"plan: step {number} ({step.node}) has {len(step.arguments)} arguments, too few "
+                f"for its kernel, which wants {argument.kind} {argument.index}"
+            )
+        self._point(step.arguments[place])
+
+    def _point(self, number: int) -> None:
+        """Adds a pointer to the plan's buffer of that number."""
+        buffer = self._plan.buffers[number]
+        base = 0
+        if buffer.kind == "arena":
+            self._arena_entries.append(len(self._bases))
+            base = buffer.offset
+        elif buffer.kind == "weight":
+            base = self._weights[buffer.key].ctypes.data
+        else:
+            entries = self._entries.setdefault((buffer.kind, buffer.index), [])
+            entries.append(len(self._bases))
+        self._bases.append(base)
+
+
+def _outputs(code: CodeObject) -> int:
+    """How many outputs the kernel has: every output is written by a launch."""
+    written = [a.index for la in code.launches for a in la.arguments if a.kind == "output"]
+    return max(written, default=-1) + 1
+
+
+def _weight(weights: Mapping[str, np.ndarray], key: str, size: int) -> np.ndarray:
+    if key not in weights:
+        raise ArtifactError(f"the plan needs weight '{key}', which is missing")
+    array = weights[key]
+    if array.nbytes != size:
+        raise ArtifactError(f"weight '{key}' has {array.nbytes} bytes; the plan says {size}")
+    if not array.flags.c_contiguous:
+        raise ArtifactError(f"weight '{key}' is not contiguous")
+    if array.ctypes.data % array.dtype.alignment:
+        # Files may hold a weight anywhere; kernels want whole elements.
+        return array.copy()
+    return array

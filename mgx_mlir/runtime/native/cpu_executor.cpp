@@ -1,0 +1,307 @@
+//===- cpu_executor.cpp - runs a list of steps over a pool of threads -----------===//
+//
+// A run is a list of steps, one after another. A step's work items are split over the
+// threads: each takes chunks of the range until none is left. A step is done when all
+// its items are done, not when all threads have passed it, so that a thread that the
+// system has put aside holds up nobody as long as it holds no chunk.
+//
+// The threads of a pool serve one run at a time. The calling thread works too, unless
+// its stack is too small for the kernels' tiles.
+//
+//===----------------------------------------------------------------------===//
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <vector>
+
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#define MGX_EXPORT extern "C" __attribute__((visibility("default")))
+
+extern "C" {
+typedef void (*mgx_function)(void **arguments, int64_t begin, int64_t end);
+
+// A step: `function` over the items 0 .. extent, on `arguments` pointers from
+// `first_argument` on in the run's table. A null function copies `extent` bytes from
+// the first argument to the second.
+struct mgx_step {
+  mgx_function function;
+  int64_t extent;
+  int64_t first_argument;
+};
+}
+
+namespace {
+
+constexpr size_t kWorkerStack = 16 << 20;
+// What the tiles of a kernel may need of the calling thread's stack, with room to spare.
+constexpr size_t kCallerStack = 4 << 20;
+constexpr int64_t kCopyChunk = 256 << 10;
+// Long enough to bridge the gap between steps, short beside a time slice.
+constexpr auto kSpin = std::chrono::microseconds(60);
+
+void pause() {
+#if defined(__x86_64__)
+  _mm_pause();
+#endif
+}
+
+// Sleeping on a 32-bit counter. `sleepers` saves the waker a system call when nobody sleeps.
+class Signal {
+public:
+  uint32_t get() const { return value.load(std::memory_order_acquire); }
+
+  void advance() {
+    value.fetch_add(1);
+    if (sleepers.load() != 0)
+      syscall(SYS_futex, &value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  }
+
+  // Returns when the value is no longer `seen`: spins first, then sleeps.
+  void wait(uint32_t seen) {
+    auto until = std::chrono::steady_clock::now() + kSpin;
+    do {
+      for (int i = 0; i < 32; ++i) {
+        if (get() != seen)
+          return;
+        pause();
+      }
+    } while (std::chrono::steady_clock::now() < until);
+    sleepers.fetch_add(1);
+    while (value.load() == seen)
+      syscall(SYS_futex, &value, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
+    sleepers.fetch_sub(1);
+  }
+
+private:
+  std::atomic<uint32_t> value{0};
+  std::atomic<uint32_t> sleepers{0};
+};
+
+// The state of one step of a run, on cache lines of its own.
+struct alignas(128) Progress {
+  std::atomic<int64_t> next{0};
+  std::atomic<int64_t> done{0};
+};
+
+// One run. Lives on the caller's stack frame; workers enter it only while it is open.
+struct Run {
+  const mgx_step *steps;
+  int64_t count;
+  void **arguments;
+  int threads;
+  std::unique_ptr<Progress[]> progress;
+  Signal finished; // Counts finished steps.
+
+  // Items of a chunk: small enough that the threads finish together.
+  int64_t chunk(const mgx_step &step) const {
+    if (!step.function)
+      return kCopyChunk;
+    int64_t parts = static_cast<int64_t>(threads) * (threads > 1 ? 6 : 1);
+    return (step.extent + parts - 1) / parts;
+  }
+
+  void work(const mgx_step &step, int64_t begin, int64_t end) const {
+    void **own = arguments + step.first_argument;
+    if (step.function)
+      step.function(own, begin, end);
+    else
+      std::memcpy(static_cast<char *>(own[1]) + begin, static_cast<char *>(own[0]) + begin,
+                  static_cast<size_t>(end - begin));
+  }
+
+  // Takes part in every step. Returns when the last step is done.
+  void serve() {
+    for (int64_t i = finished.get(); i < count; ++i) {
+      const mgx_step &step = steps[i];
+      Progress &mine = progress[i];
+      int64_t size = chunk(step);
+      for (;;) {
+        int64_t begin = mine.next.load(std::memory_order_relaxed);
+        if (begin >= step.extent)
+          break;
+        begin = mine.next.fetch_add(size);
+        if (begin >= step.extent)
+          break;
+        int64_t end = begin + size < step.extent ? begin + size : step.extent;
+        work(step, begin, end);
+        if (mine.done.fetch_add(end - begin) + end - begin == step.extent)
+          finished.advance();
+      }
+      while (finished.get() == static_cast<uint32_t>(i))
+        finished.wait(static_cast<uint32_t>(i));
+    }
+  }
+};
+
+// Whether the calling thread has stack enough to run kernels.
+bool has_stack() {
+  thread_local char *limit = nullptr;
+  thread_local bool known = false;
+  if (!known) {
+    pthread_attr_t attributes;
+    if (pthread_getattr_np(pthread_self(), &attributes) == 0) {
+      void *address = nullptr;
+      size_t size = 0;
+      if (pthread_attr_getstack(&attributes, &address, &size) == 0)
+        limit = static_cast<char *>(address);
+      pthread_attr_destroy(&attributes);
+    }
+    known = true;
+  }
+  char here;
+  return limit && static_cast<size_t>(&here - limit) > kCallerStack;
+}
+
+class Pool {
+public:
+  explicit Pool(int threads) : threads(threads) {}
+
+  // Runs the steps; false when not even one thread could be had.
+  bool run(Run &run) {
+    std::lock_guard<std::mutex> one(turn);
+    bool own = has_stack();
+    // A worker can be had for every thread but the caller's; with fewer the run is slower.
+    ensure(threads - (own ? 1 : 0));
+    if (!own && workers == 0)
+      return false;
+    int helpers = threads - (own ? 1 : 0);
+    if (workers != 0 && helpers != 0) {
+      {
+        std::lock_guard<std::mutex> hold(lock);
+        current = &run;
+        vacant = helpers;
+      }
+      calls.advance();
+    }
+    if (own)
+      run.serve();
+    else
+      while (run.finished.get() != static_cast<uint32_t>(run.count))
+        run.finished.wait(run.finished.get());
+    // No worker enters any more; those inside leave before `run` goes away.
+    std::unique_lock<std::mutex> hold(lock);
+    current = nullptr;
+    left.wait(hold, [&] { return inside == 0; });
+    return true;
+  }
+
+private:
+  void ensure(int wanted) {
+    while (workers < wanted) {
+      pthread_attr_t attributes;
+      pthread_attr_init(&attributes);
+      pthread_attr_setstacksize(&attributes, kWorkerStack);
+      pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+      pthread_t thread;
+      int failed = pthread_create(&thread, &attributes, enter, this);
+      pthread_attr_destroy(&attributes);
+      if (failed)
+        return;
+      ++workers;
+    }
+  }
+
+  static void *enter(void *pool) {
+    static_cast<Pool *>(pool)->loop();
+    return nullptr;
+  }
+
+  [[noreturn]] void loop() {
+    // A new thread may already be expected by the run that made it.
+    uint32_t seen = calls.get() - 1;
+    for (;;) {
+      calls.wait(seen);
+      seen = calls.get();
+      Run *run;
+      {
+        std::lock_guard<std::mutex> hold(lock);
+        run = vacant != 0 ? current : nullptr;
+        if (run) {
+          --vacant;
+          ++inside;
+        }
+      }
+      if (!run)
+        continue;
+      run->serve();
+      std::lock_guard<std::mutex> hold(lock);
+      if (--inside == 0)
+        left.notify_all();
+    }
+  }
+
+  const int threads;
+  int workers = 0;        // Guarded by `turn`.
+  std::mutex turn;        // One run at a time.
+  std::mutex lock;        // Guards the next four.
+  std::condition_variable left; // Signalled when the last worker leaves.
+  Run *current = nullptr;
+  int vacant = 0;         // Workers that may still enter the current run.
+  int inside = 0;         // Workers that are in it.
+  Signal calls;           // Counts runs.
+};
+
+// Pools by number of threads. They live as long as the process: their threads may be
+// asleep in them at exit. A forked child has none of the threads and starts afresh.
+std::mutex pools_lock;
+std::vector<std::pair<int, Pool *>> *pools;
+
+void lock_pools() { pools_lock.lock(); }
+void unlock_pools() { pools_lock.unlock(); }
+void forget_pools() {
+  pools = nullptr;
+  pools_lock.unlock();
+}
+
+Pool &pool_of(int threads) {
+  static const int registered = pthread_atfork(lock_pools, unlock_pools, forget_pools);
+  (void)registered;
+  std::lock_guard<std::mutex> hold(pools_lock);
+  if (!pools)
+    pools = new std::vector<std::pair<int, Pool *>>;
+  for (auto &[count, pool] : *pools)
+    if (count == threads)
+      return *pool;
+  pools->emplace_back(threads, new Pool(threads));
+  return *pools->back().second;
+}
+
+} // namespace
+
+// Runs `count` steps on `threads` threads. `arguments` holds the pointers of all steps.
+// Any number of threads may call this at once; runs of equal `threads` take turns.
+// Returns 0, EINVAL for a wrong argument, ENOMEM or EAGAIN when the system gives no
+// memory or no thread.
+MGX_EXPORT int mgx_cpu_run(const mgx_step *steps, int64_t count, void **arguments, int threads) {
+  if (count < 0 || count > INT32_MAX || threads < 1 || threads > 4096 || (count && !steps))
+    return EINVAL;
+  for (int64_t i = 0; i < count; ++i)
+    if (steps[i].extent < 1)
+      return EINVAL;
+  if (count == 0)
+    return 0;
+  try {
+    Run run{steps, count, arguments, threads, std::make_unique<Progress[]>(count), {}};
+    return pool_of(threads).run(run) ? 0 : EAGAIN;
+  } catch (const std::bad_alloc &) {
+    return ENOMEM;
+  }
+}
+
+// The version of this interface.
+MGX_EXPORT int mgx_cpu_interface() { return 1; }

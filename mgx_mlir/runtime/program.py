@@ -1,0 +1,119 @@
+"""A compiled program that runs: named arrays in, named arrays out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from mgx_mlir.errors import UsageError
+from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.plan import Plan, TensorSpec
+from mgx_mlir.runtime.cpu import CpuExecutor
+from mgx_mlir.settings import available_cores
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """The numpy type of an element type's name; numpy's own or that of ml_dtypes."""
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+class Program:
+    """A plan with its code objects and weights, loaded. Any number of threads may run it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        code_objects: Sequence[CodeObject],
+        weights: Mapping[str, np.ndarray],
+        threads: int | None = None,
+    ) -> None:
+        """`code_objects` are those of the plan's kernels, by index. `threads`: default all cores.
+
+        Weights are used where they lie, so that a memory-mapped file stays one. Raises
+        ArtifactError where the parts do not fit together.
+        """
+        self._plan = plan
+        self._dtypes = {s.dtype: numpy_dtype(s.dtype) for s in (*plan.inputs, *plan.outputs)}
+        self._executor = CpuExecutor(plan, code_objects, weights, threads or available_cores())
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Name, element type and shape of each input."""
+        return self._plan.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Name, element type and shape of each output."""
+        return self._plan.outputs
+
+    def run(
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, np.ndarray] | None = None
+    ) -> dict[str, np.ndarray]:
+        """The outputs by name. `outputs` may name arrays to write into.
+
+        An input that is contiguous and aligned is not copied. Raises UsageError when an
+        array is missing, unknown, or not of the shape and element type that the program has.
+        """
+        self._check_names("input", self.inputs, inputs, complete=True)
+        self._check_names("output", self.outputs, outputs or {}, complete=False)
+        given = [self._input(spec, inputs[spec.name]) for spec in self.inputs]
+        result = {s.name: self._output(s, (outputs or {}).get(s.name)) for s in self.outputs}
+        self._check_overlap(given, result, outputs or {})
+        self._executor.run(given, list(result.values()))
+        return result
+
+    def _check_names(
+        self, what: str, specs: Sequence[TensorSpec], given: Mapping[str, Any], complete: bool
+    ) -> None:
+        names = [spec.name for spec in specs]
+        listed = ", ".join(repr(name) for name in names) or "none"
+        for name in given:
+            if name not in names:
+                raise UsageError(f"the program has no {what} '{name}'; its {what}s: {listed}")
+        missing = [name for name in names if name not in given]
+        if complete and missing:
+            raise UsageError(f"{what} '{missing[0]}' is missing; the program's {what}s: {listed}")
+
+    def _input(self, spec: TensorSpec, value: Any) -> np.ndarray:
+        array = np.asarray(value)
+        self._check("input", spec, array)
+        return np.require(array, requirements=("C", "A"))
+
+    def _output(self, spec: TensorSpec, array: np.ndarray | None) -> np.ndarray:
+        if array is None:
+            return np.empty(spec.shape, self._dtypes[spec.dtype])
+        self._check("output", spec, array)
+        flags = array.flags
+        if not (flags.c_contiguous and flags.aligned and flags.writeable):
+            raise UsageError(
+                f"output '{spec.name}' is to be written into an array that is not contiguous, "
+                f"aligned and writeable"
+            )
+        return array
+
+    def _check(self, what: str, spec: TensorSpec, array: np.ndarray) -> None:
+        dtype = self._dtypes[spec.dtype]
+        if array.dtype != dtype or array.shape != spec.shape:
+            raise UsageError(
+                f"{what} '{spec.name}' is {dtype.name}{list(spec.shape)}; "
+                f"got {array.dtype.name}{list(array.shape)}"
+            )
+
+    def _check_overlap(
+        self, given: list[np.ndarray], result: dict[str, np.ndarray], own: Mapping[str, np.ndarray]
+    ) -> None:
+        """Kernels read and write without looking whether both are the same memory."""
+        arrays = [*zip(self.inputs, given, strict=True)]
+        for spec in self.outputs:
+            if spec.name not in own:
+                continue
+            for other, array in arrays:
+                if np.may_share_memory(result[spec.name], array):
+                    raise UsageError(
+                        f"the array for output '{spec.name}' overlaps that of '{other.name}'; "
+                        f"give it memory of its own"
+                    )
+            arrays.append((spec, result[spec.name]))
