@@ -30,7 +30,7 @@ BODY_SUFFIX = "_body"
 
 _PIPELINE = """builtin.module(
     canonicalize,cse,
-    convert-vector-to-scf{full-unroll=true},
+    mgx-expand-math,convert-vector-to-scf{full-unroll=true},
     expand-strided-metadata,lower-affine,
     convert-math-to-llvm,convert-math-to-libm,
     convert-scf-to-cf,

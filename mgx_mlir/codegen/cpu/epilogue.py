@@ -1,0 +1,89 @@
+"""What happens to the results of a contraction on their way to memory, on vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mlir import ir
+from mlir.dialects import arith, vector
+
+from mgx_mlir.codegen.cpu import emit
+from mgx_mlir.codegen.cpu.emit import Index
+from mgx_mlir.codegen.cpu.match import Match, Operand
+from mgx_mlir.codegen.lowering import emit_pointwise
+
+
+class Epilogue:
+    """Converts sums to the result's type, inlines the kernel's `mgx.pointwise`, stores."""
+
+    def __init__(
+        self, match: Match, inputs: Mapping[int, ir.Value], outputs: Sequence[ir.Value]
+    ) -> None:
+        self._match, self._inputs, self._outputs = match, inputs, outputs
+
+    def __call__(
+        self, sums: ir.Value, batch: Index, m: Index, n: Index, mask: ir.Value | None
+    ) -> None:
+        """Stores results [batch, m, n ..] of a vector of sums; masked lanes are left alone."""
+        match, problem = self._match, self._match.problem
+        lanes = ir.VectorType(sums.type).shape[0]
+        x = emit.convert(sums, problem.accumulator, match.result_element)
+        values = [x]
+        if match.epilogue is not None:
+            operands = [
+                x if source is None else self._load(source, batch, m, n, mask, lanes)
+                for source in match.sources
+            ]
+            with match.epilogue.location:
+                values = emit_pointwise(match.epilogue, operands)
+        place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
+        for memory, number, element in zip(
+            self._outputs, match.results, match.result_elements, strict=True
+        ):
+            emit.store_vector(emit.to_memory(values[number], element), memory, place, mask)
+
+    def _load(
+        self,
+        source: Operand | ir.Attribute,
+        batch: Index,
+        m: Index,
+        n: Index,
+        mask: ir.Value | None,
+        lanes: int,
+    ) -> ir.Value:
+        if isinstance(source, ir.Attribute):
+            return _constant(source, lanes)
+        memory = self._inputs[source.argument]
+        place = emit.add(source.offset, source.batch.offset(batch))
+        place = emit.add(place, source.row.offset(m))
+        if source.column.stride == 0:
+            x = emit.splat(emit.load(memory, place), lanes)
+        elif source.column.stride == 1:
+            x = emit.load_vector(memory, emit.add(place, n), lanes, mask)
+        else:
+            x = self._load_lanes(memory, source, place, n, lanes)
+        return emit.from_memory(x, source.element)
+
+    def _load_lanes(
+        self, memory: ir.Value, source: Operand, place: Index, n: Index, lanes: int
+    ) -> ir.Value:
+        """One lane after another; those past the last column repeat it."""
+        last = self._match.problem.N - 1
+        scalars = []
+        for lane in range(lanes):
+            column = emit.minimum(emit.add(n, lane), last)
+            scalars.append(emit.load(memory, emit.add(place, source.column.offset(column))))
+        return vector.from_elements(ir.VectorType.get([lanes], scalars[0].type), scalars)
+
+
+def _constant(attribute: ir.Attribute, lanes: int) -> ir.Value:
+    """A vector of an element of a constant, in the type that code computes with."""
+    type_ = attribute.type
+    if isinstance(type_, ir.IntegerType):
+        width = type_.width
+        number = int(ir.IntegerAttr(attribute).value) & ((1 << width) - 1)
+        signed = number - (1 << width) if width > 1 and number >> (width - 1) else number
+        type_ = ir.IntegerType.get_signless(width)
+        attribute = ir.IntegerAttr.get(type_, signed)
+    vector_type = ir.VectorType.get([lanes], type_)
+    return arith.constant(vector_type, ir.DenseElementsAttr.get_splat(vector_type, attribute))

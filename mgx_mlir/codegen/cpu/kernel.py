@@ -1,0 +1,71 @@
+"""One kernel for the host: which generator it takes, and the code object that comes out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mlir import ir
+
+from mgx_mlir.codegen.cpu.contraction import emit_contraction
+from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
+from mgx_mlir.codegen.cpu.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.cpu.schedule import Machine, choose
+from mgx_mlir.codegen.cpu.views import element_name
+from mgx_mlir.finalizer.code_object import Argument, CodeObject
+from mgx_mlir.target import Target
+
+_DIALECTS = ("arith", "func", "linalg", "llvm", "math", "memref", "scf", "tensor", "vector")
+
+
+def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
+    """The code object of an `mgx.kernel` for a cpu target.
+
+    Raises UnsupportedError, naming the op, for what no generator takes, and CompilerError
+    where one fails.
+    """
+    for dialect in _DIALECTS:
+        kernel.context.get_dialect_descriptor(dialect)  # loads it
+    with kernel.context, kernel.location:
+        found = match_contraction(kernel)
+        if found is not None:
+            return _contraction(kernel, found, target)
+        from mgx_mlir.codegen.cpu.generic import compile_generic
+
+        return compile_generic(kernel, target)
+
+
+def kernel_name(kernel: ir.OpView) -> str:
+    return ir.StringAttr(kernel.attributes["sym_name"]).value
+
+
+def kernel_types(kernel: ir.OpView) -> tuple[Sequence[ir.Type], Sequence[ir.Type]]:
+    """The tensor types of the kernel's inputs and results."""
+    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    return type_.inputs, type_.results
+
+
+def _contraction(kernel: ir.OpView, match: Match, target: Target) -> CodeObject:
+    inputs, results = kernel_types(kernel)
+    used = used_arguments(match)
+    memories = [
+        Memory(Argument("input", number), element, math.prod(inputs[number].shape))
+        for number, element in used
+    ]
+    memories += [
+        Memory(Argument("output", number), element_name(type_), math.prod(type_.shape))
+        for number, type_ in enumerate(results)
+    ]
+    builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
+    problem = match.problem
+    schedule = choose(problem, Machine(target.vector_bytes))
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
+        store = Epilogue(match, places, pointers[len(used) :])
+        a, b = places[problem.a.argument], places[problem.b.argument]
+        emit_contraction(problem, schedule, a, b, store, begin, end)
+
+    builder.add(memories, schedule.items(problem), body)
+    return builder.finish(target, explicit=True)

@@ -1,0 +1,263 @@
+"""Which kernels are contractions: from mgx ops to a problem and its epilogue."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from mgx_mlir.codegen.cpu.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.codegen.cpu.views import (
+    RESHAPES,
+    View,
+    element_name,
+    resolve,
+    splat_constant,
+)
+
+_DOTS = frozenset(("mgx.dot", "mgx.quant_dot"))
+_CONVOLUTIONS = frozenset(("mgx.convolution", "mgx.quant_convolution"))
+
+# How products of an operand type are summed. Others go the generic way.
+_ACCUMULATORS = {
+    "bf16": "f32",
+    "f16": "f32",
+    "f32": "f32",
+    "f64": "f64",
+    "i32": "i32",
+    "i64": "i64",
+    "ui32": "i32",
+    "ui64": "i64",
+}
+_QUANTIZED = frozenset(("i8", "ui8"))
+_STORABLE = frozenset(_ACCUMULATORS) | _QUANTIZED | {"i1", "i16", "ui16"}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An input of the epilogue, by the indices of the contraction's result."""
+
+    argument: int
+    element: str
+    offset: int
+    batch: Axis
+    row: Axis
+    column: Axis
+
+
+# What an input of the epilogue is: memory, a constant, or the contraction's result.
+Source = Operand | ir.Attribute | None
+
+
+@dataclass(frozen=True)
+class Match:
+    """A kernel that is a contraction: its problem, epilogue and results.
+
+    `sources` are the epilogue's inputs, in order; None stands for the contraction's result.
+    `results` says for each result of the kernel which result of the epilogue it is.
+    """
+
+    problem: Contraction
+    result_element: str
+    epilogue: ir.OpView | None
+    sources: tuple[Source, ...]
+    results: tuple[int, ...]
+    result_elements: tuple[str, ...]
+
+
+def match_contraction(kernel: ir.OpView) -> Match | None:
+    """The kernel as a contraction, or None where it is something else or out of reach."""
+    block = kernel.regions[0].blocks[0]
+    anchors = [op for op in block.operations if op.operation.name in _DOTS | _CONVOLUTIONS]
+    if len(anchors) != 1:
+        return None
+    (anchor,) = anchors
+    name = anchor.operation.name
+    found = _dot(anchor) if name in _DOTS else _convolution(anchor)
+    if found is None or 0 in (found.batch, found.M, found.N, found.K):
+        return None
+    return _with_epilogue(block, anchor, found)
+
+
+def _accumulator(a: str, b: str, result: str) -> str | None:
+    if a in _QUANTIZED and b in _QUANTIZED and result == "i32":
+        return "i32"
+    if a == b == result:
+        return _ACCUMULATORS.get(a)
+    return None
+
+
+def _dot(op: ir.OpView) -> Contraction | None:
+    a, b = resolve(op.operands[0]), resolve(op.operands[1])
+    if a is None or b is None:
+        return None
+    accumulator = _accumulator(a.element, b.element, element_name(op.results[0].type))
+    if accumulator is None:
+        return None
+    *batch, M, N = op.results[0].type.shape
+    rank = len(batch)
+    return Contraction(
+        math.prod(batch),
+        M,
+        N,
+        a.shape[-1],
+        _matrix(a, rank),
+        _matrix(b, rank),
+        accumulator,
+    )
+
+
+def _matrix(view: View, rank: int) -> Matrix:
+    return Matrix(
+        view.argument,
+        view.element,
+        view.offset,
+        view.axis(0, rank),
+        view.axis(rank, rank + 1),
+        view.axis(rank + 1, rank + 2),
+    )
+
+
+def _convolution(op: ir.OpView) -> Contraction | None:
+    x, w = resolve(op.operands[0]), resolve(op.operands[1])
+    if x is None or w is None:
+        return None
+    accumulator = _accumulator(x.element, w.element, element_name(op.results[0].type))
+    group = ir.IntegerAttr(op.attributes["group"]).value if "group" in op.attributes else 1
+    count, channels, *outputs = op.results[0].type.shape
+    depth = x.shape[1] // group
+    grouped_x, grouped_w = x.split(1, group), w.split(0, group)
+    if accumulator is None or grouped_x is None or grouped_w is None:
+        return None
+    spatial = len(outputs)
+    strides = []
+    for dim in grouped_x.dims[3:]:
+        if len(dim) != 1:
+            return None
+        strides.append(dim[0][1])
+    window = w.shape[2:]
+    pads = _integers(op, "pads")
+    steps = _integers(op, "strides")
+    a = Matrix(
+        w.argument,
+        w.element,
+        w.offset,
+        Axis.of((count, 0), *grouped_w.dims[0]),
+        grouped_w.axis(1, 2),
+        grouped_w.axis(2, 3 + spatial),
+    )
+    image = Image(
+        x.argument,
+        x.element,
+        x.offset,
+        grouped_x.axis(0, 2),
+        grouped_x.axis(2, 3),
+        tuple(x.shape[2:]),
+        tuple(strides),
+        tuple(outputs),
+        tuple(window),
+        tuple(steps),
+        tuple(_integers(op, "dilations")),
+        tuple(pads[:spatial]),
+    )
+    return Contraction(
+        count * group,
+        channels // group,
+        math.prod(outputs),
+        depth * math.prod(window),
+        a,
+        _plain(image, grouped_x, depth) or image,
+        accumulator,
+    )
+
+
+def _plain(image: Image, view: View, depth: int) -> Matrix | None:
+    """The image as a matrix, where the window is one element and each is used once."""
+    if math.prod(image.window) != 1 or any(step != 1 for step in image.steps):
+        return None
+    if any(image.pads) or image.sizes != image.outputs:
+        return None
+    column = view.axis(3, len(view.dims))
+    return Matrix(view.argument, view.element, view.offset, image.batch, image.channel, column)
+
+
+def _integers(op: ir.OpView, name: str) -> list[int]:
+    return list(ir.DenseI64ArrayAttr(op.attributes[name]))
+
+
+def _with_epilogue(block: ir.Block, anchor: ir.OpView, problem: Contraction) -> Match | None:
+    *_, terminator = block.operations
+    pointwise = [op for op in block.operations if op.operation.name == "mgx.pointwise"]
+    returned = [_through_reshapes(value) for value in terminator.operands]
+    result = anchor.results[0]
+    element = element_name(result.type)
+    if not pointwise:
+        if any(value != result for value in returned) or element not in _STORABLE:
+            return None
+        count = len(returned)
+        return Match(problem, element, None, (), (0,) * count, (element,) * count)
+    epilogue = pointwise[0]
+    if len(pointwise) != 1:
+        return None
+    results = list(epilogue.results)
+    if any(value not in results for value in returned):
+        return None
+    if list(epilogue.results[0].type.shape) != list(result.type.shape):
+        return None
+    sources: list[Source] = []
+    for value in epilogue.operands:
+        if value == result:
+            sources.append(None)
+            continue
+        constant = splat_constant(value)
+        if constant is not None:
+            sources.append(constant)
+            continue
+        operand = _epilogue_operand(value, anchor, problem)
+        if operand is None or operand.element not in _STORABLE:
+            return None
+        sources.append(operand)
+    elements = tuple(element_name(value.type) for value in terminator.operands)
+    if any(name not in _STORABLE for name in elements):
+        return None
+    numbers = tuple(results.index(value) for value in returned)
+    return Match(problem, element, epilogue, tuple(sources), numbers, elements)
+
+
+def _through_reshapes(value: ir.Value) -> ir.Value:
+    while not isinstance(value.owner, ir.Block) and value.owner.name in RESHAPES:
+        value = value.owner.operands[0]
+    return value
+
+
+def _epilogue_operand(value: ir.Value, anchor: ir.OpView, problem: Contraction) -> Operand | None:
+    view = resolve(value)
+    if view is None:
+        return None
+    rank = len(view.dims)
+    if anchor.operation.name in _DOTS:
+        split, batch, row = view, rank - 2, rank - 1
+    else:
+        channels = view.shape[1]
+        grouped = view.split(1, channels // problem.M)
+        if grouped is None:
+            return None
+        split, batch, row = grouped, 2, 3
+    return Operand(
+        view.argument,
+        view.element,
+        view.offset,
+        split.axis(0, batch),
+        split.axis(batch, row),
+        split.axis(row, len(split.dims)),
+    )
+
+
+def used_arguments(match: Match) -> Sequence[tuple[int, str]]:
+    """Number and element type of each input that the kernel's functions read, in order."""
+    operands = [match.problem.a, match.problem.b]
+    sources = [source for source in match.sources if isinstance(source, Operand)]
+    found = {x.argument: x.element for x in [*operands, *sources]}
+    return sorted(found.items())
