@@ -1,0 +1,123 @@
+"""Element types: what the mgx dialect calls them, how memory holds them, where they are computed.
+
+The mgx types say more than LLVM can hold: signedness, 4-bit integers, 8-bit floats. A lowered
+kernel holds every element in a *storage* type that any backend has:
+
+    mgx                      storage                 computed in
+    i1                       i1                      i1
+    i8 .. i64, ui8 .. ui64   i8 .. i64               the same
+    i2, i4, ui2, ui4         i8 (one byte each)      i8
+    f32, f64                 the same                the same
+    f16, bf16                the same                f32, rounded
+    f8*, f4E2M1FN            i8 (the bits)           f32, rounded
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from mlir import ir
+
+BOOL, SIGNED, UNSIGNED, FLOAT = "bool", "signed", "unsigned", "float"
+
+
+@dataclass(frozen=True)
+class Minifloat:
+    """A float of 8 bits or less: its layout and its special values (OCP OFP8, MX; ONNX Cast)."""
+
+    bits: int
+    mantissa: int
+    bias: int
+    largest: int  # the code of the largest finite value
+    overflow: int  # the code of a value out of range, without saturation
+    nan: int | None
+    infinity: int | None = None
+    signed_zero: bool = True
+
+
+MINIFLOATS = {
+    "f4E2M1FN": Minifloat(4, 1, 1, largest=0x7, overflow=0x7, nan=None),
+    "f8E4M3FN": Minifloat(8, 3, 7, largest=0x7E, overflow=0x7F, nan=0x7F),
+    "f8E4M3FNUZ": Minifloat(8, 3, 8, largest=0x7F, overflow=0x80, nan=0x80, signed_zero=False),
+    "f8E5M2": Minifloat(8, 2, 15, largest=0x7B, overflow=0x7C, nan=0x7E, infinity=0x7C),
+    "f8E5M2FNUZ": Minifloat(8, 2, 16, largest=0x7F, overflow=0x80, nan=0x80, signed_zero=False),
+}
+EXPONENT_ONLY = "f8E8M0FNU"
+
+
+@dataclass(frozen=True)
+class Element:
+    """An mgx element type, without its MLIR context."""
+
+    name: str
+    kind: str
+    bits: int
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == FLOAT
+
+    @property
+    def is_byte_float(self) -> bool:
+        """Whether memory holds the bits of the float in an i8."""
+        return self.name in MINIFLOATS or self.name == EXPONENT_ONLY
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in (SIGNED, UNSIGNED)
+
+    @property
+    def lowest(self) -> int:
+        """The lowest value of an integer type."""
+        return -(1 << (self.bits - 1)) if self.kind == SIGNED else 0
+
+    @property
+    def highest(self) -> int:
+        """The highest value of an integer type."""
+        return (1 << (self.bits - (self.kind == SIGNED))) - 1
+
+    def storage(self) -> ir.Type:
+        """The type of an element in memory, of function arguments, of tensors."""
+        if self.kind == BOOL:
+            return ir.IntegerType.get_signless(1)
+        if self.is_integer or self.is_byte_float:
+            return ir.IntegerType.get_signless(max(self.bits, 8))
+        return _FLOATS[self.name].get()
+
+    def computed(self) -> Element:
+        """The element type in which arithmetic on this one is done."""
+        return F32 if self.is_float and self.bits < 32 else self
+
+
+_FLOATS = {"f16": ir.F16Type, "bf16": ir.BF16Type, "f32": ir.F32Type, "f64": ir.F64Type}
+
+BOOLEAN = Element("i1", BOOL, 1)
+I32 = Element("i32", SIGNED, 32)
+I64 = Element("i64", SIGNED, 64)
+F32 = Element("f32", FLOAT, 32)
+F64 = Element("f64", FLOAT, 64)
+
+
+@cache
+def _element(name: str) -> Element:
+    if name == "i1":
+        return BOOLEAN
+    if name.startswith("i"):
+        return Element(name, SIGNED, int(name[1:]))
+    if name.startswith("ui"):
+        return Element(name, UNSIGNED, int(name[2:]))
+    bits = {"b": 16, "f": int("".join(c for c in name[1:3] if c.isdigit()) or 0)}[name[0]]
+    return Element(name, FLOAT, bits)
+
+
+def element_of(type_: ir.Type) -> Element:
+    """The element of a tensor, vector or scalar type of the mgx dialect."""
+    if isinstance(type_, ir.ShapedType):
+        type_ = type_.element_type
+    return _element(str(type_))
+
+
+def shape_of(type_: ir.Type) -> tuple[int, ...]:
+    """The static shape of a tensor type; `()` for a scalar."""
+    return tuple(type_.shape) if isinstance(type_, ir.ShapedType) else ()

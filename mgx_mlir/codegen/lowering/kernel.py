@@ -1,0 +1,174 @@
+"""A kernel under lowering: the mgx values seen so far, and the linalg ops that compute them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from mlir import ir
+from mlir.dialects import arith, linalg, tensor
+
+from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.lowering.body import Body, GenericBody, generic
+from mgx_mlir.codegen.lowering.element import Element, element_of, shape_of
+from mgx_mlir.codegen.lowering.index import Index
+from mgx_mlir.codegen.lowering.pointwise import number
+from mgx_mlir.codegen.lowering.storage import storage_constant
+from mgx_mlir.codegen.lowering.value import Computed, Lazy, Reshaped, Stored, reshape
+from mgx_mlir.errors import UnsupportedError
+
+# What one read of a value may cost where every element is read many times.
+CHEAP = 8
+
+Lowering = Callable[["Kernel", Any, Sequence[Lazy]], "Lazy | list[Lazy]"]
+_LOWERINGS: dict[str, Lowering] = {}
+
+
+def lowers(*names: str) -> Callable[[Lowering], Lowering]:
+    """Registers the function that lowers the ops of these names: it gets the kernel, the op and
+    the values of its operands, and gives the values of its results."""
+
+    def register(function: Lowering) -> Lowering:
+        for name in names:
+            _LOWERINGS[name] = function
+        return function
+
+    return register
+
+
+def lowering_of(op: ir.OpView) -> Lowering:
+    """The function that lowers an op; UnsupportedError if there is none."""
+    name = op.operation.name
+    lowering = _lowerings().get(name)
+    if lowering is None:
+        raise UnsupportedError(
+            f"{op.location}: {name} has no lowering; it cannot stand in a kernel", (str(op.location),))
+    return lowering
+
+
+def lowered_ops() -> tuple[str, ...]:
+    """The names of all ops that have a lowering, sorted."""
+    return tuple(sorted(_lowerings()))
+
+
+@cache
+def _lowerings() -> dict[str, Lowering]:
+    package = importlib.import_module("mgx_mlir.codegen.lowering.ops")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return _LOWERINGS
+
+
+class Kernel:
+    """Builds at the current insertion point, which is the end of the lowered function."""
+
+    def __init__(self) -> None:
+        self.values: dict[ir.Value, Lazy] = {}
+        self._stored: dict[Lazy, Stored] = {}
+
+    # mgx ops
+
+    def lower_block(self, block: ir.Block) -> list[Lazy]:
+        """Lowers the ops of a block whose arguments have values; gives the terminator's operands."""
+        for op in block.operations:
+            operands = [self.values[x] for x in op.operands]
+            if op.operation.name in ("mgx.return", "mgx.yield"):
+                return operands
+            with op.location:
+                results = lowering_of(op)(self, op, operands)
+            results = [results] if isinstance(results, Lazy) else results
+            self.values.update(zip(op.results, results, strict=True))
+        return []
+
+    def results(self, values: Sequence[Lazy]) -> list[ir.Value]:
+        """The tensors that the kernel returns: its own memory, each its own."""
+        sources: list[Lazy] = []
+        for value in values:
+            while isinstance(value, Reshaped):
+                value = value.source
+            sources.append(value)
+        taken: list[ir.Value] = []
+        results: list[ir.Value] = []
+        for wanted, have in zip(values, self.stored_together(sources), strict=True):
+            if not have.owned or have.base in taken:
+                have = self.copied(have)
+            taken.append(have.base)
+            result = reshape(have, wanted.shape)
+            assert isinstance(result, Stored)
+            results.append(result.value)
+        return results
+
+    # Putting values into memory
+
+    def stored(self, value: Lazy) -> Stored:
+        return self.stored_together([value])[0]
+
+    def settled(self, value: Lazy, cost: int = CHEAP) -> Lazy:
+        """The value itself if a read of it costs no more than `cost`, else its tensor in memory."""
+        return value if value.cost <= cost else self.stored(value)
+
+    def stored_together(self, values: Sequence[Lazy]) -> list[Stored]:
+        """Values in memory; those of one shape are computed by one linalg.generic."""
+        pending: dict[tuple[int, ...], list[Lazy]] = {}
+        for value in values:
+            if not isinstance(value, Stored) and value not in self._stored:
+                group = pending.setdefault(value.shape, [])
+                if value not in group:
+                    group.append(value)
+        for group in pending.values():
+            self._store(group)
+        return [v if isinstance(v, Stored) else self._stored[v] for v in values]
+
+    def copied(self, value: Lazy) -> Stored:
+        """A new tensor with the same elements."""
+        return self._elementwise([value])[0]
+
+    def _store(self, group: Sequence[Lazy]) -> None:
+        self._stored.update(zip(group, self._elementwise(group), strict=True))
+
+    def _elementwise(self, group: Sequence[Lazy]) -> list[Stored]:
+        shape = group[0].shape
+        with group[0].location:
+            inits = [(self.empty(shape, v.element), range(len(shape))) for v in group]
+            results = generic(
+                shape, len(shape), inits, lambda body, dims: [body.at(v, dims) for v in group])
+        return [Stored(r, v.element) for r, v in zip(results, group, strict=True)]
+
+    # Building blocks
+
+    def empty(self, shape: Sequence[int], element: Element) -> ir.Value:
+        return tensor.empty(list(shape), element.storage())
+
+    def filled(self, shape: Sequence[int], element: Element, value: float | int) -> ir.Value:
+        """A tensor whose every element is a number of the computed type of `element`."""
+        scalar = Arithmetic().constant(value, element.computed().storage())
+        return linalg.fill(scalar, outs=[tensor.empty(list(shape), scalar.type)])
+
+    def scalar(self, element: Element, value: float | int | bool) -> ir.Value:
+        """A constant, as memory holds it."""
+        return number(Arithmetic(), element, value)
+
+    def computed(
+        self,
+        shape: Sequence[int],
+        element: Element,
+        rule: Callable[[Body, tuple[Index, ...]], ir.Value],
+        cost: int,
+    ) -> Computed:
+        return Computed(shape, element, rule, cost)
+
+    def result_of(self, op: ir.OpView, rule: Callable[[Body, tuple[Index, ...]], ir.Value],
+                  cost: int) -> Computed:
+        """The first result of an op, by its type."""
+        type_ = op.results[0].type
+        return Computed(shape_of(type_), element_of(type_), rule, cost)
+
+    def constant_tensor(self, value: ir.DenseElementsAttr, element: Element) -> Stored:
+        """A tensor of known elements of an mgx element type."""
+        return Stored(arith.constant(storage_constant(value, element)), element, owned=False)
+
+
+__all__ = ["Body", "GenericBody", "Kernel", "Lazy", "Stored", "lowered_ops", "lowering_of", "lowers"]

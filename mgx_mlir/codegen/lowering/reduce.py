@@ -1,0 +1,93 @@
+"""Reductions as one linalg.generic: parallel loops outside, reduction loops innermost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+
+from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.lowering.body import GenericBody, generic
+from mgx_mlir.codegen.lowering.convert import load, store
+from mgx_mlir.codegen.lowering.element import BOOL, Element
+from mgx_mlir.codegen.lowering.index import Index
+from mgx_mlir.codegen.lowering.kernel import Kernel
+from mgx_mlir.codegen.lowering.value import Computed, Indices, Lazy, Stored, reshape
+
+Combine = Callable[[Arithmetic, Element, ir.Value, ir.Value], ir.Value]
+
+
+def lowest(element: Element) -> float | int:
+    """What is not above any value of the type where `element` is computed."""
+    if element.is_float:
+        return float("-inf")
+    return 0 if element.kind == BOOL else element.lowest
+
+
+def highest(element: Element) -> float | int:
+    """What is not below any value of the type where `element` is computed."""
+    if element.is_float:
+        return float("inf")
+    return 1 if element.kind == BOOL else element.highest
+
+
+def accumulate(
+    kernel: Kernel,
+    extents: Sequence[int],
+    parallel: int,
+    element: Element,
+    initial: float | int,
+    term: Callable[[GenericBody, Indices], ir.Value],
+    combine: Combine,
+) -> Stored:
+    """Combines terms over the loops after the first `parallel`; the result has those as its shape.
+
+    term: one term, of the type `element`, which is one where things are computed.
+    """
+    init = kernel.filled(extents[:parallel], element, initial)
+
+    def emit(body: GenericBody, dims: Indices) -> list[ir.Value]:
+        value = term(body, dims)
+        return [combine(body.arithmetic, element, body.accumulators()[0], value)]
+
+    result = generic(extents, parallel, [(init, range(parallel))], emit)[0]
+    return Stored(result, element)
+
+
+def reduce_axes(
+    kernel: Kernel,
+    source: Lazy,
+    axes: Sequence[int],
+    initial: float | int,
+    combine: Combine,
+    element: Element | None = None,
+) -> Lazy:
+    """A reduction along axes, which keep size 1, in the type where the source is computed."""
+    shape, element = source.shape, element or source.element.computed()
+    kept = [d for d in range(len(shape)) if d not in set(axes)]
+    order = kept + sorted(set(axes))
+
+    def term(body: GenericBody, dims: Indices) -> ir.Value:
+        found: dict[int, Index] = dict(zip(order, dims, strict=True))
+        value = body.at(source, [found[d] for d in range(len(shape))])
+        return load(body.arithmetic, source.element, value)
+
+    result = accumulate(
+        kernel, [shape[d] for d in order], len(kept), element, initial, term, combine)
+    return reshape(result, [1 if d in set(axes) else n for d, n in enumerate(shape)])
+
+
+def rounded(source: Lazy, element: Element) -> Lazy:
+    """A value in the type where `element` is computed, as values of `element`."""
+    if source.element == element:
+        return source
+    return Computed(source.shape, element, lambda body, indices: store(
+        body.arithmetic, element, body.at(source, indices)), source.cost)
+
+
+def add(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return a.sum(element, x, y)
+
+
+def maximum(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
+    return a.maximum(element, x, y)
