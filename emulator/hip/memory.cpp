@@ -1,0 +1,205 @@
+// The table of allocations, and the memory behind it.
+#include "memory.h"
+
+#include <sys/mman.h>
+
+#include <map>
+#include <mutex>
+#include <shared_mutex>
+
+namespace mgx::hip {
+namespace {
+
+struct Table {
+  std::shared_mutex mutex;
+  std::map<uint64_t, std::shared_ptr<Allocation>> by_base;
+  uint64_t next_id = 1;
+};
+
+Table& table() {
+  static Table* instance = new Table;
+  return *instance;
+}
+
+void insert(const std::shared_ptr<Allocation>& allocation) {
+  Table& all = table();
+  std::unique_lock lock(all.mutex);
+  allocation->id = all.next_id++;
+  all.by_base[allocation->base] = allocation;
+}
+
+void erase(const Allocation& allocation) {
+  Table& all = table();
+  std::unique_lock lock(all.mutex);
+  auto it = all.by_base.find(allocation.base);
+  if (it != all.by_base.end() && it->second.get() == &allocation) all.by_base.erase(it);
+}
+
+bool is_peer(Device& from, Device& to) {
+  std::lock_guard lock(from.state_mutex);
+  return from.peers.count(to.ordinal) != 0;
+}
+
+// Devices that may address an allocation beside its own.
+template <class F>
+void for_each_mapping(const Allocation& allocation, F&& f) {
+  for (auto& other : runtime().devices) {
+    bool own = other.get() == allocation.device;
+    if (allocation.kind == MemoryKind::device ? !own && is_peer(*other, *allocation.device)
+                                              : true)
+      f(*other);
+  }
+}
+
+void map_everywhere(const Allocation& allocation) {
+  for_each_mapping(allocation, [&](Device& other) {
+    other.memory().register_host(reinterpret_cast<void*>(allocation.base), allocation.size);
+  });
+}
+
+void unmap_everywhere(const Allocation& allocation) {
+  for_each_mapping(allocation, [&](Device& other) {
+    if (emu::Memory* memory = other.memory_if_made())
+      memory->unregister_host(reinterpret_cast<void*>(allocation.base));
+  });
+}
+
+constexpr uint64_t kPage = 4096;
+uint64_t pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+}  // namespace
+
+std::shared_ptr<Allocation> allocate_device(Device& device, size_t size, unsigned flags) {
+  emu::Memory& memory = device.memory();
+  require(size <= device.chip.memory_bytes &&
+              memory.allocated_bytes() <= device.chip.memory_bytes - size,
+          hipErrorOutOfMemory);
+  auto allocation = std::make_shared<Allocation>();
+  void* base = memory.allocate(size, nullptr);
+  require(base != nullptr, hipErrorOutOfMemory);
+  allocation->base = uint64_t(base);
+  allocation->size = size;
+  allocation->kind = MemoryKind::device;
+  allocation->device = &device;
+  allocation->flags = flags;
+  insert(allocation);
+  map_everywhere(*allocation);
+  return allocation;
+}
+
+std::shared_ptr<Allocation> allocate_host(Device& device, size_t size, unsigned flags,
+                                          MemoryKind kind) {
+  auto allocation = std::make_shared<Allocation>();
+  void* base = mmap(nullptr, pages(size), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  require(base != MAP_FAILED, hipErrorOutOfMemory);
+  allocation->base = uint64_t(base);
+  allocation->size = size;
+  allocation->kind = kind;
+  allocation->device = &device;
+  allocation->flags = flags;
+  insert(allocation);
+  map_everywhere(*allocation);
+  return allocation;
+}
+
+void register_range(Device& device, void* base, size_t size, unsigned flags) {
+  auto allocation = std::make_shared<Allocation>();
+  allocation->base = uint64_t(base);
+  allocation->size = size;
+  allocation->kind = MemoryKind::registered;
+  allocation->device = &device;
+  allocation->flags = flags;
+  require(allocation->base + size > allocation->base, hipErrorInvalidValue);
+  {
+    Table& all = table();
+    std::unique_lock lock(all.mutex);
+    auto next = all.by_base.lower_bound(allocation->base);
+    bool overlaps = next != all.by_base.end() && next->first < allocation->base + size;
+    if (next != all.by_base.begin()) {
+      const Allocation& before = *std::prev(next)->second;
+      overlaps |= before.base + before.size > allocation->base;
+    }
+    require(!overlaps, hipErrorHostMemoryAlreadyRegistered);
+    allocation->id = all.next_id++;
+    all.by_base[allocation->base] = allocation;
+  }
+  map_everywhere(*allocation);
+}
+
+void release(const std::shared_ptr<Allocation>& allocation) {
+  void* base = reinterpret_cast<void*>(allocation->base);
+  unmap_everywhere(*allocation);
+  // Out of the table first: once the arena has the range back, another thread may get it.
+  erase(*allocation);
+  switch (allocation->kind) {
+    case MemoryKind::device:
+      allocation->device->memory().free(base);
+      break;
+    case MemoryKind::host:
+    case MemoryKind::managed:
+      munmap(base, pages(allocation->size));
+      break;
+    case MemoryKind::registered:
+      break;
+  }
+}
+
+std::shared_ptr<Allocation> find_allocation(const void* address) {
+  Table& all = table();
+  std::shared_lock lock(all.mutex);
+  auto it = all.by_base.upper_bound(uint64_t(address));
+  if (it == all.by_base.begin()) return nullptr;
+  --it;
+  return it->second->contains(uint64_t(address), 1) ? it->second : nullptr;
+}
+
+bool is_device_address(const void* address) {
+  for (auto& device : runtime().devices)
+    if (emu::Memory* memory = device->memory_if_made())
+      if (memory->in_arena(uint64_t(address))) return true;
+  return false;
+}
+
+bool is_pageable(const void* address) {
+  return !is_device_address(address) && !find_allocation(address);
+}
+
+uint64_t used_bytes(const Device& device) {
+  emu::Memory* memory = const_cast<Device&>(device).memory_if_made();
+  return memory ? memory->allocated_bytes() : 0;
+}
+
+std::vector<std::shared_ptr<Allocation>> allocations_of(const Device& device) {
+  Table& all = table();
+  std::shared_lock lock(all.mutex);
+  std::vector<std::shared_ptr<Allocation>> found;
+  for (const auto& [base, allocation] : all.by_base)
+    if (allocation->device == &device) found.push_back(allocation);
+  return found;
+}
+
+void map_peer(Device& from, Device& to) {
+  for (const auto& allocation : allocations_of(to))
+    if (allocation->kind == MemoryKind::device)
+      from.memory().register_host(reinterpret_cast<void*>(allocation->base), allocation->size);
+}
+
+void unmap_peer(Device& from, Device& to) {
+  for (const auto& allocation : allocations_of(to))
+    if (allocation->kind == MemoryKind::device)
+      from.memory().unregister_host(reinterpret_cast<void*>(allocation->base));
+}
+
+void forget_peer_mappings(Device& device) {
+  for (auto& other : runtime().devices) {
+    bool mapped;
+    {
+      std::lock_guard lock(device.state_mutex);
+      mapped = device.peers.erase(other->ordinal) != 0;
+    }
+    if (mapped) unmap_peer(device, *other);
+  }
+}
+
+}  // namespace mgx::hip
