@@ -1,0 +1,242 @@
+"""The artifact: a compiled program as one value, and as one `.mgx` file.
+
+It holds the host plan, each kernel in portable form, the weights or where they lie, and any
+number of code objects beside them. docs/artifact.md describes the file byte for byte; the
+reading and writing of it is in `artifact_file.py`. Knows no MLIR.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import mgx_mlir
+from mgx_mlir.errors import ArtifactError, TargetError
+from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.plan import Plan
+from mgx_mlir.target import Target
+from mgx_mlir.weights import Weight
+
+
+@dataclass(frozen=True)
+class PortableKernel:
+    """One kernel as bytecode of mgx ops, for no chip.
+
+    `name` and `nodes` say where it comes from; the bytes do not depend on them. `features`
+    are what a chip needs, by the names of `Target.features`; `dialect` is the version of the
+    mgx dialect in the bytes.
+    """
+
+    name: str
+    bytecode: bytes = field(repr=False)
+    features: tuple[str, ...] = ()
+    nodes: tuple[str, ...] = ()
+    dialect: tuple[int, int] = (0, 0)
+
+    @cached_property
+    def sha256(self) -> str:
+        """The hash of the bytecode, in hexadecimal: equal kernels have equal ones."""
+        return hashlib.sha256(self.bytecode).hexdigest()
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A compiled program.
+
+    `kernels` are those that the plan's steps number. `code_objects` holds, by the identity
+    of a target, one code object for each kernel, in the same order. `pipelines` are name
+    and text of what the program went through, `options` what it was compiled with.
+    """
+
+    name: str
+    plan: Plan
+    kernels: tuple[PortableKernel, ...]
+    weights: Mapping[str, Weight]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    pipelines: tuple[tuple[str, str], ...] = ()
+    code_objects: Mapping[str, tuple[CodeObject, ...]] = field(default_factory=dict)
+    producer: str = field(default_factory=lambda: f"mgx-mlir {mgx_mlir.__version__}")
+
+    def __post_init__(self) -> None:
+        for step in self.plan.steps:
+            if step.kernel >= len(self.kernels):
+                raise ArtifactError(f"the plan launches kernel {step.kernel}, which is not there")
+        for buffer in self.plan.buffers:
+            if buffer.kind == "weight" and buffer.key not in self.weights:
+                raise ArtifactError(f"the plan reads weight '{buffer.key}', which is not there")
+            if buffer.kind == "weight" and buffer.bytes != self.weights[buffer.key].nbytes:
+                raise ArtifactError(f"weight '{buffer.key}' is not of the size that the plan reads")
+        for arch, found in self.code_objects.items():
+            if len(found) != len(self.kernels):
+                raise ArtifactError(f"{arch} has {len(found)} of {len(self.kernels)} code objects")
+
+    # Code objects ------------------------------------------------------------------------
+
+    def has_code_objects(self, target: Target) -> bool:
+        """Whether the program is finalized for the target."""
+        return target.identity in self.code_objects
+
+    def code_objects_for(self, target: Target) -> tuple[CodeObject, ...]:
+        """The target's code objects, by kernel. TargetError when it has none."""
+        if not self.has_code_objects(target):
+            there = ", ".join(self.code_objects) or "none"
+            raise TargetError(
+                f"the artifact is not finalized for {target.name} (it is for: {there}); "
+                "use mgx finalize"
+            )
+        return self.code_objects[target.identity]
+
+    def with_code_objects(self, found: Mapping[str, Sequence[CodeObject]]) -> Artifact:
+        """The same program with code objects added: by a target's identity, one a kernel."""
+        added = {arch: tuple(objects) for arch, objects in found.items()}
+        return replace(self, code_objects={**self.code_objects, **added})
+
+    # Weights -----------------------------------------------------------------------------
+
+    def weight_arrays(self) -> dict[str, np.ndarray]:
+        """Every weight as a read-only array, by key; mapped where it lies in a file.
+
+        Raises ArtifactError where the bytes are not those that were saved.
+        """
+        return {key: weight.array() for key, weight in self.weights.items()}
+
+    # Identity ----------------------------------------------------------------------------
+
+    @property
+    def dialect(self) -> tuple[int, int]:
+        """The newest version of the mgx dialect among the kernels."""
+        return max((kernel.dialect for kernel in self.kernels), default=(0, 0))
+
+    @cached_property
+    def content_hash(self) -> str:
+        """A SHA-256 of the portable program: the same on every machine, and the same with
+        code objects and without, with weights inside or beside. docs/artifact.md defines it."""
+        content = {
+            "dialect": list(self.dialect),
+            "kernels": [kernel.sha256 for kernel in self.kernels],
+            "options": dict(self.options),
+            "pipelines": [list(pipeline) for pipeline in self.pipelines],
+            "plan": self.plan.to_json(),
+            "weights": {key: weight.sha256 for key, weight in self.weights.items()},
+        }
+        return hashlib.sha256(canonical_json(content)).hexdigest()
+
+    # Files -------------------------------------------------------------------------------
+
+    @staticmethod
+    def open(path: Path, *, allow_absolute: bool = False) -> Artifact:
+        """Opens a file by memory-mapping it. ArtifactError where it is not sound.
+
+        Weights beside the file must lie below its folder; `allow_absolute` lets them lie
+        anywhere, for files that the user trusts.
+        """
+        from mgx_mlir import artifact_file
+
+        return artifact_file.open_file(path, allow_absolute)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> Artifact:
+        """The artifact that `to_bytes` gave. ArtifactError where the bytes are not sound."""
+        from mgx_mlir import artifact_file
+
+        return artifact_file.parse(memoryview(data), None, False)
+
+    def save(self, path: Path, *, weights: str = "inside") -> None:
+        """Writes one file, whole or not at all.
+
+        `weights`: 'inside', or 'beside' to name the files that hold them, which have to be
+        in the folder of `path` or below. Raises UsageError, or OSError as open() does.
+        """
+        from mgx_mlir import artifact_file
+
+        artifact_file.save(self, path, weights)
+
+    def to_bytes(self) -> bytes:
+        """The file, with the weights inside, in memory."""
+        from mgx_mlir import artifact_file
+
+        return artifact_file.to_bytes(self)
+
+    # For people --------------------------------------------------------------------------
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything but the bytes, as JSON values: what `mgx inspect --json` prints."""
+        return {
+            "name": self.name,
+            "producer": self.producer,
+            "dialect": list(self.dialect),
+            "content_hash": self.content_hash,
+            "options": dict(self.options),
+            "pipelines": [list(pipeline) for pipeline in self.pipelines],
+            "plan": self.plan.to_json(),
+            "kernels": [
+                {
+                    "name": kernel.name,
+                    "bytes": len(kernel.bytecode),
+                    "sha256": kernel.sha256,
+                    "features": list(kernel.features),
+                    "nodes": list(kernel.nodes),
+                }
+                for kernel in self.kernels
+            ],
+            "code_objects": {
+                arch: [code.to_json() for code in found]
+                for arch, found in sorted(self.code_objects.items())
+            },
+            "weights": [
+                {
+                    "key": key,
+                    "dtype": weight.dtype.name,
+                    "shape": list(weight.shape),
+                    "sha256": weight.sha256,
+                }
+                for key, weight in self.weights.items()
+            ],
+        }
+
+    def summary(self) -> str:
+        """A few lines on what the artifact holds."""
+        weights = sum(weight.nbytes for weight in self.weights.values())
+        bytecode = sum(len(kernel.bytecode) for kernel in self.kernels)
+        distinct = len({kernel.sha256 for kernel in self.kernels})
+        features = sorted({name for kernel in self.kernels for name in kernel.features})
+        lines = [
+            f"program       {self.name}",
+            f"written by    {self.producer}, "
+            f"mgx dialect {'.'.join(map(str, self.dialect))}",
+            f"content hash  {self.content_hash}",
+            *(f"input         {s.name}: {s.dtype}{list(s.shape)}" for s in self.plan.inputs),
+            *(f"output        {s.name}: {s.dtype}{list(s.shape)}" for s in self.plan.outputs),
+            f"steps         {len(self.plan.steps)}, arena {size_text(self.plan.arena_bytes)}",
+            f"kernels       {len(self.kernels)} ({distinct} distinct), {size_text(bytecode)} "
+            f"of bytecode, features: {' '.join(features) or 'none'}",
+            f"weights       {len(self.weights)}, {size_text(weights)}",
+        ]
+        for arch, found in sorted(self.code_objects.items()):
+            size = sum(len(data) for data in {code.data for code in found})
+            launches = sum(len(code.launches) for code in found)
+            lines.append(
+                f"code objects  {arch.partition(':')[0]}: {len(found)}, {launches} functions, "
+                f"{size_text(size)}"
+            )
+        return "\n".join(lines)
+
+
+def canonical_json(value: Any) -> bytes:
+    """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def size_text(size: int) -> str:
+    """A number of bytes for people: '1.5 MB'."""
+    for unit, factor in (("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}"
+    return f"{size} bytes"

@@ -1,0 +1,206 @@
+"""Kernels in their stored form: versioned MLIR bytecode of mgx ops for the dummy arch.
+
+A stored kernel is a module with one `mgx.kernel @kernel`, without locations, so that equal
+kernels are equal bytes wherever they come from. It holds mgx ops and builtin types and
+attributes only, and knows no chip: it says which features it needs instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlir import ir
+from mlir.passmanager import PassManager
+
+from mgx_mlir.artifact import PortableKernel
+from mgx_mlir.dialects import context as new_context
+from mgx_mlir.errors import ArtifactError, CompilerError
+from mgx_mlir.graph import node_name, symbol_name
+from mgx_mlir._native import _mgx
+
+ARCH = "gfxMIGX"
+SYMBOL = "kernel"
+MAGIC = b"ML\xefR"
+
+# mgx ops that belong to a program, not to a kernel.
+_PROGRAM_OPS = frozenset(("mgx.code_object", "mgx.if", "mgx.launch", "mgx.literal", "mgx.loop"))
+
+# What a chip needs for an element type; other types work on every chip.
+_TYPE_FEATURES: dict[str, str] = {
+    "bf16": "bf16",
+    "f4E2M1FN": "mx",
+    "f64": "f64",
+    "f8E4M3FN": "fp8-ocp",
+    "f8E4M3FNUZ": "fp8-fnuz",
+    "f8E5M2": "fp8-ocp",
+    "f8E5M2FNUZ": "fp8-fnuz",
+    "f8E8M0FNU": "mx",
+}
+
+_PLAIN_ATTRIBUTES = (
+    ir.BoolAttr,
+    ir.DenseBoolArrayAttr,
+    ir.DenseElementsAttr,
+    ir.DenseF32ArrayAttr,
+    ir.DenseF64ArrayAttr,
+    ir.DenseI8ArrayAttr,
+    ir.DenseI16ArrayAttr,
+    ir.DenseI32ArrayAttr,
+    ir.DenseI64ArrayAttr,
+    ir.FlatSymbolRefAttr,
+    ir.FloatAttr,
+    ir.IntegerAttr,
+    ir.StringAttr,
+    ir.UnitAttr,
+)
+
+
+def portable_kernel(kernel: ir.OpView) -> PortableKernel:
+    """An `mgx.kernel` of a program in its stored form, with its name and its ONNX nodes.
+
+    Raises CompilerError when the kernel holds what a stored kernel may not.
+    """
+    bytecode = kernel_to_bytecode(kernel)
+    return PortableKernel(
+        name=symbol_name(kernel),
+        bytecode=bytecode,
+        features=tuple(sorted(required_features(kernel))),
+        nodes=tuple(filter(None, dict.fromkeys(node_name(kernel).split("+")))),
+        dialect=_mgx.dialect_version(),
+    )
+
+
+def kernel_to_bytecode(kernel: ir.OpView, version: tuple[int, int] | None = None) -> bytes:
+    """The kernel alone as bytecode; equal kernels give equal bytes.
+
+    `version` is the version of the dialect to write, by default the current one. Raises
+    CompilerError when the kernel holds what a stored kernel may not, ValueError for a
+    version that cannot be written.
+    """
+    with kernel.context, ir.Location.unknown():
+        module = ir.Module.create()
+        copy = kernel.operation.clone(ip=ir.InsertionPoint(module.body)).operation
+        copy.attributes["sym_name"] = ir.StringAttr.get(SYMBOL)
+        features = [ir.StringAttr.get(name) for name in sorted(required_features(kernel))]
+        copy.attributes["features"] = ir.ArrayAttr.get(features)
+        if "sym_visibility" in copy.attributes:
+            del copy.attributes["sym_visibility"]
+        PassManager.parse("builtin.module(strip-debuginfo)").run(module.operation)
+        try:
+            verify_portable(module)
+        except ArtifactError as error:
+            raise CompilerError(f"kernel @{symbol_name(kernel)} is not portable: {error}") from error
+        return bytes(_mgx.write_bytecode(module.operation, version))
+
+
+def read_kernel(
+    bytecode: bytes, context: ir.Context | None = None
+) -> tuple[ir.Module, ir.OpView]:
+    """The module of a stored kernel and the `mgx.kernel` in it.
+
+    Keep the module as long as the kernel is used. Raises ArtifactError for bytes that are
+    no bytecode, of a version that cannot be read, or not a portable kernel.
+    """
+    if bytecode[: len(MAGIC)] != MAGIC:
+        raise ArtifactError("a stored kernel is not MLIR bytecode; compile the model again")
+    with context or new_context():
+        try:
+            module = ir.Module.parse(bytecode)
+        except (ir.MLIRError, ValueError) as error:
+            raise ArtifactError(
+                f"a stored kernel cannot be read: {error}. It is damaged, or of a newer version "
+                f"of the mgx dialect than {'.'.join(map(str, _mgx.dialect_version()))}: compile "
+                "the model again, or use the version of mgx-mlir that wrote it"
+            ) from error
+        return module, verify_portable(module)
+
+
+def verify_portable(module: ir.Module) -> ir.OpView:
+    """Checks that a module is one kernel in portable form, and gives the kernel.
+
+    Raises ArtifactError naming the op, type or attribute that is not allowed.
+    """
+    operations = list(module.body.operations)
+    if [op.operation.name for op in operations] != ["mgx.kernel"]:
+        found = ", ".join(op.operation.name for op in operations) or "nothing"
+        raise ArtifactError(f"a stored kernel is a module with one mgx.kernel, found {found}")
+    (kernel,) = operations
+    arch = str(kernel.operation.attributes["arch"])
+    if arch != f'#mgx.arch<"{ARCH}">':
+        raise ArtifactError(f'a stored kernel has the arch #mgx.arch<"{ARCH}">, not {arch}')
+    _check_attributes(module.operation)
+    for op in walk(kernel.operation):
+        _check_op(op)
+    return kernel
+
+
+def required_features(kernel: ir.OpView) -> set[str]:
+    """The features that a chip needs for the kernel's element types, by `Target`'s names."""
+    types = {
+        str(_element(value.type))
+        for op in walk(kernel.operation)
+        for value in (*op.operands, *op.results)
+    }
+    return {_TYPE_FEATURES[name] for name in types if name in _TYPE_FEATURES}
+
+
+def walk(op: ir.Operation) -> Iterator[ir.Operation]:
+    """An op and all ops inside of it, outer ones first."""
+    yield op
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield from walk(inner.operation)
+
+
+def _check_op(op: ir.Operation) -> None:
+    nested = op.name == "mgx.kernel" and op.parent.name != "builtin.module"
+    if not op.name.startswith("mgx.") or op.name in _PROGRAM_OPS or nested:
+        raise ArtifactError(f"a stored kernel holds mgx ops of a kernel only, found {op.name}")
+    _check_attributes(op)
+    arguments = [a for region in op.regions for block in region.blocks for a in block.arguments]
+    for value in (*op.operands, *op.results, *arguments):
+        _check_type(value.type, op)
+
+
+def _check_attributes(op: ir.Operation) -> None:
+    for name in op.attributes:
+        _check_attribute(op.attributes[name], name, op)
+
+
+def _check_attribute(attribute: ir.Attribute, name: str, op: ir.Operation) -> None:
+    if isinstance(attribute, _PLAIN_ATTRIBUTES):
+        return
+    if isinstance(attribute, ir.TypeAttr):
+        _check_type(attribute.value, op)
+    elif isinstance(attribute, ir.ArrayAttr):
+        for element in attribute:
+            _check_attribute(element, name, op)
+    elif isinstance(attribute, ir.DictAttr):
+        for key in (attribute[number].name for number in range(len(attribute))):
+            _check_attribute(attribute[key], name, op)
+    elif not str(attribute).startswith("#mgx."):
+        raise ArtifactError(
+            f"a stored kernel holds builtin and mgx attributes only, found {name} = "
+            f"{str(attribute):.80} on {op.name}"
+        )
+
+
+def _check_type(type_: ir.Type, op: ir.Operation) -> None:
+    if isinstance(type_, ir.FunctionType):
+        for part in (*type_.inputs, *type_.results):
+            _check_type(part, op)
+        return
+    element = _element(type_)
+    encoding = type_.encoding if isinstance(type_, ir.RankedTensorType) else None
+    if encoding is not None and not str(encoding).startswith("#mgx."):
+        raise ArtifactError(f"a tensor of a stored kernel has the encoding {str(encoding):.80}")
+    if not isinstance(element, (ir.FloatType, ir.IntegerType, ir.IndexType)):
+        raise ArtifactError(
+            f"a stored kernel holds builtin tensors and numbers only, found {str(type_):.80} "
+            f"on {op.name}"
+        )
+
+
+def _element(type_: ir.Type) -> ir.Type:
+    return type_.element_type if isinstance(type_, ir.RankedTensorType) else type_
