@@ -1,0 +1,214 @@
+"""ONNX models to mgx programs."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import onnx
+from mlir import ir
+from mlir.dialects import func
+
+from mgx_mlir.dialects import context
+from mgx_mlir.errors import CompilerError, ModelError, UnsupportedError
+from mgx_mlir.graph import Graph
+from mgx_mlir.importer import element_types, loading, prepare, registry, structure
+from mgx_mlir.importer.conversion import (
+    Conversion,
+    Scope,
+    Unsupported,
+    dims_of_proto,
+    resolve,
+    used_names,
+)
+from mgx_mlir.importer.registry import Operator, operators
+from mgx_mlir.importer.tensors import tensor_type
+from mgx_mlir.importer.values import Constants, Value
+from mgx_mlir.weights import WeightStore
+
+__all__ = ["CheckReport", "Operator", "Unsupported", "check_model", "operators", "parse_onnx"]
+
+Model = str | os.PathLike[str] | bytes | onnx.ModelProto
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a model holds: nodes by operator, and those that are not supported."""
+
+    name: str
+    nodes: int
+    operators: dict[str, int]
+    unsupported: tuple[Unsupported, ...]
+
+    @property
+    def supported(self) -> bool:
+        """Whether the model can be compiled."""
+        return not self.unsupported
+
+    def __str__(self) -> str:
+        if self.supported:
+            return f"{self.name}: all {self.nodes} nodes are supported"
+        lines = "".join(f"\n  {entry}" for entry in self.unsupported)
+        count = len(self.unsupported)
+        return f"{self.name}: {count} of {self.nodes} nodes cannot be compiled:{lines}"
+
+
+def parse_onnx(
+    model: Model,
+    *,
+    input_dims: Mapping[str, Sequence[int]] | None = None,
+    dim_params: Mapping[str, int] | None = None,
+    default_dim: int | None = None,
+    external_data_folder: str | os.PathLike[str] | None = None,
+) -> Graph:
+    """Imports an ONNX model, given as a path, as bytes or as a ModelProto.
+
+    `input_dims` gives the sizes of an input, `dim_params` the size of every dimension of a
+    name, `default_dim` that of every dimension still unknown. Dimensions that stay unknown
+    are symbolic. Weights stay in the model's file, and in those of its external data.
+
+    Raises ModelError where the model is malformed, UnsupportedError naming every node
+    that is not supported, UsageError where the sizes contradict the model.
+    """
+    graph, report = _import(model, input_dims, dim_params, default_dim, external_data_folder)
+    if not report.supported:
+        names = tuple(entry.node for entry in report.unsupported)
+        raise UnsupportedError(str(report), names)
+    assert graph is not None
+    return graph
+
+
+def check_model(
+    model: Model,
+    *,
+    input_dims: Mapping[str, Sequence[int]] | None = None,
+    dim_params: Mapping[str, int] | None = None,
+    default_dim: int | None = None,
+    external_data_folder: str | os.PathLike[str] | None = None,
+) -> CheckReport:
+    """What in a model is not supported, with a reason for each node.
+
+    Takes the arguments of `parse_onnx`. Raises ModelError where the model is malformed.
+    """
+    _, report = _import(model, input_dims, dim_params, default_dim, external_data_folder)
+    return report
+
+
+def _import(
+    model: Model,
+    input_dims: Mapping[str, Sequence[int]] | None,
+    dim_params: Mapping[str, int] | None,
+    default_dim: int | None,
+    folder: str | os.PathLike[str] | None,
+) -> tuple[Graph | None, CheckReport]:
+    source = loading.load(model, Path(folder) if folder is not None else None)
+    prepare.prepare(source, input_dims or {}, dim_params or {}, default_dim)
+    opsets = prepare.opsets(source.model)
+    unsupported = _survey(source.model.graph, opsets)
+    inferred: dict[str, onnx.TypeProto] = {}
+    if not unsupported:
+        prepare.check(source.model)
+        inferred = prepare.infer(source.model)
+    graph = None
+    with context() as made, ir.Location.unknown():
+        made.dialects["func"]  # loads it
+        converter = _Program(source, inferred, opsets)
+        found = converter.convert()
+        unsupported += [entry for entry in found if entry not in unsupported]
+        if not unsupported:
+            graph = converter.finish()
+    nodes = source.model.graph.node
+    by_operator = Counter(structure.operator_name(n) for n in nodes)
+    counts = dict(sorted(by_operator.items()))
+    return graph, CheckReport(source.name, len(nodes), counts, tuple(unsupported))
+
+
+def _survey(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> list[Unsupported]:
+    """Nodes whose operator is not supported at all, subgraphs' nodes among them."""
+    found = []
+    for node in graph.node:
+        try:
+            resolve(node, opsets.get(node.domain))
+        except UnsupportedError as error:
+            name = structure.operator_name(node)
+            found.append(Unsupported(node.name, name, str(error)))
+        for inner in structure.subgraphs(node):
+            found += _survey(inner, opsets)
+    return found
+
+
+class _Program:
+    """The module under construction: `main`, its arguments and its results."""
+
+    def __init__(
+        self,
+        source: loading.Source,
+        inferred: Mapping[str, onnx.TypeProto],
+        opsets: Mapping[str, int],
+    ) -> None:
+        self.source = source
+        self.graph = source.model.graph
+        self.module = ir.Module.create()
+        self.weights = WeightStore()
+        self.refused: list[Unsupported] = []
+        self.scope = Scope(opsets, used_names(self.graph))
+        types = self._inputs()
+        with ir.InsertionPoint(self.module.body):
+            self.main = func.FuncOp("main", (list(types.values()), []))
+        self.names = list(types)
+        self.block = self.main.add_entry_block()
+        for name, argument in zip(self.names, self.block.arguments, strict=True):
+            self.scope.values[name] = Value(name, tensor=argument)
+        for name, weight in source.weights.items():
+            self.scope.values[name] = Value(name, weight=weight)
+        self.constants = Constants(self.block, self.weights)
+        self.conversion = Conversion(self.constants, inferred)
+        self.outputs: list[Value] = []
+
+    def convert(self) -> list[Unsupported]:
+        """Converts every node. Returns what is not supported."""
+        if self.refused:
+            return self.refused
+        with ir.InsertionPoint(self.block):
+            self.outputs = self.conversion.graph(self.graph, self.scope)
+        return self.conversion.unsupported
+
+    def finish(self) -> Graph:
+        """The verified graph."""
+        with ir.InsertionPoint(self.block):
+            results = [self.constants.materialise(v) for v in self.outputs]
+            func.ReturnOp(results)
+        arguments = [a.type for a in self.block.arguments]
+        signature = ir.FunctionType.get(arguments, [r.type for r in results])
+        self.main.attributes["function_type"] = ir.TypeAttr.get(signature)
+        outputs = [v.name for v in self.graph.output]
+        for attribute, names in (("arg_attrs", self.names), ("res_attrs", outputs)):
+            entries = [ir.DictAttr.get({"mgx.name": ir.StringAttr.get(n)}) for n in names]
+            self.main.attributes[attribute] = ir.ArrayAttr.get(entries)
+        try:
+            self.module.operation.verify()
+        except ir.MLIRError as error:
+            raise CompilerError(f"{self.source.name}: the imported program is wrong: {error}") from error
+        return Graph(self.module, self.weights, self.source.name)
+
+    def _inputs(self) -> dict[str, ir.Type]:
+        types: dict[str, ir.Type] = {}
+        declared = {v.name: v for v in self.graph.input}
+        for name in self.source.inputs:
+            value = declared[name]
+            kind = value.type.WhichOneof("value")
+            try:
+                if kind is None:
+                    raise ModelError(f"input '{name}' declares no type")
+                if kind != "tensor_type":
+                    raise UnsupportedError(f"inputs of {kind.removesuffix('_type')} type")
+                tensor = value.type.tensor_type
+                element = element_types.of_onnx(tensor.elem_type)
+                types[name] = tensor_type(element.mlir, dims_of_proto(tensor.shape))
+            except UnsupportedError as error:
+                reason = f"{error} are not supported"
+                self.refused.append(Unsupported(name, "input", reason))
+        return types

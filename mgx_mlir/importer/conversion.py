@@ -1,0 +1,309 @@
+"""The walk over a model's nodes that makes the mgx program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from mlir import ir
+from onnx import GraphProto, NodeProto, TypeProto, helper
+
+from mgx_mlir.errors import CompilerError, MgxError, ModelError, UnsupportedError
+from mgx_mlir.importer import element_types, emit, folding, loading, registry, structure, tensors
+from mgx_mlir.importer.node import Node, substitute
+from mgx_mlir.importer.tensors import Dim
+from mgx_mlir.importer.values import Constants, Value
+
+
+@dataclass(frozen=True)
+class Unsupported:
+    """One node that cannot be imported, and why."""
+
+    node: str
+    operator: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.operator} '{self.node}': {self.reason}"
+
+
+@dataclass
+class Scope:
+    """The values that nodes of one graph or function body can read.
+
+    An absent optional input of a function is None. `used` holds the names that something
+    reads. `function` names the node whose body this is, '' in a graph of the model.
+    """
+
+    opsets: Mapping[str, int]
+    used: frozenset[str]
+    outer: Scope | None = None
+    function: str = ""
+    values: dict[str, Value | None] = field(default_factory=dict)
+
+    def find(self, name: str) -> Value | None:
+        """The value of that name, from here outwards."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.values:
+                return scope.values[name]
+            scope = scope.outer
+        raise ModelError(f"nothing defines '{name}'")
+
+
+# Stands for results of nodes that could not be converted.
+_UNAVAILABLE = Value("<unavailable>")
+
+
+class Conversion:
+    """Converts graphs at the current insertion point and collects what is not supported."""
+
+    def __init__(self, constants: Constants, inferred: Mapping[str, TypeProto]) -> None:
+        self.constants = constants
+        self.unsupported: list[Unsupported] = []
+        self._inferred = inferred
+
+    def graph(self, graph: GraphProto, scope: Scope) -> list[Value]:
+        """Converts a graph whose inputs `scope` defines. Returns its outputs."""
+        for tensor in graph.initializer:
+            if tensor.name not in scope.values:
+                scope.values[tensor.name] = self._initializer(tensor)
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            self._refuse(name, "initialiser", "sparse tensors are not supported")
+            scope.values[name] = _UNAVAILABLE
+        for node in graph.node:
+            self._convert(node, scope)
+        return [scope.find(v.name) or _UNAVAILABLE for v in graph.output]
+
+    def subgraph(self, node: Node, name: str, arguments: Sequence[Value]) -> list[ir.Value]:
+        """Converts a node's graph attribute at the insertion point. Returns its outputs."""
+        graph: GraphProto = node.attribute(name)
+        if len(graph.input) != len(arguments):
+            raise ModelError(
+                f"{structure.display_name(node.proto)}: its {name} takes {len(graph.input)} "
+                f"inputs and gets {len(arguments)}"
+            )
+        scope = Scope(node.scope.opsets, used_names(graph), node.scope)
+        for value, argument in zip(graph.input, arguments, strict=True):
+            scope.values[value.name] = argument
+        outputs = self.graph(graph, scope)
+        if any(v is _UNAVAILABLE for v in outputs):
+            raise Unavailable
+        return [self.constants.materialise(v) for v in outputs]
+
+    def inferred_dims(self, name: str, scope: Scope) -> tuple[Dim, ...] | None:
+        """The dimensions that onnx's inference found for a value of the main graph."""
+        if scope.outer is not None or scope.function or name not in self._inferred:
+            return None
+        tensor = self._inferred[name].tensor_type
+        return dims_of_proto(tensor.shape) if tensor.HasField("shape") else None
+
+    def _initializer(self, tensor: onnx.TensorProto) -> Value:
+        try:
+            return Value(tensor.name, array=loading.small_array(tensor, tensor.name))
+        except UnsupportedError as error:
+            self._refuse(tensor.name, "initialiser", f"{error} are not supported")
+            return _UNAVAILABLE
+
+    def _convert(self, proto: NodeProto, scope: Scope) -> None:
+        inputs = [scope.find(name) if name else None for name in proto.input]
+        if any(value is _UNAVAILABLE for value in inputs):
+            results: list[Value] = []
+        else:
+            name = scope.function or proto.name
+            try:
+                with ir.Location.name(name):
+                    results = self._results(proto, inputs, scope)
+            except Unavailable:
+                results = []
+            except UnsupportedError as error:
+                self._refuse(name, structure.operator_name(proto), str(error), scope.function)
+                results = self._stand_ins(proto, scope)
+            except ModelError as error:
+                raise ModelError(f"{structure.display_name(proto)}: {error}") from error
+            except (ir.MLIRError, ValueError) as error:
+                text = " ".join(str(error).split())
+                raise ModelError(f"{structure.display_name(proto)}: {text}") from error
+            except MgxError:
+                raise
+            except Exception as error:
+                raise CompilerError(
+                    f"importing {structure.display_name(proto)} failed: {error!r}"
+                ) from error
+        for index, name in enumerate(proto.output):
+            if name:
+                scope.values[name] = results[index] if index < len(results) else _UNAVAILABLE
+
+    def _results(
+        self, proto: NodeProto, inputs: Sequence[Value | None], scope: Scope
+    ) -> list[Value]:
+        opset = scope.opsets.get(proto.domain)
+        row, schema = resolve(proto, opset)
+        if all(v is None or v.known is not None for v in inputs) and opset is not None:
+            arrays = [v.known if v else None for v in inputs]
+            folded = folding.fold(proto, arrays, opset)
+            if folded is not None:
+                pairs = zip(proto.output, folded, strict=True)
+                return [Value(name, array=array) for name, array in pairs]
+        node = Node(proto, schema, inputs, self, scope)
+        if row.converter is None:
+            assert opset is not None
+            return self._expand(node, opset)
+        made = row.converter(node)
+        unread = node.unread()
+        if unread:
+            raise UnsupportedError("not supported: " + ", ".join(unread))
+        return self._finish(node, made)
+
+    def _finish(self, node: Node, made: object) -> list[Value]:
+        """The converter's results as values; says where a wanted one is missing."""
+        listed = list(made) if isinstance(made, list | tuple | ir.OpResultList) else [made]
+        results = []
+        for index, name in enumerate(node.proto.output):
+            result = listed[index] if index < len(listed) else None
+            if result is None:
+                if node.wanted(index):
+                    raise UnsupportedError(f"its result {index} ('{name}') is used")
+                results.append(_UNAVAILABLE)
+            elif isinstance(result, Value):
+                results.append(result)
+            elif isinstance(result, np.ndarray | np.generic):
+                results.append(Value(name, array=np.asarray(result)))
+            else:
+                self._refine(result, name, node.scope)
+                results.append(Value(name, tensor=result))
+        return results
+
+    def _refine(self, result: ir.Value, name: str, scope: Scope) -> None:
+        """Adds what onnx's inference knows of a result's dimensions to its type."""
+        known = tensors.dims(result)
+        if None not in known:
+            return
+        inferred = self.inferred_dims(name, scope)
+        if inferred is not None and len(inferred) == len(known):
+            merged = [i if k is None else k for k, i in zip(known, inferred, strict=True)]
+            result.set_type(tensors.tensor_type(tensors.element(result), merged))
+
+    def _expand(self, node: Node, opset: int) -> list[Value]:
+        """Converts the body that a node's definition gives it."""
+        function = function_body(node, opset)
+        attributes = {
+            name: declared.default_value
+            for name, declared in node.schema.attributes.items()
+            if declared.default_value.name
+        }
+        attributes |= {a.name: a for a in node.proto.attribute}
+        opsets = {o.domain: o.version for o in function.opset_import}
+        used = frozenset(n for inner in function.node for n in inner.input)
+        scope = Scope(opsets, used | set(function.output), None, node.name)
+        formal = list(function.input)
+        given = [*node.inputs, *[None] * (len(formal) - len(node.inputs))]
+        scope.values = dict(zip(formal, given, strict=False))
+        for inner in function.node:
+            self._convert(substitute(inner, attributes), scope)
+        results = [scope.find(name) or _UNAVAILABLE for name in function.output]
+        if any(results[i] is _UNAVAILABLE for i in range(len(node.proto.output))):
+            raise Unavailable
+        return results
+
+    def _stand_ins(self, proto: NodeProto, scope: Scope) -> list[Value]:
+        """Constants of the right types, so that later nodes can still be looked at."""
+        results = []
+        for name in proto.output:
+            dims = self.inferred_dims(name, scope) if name else None
+            value = _UNAVAILABLE
+            if dims is not None and all(isinstance(d, int) for d in dims):
+                try:
+                    element = element_types.of_onnx(self._inferred[name].tensor_type.elem_type)
+                    sizes = [d for d in dims if isinstance(d, int)]
+                    value = Value(name, tensor=emit.filled(np.zeros((), element.numpy), sizes))
+                except UnsupportedError:
+                    pass
+            results.append(value)
+        return results
+
+    def _refuse(self, node: str, operator: str, reason: str, function: str = "") -> None:
+        if function:
+            reason = f"in its body, {operator}: {reason}"
+            operator = ""
+        entry = Unsupported(node, operator or "function", reason)
+        if entry not in self.unsupported:
+            self.unsupported.append(entry)
+
+
+class Unavailable(Exception):
+    """Something that a node needs could not be converted, which is already noted."""
+
+
+def resolve(proto: NodeProto, opset: int | None) -> tuple[registry.Operator, onnx.defs.OpSchema]:
+    """The row and the definition of a node's operator. Raises UnsupportedError."""
+    row = registry.find(proto.domain, proto.op_type)
+    if row is None:
+        if proto.domain == "":
+            raise UnsupportedError("this operator is not supported")
+        raise UnsupportedError(f"operators of domain '{proto.domain}' are not supported")
+    if opset is None:
+        raise ModelError(f"the model does not import the opset of domain '{proto.domain}'")
+    try:
+        schema = onnx.defs.get_schema(proto.op_type, opset, proto.domain)
+    except onnx.defs.SchemaError:
+        raise UnsupportedError(f"opset {opset} does not define this operator") from None
+    oldest, newest = row.versions
+    if not oldest <= schema.since_version <= newest:
+        raise UnsupportedError(
+            f"its definition of opset {schema.since_version} is not supported; "
+            f"those of opsets {oldest} to {newest} are"
+        )
+    return row, schema
+
+
+def function_body(node: Node, opset: int) -> onnx.FunctionProto:
+    """The body of a node, as its definition writes it. Raises UnsupportedError."""
+    schema = node.schema
+    body: bytes = b""
+    if schema.has_context_dependent_function:
+        types = [_type_proto(v).SerializeToString() for v in node.inputs]
+        versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
+        if versions:
+            body = schema.get_context_dependent_function_with_opset_version(
+                max(versions), node.proto.SerializeToString(), types
+            )
+    elif schema.has_function:
+        versions = [v for v in schema.function_opset_versions if v <= opset]
+        if versions:
+            body = schema.get_function_with_opset_version(max(versions))
+    if not body:
+        raise UnsupportedError("its definition has no function body for these inputs")
+    return onnx.FunctionProto.FromString(body)
+
+
+def _type_proto(value: Value | None) -> TypeProto:
+    if value is None:
+        return TypeProto()
+    number = element_types.of_numpy(value.dtype).onnx
+    return helper.make_tensor_type_proto(number, list(value.dims))
+
+
+def used_names(graph: GraphProto) -> frozenset[str]:
+    """Every name that a graph's nodes, their subgraphs or its outputs read."""
+    return frozenset(_names(graph))
+
+
+def _names(graph: GraphProto) -> Iterable[str]:
+    yield from (v.name for v in graph.output)
+    for node in graph.node:
+        yield from node.input
+        for inner in structure.subgraphs(node):
+            yield from _names(inner)
+
+
+def dims_of_proto(shape: onnx.TensorShapeProto) -> tuple[Dim, ...]:
+    """The dimensions of a declared shape."""
+    return tuple(
+        d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in shape.dim
+    )
+
+

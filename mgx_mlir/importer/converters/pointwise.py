@@ -1,0 +1,291 @@
+"""Operators on each element: arithmetic, comparisons, activations, conversions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.importer import element_types, emit, tensors
+from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.registry import operator
+
+# ONNX name, oldest and newest version, mgx op.
+_UNARY = (
+    ("Abs", 6, 13, "abs"),
+    ("Acos", 7, 22, "acos"),
+    ("Acosh", 9, 22, "acosh"),
+    ("Asin", 7, 22, "asin"),
+    ("Asinh", 9, 22, "asinh"),
+    ("Atan", 7, 22, "atan"),
+    ("Atanh", 9, 22, "atanh"),
+    ("BitwiseNot", 18, 18, "bitwise_not"),
+    ("Ceil", 6, 13, "ceil"),
+    ("Cos", 7, 22, "cos"),
+    ("Cosh", 9, 22, "cosh"),
+    ("Erf", 9, 13, "erf"),
+    ("Exp", 6, 13, "exp"),
+    ("Floor", 6, 13, "floor"),
+    ("IsNaN", 9, 20, "isnan"),
+    ("Log", 6, 13, "log"),
+    ("Neg", 6, 13, "neg"),
+    ("Not", 1, 1, "not_"),
+    ("Reciprocal", 6, 13, "recip"),
+    ("Relu", 6, 14, "relu"),
+    ("Round", 11, 22, "nearbyint"),
+    ("Sigmoid", 6, 13, "sigmoid"),
+    ("Sign", 9, 13, "sign"),
+    ("Sin", 7, 22, "sin"),
+    ("Sinh", 9, 22, "sinh"),
+    ("Sqrt", 6, 13, "sqrt"),
+    ("Tan", 7, 22, "tan"),
+    ("Tanh", 6, 13, "tanh"),
+)
+_BINARY = (
+    ("Add", 7, 14, "add"),
+    ("And", 7, 7, "logical_and"),
+    ("BitwiseAnd", 18, 18, "bitwise_and"),
+    ("BitwiseOr", 18, 18, "bitwise_or"),
+    ("BitwiseXor", 18, 18, "bitwise_xor"),
+    ("Div", 7, 14, "div"),
+    ("Equal", 7, 19, "equal"),
+    ("Greater", 7, 13, "greater"),
+    ("Less", 7, 13, "less"),
+    ("Mul", 7, 14, "mul"),
+    ("Or", 7, 7, "logical_or"),
+    ("Sub", 7, 14, "sub"),
+    ("Xor", 7, 7, "logical_xor"),
+)
+_VARIADIC = (
+    ("Max", 6, 13, "max"),
+    ("Min", 6, 13, "min"),
+    ("Sum", 6, 13, "add"),
+)
+
+
+def _unary(build: Callable[[ir.Value], ir.Value]) -> Callable[[Node], ir.Value]:
+    return lambda node: build(node.tensor(0))
+
+
+def _binary(build: emit.Binary) -> Callable[[Node], ir.Value]:
+    return lambda node: emit.binary(build, node.tensor(0), node.tensor(1))
+
+
+def _variadic(build: emit.Binary) -> Callable[[Node], ir.Value]:
+    return lambda node: reduce(build, emit.broadcast_together(*node.tensors()))
+
+
+for _table, _kind in ((_UNARY, _unary), (_BINARY, _binary), (_VARIADIC, _variadic)):
+    for _name, _oldest, _newest, _op in _table:
+        _converter: Any = _kind(getattr(mgx, _op))
+        operator(_name, (_oldest, _newest), _op.rstrip("_"))(_converter)
+
+
+@operator("Mean", (6, 13), "add mul")
+def mean(node: Node) -> ir.Value:
+    values = emit.broadcast_together(*node.tensors())
+    return emit.div(reduce(mgx.add, values), len(values))
+
+
+@operator("GreaterOrEqual", (12, 16), "greater equal logical_or")
+def greater_or_equal(node: Node) -> ir.Value:
+    a, b = emit.broadcast_together(node.tensor(0), node.tensor(1))
+    return mgx.logical_or(mgx.greater(a, b), mgx.equal(a, b))
+
+
+@operator("LessOrEqual", (12, 16), "less equal logical_or")
+def less_or_equal(node: Node) -> ir.Value:
+    a, b = emit.broadcast_together(node.tensor(0), node.tensor(1))
+    return mgx.logical_or(mgx.less(a, b), mgx.equal(a, b))
+
+
+@operator("Pow", (7, 15), "pow convert")
+def power(node: Node) -> ir.Value:
+    """The result has the base's type; the two may differ since version 12."""
+    x, exponent = node.tensor(0), node.tensor(1)
+    element = tensors.element(x)
+    if tensors.is_float(x) or not tensors.is_float(exponent):
+        return emit.binary(mgx.pow, x, emit.convert(exponent, element))
+    wide = emit.convert(x, tensors.element(exponent))
+    return emit.convert(emit.binary(mgx.pow, wide, exponent), element)
+
+
+@operator("Mod", (10, 28), "mod fmod")
+def modulo(node: Node) -> ir.Value:
+    truncates = node.attribute("fmod")
+    return emit.binary(mgx.fmod if truncates else mgx.mod, node.tensor(0), node.tensor(1))
+
+
+@operator("BitShift", (11, 28), "shift_left shift_right")
+def bit_shift(node: Node) -> ir.Value:
+    left = node.attribute("direction") == "LEFT"
+    build = mgx.shift_left if left else mgx.shift_right
+    return emit.binary(build, node.tensor(0), node.tensor(1))
+
+
+@operator("Where", (9, 16), "where")
+def where(node: Node) -> ir.Value:
+    return emit.where(*node.tensors())
+
+
+@operator("IsInf", (10, 20), "isinf")
+def is_inf(node: Node) -> ir.Value:
+    return mgx.isinf(
+        node.tensor(0),
+        detect_negative=bool(node.attribute("detect_negative")),
+        detect_positive=bool(node.attribute("detect_positive")),
+    )
+
+
+@operator("Clip", (6, 13), "clip max min")
+def clip(node: Node) -> ir.Value:
+    """Bounds are attributes before version 11, optional inputs since."""
+    x = node.tensor(0)
+    if node.version < 11:
+        stated = [n if node.has_attribute(n) else None for n in ("min", "max")]
+        low, high = (emit.like(x, node.attribute(n)) if n else None for n in stated)
+    else:
+        bounds = (node.optional(1), node.optional(2))
+        low, high = (emit.broadcast(b, tensors.dims(x)) if b else None for b in bounds)
+    if low and high:
+        return mgx.clip(x, low, high)
+    if low:
+        return mgx.max(x, low)
+    return mgx.min(x, high) if high else x
+
+
+def _convert(node: Node, element: element_types.ElementType) -> ir.Value:
+    saturate = bool(node.attribute("saturate")) if node.version >= 19 else True
+    if node.version >= 24:
+        node.attribute("round_mode")
+    if element.name == "float8e8m0":
+        raise UnsupportedError("conversion to float8e8m0, which rounds in a way of its own")
+    return emit.convert(node.tensor(0), element.mlir, saturate)
+
+
+@operator("Cast", (6, 28), "convert")
+def cast(node: Node) -> ir.Value:
+    return _convert(node, element_types.of_onnx(node.attribute("to")))
+
+
+@operator("CastLike", (15, 25), "convert")
+def cast_like(node: Node) -> ir.Value:
+    return _convert(node, element_types.of_numpy(node.value(1).dtype))
+
+
+@operator("BitCast", (26, 26), "bit_cast")
+def bit_cast(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    element = element_types.of_onnx(node.attribute("to"))
+    source = element_types.of_numpy(node.value(0).dtype)
+    if element.bits != source.bits:
+        raise UnsupportedError(f"from {source.name} to {element.name}, of another width")
+    return mgx.bit_cast(x, element.numpy)
+
+
+@operator("Identity", (1, 25), "")
+def identity(node: Node) -> Any:
+    return node.value(0)
+
+
+@operator("Dropout", (7, 22), "")
+def dropout(node: Node) -> Any:
+    """At inference the input, and a mask that keeps every element."""
+    for name in ("ratio", "seed") if node.version < 12 else ("seed",):
+        node.attribute(name)
+    if node.given(2) and node.constant(2, "training_mode").any():
+        raise UnsupportedError("training_mode is true")
+    x = node.value(0)
+    dtype = x.dtype if node.version < 10 else np.dtype(bool)
+    mask = emit.filled(np.ones((), dtype), x.dims) if node.wanted(1) else None
+    return [x, mask]
+
+
+@operator("LeakyRelu", (6, 16), "leaky_relu")
+def leaky_relu(node: Node) -> ir.Value:
+    return mgx.leaky_relu(node.tensor(0), alpha=node.attribute("alpha"))
+
+
+@operator("PRelu", (7, 16), "prelu")
+def prelu(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    return mgx.prelu(x, emit.broadcast(node.tensor(1), tensors.dims(x)))
+
+
+@operator("Elu", (6, 22), "elu")
+def elu(node: Node) -> ir.Value:
+    return mgx.elu(node.tensor(0), alpha=node.attribute("alpha"))
+
+
+@operator("Selu", (6, 22), "elu mul where")
+def selu(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    gamma = node.attribute("gamma")
+    return emit.mul(mgx.elu(x, alpha=node.attribute("alpha")), gamma)
+
+
+@operator("Softplus", (1, 22), "max exp log add")
+def softplus(node: Node) -> ir.Value:
+    return softplus_of(node.tensor(0))
+
+
+def softplus_of(x: ir.Value) -> ir.Value:
+    """log(1 + exp(x)), written so that exp does not overflow."""
+    tail = mgx.log(emit.add(mgx.exp(mgx.neg(mgx.abs(x))), 1))
+    return mgx.add(mgx.relu(x), tail)
+
+
+@operator("Softsign", (1, 22), "abs add div")
+def softsign(node: Node) -> ir.Value:
+    return softsign_of(node.tensor(0))
+
+
+def softsign_of(x: ir.Value) -> ir.Value:
+    """x / (1 + |x|)"""
+    return mgx.div(x, emit.add(mgx.abs(x), 1))
+
+
+@operator("ThresholdedRelu", (10, 22), "greater where")
+def thresholded_relu(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    return emit.where(mgx.greater(x, emit.like(x, node.attribute("alpha"))), x, 0)
+
+
+@operator("HardSigmoid", (6, 22), "mul add clip")
+def hard_sigmoid(node: Node) -> ir.Value:
+    return hard_sigmoid_of(node.tensor(0), node.attribute("alpha"), node.attribute("beta"))
+
+
+def hard_sigmoid_of(x: ir.Value, alpha: float, beta: float) -> ir.Value:
+    """max(0, min(1, alpha x + beta))"""
+    return emit.clip(emit.add(emit.mul(x, alpha), beta), 0, 1)
+
+
+@operator("HardSwish", (14, 22), "mul add clip")
+def hard_swish(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    return mgx.mul(x, hard_sigmoid_of(x, 1 / 6, 0.5))
+
+
+@operator("Gelu", (20, 20), "erf tanh mul add")
+def gelu(node: Node) -> ir.Value:
+    build = gelu_tanh if node.attribute("approximate") == "tanh" else gelu_erf
+    return build(node.tensor(0))
+
+
+def gelu_erf(x: ir.Value) -> ir.Value:
+    """0.5 x (1 + erf(x / sqrt 2))"""
+    return mgx.mul(emit.mul(x, 0.5), emit.add(mgx.erf(emit.mul(x, math.sqrt(0.5))), 1))
+
+
+def gelu_tanh(x: ir.Value) -> ir.Value:
+    """0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))"""
+    cube = mgx.mul(mgx.mul(x, x), x)
+    inner = emit.mul(mgx.add(x, emit.mul(cube, 0.044715)), math.sqrt(2 / math.pi))
+    return mgx.mul(emit.mul(x, 0.5), emit.add(mgx.tanh(inner), 1))

@@ -1,0 +1,209 @@
+"""Operators that reduce along axes, and those that need a whole axis: softmax, sort, scan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.registry import operator
+
+Unary = Callable[[ir.Value], ir.Value]
+Reduction = Callable[[ir.Value, list[int]], ir.Value]
+
+
+def _same(x: ir.Value) -> ir.Value:
+    return x
+
+
+def _square(x: ir.Value) -> ir.Value:
+    return mgx.mul(x, x)
+
+
+def _maximum(x: ir.Value, axes: list[int]) -> ir.Value:
+    return (mgx.reduce_any if emit.numpy_type(x) == np.bool_ else mgx.reduce_max)(x, axes)
+
+
+def _minimum(x: ir.Value, axes: list[int]) -> ir.Value:
+    return (mgx.reduce_all if emit.numpy_type(x) == np.bool_ else mgx.reduce_min)(x, axes)
+
+
+def _log_sum_exp(x: ir.Value, axes: list[int]) -> ir.Value:
+    """log(sum(exp(x))), with the maximum taken out so that exp does not overflow."""
+    _require_float(x)
+    largest = mgx.reduce_max(x, axes)
+    shift = emit.where(mgx.isinf(largest), 0, largest)
+    return mgx.add(mgx.log(mgx.reduce_sum(mgx.exp(emit.sub(x, shift)), axes)), shift)
+
+
+def _log(x: ir.Value) -> ir.Value:
+    _require_float(x)
+    return mgx.log(x)
+
+
+def _sqrt(x: ir.Value) -> ir.Value:
+    _require_float(x)
+    return mgx.sqrt(x)
+
+
+def _require_float(x: ir.Value) -> None:
+    if not tensors.is_float(x):
+        raise UnsupportedError(f"elements of type {tensors.element(x)}; floats are supported")
+
+
+# ONNX name, oldest and newest version, ops, what comes before, the reduction, what comes after.
+_REDUCTIONS: tuple[tuple[str, int, int, str, Unary, Reduction, Unary], ...] = (
+    ("ReduceL1", 1, 18, "abs reduce_sum", mgx.abs, mgx.reduce_sum, _same),
+    ("ReduceL2", 1, 18, "mul reduce_sum sqrt", _square, mgx.reduce_sum, _sqrt),
+    ("ReduceLogSum", 1, 28, "reduce_sum log", _same, mgx.reduce_sum, _log),
+    ("ReduceLogSumExp", 1, 28, "reduce_max exp reduce_sum log", _same, _log_sum_exp, _same),
+    ("ReduceMax", 1, 20, "reduce_max reduce_any", _same, _maximum, _same),
+    ("ReduceMean", 1, 18, "reduce_mean", _same, mgx.reduce_mean, _same),
+    ("ReduceMin", 1, 20, "reduce_min reduce_all", _same, _minimum, _same),
+    ("ReduceProd", 1, 18, "reduce_prod", _same, mgx.reduce_prod, _same),
+    ("ReduceSum", 1, 13, "reduce_sum", _same, mgx.reduce_sum, _same),
+    ("ReduceSumSquare", 1, 18, "mul reduce_sum", _square, mgx.reduce_sum, _same),
+)
+
+
+def _reduction(before: Unary, reduction: Reduction, after: Unary) -> Callable[[Node], ir.Value]:
+    def convert(node: Node) -> ir.Value:
+        x = node.tensor(0)
+        rank = tensors.rank(x)
+        axes = node.axes("axes", 1, rank)
+        if not axes:
+            keep = bool(node.attribute("noop_with_empty_axes"))
+            axes = [] if keep else list(range(rank))
+        elif "noop_with_empty_axes" in node.schema.attributes:
+            node.attribute("noop_with_empty_axes")
+        kept = node.attribute("keepdims")
+        y = before(x)
+        y = after(reduction(y, sorted(axes)) if axes else y)
+        return y if kept else emit.squeeze(y, axes)
+
+    return convert
+
+
+for _name, _oldest, _newest, _ops, *_parts in _REDUCTIONS:
+    operator(_name, (_oldest, _newest), _ops)(_reduction(*_parts))
+
+
+def _arg(node: Node, build: Any) -> ir.Value:
+    axis = node.axis()
+    last = bool(node.attribute("select_last_index")) if node.version >= 12 else False
+    y = build(node.tensor(0), axis, select_last_index=last)
+    return y if node.attribute("keepdims") else emit.squeeze(y, [axis])
+
+
+@operator("ArgMax", (1, 13), "argmax")
+def argmax(node: Node) -> ir.Value:
+    return _arg(node, mgx.argmax)
+
+
+@operator("ArgMin", (1, 13), "argmin")
+def argmin(node: Node) -> ir.Value:
+    return _arg(node, mgx.argmin)
+
+
+def _softmax_like(node: Node, build: Callable[[ir.Value, int], ir.Value]) -> ir.Value:
+    """Before version 13, everything from the axis on is one dimension."""
+    x = node.tensor(0)
+    rank = tensors.rank(x)
+    stated = int(node.attribute("axis"))
+    if node.version >= 13 or rank == 0:
+        return build(x, node.axis()) if rank else emit.reshape(build(emit.reshape(x, [1]), 0), [])
+    axis = rank if stated == rank else tensors.axis_in(stated, rank)
+    if axis == rank - 1 or (axis < rank and all(d == 1 for d in tensors.dims(x)[axis + 1 :])):
+        return build(x, axis)
+    flat = build(mgx.flatten(x, axis), 1)
+    return emit.reshape(flat, tensors.dims(x))
+
+
+@operator("Softmax", (1, 13), "softmax")
+def softmax(node: Node) -> ir.Value:
+    return _softmax_like(node, mgx.softmax)
+
+
+@operator("LogSoftmax", (1, 13), "logsoftmax")
+def logsoftmax(node: Node) -> ir.Value:
+    return _softmax_like(node, mgx.logsoftmax)
+
+
+@operator("Hardmax", (1, 13), "argmax equal convert")
+def hardmax(node: Node) -> ir.Value:
+    def build(x: ir.Value, axis: int) -> ir.Value:
+        places = np.arange(tensors.size_of(x, axis, "the size of its axis"), dtype=np.int64)
+        places = places.reshape([-1 if i == axis else 1 for i in range(tensors.rank(x))])
+        largest = mgx.argmax(x, axis)
+        return emit.convert(
+            emit.binary(mgx.equal, largest, node.make(places)), tensors.element(x)
+        )
+
+    return _softmax_like(node, build)
+
+
+@operator("CumSum", (11, 14), "prefix_scan_sum")
+def cumsum(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    (axis,) = node.integers(1, "axis")
+    return mgx.prefix_scan_sum(
+        x,
+        tensors.axis_in(axis, tensors.rank(x)),
+        exclusive=bool(node.attribute("exclusive")),
+        reverse=bool(node.attribute("reverse")),
+    )
+
+
+@operator("TopK", (1, 24), "topk")
+def topk(node: Node) -> Any:
+    """Results are always sorted, which sorted = 0 permits."""
+    (k,) = node.integers(1, "k") if node.version >= 10 else (int(node.attribute("k")),)
+    largest = True
+    if node.version >= 11:
+        largest = bool(node.attribute("largest"))
+        node.attribute("sorted")
+    return mgx.topk(node.tensor(0), k, node.axis(), largest=largest)
+
+
+@operator("GlobalAveragePool", (1, 22), "reduce_mean")
+def global_average_pool(node: Node) -> ir.Value:
+    return mgx.reduce_mean(node.tensor(0), _spatial(node))
+
+
+@operator("GlobalMaxPool", (1, 22), "reduce_max")
+def global_max_pool(node: Node) -> ir.Value:
+    return mgx.reduce_max(node.tensor(0), _spatial(node))
+
+
+@operator("GlobalLpPool", (2, 22), "abs pow reduce_sum")
+def global_lp_pool(node: Node) -> ir.Value:
+    return lp_norm(node.tensor(0), node.attribute("p"), _spatial(node))
+
+
+def lp_norm(x: ir.Value, p: float, axes: list[int]) -> ir.Value:
+    """The p-norm along axes, which keep size 1."""
+    if p == 1:
+        return mgx.reduce_sum(mgx.abs(x), axes)
+    if p == 2:
+        return mgx.sqrt(mgx.reduce_sum(mgx.mul(x, x), axes))
+    total = mgx.reduce_sum(emit.binary(mgx.pow, mgx.abs(x), p), axes)
+    return emit.binary(mgx.pow, total, 1 / p)
+
+
+@operator("LpNormalization", (1, 22), "abs reduce_sum div")
+def lp_normalization(node: Node) -> ir.Value:
+    """Where the norm is zero, so is the result."""
+    x = node.tensor(0)
+    norm = lp_norm(x, node.attribute("p"), [node.axis()])
+    zero = mgx.equal(norm, emit.like(norm, 0))
+    return emit.div(x, emit.where(zero, 1, norm))
+
+
+def _spatial(node: Node) -> list[int]:
+    return list(range(2, len(node.value(0).dims)))

@@ -1,0 +1,257 @@
+"""Operators that change shapes, or compute with them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.registry import operator
+from mgx_mlir.importer.tensors import Dim
+
+
+@operator("Reshape", (5, 25), "reshape reshape_to")
+def reshape(node: Node) -> ir.Value:
+    zero_is_zero = bool(node.attribute("allowzero")) if node.version >= 14 else False
+    wanted = node.known(1)
+    if wanted is None:
+        return _reshape_at_run_time(node)
+    x = node.tensor(0)
+    return emit.reshape(x, _resolve(tensors.dims(x), [int(d) for d in wanted], zero_is_zero))
+
+
+def _reshape_at_run_time(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    sizes = node.inferred_dims()
+    if sizes is not None and None not in sizes:
+        return emit.reshape(x, sizes)
+    if sizes is None:
+        (count,) = node.value(1).dims
+        if not isinstance(count, int):
+            raise UnsupportedError("the number of dimensions of its result is not known")
+        sizes = (None,) * count
+    return mgx.reshape_to(x, emit.convert(node.tensor(1), "i64"), sizes)
+
+
+def _resolve(have: Sequence[Dim], wanted: Sequence[int], zero_is_zero: bool) -> list[Dim]:
+    """The shape that Reshape's rules give: 0 copies a size, -1 takes what is left."""
+    result: list[Dim] = []
+    for place, size in enumerate(wanted):
+        if size == 0 and not zero_is_zero:
+            if place >= len(have):
+                raise ModelError(f"shape {list(wanted)} copies a dimension that is not there")
+            result.append(have[place])
+        elif size < -1:
+            raise ModelError(f"shape {list(wanted)} holds {size}")
+        else:
+            result.append(size)
+    if -1 not in wanted:
+        _check_count(have, result)
+        return result
+    if wanted.count(-1) > 1:
+        raise ModelError(f"shape {list(wanted)} leaves several sizes open")
+    open_place = wanted.index(-1)
+    result[open_place] = _what_is_left(have, [d for d in result if d != -1])
+    return result
+
+
+def _check_count(have: Sequence[Dim], result: Sequence[Dim]) -> None:
+    before, after = ([d for d in dims if isinstance(d, int)] for dims in (have, result))
+    if len(before) == len(have) and len(after) == len(result):
+        if math.prod(before) != math.prod(after):
+            raise ModelError(f"cannot reshape {tensors.show(have)} to {tensors.show(result)}")
+
+
+def _what_is_left(have: Sequence[Dim], taken: Sequence[Dim]) -> Dim:
+    symbols = [d for d in have if not isinstance(d, int)]
+    for symbol in (d for d in taken if not isinstance(d, int)):
+        if symbol not in symbols:
+            return None
+        symbols.remove(symbol)
+    count = math.prod(d for d in have if isinstance(d, int))
+    known = math.prod(d for d in taken if isinstance(d, int))
+    if not symbols:
+        if known == 0 or count % known:
+            raise ModelError(
+                f"cannot reshape {tensors.show(have)}: {count} elements are not a multiple "
+                f"of {known}"
+            )
+        return count // known
+    return symbols[0] if len(symbols) == 1 and count == known else None
+
+
+@operator("Flatten", (1, 25), "flatten")
+def flatten(node: Node) -> ir.Value:
+    rank = len(node.value(0).dims)
+    axis = int(node.attribute("axis"))
+    if not -rank <= axis <= rank:
+        raise ModelError(f"axis {axis} of a tensor with {rank} dimensions")
+    return mgx.flatten(node.tensor(0), axis if axis == rank else axis % max(rank, 1))
+
+
+@operator("Squeeze", (1, 25), "squeeze")
+def squeeze(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    axes = node.axes("axes", 1, tensors.rank(x))
+    if axes is None:
+        axes = [i for i, d in enumerate(tensors.static_dims(x)) if d == 1]
+    return emit.squeeze(x, axes)
+
+
+@operator("Unsqueeze", (1, 25), "unsqueeze")
+def unsqueeze(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    stated = node.integers(1, "axes") if node.given(1) else node.attribute("axes")
+    return emit.unsqueeze(x, node.axes("axes", 1, tensors.rank(x) + len(stated)) or [])
+
+
+@operator("Transpose", (1, 25), "transpose")
+def transpose(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    order = node.attribute("perm") or list(reversed(range(tensors.rank(x))))
+    return emit.transpose(x, order)
+
+
+@operator("Expand", (8, 13), "multibroadcast broadcast_with_dims")
+def expand(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    wanted = node.known(1)
+    if wanted is not None:
+        sizes: Sequence[Dim] = tensors.broadcast_dims(
+            tensors.dims(x), [int(d) for d in wanted.reshape(-1)]
+        )
+        return emit.broadcast(x, sizes)
+    inferred = node.inferred_dims()
+    if inferred is not None and None not in inferred:
+        return emit.broadcast(x, inferred)
+    (count,) = node.value(1).dims
+    if not isinstance(count, int):
+        raise UnsupportedError("the number of dimensions of its result is not known")
+    sizes = inferred or (None,) * max(count, tensors.rank(x))
+    return mgx.broadcast_with_dims(x, emit.convert(node.tensor(1), "i64"), sizes)
+
+
+@operator("Tile", (6, 13), "unsqueeze multibroadcast reshape")
+def tile(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    return repeat(x, node.integers(1, "repeats"))
+
+
+def repeat(x: ir.Value, repeats: Sequence[int]) -> ir.Value:
+    """x repeated along each dimension: a new dimension before it, broadcast and merged."""
+    sizes = tensors.dims(x)
+    if len(repeats) != len(sizes):
+        raise ModelError(f"{len(repeats)} repeats for {len(sizes)} dimensions")
+    places = [i for i, r in enumerate(repeats) if r != 1]
+    if not places:
+        return x
+    split = emit.unsqueeze(x, [i + n for n, i in enumerate(places)])
+    wide: list[Dim] = []
+    result: list[Dim] = []
+    for place, (size, count) in enumerate(zip(sizes, repeats, strict=True)):
+        if place in places:
+            wide.append(count)
+            result.append(tensors.size_of(x, place, "the repeated size") * count)
+        else:
+            result.append(size)
+        wide.append(size)
+    return emit.reshape(emit.broadcast(split, wide), result)
+
+
+@operator("Shape", (1, 25), "dimensions_of")
+def shape(node: Node) -> Any:
+    sizes = node.value(0).dims
+    start, end = 0, len(sizes)
+    if node.version >= 15:
+        start = _bound(int(node.attribute("start")), len(sizes))
+        stated = node.attribute("end")
+        end = len(sizes) if stated is None else _bound(int(stated), len(sizes))
+    chosen = sizes[start:end]
+    if all(isinstance(d, int) for d in chosen):
+        return np.array(chosen, np.int64)
+    return mgx.dimensions_of(node.tensor(0), start, end)
+
+
+def _bound(place: int, rank: int) -> int:
+    return min(max(place + rank if place < 0 else place, 0), rank)
+
+
+@operator("Size", (1, 25), "dimensions_of reduce_prod")
+def size(node: Node) -> Any:
+    sizes = node.value(0).dims
+    known = [d for d in sizes if isinstance(d, int)]
+    if len(known) == len(sizes):
+        return np.array(math.prod(known), np.int64)
+    each = mgx.dimensions_of(node.tensor(0), 0, len(sizes))
+    return emit.squeeze(mgx.reduce_prod(each, [0]), [0])
+
+
+@operator("Constant", (1, 25), "constant literal")
+def constant(node: Node) -> Any:
+    from mgx_mlir.importer.loading import small_array
+
+    for name, dtype in (
+        ("value_float", np.float32),
+        ("value_floats", np.float32),
+        ("value_int", np.int64),
+        ("value_ints", np.int64),
+    ):
+        if node.has_attribute(name):
+            return np.array(node.attribute(name), dtype)
+    if node.has_attribute("value"):
+        return small_array(node.attribute("value"), node.name)
+    kind = ", ".join(node.unread())
+    raise UnsupportedError(f"a constant that is not a tensor of numbers: {kind}")
+
+
+@operator("ConstantOfShape", (9, 25), "constant")
+def constant_of_shape(node: Node) -> Any:
+    from mgx_mlir.importer.loading import MAX_ELEMENTS, small_array
+
+    tensor = node.attribute("value")
+    scalar = np.zeros((), np.float32) if tensor is None else small_array(tensor, node.name)
+    if scalar.size != 1:
+        raise ModelError(f"its value has {scalar.size} elements; one is possible")
+    scalar = scalar.reshape(())
+    sizes = node.known(0)
+    if sizes is not None:
+        wanted = [int(d) for d in sizes.reshape(-1)]
+        if min(wanted, default=0) < 0 or math.prod(wanted) > MAX_ELEMENTS:
+            raise ModelError(f"a tensor of shape {wanted} is impossible")
+        return np.broadcast_to(scalar, wanted)
+    inferred = node.inferred_dims()
+    if inferred is None or None in inferred:
+        raise UnsupportedError("its shape is computed when the model runs")
+    return emit.filled(scalar, inferred)
+
+
+@operator("Range", (11, 27), "constant")
+def range_(node: Node) -> Any:
+    if node.version >= 27:
+        node.attribute("stash_type")
+    start, limit, delta = (
+        node.constant(i, what).reshape(()) for i, what in enumerate(("start", "limit", "delta"))
+    )
+    count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
+    if count > 1 << 24:
+        raise UnsupportedError(f"a range of {count} elements")
+    return (start + np.arange(count) * delta).astype(start.dtype)
+
+
+@operator("EyeLike", (9, 22), "constant")
+def eye_like(node: Node) -> Any:
+    from mgx_mlir.importer import element_types
+
+    rows, columns = tensors.static_dims(node.tensor(0))
+    stated = node.attribute("dtype")
+    dtype = node.value(0).dtype if stated is None else element_types.of_onnx(stated).numpy
+    if rows * columns > 1 << 24:
+        raise UnsupportedError(f"a matrix of {rows} by {columns}")
+    return np.eye(rows, columns, int(node.attribute("k"))).astype(dtype)

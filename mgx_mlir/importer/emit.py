@@ -1,0 +1,205 @@
+"""Makes mgx ops from Python values, with the broadcasts and conversions that ONNX implies.
+
+All functions insert at the current insertion point, with the current location.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.importer import tensors
+from mgx_mlir.importer.tensors import Dim
+
+Binary = Callable[[ir.Value, ir.Value], ir.Value]
+Number = float | int | bool
+
+
+def numpy_type(x: ir.Value) -> np.dtype:
+    """The element type of x, as numpy's."""
+    dtype: np.dtype = mgx.numpy_dtype(x.type)
+    return dtype
+
+
+def like(x: ir.Value, number: Number | np.generic) -> ir.Value:
+    """A tensor of x's type whose elements are all `number`."""
+    scalar = np.asarray(number).astype(numpy_type(x))
+    return filled(scalar, tensors.dims(x))
+
+
+def filled(scalar: np.ndarray, sizes: Sequence[Dim]) -> ir.Value:
+    """A tensor of those sizes that repeats a scalar."""
+    known = [s for s in sizes if isinstance(s, int)]
+    if len(known) == len(sizes):
+        return mgx.constant(np.broadcast_to(scalar, known))
+    return broadcast(mgx.constant(scalar), sizes)
+
+
+def broadcast(x: ir.Value, sizes: Sequence[Dim]) -> ir.Value:
+    """x repeated to those sizes, by numpy's rule."""
+    if tensors.dims(x) == tuple(sizes):
+        return x
+    splat = _splat(x)
+    if splat is not None and all(isinstance(s, int) for s in sizes):
+        return filled(splat, sizes)
+    return mgx.multibroadcast(x, tensors.tensor_type(tensors.element(x), sizes))
+
+
+def broadcast_together(*values: ir.Value) -> list[ir.Value]:
+    """The values, broadcast to one shape."""
+    sizes = tensors.broadcast_dims(*(tensors.dims(v) for v in values))
+    return [broadcast(v, sizes) for v in values]
+
+
+def along(x: ir.Value, vector: ir.Value, axis: int) -> ir.Value:
+    """A vector, or scalar, repeated so that it runs along an axis of x."""
+    sizes = tensors.dims(x)
+    if tensors.rank(vector) == 0 or _splat(vector) is not None:
+        return broadcast(vector, sizes)
+    return mgx.broadcast(vector, sizes, axis)
+
+
+def binary(op: Binary, a: ir.Value, b: ir.Value | Number) -> ir.Value:
+    """`op` on a and b, broadcast to one shape; a number stands for a tensor like a."""
+    if isinstance(b, ir.Value):
+        return op(*broadcast_together(a, b))
+    return op(a, like(a, b))
+
+
+def add(a: ir.Value, b: ir.Value | Number) -> ir.Value:
+    """a + b"""
+    return binary(mgx.add, a, b)
+
+
+def sub(a: ir.Value, b: ir.Value | Number) -> ir.Value:
+    """a - b"""
+    return binary(mgx.sub, a, b)
+
+
+def mul(a: ir.Value, b: ir.Value | Number) -> ir.Value:
+    """a * b"""
+    return binary(mgx.mul, a, b)
+
+
+def div(a: ir.Value, b: ir.Value | Number) -> ir.Value:
+    """a / b"""
+    return binary(mgx.div, a, b)
+
+
+def where(condition: ir.Value, a: ir.Value | Number, b: ir.Value | Number) -> ir.Value:
+    """a where the condition holds, else b; one of them is a tensor."""
+    if not isinstance(a, ir.Value):
+        assert isinstance(b, ir.Value)
+        a = like(b, a)
+    if not isinstance(b, ir.Value):
+        b = like(a, b)
+    return mgx.where(*broadcast_together(condition, a, b))
+
+
+def clip(x: ir.Value, low: Number, high: Number) -> ir.Value:
+    """x bounded below and above."""
+    return mgx.clip(x, like(x, low), like(x, high))
+
+
+def convert(x: ir.Value, element: ir.Type | str, saturate: bool = True) -> ir.Value:
+    """x in another element type."""
+    if isinstance(element, str):
+        element = ir.Type.parse(element)
+    if tensors.element(x) == element:
+        return x
+    return mgx.convert(x, element, saturate=saturate)
+
+
+def to_float(x: ir.Value) -> ir.Value:
+    """x, as f32 where it is not a float."""
+    return x if tensors.is_float(x) else convert(x, "f32")
+
+
+def reshape(x: ir.Value, sizes: Sequence[Dim]) -> ir.Value:
+    """x in another shape."""
+    if tensors.dims(x) == tuple(sizes):
+        return x
+    return mgx.reshape(x, tensors.tensor_type(tensors.element(x), sizes))
+
+
+def transpose(x: ir.Value, permutation: Sequence[int]) -> ir.Value:
+    """Dimension i of the result is dimension permutation[i] of x."""
+    if list(permutation) == list(range(len(permutation))):
+        return x
+    return mgx.transpose(x, list(permutation))
+
+
+def squeeze(x: ir.Value, axes: Sequence[int]) -> ir.Value:
+    """x without those dimensions, of size 1."""
+    return mgx.squeeze(x, sorted(axes)) if axes else x
+
+
+def unsqueeze(x: ir.Value, axes: Sequence[int]) -> ir.Value:
+    """x with dimensions of size 1 at those places of the result."""
+    return mgx.unsqueeze(x, sorted(axes)) if axes else x
+
+
+def take(x: ir.Value, axis: int, start: int, end: int) -> ir.Value:
+    """Elements start to end (excluded) along one axis."""
+    if tensors.dims(x)[axis] == end - start:
+        return x
+    return mgx.slice(x, axes=[axis], starts=[start], ends=[end])
+
+
+def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
+    """The tensors one after another along an axis."""
+    return values[0] if len(values) == 1 else mgx.concat(list(values), axis)
+
+
+def stack(values: Sequence[ir.Value], axis: int) -> ir.Value:
+    """The tensors along a new axis."""
+    return concat([unsqueeze(v, [axis]) for v in values], axis)
+
+
+def dot(a: ir.Value, b: ir.Value) -> ir.Value:
+    """numpy's matmul: operands of one or more dimensions, batch dimensions broadcast."""
+    if tensors.rank(a) == 0 or tensors.rank(b) == 0:
+        raise UnsupportedError("a matrix product with a scalar")
+    drop = []
+    if tensors.rank(a) == 1:
+        a = unsqueeze(a, [0])
+        drop.append(-2)
+    if tensors.rank(b) == 1:
+        b = unsqueeze(b, [1])
+        drop.append(-1)
+    c = _matrix_product(a, b)
+    return squeeze(c, [tensors.rank(c) + d for d in drop])
+
+
+def _matrix_product(a: ir.Value, b: ir.Value) -> ir.Value:
+    left, right = tensors.dims(a), tensors.dims(b)
+    if len(left) > 2 and len(right) == 2 and all(isinstance(s, int) for s in left):
+        # One matrix for the whole batch: one product instead of many.
+        rows = int(np.prod([s for s in left[:-1] if isinstance(s, int)], dtype=np.int64))
+        flat = mgx.dot(reshape(a, (rows, left[-1])), b)
+        return reshape(flat, (*left[:-1], right[-1]))
+    batch = tensors.broadcast_dims(left[:-2], right[:-2])
+    return mgx.dot(broadcast(a, (*batch, *left[-2:])), broadcast(b, (*batch, *right[-2:])))
+
+
+def moved_to_end(x: ir.Value, axis: int) -> tuple[ir.Value, list[int]]:
+    """x with one axis last, and the permutation that moves it back."""
+    order = [i for i in range(tensors.rank(x)) if i != axis] + [axis]
+    return transpose(x, order), [order.index(i) for i in range(len(order))]
+
+
+def _splat(x: ir.Value) -> np.ndarray | None:
+    """The scalar that a constant repeats; None where x is something else."""
+    if not isinstance(x.owner, mgx.ConstantOp):
+        return None
+    array: np.ndarray = mgx.constant_array(x)
+    return array.reshape(-1)[0] if array.size == 1 or array.size and is_repeated(array) else None
+
+
+def is_repeated(array: np.ndarray) -> bool:
+    """Whether the array is one value repeated without being stored."""
+    return all(s == 0 or n == 1 for s, n in zip(array.strides, array.shape, strict=True))

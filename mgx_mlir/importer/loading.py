@@ -1,0 +1,299 @@
+"""Reads a model's structure into memory and leaves its weights where they are."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import TensorProto, helper, numpy_helper
+
+from mgx_mlir.errors import MgxError, ModelError, UnsupportedError
+from mgx_mlir.importer import element_types, wire
+from mgx_mlir.weights import Weight
+
+MAX_ELEMENTS = 1 << 40
+# Constants of at most this many elements stay in the model, where onnx's library sees them.
+SMALL_ELEMENTS = 256
+
+
+@dataclass
+class Source:
+    """A model apart from its large weights.
+
+    In `model`, each of `weights` is a graph input of its name, type and shape, so that
+    onnx's library accepts the rest. `inputs` names the inputs that the model really has.
+    """
+
+    model: onnx.ModelProto
+    weights: dict[str, Weight]
+    inputs: tuple[str, ...]
+    name: str
+
+
+def load(
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto, folder: Path | None = None
+) -> Source:
+    """Reads a model from a file, from bytes or from a ModelProto.
+
+    `folder` is where external data lies, if not beside the file. Raises ModelError where
+    the model is malformed, or one of its weights is.
+    """
+    if isinstance(model, onnx.ModelProto):
+        try:
+            model = model.SerializeToString()
+        except (ValueError, DecodeError) as error:
+            raise ModelError(
+                f"a ModelProto of more than 2 GB: pass the file's path instead ({error})"
+            ) from error
+    if isinstance(model, bytes):
+        return _Reader(None, model, folder).read("model")
+    path = Path(model).absolute()
+    if not path.is_file():
+        raise ModelError(f"there is no file {path}")
+    if path.stat().st_size == 0:
+        raise ModelError(f"{path} is empty")
+    with (
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+        memoryview(mapped) as view,
+    ):
+        try:
+            return _Reader(path, view, folder or path.parent).read(path.stem)
+        except MgxError as error:
+            raise type(error)(f"{path.name}: {error}") from error
+
+
+class _Reader:
+    """`path` is None for a model in memory, whose weights are then views of `data`."""
+
+    def __init__(self, path: Path | None, data: bytes | memoryview, folder: Path | None) -> None:
+        self.path = path
+        self.data = data
+        self.folder = folder
+        self.weights: dict[str, Weight] = {}
+
+    def read(self, name: str) -> Source:
+        skeleton, payloads = wire.strip(memoryview(self.data))
+        model = onnx.ModelProto()
+        try:
+            model.ParseFromString(skeleton)
+        except DecodeError as error:
+            raise ModelError(f"not an ONNX model, or a truncated one: {error}") from error
+        if not model.HasField("graph"):
+            raise ModelError("not an ONNX model: it holds no graph")
+        self._take_initializers(model.graph, payloads)
+        self._take_constants(model.graph, payloads)
+        initializers = {t.name for t in model.graph.initializer} | self.weights.keys()
+        inputs = tuple(v.name for v in model.graph.input if v.name not in initializers)
+        declared = {v.name for v in model.graph.input}
+        for weight in self.weights.values():
+            if weight.key not in declared:
+                onnx_type = element_types.of_numpy(weight.dtype).onnx
+                info = helper.make_tensor_value_info(weight.key, onnx_type, weight.shape)
+                model.graph.input.append(info)
+        return Source(model, self.weights, inputs, name)
+
+    def _take_initializers(self, graph: onnx.GraphProto, payloads: list[wire.Payload]) -> None:
+        stored = {p.initializer: p for p in payloads if p.initializer >= 0}
+        names: set[str] = set()
+        kept = []
+        for index, tensor in enumerate(graph.initializer):
+            if tensor.name in names:
+                raise ModelError(f"two initialisers are called '{tensor.name}'")
+            names.add(tensor.name)
+            weight = self._weight(tensor, tensor.name, stored.get(index))
+            if weight is None:
+                kept.append(tensor)
+            else:
+                self.weights[tensor.name] = weight
+        kept = [TensorProto.FromString(t.SerializeToString()) for t in kept]
+        del graph.initializer[:]
+        graph.initializer.extend(kept)
+
+    def _take_constants(self, graph: onnx.GraphProto, payloads: list[wire.Payload]) -> None:
+        """Makes weights of Constant nodes with large values, which then disappear."""
+        stored = {(p.node, p.attribute): p for p in payloads if p.node >= 0}
+        taken = []
+        for index, node in enumerate(graph.node):
+            for number, attribute in enumerate(node.attribute):
+                payload = stored.get((index, number))
+                is_constant = node.op_type == "Constant" and attribute.name == "value"
+                if payload and not is_constant:
+                    data = self.data[payload.offset : payload.offset + payload.nbytes]
+                    _restore(attribute.t, payload, bytes(data))
+                elif is_constant and len(node.output) == 1:
+                    name = node.output[0]
+                    weight = self._weight(attribute.t, name, payload)
+                    if weight is None:
+                        continue
+                    if name in self.weights:
+                        raise ModelError(f"two tensors are called '{name}'")
+                    self.weights[name] = weight
+                    taken.append(index)
+        for index in reversed(taken):
+            del graph.node[index]
+
+    def _weight(self, tensor: TensorProto, name: str, at: wire.Payload | None) -> Weight | None:
+        """The tensor as a weight; None where it is small or not of numbers."""
+        external = tensor.data_location == TensorProto.EXTERNAL
+        count = element_count(tensor, name)
+        if at is None and not external and (count <= SMALL_ELEMENTS or _is_text(tensor)):
+            check_size(tensor, name)
+            if count <= SMALL_ELEMENTS or _is_text(tensor):
+                return None
+        try:
+            element = element_types.of_onnx(tensor.data_type)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"initialiser '{name}': {error} are not supported") from None
+        shape = tuple(tensor.dims)
+        needed = _bytes_needed(element, count)
+        if at is None and not external:
+            return Weight(name, element.numpy, shape, data=_to_array(tensor, name))
+        if external:
+            file, offset, nbytes = self._external(tensor, name, needed)
+        else:
+            assert at is not None
+            file, offset, nbytes = self.path, at.offset, at.nbytes
+            typed = {"float_data": "float", "double_data": "double", "raw_data": element.name}
+            if typed[at.field] != element.name:
+                raise ModelError(f"initialiser '{name}' of {element.name} has {at.field}")
+        if nbytes != needed:
+            raise _wrong_size(name, element.name, shape, needed, nbytes)
+        if file is not None and element.bits == element.numpy.itemsize * 8:
+            return Weight(name, element.numpy, shape, file, offset)
+        raw = _bytes_at(file, self.data, offset, nbytes)
+        if element.bits < 8:
+            array = element_types.unpack(raw, element, count)
+        else:
+            array = raw.view(element.numpy)
+        return Weight(name, element.numpy, shape, data=array.reshape(shape))
+
+    def _external(self, tensor: TensorProto, name: str, needed: int) -> tuple[Path, int, int]:
+        """File, offset and size of external data.
+
+        A model can come from anywhere: its data may lie in its own folder only.
+        """
+        entries = {e.key: e.value for e in tensor.external_data}
+        location = entries.get("location", "")
+        where = f"external data of initialiser '{name}' at '{location}'"
+        if self.folder is None:
+            raise ModelError(f"{where}: pass the folder that holds it, or the model's path")
+        parts = Path(location).parts
+        if not parts or Path(location).is_absolute() or ".." in parts or "\\" in location:
+            raise ModelError(f"{where} points outside the model's folder; it must lie inside")
+        file = self.folder / location
+        real = file.resolve()
+        homes = {self.folder.resolve()}
+        if self.path is not None:  # a download cache links the model and its data alike
+            homes.add(self.path.resolve().parent)
+        if not any(real.is_relative_to(home) for home in homes):
+            raise ModelError(f"{where} links to {real}, outside the model's folder")
+        if not file.is_file():
+            raise ModelError(f"{where}: there is no such file in {self.folder}")
+        offset, length = (_whole(entries.get(k), where, k) for k in ("offset", "length"))
+        offset = offset or 0
+        nbytes = needed if length is None else length
+        if file.stat().st_size < offset + nbytes:
+            raise ModelError(
+                f"{where} needs bytes {offset} to {offset + nbytes}, "
+                f"but the file has {file.stat().st_size}"
+            )
+        return file, offset, nbytes
+
+
+def element_count(tensor: TensorProto, name: str) -> int:
+    """How many elements a tensor declares. Raises ModelError where that is absurd."""
+    if any(d < 0 for d in tensor.dims):
+        raise ModelError(f"initialiser '{name}' has a negative size: {list(tensor.dims)}")
+    count = math.prod(tensor.dims)
+    if count > MAX_ELEMENTS:
+        raise ModelError(
+            f"initialiser '{name}' declares {list(tensor.dims)}, {count} elements; "
+            f"at most {MAX_ELEMENTS} are possible"
+        )
+    return count
+
+
+def check_size(tensor: TensorProto, name: str) -> None:
+    """Raises ModelError where a tensor's data do not have the size that it declares."""
+    count = element_count(tensor, name)
+    if _is_text(tensor):
+        have = len(tensor.string_data)
+        if have != count:
+            raise _wrong_size(name, "string", tuple(tensor.dims), count, have)
+        return
+    if tensor.data_location == TensorProto.EXTERNAL:
+        raise UnsupportedError(f"external data of '{name}', a tensor inside a node")
+    try:
+        element = element_types.of_onnx(tensor.data_type)
+    except UnsupportedError:
+        return  # an unused constant of another type does no harm
+    if tensor.HasField("raw_data"):
+        needed = _bytes_needed(element, count)
+        if len(tensor.raw_data) != needed:
+            shape = tuple(tensor.dims)
+            raise _wrong_size(name, element.name, shape, needed, len(tensor.raw_data))
+        return
+    array = _to_array(tensor, name)
+    assert array.size == count
+
+
+def small_array(tensor: TensorProto, name: str) -> np.ndarray:
+    """The value of a tensor that stands in the model itself. Raises ModelError, UnsupportedError."""
+    check_size(tensor, name)
+    element = element_types.of_onnx(tensor.data_type)
+    return _to_array(tensor, name).astype(element.numpy, copy=False)
+
+
+def _to_array(tensor: TensorProto, name: str) -> np.ndarray:
+    try:
+        return numpy_helper.to_array(tensor)
+    except (ValueError, TypeError, KeyError) as error:
+        raise ModelError(f"initialiser '{name}' cannot be read: {error}") from error
+
+
+def _is_text(tensor: TensorProto) -> bool:
+    return tensor.data_type == TensorProto.STRING
+
+
+def _bytes_needed(element: element_types.ElementType, count: int) -> int:
+    return (count * element.bits + 7) // 8
+
+
+def _bytes_at(
+    file: Path | None, data: bytes | memoryview, offset: int, nbytes: int
+) -> np.ndarray:
+    if file is None:
+        return np.frombuffer(data, np.uint8, nbytes, offset)
+    return np.fromfile(file, np.uint8, nbytes, offset=offset)
+
+
+def _restore(tensor: TensorProto, payload: wire.Payload, data: bytes) -> None:
+    if payload.field == "raw_data":
+        tensor.raw_data = data
+    else:
+        kind = np.float32 if payload.field == "float_data" else np.float64
+        getattr(tensor, payload.field).extend(np.frombuffer(data, kind).tolist())
+
+
+def _whole(text: str | None, where: str, key: str) -> int | None:
+    if text is None or text == "":
+        return None
+    if not text.isdecimal() or len(text) > 18:
+        raise ModelError(f"{where}: its {key} is '{text}', not a number of bytes")
+    return int(text)
+
+
+def _wrong_size(
+    name: str, kind: str, shape: tuple[int, ...], needed: int, have: int
+) -> ModelError:
+    return ModelError(
+        f"initialiser '{name}' declares {kind} {list(shape)}, which takes {needed} bytes, "
+        f"and holds {have}"
+    )

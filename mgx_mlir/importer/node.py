@@ -1,0 +1,186 @@
+"""A node as its converter sees it: attributes with their defaults, inputs, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import onnx.defs
+from mlir import ir
+from onnx import AttributeProto, NodeProto, helper
+
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.importer import tensors
+from mgx_mlir.importer.values import Constants, Value
+
+if TYPE_CHECKING:
+    from mgx_mlir.importer.conversion import Conversion, Scope
+
+# Attributes without influence on what an inference computes.
+_WITHOUT_EFFECT = frozenset(("consumed_inputs", "is_test"))
+
+
+class Node:
+    """One node. `version` is the opset that introduced its definition.
+
+    Every attribute must be read: `unread` lists the others, so that none is ignored.
+    """
+
+    def __init__(
+        self,
+        proto: NodeProto,
+        schema: onnx.defs.OpSchema,
+        inputs: Sequence[Value | None],
+        conversion: Conversion,
+        scope: Scope,
+    ) -> None:
+        self.proto = proto
+        self.schema = schema
+        self.version: int = schema.since_version
+        self.name: str = proto.name
+        self.op_type: str = proto.op_type
+        self.inputs = list(inputs)
+        self.conversion = conversion
+        self.scope = scope
+        self._attributes = {a.name: a for a in proto.attribute}
+        self._read: set[str] = set()
+
+    @property
+    def constants(self) -> Constants:
+        """Makes constants of the program."""
+        return self.conversion.constants
+
+    def attribute(self, name: str) -> Any:
+        """The attribute's value, or its default, or None. Strings are str."""
+        self._read.add(name)
+        if name in self._attributes:
+            return _plain(helper.get_attribute_value(self._attributes[name]))
+        declared = self.schema.attributes.get(name)
+        if declared is None or not declared.default_value.name:
+            return None
+        return _plain(helper.get_attribute_value(declared.default_value))
+
+    def has_attribute(self, name: str) -> bool:
+        """Whether the node states the attribute itself."""
+        return name in self._attributes
+
+    def unread(self) -> list[str]:
+        """Attributes, with values other than the default, that the converter did not read."""
+        found = []
+        for name, attribute in self._attributes.items():
+            if name in self._read or name in _WITHOUT_EFFECT:
+                continue
+            declared = self.schema.attributes.get(name)
+            value = _plain(helper.get_attribute_value(attribute))
+            if declared is not None and declared.default_value.name:
+                default = _plain(helper.get_attribute_value(declared.default_value))
+                if value == default:
+                    continue
+            shown = value if isinstance(value, int | float | str | list) else "..."
+            found.append(f"{name} = {shown}")
+        return found
+
+    def given(self, index: int) -> bool:
+        """Whether input number `index` is present."""
+        return index < len(self.inputs) and self.inputs[index] is not None
+
+    def wanted(self, index: int) -> bool:
+        """Whether something can read result number `index`."""
+        outputs = self.proto.output
+        return index < len(outputs) and outputs[index] in self.scope.used - {""}
+
+    def value(self, index: int) -> Value:
+        """Input number `index`. Raises UnsupportedError where it is absent."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if value is None:
+            raise UnsupportedError(f"input {index} is absent")
+        return value
+
+    def tensor(self, index: int) -> ir.Value:
+        """Input number `index` as an operand."""
+        return self.constants.materialise(self.value(index))
+
+    def optional(self, index: int) -> ir.Value | None:
+        """Input number `index` as an operand, or None where it is absent."""
+        return self.tensor(index) if self.given(index) else None
+
+    def make(self, array: np.ndarray) -> ir.Value:
+        """An operand of an array that the converter computed."""
+        return self.constants.materialise(Value(self.name, array=array))
+
+    def tensors(self) -> list[ir.Value]:
+        """All inputs as operands."""
+        return [self.tensor(i) for i in range(len(self.inputs))]
+
+    def known(self, index: int) -> np.ndarray | None:
+        """The elements of an input, where it is present and known."""
+        return self.value(index).known if self.given(index) else None
+
+    def constant(self, index: int, what: str) -> np.ndarray:
+        """The elements of an input. Raises UnsupportedError where they are not known."""
+        array = self.known(index)
+        if array is None:
+            raise UnsupportedError(f"{what} is computed when the model runs; it must be constant")
+        return array
+
+    def integers(self, index: int, what: str) -> list[int]:
+        """The elements of a constant input, as ints."""
+        return [int(i) for i in self.constant(index, what).reshape(-1)]
+
+    def axis(self, name: str = "axis", index: int = 0) -> int:
+        """The attribute as an axis of input `index`, counted from the front."""
+        return tensors.axis_in(int(self.attribute(name)), len(self.value(index).dims))
+
+    def axes(self, name: str, index: int, ranks: int) -> list[int] | None:
+        """Axes that are an attribute or, in newer versions, input `index`; None where absent."""
+        if self.given(index):
+            axes = self.integers(index, name)
+        else:
+            stated = self.attribute(name)
+            if stated is None:
+                return None
+            axes = [stated] if isinstance(stated, int) else list(stated)
+        return [tensors.axis_in(a, ranks) for a in axes]
+
+    def inferred_dims(self, index: int = 0) -> tuple[tensors.Dim, ...] | None:
+        """The dimensions of a result that onnx's inference found; None where it found none."""
+        return self.conversion.inferred_dims(self.proto.output[index], self.scope)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, list | tuple) or type(value).__name__.startswith("Repeated"):
+        return [_plain(v) for v in value]
+    return value
+
+
+def substitute(node: NodeProto, attributes: dict[str, AttributeProto]) -> NodeProto:
+    """A node of a function's body with references to the function's attributes replaced."""
+    result = NodeProto()
+    result.CopyFrom(node)
+    del result.attribute[:]
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            result.attribute.append(_substitute_graphs(attribute, attributes))
+        elif attribute.ref_attr_name in attributes:
+            given = AttributeProto()
+            given.CopyFrom(attributes[attribute.ref_attr_name])
+            given.name = attribute.name
+            result.attribute.append(given)
+    return result
+
+
+def _substitute_graphs(
+    attribute: AttributeProto, attributes: dict[str, AttributeProto]
+) -> AttributeProto:
+    if attribute.type != AttributeProto.GRAPH:
+        return attribute
+    result = AttributeProto()
+    result.CopyFrom(attribute)
+    nodes = [substitute(n, attributes) for n in attribute.g.node]
+    del result.g.node[:]
+    result.g.node.extend(nodes)
+    return result

@@ -1,0 +1,132 @@
+"""What onnx's own library does with a model before it is converted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import onnx
+import onnx.checker
+import onnx.defs
+import onnx.inliner
+import onnx.shape_inference
+import onnx.version_converter
+from onnx import TypeProto
+
+from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.importer import structure, symbols
+from mgx_mlir.importer.loading import Source
+
+# Converters understand operators as they are from this opset; older models are converted.
+OLDEST_OPSET = 7
+
+
+def prepare(
+    source: Source,
+    input_dims: Mapping[str, Sequence[int]],
+    dim_params: Mapping[str, int],
+    default_dim: int | None,
+) -> None:
+    """Sorts, inlines, converts and checks the model, and binds its inputs' sizes.
+
+    Raises ModelError, UnsupportedError or UsageError.
+    """
+    model = source.model
+    _check_opsets(model)
+    structure.normalise(model)
+    if model.functions:
+        model = _inline(model)
+        structure.normalise(model)
+    symbols.bind(model, source.inputs, input_dims, dim_params, default_dim)
+    if opsets(model)[""] < OLDEST_OPSET:
+        model = _convert(model)
+        structure.normalise(model)
+    source.model = model
+
+
+def check(model: onnx.ModelProto) -> None:
+    """onnx's checker. Raises ModelError with its words."""
+    try:
+        onnx.checker.check_model(model.SerializeToString())
+    except onnx.checker.ValidationError as error:
+        raise ModelError(f"onnx's checker refuses the model: {_first_lines(error)}") from error
+
+
+def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
+    """The type of every value of the main graph that onnx's inference finds.
+
+    Raises ModelError where types or shapes contradict each other.
+    """
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    del copy.graph.value_info[:]
+    for value in copy.graph.output:  # models are edited, and keep sizes that no longer hold
+        if value.type.WhichOneof("value") == "tensor_type":
+            value.type.tensor_type.ClearField("shape")
+    try:
+        inferred = onnx.shape_inference.infer_shapes(
+            copy, check_type=True, strict_mode=True, data_prop=True
+        )
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
+        raise ModelError(f"types or shapes do not fit: {_first_lines(error)}") from error
+    values = [*inferred.graph.value_info, *inferred.graph.output]
+    return {value.name: value.type for value in values}
+
+
+def opsets(model: onnx.ModelProto) -> dict[str, int]:
+    """The opset of each domain that the model imports; 'ai.onnx' is ''."""
+    return {_domain(o.domain): o.version for o in model.opset_import}
+
+
+def _domain(name: str) -> str:
+    return "" if name == "ai.onnx" else name
+
+
+def _check_opsets(model: onnx.ModelProto) -> None:
+    if not model.opset_import:
+        if model.ir_version >= 3:
+            raise ModelError("the model imports no opset")
+        model.opset_import.add(domain="", version=1)
+    versions: dict[str, int] = {}
+    for entry in model.opset_import:
+        domain = _domain(entry.domain)
+        if versions.setdefault(domain, entry.version) != entry.version:
+            raise ModelError(f"the model imports two versions of opset '{domain}'")
+    newest = onnx.defs.onnx_opset_version()
+    version = versions.get("")
+    if version is None:
+        model.opset_import.add(domain="", version=newest)
+    elif version > newest:
+        raise UnsupportedError(
+            f"the model has opset {version}; opsets up to {newest} are known (onnx "
+            f"{onnx.__version__}); export it with an older opset"
+        )
+    elif version < 1:
+        raise ModelError(f"there is no opset {version}")
+    if model.ir_version > onnx.IR_VERSION:
+        raise UnsupportedError(
+            f"the file has ONNX IR version {model.ir_version}; versions up to "
+            f"{onnx.IR_VERSION} are known"
+        )
+
+
+def _inline(model: onnx.ModelProto) -> onnx.ModelProto:
+    try:
+        return onnx.inliner.inline_local_functions(model, convert_version=True)
+    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelError(f"its functions cannot be inlined: {_first_lines(error)}") from error
+
+
+def _convert(model: onnx.ModelProto) -> onnx.ModelProto:
+    version = opsets(model)[""]
+    try:
+        converted = onnx.version_converter.convert_version(model, OLDEST_OPSET)
+    except (RuntimeError, ValueError, IndexError) as error:
+        raise UnsupportedError(
+            f"opset {version} cannot be converted to {OLDEST_OPSET}: {_first_lines(error)}"
+        ) from error
+    return converted
+
+
+def _first_lines(error: Exception) -> str:
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    return " ".join(lines[:3])

@@ -1,0 +1,124 @@
+"""The table of ONNX operators, derived from the converters in `converters/`.
+
+A converter is a function from a Node to its results. The decorator names the ONNX
+operator, the versions of its definition that the converter understands, and the mgx ops
+that it becomes.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import onnx.defs
+
+if TYPE_CHECKING:
+    from mgx_mlir.importer.node import Node
+
+Converter = Callable[["Node"], Any]
+
+# Operators whose meaning onnx's library writes out as simpler ones, depending on the types
+# of the inputs. Those with one fixed body need no mention.
+EXPANDED: tuple[str, ...] = (
+    "Attention",
+    "CenterCropPad",
+    "NegativeLogLikelihoodLoss",
+    "RMSNormalization",
+    "RotaryEmbedding",
+    "SoftmaxCrossEntropyLoss",
+)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One row: an ONNX operator and how it is imported.
+
+    `versions` are the oldest and the newest version of its definition (the opset that
+    introduced it) that the converter understands. `to` names mgx ops; it is empty where
+    onnx's library expands the operator.
+    """
+
+    domain: str
+    name: str
+    versions: tuple[int, int]
+    to: tuple[str, ...]
+    converter: Converter | None = None
+
+    @property
+    def expanded(self) -> bool:
+        """Whether the operator is replaced by the function body in its definition."""
+        return self.converter is None
+
+
+_REGISTERED: dict[tuple[str, str], Operator] = {}
+
+
+def operator(
+    name: str, versions: tuple[int, int], to: str, domain: str = ""
+) -> Callable[[Converter], Converter]:
+    """Registers a converter. `to` names the mgx ops it makes, separated by spaces."""
+
+    def register(converter: Converter) -> Converter:
+        key = (domain, name)
+        assert key not in _REGISTERED, f"two converters for {key}"
+        _REGISTERED[key] = Operator(domain, name, versions, tuple(to.split()), converter)
+        return converter
+
+    return register
+
+
+def find(domain: str, name: str) -> Operator | None:
+    """The row of an operator, or None."""
+    return _table().get((domain, name))
+
+
+def operators() -> Sequence[Operator]:
+    """Every operator that can be imported, by domain and name."""
+    return [row for _, row in sorted(_table().items())]
+
+
+@cache
+def _table() -> dict[tuple[str, str], Operator]:
+    from mgx_mlir.importer import converters
+
+    for module in pkgutil.iter_modules(converters.__path__):
+        importlib.import_module(f"{converters.__name__}.{module.name}")
+    table = dict(_REGISTERED)
+    schemas = [s for s in onnx.defs.get_all_schemas() if s.domain == "" and not s.deprecated]
+    found = True
+    while found:  # bodies hold operators that have bodies
+        found = False
+        for schema in schemas:
+            key = (schema.domain, schema.name)
+            if key not in table and _is_expandable(schema, table):
+                versions = (_first_version(schema.name), schema.since_version)
+                table[key] = Operator("", schema.name, versions, ())
+                found = True
+    return table
+
+
+def _is_expandable(
+    schema: onnx.defs.OpSchema, table: dict[tuple[str, str], Operator]
+) -> bool:
+    if schema.name in EXPANDED:
+        return True
+    if not schema.has_function:
+        return False
+    return all((n.domain, n.op_type) in table for n in schema.function_body.node)
+
+
+@cache
+def _first_version(name: str) -> int:
+    """The oldest definition of an operator that has a function body."""
+    history = onnx.defs.get_all_schemas_with_history()
+    return min(
+        s.since_version
+        for s in history
+        if s.domain == ""
+        and s.name == name
+        and (s.has_function or s.has_context_dependent_function)
+    )

@@ -1,0 +1,111 @@
+"""Sizes of a model's inputs: those the caller gives, those the model fixes, and symbols."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+import onnx
+from onnx import TensorShapeProto, ValueInfoProto
+
+from mgx_mlir.errors import ModelError, UsageError
+from mgx_mlir.importer.loading import MAX_ELEMENTS
+
+
+def bind(
+    model: onnx.ModelProto,
+    inputs: Sequence[str],
+    input_dims: Mapping[str, Sequence[int]],
+    dim_params: Mapping[str, int],
+    default_dim: int | None,
+) -> None:
+    """Writes sizes into the inputs and outputs of the model's graph.
+
+    A size given for a dimension with a name holds wherever the name stands. What stays
+    unknown keeps its name, or gets one from the input and the dimension's place.
+    Raises UsageError where the caller contradicts the model or themselves.
+    """
+    values = {v.name: v for v in model.graph.input if v.name in set(inputs)}
+    for name in input_dims.keys() - values.keys():
+        known = ", ".join(inputs)
+        raise UsageError(f"the model has no input '{name}'; its inputs are {known}")
+    bound: dict[str, int] = {}
+    for symbol, size in dim_params.items():
+        _bind_symbol(bound, symbol, size)
+    for name, sizes in input_dims.items():
+        _bind_input(bound, values[name], sizes)
+    symbols = {d.dim_param for v in values.values() for d in _dims(v) if d.dim_param}
+    for symbol in dim_params.keys() - symbols:
+        known = ", ".join(sorted(symbols)) or "none"
+        raise UsageError(f"no input has a dimension called '{symbol}'; there are: {known}")
+    if default_dim is not None and default_dim < 0:
+        raise UsageError(f"the default size {default_dim} is negative")
+    for name in inputs:
+        _finish_input(values[name], bound, default_dim)
+    for value in model.graph.output:
+        for dim in _dims(value):
+            if dim.dim_param in bound:
+                dim.dim_value = bound[dim.dim_param]
+
+
+def _bind_symbol(bound: dict[str, int], symbol: str, size: int) -> None:
+    if size < 0:
+        raise UsageError(f"dimension '{symbol}' cannot have size {size}")
+    if bound.setdefault(symbol, size) != size:
+        raise UsageError(f"dimension '{symbol}' is given both {bound[symbol]} and {size}")
+
+
+def _bind_input(bound: dict[str, int], value: ValueInfoProto, sizes: Sequence[int]) -> None:
+    dims = _dims(value)
+    if not value.type.tensor_type.HasField("shape"):
+        for _ in sizes:
+            value.type.tensor_type.shape.dim.add()
+        dims = _dims(value)
+    if len(dims) != len(sizes):
+        raise UsageError(
+            f"input '{value.name}' has {len(dims)} dimensions, and {len(sizes)} sizes are given"
+        )
+    for place, (dim, size) in enumerate(zip(dims, sizes, strict=True)):
+        if size < 0:
+            raise UsageError(f"dimension {place} of input '{value.name}' cannot have size {size}")
+        if dim.HasField("dim_value") and dim.dim_value != size:
+            raise UsageError(
+                f"the model fixes dimension {place} of input '{value.name}' at "
+                f"{dim.dim_value}; {size} is given"
+            )
+        if dim.dim_param:
+            _bind_symbol(bound, dim.dim_param, size)
+        dim.dim_value = size
+
+
+def _finish_input(value: ValueInfoProto, bound: dict[str, int], default: int | None) -> None:
+    if value.type.WhichOneof("value") == "tensor_type":
+        if not value.type.tensor_type.HasField("shape"):
+            raise ModelError(
+                f"input '{value.name}' declares no shape; give its sizes (input_dims)"
+            )
+    for place, dim in enumerate(_dims(value)):
+        if dim.HasField("dim_value"):
+            if dim.dim_value < 0:  # how some exporters write 'unknown'
+                dim.ClearField("dim_value")
+            else:
+                continue
+        if not dim.dim_param or not dim.dim_param.strip():
+            dim.dim_param = f"{_identifier(value.name)}_d{place}"
+        if dim.dim_param in bound:
+            dim.dim_value = bound[dim.dim_param]
+        elif default is not None:
+            bound[dim.dim_param] = default
+            dim.dim_value = default
+    if math.prod(d.dim_value or 1 for d in _dims(value)) > MAX_ELEMENTS:
+        sizes = [d.dim_value or d.dim_param for d in _dims(value)]
+        raise ModelError(f"input '{value.name}' is impossibly large: {sizes}")
+
+
+def _dims(value: ValueInfoProto) -> list[TensorShapeProto.Dimension]:
+    return list(value.type.tensor_type.shape.dim)
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name)

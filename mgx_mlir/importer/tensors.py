@@ -1,0 +1,108 @@
+"""Shapes and types of mgx tensors, with symbolic dimensions.
+
+A dimension is an int, a str (the name of a symbol) or None (unknown, without a name).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx, types
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.importer.loading import MAX_ELEMENTS
+
+Dim = int | str | None
+
+
+def tensor_type(element: ir.Type | str, dims: Sequence[Dim]) -> ir.RankedTensorType:
+    """The tensor type with those dimensions. Raises UnsupportedError for impossible sizes."""
+    if isinstance(element, str):
+        element = ir.Type.parse(element)
+    if math.prod(d for d in dims if isinstance(d, int)) > MAX_ELEMENTS:
+        raise UnsupportedError(f"a tensor of {list(dims)} has too many elements")
+    return mgx.tensor_type(dims, element)
+
+
+def dims_of_type(type_: ir.Type) -> tuple[Dim, ...]:
+    """The dimensions of a tensor type."""
+    sizes = types.dims_of(type_)
+    return tuple(d.name if isinstance(d, mgx.DimAttr) else d for d in sizes)
+
+
+def dims(value: ir.Value) -> tuple[Dim, ...]:
+    """The dimensions of a tensor."""
+    return dims_of_type(value.type)
+
+
+def rank(value: ir.Value) -> int:
+    """How many dimensions a tensor has."""
+    return int(ir.RankedTensorType(value.type).rank)
+
+
+def element(value: ir.Value) -> ir.Type:
+    """The element type of a tensor."""
+    return ir.RankedTensorType(value.type).element_type
+
+
+def is_float(value: ir.Value) -> bool:
+    """Whether the elements are floating-point numbers."""
+    return isinstance(element(value), ir.FloatType)
+
+
+def static_dims(value: ir.Value, what: str = "its input") -> tuple[int, ...]:
+    """The sizes of a tensor. Raises UnsupportedError where one is not known."""
+    sizes = dims(value)
+    for size in sizes:
+        if not isinstance(size, int):
+            raise UnsupportedError(
+                f"{what} has a size that is not known: {show(sizes)}; give it with "
+                "--input-dim, --dim-param or --default-dim"
+            )
+    return tuple(s for s in sizes if isinstance(s, int))
+
+
+def size_of(value: ir.Value, axis: int, what: str) -> int:
+    """The size of one dimension. Raises UnsupportedError where it is not known."""
+    size = dims(value)[axis]
+    if not isinstance(size, int):
+        raise UnsupportedError(
+            f"{what} is not known ({show(dims(value))}); give it with --input-dim, "
+            "--dim-param or --default-dim"
+        )
+    return size
+
+
+def show(sizes: Sequence[Dim]) -> str:
+    """Dimensions as messages show them."""
+    return "[" + ", ".join("?" if s is None else str(s) for s in sizes) + "]"
+
+
+def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """The shape that numpy's rule gives. Raises UnsupportedError where it is not known."""
+    result: list[Dim] = []
+    for place in range(-max(len(s) for s in shapes), 0):
+        sizes = [s[place] for s in shapes if len(s) >= -place]
+        others = list(dict.fromkeys(s for s in sizes if s != 1))
+        fixed = [s for s in others if isinstance(s, int)]
+        if len(fixed) > 1:
+            raise UnsupportedError("shapes do not fit: " + " and ".join(map(show, shapes)))
+        symbols = [s for s in others if not isinstance(s, int)]
+        if fixed:
+            result.append(fixed[0])
+        elif len(symbols) > 1:
+            raise UnsupportedError(
+                "whether sizes are equal is not known: " + " and ".join(map(show, shapes))
+            )
+        else:
+            result.append(others[0] if others else 1)
+    return tuple(result)
+
+
+def axis_in(axis: int, ranks: int) -> int:
+    """An axis counted from the front. Raises UnsupportedError where there is no such axis."""
+    if not -ranks <= axis < ranks:
+        raise UnsupportedError(f"axis {axis} of a tensor with {ranks} dimensions")
+    return axis % ranks
