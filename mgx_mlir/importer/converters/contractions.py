@@ -1,0 +1,142 @@
+"""Matrix products: MatMul, Gemm, Einsum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.registry import operator
+
+
+@operator("MatMul", (1, 13), "dot")
+def matmul(node: Node) -> ir.Value:
+    return emit.dot(node.tensor(0), node.tensor(1))
+
+
+@operator("Gemm", (7, 13), "dot mul add")
+def gemm(node: Node) -> ir.Value:
+    a, b = node.tensor(0), node.tensor(1)
+    a = emit.transpose(a, [1, 0]) if node.attribute("transA") else a
+    b = emit.transpose(b, [1, 0]) if node.attribute("transB") else b
+    y = _scaled(mgx.dot(a, b), node.attribute("alpha"))
+    beta = node.attribute("beta")
+    c = node.optional(2)
+    if c is None or beta == 0:
+        return y
+    return mgx.add(y, emit.broadcast(_scaled(c, beta), tensors.dims(y)))
+
+
+def _scaled(x: ir.Value, factor: float) -> ir.Value:
+    return x if factor == 1 else emit.mul(x, factor)
+
+
+@operator("Einsum", (12, 28), "dot transpose reshape reduce_sum mul")
+def einsum(node: Node) -> ir.Value:
+    """Operands are multiplied from left to right, two at a time, each as one dot."""
+    ranks = [len(v.dims) for v in node.inputs if v is not None]
+    inputs, output = _parse(node.attribute("equation"), ranks)
+    operands = [_Operand(x, labels) for x, labels in zip(node.tensors(), inputs, strict=True)]
+    for place in range(len(operands)):
+        later = set(output).union(*(inputs[:place] + inputs[place + 1 :]))
+        operands[place] = operands[place].without_repeats().summed_over(later)
+    result = operands[0]
+    for place in range(1, len(operands)):
+        later = set(output).union(*inputs[place + 1 :])
+        result = _product(result, operands[place], later)
+    result = result.summed_over(set(output))
+    return result.in_order(output)
+
+
+def _parse(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
+    """The labels of each operand and of the result; an ellipsis is labels '0', '1', ..."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(ranks):
+        raise ModelError(f"equation '{equation}' for {len(ranks)} inputs")
+    inputs = []
+    widest = 0
+    for term, rank in zip(terms, ranks, strict=True):
+        hidden = rank - len(term.replace("...", ""))
+        if hidden < 0 or ("..." not in term and hidden):
+            raise ModelError(f"'{term}' of equation '{equation}' for {rank} dimensions")
+        widest = max(widest, hidden)
+        inputs.append(_labels(term, hidden))
+    if arrow:
+        return inputs, _labels(right, widest)
+    flat = [label for labels in inputs for label in labels]
+    letters = sorted(label for label in set(flat) if label.isalpha() and flat.count(label) == 1)
+    return inputs, _hidden(widest) + letters
+
+
+def _hidden(count: int) -> list[str]:
+    # Numbered from the end, because an ellipsis broadcasts as shapes do.
+    return [str(i) for i in reversed(range(count))]
+
+
+def _labels(term: str, hidden: int) -> list[str]:
+    before, dots, after = term.partition("...")
+    return list(before) + (_hidden(hidden) if dots else []) + list(after)
+
+
+class _Operand:
+    """A tensor and a label for each of its dimensions."""
+
+    def __init__(self, x: ir.Value, labels: Sequence[str]) -> None:
+        self.x = x
+        self.labels = list(labels)
+        self.sizes = dict(zip(labels, tensors.static_dims(x), strict=True))
+
+    def without_repeats(self) -> _Operand:
+        if len(set(self.labels)) != len(self.labels):
+            raise UnsupportedError(f"the diagonal of an operand: {''.join(self.labels)}")
+        return self
+
+    def summed_over(self, kept: set[str]) -> _Operand:
+        axes = [i for i, label in enumerate(self.labels) if label not in kept]
+        if not axes:
+            return self
+        labels = [label for label in self.labels if label in kept]
+        return _Operand(emit.squeeze(mgx.reduce_sum(self.x, axes), axes), labels)
+
+    def in_order(self, labels: Sequence[str]) -> ir.Value:
+        if set(labels) != set(self.labels):
+            raise ModelError(f"labels {''.join(labels)} of the result are not those of inputs")
+        return emit.transpose(self.x, [self.labels.index(label) for label in labels])
+
+    def grouped(self, *groups: Sequence[str]) -> ir.Value:
+        """Each group of labels as one dimension."""
+        order = [label for group in groups for label in group]
+        sizes = [math.prod(self.sizes[label] for label in group) for group in groups]
+        return emit.reshape(self.in_order(order), sizes)
+
+
+def _product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:
+    """The product of two operands, summed over labels that nothing needs later."""
+    shared = [label for label in a.labels if label in b.labels]
+    if any(a.sizes[label] != b.sizes[label] for label in shared):
+        return _broadcast_product(a, b, later)
+    batch = [label for label in shared if label in later]
+    summed = [label for label in shared if label not in later]
+    rows = [label for label in a.labels if label not in shared]
+    columns = [label for label in b.labels if label not in shared]
+    c = mgx.dot(a.grouped(batch, rows, summed), b.grouped(batch, summed, columns))
+    labels = batch + rows + columns
+    sizes = a.sizes | b.sizes
+    return _Operand(emit.reshape(c, [sizes[label] for label in labels]), labels)
+
+
+def _broadcast_product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:
+    """Where a dimension of size 1 meets a larger one: multiplied, then summed."""
+    labels = a.labels + [label for label in b.labels if label not in a.labels]
+    wide = []
+    for operand in (a, b):
+        own = [label for label in labels if label in operand.labels]
+        missing = [i for i, label in enumerate(labels) if label not in operand.labels]
+        wide.append(emit.unsqueeze(operand.in_order(own), missing))
+    return _Operand(emit.mul(wide[0], wide[1]), labels).summed_over(later)

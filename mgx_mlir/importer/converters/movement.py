@@ -1,0 +1,256 @@
+"""Operators that move data: slices, joins, gathers, scatters, padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.registry import operator
+
+
+@operator("Concat", (4, 13), "concat")
+def concat(node: Node) -> ir.Value:
+    return emit.concat(node.tensors(), node.axis())
+
+
+@operator("Slice", (1, 13), "slice reverse step")
+def slice_(node: Node) -> ir.Value:
+    """Starts, ends, axes are attributes before version 10, inputs since."""
+    x = node.tensor(0)
+    if node.version < 10:
+        starts, ends = list(node.attribute("starts")), list(node.attribute("ends"))
+        stated = node.attribute("axes")
+        steps = [1] * len(starts)
+    else:
+        starts, ends = node.integers(1, "starts"), node.integers(2, "ends")
+        stated = node.integers(3, "axes") if node.given(3) else None
+        steps = node.integers(4, "steps") if node.given(4) else [1] * len(starts)
+    axes = list(range(len(starts))) if stated is None else list(stated)
+    if not len(starts) == len(ends) == len(axes) == len(steps):
+        raise ModelError("starts, ends, axes and steps differ in length")
+    axes = [tensors.axis_in(a, tensors.rank(x)) for a in axes]
+    return _sliced(x, axes, starts, ends, steps)
+
+
+def _sliced(
+    x: ir.Value, axes: list[int], starts: list[int], ends: list[int], steps: list[int]
+) -> ir.Value:
+    backwards: list[int] = []
+    cut: list[tuple[int, int, int]] = []
+    strides: list[tuple[int, int]] = []
+    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
+        if step == 0:
+            raise ModelError(f"a step of 0 along axis {axis}")
+        if step == 1 and start == 0 and end >= 1 << 31:
+            continue  # everything, whatever its size
+        size = tensors.size_of(x, axis, "the size of the sliced dimension")
+        # numpy clamps by the rules that ONNX states.
+        first, last, step = slice(start, end if end > -(1 << 62) else None, step).indices(size)
+        if step < 0:
+            backwards.append(axis)
+            first, last, step = size - 1 - first, size - 1 - last, -step
+        cut.append((axis, first, max(first, last)))
+        if step > 1:
+            strides.append((axis, step))
+    if backwards:
+        x = mgx.reverse(x, sorted(backwards))
+    cut = [c for c in sorted(cut) if c[1:] != (0, tensors.dims(x)[c[0]])]
+    if cut:
+        x = mgx.slice(x, *(list(part) for part in zip(*cut, strict=True)))
+    if strides:
+        x = mgx.step(x, *(list(part) for part in zip(*sorted(strides), strict=True)))
+    return x
+
+
+@operator("Split", (2, 18), "slice")
+def split(node: Node) -> list[ir.Value]:
+    x = node.tensor(0)
+    axis = node.axis()
+    size = tensors.size_of(x, axis, "the size of the split dimension")
+    count = len(node.proto.output)
+    if node.version < 13:
+        parts = node.attribute("split")
+    else:
+        parts = node.integers(1, "split") if node.given(1) else None
+    if node.version >= 18:
+        count = node.attribute("num_outputs") or count
+    if parts is None:
+        each = -(-size // count)
+        parts = [each] * (count - 1) + [size - each * (count - 1)]
+    if sum(parts) != size or min(parts) < 0:
+        raise ModelError(f"parts of {list(parts)} in a dimension of size {size}")
+    ends = np.cumsum(parts).tolist()
+    return [emit.take(x, axis, end - part, end) for part, end in zip(parts, ends, strict=True)]
+
+
+@operator("Gather", (1, 13), "gather slice")
+def gather(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    axis = node.axis()
+    chosen = node.known(1)
+    size = tensors.dims(x)[axis]
+    if chosen is not None and chosen.ndim == 0 and isinstance(size, int):
+        place = int(chosen) + (size if chosen < 0 else 0)
+        if not 0 <= place < size:
+            raise ModelError(f"index {int(chosen)} in a dimension of size {size}")
+        return emit.squeeze(emit.take(x, axis, place, place + 1), [axis])
+    return mgx.gather(x, node.tensor(1), axis)
+
+
+@operator("GatherElements", (11, 13), "gather_elements")
+def gather_elements(node: Node) -> ir.Value:
+    return mgx.gather_elements(node.tensor(0), node.tensor(1), node.axis())
+
+
+@operator("GatherND", (11, 13), "gathernd")
+def gather_nd(node: Node) -> ir.Value:
+    batch = int(node.attribute("batch_dims")) if node.version >= 12 else 0
+    return mgx.gathernd(node.tensor(0), node.tensor(1), batch_dims=batch)
+
+
+def _scatter(node: Node) -> ir.Value:
+    reduction = node.attribute("reduction") if node.version >= 16 else "none"
+    build = getattr(mgx, f"scatter_{reduction}")
+    return build(node.tensor(0), node.tensor(1), node.tensor(2), node.axis())
+
+
+operator("Scatter", (9, 9), "scatter_none")(_scatter)
+operator(
+    "ScatterElements", (11, 18), "scatter_none scatter_add scatter_mul scatter_min scatter_max"
+)(_scatter)
+
+
+@operator(
+    "ScatterND",
+    (11, 18),
+    "scatternd_none scatternd_add scatternd_mul scatternd_min scatternd_max",
+)
+def scatter_nd(node: Node) -> ir.Value:
+    reduction = node.attribute("reduction") if node.version >= 16 else "none"
+    build = getattr(mgx, f"scatternd_{reduction}")
+    return build(node.tensor(0), node.tensor(1), node.tensor(2))
+
+
+@operator("Pad", (2, 25), "pad")
+def pad(node: Node) -> ir.Value:
+    """Amounts and value are attributes before version 11, inputs since; axes since 18."""
+    x = node.tensor(0)
+    rank = tensors.rank(x)
+    if node.version < 11:
+        amounts = list(node.attribute("pads"))
+        value = float(node.attribute("value"))
+    else:
+        amounts = node.integers(1, "pads")
+        value = float(node.constant(2, "constant_value").reshape(())) if node.given(2) else 0.0
+    axes = list(range(rank))
+    if node.version >= 18 and node.given(3):
+        axes = [tensors.axis_in(a, rank) for a in node.integers(3, "axes")]
+    if len(amounts) != 2 * len(axes):
+        raise ModelError(f"{len(amounts)} amounts of padding for {len(axes)} dimensions")
+    low, high = [0] * rank, [0] * rank
+    for place, axis in enumerate(axes):
+        low[axis], high[axis] = amounts[place], amounts[len(axes) + place]
+    mode = mgx.PadMode[node.attribute("mode")]
+    if not any(low) and not any(high):
+        return x
+    return mgx.pad(x, low, high, value=value, mode=mode)
+
+
+@operator("DepthToSpace", (1, 28), "reshape transpose")
+def depth_to_space(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    n, c, h, w = tensors.static_dims(x)
+    b = int(node.attribute("blocksize"))
+    if c % (b * b):
+        raise ModelError(f"{c} channels do not make blocks of {b} by {b}")
+    c //= b * b
+    if node.version >= 11 and node.attribute("mode") == "CRD":
+        y = emit.transpose(emit.reshape(x, (n, c, b, b, h, w)), [0, 1, 4, 2, 5, 3])
+    else:
+        y = emit.transpose(emit.reshape(x, (n, b, b, c, h, w)), [0, 3, 4, 1, 5, 2])
+    return emit.reshape(y, (n, c, h * b, w * b))
+
+
+@operator("SpaceToDepth", (1, 28), "reshape transpose")
+def space_to_depth(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    n, c, h, w = tensors.static_dims(x)
+    b = int(node.attribute("blocksize"))
+    if h % b or w % b:
+        raise ModelError(f"an image of {h} by {w} does not divide into blocks of {b} by {b}")
+    y = emit.reshape(x, (n, c, h // b, b, w // b, b))
+    if "mode" in node.schema.attributes and node.attribute("mode") == "CRD":
+        y = emit.transpose(y, [0, 1, 3, 5, 2, 4])
+    else:
+        y = emit.transpose(y, [0, 3, 5, 1, 2, 4])
+    return emit.reshape(y, (n, c * b * b, h // b, w // b))
+
+
+@operator("OneHot", (9, 28), "equal where")
+def one_hot(node: Node) -> ir.Value:
+    """Negative indices count from the end; others out of range give off values."""
+    depth = int(node.constant(1, "depth").reshape(()))
+    indices = emit.convert(node.tensor(0), "i64")
+    rank = tensors.rank(indices) + 1
+    axis = tensors.axis_in(int(node.attribute("axis")), rank)
+    negative = mgx.less(indices, emit.like(indices, 0))
+    indices = emit.where(negative, emit.add(indices, depth), indices)
+    places = np.arange(depth).reshape([-1 if i == axis else 1 for i in range(rank)])
+    hot = emit.binary(mgx.equal, emit.unsqueeze(indices, [axis]), node.make(places))
+    values = node.tensor(2)
+    off, on = (emit.reshape(emit.take(values, 0, i, i + 1), []) for i in range(2))
+    return emit.where(hot, on, off)
+
+
+@operator("Trilu", (14, 14), "greater where")
+def trilu(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    rows, columns = (tensors.size_of(x, axis, "the size of the matrix") for axis in (-2, -1))
+    diagonal = int(node.constant(1, "k").reshape(())) if node.given(1) else 0
+    row = np.arange(rows)[:, None] + diagonal
+    column = np.arange(columns)[None, :]
+    a, b = emit.broadcast_together(node.make(column), node.make(row))
+    drop = mgx.less(a, b) if node.attribute("upper") else mgx.greater(a, b)
+    return emit.where(drop, 0, x)
+
+
+@operator("NonZero", (9, 13), "nonzero")
+def nonzero(node: Node) -> ir.Value:
+    return mgx.nonzero(node.tensor(0))
+
+
+@operator("Compress", (9, 28), "gather")
+def compress(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    (chosen,) = np.nonzero(node.constant(1, "condition").reshape(-1))
+    if node.has_attribute("axis"):
+        axis = node.axis()
+    else:
+        axis = 0
+        x = emit.reshape(x, [int(np.prod(tensors.static_dims(x)))])
+    return mgx.gather(x, node.make(chosen.astype(np.int64)), axis)
+
+
+@operator("ReverseSequence", (10, 28), "gather_elements")
+def reverse_sequence(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    time, batch = int(node.attribute("time_axis")), int(node.attribute("batch_axis"))
+    lengths = node.integers(1, "sequence_lens")
+    if {time, batch} != {0, 1}:
+        raise UnsupportedError(f"time_axis = {time}, batch_axis = {batch}; they are 0 and 1")
+    steps = tensors.size_of(x, time, "the number of steps")
+    places = np.tile(np.arange(steps), (len(lengths), 1))
+    for row, length in zip(places, lengths, strict=True):
+        row[:length] = row[:length][::-1].copy()
+    places = places if time == 1 else places.T
+    places = places.reshape(places.shape + (1,) * (tensors.rank(x) - 2))
+    indices = emit.broadcast(node.make(np.ascontiguousarray(places)), tensors.dims(x))
+    return mgx.gather_elements(x, indices, time)
+
+

@@ -1,0 +1,112 @@
+"""Normalisations, written as reductions and pointwise ops, which fuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.registry import operator
+
+
+@operator("BatchNormalization", (7, 15), "rsqrt mul add")
+def batch_normalization(node: Node) -> Any:
+    """x times one number for each channel, plus another: both fold into a convolution."""
+    node.attribute("momentum")  # of training
+    if node.version >= 14 and node.attribute("training_mode"):
+        raise UnsupportedError("training_mode = 1")
+    if node.version < 9 and not node.attribute("spatial"):
+        raise UnsupportedError("spatial = 0")
+    x, scale, bias, mean, variance = (node.tensor(i) for i in range(5))
+    epsilon = node.attribute("epsilon")
+    parameters = (scale, bias, mean, variance)
+    scale, bias, mean, variance = (emit.convert(p, tensors.element(x)) for p in parameters)
+    factor = mgx.mul(scale, mgx.rsqrt(emit.add(variance, epsilon)))
+    offset = mgx.sub(bias, mgx.mul(mean, factor))
+    y = mgx.mul(x, emit.along(x, factor, 1))
+    return mgx.add(y, emit.along(x, offset, 1))
+
+
+def standardised(x: ir.Value, axes: list[int], epsilon: float) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """(x - mean) / sqrt(variance + epsilon) along axes, the mean, and 1 / sqrt(...)."""
+    mean = mgx.reduce_mean(x, axes)
+    centred = emit.sub(x, mean)
+    variance = mgx.reduce_mean(mgx.mul(centred, centred), axes)
+    inverse = mgx.rsqrt(emit.add(variance, epsilon))
+    return emit.mul(centred, inverse), mean, inverse
+
+
+@operator("InstanceNormalization", (6, 22), "reduce_mean sub mul rsqrt add")
+def instance_normalization(node: Node) -> ir.Value:
+    x, scale, bias = node.tensors()
+    axes = list(range(2, tensors.rank(x)))
+    y, _, _ = standardised(x, axes, node.attribute("epsilon"))
+    return mgx.add(mgx.mul(y, emit.along(y, scale, 1)), emit.along(y, bias, 1))
+
+
+@operator("LayerNormalization", (17, 17), "reduce_mean sub mul rsqrt add")
+def layer_normalization(node: Node) -> Any:
+    x = node.tensor(0)
+    axes = list(range(node.axis(), tensors.rank(x)))
+    element = tensors.element(x)
+    wide = _stashed(node, x)
+    y, mean, inverse = standardised(wide, axes, node.attribute("epsilon"))
+    y = emit.mul(emit.convert(y, element), node.tensor(1))
+    if node.given(2):
+        y = emit.add(y, node.tensor(2))
+    return [y, mean, inverse]
+
+
+def _stashed(node: Node, x: ir.Value) -> ir.Value:
+    """x in the type that the statistics are computed in."""
+    stash = node.attribute("stash_type")
+    if stash == 1:
+        return emit.convert(x, "f32")
+    if stash == 16:
+        return emit.convert(x, "bf16")
+    raise UnsupportedError(f"stash_type = {stash}; 1 (float) and 16 (bfloat16) are supported")
+
+
+@operator("GroupNormalization", (18, 21), "reduce_mean sub mul rsqrt add reshape")
+def group_normalization(node: Node) -> ir.Value:
+    """Scale and bias are for each group in version 18, for each channel since 21."""
+    x, scale, bias = node.tensors()
+    sizes = tensors.static_dims(x)
+    element = tensors.element(x)
+    groups = int(node.attribute("num_groups"))
+    if groups < 1 or sizes[1] % groups:
+        raise UnsupportedError(f"{sizes[1]} channels in {groups} groups")
+    wide = _stashed(node, x) if node.version >= 21 else x
+    grouped = emit.reshape(wide, (sizes[0], groups, sizes[1] // groups, *sizes[2:]))
+    axes = list(range(2, len(sizes) + 1))
+    y, _, _ = standardised(grouped, axes, node.attribute("epsilon"))
+    y = emit.convert(y, element)
+    if node.version < 21:
+        y = mgx.add(mgx.mul(y, emit.along(y, scale, 1)), emit.along(y, bias, 1))
+        return emit.reshape(y, sizes)
+    y = emit.reshape(y, sizes)
+    return mgx.add(mgx.mul(y, emit.along(y, scale, 1)), emit.along(y, bias, 1))
+
+
+@operator("MeanVarianceNormalization", (9, 13), "reduce_mean sub mul sqrt add div")
+def mean_variance_normalization(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    axes = [tensors.axis_in(a, tensors.rank(x)) for a in node.attribute("axes") or [0, 2, 3]]
+    centred = emit.sub(x, mgx.reduce_mean(x, axes))
+    deviation = mgx.sqrt(mgx.reduce_mean(mgx.mul(centred, centred), axes))
+    return emit.div(centred, emit.add(deviation, 1e-9))
+
+
+@operator("RMSNormalization", (23, 23), "mul reduce_mean rsqrt")
+def rms_normalization(node: Node) -> ir.Value:
+    x = node.tensor(0)
+    axes = list(range(node.axis(), tensors.rank(x)))
+    element = tensors.element(x)
+    wide = _stashed(node, x)
+    mean = mgx.reduce_mean(mgx.mul(wide, wide), axes)
+    y = emit.mul(wide, mgx.rsqrt(emit.add(mean, node.attribute("epsilon"))))
+    return emit.mul(emit.convert(y, element), node.tensor(1))
