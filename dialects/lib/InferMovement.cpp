@@ -88,7 +88,7 @@ LogicalResult GatherndOp::inferReturnTypes(MLIRContext *, OptionalLocation locat
   StringRef op = getOperationName();
   Type x = adaptor.getX().getType();
   Dims dims = dimsOf(x), indices = dimsOf(adaptor.getIndices().getType());
-  int64_t batch = adaptor.getBatchDims(), length;
+  int64_t batch = intOr(adaptor.getBatchDimsAttr(), 0), length;
   int64_t most = std::min<int64_t>(dims.size(), indices.size() - 1);
   if (indices.empty() || batch < 0 || batch > most)
     return inferenceError(location, op, "batch_dims must be in [0, ", std::max<int64_t>(most, 0),
@@ -176,7 +176,7 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *, OptionalLocation location, 
       return inferenceError(location, op, "dimension ", i, " of size ", dim.size,
                             " cannot lose more elements than it has, got low ", low[i],
                             " and high ", high[i]);
-    bool reflects = adaptor.getMode() == PadMode::reflect;
+    bool reflects = valueOr(adaptor.getModeAttr(), PadMode::constant) == PadMode::reflect;
     if (reflects && std::max(low[i], high[i]) >= dim.size)
       return inferenceError(location, op, "mode reflect adds at most ", dim.size - 1,
                             " elements to each side of dimension ", i, ", got low ", low[i],

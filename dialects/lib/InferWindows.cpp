@@ -106,6 +106,11 @@ LogicalResult inferConvolution(const Window &window, Type x, Type w, int64_t gro
   return success();
 }
 
+template <typename Adaptor>
+int64_t groupOf(Adaptor adaptor) {
+  return intOr(adaptor.getGroupAttr(), 1);
+}
+
 // The element type that products of 8-bit and smaller elements are summed in.
 Type accumulatorOf(Type element) {
   if (isa<IntegerType>(element))
@@ -142,7 +147,7 @@ LogicalResult ConvolutionOp::inferReturnTypes(MLIRContext *, OptionalLocation lo
   Window window{location, getOperationName(), adaptor.getPads(), adaptor.getStrides(),
                 adaptor.getDilations()};
   Type x = adaptor.getX().getType(), w = adaptor.getW().getType();
-  return inferConvolution(window, x, w, adaptor.getGroup(), elementOf(x), inferred);
+  return inferConvolution(window, x, w, groupOf(adaptor), elementOf(x), inferred);
 }
 
 LogicalResult QuantConvolutionOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
@@ -150,7 +155,7 @@ LogicalResult QuantConvolutionOp::inferReturnTypes(MLIRContext *, OptionalLocati
   Window window{location, getOperationName(), adaptor.getPads(), adaptor.getStrides(),
                 adaptor.getDilations()};
   Type x = adaptor.getX().getType(), w = adaptor.getW().getType();
-  return inferConvolution(window, x, w, adaptor.getGroup(), accumulatorOf(elementOf(x)),
+  return inferConvolution(window, x, w, groupOf(adaptor), accumulatorOf(elementOf(x)),
                           inferred);
 }
 
@@ -160,7 +165,7 @@ LogicalResult ConvolutionBackwardsOp::inferReturnTypes(MLIRContext *, OptionalLo
   Window window{location, getOperationName(), adaptor.getPads(), adaptor.getStrides(),
                 adaptor.getDilations()};
   Type x = adaptor.getX().getType(), w = adaptor.getW().getType();
-  int64_t group = adaptor.getGroup();
+  int64_t group = groupOf(adaptor);
   if (failed(checkWeights(window, x, w, group)))
     return failure();
   Dims data = dimsOf(x), weights = dimsOf(w);
@@ -213,7 +218,7 @@ LogicalResult PoolingOp::inferReturnTypes(MLIRContext *, OptionalLocation locati
                             "]");
   Dims result = {data[0], data[1]};
   for (size_t i = 0; i < spatial; ++i)
-    if (failed(window.slide(i, data[2 + i], Dim::of(lengths[i]), adaptor.getCeilMode(),
+    if (failed(window.slide(i, data[2 + i], Dim::of(lengths[i]), valueOr(adaptor.getCeilModeAttr(), false),
                             result.emplace_back())))
       return failure();
   inferred.push_back(tensorOf(result, elementOf(x)));

@@ -60,6 +60,16 @@ mlir::LogicalResult inferScatternd(OptionalLocation location, llvm::StringRef op
                                    mlir::Value indices, mlir::Value updates,
                                    InferredTypes &inferred);
 
+// An attribute with a default, as an inference must read it: where an op is made
+// through the C API, defaults are filled in only after its types are inferred.
+template <typename Attr, typename Value>
+Value valueOr(Attr attribute, Value otherwise) {
+  return attribute ? static_cast<Value>(attribute.getValue()) : otherwise;
+}
+inline int64_t intOr(mlir::IntegerAttr attribute, int64_t otherwise) {
+  return attribute ? attribute.getInt() : otherwise;
+}
+
 // Checks that the inferences share.
 mlir::LogicalResult checkAxis(OptionalLocation location, llvm::StringRef op, int64_t axis,
                               int64_t rank);

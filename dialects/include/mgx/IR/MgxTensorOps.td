@@ -176,7 +176,8 @@ def Mgx_FlattenOp : Mgx_ViewOp<"flatten"> {
 def Mgx_SliceOp : Mgx_ViewOp<"slice"> {
   let summary = "The elements from starts to ends (excluded) along axes";
   let description = [{
-    Starts and ends are within the dimension; they are not negative.
+    Starts and ends are within the dimension; they are not negative. For a dynamic
+    dimension an end of 9223372036854775807 is its end.
 
     Example: `%y = mgx.slice %x axes = [1] starts = [0] ends = [2] : tensor<2x3xf32> -> tensor<2x2xf32>`
   }];
@@ -457,7 +458,7 @@ def Mgx_PoolingOp : Mgx_PureOp<"pooling"> {
       DefaultValuedAttr<I64Attr, "2">:$lp_order);
   let results = (outs Mgx_NumberTensor:$y);
   let assemblyFormat = [{
-    $mode $x `lengths` `=` $lengths `pads` `=` $pads `strides` `=` $strides
+    `` $mode $x `lengths` `=` $lengths `pads` `=` $pads `strides` `=` $strides
     `dilations` `=` $dilations attr-dict `:` type($x) `->` type($y)
   }];
 }

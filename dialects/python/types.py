@@ -1,0 +1,115 @@
+"""Element types and tensor types: numpy's on one side, MLIR's on the other.
+
+Signless integers are signed and `i1` is bool, as everywhere in the dialect. Formats that
+numpy lacks (bf16, fp8, fp4, 4-bit and 2-bit integers) are those of ml_dtypes, which takes
+one byte for an element of less than 8 bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from mlir import ir
+
+from mgx_mlir._native._mgx import DimAttr, DimsAttr
+
+Dim: TypeAlias = "int | str | DimAttr | None"
+"""A size, the name of a symbolic dimension, a whole one, or None for an unknown size."""
+
+DTYPES: dict[str, npt.DTypeLike] = {
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+    "f32": np.float32,
+    "f4E2M1FN": ml_dtypes.float4_e2m1fn,
+    "f64": np.float64,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
+    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
+    "i1": np.bool_,
+    "i16": np.int16,
+    "i2": ml_dtypes.int2,
+    "i32": np.int32,
+    "i4": ml_dtypes.int4,
+    "i64": np.int64,
+    "i8": np.int8,
+    "ui16": np.uint16,
+    "ui2": ml_dtypes.uint2,
+    "ui32": np.uint32,
+    "ui4": ml_dtypes.uint4,
+    "ui64": np.uint64,
+    "ui8": np.uint8,
+}
+_DTYPE_OF = {name: np.dtype(dtype) for name, dtype in DTYPES.items()}
+_NAME_OF = {dtype: name for name, dtype in _DTYPE_OF.items()}
+_DYNAMIC: int = ir.ShapedType.get_dynamic_size()
+
+
+def element_type(dtype: npt.DTypeLike, context: ir.Context | None = None) -> ir.Type:
+    """The MLIR element type of a numpy dtype. Raises ValueError where there is none."""
+    wanted = np.dtype(dtype)
+    name = _NAME_OF.get(wanted.newbyteorder("="))
+    if name is None:
+        known = ", ".join(str(d) for d in _NAME_OF)
+        raise ValueError(f"no element type of mgx for dtype {wanted}; there are {known}")
+    return ir.Type.parse(name, context)
+
+
+def numpy_dtype(type_: ir.Type) -> np.dtype:
+    """The numpy dtype of an element type, or of a tensor's elements.
+
+    Raises ValueError where there is none.
+    """
+    element = scalar_type(type_)
+    dtype = _DTYPE_OF.get(str(element))
+    if dtype is None:
+        raise ValueError(f"no numpy dtype for {element}; there are {', '.join(_DTYPE_OF)}")
+    return dtype
+
+
+def scalar_type(type_: ir.Type) -> ir.Type:
+    """A tensor's element type; a scalar type itself."""
+    if isinstance(type_, ir.ShapedType):
+        return type_.element_type
+    return type_
+
+
+def tensor_type(dims: Sequence[Dim], element: ir.Type) -> ir.RankedTensorType:
+    """The tensor type with those dimensions; names and DimAttrs go into its encoding."""
+    sizes = [d if isinstance(d, int) and d != _DYNAMIC else _DYNAMIC for d in dims]
+    symbols = [_symbol(d, element.context) for d in dims]
+    encoding = DimsAttr.get(symbols, context=element.context) if any(symbols) else None
+    return ir.RankedTensorType.get(sizes, element, encoding)
+
+
+def _symbol(dim: Dim, context: ir.Context) -> DimAttr | None:
+    if isinstance(dim, DimAttr):
+        return dim
+    return DimAttr.get(dim, 1, context=context) if isinstance(dim, str) else None
+
+
+def dims_of(type_: ir.Type) -> list[int | DimAttr | None]:
+    """The dimensions of a tensor type: sizes, and a DimAttr or None where dynamic."""
+    tensor = ir.RankedTensorType(type_)
+    encoding = tensor.encoding
+    named = encoding is not None and isinstance(encoding, DimsAttr)
+    symbols = encoding.dims if named else [None] * tensor.rank
+    return [s if n == _DYNAMIC else n for n, s in zip(tensor.shape, symbols, strict=True)]
+
+
+def byte_size(type_: ir.Type) -> int:
+    """The bytes that a tensor with a static shape takes in memory, elements one by one.
+
+    A bool takes a byte, and so does an element of less than 8 bits. Raises ValueError for
+    a dynamic shape.
+    """
+    tensor = ir.RankedTensorType(type_)
+    if not tensor.has_static_shape:
+        raise ValueError(f"the size of {tensor} is not known: its shape is dynamic")
+    return math.prod(tensor.shape) * numpy_dtype(tensor).itemsize
