@@ -1,0 +1,245 @@
+"""The emulated AMD GPUs: a libamdhip64 whose devices are software.
+
+    import mgx_mlir.emulator
+    mgx_mlir.emulator.enable(["gfx942"])    # before the first HIP call of this process
+    from hip import hip                     # hip-python, unmodified
+
+The library stands alone: any HIP program runs on it that finds it in place of ROCm's, see
+`python -m mgx_mlir.emulator`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import importlib.util
+import json
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+
+from mgx_mlir.errors import UsageError
+
+LIBRARY_NAME = "libamdhip64.so"
+# Names that linked programs ask for: those of ROCm 5, 6 and 7.
+LINKED_NAMES = (LIBRARY_NAME, "libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7")
+
+# Variables of the library, read once at its first call.
+VARIABLES: dict[str, str] = {
+    "MGX_EMULATED_DEVICES": "chips by name, one a device, comma-separated (default gfx942)",
+    "MGX_EMULATOR_ASYNC": "1: a worker thread for each stream; otherwise calls run their work",
+    "MGX_EMULATOR_BUDGET": "instructions a wave may execute before it counts as hung",
+    "MGX_EMULATOR_FAIL": "failures on request: hipMalloc:3 or any:17, with :code, comma-separated",
+    "MGX_EMULATOR_PROFILE": "1: count instructions; events give modelled time",
+    "MGX_EMULATOR_STRICT": "1: report missing waits, uninitialised reads and races",
+    "MGX_EMULATOR_THREADS": "threads that execute a kernel (default: one for each processor)",
+}
+
+
+@dataclass(frozen=True)
+class EmulatedDevice:
+    """One emulated GPU: figures a HIP program reads on the real part.
+
+    Sizes are in bytes, clocks in kHz.
+    """
+
+    ordinal: int
+    chip: str
+    target_id: str
+    product: str
+    wave_size: int
+    compute_units: int
+    multiprocessors: int
+    simds_per_cu: int
+    max_waves_per_simd: int
+    lds_bytes: int
+    max_vgprs: int
+    max_sgprs: int
+    clock_khz: int
+    memory_clock_khz: int
+    memory_bus_bits: int
+    memory_bytes: int
+    used_bytes: int
+    l2_bytes: int
+    max_threads_per_multiprocessor: int
+    elf_mach: int
+
+
+def library_path() -> Path:
+    """The built library: the packaged one, or that of the build folder of a checkout.
+
+    Raises UsageError, with the way to build it, where there is none.
+    """
+    here = Path(__file__).resolve().parent
+    build = here.parents[1] / "build"
+    candidates = [here / "lib" / LIBRARY_NAME]
+    for folder in ("emulator", "emulator-hip"):
+        candidates += [build / folder / LIBRARY_NAME, build / folder / "lib" / LIBRARY_NAME]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    raise UsageError(
+        "the emulated HIP library is not built: no "
+        + ", ".join(str(c) for c in candidates[:2])
+        + "; build it with: cmake -S emulator -B build/emulator -G Ninja && ninja -C build/emulator"
+    )
+
+
+def rocm_path() -> Path:
+    """A folder that serves as ROCM_PATH: its lib/ holds the library under every linked name."""
+    library = library_path()
+    key = hashlib.sha256(str(library).encode()).hexdigest()[:12]
+    for root in (Path(platformdirs.user_cache_dir("mgx-mlir")), Path(tempfile.gettempdir())):
+        folder = root / f"emulator-{key}"
+        try:
+            (folder / "lib").mkdir(parents=True, exist_ok=True)
+            for name in LINKED_NAMES:
+                _link(folder / "lib" / name, library)
+        except OSError:
+            continue
+        return folder
+    raise UsageError("neither the cache folder nor the temporary folder can be written")
+
+
+def enable(devices: Sequence[str] | None = None) -> Path:
+    """Makes hip-python load the emulated library in this process; returns the library's path.
+
+    devices: chips by name, in the order of their ordinals; None keeps MGX_EMULATED_DEVICES.
+
+    To be called before the first HIP call: hip-python opens one library a process and keeps
+    it. Raises UsageError where another one is open already or would be found first.
+    """
+    library = library_path()
+    other = _other_library(library)
+    if other is not None:
+        raise UsageError(
+            f"this process has opened {other} already; enable the emulator before that"
+        )
+    if devices is not None:
+        os.environ["MGX_EMULATED_DEVICES"] = ",".join(devices)
+    os.environ["ROCM_PATH"] = str(rocm_path())
+    if importlib.util.find_spec("hip") is None:
+        return library
+    from hip import hip
+
+    # Opens the library, so that a wrong one is noticed here and not in a kernel's results.
+    if not hip.has_symbol("mgxEmulatorLastFault"):
+        raise UsageError(
+            "hip-python opened another HIP library; it looks into site-packages/rocm and asks "
+            "rocm_sdk before ROCM_PATH"
+        )
+    return library
+
+
+def enabled() -> bool:
+    """True where this process has opened the emulated library."""
+    try:
+        library = library_path()
+    except UsageError:
+        return False
+    return any(_same(path, library) for path in _open_libraries())
+
+
+def devices() -> tuple[EmulatedDevice, ...]:
+    """The emulated devices of this process."""
+    records = json.loads(_text(_library().mgxEmulatorDevicesJson()))
+    return tuple(EmulatedDevice(**record) for record in records)
+
+
+def last_fault() -> str:
+    """The last fault of a kernel: where it was, and what it did; "" if there was none."""
+    return _text(_library().mgxEmulatorLastFault())
+
+
+def profile(device: int = 0) -> dict[str, Any]:
+    """What the kernels of a device did since its last reset, with MGX_EMULATOR_PROFILE=1.
+
+    "kernels" is a list: name, launches, total_modelled_ms, and the counts of the last launch.
+    """
+    text = _library().mgxEmulatorProfileJson(device)
+    if text is None:
+        raise UsageError(f"there is no emulated device {device}")
+    record: dict[str, Any] = json.loads(_text(text))
+    return record
+
+
+def reset_profile(device: int = 0) -> None:
+    """Forgets the counts of a device."""
+    _check(_library().mgxEmulatorProfileReset(device), f"there is no emulated device {device}")
+
+
+def reset_device(device: int = 0) -> None:
+    """Frees everything of a device and clears its fault, as hipDeviceReset does."""
+    _check(_library().mgxEmulatorResetDevice(device), f"there is no emulated device {device}")
+
+
+def set_failures(spec: str) -> None:
+    """Makes HIP calls fail: "hipMalloc:3", "any:17", "hipFree:1:719"; "" stops it.
+
+    Calls are counted from here on. A failure without a code is hipErrorOutOfMemory of
+    functions that allocate and hipErrorUnknown of others.
+    """
+    _check(_library().mgxEmulatorSetFailures(spec.encode()), f"'{spec}' is not name:call[:code]")
+
+
+def call_count(function: str = "any") -> int:
+    """HIP calls since the last `set_failures`; of one function only while failures are set."""
+    return int(_library().mgxEmulatorCallCount(function.encode()))
+
+
+def _link(link: Path, target: Path) -> None:
+    if link.is_symlink() and os.readlink(link) == str(target):
+        return
+    # Replaced in one step: another process may be opening it.
+    fresh = link.with_name(f"{link.name}.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(target)
+    os.replace(fresh, link)
+
+
+def _open_libraries() -> tuple[Path, ...]:
+    maps = Path("/proc/self/maps")
+    if not maps.exists():
+        return ()
+    found = {line.split(maxsplit=5)[-1] for line in maps.read_text().splitlines() if "/" in line}
+    return tuple(Path(name) for name in sorted(found) if "/libamdhip64.so" in name)
+
+
+def _other_library(library: Path) -> Path | None:
+    return next((path for path in _open_libraries() if not _same(path, library)), None)
+
+
+def _same(first: Path, second: Path) -> bool:
+    try:
+        return first.samefile(second)
+    except OSError:
+        return False
+
+
+@functools.cache
+def _library() -> ctypes.CDLL:
+    library = ctypes.CDLL(str(library_path()))
+    for name in ("mgxEmulatorLastFault", "mgxEmulatorDevicesJson", "mgxEmulatorProfileJson"):
+        getattr(library, name).restype = ctypes.c_char_p
+    library.mgxEmulatorProfileJson.argtypes = [ctypes.c_int]
+    library.mgxEmulatorProfileReset.argtypes = [ctypes.c_int]
+    library.mgxEmulatorResetDevice.argtypes = [ctypes.c_int]
+    library.mgxEmulatorSetFailures.argtypes = [ctypes.c_char_p]
+    library.mgxEmulatorCallCount.argtypes = [ctypes.c_char_p]
+    library.mgxEmulatorCallCount.restype = ctypes.c_uint64
+    return library
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode("utf-8", "replace")
+
+
+def _check(code: int, message: str) -> None:
+    if code != 0:
+        raise UsageError(message)
