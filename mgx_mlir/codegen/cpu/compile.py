@@ -3,7 +3,7 @@
 A kernel's work is written as `func.func` on static memrefs, each taking the pointers that
 its launch names and a range of work items:
 
-    func.func @k_0(%a: memref<64xf32>, %y: memref<64xf32>, %begin: index, %end: index)
+    func.func @k_0_body(%begin: index, %end: index, %a: memref<64xf32>, %y: memref<64xf32>)
 
 The shared object exports `void k_0(void **arguments, int64_t begin, int64_t end)` for it.
 """
@@ -67,7 +67,7 @@ def _entry(name: str, pointers: int) -> str:
     for i in range(pointers):
         lines.append(f"  %a{i} = getelementptr ptr, ptr %arguments, i64 {i}")
         lines.append(f"  %p{i} = load ptr, ptr %a{i}, align 8")
-    operands = ", ".join([*(f"ptr %p{i}" for i in range(pointers)), "i64 %begin, i64 %end"])
+    operands = ", ".join(["i64 %begin, i64 %end", *(f"ptr %p{i}" for i in range(pointers))])
     lines.append(f"  call void @{name}{BODY_SUFFIX}({operands})")
     lines.append("  ret void")
     return "\n".join(lines) + "\n}\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mlir import ir
 from mlir.dialects import func
@@ -44,25 +44,55 @@ class KernelBuilder:
         insertion point inside of the new function. Pointers do not alias each other where
         one of them is written.
         """
+
+        def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
+            pointers = [
+                entry.add_argument(
+                    ir.MemRefType.get([max(m.size, 1)], emit.memory_type(m.element)),
+                    ir.Location.unknown(),
+                )
+                for m in memories
+            ]
+            body(pointers, begin, end)
+            return [m.argument for m in memories]
+
+        self.add_function(items, build)
+
+    def add_function(
+        self,
+        items: int,
+        build: Callable[[ir.Block, ir.Value, ir.Value], Sequence[Argument]],
+    ) -> None:
+        """Adds a launch whose function learns its pointers while it is built.
+
+        `build(entry, begin, end)` adds an argument to `entry` for each pointer, and gives
+        what they point to, in order.
+        """
         name = f"{self.name}_{len(self.launches)}"
         index = ir.IndexType.get()
-        types: list[ir.Type] = [
-            ir.MemRefType.get([max(m.size, 1)], emit.memory_type(m.element)) for m in memories
-        ]
-        no_alias = {"llvm.noalias": ir.UnitAttr.get()}
         with ir.InsertionPoint(self.module.body):
-            op = func.FuncOp(name + BODY_SUFFIX, ([*types, index, index], []))
+            op = func.FuncOp(name + BODY_SUFFIX, ([index, index], []))
             op.attributes["llvm.linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
-            op.attributes["arg_attrs"] = ir.ArrayAttr.get(
-                [ir.DictAttr.get(no_alias) for _ in memories] + [ir.DictAttr.get({})] * 2
-            )
-            block = op.add_entry_block()
-        with ir.InsertionPoint(block):
-            *pointers, begin, end = block.arguments
-            body(pointers, begin, end)
+            entry = op.add_entry_block()
+        with ir.InsertionPoint(entry):
+            begin, end = entry.arguments
+            arguments = tuple(build(entry, begin, end))
+        with ir.InsertionPoint(entry):
             func.ReturnOp([])
-        arguments = tuple(m.argument for m in memories)
+        types = [argument.type for argument in entry.arguments]
+        op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+        no_alias = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
+        op.attributes["arg_attrs"] = ir.ArrayAttr.get(
+            [ir.DictAttr.get({})] * 2 + [no_alias] * len(arguments)
+        )
         self.launches.append(Launch(name, (items, 1, 1), (1, 1, 1), arguments))
+
+    def resolve(self, arguments: Sequence[Sequence[Argument]]) -> None:
+        """Says what the pointers of each launch are, where that was not known before."""
+        self.launches = [
+            replace(launch, arguments=tuple(own))
+            for launch, own in zip(self.launches, arguments, strict=True)
+        ]
 
     def scratch(self, size: int, element: str) -> Memory:
         """`size` elements of the kernel's scratch memory."""

@@ -1,0 +1,377 @@
+"""Loop nests of linalg ops on the host: which iterations are work items, and in what order.
+
+The fastest dimension of the result is the innermost loop, which LLVM vectorises. A sum
+along contiguous memory is kept in registers; one across it is kept in the result's memory,
+so that its innermost loop is contiguous too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import ceil, prod
+
+from mlir import ir
+
+from mgx_mlir.codegen.cpu import emit
+from mgx_mlir.codegen.cpu.emit import Index
+from mgx_mlir.codegen.gpu import loops
+from mgx_mlir.codegen.gpu.body import Body
+from mgx_mlir.codegen.gpu.loops import Group, Nest, Operand
+from mgx_mlir.codegen.gpu.memory import Piece
+
+# Elements of work worth an item of their own.
+ITEM_WORK = 8192
+# Columns that a reduction across memory keeps in flight: a few cache lines.
+COLUMN_BLOCK = 256
+# Reductions of at most so many iterations are unrolled by LLVM, and vectorise outside.
+UNROLLED = 32
+MAX_ITEMS = 4096
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One op of a bufferized function: a nest with its known initial values, or another op."""
+
+    op: ir.Operation
+    nest: Nest | None
+    initial: dict[int, ir.Value]
+    pieces: frozenset[Piece]
+
+
+def item_count(group: Sequence[Stage], rows: int) -> int:
+    """Work items of a function: of shared rows, or of its only stage."""
+    if rows:
+        return ceil(rows / _rows_per_item(group, rows))
+    stage = group[0]
+    if stage.nest is not None:
+        return _Split.of(stage.nest).items
+    if stage.op.name in ("scf.forall", "scf.parallel"):
+        return max(1, prod(loops.parallel_space(stage.op).sizes))
+    return 1
+
+
+# One nest ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Parallel groups of a nest: the first `outer` are items, the next is cut in `parts`."""
+
+    outer: int
+    parts: int
+    part: int
+    items: int
+
+    @staticmethod
+    def of(nest: Nest) -> _Split:
+        groups = nest.parallel
+        reduction = prod(group.size for group in nest.reduction)
+        work = nest.iterations * reduction
+        wanted = min(max(1, work // ITEM_WORK), MAX_ITEMS)
+        outer, items = 0, 1
+        while outer < len(groups) - 1 and items < wanted:
+            items *= groups[outer].size
+            outer += 1
+        if items >= wanted or outer >= len(groups):
+            return _Split(outer, 1, groups[outer].size if outer < len(groups) else 1, items)
+        size = groups[outer].size
+        part = ceil(size / ceil(wanted / items))
+        # Whole cache lines, so that threads do not write to one line.
+        part = ceil(part / 64) * 64 if part < size else size
+        parts = ceil(size / part)
+        return _Split(outer, parts, part, items * parts)
+
+
+def build_single(body: Body, stage: Stage, begin: ir.Value, end: ir.Value) -> None:
+    """The work items begin .. end of a function with one nest."""
+    nest = stage.nest
+    assert nest is not None
+    split = _Split.of(nest)
+
+    def item(number: Index) -> None:
+        part = emit.rem(number, split.parts)
+        rest = emit.div(number, split.parts)
+        counts: list[Index] = []
+        for group in reversed(nest.parallel[1 : split.outer]):
+            counts.insert(0, emit.rem(rest, group.size))
+            rest = emit.div(rest, group.size)
+        if split.outer:
+            counts.insert(0, rest)
+        dims: list[Index] = [0] * len(nest.sizes)
+        offsets = loops.start(body, nest)
+        for group, count in zip(nest.parallel, counts, strict=False):
+            offsets = loops.bind(body, nest, group, count, offsets, dims)
+        if split.outer >= len(nest.parallel):
+            loops.emit(body, nest, offsets, stage.initial, dims)
+            return
+        size = nest.parallel[split.outer].size
+        low: Index = 0
+        high: Index = size
+        if split.parts > 1:
+            low = emit.mul(part, split.part)
+            high = emit.add(low, split.part)
+            if size % split.part:
+                high = emit.minimum(high, size)
+        _inner(body, stage, nest, split.outer, low, high, offsets, dims)
+
+    if len(nest.parallel) == 1 and split.parts > 1 and not nest.reduction:
+        # Items are neighbouring parts of one loop: one loop does them all.
+        size = nest.parallel[0].size
+        low = emit.mul(begin, split.part)
+        high = emit.minimum(emit.mul(end, split.part), size)
+        dims: list[Index] = [0] * len(nest.sizes)
+        _inner(body, stage, nest, 0, low, high, loops.start(body, nest), dims)
+        return
+    emit.loop(begin, end, 1, item)
+
+
+def _inner(
+    body: Body,
+    stage: Stage,
+    nest: Nest,
+    position: int,
+    low: Index,
+    high: Index,
+    offsets: list[Index],
+    dims: list[Index],
+) -> None:
+    """Parallel groups from `position` on as loops, the first from low to high."""
+
+    def descend(at: int, low: Index, high: Index, offsets: list[Index]) -> None:
+        if at == len(nest.parallel):
+            loops.emit(body, nest, offsets, stage.initial, dims)
+            return
+        group = nest.parallel[at]
+        if at == len(nest.parallel) - 1 and _across(nest):
+            _accumulate_in_memory(body, stage, nest, group, low, high, offsets, dims)
+            return
+
+        def iteration(count: Index) -> None:
+            inner = loops.bind(body, nest, group, count, offsets, dims)
+            size = nest.parallel[at + 1].size if at + 1 < len(nest.parallel) else 1
+            descend(at + 1, 0, size, inner)
+
+        _counted(low, high, iteration)
+
+    descend(position, low, high, offsets)
+
+
+def _counted(low: Index, high: Index, iteration) -> None:  # type: ignore[no-untyped-def]
+    """A loop that stays one even where it runs once, so that its index is a Value."""
+    emit.loop(low, high, 1, iteration)
+
+
+def _across(nest: Nest) -> bool:
+    """Whether the reduction strides through memory where the last parallel loop does not."""
+    if not nest.reduction or not nest.parallel:
+        return False
+    if prod(group.size for group in nest.reduction) <= UNROLLED:
+        return False
+    if any(operand.form.rest for operand in nest.operands):
+        return False
+    along, across = nest.reduction[-1].dims[-1], nest.parallel[-1].dims[-1]
+    inputs = [o for o in nest.operands if o.view is not None and not o.is_output]
+    unit = sum(abs(o.form.coefficient(across)) == 1 for o in inputs)
+    return unit > sum(abs(o.form.coefficient(along)) == 1 for o in inputs) and all(
+        nest.accumulates(o) and abs(o.form.coefficient(across)) == 1 for o in nest.outputs
+    )
+
+
+def _accumulate_in_memory(
+    body: Body,
+    stage: Stage,
+    nest: Nest,
+    group: Group,
+    low: Index,
+    high: Index,
+    offsets: list[Index],
+    dims: list[Index],
+) -> None:
+    """Reduces a block of columns at a time, the sums in the result's memory."""
+    flat = replace(nest, reduction=())
+
+    def block(start: Index) -> None:
+        stop = emit.minimum(emit.add(start, COLUMN_BLOCK), high)
+        first = len(nest.operands) - len(nest.outputs)
+
+        def clear(count: Index) -> None:
+            inner = loops.bind(body, flat, group, count, offsets, dims)
+            for number, value in stage.initial.items():
+                piece = nest.operands[number].view.piece  # type: ignore[union-attr]
+                body.store_at(body.value(value), piece, inner[number])
+
+        assert all(number >= first for number in stage.initial)
+        if stage.initial:
+            emit.loop(start, stop, 1, clear)
+
+        def reduce(position: int, offsets: list[Index]) -> None:
+            if position == len(nest.reduction):
+
+                def column(count: Index) -> None:
+                    inner = loops.bind(body, flat, group, count, offsets, dims)
+                    loops.emit(body, flat, inner, {}, dims)
+
+                emit.loop(start, stop, 1, column)
+                return
+            axis = nest.reduction[position]
+
+            def step(count: Index) -> None:
+                reduce(position + 1, loops.bind(body, flat, axis, count, offsets, dims))
+
+            emit.loop(0, axis.size, 1, step)
+
+        reduce(0, offsets)
+
+    emit.loop(low, high, COLUMN_BLOCK, block)
+
+
+# Several nests by rows -----------------------------------------------------------------------
+
+
+def common_rows(stages: Sequence[Stage]) -> int:
+    """Into how many rows all the nests split so that no row needs another; 0 if none.
+
+    Rows are the same number of parts of each nest's slowest parallel iterations. What one
+    stage writes and another touches lies in parts of equal size, one for each row.
+    """
+    nests = [stage.nest for stage in stages]
+    if any(nest is None for nest in nests):
+        return 0
+    candidates: set[int] = set()
+    for nest in nests:
+        assert nest is not None
+        rows = 1
+        for group in nest.parallel:
+            rows *= group.size
+            candidates.add(rows)
+    for rows in sorted(candidates, reverse=True):
+        if rows > 1 and _rows_fit([nest for nest in nests if nest is not None], rows):
+            return rows
+    total = sum(nest.iterations for nest in nests if nest is not None)
+    small = total * max(prod(g.size for g in n.reduction) for n in nests if n is not None)
+    # A small kernel is not worth a barrier between its stages.
+    return 1 if small <= ITEM_WORK else 0
+
+
+def _rows_fit(nests: Sequence[Nest], rows: int) -> bool:
+    written = {o.view.piece for nest in nests for o in nest.outputs if o.view}
+    strides: dict[Piece, tuple[int, int]] = {}
+    for nest in nests:
+        if _row_groups(nest, rows) is None:
+            return False
+        for operand in nest.operands:
+            if operand.view is None or operand.view.piece not in written:
+                continue
+            place = _row_place(nest, operand, rows)
+            if place is None or strides.setdefault(operand.view.piece, place) != place:
+                return False
+    return True
+
+
+def _row_groups(nest: Nest, rows: int) -> tuple[int, int] | None:
+    """(n, inner): rows are the first n groups and the first part of the next, `inner` long.
+
+    None where the groups do not divide into rows.
+    """
+    done = 1
+    for number, group in enumerate(nest.parallel):
+        if done == rows:
+            return number, 0
+        if rows % (done * group.size) == 0:
+            done *= group.size
+            continue
+        if (done * group.size) % rows == 0 and rows % done == 0:
+            return number, group.size // (rows // done)
+        return None
+    return (len(nest.parallel), 0) if done == rows else None
+
+
+def _row_place(nest: Nest, operand: Operand, rows: int) -> tuple[int, int] | None:
+    """(start, stride): row r of the operand lies within stride elements of start + r * stride.
+
+    None where that cannot be told.
+    """
+    view, form = operand.view, operand.form
+    assert view is not None
+    if not isinstance(view.offset, int) or form.rest or form.wraps:
+        return None
+    split = _row_groups(nest, rows)
+    assert split is not None
+    count, inner = split
+    stride: int | None = None
+    # The slowest dimensions have to step evenly: each is the next one's size times its step.
+    parts = [(g.size, form.coefficient(g.dims[-1])) for g in nest.parallel[:count]]
+    if inner:
+        group = nest.parallel[count]
+        parts.append((group.size // inner, form.coefficient(group.dims[-1]) * inner))
+    for size, step in reversed(parts):
+        if stride is None:
+            stride, expected = step, step * size
+        elif step != expected:
+            return None
+        else:
+            expected = step * size
+    if not stride:
+        return None
+    extent = 0
+    for group in (*nest.parallel[count:], *nest.reduction):
+        size = inner if inner and group is nest.parallel[count] else group.size
+        extent += (size - 1) * form.coefficient(group.dims[-1])
+    first = view.offset + form.constant
+    within = first % stride
+    return (first - within, stride) if within + extent < stride else None
+
+
+def _rows_per_item(stages: Sequence[Stage], rows: int) -> int:
+    work = sum(
+        s.nest.iterations * prod(g.size for g in s.nest.reduction) for s in stages if s.nest
+    )
+    return max(1, min(rows, ceil(ITEM_WORK * rows / max(work, 1))))
+
+
+def build_rows(
+    body: Body, stages: Sequence[Stage], rows: int, begin: ir.Value, end: ir.Value
+) -> None:
+    """The work items begin .. end of a function whose stages share rows."""
+    per_item = _rows_per_item(stages, rows)
+
+    def row(number: Index) -> None:
+        for stage in stages:
+            assert stage.nest is not None
+            _row_of(body, stage, stage.nest, rows, number)
+
+    low = emit.mul(begin, per_item)
+    high = emit.mul(end, per_item)
+    if rows % per_item:
+        high = emit.minimum(high, rows)
+    emit.loop(low, high, 1, row)
+
+
+def _row_of(body: Body, stage: Stage, nest: Nest, rows: int, number: Index) -> None:
+    split = _row_groups(nest, rows) if rows > 1 else (0, 0)
+    assert split is not None
+    count, inner = split
+    groups = nest.parallel[:count]
+    first = number
+    dims: list[Index] = [0] * len(nest.sizes)
+    offsets = loops.start(body, nest)
+    counts: list[Index] = []
+    if inner:
+        part = nest.parallel[count].size // inner
+        counts.append(emit.rem(first, part) if groups else first)
+        first = emit.div(first, part)
+    for group in reversed(groups[1:]):
+        counts.insert(0, emit.rem(first, group.size))
+        first = emit.div(first, group.size)
+    if groups:
+        counts.insert(0, first)
+    for group, index in zip(groups, counts, strict=False):
+        offsets = loops.bind(body, nest, group, index, offsets, dims)
+    if inner:
+        low = emit.mul(counts[-1], inner)
+        _inner(body, stage, nest, count, low, emit.add(low, inner), offsets, dims)
+    elif count < len(nest.parallel):
+        _inner(body, stage, nest, count, 0, nest.parallel[count].size, offsets, dims)
+    else:
+        loops.emit(body, nest, offsets, stage.initial, dims)
