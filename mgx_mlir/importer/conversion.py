@@ -14,7 +14,8 @@ from mgx_mlir.errors import CompilerError, MgxError, ModelError, UnsupportedErro
 from mgx_mlir.importer import element_types, emit, folding, loading, registry, structure, tensors
 from mgx_mlir.importer.node import Node, substitute
 from mgx_mlir.importer.tensors import Dim
-from mgx_mlir.importer.values import Constants, Value
+from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, Value
+from mgx_mlir.weights import Weight
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,14 @@ class Conversion:
 
     def _initializer(self, tensor: onnx.TensorProto) -> Value:
         try:
-            return Value(tensor.name, array=loading.small_array(tensor, tensor.name))
+            array = loading.small_array(tensor, tensor.name)
         except UnsupportedError as error:
             self._refuse(tensor.name, "initialiser", f"{error} are not supported")
             return _UNAVAILABLE
+        if array.size <= CONSTANT_ELEMENTS:
+            return Value(tensor.name, array=array)
+        weight = Weight(tensor.name, array.dtype, array.shape, data=array)
+        return Value(tensor.name, weight=weight)
 
     def _convert(self, proto: NodeProto, scope: Scope) -> None:
         inputs = [scope.find(name) if name else None for name in proto.input]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from mlir import ir
 
@@ -88,9 +90,8 @@ class Constants:
         element = mgx.element_type(value.dtype)
         if value.weight is not None:
             if np.prod(value.weight.shape) > CONSTANT_ELEMENTS:
-                if value.weight.key not in self._weights:
-                    self._weights.add(value.weight)
-                return mgx.literal(value.weight.key, mgx.tensor_type(value.weight.shape, element))
+                key = self._key(value.weight)
+                return mgx.literal(key, mgx.tensor_type(value.weight.shape, element))
             value.array = value.weight.array()
         assert value.array is not None
         array = compact(value.array)
@@ -98,6 +99,15 @@ class Constants:
             return mgx.constant(array)
         key = self._weights.add_array(array)
         return mgx.literal(key, mgx.tensor_type(array.shape, element))
+
+
+    def _key(self, weight: Weight) -> str:
+        """The weight's key in the store; graphs inside others may reuse a name."""
+        if weight.key not in self._weights:
+            return self._weights.add(weight)
+        if self._weights[weight.key] is weight:
+            return weight.key
+        return self._key(replace(weight, key=weight.key + "'"))
 
 
 def compact(array: np.ndarray) -> np.ndarray:

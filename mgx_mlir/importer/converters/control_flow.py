@@ -1,0 +1,150 @@
+"""If, Loop and Scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.registry import operator
+from mgx_mlir.importer.values import Value
+
+_ENDLESS = (1 << 63) - 1
+
+
+def _as_list(results: Any) -> list[ir.Value]:
+    return [results] if isinstance(results, ir.Value) else list(results)
+
+
+@operator("If", (1, 25), "if")
+def if_(node: Node) -> list[ir.Value]:
+    """A condition that is known chooses its branch now."""
+    known = node.known(0)
+    if known is not None:
+        chosen, other = "then_branch", "else_branch"
+        if not known.reshape(-1)[0]:
+            chosen, other = other, chosen
+        node.attribute(other)
+        return node.conversion.subgraph(node, chosen, [])
+    condition = emit.reshape(node.tensor(0), [])
+    types: list[list[ir.Type]] = []
+
+    def branch(name: str) -> Any:
+        def build() -> list[ir.Value]:
+            values = node.conversion.subgraph(node, name, [])
+            types.append([v.type for v in values])
+            if types[0] != types[-1]:
+                _refuse_branches(types[0], types[-1])
+            return values
+
+        return build
+
+    return _as_list(mgx.if_(condition, branch("then_branch"), branch("else_branch")))
+
+
+def _refuse_branches(first: Sequence[ir.Type], second: Sequence[ir.Type]) -> None:
+    for a, b in zip(first, second, strict=False):
+        if a != b:
+            raise UnsupportedError(f"its branches give tensors of different types: {a} and {b}")
+    raise ModelError(f"its branches give {len(first)} and {len(second)} results")
+
+
+@operator("Loop", (1, 25), "loop")
+def loop(node: Node) -> list[ir.Value]:
+    count = emit.reshape(emit.convert(node.tensor(0), "i64"), []) if node.given(0) else None
+    start = emit.reshape(node.tensor(1), []) if node.given(1) else None
+    if count is None:
+        count = mgx.constant(_ENDLESS, np.int64)
+    if start is None:
+        start = mgx.constant(True, np.bool_)
+    init = [node.tensor(i) for i in range(2, len(node.inputs))]
+    graph = node.attribute("body")
+    if len(graph.output) < 1 + len(init):
+        raise ModelError("its body has fewer results than the loop carries")
+    always = not node.given(1)
+
+    def body(i: ir.Value, go: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+        arguments = [
+            _shaped(i, graph.input[0], "i"),
+            _shaped(go, graph.input[1], "go"),
+            *(Value("carried", tensor=v) for v in carried),
+        ]
+        again, *results = node.conversion.subgraph(node, "body", arguments)
+        again = mgx.constant(True, np.bool_) if always else emit.reshape(again, [])
+        _check_carried(init, results)
+        return [again, *results]
+
+    results = _as_list(mgx.loop(count, start, init, body))
+    trips = node.known(0)
+    if trips is not None and always:
+        results = [*results[: len(init)], *(_stacked(r, trips) for r in results[len(init) :])]
+    return results
+
+
+def _shaped(x: ir.Value, declared: Any, name: str) -> Value:
+    """The counter or the condition in the shape that the body declares: [] or [1]."""
+    rank = len(declared.type.tensor_type.shape.dim)
+    return Value(name, tensor=emit.reshape(x, [1] * rank))
+
+
+def _check_carried(init: Sequence[ir.Value], results: Sequence[ir.Value]) -> None:
+    for place, (before, after) in enumerate(zip(init, results, strict=False)):
+        if before.type != after.type:
+            raise UnsupportedError(
+                f"its carried value {place} changes its type from {before.type} to {after.type}"
+            )
+
+
+def _stacked(result: ir.Value, trips: np.ndarray) -> ir.Value:
+    """A scan output whose number of entries is known."""
+    count = max(int(trips.reshape(-1)[0]), 0)
+    sizes = (count, *tensors.dims(result)[1:])
+    result.set_type(tensors.tensor_type(tensors.element(result), sizes))
+    return result
+
+
+@operator("Scan", (9, 25), "loop gather")
+def scan(node: Node) -> list[ir.Value]:
+    """A loop over the entries of the scanned inputs; each result is stacked along its axis."""
+    count = int(node.attribute("num_scan_inputs"))
+    states = [node.tensor(i) for i in range(len(node.inputs) - count)]
+    scanned = [node.tensor(i) for i in range(len(states), len(node.inputs))]
+    graph = node.attribute("body")
+    outputs = len(graph.output) - len(states)
+    axes = _axes(node, "scan_input_axes", [tensors.rank(x) for x in scanned])
+    steps = tensors.size_of(scanned[0], axes[0], "the number of steps")
+    backwards = list(node.attribute("scan_input_directions") or [0] * count)
+    scanned = [
+        mgx.reverse(x, [axis]) if back else x
+        for x, axis, back in zip(scanned, axes, backwards, strict=True)
+    ]
+
+    def body(i: ir.Value, go: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+        entries = [mgx.gather(x, i, axis) for x, axis in zip(scanned, axes, strict=True)]
+        arguments = [Value("argument", tensor=v) for v in (*carried, *entries)]
+        results = node.conversion.subgraph(node, "body", arguments)
+        _check_carried(states, results)
+        return [go, *results]
+
+    trips = mgx.constant(steps, np.int64)
+    results = _as_list(mgx.loop(trips, mgx.constant(True, np.bool_), states, body))
+    stacked = [_stacked(r, np.array(steps)) for r in results[len(states) :]]
+    places = _axes(node, "scan_output_axes", [tensors.rank(r) for r in stacked])
+    directions = list(node.attribute("scan_output_directions") or [0] * outputs)
+    for place, (axis, back) in enumerate(zip(places, directions, strict=True)):
+        if back:
+            stacked[place] = mgx.reverse(stacked[place], [0])
+        rest = [i for i in range(1, tensors.rank(stacked[place]))]
+        stacked[place] = emit.transpose(stacked[place], [*rest[:axis], 0, *rest[axis:]])
+    return [*results[: len(states)], *stacked]
+
+
+def _axes(node: Node, name: str, ranks: Sequence[int]) -> list[int]:
+    stated = node.attribute(name) or [0] * len(ranks)
+    return [tensors.axis_in(a, r) for a, r in zip(stated, ranks, strict=True)]

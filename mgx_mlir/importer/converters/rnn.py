@@ -1,0 +1,273 @@
+"""RNN, GRU and LSTM, unrolled over their steps into products and pointwise ops.
+
+The products of all inputs with the input weights are one dot, before the steps. Layouts,
+gate orders and formulas are those of ONNX's operator documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.converters.pointwise import hard_sigmoid_of, softplus_of, softsign_of
+from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.registry import operator
+
+Activation = Callable[[ir.Value], ir.Value]
+
+# Each step becomes ops of its own.
+MAX_STEPS = 4096
+
+
+def _activation(name: str, alpha: float | None, beta: float | None) -> Activation:
+    """The function of that name. Defaults of alpha and beta: ONNX's operators of those names."""
+
+    def number(value: float | None, default: float) -> float:
+        return default if value is None else value
+
+    functions: dict[str, Activation] = {
+        "affine": lambda x: emit.add(emit.mul(x, number(alpha, 1)), number(beta, 0)),
+        "elu": lambda x: mgx.elu(x, alpha=number(alpha, 1)),
+        "hardsigmoid": lambda x: hard_sigmoid_of(x, number(alpha, 0.2), number(beta, 0.5)),
+        "leakyrelu": lambda x: mgx.leaky_relu(x, alpha=number(alpha, 0.01)),
+        "relu": mgx.relu,
+        "scaledtanh": lambda x: emit.mul(
+            mgx.tanh(emit.mul(x, number(beta, 1))), number(alpha, 1)
+        ),
+        "sigmoid": mgx.sigmoid,
+        "softplus": softplus_of,
+        "softsign": softsign_of,
+        "tanh": mgx.tanh,
+        "thresholdedrelu": lambda x: emit.where(
+            mgx.greater(x, emit.like(x, number(alpha, 1))), x, 0
+        ),
+    }
+    if name.lower() not in functions:
+        raise UnsupportedError(f"activation {name}; there are {', '.join(functions)}")
+    return functions[name.lower()]
+
+
+# The activations that take alpha, and beta: their values are listed in this order.
+_TAKES_ALPHA = {"affine", "elu", "hardsigmoid", "leakyrelu", "scaledtanh", "thresholdedrelu"}
+_TAKES_BETA = {"affine", "hardsigmoid", "scaledtanh"}
+
+
+@dataclass
+class Cell:
+    """One direction of a node: its weights, its functions, its state.
+
+    `w` is (gates * hidden, input), `r` (gates * hidden, hidden); `bias_w` and `bias_r` are
+    their halves of B, or None.
+    """
+
+    node: Node
+    hidden: int
+    w: ir.Value
+    r: ir.Value
+    bias_w: ir.Value | None
+    bias_r: ir.Value | None
+    functions: list[Activation]
+    number: int
+    backwards: bool
+
+    def product(self, h: ir.Value, weights: ir.Value, bias: ir.Value | None) -> ir.Value:
+        """h times transposed weights, plus a bias."""
+        y = emit.dot(h, emit.transpose(weights, [1, 0]))
+        return y if bias is None else emit.add(y, bias)
+
+    def gate(self, x: ir.Value, number: int) -> ir.Value:
+        """Columns (of the last dimension) of one gate."""
+        axis = tensors.rank(x) - 1
+        return emit.take(x, axis, number * self.hidden, (number + 1) * self.hidden)
+
+    def clipped(self, x: ir.Value) -> ir.Value:
+        """x within the node's clip, where it has one."""
+        bound = self.node.attribute("clip")
+        return x if bound is None else emit.clip(x, -bound, bound)
+
+
+Step = Callable[[Cell, ir.Value, list[ir.Value]], list[ir.Value]]
+
+
+def _unrolled(node: Node, gates: int, states: int, default: Sequence[str], step: Step) -> Any:
+    """The results Y and the last states of a node; `step` makes new states from a projection."""
+    x = node.tensor(0)
+    batch_first = node.version >= 14 and bool(node.attribute("layout"))
+    x = emit.transpose(x, [1, 0, 2]) if batch_first else x
+    length, batch, _ = tensors.static_dims(x, "the sequence")
+    if length > MAX_STEPS:
+        raise UnsupportedError(f"a sequence of {length} steps; at most {MAX_STEPS} are unrolled")
+    direction = str(node.attribute("direction"))
+    directions = 2 if direction == "bidirectional" else 1
+    hidden = tensors.size_of(node.tensor(2), 2, "the hidden size")
+    stated = node.attribute("hidden_size")
+    if stated is not None and stated != hidden:
+        raise ModelError(f"hidden_size = {stated} and recurrent weights for {hidden}")
+    functions = _functions(node, directions, default)
+    masks = _masks(node, length, batch, hidden)
+    every: list[ir.Value] = []
+    last: list[list[ir.Value]] = []
+    for number in range(directions):
+        cell = _cell(node, number, gates, hidden, functions[number])
+        state = [_initial(node, 5 + s, number, x, hidden, batch_first) for s in range(states)]
+        outputs, state = _run(cell, x, state, masks, step)
+        every.append(emit.stack(outputs, 0) if node.wanted(0) else outputs[0])
+        last.append(state)
+    y = emit.stack(every, 1) if node.wanted(0) else None
+    finals = [emit.stack([state[s] for state in last], 0) for s in range(states)]
+    if batch_first:
+        y = emit.transpose(y, [2, 0, 1, 3]) if y is not None else None
+        finals = [emit.transpose(f, [1, 0, 2]) for f in finals]
+    return [y, *finals]
+
+
+def _run(
+    cell: Cell, x: ir.Value, state: list[ir.Value], masks: list[ir.Value] | None, step: Step
+) -> tuple[list[ir.Value], list[ir.Value]]:
+    """All steps of one direction: the first state after each, in order of time, and the last."""
+    length, batch, inputs = tensors.static_dims(x)
+    flat = emit.reshape(x, (length * batch, inputs))
+    projected = cell.product(flat, cell.w, cell.bias_w)
+    projected = emit.reshape(projected, (length, batch, tensors.dims(projected)[1]))
+    outputs: list[ir.Value] = [state[0]] * length
+    for time in reversed(range(length)) if cell.backwards else range(length):
+        here = emit.squeeze(emit.take(projected, 0, time, time + 1), [0])
+        new = step(cell, here, state)
+        outputs[time] = new[0]
+        if masks is not None:  # beyond a sequence's end its state stays and its output is zero
+            new = [emit.where(masks[time], n, o) for n, o in zip(new, state, strict=True)]
+            outputs[time] = emit.where(masks[time], outputs[time], 0)
+        state = new
+    return outputs, state
+
+
+def _cell(
+    node: Node, number: int, gates: int, hidden: int, functions: list[Activation]
+) -> Cell:
+    def part(index: int) -> ir.Value:
+        x = node.tensor(index)
+        return emit.squeeze(emit.take(x, 0, number, number + 1), [0])
+
+    bias_w = bias_r = None
+    if node.given(3):
+        bias = part(3)
+        bias_w = emit.take(bias, 0, 0, gates * hidden)
+        bias_r = emit.take(bias, 0, gates * hidden, 2 * gates * hidden)
+    backwards = node.attribute("direction") == "reverse" or number == 1
+    return Cell(node, hidden, part(1), part(2), bias_w, bias_r, functions, number, backwards)
+
+
+def _initial(
+    node: Node, index: int, number: int, x: ir.Value, hidden: int, batch_first: bool
+) -> ir.Value:
+    batch = tensors.dims(x)[1]
+    if not node.given(index):
+        zero = np.zeros((), emit.numpy_type(x))
+        return emit.filled(zero, (batch, hidden))
+    state = node.tensor(index)
+    axis = 1 if batch_first else 0
+    return emit.squeeze(emit.take(state, axis, number, number + 1), [axis])
+
+
+def _masks(node: Node, length: int, batch: int, hidden: int) -> list[ir.Value] | None:
+    """For each step, where a sequence is not over; None where all have the full length."""
+    if not node.given(4):
+        return None
+    known = node.known(4)
+    if known is not None and (known == length).all():
+        return None
+    lengths = emit.unsqueeze(emit.convert(node.tensor(4), "i32"), [1])
+    lengths = emit.broadcast(lengths, (batch, hidden))
+    return [mgx.greater(lengths, emit.like(lengths, time)) for time in range(length)]
+
+
+def _functions(node: Node, directions: int, default: Sequence[str]) -> list[list[Activation]]:
+    """The activations of each direction."""
+    names = list(node.attribute("activations") or list(default) * directions)
+    if len(names) != len(default) * directions:
+        raise ModelError(f"{len(names)} activations; {len(default) * directions} are needed")
+    alphas = list(node.attribute("activation_alpha") or [])
+    betas = list(node.attribute("activation_beta") or [])
+    made = []
+    for name in names:
+        alpha = alphas.pop(0) if alphas and name.lower() in _TAKES_ALPHA else None
+        beta = betas.pop(0) if betas and name.lower() in _TAKES_BETA else None
+        made.append(_activation(name, alpha, beta))
+    count = len(default)
+    return [made[i * count : (i + 1) * count] for i in range(directions)]
+
+
+@operator("RNN", (7, 22), "dot add tanh slice concat")
+def rnn(node: Node) -> Any:
+    def step(cell: Cell, x: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+        total = mgx.add(x, cell.product(state[0], cell.r, cell.bias_r))
+        return [cell.functions[0](cell.clipped(total))]
+
+    return _unrolled(node, 1, 1, ["Tanh"], step)
+
+
+@operator("GRU", (7, 22), "dot add mul sigmoid tanh slice concat")
+def gru(node: Node) -> Any:
+    """Gates: update, reset, hidden."""
+    before_reset = bool(node.attribute("linear_before_reset"))
+
+    def step(cell: Cell, x: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+        (h,) = state
+        gate_function, hidden_function = cell.functions
+        n = cell.hidden
+        if before_reset:
+            recurrent = cell.product(h, cell.r, cell.bias_r)
+        else:
+            r, b = emit.take(cell.r, 0, 0, 2 * n), cell.bias_r
+            recurrent = cell.product(h, r, None if b is None else emit.take(b, 0, 0, 2 * n))
+        z, r = (
+            gate_function(cell.clipped(mgx.add(cell.gate(x, i), cell.gate(recurrent, i))))
+            for i in range(2)
+        )
+        if before_reset:
+            hidden = mgx.mul(r, cell.gate(recurrent, 2))
+        else:
+            b = cell.bias_r
+            hidden_bias = None if b is None else emit.take(b, 0, 2 * n, 3 * n)
+            hidden = cell.product(mgx.mul(r, h), emit.take(cell.r, 0, 2 * n, 3 * n), hidden_bias)
+        new = hidden_function(cell.clipped(mgx.add(cell.gate(x, 2), hidden)))
+        # (1 - z) * new + z * h
+        return [mgx.add(new, mgx.mul(z, mgx.sub(h, new)))]
+
+    return _unrolled(node, 3, 1, ["Sigmoid", "Tanh"], step)
+
+
+@operator("LSTM", (7, 22), "dot add mul sigmoid tanh slice concat")
+def lstm(node: Node) -> Any:
+    """Gates: input, output, forget, cell."""
+    coupled = bool(node.attribute("input_forget"))
+
+    def peephole(cell: Cell, number: int) -> ir.Value:
+        """The weights from the cell's state to the input, output or forget gate."""
+        all_gates = emit.take(node.tensor(7), 0, cell.number, cell.number + 1)
+        return cell.gate(emit.squeeze(all_gates, [0]), number)
+
+    def step(cell: Cell, x: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
+        h, c = state
+        f, g, last = cell.functions
+        total = mgx.add(x, cell.product(h, cell.r, cell.bias_r))
+
+        def gate(number: int, memory: ir.Value, function: Activation) -> ir.Value:
+            value = cell.gate(total, number)
+            if node.given(7) and number < 3:
+                value = mgx.add(value, emit.mul(memory, peephole(cell, number)))
+            return function(cell.clipped(value))
+
+        i = gate(0, c, f)
+        forget = emit.add(mgx.neg(i), 1) if coupled else gate(2, c, f)
+        new = mgx.add(mgx.mul(forget, c), mgx.mul(i, gate(3, c, g)))
+        return [mgx.mul(gate(1, new, f), last(new)), new]
+
+    return _unrolled(node, 4, 2, ["Sigmoid", "Tanh", "Tanh"], step)
