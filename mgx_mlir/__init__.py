@@ -1,0 +1,73 @@
+"""mgx-mlir: an ONNX compiler for AMD GPUs, on upstream MLIR.
+
+    import mgx_mlir
+    program = mgx_mlir.compile("model.onnx", target="cpu")
+    outputs = program.run({"x": array})
+
+    artifact = mgx_mlir.compile_to_bytecode("model.onnx")       # portable: no chip, no GPU
+    artifact = mgx_mlir.finalize(artifact, arch=["gfx942", "gfx1100"])
+    mgx_mlir.save(artifact, "model.mgx")
+
+Names load on first use, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from mgx_mlir.artifact import Artifact
+    from mgx_mlir.compiler import CompileOptions, compile, compile_to_bytecode, finalize, load, save
+    from mgx_mlir.errors import MgxError
+    from mgx_mlir.graph import Graph
+    from mgx_mlir.importer import check_model, parse_onnx
+    from mgx_mlir.runtime.program import Program
+    from mgx_mlir.target import Target
+
+_HOME = {
+    "Artifact": "artifact",
+    "CompileOptions": "compiler",
+    "Graph": "graph",
+    "MgxError": "errors",
+    "Program": "runtime.program",
+    "Target": "target",
+    "check_model": "importer",
+    "compile": "compiler",
+    "compile_to_bytecode": "compiler",
+    "finalize": "compiler",
+    "load": "compiler",
+    "parse_onnx": "importer",
+    "save": "compiler",
+}
+
+__all__ = [
+    "Artifact",
+    "CompileOptions",
+    "Graph",
+    "MgxError",
+    "Program",
+    "Target",
+    "__version__",
+    "check_model",
+    "compile",
+    "compile_to_bytecode",
+    "finalize",
+    "load",
+    "parse_onnx",
+    "save",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'mgx_mlir' has no attribute '{name}'")
+    value = getattr(importlib.import_module(f"mgx_mlir.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -2,65 +2,70 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from mlir import ir
 
-from mgx_mlir.rewriting import definitions, users
+from mgx_mlir.rewriting import identity, used_values, users
 
 
 @dataclass
 class Group:
-    """Ops of one block that become one op.
+    """Ops of one block that become one op. Every member has a result.
 
     The invariant: no op outside depends on a member while a member depends on it.
     """
 
-    members: dict[ir.Operation, None] = field(default_factory=dict)
+    members: dict[ir.Value, ir.Operation] = field(default_factory=dict)
 
     def __contains__(self, op: ir.Operation | ir.OpView) -> bool:
-        return op.operation in self.members
+        return identity(op) in self.members
+
+    def __len__(self) -> int:
+        return len(self.members)
 
     def add(self, op: ir.Operation | ir.OpView) -> None:
-        self.members[op.operation] = None
+        key = identity(op)
+        assert key is not None
+        self.members[key] = op.operation
 
     def ordered(self) -> list[ir.Operation]:
         """The members in the order of their block."""
         if not self.members:
             return []
-        block = next(iter(self.members)).block
-        return [op.operation for op in block.operations if op.operation in self.members]
+        block = next(iter(self.members.values())).block
+        return [op.operation for op in block.operations if op in self]
 
     def owns_all_uses(self, op: ir.Operation | ir.OpView) -> bool:
         """Whether nothing outside the group uses a result of `op`."""
         return all(user in self for result in op.operation.results for user in users(result))
 
-    def would_cycle(self, op: ir.Operation | ir.OpView, position: dict[ir.Operation, int]) -> bool:
+    def would_cycle(self, op: ir.Operation | ir.OpView, position: dict[ir.Value, int]) -> bool:
         """Whether an operand of `op` from outside depends on a member.
 
         `position` numbers the ops of the block; nothing before the first member can depend
         on one.
         """
         first = min(position[member] for member in self.members)
-        outside = [d for d in definitions(op.operation) if d not in self.members]
-        seen: set[ir.Operation] = set()
+        outside = [d for d in _definitions(op.operation) if d not in self]
+        seen: set[ir.Value] = set()
         while outside:
             operation = outside.pop()
-            if operation in self.members:
+            if operation in self:
                 return True
-            if operation not in seen and position.get(operation, -1) > first:
-                seen.add(operation)
-                outside.extend(definitions(operation))
+            key = identity(operation)
+            if key is not None and key not in seen and position.get(key, -1) > first:
+                seen.add(key)
+                outside.extend(_definitions(operation))
         return False
 
     def inputs(self) -> list[ir.Value]:
         """The values that enter the group, each once, in order of first use."""
-        values: dict[ir.Value, None] = {}
-        for op in self.ordered():
-            for value in op.operands:
-                if isinstance(value.owner, ir.Block) or value.owner.operation not in self.members:
-                    values.setdefault(value)
-        return list(values)
+        members = self.ordered()
+        inside = {result for op in members for result in op.results}
+        values = (value for op in members for value in op.operands if value not in inside)
+        return list(dict.fromkeys(values))
 
     def outputs(self) -> list[ir.Value]:
         """The values that leave the group, in order."""
@@ -72,6 +77,13 @@ class Group:
         ]
 
 
-def positions(block: ir.Block) -> dict[ir.Operation, int]:
-    """The number of each op in its block."""
-    return {op.operation: i for i, op in enumerate(block.operations)}
+def _definitions(operation: ir.Operation) -> Iterator[ir.Operation]:
+    for value in used_values(operation):
+        if not isinstance(value.owner, ir.Block):
+            yield value.owner.operation
+
+
+def positions(block: ir.Block) -> dict[ir.Value, int]:
+    """The number in its block of each op that has a result."""
+    numbered = ((identity(op), i) for i, op in enumerate(block.operations))
+    return {key: i for key, i in numbered if key is not None}

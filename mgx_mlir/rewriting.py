@@ -123,37 +123,49 @@ def erase_dead(block: ir.Block) -> None:
                 op.operation.erase()
 
 
+def identity(op: ir.OpView | ir.Operation) -> ir.Value | None:
+    """What stands for an op in sets and dicts: its first result; None where it has none.
+
+    The bindings hash an operation by its content, which changes with its operands and
+    cannot be read once it is erased; a value they hash by its address. Take the identity
+    before the op is erased.
+    """
+    results = op.operation.results
+    return results[0] if len(results) else None
+
+
+def used_values(op: ir.OpView | ir.Operation) -> Iterator[ir.Value]:
+    """The values that an op, or the regions in it, use."""
+    yield from op.operation.operands
+    for region in op.operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield from used_values(inner)
+
+
 def sort_topologically(block: ir.Block) -> None:
     """Reorders a block so that definitions precede uses, moving as few ops as it can.
 
     Ops that are fused from several places can stand after a user of one of their results.
     """
-    placed: set[ir.Operation] = set()
-    position = {op.operation: i for i, op in enumerate(block.operations)}
-    ordered: list[ir.Operation] = []
-    for op in list(block.operations):
-        stack = [op.operation]
+    ops = [op.operation for op in block.operations]
+    position = {result: i for i, op in enumerate(ops) for result in op.results}
+    order: dict[int, None] = {}
+    for start in range(len(ops)):
+        stack = [start]
         while stack:
             top = stack[-1]
-            waiting = [d for d in definitions(top) if d in position and d not in placed]
-            if waiting:
-                stack.extend(sorted(set(waiting), key=lambda d: -position[d]))
+            needed = {position[v] for v in used_values(ops[top]) if v in position}
+            waiting = sorted(needed - order.keys() - {top}, reverse=True)
+            if waiting and top not in order:
+                stack.extend(waiting)
                 continue
-            stack.pop()
-            if top not in placed:
-                placed.add(top)
-                ordered.append(top)
-    for before, op in zip(ordered, ordered[1:], strict=False):
-        if not before.is_before_in_block(op):
-            op.move_after(before)
-
-
-def definitions(operation: ir.Operation) -> Iterator[ir.Operation]:
-    """The ops that define what an op, or the regions in it, use."""
-    for value in operation.operands:
-        if not isinstance(value.owner, ir.Block):
-            yield value.owner.operation
-    for region in operation.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                yield from definitions(inner.operation)
+            order.setdefault(stack.pop())
+    sequence = list(order)
+    for before, after in zip(sequence, sequence[1:], strict=False):
+        if after < before:
+            break
+    else:
+        return
+    for before, after in zip(sequence, sequence[1:], strict=False):
+        ops[after].move_after(ops[before])

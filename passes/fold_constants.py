@@ -12,7 +12,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.reference import evaluate_op
-from mgx_mlir.rewriting import BROADCASTS, blocks, erase_dead, replace, users
+from mgx_mlir.rewriting import BROADCASTS, blocks, erase_dead, identity, users
 
 # Constants of at most this many elements stand in the program; larger ones are weights.
 INLINE_ELEMENTS = 64
@@ -46,14 +46,19 @@ class _Folder:
         self.block = block
         self.context = context
         self.max_elements = max_elements
-        self.foldable: set[ir.Operation] = set()
-        self.arrays: dict[ir.Operation, np.ndarray] = {}
+        # Results of ops that depend on constants alone, and what has been computed of them.
+        self.foldable: set[ir.Value] = set()
+        self.arrays: dict[ir.Value, np.ndarray] = {}
 
     def run(self) -> None:
         ops = [op for op in self.block.operations if self._is_foldable(op)]
-        for op in ops:
-            if op.operation.name not in SOURCES | BROADCASTS and self._is_needed(op):
-                self._materialize(op)
+        needed = [
+            op
+            for op in ops
+            if op.operation.name not in SOURCES | BROADCASTS and self._is_needed(op)
+        ]
+        for op in needed:
+            self._materialize(op)
 
     def _is_foldable(self, op: ir.OpView) -> bool:
         operation = op.operation
@@ -64,57 +69,54 @@ class _Folder:
         else:
             known = self._depends_on_foldable(operation)
         if known:
-            self.foldable.add(operation)
+            self.foldable.add(operation.results[0])
         return known
 
     def _depends_on_foldable(self, operation: ir.Operation) -> bool:
-        if not operation.name.startswith("mgx.") or operation.regions:
+        if not operation.name.startswith("mgx.") or len(operation.regions):
             return False
-        if len(operation.results) != 1 or not operation.operands:
+        if len(operation.results) != 1 or not len(operation.operands):
             return False
         result = ir.RankedTensorType(operation.results[0].type)
         if not result.has_static_shape:
             return False
         if np.prod(result.shape, dtype=np.float64) > self.max_elements:
             return False
-        owners = (value.owner for value in operation.operands)
-        return all(isinstance(o, ir.Operation | ir.OpView) and o.operation in self.foldable for o in owners)
+        return all(value in self.foldable for value in operation.operands)
 
     def _is_needed(self, op: ir.OpView) -> bool:
         """Whether something that stays uses the op: one that is not folded, or a broadcast."""
         return any(
-            user.operation not in self.foldable or user.operation.name in BROADCASTS
+            identity(user) not in self.foldable or user.operation.name in BROADCASTS
             for user in users(op.operation.results[0])
         )
 
     def _materialize(self, op: ir.OpView) -> None:
-        array = self._array(op.operation)
-        result = ir.RankedTensorType(op.operation.results[0].type)
+        """Puts a constant or a weight in the op's place. The op stays, unused, for the driver."""
+        result = op.operation.results[0]
+        array = self._array(result)
         with ir.InsertionPoint(op), op.operation.location:
             if array.size <= INLINE_ELEMENTS or not any(array.strides):
-                constant = mgx.constant(array, type=result)
+                constant = mgx.constant(array, type=result.type)
             else:
-                constant = mgx.literal(self.context.weights.add_array(array), result)
+                constant = mgx.literal(self.context.weights.add_array(array), result.type)
         self.context.note("fold", node_name(op))
-        defining = constant.owner
-        self.foldable.add(defining.operation)
-        self.arrays[defining.operation] = array
-        self.foldable.discard(op.operation)
-        self.arrays.pop(op.operation, None)
-        replace(op, [constant])
+        self.foldable.add(constant)
+        self.arrays[constant] = array
+        result.replace_all_uses_with(constant)
 
-    def _array(self, operation: ir.Operation) -> np.ndarray:
-        """The value of a foldable op; a splat has stride 0 in every dimension."""
-        if operation not in self.arrays:
-            self.arrays[operation] = self._evaluate(operation)
-        return self.arrays[operation]
+    def _array(self, value: ir.Value) -> np.ndarray:
+        """What a foldable value holds; a splat has stride 0 in every dimension."""
+        if value not in self.arrays:
+            self.arrays[value] = self._evaluate(value.owner)
+        return self.arrays[value]
 
     def _evaluate(self, operation: ir.Operation) -> np.ndarray:
         if operation.name == "mgx.constant":
-            return mgx.constant_array(operation.opview)
+            return mgx.constant_array(operation)
         if operation.name == "mgx.literal":
             return self.context.weights[ir.StringAttr(operation.attributes["key"]).value].array()
-        operands = [self._array(value.owner.operation) for value in operation.operands]
+        operands = [self._array(value) for value in operation.operands]
         shape = tuple(ir.RankedTensorType(operation.results[0].type).shape)
         if operation.name in mgx.POINTWISE and not any(s for a in operands for s in a.strides):
             # All operands are splats: one element says it all.

@@ -11,7 +11,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.fusing import Group
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import blocks, definition, element_type, erase_dead, fused_location, op_name, splat
+from mgx_mlir.rewriting import blocks, definition, element_type, erase_dead, fused_location, identity, op_name, splat
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,13 @@ class FusePointwise(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
+            erased: set[ir.Value | None] = set()
             # Consumers first, so that a group takes in whole chains.
-            for op in reversed(list(block.operations)):
-                if op.operation.attached and op.operation.name in mgx.POINTWISE:
+            for op, key in reversed([(op, identity(op)) for op in block.operations]):
+                if key not in erased and op.operation.name in mgx.POINTWISE:
                     group = self._grow(op)
-                    context.note(f"{len(group.members)} ops", node_name(op))
+                    context.note(f"{len(group)} ops", node_name(op))
+                    erased.update(group.members)
                     _fuse(group, op)
             erase_dead(block)
 
@@ -54,7 +56,7 @@ class FusePointwise(Pass):
         while frontier:
             for value in frontier.pop().operands:
                 producer = definition(value)
-                if producer is None or producer in group or len(group.members) >= self.max_ops:
+                if producer is None or producer in group or len(group) >= self.max_ops:
                     continue
                 if producer.operation.name not in mgx.POINTWISE or not group.owns_all_uses(producer):
                     continue

@@ -16,6 +16,7 @@ from mgx_mlir.rewriting import (
     definition,
     erase_dead,
     fused_location,
+    identity,
     shape,
     sort_topologically,
     splat,
@@ -43,26 +44,29 @@ class FuseReduce(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
-            for op in list(block.operations):
-                # Erased ops were taken in by an earlier group.
-                if op.operation.attached and op.operation.name in mgx.REDUCTIONS and _is_static(op):
+            erased: set[ir.Value | None] = set()
+            for op, key in [(op, identity(op)) for op in block.operations]:
+                if key in erased or op.operation.name not in mgx.REDUCTIONS:
+                    continue
+                if _is_static(op):
                     group = self._grow(op, positions(block))
-                    context.note(f"{len(group.members)} ops", node_name(op))
+                    context.note(f"{len(group)} ops", node_name(op))
+                    erased.update(group.members)
                     _fuse(group, op)
             sort_topologically(block)
             erase_dead(block)
 
-    def _grow(self, reduction: ir.OpView, position: dict[ir.Operation, int]) -> Group:
+    def _grow(self, reduction: ir.OpView, position: dict[ir.Value, int]) -> Group:
         rows = _Rows(reduction)
         group = Group()
         group.add(reduction)
         changed = True
-        while changed and len(group.members) < self.max_ops:
+        while changed and len(group) < self.max_ops:
             changed = False
             for member in group.ordered():
                 near = [user for result in member.results for user in users(result)]
-                for op in sorted(near, key=lambda o: position.get(o.operation, -1)):
-                    if op in group or op.operation not in position or not rows.fit(op):
+                for op in sorted(near, key=lambda o: position.get(identity(o), -1)):
+                    if op in group or identity(op) not in position or not rows.fit(op):
                         continue
                     if not group.would_cycle(op, position):
                         group.add(op)
@@ -74,7 +78,15 @@ class FuseReduce(Pass):
                     if rows.fit(producer) and group.owns_all_uses(producer):
                         group.add(producer)
                         changed = True
+        _leave_broadcasts(group)
         return group
+
+
+def _leave_broadcasts(group: Group) -> None:
+    """Takes broadcasts out that nothing in the group reads: what reads them can repeat for free."""
+    for op in reversed(group.ordered()):
+        if op.name == "mgx.multibroadcast" and not any(u in group for u in users(op.results[0])):
+            del group.members[op.results[0]]
 
 
 class _Rows:

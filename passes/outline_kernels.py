@@ -20,6 +20,7 @@ from mgx_mlir.rewriting import (
     erase_dead,
     fused_location,
     has_one_use,
+    identity,
     op_name,
     splat,
     users,
@@ -54,7 +55,7 @@ class OutlineKernels(Pass):
         table = _Kernels(module, context, self.arch)
         for block in blocks(main):
             for op in list(block.operations):
-                if op.operation.attached and _is_anchor(op) and not _waits_for_epilogue(op):
+                if _is_anchor(op) and not _waits_for_epilogue(op):
                     table.outline(op)
             for op in reversed(list(block.operations)):
                 if op.operation.name in PULLED - RESHAPES and _is_read_by_host(op):
@@ -111,7 +112,7 @@ class _Kernels:
         taken = [contraction.opview] if contraction is not None else []
         taken.append(anchor)
         for op in taken:
-            body.collect(op, {t.operation for t in taken})
+            body.collect(op, {identity(t) for t in taken})
         kernel = self._build(body, taken)
         symbol = self._unique(kernel, taken[0].operation.name.removeprefix("mgx."))
         results = anchor.operation.results
@@ -171,20 +172,22 @@ class _Body:
 
     context: PassContext
     ops: list[ir.Operation] = field(default_factory=list)
+    inside: set[ir.Value] = field(default_factory=set)
     inputs: list[ir.Value] = field(default_factory=list)
     splats: dict[ir.Value, np.generic] = field(default_factory=dict)
 
-    def collect(self, op: ir.OpView, taken: set[ir.Operation]) -> None:
+    def collect(self, op: ir.OpView, taken: set[ir.Value | None]) -> None:
         for value in op.operation.operands:
             self._collect_value(value, taken)
         self.ops.append(op.operation)
+        self.inside.update(op.operation.results)
 
-    def _collect_value(self, value: ir.Value, taken: set[ir.Operation]) -> None:
+    def _collect_value(self, value: ir.Value, taken: set[ir.Value | None]) -> None:
         if value in self.inputs or value in self.splats:
             return
-        producer = definition(value)
-        if producer is not None and producer.operation in {*self.ops, *taken}:
+        if value in self.inside or value in taken:
             return
+        producer = definition(value)
         number = splat(value)
         # A contraction's operand is memory even when all its elements are equal.
         if number is not None and not _is_contracted(value, taken):
@@ -206,8 +209,8 @@ class _Body:
         return literal
 
 
-def _is_contracted(value: ir.Value, taken: set[ir.Operation]) -> bool:
-    return any(user.operation in taken and user.operation.name in CONTRACTIONS for user in users(value))
+def _is_contracted(value: ir.Value, taken: set[ir.Value | None]) -> bool:
+    return any(identity(user) in taken and user.operation.name in CONTRACTIONS for user in users(value))
 
 
 def _is_pulled(op: ir.OpView) -> bool:

@@ -105,7 +105,9 @@ def cached_bindings() -> Path:
         shutil.rmtree(package, ignore_errors=True)
         staged = Path(scratch) / "package"
         staged.mkdir()
-        os.rename(built / "mlir", staged / "mlir")
+        # The build tree links to the source tree, which goes away; and to headers, which
+        # extensions that are built against the package need.
+        shutil.copytree(built / "mlir", staged / "mlir", symlinks=False)
         os.rename(staged, package)
     return package
 
@@ -218,7 +220,6 @@ def build(source: Path, folder: Path) -> Path:
         if run.returncode != 0:
             sys.stderr.write(run.stdout[-8000:])
             raise SetupError(f"'{' '.join(command[:2])}' failed, see above")
-    # The headers serve extensions that are built against the package; keep them.
     return folder
 
 

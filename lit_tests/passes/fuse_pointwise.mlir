@@ -1,0 +1,58 @@
+// RUN: %mgx-opt %s --split-input-file --mgx-fuse-pointwise | FileCheck %s
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<2x3xf32>, %[[Y:.*]]: tensor<2x3xf32>
+func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  // CHECK:      %[[R:.*]] = mgx.pointwise(%[[X]], %[[Y]]) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32> {
+  // CHECK-NEXT: ^bb0(%[[A:.*]]: f32, %[[B:.*]]: f32):
+  // CHECK-NEXT:   %[[S:.*]] = mgx.add %[[A]], %[[B]] : f32, f32 -> f32
+  // CHECK-NEXT:   %[[T:.*]] = mgx.relu %[[S]] : f32
+  // CHECK-NEXT:   mgx.yield %[[T]] : f32
+  // CHECK:      return %[[R]]
+  %0 = mgx.add %x, %y : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  %1 = mgx.relu %0 : tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}
+
+// -----
+
+// A constant whose elements are equal stands in the body, a broadcast of it too.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  // CHECK: mgx.pointwise(%{{[^,)]*}}) :
+  // CHECK:   %[[C:.*]] = mgx.constant 2.000000e+00 : f32
+  // CHECK:   mgx.mul %{{.*}}, %[[C]] : f32, f32 -> f32
+  %c = mgx.constant dense<2.0> : tensor<f32>
+  %b = mgx.multibroadcast %c : tensor<f32> -> tensor<2x3xf32>
+  %0 = mgx.mul %x, %b : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  return %0 : tensor<2x3xf32>
+}
+
+// -----
+
+// A value that something else uses is computed once, by itself.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  // CHECK: %[[E:.*]] = mgx.pointwise
+  // CHECK:   mgx.exp
+  // CHECK: %[[N:.*]] = mgx.pointwise(%[[E]])
+  // CHECK:   mgx.neg
+  // CHECK: return %[[E]], %[[N]]
+  %0 = mgx.exp %x : tensor<4xf32>
+  %1 = mgx.neg %0 : tensor<4xf32>
+  return %0, %1 : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Shapes differ: the broadcast stays between.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  // CHECK: %[[E:.*]] = mgx.pointwise({{.*}}) : (tensor<3xf32>) -> tensor<3xf32>
+  // CHECK: %[[B:.*]] = mgx.multibroadcast %[[E]]
+  // CHECK: mgx.pointwise({{.*}}, %[[B]]) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %0 = mgx.exp %x : tensor<3xf32>
+  %b = mgx.multibroadcast %0 : tensor<3xf32> -> tensor<2x3xf32>
+  %1 = mgx.add %y, %b : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}

@@ -1,0 +1,47 @@
+// RUN: %mgx-opt %s --split-input-file --mgx-rewrite-reduce --mgx-fuse-reduce | FileCheck %s
+
+// A softmax with the scale before it is one op.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<2x3xf32>, %[[S:.*]]: tensor<2x3xf32>
+func.func @main(%x: tensor<2x3xf32>, %s: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  // CHECK:      %[[R:.*]] = mgx.fused_reduce(%[[X]], %[[S]]) axes = [1] : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32> {
+  // CHECK:        mgx.mul
+  // CHECK:        mgx.reduce_max
+  // CHECK:        mgx.exp
+  // CHECK:        mgx.reduce_sum
+  // CHECK:        mgx.recip
+  // CHECK:        mgx.yield
+  // CHECK-NOT:  mgx.fused_reduce
+  // CHECK:      return %[[R]]
+  %0 = mgx.mul %x, %s : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  %1 = mgx.softmax %0 axis = 1 : tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}
+
+// -----
+
+// The sum of a reduction and of something that depends on it through another op stays outside.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  // CHECK: %[[R:.*]] = mgx.fused_reduce
+  // CHECK: %[[B:.*]] = mgx.multibroadcast %[[R]]
+  // CHECK: %[[D:.*]] = mgx.dot %[[B]]
+  // CHECK: mgx.add %[[B]], %[[D]]
+  %0 = mgx.reduce_sum %x axes = [1] : tensor<2x2xf32> -> tensor<2x1xf32>
+  %b = mgx.multibroadcast %0 : tensor<2x1xf32> -> tensor<2x2xf32>
+  %d = mgx.dot %b, %x : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+  %1 = mgx.add %b, %d : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+  return %1 : tensor<2x2xf32>
+}
+
+// -----
+
+// Reductions over other axes are other ops.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<2x3xf32>) -> (tensor<2x1xf32>, tensor<1x3xf32>) {
+  // CHECK: mgx.fused_reduce({{.*}}) axes = [1]
+  // CHECK: mgx.fused_reduce({{.*}}) axes = [0]
+  %0 = mgx.reduce_sum %x axes = [1] : tensor<2x3xf32> -> tensor<2x1xf32>
+  %1 = mgx.reduce_sum %x axes = [0] : tensor<2x3xf32> -> tensor<1x3xf32>
+  return %0, %1 : tensor<2x1xf32>, tensor<1x3xf32>
+}

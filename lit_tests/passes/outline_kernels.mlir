@@ -1,0 +1,45 @@
+// RUN: %mgx-opt %s --split-input-file --mgx-fuse-pointwise --mgx-outline-kernels | FileCheck %s
+
+// A contraction takes its epilogue and the views it reads through.
+// CHECK:      mgx.kernel @k0_dot(%[[A:.*]]: tensor<3x4xf32>, %[[B:.*]]: tensor<5x4xf32>) -> tensor<3x5xf32>
+// CHECK-SAME:   arch = #mgx.arch<"gfxMIGX">
+// CHECK:        transpose %[[B]]
+// CHECK:        dot %[[A]]
+// CHECK:        pointwise
+// CHECK:        return
+// CHECK:      func.func @main(%[[X:.*]]: tensor<3x4xf32>, %[[Y:.*]]: tensor<5x4xf32>)
+// CHECK-NEXT:   %[[R:.*]] = mgx.launch @k0_dot(%[[X]], %[[Y]])
+// CHECK-NEXT:   return %[[R]]
+func.func @main(%x: tensor<3x4xf32>, %y: tensor<5x4xf32>) -> tensor<3x5xf32> {
+  %t = mgx.transpose %y permutation = [1, 0] : tensor<5x4xf32> -> tensor<4x5xf32>
+  %d = mgx.dot %x, %t : tensor<3x4xf32>, tensor<4x5xf32> -> tensor<3x5xf32>
+  %r = mgx.relu %d : tensor<3x5xf32>
+  return %r : tensor<3x5xf32>
+}
+
+// -----
+
+// Equal kernels are one; a reshape between kernels stays in the program.
+// CHECK:     mgx.kernel @k0_pointwise
+// CHECK-NOT: mgx.kernel
+// CHECK:     %[[A:.*]] = mgx.launch @k0_pointwise
+// CHECK:     %[[B:.*]] = mgx.reshape %[[A]] : tensor<2x3xf32> -> tensor<3x2xf32>
+// CHECK:     %[[C:.*]] = mgx.reshape %[[B]]
+// CHECK:     mgx.launch @k0_pointwise(%[[C]])
+func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = mgx.exp %x : tensor<2x3xf32>
+  %1 = mgx.reshape %0 : tensor<2x3xf32> -> tensor<3x2xf32>
+  %2 = mgx.reshape %1 : tensor<3x2xf32> -> tensor<2x3xf32>
+  %3 = mgx.exp %2 : tensor<2x3xf32>
+  return %3 : tensor<2x3xf32>
+}
+
+// -----
+
+// A view that the program returns is a copy.
+// CHECK: mgx.kernel @k0_transpose
+// CHECK: mgx.launch @k0_transpose
+func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
+  %0 = mgx.transpose %x permutation = [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
+  return %0 : tensor<3x2xf32>
+}

@@ -1,0 +1,99 @@
+"""What the tools print: progress, sizes, tables."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from mgx_mlir.artifact import Artifact
+from mgx_mlir.compiler import Report
+
+Tick = Callable[[str, int, int], None]
+
+
+@contextlib.contextmanager
+def progress(what: str) -> Iterator[Tick]:
+    """Shows what is going on, on a terminal only; the block calls the value it is given.
+
+    The line goes to standard error and disappears at the end, so that results stay clean.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda text, done, total: None
+        return
+    with console.status(f"{what} ...") as status:
+
+        def tick(text: str, done: int, total: int) -> None:
+            count = f" {done}/{total}" if total > 1 else ""
+            status.update(f"{what}: {text}{count}")
+
+        yield tick
+
+
+def size_text(count: int) -> str:
+    """A number of bytes for people: 1.2 MB."""
+    value = float(count)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError
+
+
+def describe_array(name: str, array: np.ndarray) -> str:
+    """One line about a tensor: type, shape, range and the first elements."""
+    dims = "x".join(map(str, array.shape)) or "scalar"
+    flat = array.reshape(-1)
+    first = ", ".join(f"{float(v):.6g}" for v in flat[:5]) + (", ..." if flat.size > 5 else "")
+    if not flat.size:
+        return f"{name}: {array.dtype} {dims}"
+    wide = flat.astype(np.float64)
+    return (
+        f"{name}: {array.dtype} {dims}, min {wide.min():.6g}, max {wide.max():.6g}, "
+        f"mean {wide.mean():.6g}: {first}"
+    )
+
+
+def print_report(report: Report, options: argparse.Namespace) -> None:
+    """The times (`--timing`) and the rewrites that fired (`--explain`), where asked for."""
+    if options.timing:
+        _print_times("stage", report.stages)
+        slowest = sorted(report.passes.entries, key=lambda entry: -entry[1])
+        _print_times("pass (slowest first)", slowest[:20])
+    if options.explain:
+        for name, rewrite, node in report.fired:
+            print(f"{name}: {rewrite} at {node or '(no node)'}")
+
+
+def _print_times(title: str, entries: list[tuple[str, float]]) -> None:
+    table = Table(title, "ms", box=None, pad_edge=False)
+    table.columns[1].justify = "right"
+    for name, seconds in entries:
+        table.add_row(name, f"{seconds * 1e3:.1f}")
+    Console(file=sys.stdout, highlight=False).print(table)
+
+
+def print_artifact(artifact: Artifact) -> None:
+    """What `mgx inspect` shows."""
+    console = Console(highlight=False)
+    for line in artifact.describe():
+        console.print(line, markup=False)
+    table = Table("kernel", "launched", "bytes", "nodes", "code objects", box=None, pad_edge=False)
+    launched = [step.kernel for step in artifact.plan.steps]
+    for number, kernel in enumerate(artifact.kernels):
+        arch = [a for k, a in artifact.code_objects if k == number]
+        nodes = [step.node for step in artifact.plan.steps if step.kernel == number]
+        table.add_row(
+            kernel.name,
+            str(launched.count(number)),
+            str(len(kernel.bytecode)),
+            nodes[0] + (f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""),
+            " ".join(arch),
+        )
+    console.print(table)

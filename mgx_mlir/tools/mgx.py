@@ -1,0 +1,74 @@
+"""mgx: compile ONNX models for AMD GPUs and the CPU, run them, look inside."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import pkgutil
+import signal
+import sys
+from collections.abc import Sequence
+
+import mgx_mlir
+import mgx_mlir.tools.verbs as verbs
+from mgx_mlir.errors import MgxError, UsageError
+from mgx_mlir.settings import VARIABLES
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs `mgx`; returns the exit code: 0, 1 for a failure, 2 for wrong usage, 130 for Ctrl-C."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.verb is None:
+        parser.print_help()
+        return 2
+    verb = importlib.import_module(f"mgx_mlir.tools.verbs.{options.verb}")
+    try:
+        code: int = verb.run(options)
+        return code
+    except UsageError as error:
+        print(f"mgx {options.verb}: {error}", file=sys.stderr)
+        return 2
+    except BrokenPipeError:
+        # The reader of a pipe went away; what is left has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (MgxError, OSError) as error:
+        print(f"mgx {options.verb}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print(f"mgx {options.verb}: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+def _parser() -> argparse.ArgumentParser:
+    width = max(map(len, VARIABLES))
+    lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in VARIABLES.items())
+    parser = argparse.ArgumentParser(
+        prog="mgx",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"environment variables:\n{lines}",
+    )
+    parser.add_argument("--version", action="version", version=f"mgx-mlir {mgx_mlir.__version__}")
+    parsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
+    for name in verb_names():
+        verb = importlib.import_module(f"mgx_mlir.tools.verbs.{name}")
+        inner = parsers.add_parser(
+            name,
+            help=(verb.__doc__ or "").strip().split("\n")[0].partition(": ")[2],
+            description=(verb.__doc__ or "").strip().partition(": ")[2],
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        verb.add_arguments(inner)
+    return parser
+
+
+def verb_names() -> list[str]:
+    """The verbs: one for each file of the folder, sorted."""
+    return sorted(module.name for module in pkgutil.iter_modules(verbs.__path__))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,141 @@
+"""Command-line options that several verbs share, in the forms of MIGraphX's driver."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.errors import UsageError
+from mgx_mlir.pipelines import MODES
+from mgx_mlir.plan import TensorSpec
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """The model and what its shapes are."""
+    add = parser.add_argument
+    add("model", metavar="MODEL", type=Path, help="an .onnx model, or a .mgx artifact")
+    add(
+        "--input-dim",
+        action="append",
+        nargs="+",
+        default=[],
+        metavar=("@NAME", "D"),
+        help="the shape of an input, such as --input-dim @x 1 3 224 224",
+    )
+    add(
+        "--dim-param",
+        action="append",
+        nargs=2,
+        default=[],
+        metavar=("@SYMBOL", "N"),
+        help="the size of a symbolic dimension, such as --dim-param @batch 4",
+    )
+    add("--batch", type=_size, metavar="N", help="the size of all dimensions not given otherwise")
+
+
+def add_compile_options(parser: argparse.ArgumentParser) -> None:
+    """How to compile."""
+    add = parser.add_argument
+    add("--mode", default="default", choices=list(MODES), help="which pipelines run")
+    add(
+        "--disable-pass",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="leave a pass out (mgx-opt --list-passes names them)",
+    )
+    add("--timing", action="store_true", help="print the time of each stage, pass and kernel")
+    add("--explain", action="store_true", help="list which rewrites fired where")
+
+
+def compile_options(arguments: argparse.Namespace) -> CompileOptions:
+    """The options that the command line gives. Raises UsageError."""
+    return CompileOptions(
+        mode=getattr(arguments, "mode", "default"),
+        input_dims={_name(name): _sizes(name, dims) for name, *dims in arguments.input_dim},
+        dim_params={_name(name): _sizes(name, [size])[0] for name, size in arguments.dim_param},
+        default_dim=arguments.batch,
+        disable=tuple(getattr(arguments, "disable_pass", ())),
+    )
+
+
+def read_inputs(
+    specs: Sequence[TensorSpec], given: Sequence[str], seed: int
+) -> dict[str, np.ndarray]:
+    """The inputs of a run: the files that `--input name=file.npy` names, else random values.
+
+    Floats are normal, integers 0 to 9 (token ids and indices stay small), bools even odds.
+    """
+    files: dict[str, Path] = {}
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not equals:
+            raise UsageError(f"--input {text}: use name=file.npy")
+        files[name] = Path(file)
+    names = [spec.name for spec in specs]
+    for name in files:
+        if name not in names:
+            raise UsageError(f"--input {name}: the model's inputs are {', '.join(names)}")
+    generator = np.random.default_rng(seed)
+    arrays = {}
+    for spec in specs:
+        if spec.name in files:
+            arrays[spec.name] = _load(files[spec.name])
+        else:
+            arrays[spec.name] = random_array(spec, generator)
+    return arrays
+
+
+def random_array(spec: TensorSpec, generator: np.random.Generator) -> np.ndarray:
+    """A random tensor of the spec's shape and type."""
+    dtype = numpy_type(spec.dtype)
+    if spec.dtype == "bool":
+        return generator.integers(0, 2, spec.shape).astype(bool)
+    if "int" in spec.dtype:
+        high = 2 if spec.dtype.endswith(("int2", "int4")) else 10
+        return generator.integers(0, high, spec.shape).astype(dtype)
+    return generator.standard_normal(spec.shape, np.float32).astype(dtype)
+
+
+def numpy_type(name: str) -> np.dtype:
+    """The numpy type of that name; narrow floats and integers are ml_dtypes'."""
+    import ml_dtypes
+
+    found: Any = getattr(ml_dtypes, name, None)
+    return np.dtype(found if found is not None else name)
+
+
+def stderr_is_terminal() -> bool:
+    return sys.stderr.isatty()
+
+
+def _load(file: Path) -> np.ndarray:
+    try:
+        array = np.load(file, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file}: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise UsageError(f"{file} holds several arrays; save one with numpy.save")
+    return array
+
+
+def _name(text: str) -> str:
+    return text.removeprefix("@")
+
+
+def _sizes(name: str, dims: Sequence[str]) -> list[int]:
+    if not dims or not all(d.isdecimal() for d in dims):
+        raise UsageError(f"'{name} {' '.join(dims)}': sizes are whole numbers")
+    return [int(d) for d in dims]
+
+
+def _size(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a size of at least 1")
+    return int(text)

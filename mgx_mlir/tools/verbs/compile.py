@@ -1,0 +1,53 @@
+"""compile: make an artifact from a model: portable kernels, and code objects if asked.
+
+Needs no GPU and no ROCm. Without --arch the artifact is portable: it is finalized for a
+chip when it is run there, or by `mgx finalize`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mgx_mlir.tools import options as shared
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    shared.add_model_options(parser)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: MODEL.mgx")
+    parser.add_argument(
+        "--target", choices=["gpu", "cpu"], default="gpu", help="cpu adds code for this machine"
+    )
+    parser.add_argument("--arch", metavar="A[,B]", help="finalize for these chips as well")
+    parser.add_argument(
+        "--weights",
+        choices=["inside", "reference"],
+        default="inside",
+        help="copy weights into the artifact, or refer to the model's files",
+    )
+    shared.add_compile_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from mgx_mlir.compiler import Report, compile_to_bytecode, finalize
+    from mgx_mlir.tools.console import print_report, progress, size_text
+
+    output = options.output or options.model.with_suffix(".mgx")
+    if not output.parent.is_dir():
+        raise NotADirectoryError(f"{output.parent} is not a folder; make it, or choose another -o")
+    report = Report()
+    with progress("compiling") as tick:
+        artifact = compile_to_bytecode(
+            options.model,
+            shared.compile_options(options),
+            report=report,
+            reproducer=Path("mgx-reproducer.mlir"),
+        )
+        arch = options.arch.split(",") if options.arch else []
+        arch += ["cpu"] if options.target == "cpu" else []
+        if arch:
+            artifact = finalize(artifact, arch, progress=tick)
+    artifact.save(output, weights_inside=options.weights == "inside")
+    print(f"{output}: {artifact.summary()}, {size_text(output.stat().st_size)}")
+    print_report(report, options)
+    return 0

@@ -1,0 +1,30 @@
+"""finalize: add code objects for chips to an artifact, or fill the cache with them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("artifact", type=Path, metavar="X.mgx")
+    add("--arch", required=True, metavar="A[,B]", help="chips, such as gfx942,gfx1100; or cpu")
+    add("-o", "--output", type=Path, metavar="FILE", help="default: the artifact itself")
+    add("--cache-only", action="store_true", help="leave the file as it is, fill the cache")
+
+
+def run(options: argparse.Namespace) -> int:
+    import mgx_mlir
+    from mgx_mlir.tools.console import progress, size_text
+
+    artifact = mgx_mlir.load(options.artifact)
+    with progress("finalizing") as tick:
+        artifact = mgx_mlir.finalize(artifact, options.arch.split(","), progress=tick)
+    if options.cache_only:
+        print(f"{options.artifact}: kernels for {options.arch} are in the cache")
+        return 0
+    output = options.output or options.artifact
+    artifact.save(output)
+    print(f"{output}: {artifact.summary()}, {size_text(output.stat().st_size)}")
+    return 0

@@ -1,0 +1,51 @@
+"""read: print the IR of a model, as imported or after a named pipeline."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mgx_mlir.tools import options as shared
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from mgx_mlir.pipelines import PIPELINES
+
+    shared.add_model_options(parser)
+    add = parser.add_argument
+    names = ", ".join(["import", *PIPELINES])
+    add("--after", default="import", metavar="PIPELINE", help=f"one of {names}")
+    add("-o", "--output", type=Path, metavar="FILE", help="default: standard output")
+    add("--emit-bytecode", action="store_true", help="write MLIR bytecode; needs -o")
+    add("--locations", action="store_true", help="print the ONNX node of each op")
+    shared.add_compile_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from mgx_mlir.compiler import Report, import_model, optimize
+    from mgx_mlir.errors import UsageError
+    from mgx_mlir.files import atomic_file, write_atomically
+    from mgx_mlir.pipelines import mode_pipelines
+    from mgx_mlir.tools.console import print_report
+
+    compile_options = shared.compile_options(options)
+    order = ["import", *mode_pipelines(options.mode)]
+    if options.after not in order:
+        raise UsageError(f"--after {options.after}: mode {options.mode} has {', '.join(order)}")
+    if options.emit_bytecode and options.output is None:
+        raise UsageError("--emit-bytecode writes bytes; name a file with -o")
+    graph = import_model(options.model, compile_options)
+    report = Report()
+    optimize(graph, compile_options, report, pipelines=order[1 : order.index(options.after) + 1])
+    operation = graph.module.operation
+    if options.emit_bytecode:
+        with atomic_file(options.output) as stream:
+            operation.write_bytecode(stream)
+    else:
+        text = operation.get_asm(enable_debug_info=options.locations) + "\n"
+        if options.output is None:
+            print(text, end="")
+        else:
+            write_atomically(options.output, text.encode())
+    print_report(report, options)
+    return 0

@@ -1,0 +1,47 @@
+"""run: run a model or an artifact once and show what comes out.
+
+Inputs are read from .npy files, or are random with a fixed seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+from mgx_mlir.tools import options as shared
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    shared.add_model_options(parser)
+    add = parser.add_argument
+    add("--target", default="cpu", help="where to run: cpu")
+    add("--input", action="append", default=[], metavar="NAME=FILE", help="an input's .npy file")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs")
+    add("--output", type=Path, metavar="DIR", help="write each output to DIR/NAME.npy")
+    shared.add_compile_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from mgx_mlir.tools.console import describe_array, progress
+    from mgx_mlir.tools.programs import program_of
+
+    with progress("compiling") as tick:
+        program = program_of(options, tick)
+    inputs = shared.read_inputs(program.inputs, options.input, options.seed)
+    outputs = program.run(inputs)
+    if options.output is not None:
+        options.output.mkdir(parents=True, exist_ok=True)
+    for name, array in outputs.items():
+        print(describe_array(name, array))
+        if options.output is not None:
+            file = options.output / f"{_file_name(name)}.npy"
+            np.save(file, array)
+            print(f"  written to {file}")
+    return 0
+
+
+def _file_name(name: str) -> str:
+    """An output's name as a file name inside the folder: ONNX names may hold anything."""
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in name).lstrip(".") or "output"

@@ -1,0 +1,67 @@
+"""verify: compare a compiled model with the reference, on random inputs.
+
+The reference is onnxruntime where it is installed and knows the model's operators, else
+this project's numpy evaluation of the imported graph.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+
+from mgx_mlir.tools import options as shared
+
+# Tolerances by the narrowest float type among the outputs.
+TOLERANCES = {"float16": (4e-2, 4e-2), "bfloat16": (4e-2, 4e-2)}
+DEFAULT_TOLERANCE = (1e-3, 1e-4)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    shared.add_model_options(parser)
+    add = parser.add_argument
+    add("--target", default="cpu", help="what to verify: cpu")
+    add("--input", action="append", default=[], metavar="NAME=FILE", help="an input's .npy file")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs")
+    add("--rtol", type=float, metavar="X", help="relative tolerance (default 1e-3, 16 bit 4e-2)")
+    add("--atol", type=float, metavar="X", help="absolute tolerance (default 1e-4, 16 bit 4e-2)")
+    add("--reference", choices=["auto", "onnxruntime", "numpy"], default="auto")
+    shared.add_compile_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.programs import program_of
+    from mgx_mlir.tools.references import reference_outputs
+
+    with progress("compiling") as tick:
+        program = program_of(options, tick)
+        inputs = shared.read_inputs(program.inputs, options.input, options.seed)
+        tick("running the reference", 0, 1)
+        name, expected = reference_outputs(options, inputs)
+    found = program.run(inputs)
+    print(f"{options.model}: {options.target} against {name}")
+    wrong = sum(not _compare(key, found[key], expected[key], options) for key in expected)
+    print("verified" if not wrong else f"{wrong} of {len(expected)} outputs differ")
+    return int(bool(wrong))
+
+
+def _compare(
+    name: str, found: np.ndarray, expected: np.ndarray, options: argparse.Namespace
+) -> bool:
+    rtol, atol = TOLERANCES.get(found.dtype.name, DEFAULT_TOLERANCE)
+    rtol = rtol if options.rtol is None else options.rtol
+    atol = atol if options.atol is None else options.atol
+    if found.shape != expected.shape:
+        print(f"  {name}: shape {found.shape}, expected {expected.shape}")
+        return False
+    a, b = found.astype(np.float64), expected.astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        error = np.abs(a - b)
+        allowed = atol + rtol * np.abs(b)
+        bad = ~((error <= allowed) | (a == b) | (np.isnan(a) & np.isnan(b)))
+    worst = float(np.nanmax(error / allowed)) if error.size else 0.0
+    rms = float(np.sqrt(np.nanmean(error**2)) / max(np.sqrt(np.nanmean(b**2)), 1e-30))
+    verdict = "ok" if not bad.any() else f"{int(bad.sum())} of {bad.size} elements differ"
+    print(f"  {name}: {verdict}; worst {worst:.3g} of the tolerance, relative rms {rms:.3g}")
+    return not bad.any()
