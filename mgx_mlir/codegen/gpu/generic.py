@@ -71,6 +71,8 @@ def generate(function: ir.OpView, inputs: int, name: str = "kernel") -> GpuProgr
 
     Raises CompilerError, naming the op, for memory whose place is only known at run time.
     """
+    for dialect in ("arith", "gpu", "memref", "scf"):
+        function.context.get_dialect_descriptor(dialect)  # loads it: ops are built, not parsed
     return _Generator(function.operation, inputs, name).run()
 
 

@@ -8,6 +8,7 @@ MLIR has loaded already: two copies of LLVM must not meet in one process.
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -18,6 +19,8 @@ from mgx_mlir.errors import CompilerError
 
 TRIPLE = b"amdgcn-amd-amdhsa"
 CODE_OBJECT_VERSION = 5
+
+_KERNEL = re.compile(r"^define amdgpu_kernel void @(\w+)\(", re.MULTILINE)
 
 _POINTER = ctypes.c_void_p
 _TEXT = ctypes.c_char_p
@@ -93,7 +96,8 @@ def emit_object(
                 if llvm.LLVMLinkModules2(module, _parse(llvm, context, library)):
                     raise CompilerError(f"linking a bitcode library failed: {problems}")
             _set_target(llvm, context, module, machine)
-            passes = "internalize,globaldce," if libraries else ""
+            keep = ";preserve-gv=".join(_KERNEL.findall(ir_text))
+            passes = f"internalize<preserve-gv={keep}>,globaldce," if libraries else ""
             _optimize(llvm, module, machine, f"{passes}default<O2>")
             data = _emit(llvm, module, machine)
     if problems:

@@ -1,4 +1,4 @@
-"""From a gpu.module to LLVM IR for one chip."""
+"""The passes from a gpu.module to LLVM IR for one chip."""
 
 from __future__ import annotations
 
@@ -6,35 +6,52 @@ from mlir import ir
 from mlir.dialects import llvm as llvm_dialect
 from mlir.passmanager import PassManager
 
+from mgx_mlir._native import _mgx
 from mgx_mlir.errors import CompilerError
 
+# What the chips do in an instruction or a short sequence that LLVM knows (exp, log, sqrt,
+# floor, ...) is left to LLVM.
+_EXPANDED = (
+    "acos,acosh,asin,asinh,atan,atan2,atanh,cbrt,cos,cosh,erf,erfc,expm1,fpowi,log1p,powf,"
+    "sin,sinh,tan,tanh"
+)
+EXPAND_MATH = (f"mgx-expand-math{{ops={_EXPANDED}}}", "canonicalize", "cse")
 
-def chip_pipeline(chip: str, index_bits: int) -> str:
-    """The pass pipeline from gpu, arith, math, scf and memref to ROCDL and LLVM.
 
-    Everything in it but the chip's own names is the same for all chips.
-    """
-    return (
-        "builtin.module(gpu.module("
-        "canonicalize,cse,"
-        f"convert-math-to-rocdl{{chipset={chip}}},"
-        "convert-scf-to-cf,"
+def chip_passes(chip: str, index_bits: int) -> tuple[str, ...]:
+    """The passes from gpu, arith, math, scf and memref to ROCDL and LLVM, in order."""
+    inside = (
         f"convert-gpu-to-rocdl{{chipset={chip} index-bitwidth={index_bits} "
-        "use-bare-ptr-memref-call-conv=1},"
-        "convert-vector-to-llvm,"
-        "reconcile-unrealized-casts,"
-        "canonicalize,cse))"
+        "use-bare-ptr-memref-call-conv=1}",
+        # convert-gpu-to-rocdl is partial: vectors are left to this one.
+        "convert-vector-to-llvm",
+        "reconcile-unrealized-casts",
+        "canonicalize",
+        "cse",
     )
+    return (
+        f"convert-math-to-rocdl{{chipset={chip}}}",
+        "convert-scf-to-cf",
+        *(f"gpu.module({step})" for step in inside),
+    )
+
+
+def run_passes(module: ir.Module, passes: tuple[str, ...]) -> None:
+    """Runs passes one after another. Raises CompilerError naming the one that fails."""
+    for step in passes:
+        manager = PassManager.parse(f"builtin.module({step})", module.context)
+        manager.enable_verifier(False)
+        try:
+            _mgx.run_pass_manager(manager, module.operation)
+        except ir.MLIRError as error:
+            raise CompilerError(f"pass '{step}' failed: {error}") from error
 
 
 def to_llvm_ir(module: ir.Module, chip: str, index_bits: int) -> str:
     """LLVM IR, as text, of the one gpu.module in `module`, which is lowered in place.
 
-    Raises CompilerError with the words of the pass that fails.
+    Raises CompilerError naming the pass that fails.
     """
-    try:
-        PassManager.parse(chip_pipeline(chip, index_bits), module.context).run(module.operation)
-    except ir.MLIRError as error:
-        raise CompilerError(f"lowering to ROCDL for {chip} failed: {error}") from error
+    run_passes(module, chip_passes(chip, index_bits))
     gpu_module = next(op for op in module.body.operations if op.operation.name == "gpu.module")
     return llvm_dialect.translate_module_to_llvmir(gpu_module.operation)

@@ -1,0 +1,63 @@
+"""A gpu.module as an AMDGPU code object (.hsaco), and the instructions in one."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from mlir import ir
+
+from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.gpu.link import link
+from mgx_mlir.codegen.gpu.llvm import emit_object
+from mgx_mlir.codegen.gpu.ocml import libraries_for
+from mgx_mlir.codegen.gpu.passes import to_llvm_ir
+from mgx_mlir.errors import TargetError
+from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.finalizer.metadata import kernel_stats
+from mgx_mlir.target import Target
+
+
+def code_object(program: GpuProgram, target: Target) -> CodeObject:
+    """The program's functions compiled for one GPU; `program` stays as it is.
+
+    The same program gives the same bytes. Raises CompilerError naming the pass that fails.
+    """
+    if not program.launches:
+        return CodeObject(target.name, b"", (), program.scratch_bytes, {})
+    with program.module.context, ir.Location.unknown():
+        copy = ir.Module.create()
+        copy.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+        for op in program.module.body.operations:
+            op.operation.clone(ip=ir.InsertionPoint(copy.body))
+        text = to_llvm_ir(copy, target.name, program.index_bits)
+    data = link(emit_object(text, target.name, libraries=libraries_for(text, target)))
+    return CodeObject(
+        target.name, data, program.launches, program.scratch_bytes, kernel_stats(data)
+    )
+
+
+def disassemble(code: bytes) -> str:
+    """The instructions of a code object as text, by LLVM's own tool.
+
+    Raises TargetError where llvm-objdump is not installed.
+    """
+    with tempfile.NamedTemporaryFile(prefix="mgx-", suffix=".hsaco") as stream:
+        stream.write(code)
+        stream.flush()
+        command = [_objdump(), "--disassemble", "--no-show-raw-insn", stream.name]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+    # The first lines name the temporary file.
+    return done.stdout.partition("Disassembly of section")[2].partition("\n")[2].lstrip()
+
+
+@cache
+def _objdump() -> str:
+    for name in ("llvm-objdump-22", "/usr/lib/llvm-22/bin/llvm-objdump", "llvm-objdump"):
+        path = shutil.which(name)
+        if path and Path(path).is_file():
+            return path
+    raise TargetError("llvm-objdump of LLVM 22 is not installed (Debian package llvm-22)")

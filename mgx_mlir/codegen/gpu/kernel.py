@@ -1,0 +1,36 @@
+"""An `mgx.kernel` as GPU code: the part that no chip changes, and the part that it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mlir import ir
+
+from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.bufferize import bufferize
+from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
+from mgx_mlir.codegen.gpu.passes import EXPAND_MATH, run_passes
+from mgx_mlir.codegen.lowering import lower_kernel
+from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.target import Target
+
+
+def gpu_program(lowered: ir.Module) -> GpuProgram:
+    """The GPU functions of a lowered kernel (see codegen.lowering), for any chip.
+
+    `lowered` is bufferized in place. Raises CompilerError.
+    """
+    with lowered.context, ir.Location.unknown():
+        function, inputs = bufferize(lowered)
+        program = generate(function, inputs)
+        run_passes(program.module, EXPAND_MATH)
+        return program
+
+
+def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
+    """Lowers a kernel once; the result compiles it for each chip that it is given.
+
+    Raises UnsupportedError or CompilerError.
+    """
+    program = gpu_program(lower_kernel(kernel))
+    return lambda target: code_object(program, target)
