@@ -12,6 +12,7 @@ from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.cpu.schedule import Machine, choose
+from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny
 from mgx_mlir.codegen.cpu.views import element_name
 from mgx_mlir.finalizer.code_object import Argument, CodeObject
 from mgx_mlir.target import Target
@@ -58,14 +59,21 @@ def _contraction(kernel: ir.OpView, match: Match, target: Target) -> CodeObject:
         for number, type_ in enumerate(results)
     ]
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
+    match = match.as_row()
     problem = match.problem
-    schedule = choose(problem, Machine(target.vector_bytes))
+    machine = Machine(target.vector_bytes)
+    cut = choose_skinny(problem, machine)
+    schedule = choose(problem, machine)
+    items = cut.items(problem) if cut else schedule.items(problem)
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
         store = Epilogue(match, places, pointers[len(used) :])
         a, b = places[problem.a.argument], places[problem.b.argument]
-        emit_contraction(problem, schedule, a, b, store, begin, end)
+        if cut:
+            emit_skinny(problem, cut, a, b, store, begin, end)
+        else:
+            emit_contraction(problem, schedule, a, b, store, begin, end)
 
-    builder.add(memories, schedule.items(problem), body)
+    builder.add(memories, items, body)
     return builder.finish(target, explicit=True)

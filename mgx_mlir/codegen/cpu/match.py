@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 
 from mgx_mlir.codegen.cpu.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.codegen.cpu.skinny import transposed
 from mgx_mlir.codegen.cpu.views import (
     RESHAPES,
     View,
@@ -65,6 +66,24 @@ class Match:
     sources: tuple[Source, ...]
     results: tuple[int, ...]
     result_elements: tuple[str, ...]
+
+    def as_row(self) -> Match:
+        """A product with one column as one with one row, transposed; others as they are.
+
+        The memory of the result is the same.
+        """
+        problem = self.problem
+        b = problem.b.matrix() if isinstance(problem.b, Image) else problem.b
+        if problem.N != 1 or problem.M == 1 or b is None:
+            return self
+        turned = transposed(replace(problem, b=b))
+        sources = tuple(
+            replace(source, row=source.column, column=source.row)
+            if isinstance(source, Operand)
+            else source
+            for source in self.sources
+        )
+        return replace(self, problem=turned, sources=sources)
 
 
 def match_contraction(kernel: ir.OpView) -> Match | None:

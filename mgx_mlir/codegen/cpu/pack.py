@@ -45,12 +45,15 @@ def pack_a(
     k: Index,
     depth: Index,
 ) -> None:
-    """Rows first .. first + rows and columns k .. k + depth of A; rows past the end repeat."""
+    """Rows first .. first + rows and columns k .. k + depth of A; rows past the end repeat.
+
+    A target with `k_step` 1 keeps rows of k together; with another, the rows of one k.
+    """
     start = matrix.start(batch)
     last = matrix.row.size - 1
     columns = matrix.column.size
 
-    if not by_rows(matrix, lanes):
+    if target.k_step != 1:
         mask = emit.lane_mask(emit.sub(last + 1, first), lanes)
 
         def column(i: Index) -> None:

@@ -110,6 +110,19 @@ class Image:
         """Outputs in one row, the fastest dimension."""
         return self.outputs[-1]
 
+    def matrix(self) -> Matrix | None:
+        """The one column of a window that fits into the image and does not move."""
+        reach = [(n - 1) * d + 1 for n, d in zip(self.window, self.dilations, strict=True)]
+        fits = all(r <= size for r, size in zip(reach, self.sizes, strict=True))
+        if math.prod(self.outputs) != 1 or any(self.pads) or not fits:
+            return None
+        taps = [
+            (n, d * stride)
+            for n, d, stride in zip(self.window, self.dilations, self.strides, strict=True)
+        ]
+        row = Axis.of(*self.channel.factors, *taps)
+        return Matrix(self.argument, self.element, self.offset, self.batch, row, Axis(()))
+
     def start(self, batch: Index) -> Index:
         return emit.add(self.batch.offset(batch), self.offset)
 

@@ -1,0 +1,289 @@
+"""Products with few rows: B is read once, where it lies, at the speed of memory.
+
+Where the elements of a row of B are neighbours (k-major), a tile is a few rows by several
+vectors of columns, as in `contraction`. Where those of a column are (the weights of a fully
+connected layer), sums run along k in vectors, several columns at a time, and are added up
+across their lanes at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from mlir import ir
+
+from mgx_mlir.codegen.cpu import emit, pack
+from mgx_mlir.codegen.cpu.contraction import Store
+from mgx_mlir.codegen.cpu.emit import Index
+from mgx_mlir.codegen.cpu.pack import Packed
+from mgx_mlir.codegen.cpu.problem import Contraction, Matrix
+from mgx_mlir.codegen.cpu.schedule import Machine
+
+MAX_ROWS = 8
+# The packed rows of A stay in the caches beside a stream of B.
+MAX_A_BYTES = 256 << 10
+# Bytes of B that one work item reads, where its columns are rows in memory.
+ITEM_BYTES = 256 << 10
+# Columns of a work item where B is read row by row: few long runs, but several items.
+LEAST_COLUMNS, MOST_COLUMNS = 256, 1024
+# With more rows, packing B pays.
+MAX_ROWS_ACROSS = 2
+
+
+@dataclass(frozen=True)
+class Skinny:
+    """How a product with few rows is cut.
+
+    `columns` belong to a work item. `along_k`: sums run along k in vectors, `tile` columns
+    at a time; else along the columns, `tile` rows of k at a time. `turned`: it is the
+    transposed product that has few rows.
+    """
+
+    lanes: int
+    along_k: bool
+    tile: int
+    columns: int
+    turned: bool = False
+
+    def items(self, problem: Contraction) -> int:
+        columns = problem.M if self.turned else problem.N
+        return problem.batch * math.ceil(columns / self.columns)
+
+
+def choose_skinny(problem: Contraction, machine: Machine) -> Skinny | None:
+    """The cut of a product that this generator takes; None for any other."""
+    if not isinstance(problem.b, Matrix):
+        return None
+    if problem.N < problem.M and problem.N <= MAX_ROWS:
+        cut = _cut(transposed(problem), machine)
+        return replace(cut, turned=True) if cut and cut.along_k else None
+    return _cut(problem, machine) if problem.M <= MAX_ROWS else None
+
+
+def transposed(problem: Contraction) -> Contraction:
+    """The product with both matrices, and so the result, transposed."""
+    a, b = problem.a, problem.b
+    assert isinstance(b, Matrix)
+    return replace(
+        problem,
+        M=problem.N,
+        N=problem.M,
+        a=replace(b, row=b.column, column=b.row),
+        b=replace(a, row=a.column, column=a.row),
+    )
+
+
+def _cut(problem: Contraction, machine: Machine) -> Skinny | None:
+    lanes = machine.lanes(problem.accumulator)
+    size = emit.element_bytes(problem.accumulator)
+    if problem.M * problem.K * size > MAX_A_BYTES and not _direct(problem):
+        return None
+    assert isinstance(problem.b, Matrix)
+    registers = machine.registers - 2
+    if problem.b.row.contiguous(lanes) and problem.K >= lanes:
+        # M + tile operands and M * tile sums.
+        tile = max(1, min(8, (registers - problem.M) // (problem.M + 1)))
+        wanted = max(1, ITEM_BYTES // (problem.K * size))
+        columns = math.ceil(wanted / lanes) * lanes
+        return Skinny(lanes, True, tile, min(columns, math.ceil(problem.N / lanes) * lanes))
+    if problem.b.column.stride == 1 and problem.M <= MAX_ROWS_ACROSS:
+        tile = min(16, max(1, (registers - problem.M) // problem.M), problem.K)
+        wanted = min(max(problem.N // 8, LEAST_COLUMNS), MOST_COLUMNS)
+        parts = math.ceil(problem.N / wanted)
+        columns = math.ceil(math.ceil(problem.N / parts) / lanes) * lanes
+        return Skinny(lanes, False, tile, columns)
+    return None
+
+
+def _direct(problem: Contraction) -> bool:
+    """Whether rows of A can be read in vectors where they lie."""
+    return problem.a.column.stride == 1 and problem.a.element == problem.accumulator
+
+
+def emit_skinny(
+    problem: Contraction,
+    cut: Skinny,
+    a: ir.Value,
+    b: ir.Value,
+    store: Store,
+    begin: ir.Value,
+    end: ir.Value,
+) -> None:
+    """Builds the work of items begin .. end at the insertion point."""
+    if cut.turned:
+        problem, a, b = transposed(problem), b, a
+    _Emitter(problem, cut, a, b, store).emit(begin, end)
+
+
+class _Emitter:
+    def __init__(
+        self, problem: Contraction, cut: Skinny, a: ir.Value, b: ir.Value, store: Store
+    ) -> None:
+        self.problem, self.cut, self.b, self.store = problem, cut, b, store
+        assert isinstance(problem.b, Matrix)
+        self.matrix = problem.b
+        self.lanes = cut.lanes
+        self.source = a
+        self.direct = _direct(problem)
+        self.packed: Packed | None = None
+        accumulator = problem.accumulator
+        if not self.direct:
+            depth = math.ceil(problem.K / self.lanes) * self.lanes
+            self.packed = Packed(emit.stack(problem.M * depth, accumulator), depth, 1)
+        # Turned sums keep the few rows of a column together: a row of the result.
+        rows = self.lanes if cut.turned else problem.M
+        self.sums = emit.stack(rows * cut.columns, accumulator)
+
+    def emit(self, begin: ir.Value, end: ir.Value) -> None:
+        blocks = math.ceil(self.problem.N / self.cut.columns)
+
+        def item(number: Index) -> None:
+            batch = emit.div(number, blocks)
+            first = emit.mul(emit.rem(number, blocks), self.cut.columns)
+            if self.packed is not None:
+                problem = self.problem
+                pack.pack_a(
+                    self.source,
+                    problem.a,
+                    self.packed,
+                    problem.accumulator,
+                    self.lanes,
+                    batch,
+                    0,
+                    problem.M,
+                    0,
+                    problem.K,
+                )
+            count: Index = self.cut.columns
+            if self.problem.N % self.cut.columns:
+                count = emit.minimum(count, emit.sub(self.problem.N, first))
+            if self.cut.along_k:
+                self._along_k(batch, first, count)
+            else:
+                self._across_k(batch, first, count)
+            self._finish(batch, first, count)
+
+        emit.loop(begin, end, 1, item)
+
+    def _left(self, batch: Index, row: int, k: Index) -> tuple[ir.Value, Index]:
+        """Memory and place of A's element [row, k]."""
+        if self.packed is not None:
+            place = emit.linear(row * self.packed.step, (k, self.packed.k_step))
+            return self.packed.memory, place
+        return self.source, self.problem.a.at(batch, row, k)
+
+    def _across_k(self, batch: Index, first: Index, count: Index) -> None:
+        problem, lanes, columns = self.problem, self.lanes, self.cut.columns
+        accumulator = problem.accumulator
+        start = emit.add(self.matrix.start(batch), first)
+        zero = emit.constant(0, accumulator, lanes)
+        emit.loop(
+            0, problem.M * columns, lanes, lambda i: emit.store_vector(zero, self.sums, i)
+        )
+
+        def rows(k: Index, depth: int) -> None:
+            left = [
+                [
+                    emit.splat(emit.load(*self._left(batch, row, emit.add(k, i))), lanes)
+                    for i in range(depth)
+                ]
+                for row in range(problem.M)
+            ]
+            places = [
+                emit.add(start, self.matrix.row.offset(emit.add(k, i))) for i in range(depth)
+            ]
+
+            def vectors(column: Index) -> None:
+                mask = self._mask(count, column)
+                right = []
+                for place in places:
+                    x = emit.load_vector(self.b, emit.add(place, column), lanes, mask)
+                    right.append(emit.convert(x, self.matrix.element, accumulator))
+                for row in range(problem.M):
+                    at = emit.add(column, row * columns)
+                    total = emit.load_vector(self.sums, at, lanes)
+                    for x, y in zip(left[row], right, strict=True):
+                        total = emit.multiply_add(x, y, total, accumulator)
+                    emit.store_vector(total, self.sums, at)
+
+            emit.loop(0, count, lanes, vectors)
+
+        tile = self.cut.tile
+        whole = problem.K // tile * tile
+        emit.loop(0, whole, tile, lambda k: rows(k, tile))
+        if problem.K % tile:
+            rows(whole, problem.K % tile)
+
+    def _mask(self, count: Index, column: Index) -> ir.Value | None:
+        """The mask of a vector of a work item's columns; None where all are there."""
+        if self.problem.N % self.lanes == 0:
+            return None
+        return emit.lane_mask(emit.sub(count, column), self.lanes)
+
+    def _along_k(self, batch: Index, first: Index, count: Index) -> None:
+        problem, lanes, columns = self.problem, self.lanes, self.cut.columns
+        start = self.matrix.start(batch)
+
+        def tile(column: Index, width: int) -> None:
+            places = [
+                emit.add(start, self.matrix.column.offset(emit.add(emit.add(first, column), j)))
+                for j in range(width)
+            ]
+
+            def step(k: Index, mask: ir.Value | None, sums: list[ir.Value]) -> list[ir.Value]:
+                moved = self.matrix.row.offset(k)
+                left = []
+                for row in range(problem.M):
+                    memory, place = self._left(batch, row, k)
+                    left.append(emit.load_vector(memory, place, lanes, mask))
+                result = list(sums)
+                for j, place in enumerate(places):
+                    x = emit.load_vector(self.b, emit.add(place, moved), lanes, mask)
+                    x = emit.convert(x, self.matrix.element, problem.accumulator)
+                    for row in range(problem.M):
+                        at = row * width + j
+                        result[at] = emit.multiply_add(
+                            left[row], x, result[at], problem.accumulator
+                        )
+                return result
+
+            zero = emit.constant(0, problem.accumulator, lanes)
+            whole = problem.K // lanes * lanes
+            sums = [zero] * (problem.M * width)
+            sums = emit.loop(0, whole, lanes, lambda k, *s: step(k, None, list(s)), sums)
+            if problem.K % lanes:
+                sums = step(whole, emit.lane_mask(problem.K - whole, lanes), sums)
+            for row in range(problem.M):
+                for j in range(width):
+                    x = emit.reduce_add(sums[row * width + j], problem.accumulator)
+                    at = emit.add(column, row * columns + j)
+                    if self.cut.turned:
+                        at = emit.add(emit.mul(emit.add(column, j), lanes), row)
+                    emit.store(x, self.sums, at)
+
+        width = self.cut.tile
+        tiled = emit.mul(emit.div(count, width), width)
+        emit.loop(0, tiled, width, lambda column: tile(column, width))
+        emit.loop(tiled, count, 1, lambda column: tile(column, 1))
+
+    def _finish(self, batch: Index, first: Index, count: Index) -> None:
+        lanes = self.lanes
+        if self.cut.turned:
+            mask = emit.lane_mask(self.problem.M, lanes)
+
+            def result_row(column: Index) -> None:
+                x = emit.load_vector(self.sums, emit.mul(column, lanes), lanes)
+                self.store(x, batch, emit.add(first, column), 0, mask)
+
+            emit.loop(0, count, 1, result_row)
+            return
+
+        def vectors(column: Index) -> None:
+            mask = self._mask(count, column)
+            for row in range(self.problem.M):
+                at = emit.add(column, row * self.cut.columns)
+                x = emit.load_vector(self.sums, at, lanes)
+                self.store(x, batch, row, emit.add(first, column), mask)
+
+        emit.loop(0, count, lanes, vectors)
