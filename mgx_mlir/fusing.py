@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from mlir import ir
@@ -17,6 +17,8 @@ class Group:
     The invariant: no op outside depends on a member while a member depends on it.
     """
 
+    # The number in its block of each op that may become a member, by the op's identity.
+    position: Mapping[ir.Value, int]
     members: dict[ir.Value, ir.Operation] = field(default_factory=dict)
 
     def __contains__(self, op: ir.Operation | ir.OpView) -> bool:
@@ -32,22 +34,16 @@ class Group:
 
     def ordered(self) -> list[ir.Operation]:
         """The members in the order of their block."""
-        if not self.members:
-            return []
-        block = next(iter(self.members.values())).block
-        return [op.operation for op in block.operations if op in self]
+        return [self.members[key] for key in sorted(self.members, key=self.position.__getitem__)]
 
     def owns_all_uses(self, op: ir.Operation | ir.OpView) -> bool:
         """Whether nothing outside the group uses a result of `op`."""
         return all(user in self for result in op.operation.results for user in users(result))
 
-    def would_cycle(self, op: ir.Operation | ir.OpView, position: dict[ir.Value, int]) -> bool:
-        """Whether an operand of `op` from outside depends on a member.
-
-        `position` numbers the ops of the block; nothing before the first member can depend
-        on one.
-        """
-        first = min(position[member] for member in self.members)
+    def would_cycle(self, op: ir.Operation | ir.OpView) -> bool:
+        """Whether an operand of `op` from outside depends on a member."""
+        # Nothing before the first member can depend on one.
+        first = min(self.position[member] for member in self.members)
         outside = [d for d in _definitions(op.operation) if d not in self]
         seen: set[ir.Value] = set()
         while outside:
@@ -55,7 +51,7 @@ class Group:
             if operation in self:
                 return True
             key = identity(operation)
-            if key is not None and key not in seen and position.get(key, -1) > first:
+            if key is not None and key not in seen and self.position.get(key, -1) > first:
                 seen.add(key)
                 outside.extend(_definitions(operation))
         return False

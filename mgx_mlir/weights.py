@@ -16,12 +16,15 @@ import numpy as np
 
 from mgx_mlir.errors import ModelError
 
+CHUNK_BYTES = 1 << 20
+
 
 @dataclass(frozen=True)
 class Weight:
     """One weight: `nbytes` bytes of `dtype` elements in row-major order.
 
-    The bytes lie in `file` from `offset`, or in `data` where they were computed.
+    The bytes lie in `file` from `offset`, or in `data` where they were computed. `data` may
+    be a broadcast of one element (a splat), however large.
     """
 
     key: str
@@ -56,8 +59,28 @@ class Weight:
     @cached_property
     def sha256(self) -> str:
         """Hash of the bytes, in hexadecimal."""
-        data = np.ascontiguousarray(self.array())
-        return hashlib.sha256(data.reshape(-1).view(np.uint8)).hexdigest()
+        digest = hashlib.sha256()
+        for chunk in self.chunks():
+            digest.update(chunk)
+        return digest.hexdigest()
+
+    def chunks(self) -> Iterator[memoryview]:
+        """The bytes in row-major order, piece by piece; a splat is never spread out whole."""
+        array = self.array()
+        if is_splat(array):
+            step = max(1, CHUNK_BYTES // self.dtype.itemsize)
+            piece = np.full(min(step, array.size), array.reshape(-1)[0], self.dtype)
+            for start in range(0, array.size, step):
+                yield memoryview(piece[: array.size - start].view(np.uint8))
+        else:
+            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            for start in range(0, flat.size, CHUNK_BYTES):
+                yield memoryview(flat[start : start + CHUNK_BYTES])
+
+
+def is_splat(array: np.ndarray) -> bool:
+    """Whether an array is a broadcast of one element, which takes no memory."""
+    return array.size > 1 and not any(array.strides)
 
 
 class WeightStore(Mapping[str, Weight]):
@@ -83,9 +106,10 @@ class WeightStore(Mapping[str, Weight]):
 
     def add_array(self, array: np.ndarray) -> str:
         """Adds a computed array; equal arrays share one key. Returns the key."""
-        data = np.ascontiguousarray(array)
-        digest = hashlib.sha256(data.reshape(-1).view(np.uint8))
-        digest.update(f"{data.dtype.name}{data.shape}".encode())
+        data = array if is_splat(array) else np.ascontiguousarray(array)
+        stored = data.reshape(-1)[:1] if is_splat(data) else data.reshape(-1)
+        digest = hashlib.sha256(stored.view(np.uint8))
+        digest.update(f"{data.dtype.name}{data.shape}{is_splat(data)}".encode())
         key = f"folded.{digest.hexdigest()[:16]}"
         if key not in self._weights:
             data.flags.writeable = False

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import Group
+from mgx_mlir.fusing import Group, positions
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import blocks, definition, element_type, erase_dead, fused_location, identity, op_name, splat
@@ -39,17 +40,18 @@ class FusePointwise(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             erased: set[ir.Value | None] = set()
+            position = positions(block)
             # Consumers first, so that a group takes in whole chains.
             for op, key in reversed([(op, identity(op)) for op in block.operations]):
                 if key not in erased and op.operation.name in mgx.POINTWISE:
-                    group = self._grow(op)
+                    group = self._grow(op, position)
                     context.note(f"{len(group)} ops", node_name(op))
                     erased.update(group.members)
                     _fuse(group, op)
             erase_dead(block)
 
-    def _grow(self, root: ir.OpView) -> Group:
-        group = Group()
+    def _grow(self, root: ir.OpView, position: Mapping[ir.Value, int]) -> Group:
+        group = Group(position)
         group.add(root)
         dims = ir.RankedTensorType(root.operation.results[0].type).shape
         frontier = [root.operation]

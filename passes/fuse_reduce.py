@@ -58,7 +58,7 @@ class FuseReduce(Pass):
 
     def _grow(self, reduction: ir.OpView, position: dict[ir.Value, int]) -> Group:
         rows = _Rows(reduction)
-        group = Group()
+        group = Group(position)
         group.add(reduction)
         changed = True
         while changed and len(group) < self.max_ops:
@@ -68,7 +68,7 @@ class FuseReduce(Pass):
                 for op in sorted(near, key=lambda o: position.get(identity(o), -1)):
                     if op in group or identity(op) not in position or not rows.fit(op):
                         continue
-                    if not group.would_cycle(op, position):
+                    if not group.would_cycle(op):
                         group.add(op)
                         changed = True
                 for value in member.operands:

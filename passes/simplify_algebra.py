@@ -165,8 +165,9 @@ def _scale_into_weights(op: ir.OpView) -> ir.Value | None:
         target = [1] * rank
         target[0 if name == "mgx.convolution" else rank - 1] = sizes[channel]
         factor = _broadcast(mgx.reshape(scale, target), list(shape(w)))
+        scaled = mgx.mul(w, factor)
         clone = contraction.operation.clone()
-        clone.operands[1] = mgx.mul(w, factor)
+        clone.operands[1] = scaled
         return clone.results[0]
 
 
