@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from pcode_values import FNUZ, IEEE, SMALL, Format, decode
+from pcode_values import FNUZ, IEEE, OCP as SMALL, Format, decode
 
 BITS = {"f64": 64, "f32": 32, "xf32": 32, "i32": 32, "f16": 16, "bf16": 16, "fp8": 8, "bf8": 8, "i8": 8, "iu8": 8,
         "iu4": 4, "fp6": 6, "bf6": 6, "fp4": 4}

@@ -100,7 +100,7 @@ def normalized(kind: str, width: int) -> Callable:
 
 def small_float(source: str, target: str, *, scaled: bool, stochastic: bool) -> Callable:
     def convert(env: Env, v: V, *rest: V) -> V:
-        formats = env.vars.get("SMALL", values.SMALL)
+        formats = values.SMALL
         exponent = rest[-1].x - 127 if scaled else 0
         if target in formats:
             if stochastic:
@@ -108,7 +108,7 @@ def small_float(source: str, target: str, *, scaled: bool, stochastic: bool) -> 
             x = v.x if not math.isfinite(v.x) or v.x == 0 else Fraction(v.x) / Fraction(2) ** exponent
             saturate = bool(env.vars["SATURATE"].x) if "SATURATE" in env.vars else False
             return V("b", values.SMALL_WIDTH[target], encode(x, formats[target], saturate=saturate))
-        x = decode(bits_of(v._replace(kind="b")) if not isinstance(v.x, float) else v.x, formats[source])
+        x = v.x if isinstance(v.x, float) else decode(bits_of(v), formats[source])
         if scaled and rest[-1].x == 255:
             x = math.nan
         elif math.isfinite(x) and x:
@@ -270,6 +270,8 @@ def _build() -> dict[str, Callable]:
         "i32_to_i16": lambda env, v: V("i", 16, max(-0x8000, min(v.x, 0x7FFF))),
         "trig_preop": trig_preop,
         "float32": lambda env, s, e, m: values.from_bits("f", 32, s.x << 31 | e.x << 23 | m.x),
+        "v_cvt_i16_f32": saturating("i", 16),
+        "v_cvt_u16_f32": saturating("u", 16),
         "s_nop": lambda env, *a: None,
     }
     for kind in "ui":
@@ -372,7 +374,9 @@ def rsq(env: Env, v: V) -> V:
         return V("f", v.width, math.copysign(math.inf, v.x))
     if math.isnan(v.x) or v.x < 0:
         return V("f", v.width, math.nan)
-    return round_float(v.width, 1 / math.sqrt(v.x) if v.width != 64 else float(1 / Fraction(math.sqrt(v.x))))
+    if math.isinf(v.x):
+        return V("f", v.width, 0.0)
+    return round_float(v.width, 1 / math.sqrt(v.x))
 
 
 def ldexp_fma(env: Env, a: V, b: V, c: V, n: V) -> V:

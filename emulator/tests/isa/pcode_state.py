@@ -64,6 +64,11 @@ def walk(env: Env, value, chain: list) -> V:
             high, low = step[1](env).x, step[2](env).x
             if step[0] == "part":
                 high, low = high + low - 1, high
+            if high < low:  # [0 : 31] is the bits in reverse
+                width = low - high + 1
+                reverse = int(f"{bits_of(value) >> high & mask(width):0{width}b}"[::-1], 2)
+                value = V("b", width, reverse)
+                continue
             value = V("b", high - low + 1, bits_of(value) >> low & mask(high - low + 1))
     return value
 

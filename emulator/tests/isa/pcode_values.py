@@ -49,6 +49,12 @@ SMALL = {
 }
 # gfx942 has the fnuz variants.
 FNUZ = {"fp8": Format(4, 3, 8, "fnuz"), "bf8": Format(5, 2, 16, "fnuz")}
+OCP = dict(SMALL)
+
+
+def select_formats(chip: str) -> None:
+    """Which fp8 and bf8 the suffixes mean from now on."""
+    SMALL.update(FNUZ if chip == "gfx942" else OCP)
 FLOAT_KINDS = {"f", *SMALL}
 SMALL_WIDTH = {"bf": 16, "fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4}
 

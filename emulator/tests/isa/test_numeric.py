@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from harness import numeric
-from pcode_values import FNUZ, IEEE, SMALL, decode, encode
+from pcode_values import FNUZ, IEEE, OCP as SMALL, decode, encode
 
 SMALL_FORMATS = [SMALL["fp8"], SMALL["bf8"], FNUZ["fp8"], FNUZ["bf8"], SMALL["fp6"], SMALL["bf6"], SMALL["fp4"]]
 ML_DTYPES = [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz,
