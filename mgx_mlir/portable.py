@@ -37,6 +37,9 @@ _TYPE_FEATURES: dict[str, str] = {
     "f8E8M0FNU": "mx",
 }
 
+# How attributes of the dialect are written: '#mgx.dim<...>', and enums '#mgx<pooling_mode max>'.
+_MGX = ("#mgx.", "#mgx<")
+
 _PLAIN_ATTRIBUTES = (
     ir.BoolAttr,
     ir.DenseBoolArrayAttr,
@@ -179,7 +182,7 @@ def _check_attribute(attribute: ir.Attribute, name: str, op: ir.Operation) -> No
     elif isinstance(attribute, ir.DictAttr):
         for key in (attribute[number].name for number in range(len(attribute))):
             _check_attribute(attribute[key], name, op)
-    elif not str(attribute).startswith("#mgx."):
+    elif not str(attribute).startswith(_MGX):
         raise ArtifactError(
             f"a stored kernel holds builtin and mgx attributes only, found {name} = "
             f"{str(attribute):.80} on {op.name}"
@@ -193,7 +196,7 @@ def _check_type(type_: ir.Type, op: ir.Operation) -> None:
         return
     element = _element(type_)
     encoding = type_.encoding if isinstance(type_, ir.RankedTensorType) else None
-    if encoding is not None and not str(encoding).startswith("#mgx."):
+    if encoding is not None and not str(encoding).startswith(_MGX):
         raise ArtifactError(f"a tensor of a stored kernel has the encoding {str(encoding):.80}")
     if not isinstance(element, (ir.FloatType, ir.IntegerType, ir.IndexType)):
         raise ArtifactError(

@@ -107,7 +107,7 @@ def emit_object(
 
 @cache
 def _library() -> Any:
-    library = ctypes.CDLL(_loaded_library())
+    library = ctypes.CDLL(loaded_library())
     for name, (result, *arguments) in _FUNCTIONS.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, arguments
@@ -116,7 +116,7 @@ def _library() -> Any:
     return library
 
 
-def _loaded_library() -> str:
+def loaded_library() -> str:
     """The path of the libLLVM that MLIR's bindings have loaded into this process."""
     import mlir.ir  # noqa: F401  (loads it)
 

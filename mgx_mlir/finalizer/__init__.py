@@ -1,0 +1,257 @@
+"""Finalizing: portable kernels to code objects, for any number of targets at once.
+
+    found = finalize_all(artifact.kernels, [Target.get("gfx942"), Target.get("gfx1100")])
+    found["gfx942"][3]     # the code object of kernel 3
+
+A backend is chosen by the target's kind. Equal kernels are finalized once, in parallel, and
+taken from the cache where it has them.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mgx_mlir.errors import CompilerError, MgxError
+from mgx_mlir.finalizer.backends import Compiler, backend_of
+from mgx_mlir.finalizer.build import build_id
+from mgx_mlir.finalizer.cache import Cache, cache_key
+from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
+from mgx_mlir.target import Target
+
+if TYPE_CHECKING:
+    from mgx_mlir.artifact import PortableKernel
+
+# Seconds for one kernel, all its targets together.
+TIME_LIMIT = 300.0
+# Work that is not worth starting processes for.
+FEW = 2
+
+# (what is being done, how many are done, of how many)
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class FinalizeOptions:
+    """What a code object depends on beside kernel and target."""
+
+    def key(self) -> str:
+        """The options as text: part of the cache key."""
+        return repr(self)
+
+
+def finalize_kernel(
+    bytecode: bytes, target: Target, options: FinalizeOptions = FinalizeOptions()
+) -> CodeObject:
+    """The code object of one stored kernel for one target.
+
+    A pure function of picklable values: the same arguments give the same bytes. Raises
+    ArtifactError for bytes that are no portable kernel, UnsupportedError or CompilerError
+    for one that cannot be compiled.
+    """
+    return finalize_kernel_for(bytecode, (target,), options)[0]
+
+
+def finalize_kernel_for(
+    bytecode: bytes, targets: Sequence[Target], options: FinalizeOptions = FinalizeOptions()
+) -> list[CodeObject]:
+    """The code objects of one stored kernel for several targets.
+
+    The kernel is read once and, for targets of one kind, lowered once. See finalize_kernel.
+    """
+    from mgx_mlir.portable import read_kernel
+
+    module, kernel = read_kernel(bytecode)
+    compilers: dict[str, Compiler] = {}
+    found = []
+    for target in targets:
+        try:
+            if target.kind not in compilers:
+                compilers[target.kind] = backend_of(target)(kernel)
+            code = compilers[target.kind](target)
+        except MgxError as error:
+            raise type(error)(f"for {target.name}: {error}") from error
+        found.append(replace(code, arch=target.identity))
+    del module  # kept until here: the kernel lives in it
+    return found
+
+
+def finalize_all(
+    kernels: Sequence[PortableKernel],
+    targets: Sequence[Target],
+    *,
+    jobs: int = 1,
+    executor: Executor | None = None,
+    cache: Cache | None = None,
+    progress: Progress | None = None,
+    time_limit: float = TIME_LIMIT,
+    options: FinalizeOptions = FinalizeOptions(),
+    reproducers: Path | None = None,
+) -> dict[str, list[CodeObject]]:
+    """The code objects of all kernels, in order, by the identity of the target.
+
+    Works in `jobs` processes, or in `executor` where one is given (Dask's, for a farm of
+    machines; it keeps its own time limits). A kernel that takes longer than `time_limit`
+    seconds fails. Raises CompilerError naming the kernel, its ONNX nodes, the target and
+    the failing pass; its reproducer lies in `reproducers`, by default in the system's folder
+    for temporary files.
+    """
+    run = _Run(kernels, targets, cache, progress, options, reproducers)
+    run.look_up()
+    tasks = run.tasks()
+    if not tasks:
+        return run.result()
+    if executor is None and (jobs <= 1 or len(tasks) <= FEW):
+        for task in tasks:
+            run.finish(task, lambda task=task: _in_thread(task, options, time_limit))
+        return run.result()
+    with _pool(executor, min(jobs, len(tasks)), time_limit) as pool:
+        futures: dict[Future[Any], _Task] = {
+            pool.submit(finalize_kernel_for, task.kernel.bytecode, task.targets, options): task
+            for task in tasks
+        }
+        try:
+            for future in as_completed(futures):
+                run.finish(futures[future], future.result)
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            raise
+    return run.result()
+
+
+@dataclass(frozen=True)
+class _Task:
+    """One distinct kernel, and the targets that lack it."""
+
+    kernel: PortableKernel
+    targets: tuple[Target, ...]
+
+
+class _Run:
+    """What one call of finalize_all has found so far, by kernel hash and target."""
+
+    def __init__(
+        self,
+        kernels: Sequence[PortableKernel],
+        targets: Sequence[Target],
+        cache: Cache | None,
+        progress: Progress | None,
+        options: FinalizeOptions,
+        reproducers: Path | None,
+    ) -> None:
+        self._kernels, self._targets = kernels, targets
+        self._cache, self._progress = cache, progress
+        self._options, self._reproducers = options, reproducers
+        self._distinct = {kernel.sha256: kernel for kernel in kernels}
+        self._found: dict[tuple[str, str], CodeObject] = {}
+
+    def look_up(self) -> None:
+        """Takes from the cache what it has."""
+        if self._cache is not None:
+            for kernel in self._distinct.values():
+                for target in self._targets:
+                    code = self._cache.get(self._key(kernel, target))
+                    if code is not None:
+                        self._found[kernel.sha256, target.identity] = code
+        self._report()
+
+    def tasks(self) -> list[_Task]:
+        """What is left to do; the largest kernels first, so that none is left for the end."""
+        missing = (
+            _Task(
+                kernel,
+                tuple(t for t in self._targets if (digest, t.identity) not in self._found),
+            )
+            for digest, kernel in self._distinct.items()
+        )
+        tasks = [task for task in missing if task.targets]
+        return sorted(tasks, key=lambda task: -len(task.kernel.bytecode))
+
+    def finish(self, task: _Task, result: Callable[[], list[CodeObject]]) -> None:
+        """Keeps the result of a task; raises for a kernel that failed, naming it."""
+        try:
+            found = result()
+        except (MgxError, WorkerError) as error:
+            raise self._failure(task, error) from error
+        for target, code in zip(task.targets, found, strict=True):
+            self._found[task.kernel.sha256, target.identity] = code
+            if self._cache is not None:
+                self._cache.put(self._key(task.kernel, target), code)
+        self._report()
+
+    def result(self) -> dict[str, list[CodeObject]]:
+        return {
+            target.identity: [self._found[k.sha256, target.identity] for k in self._kernels]
+            for target in self._targets
+        }
+
+    def _key(self, kernel: PortableKernel, target: Target) -> str:
+        return cache_key(kernel.sha256, target.identity, self._options.key(), build_id())
+
+    def _report(self) -> None:
+        if self._progress is not None and self._distinct:
+            names = ", ".join(target.name for target in self._targets)
+            total = len(self._distinct) * len(self._targets)
+            self._progress(f"finalizing for {names}", len(self._found), total)
+
+    def _failure(self, task: _Task, error: Exception) -> MgxError:
+        kernel = task.kernel
+        nodes = f" (ONNX nodes {', '.join(kernel.nodes)})" if kernel.nodes else ""
+        path = _write_reproducer(kernel, self._reproducers)
+        names = ",".join(target.name for target in task.targets)
+        command = shlex.join(
+            [sys.executable, "-m", "mgx_mlir.finalizer", str(path), "--arch", names]
+        )
+        kind = type(error) if isinstance(error, MgxError) else CompilerError
+        return kind(f"kernel {kernel.name}{nodes} {error}\nreproduce with: {command}")
+
+
+@contextmanager
+def _pool(executor: Executor | None, jobs: int, time_limit: float) -> Iterator[Executor]:
+    """The caller's executor, which stays open, or one of our own."""
+    if executor is not None:
+        yield executor
+        return
+    with WorkerPool(jobs, time_limit) as pool:
+        yield pool
+
+
+def _in_thread(task: _Task, options: FinalizeOptions, time_limit: float) -> list[CodeObject]:
+    """Runs a task in this process, in a thread that is left behind when it takes too long."""
+    outcome: list[Any] = []
+
+    def run() -> None:
+        try:
+            bytecode = task.kernel.bytecode
+            outcome.extend((True, finalize_kernel_for(bytecode, task.targets, options)))
+        except BaseException as error:
+            outcome.extend((False, error))
+
+    thread = threading.Thread(target=run, name="mgx-finalize", daemon=True)
+    thread.start()
+    thread.join(time_limit)
+    if not outcome:
+        raise WorkerError(f"it took more than {time_limit:g} seconds")
+    if outcome[0]:
+        found: list[CodeObject] = outcome[1]
+        return found
+    raise outcome[1]
+
+
+def _write_reproducer(kernel: PortableKernel, folder: Path | None) -> Path:
+    if folder is None:
+        folder = Path(tempfile.mkdtemp(prefix="mgx-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{''.join(c if c.isalnum() else '_' for c in kernel.name)}.mlirbc"
+    path.write_bytes(kernel.bytecode)
+    return path

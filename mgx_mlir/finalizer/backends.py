@@ -1,0 +1,40 @@
+"""Backends by the kind of target. Nothing above the finalizer knows more than a Target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mgx_mlir.errors import TargetError
+from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.target import Target
+
+if TYPE_CHECKING:
+    from mlir import ir
+
+Compiler = Callable[[Target], CodeObject]
+# Does with a kernel what no target changes, once; gives what compiles it for a target.
+Backend = Callable[["ir.OpView"], Compiler]
+
+
+def backend_of(target: Target) -> Backend:
+    """The backend for a target's kind. Raises TargetError with the kinds that there are."""
+    if target.kind not in BACKENDS:
+        known = ", ".join(sorted(BACKENDS))
+        raise TargetError(f"target {target.name} is of kind '{target.kind}'; there are: {known}")
+    return BACKENDS[target.kind]
+
+
+def _cpu(kernel: ir.OpView) -> Compiler:
+    from mgx_mlir.codegen.cpu.kernel import compile_kernel
+
+    return lambda target: compile_kernel(kernel, target)
+
+
+def _gpu(kernel: ir.OpView) -> Compiler:
+    from mgx_mlir.codegen.gpu.kernel import compiler
+
+    return compiler(kernel)
+
+
+BACKENDS: dict[str, Backend] = {"cpu": _cpu, "gpu": _gpu}

@@ -1,0 +1,48 @@
+"""What this compiler is, as one hash: the part of a cache key that its own code is."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+
+import mgx_mlir
+
+# Everything that the bytes of a code object depend on, below the package.
+_PARTS = ("_native", "codegen", "dialects", "finalizer", "portable.py", "target.py")
+_SUFFIXES = frozenset((".py", ".so"))
+
+
+@cache
+def build_id() -> str:
+    """A SHA-256 over the compiler's own files and LLVM's version, in hexadecimal.
+
+    It changes with every change of the code generators, so that a cache never gives what
+    an older compiler made.
+    """
+    root = Path(mgx_mlir.__file__).parent
+    files = [
+        file
+        for part in _PARTS
+        for file in sorted((root / part).rglob("*") if (root / part).is_dir() else [root / part])
+        if file.suffix in _SUFFIXES
+    ]
+    digest = hashlib.sha256(llvm_version().encode())
+    for file in files:
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(root).as_posix()}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()
+
+
+@cache
+def llvm_version() -> str:
+    """The version of LLVM that generates code, such as '22.1.8'."""
+    import ctypes
+
+    from mgx_mlir.codegen.gpu.llvm import loaded_library
+
+    major, minor, patch = (ctypes.c_uint() for _ in range(3))
+    library = ctypes.CDLL(loaded_library())
+    library.LLVMGetVersion(*(ctypes.byref(part) for part in (major, minor, patch)))
+    return f"{major.value}.{minor.value}.{patch.value}"

@@ -1,0 +1,170 @@
+"""Code objects kept on disk, by the hash of everything that they depend on.
+
+An entry is one file, named by its key, that carries the hash of its own content. It is
+written beside its place and renamed, so that any number of processes may share a folder:
+readers see a whole entry or none, and whoever writes last writes the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from mgx_mlir.files import write_atomically
+from mgx_mlir.finalizer.code_object import CodeObject
+
+MAGIC = b"MGXC\0\0\0\1"
+SUFFIX = ".mgxc"
+DEFAULT_BYTES = 4096 << 20
+# Pruning empties the cache to this part of its bound, so that it is rare.
+KEEP = 0.75
+
+
+def cache_key(*parts: str) -> str:
+    """The key for the given parts: a SHA-256 in hexadecimal, which no two lists share."""
+    digest = hashlib.sha256()
+    for part in parts:
+        text = part.encode()
+        digest.update(len(text).to_bytes(8, "little"))
+        digest.update(text)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A file of the cache: its key, its size, and when it was last used (seconds)."""
+
+    key: str
+    path: Path
+    bytes: int
+    used: float
+
+
+class Cache:
+    """A folder of code objects of at most `max_bytes` bytes; the least recently used go.
+
+    Reading and writing never fail: what cannot be read is not there, what cannot be
+    written is not kept. `problem` says what last went wrong with the folder.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int = DEFAULT_BYTES) -> None:
+        self.folder = folder
+        self.max_bytes = max_bytes
+        self.problem = ""
+        self.hits = 0
+        self.misses = 0
+        self._written = 0
+
+    def get(self, key: str) -> CodeObject | None:
+        """The code object under `key`. A damaged entry is deleted and not there."""
+        path = self._path(key)
+        try:
+            data = path.read_bytes()
+        except OSError:
+            self.misses += 1
+            return None
+        try:
+            found = _decode(data)
+        except ValueError as error:
+            self.problem = f"{path} was damaged ({error}) and is deleted"
+            with contextlib.suppress(OSError):
+                path.unlink()
+            self.misses += 1
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        self.hits += 1
+        return found
+
+    def put(self, key: str, code: CodeObject) -> None:
+        """Keeps a code object under `key`."""
+        path, data = self._path(key), _encode(code)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, data)
+        except OSError as error:
+            self.problem = f"{path} cannot be written: {error.strerror or error}"
+            return
+        self._written += len(data)
+        # Every process looks at the folder after it has written a part of the bound.
+        if self._written > self.max_bytes * (1 - KEEP) / 2:
+            self.prune()
+
+    def entries(self) -> Iterator[Entry]:
+        """All entries, in no order."""
+        for path in self.folder.glob(f"??/*{SUFFIX}"):
+            with contextlib.suppress(OSError):
+                status = path.stat()
+                yield Entry(path.stem, path, status.st_size, status.st_mtime)
+
+    def prune(self, max_bytes: int | None = None) -> int:
+        """Deletes the least recently used entries until the rest fits; gives their bytes.
+
+        Without `max_bytes`, nothing happens below the cache's bound, and above it the
+        cache shrinks to three quarters of it. Files that a killed process left go too.
+        """
+        self._written = 0
+        entries = sorted(self.entries(), key=lambda entry: (entry.used, entry.key))
+        total = sum(entry.bytes for entry in entries)
+        bound = int(self.max_bytes * KEEP) if max_bytes is None else max_bytes
+        if max_bytes is None and total <= self.max_bytes:
+            return 0
+        removed = 0
+        for entry in entries:
+            if total - removed <= bound:
+                break
+            with contextlib.suppress(OSError):
+                entry.path.unlink()
+            removed += entry.bytes
+        self._remove_leftovers(entries[-1].used if entries else 0)
+        return removed
+
+    def verify(self) -> list[str]:
+        """Reads every entry; deletes the damaged ones and gives their keys."""
+        damaged = []
+        for entry in self.entries():
+            try:
+                _decode(entry.path.read_bytes())
+            except ValueError:
+                damaged.append(entry.key)
+                with contextlib.suppress(OSError):
+                    entry.path.unlink()
+            except OSError:
+                continue
+        return damaged
+
+    def clear(self) -> None:
+        """Deletes every entry."""
+        self.prune(0)
+
+    def _path(self, key: str) -> Path:
+        return self.folder / key[:2] / (key + SUFFIX)
+
+    def _remove_leftovers(self, newest: float) -> None:
+        """Deletes temporary files older than an hour before the newest entry."""
+        for path in self.folder.glob(f"??/.*{SUFFIX}.*"):
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime < newest - 3600:
+                    path.unlink()
+
+
+def _encode(code: CodeObject) -> bytes:
+    """Magic, SHA-256 of the rest, size of the JSON, the JSON, the bytes."""
+    text = json.dumps(code.to_json(), sort_keys=True, separators=(",", ":")).encode()
+    content = len(text).to_bytes(8, "little") + text + code.data
+    return MAGIC + hashlib.sha256(content).digest() + content
+
+
+def _decode(data: bytes) -> CodeObject:
+    content = memoryview(data)[len(MAGIC) + 32 :]
+    if data[: len(MAGIC)] != MAGIC:
+        raise ValueError("not an entry of this version")
+    if hashlib.sha256(content).digest() != data[len(MAGIC) : len(MAGIC) + 32]:
+        raise ValueError("its content does not have its hash")
+    size = int.from_bytes(content[:8], "little")
+    return CodeObject.from_json(json.loads(bytes(content[8 : 8 + size])), bytes(content[8 + size :]))
