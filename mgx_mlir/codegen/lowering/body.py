@@ -151,8 +151,9 @@ class Body:
                 return emit(outer, values)
             if extents[axis] == 1:
                 return level(axis + 1, (*outer, Index(())), values)
-            return self.loop(0, extents[axis], values,
-                             lambda i, inner: level(axis + 1, (*outer, i), inner))
+            return self.loop(
+                0, extents[axis], values, lambda i, inner: level(axis + 1, (*outer, i), inner)
+            )
 
         return list(level(0, (), carried))
 
@@ -194,7 +195,10 @@ class GenericBody(Body):
     """The body of a linalg.generic whose operands are found as the body reads them."""
 
     def __init__(
-        self, block: ir.Block, extents: Sequence[int], inits: Sequence[tuple[ir.Value, Sequence[int]]]
+        self,
+        block: ir.Block,
+        extents: Sequence[int],
+        inits: Sequence[tuple[ir.Value, Sequence[int]]],
     ) -> None:
         super().__init__(block, ())
         self.extents = tuple(extents)
@@ -204,9 +208,17 @@ class GenericBody(Body):
         self._inits = [init for init, _ in inits]
         self._bare = {dim for _, dims in inits for dim in dims}
         self._accumulators: list[ir.Value] | None = None
+        self._loop_indices: dict[int, ir.Value] = {}
 
     def dims(self, index: Index) -> Sequence[ir.Value]:
         return _LoopIndices(self)
+
+    def loop_index(self, dim: int) -> ir.Value:
+        """The value of a loop dimension; linalg.index stands in the outermost block only."""
+        if dim not in self._loop_indices:
+            with ir.InsertionPoint.at_block_begin(self._block):
+                self._loop_indices[dim] = linalg.IndexOp(dim).result
+        return self._loop_indices[dim]
 
     def load(self, source: ir.Value, indices: tuple[Index, ...]) -> ir.Value:
         expressions = [affine(i) for i in indices]
@@ -220,7 +232,8 @@ class GenericBody(Body):
             self._state_extents()
             location = ir.Location.current
             self._accumulators = [
-                self._block.add_argument(init.type.element_type, location) for init in self._inits]
+                self._block.add_argument(init.type.element_type, location) for init in self._inits
+            ]
         return self._accumulators
 
     def _is_operand(self, source: ir.Value, indices: Sequence[Index]) -> bool:
@@ -254,7 +267,9 @@ class GenericBody(Body):
         if not unknown:
             return
         with ir.InsertionPoint(self._block.owner):
-            shape = tensor.empty([self.extents[d] for d in unknown], self._inits[0].type.element_type)
+            shape = tensor.empty(
+                [self.extents[d] for d in unknown], self._inits[0].type.element_type
+            )
         expressions = [ir.AffineExpr.get_dim(d) for d in unknown]
         self._add_operand(shape, ir.AffineMap.get(len(self.extents), 0, expressions))
 
@@ -269,7 +284,7 @@ class _LoopIndices(Sequence[ir.Value]):
         return len(self._body.extents)
 
     def __getitem__(self, dim: Any) -> Any:
-        return self._body.once(("loop", dim), lambda: linalg.IndexOp(dim).result)
+        return self._body.loop_index(dim)
 
 
 def generic(
@@ -294,13 +309,18 @@ def generic(
         body.accumulators()
         linalg.YieldOp(results)
     result_maps = [
-        ir.AffineMap.get(len(extents), 0, [ir.AffineExpr.get_dim(d) for d in ds]) for _, ds in inits]
+        ir.AffineMap.get(len(extents), 0, [ir.AffineExpr.get_dim(d) for d in ds]) for _, ds in inits
+    ]
     maps = [ir.AffineMapAttr.get(m) for m in (*body.maps, *result_maps)]
     kinds = ["parallel"] * parallel + ["reduction"] * (len(extents) - parallel)
     iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
     op = linalg.GenericOp(
-        [t.type for t in tensors], body.inputs, tensors, ir.ArrayAttr.get(maps),
-        ir.ArrayAttr.get(iterators))
+        [t.type for t in tensors],
+        body.inputs,
+        tensors,
+        ir.ArrayAttr.get(maps),
+        ir.ArrayAttr.get(iterators),
+    )
     if len(op.operands) != len(block.arguments):
         raise CompilerError(f"{ir.Location.current}: a body and its operands do not match")
     block.append_to(op.regions[0])

@@ -70,8 +70,11 @@ def change(a: Arithmetic, source: Element, target: Element, value: ir.Value) -> 
         zero = a.constant(0, source.storage())
         return a.compare("une", value, zero) if source.is_float else a.icompare("ne", value, zero)
     if source.is_float:
-        return _round_float(a, source, target, value) if target.is_float else _truncate(
-            a, source, target, value)
+        return (
+            _round_float(a, source, target, value)
+            if target.is_float
+            else _truncate(a, source, target, value)
+        )
     if target.is_float:
         to_float = arith.sitofp if source.kind == SIGNED else arith.uitofp
         return to_float(a.type(target.storage()), value)
@@ -107,8 +110,11 @@ def _truncate(a: Arithmetic, source: Element, target: Element, value: ir.Value) 
     """Towards zero, saturating, NaN to 0: an out-of-range fptosi is undefined in LLVM."""
     lowest, highest = float(target.lowest), target.highest
     mantissa = 53 if source.bits == 64 else 24
-    kept = highest if highest.bit_length() <= mantissa else (
-        highest >> (highest.bit_length() - mantissa) << (highest.bit_length() - mantissa))
+    kept = (
+        highest
+        if highest.bit_length() <= mantissa
+        else (highest >> (highest.bit_length() - mantissa) << (highest.bit_length() - mantissa))
+    )
     low, high = a.float(lowest, value), a.float(float(kept), value)
     inside = a.select(a.compare("ogt", value, low), value, low)
     inside = a.select(a.compare("olt", inside, high), inside, high)
@@ -164,16 +170,19 @@ def _encode(a: Arithmetic, format_: Minifloat, value: ir.Value, saturate: bool) 
     code = a.select(a.compare("olt", absolute, smallest_normal), subnormal, normal)
 
     # A magnitude this large may have wrapped in `normal`: decide on the float's own bits.
-    exponent, fraction = format_.largest >> format_.mantissa, format_.largest & (
-        (1 << format_.mantissa) - 1)
+    exponent, fraction = (
+        format_.largest >> format_.mantissa,
+        format_.largest & ((1 << format_.mantissa) - 1),
+    )
     limit = ((exponent - format_.bias + 127) << 23) | (fraction << drop) | (1 << (drop - 1))
     tie_rounds_up = format_.largest & 1
     over = a.icompare("uge" if tie_rounds_up else "ugt", magnitude, a.int(limit, bits))
     beyond = format_.largest if saturate else format_.overflow
     code = a.select(over, a.int(beyond, bits), code)
 
-    sign = arith.andi(arith.shrui(bits, a.int(32 - format_.bits, bits)),
-                      a.int(1 << (format_.bits - 1), bits))
+    sign = arith.andi(
+        arith.shrui(bits, a.int(32 - format_.bits, bits)), a.int(1 << (format_.bits - 1), bits)
+    )
     if not format_.signed_zero:
         zero = a.icompare("eq", code, a.int(0, bits))
         sign = a.select(zero, code, sign)

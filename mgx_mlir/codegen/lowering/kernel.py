@@ -45,7 +45,9 @@ def lowering_of(op: ir.OpView) -> Lowering:
     lowering = _lowerings().get(name)
     if lowering is None:
         raise UnsupportedError(
-            f"{op.location}: {name} has no lowering; it cannot stand in a kernel", (str(op.location),))
+            f"{op.location}: {name} has no lowering; it cannot stand in a kernel",
+            (str(op.location),),
+        )
     return lowering
 
 
@@ -134,7 +136,8 @@ class Kernel:
         with group[0].location:
             inits = [(self.empty(shape, v.element), range(len(shape))) for v in group]
             results = generic(
-                shape, len(shape), inits, lambda body, dims: [body.at(v, dims) for v in group])
+                shape, len(shape), inits, lambda body, dims: [body.at(v, dims) for v in group]
+            )
         return [Stored(r, v.element) for r, v in zip(results, group, strict=True)]
 
     # Building blocks
@@ -160,15 +163,26 @@ class Kernel:
     ) -> Computed:
         return Computed(shape, element, rule, cost)
 
-    def result_of(self, op: ir.OpView, rule: Callable[[Body, tuple[Index, ...]], ir.Value],
-                  cost: int) -> Computed:
+    def result_of(
+        self, op: ir.OpView, rule: Callable[[Body, tuple[Index, ...]], ir.Value], cost: int
+    ) -> Computed:
         """The first result of an op, by its type."""
         type_ = op.results[0].type
         return Computed(shape_of(type_), element_of(type_), rule, cost)
 
     def constant_tensor(self, value: ir.DenseElementsAttr, element: Element) -> Stored:
         """A tensor of known elements of an mgx element type."""
-        return Stored(arith.constant(storage_constant(value, element)), element, owned=False)
+        held = storage_constant(value, element)
+        return Stored(arith.ConstantOp(held.type, held).result, element, owned=False)
 
 
-__all__ = ["Body", "GenericBody", "Kernel", "Lazy", "Stored", "lowered_ops", "lowering_of", "lowers"]
+__all__ = [
+    "Body",
+    "GenericBody",
+    "Kernel",
+    "Lazy",
+    "Stored",
+    "lowered_ops",
+    "lowering_of",
+    "lowers",
+]

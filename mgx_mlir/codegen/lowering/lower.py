@@ -25,7 +25,6 @@ def lower_kernel(kernel: ir.OpView) -> ir.Module:
     i8), of linalg, arith, math, tensor and scf ops. Each result is memory of its own.
     Raises UnsupportedError, with the op's location, for what has no lowering.
     """
-
     with kernel.context, kernel.location:
         for name in _DIALECTS:
             kernel.context.get_dialect_descriptor(name)
@@ -44,7 +43,8 @@ def _lower_function(kernel: ir.OpView) -> None:
     type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
     signature = ir.FunctionType.get(
         [_storage_type(t, kernel) for t in type_.inputs],
-        [_storage_type(t, kernel) for t in type_.results])
+        [_storage_type(t, kernel) for t in type_.results],
+    )
     function = func.FuncOp(ir.StringAttr(kernel.attributes["sym_name"]).value, signature)
     source = kernel.regions[0].blocks[0]
     state = Kernel()
@@ -58,5 +58,7 @@ def _storage_type(type_: ir.Type, kernel: ir.OpView) -> ir.Type:
     if not ir.RankedTensorType(type_).has_static_shape:
         raise UnsupportedError(
             f"{kernel.location}: a kernel with the dynamic type {type_} cannot be lowered; "
-            "give its dimensions sizes first (--input-dim)", (str(kernel.location),))
+            "give its dimensions sizes first (--input-dim)",
+            (str(kernel.location),),
+        )
     return ir.RankedTensorType.get(list(shape_of(type_)), element_of(type_).storage())

@@ -160,8 +160,11 @@ def _isinf(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> i
         return arith.ori(positive, negative)
     if detect_positive:
         return positive
-    return negative if _bool(op, "detect_negative", True) else a.constant(
-        False, ir.IntegerType.get_signless(1))
+    return (
+        negative
+        if _bool(op, "detect_negative", True)
+        else a.constant(False, ir.IntegerType.get_signless(1))
+    )
 
 
 def _add(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
@@ -316,9 +319,13 @@ def _bool(op: Any, name: str, default: bool) -> bool:
     return bool(attributes[name].value) if name in attributes else default
 
 
-_FUNCTIONS = {name: name for name in (
-    "acos acosh asin asinh atan atanh ceil cos cosh erf exp floor log log2 rsqrt sin sinh sqrt "
-    "tan tanh").split()} | {"nearbyint": "roundeven"}
+_FUNCTIONS = {
+    name: name
+    for name in (
+        "acos acosh asin asinh atan atanh ceil cos cosh erf exp floor log log2 rsqrt sin sinh sqrt "
+        "tan tanh"
+    ).split()
+} | {"nearbyint": "roundeven"}
 
 _EMITTERS: dict[str, Emitter] = {
     f"mgx.{name}": _function(function) for name, function in _FUNCTIONS.items()

@@ -73,7 +73,8 @@ def reduce_axes(
         return load(body.arithmetic, source.element, value)
 
     result = accumulate(
-        kernel, [shape[d] for d in order], len(kept), element, initial, term, combine)
+        kernel, [shape[d] for d in order], len(kept), element, initial, term, combine
+    )
     return reshape(result, [1 if d in set(axes) else n for d, n in enumerate(shape)])
 
 
@@ -81,8 +82,12 @@ def rounded(source: Lazy, element: Element) -> Lazy:
     """A value in the type where `element` is computed, as values of `element`."""
     if source.element == element:
         return source
-    return Computed(source.shape, element, lambda body, indices: store(
-        body.arithmetic, element, body.at(source, indices)), source.cost)
+    return Computed(
+        source.shape,
+        element,
+        lambda body, indices: store(body.arithmetic, element, body.at(source, indices)),
+        source.cost,
+    )
 
 
 def add(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:

@@ -129,9 +129,7 @@ def _groups(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[in
     return groups
 
 
-def _reshaped_indices(
-    indices: Indices, shape: tuple[int, ...], source: tuple[int, ...]
-) -> Indices:
+def _reshaped_indices(indices: Indices, shape: tuple[int, ...], source: tuple[int, ...]) -> Indices:
     if 0 in shape:
         return tuple(Index(()) for _ in source)
     result: list[Index] = []
@@ -168,4 +166,5 @@ def _reshape_tensor(value: ir.Value, shape: tuple[int, ...]) -> ir.Value:
 def _reassociation(groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
     i64 = ir.IntegerType.get_signless(64)
     return ir.ArrayAttr.get(
-        [ir.ArrayAttr.get([ir.IntegerAttr.get(i64, d) for d in group]) for group in groups])
+        [ir.ArrayAttr.get([ir.IntegerAttr.get(i64, d) for d in group]) for group in groups]
+    )

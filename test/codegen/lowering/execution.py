@@ -13,13 +13,14 @@ from mlir.execution_engine import ExecutionEngine
 from mlir.passmanager import PassManager
 
 from mgx_mlir.codegen.lowering import element_of, lower_kernel
+from mgx_mlir.dialects.types import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 
 _PIPELINE = (
     "builtin.module(one-shot-bufferize{bufferize-function-boundaries=1"
     " function-boundary-type-conversion=identity-layout-map},"
-    "buffer-results-to-out-params{hoist-static-allocs=1},"
+    "buffer-results-to-out-params{hoist-static-allocs=1 modify-public-functions=1},"
     "func.func(convert-linalg-to-loops,scf-forall-to-for),"
     "arith-expand{include-bf16=1},math-expand-ops,expand-strided-metadata,lower-affine,"
     "convert-scf-to-cf,"
@@ -28,31 +29,6 @@ _PIPELINE = (
     "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},"
     "reconcile-unrealized-casts)"
 )
-
-_DTYPES = {
-    "i1": np.bool_,
-    "i2": ml_dtypes.int2,
-    "i4": ml_dtypes.int4,
-    "ui2": ml_dtypes.uint2,
-    "ui4": ml_dtypes.uint4,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f32": np.float32,
-    "f64": np.float64,
-    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
-    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
-    "f8E5M2": ml_dtypes.float8_e5m2,
-    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
-    "f8E8M0FNU": ml_dtypes.float8_e8m0fnu,
-    "f4E2M1FN": ml_dtypes.float4_e2m1fn,
-}
-
-
-def dtype_of(type_: ir.Type) -> np.dtype[Any]:
-    name = str(type_.element_type if isinstance(type_, ir.ShapedType) else type_)
-    if name in _DTYPES:
-        return np.dtype(_DTYPES[name])
-    return np.dtype(name.replace("ui", "uint") if name.startswith("ui") else name.replace("i", "int"))
 
 
 def as_stored(array: Array) -> Array:
@@ -67,7 +43,9 @@ def as_stored(array: Array) -> Array:
 def kernels_of(module: ir.Module) -> dict[str, ir.OpView]:
     return {
         ir.StringAttr(op.attributes["sym_name"]).value: op
-        for op in module.body.operations if op.operation.name == "mgx.kernel"}
+        for op in module.body.operations
+        if op.operation.name == "mgx.kernel"
+    }
 
 
 class Executable:
@@ -90,21 +68,25 @@ class Executable:
         stored = [as_stored(np.asarray(x)) for x in inputs]
         outputs = []
         for result in type_.results:
-            dtype = dtype_of(result)
-            outputs.append(np.full(
-                tuple(result.shape), 77, np.int8) if element_of(result).bits < 8 and (
-                    dtype != np.bool_) else np.zeros(tuple(result.shape), dtype))
+            dtype = numpy_dtype(result)
+            outputs.append(
+                np.full(tuple(result.shape), 77, np.int8)
+                if element_of(result).bits < 8 and (dtype != np.bool_)
+                else np.zeros(tuple(result.shape), dtype)
+            )
         pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*stored, *outputs)]
-        address = self._engine.raw_lookup(name)
-        ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * len(pointers))(address)(*pointers)
+        packed = (ctypes.c_void_p * len(pointers))(*[ctypes.addressof(p) for p in pointers])
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup(name))(packed)
         return [
-            x.astype(dtype_of(t)) if "i" in str(t.element_type) and element_of(t).bits < 8
-            else x.view(dtype_of(t))
-            for x, t in zip(outputs, type_.results, strict=True)]
+            x.astype(numpy_dtype(t))
+            if "i" in str(t.element_type) and element_of(t).bits < 8
+            else x.view(numpy_dtype(t))
+            for x, t in zip(outputs, type_.results, strict=True)
+        ]
 
 
 def compile_text(text: str, context: ir.Context) -> Executable:
     return Executable(ir.Module.parse(text, context))
 
 
-__all__ = ["Executable", "Mapping", "as_stored", "compile_text", "dtype_of", "kernels_of"]
+__all__ = ["Executable", "Mapping", "as_stored", "compile_text", "kernels_of"]

@@ -41,5 +41,6 @@ def multiply(
     """The product of two stored elements, in the type where their sum is computed."""
     factors = [
         change(a, source.element.computed(), element, load(a, source.element, value))
-        for source, value in (left, right)]
+        for source, value in (left, right)
+    ]
     return a.product(element, *factors)

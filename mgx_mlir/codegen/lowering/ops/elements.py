@@ -18,9 +18,10 @@ from mgx_mlir.errors import UnsupportedError
 _COSTLY = 4
 _FREE = ("mgx.convert", "mgx.bit_cast", "mgx.constant", "mgx.yield")
 _FUNCTIONS = frozenset(
-    f"mgx.{name}" for name in
-    "acos acosh asin asinh atan atanh cos cosh elu erf exp fmod log log2 mod pow sigmoid sin sinh "
-    "tan tanh".split())
+    f"mgx.{name}"
+    for name in "acos acosh asin asinh atan atanh cos cosh elu erf exp fmod log log2 mod pow sigmoid sin sinh "
+    "tan tanh".split()
+)
 
 
 def _cost(op: ir.OpView) -> int:
@@ -38,13 +39,18 @@ def pointwise(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> list[Lazy]:
     cost = _cost(op) + sum(x.cost for x in operands)
 
     def elements(body: Body, indices: Indices) -> list[ir.Value]:
-        return body.once((op, indices), lambda: emit_pointwise(
-            op, [body.at(x, indices) for x in operands]))
+        return body.once(
+            (op, indices), lambda: emit_pointwise(op, [body.at(x, indices) for x in operands])
+        )
 
     def result(position: int) -> Lazy:
         type_ = op.results[position].type
-        return Computed(shape_of(type_), element_of(type_),
-                        lambda body, indices: elements(body, indices)[position], cost)
+        return Computed(
+            shape_of(type_),
+            element_of(type_),
+            lambda body, indices: elements(body, indices)[position],
+            cost,
+        )
 
     return [result(position) for position in range(len(op.results))]
 
@@ -55,8 +61,12 @@ def constant(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     type_ = op.results[0].type
     element, shape = element_of(type_), shape_of(type_)
     if value.is_splat:
-        return Computed(shape, element,
-                        lambda body, indices: body.once(op, lambda: emit_pointwise(op, [])[0]), 0)
+        return Computed(
+            shape,
+            element,
+            lambda body, indices: body.once(op, lambda: emit_pointwise(op, [])[0]),
+            0,
+        )
     return kernel.constant_tensor(value, element)
 
 
@@ -76,4 +86,5 @@ def identity(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 def literal(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     raise UnsupportedError(
         f"{op.location}: mgx.literal stands in a kernel; weights are operands of a kernel",
-        (str(op.location),))
+        (str(op.location),),
+    )

@@ -35,9 +35,14 @@ def concat(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
                 return [body.at(parts[first], (*indices[:axis], inside, *indices[axis + 1 :]))]
             middle = (first + last) // 2
             below = arith.cmpi(
-                arith.CmpIPredicate.slt, body.scalar(position), index_constant(ends[middle]))
-            return body.branch(below, lambda: choose(first, middle), lambda: choose(middle, last),
-                               [parts[0].element.storage()])
+                arith.CmpIPredicate.slt, body.scalar(position), index_constant(ends[middle])
+            )
+            return body.branch(
+                below,
+                lambda: choose(first, middle),
+                lambda: choose(middle, last),
+                [parts[0].element.storage()],
+            )
 
         return choose(0, len(parts))[0]
 
@@ -76,8 +81,11 @@ def gathernd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
     def element(body: Body, indices: Indices) -> ir.Value:
         where = [
-            runtime_index(body, body.at(chosen, (*indices[:outer], Index.of(i))), x.shape[batch + i])
-            for i in range(depth)]
+            runtime_index(
+                body, body.at(chosen, (*indices[:outer], Index.of(i))), x.shape[batch + i]
+            )
+            for i in range(depth)
+        ]
         return body.at(x, (*indices[:batch], *where, *indices[outer:]))
 
     return kernel.result_of(op, element, x.cost + 2 * depth)

@@ -106,8 +106,7 @@ def arg(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     extents = [*(source.shape[d] for d in kept), source.shape[axis]]
     start = lowest(element) if largest else highest(element)
     none = -1 if last else target.highest
-    inits = [kernel.filled(extents[:-1], element, start),
-             kernel.filled(extents[:-1], target, none)]
+    inits = [kernel.filled(extents[:-1], element, start), kernel.filled(extents[:-1], target, none)]
 
     def emit(body: GenericBody, dims: Indices) -> list[ir.Value]:
         a = body.arithmetic
@@ -136,9 +135,16 @@ def softmax(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     shifted = _shifted(kernel, source, axis)
     powers = kernel.stored(_exponential(shifted))
     total = reduce_axes(kernel, powers, [axis], 0, add)
-    return Computed(source.shape, source.element, lambda body, indices: store(
-        body.arithmetic, source.element, body.arithmetic.div(
-            body.at(powers, indices), body.at(total, _row(indices, axis)))), 1)
+    return Computed(
+        source.shape,
+        source.element,
+        lambda body, indices: store(
+            body.arithmetic,
+            source.element,
+            body.arithmetic.div(body.at(powers, indices), body.at(total, _row(indices, axis))),
+        ),
+        1,
+    )
 
 
 @lowers("mgx.logsoftmax")
@@ -146,11 +152,24 @@ def logsoftmax(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     source, axis = kernel.settled(operands[0]), op.axis.value
     shifted = _shifted(kernel, source, axis)
     total = reduce_axes(kernel, _exponential(shifted), [axis], 0, add)
-    logarithm = kernel.stored(Computed(total.shape, total.element, lambda body, indices: (
-        body.arithmetic.math("log", body.at(total, indices))), 4))
-    return Computed(source.shape, source.element, lambda body, indices: store(
-        body.arithmetic, source.element, body.arithmetic.sub(
-            body.at(shifted, indices), body.at(logarithm, _row(indices, axis)))), 2)
+    logarithm = kernel.stored(
+        Computed(
+            total.shape,
+            total.element,
+            lambda body, indices: body.arithmetic.math("log", body.at(total, indices)),
+            4,
+        )
+    )
+    return Computed(
+        source.shape,
+        source.element,
+        lambda body, indices: store(
+            body.arithmetic,
+            source.element,
+            body.arithmetic.sub(body.at(shifted, indices), body.at(logarithm, _row(indices, axis))),
+        ),
+        2,
+    )
 
 
 def _shifted(kernel: Kernel, source: Lazy, axis: int) -> Lazy:
@@ -166,8 +185,12 @@ def _shifted(kernel: Kernel, source: Lazy, axis: int) -> Lazy:
 
 
 def _exponential(source: Lazy) -> Lazy:
-    return Computed(source.shape, source.element, lambda body, indices: (
-        body.arithmetic.math("exp", body.at(source, indices))), source.cost + 4)
+    return Computed(
+        source.shape,
+        source.element,
+        lambda body, indices: body.arithmetic.math("exp", body.at(source, indices)),
+        source.cost + 4,
+    )
 
 
 def _row(indices: Indices, axis: int) -> Indices:

@@ -44,9 +44,16 @@ def spread(kernel: Kernel, source: Lazy, shape: Sequence[int], axis: int) -> Laz
     """The source's dimensions at `axis` and after, those of size 1 repeated, as all others are."""
     rank = len(source.shape)
     placed = shape[axis : axis + rank]
-    view = View(source, shape, lambda indices: tuple(
-        i if size == wanted else _ZERO
-        for i, size, wanted in zip(indices[axis : axis + rank], source.shape, placed, strict=True)))
+    view = View(
+        source,
+        shape,
+        lambda indices: tuple(
+            i if size == wanted else _ZERO
+            for i, size, wanted in zip(
+                indices[axis : axis + rank], source.shape, placed, strict=True
+            )
+        ),
+    )
     if view.size > source.size:
         view.source = kernel.settled(source)
         view.cost = view.source.cost
@@ -56,22 +63,33 @@ def spread(kernel: Kernel, source: Lazy, shape: Sequence[int], axis: int) -> Laz
 @lowers("mgx.slice")
 def slice_(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     starts = dict(zip(op.axes, op.starts, strict=True))
-    return View(operands[0], shape_of(op.results[0].type), lambda indices: tuple(
-        i + starts.get(d, 0) for d, i in enumerate(indices)))
+    return View(
+        operands[0],
+        shape_of(op.results[0].type),
+        lambda indices: tuple(i + starts.get(d, 0) for d, i in enumerate(indices)),
+    )
 
 
 @lowers("mgx.step")
 def step(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     steps = dict(zip(op.axes, op.steps, strict=True))
-    return View(operands[0], shape_of(op.results[0].type), lambda indices: tuple(
-        i * steps.get(d, 1) for d, i in enumerate(indices)))
+    return View(
+        operands[0],
+        shape_of(op.results[0].type),
+        lambda indices: tuple(i * steps.get(d, 1) for d, i in enumerate(indices)),
+    )
 
 
 @lowers("mgx.reverse")
 def reverse(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     axes, shape = set(op.axes), operands[0].shape
-    return View(operands[0], shape, lambda indices: tuple(
-        i * -1 + (shape[d] - 1) if d in axes else i for d, i in enumerate(indices)))
+    return View(
+        operands[0],
+        shape,
+        lambda indices: tuple(
+            i * -1 + (shape[d] - 1) if d in axes else i for d, i in enumerate(indices)
+        ),
+    )
 
 
 @lowers("mgx.layout")

@@ -106,8 +106,13 @@ def pooling(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         def tap(window: Indices, carried: Sequence[ir.Value]) -> list[ir.Value]:
             where = [starts[d] + window[d] * dilations[d] for d in range(rank)]
             position = (*indices[:2], *where)
-            value = load(a, x.element, body.guarded(
-                x, position, lambda: kernel.scalar(x.element, _finite(x.element, neutral))))
+            value = load(
+                a,
+                x.element,
+                body.guarded(
+                    x, position, lambda: kernel.scalar(x.element, _finite(x.element, neutral))
+                ),
+            )
             if mode == "max":
                 return [a.maximum(element, carried[0], value)]
             if mode == "lpnorm":
@@ -125,11 +130,21 @@ def pooling(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     def count(body: Body, starts: Sequence[Index]) -> ir.Value | int:
         """The number of elements that an average divides by."""
         if op.count_include_pad.value:
-            spans = [_span(body, starts[d] + pads[d], lengths[d], dilations[d],
-                           x.shape[2 + d] + pads[d] + pads[rank + d]) for d in range(rank)]
+            spans = [
+                _span(
+                    body,
+                    starts[d] + pads[d],
+                    lengths[d],
+                    dilations[d],
+                    x.shape[2 + d] + pads[d] + pads[rank + d],
+                )
+                for d in range(rank)
+            ]
         else:
-            spans = [_span(body, starts[d], lengths[d], dilations[d], x.shape[2 + d])
-                     for d in range(rank)]
+            spans = [
+                _span(body, starts[d], lengths[d], dilations[d], x.shape[2 + d])
+                for d in range(rank)
+            ]
         known = math.prod(s for s in spans if isinstance(s, int))
         total: ir.Value | None = None
         for span in (s for s in spans if not isinstance(s, int)):
@@ -201,8 +216,13 @@ def lrn(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
         def tap(window: Indices, carried: Sequence[ir.Value]) -> list[ir.Value]:
             channel = indices[1] + window[0] - before
-            value = load(a, x.element, body.guarded(
-                x, (indices[0], channel, *indices[2:]), lambda: kernel.scalar(x.element, 0)))
+            value = load(
+                a,
+                x.element,
+                body.guarded(
+                    x, (indices[0], channel, *indices[2:]), lambda: kernel.scalar(x.element, 0)
+                ),
+            )
             return [a.sum(element, carried[0], a.mul(value, value))]
 
         zero = a.constant(0, element.storage())

@@ -1,0 +1,1 @@
+"""One file for each family of ops; every module here is loaded to fill the table."""

@@ -1,0 +1,237 @@
+"""Walks a program: each op's results from its operands, launches and regions included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects.constants import attribute_array
+from mgx_mlir.dialects.types import numpy_dtype
+from mgx_mlir.errors import CompilerError, UnsupportedError, UsageError
+from mgx_mlir.reference.meanings import Array, meanings
+
+Observer = Callable[[ir.OpView, Sequence[Array]], None]
+_TERMINATORS = ("func.return", "mgx.return", "mgx.yield")
+_WALKED = (
+    "mgx.constant",
+    "mgx.fused_reduce",
+    "mgx.if",
+    "mgx.launch",
+    "mgx.literal",
+    "mgx.loop",
+    "mgx.pointwise",
+)
+
+
+def evaluate_op(
+    op: ir.OpView, operands: Sequence[Array], accumulate: Any = np.float32
+) -> list[Array]:
+    """The results of one op without control flow.
+
+    operands: one array for each operand, in the dtype of its element type (ml_dtypes for what
+    numpy lacks). The operands of a pointwise op may have any one shape.
+    accumulate: the dtype in which sums of floats narrower than f64 are kept.
+    Raises UnsupportedError for an op that the reference does not know.
+    """
+    return _Evaluation(None, accumulate, None).op(op, operands)
+
+
+def evaluate_kernel(
+    kernel: ir.OpView, operands: Sequence[Array], accumulate: Any = np.float32
+) -> list[Array]:
+    """The results of an `mgx.kernel`, an array for each of its arguments given."""
+    return _Evaluation(None, accumulate, None).block(kernel.regions[0].blocks[0], operands)
+
+
+def is_evaluable(op: ir.OpView) -> bool:
+    """Whether `evaluate_op` knows the op."""
+    return op.operation.name in meanings() or op.operation.name in (
+        "mgx.constant",
+        "mgx.fused_reduce",
+        "mgx.pointwise",
+    )
+
+
+def evaluate(
+    module: ir.Module,
+    weights: Mapping[str, Any] | Any,
+    inputs: Mapping[str, Array],
+    *,
+    accumulate: Any = np.float32,
+    observe: Observer | None = None,
+) -> dict[str, Array]:
+    """The outputs of `func.func @main`, by name.
+
+    weights: key -> array, or anything with `.array()`, for each `mgx.literal`.
+    inputs: an array for each argument, by its `mgx.name`, in the argument's dtype and shape.
+    accumulate: the dtype in which sums of floats narrower than f64 are kept; `np.float64` gives
+    the oracle that `mgx verify` compares with.
+    observe: called with each op of @main and its results, in order.
+    Raises UsageError for an input that is missing or does not fit, UnsupportedError for an op that
+    the reference does not know.
+    """
+    main = _symbol(module, "main")
+    run = _Evaluation(module, accumulate, weights)
+    block = main.regions[0].blocks[0]
+    arguments = []
+    for name, argument in zip(
+        _names(main, "arg_attrs", len(block.arguments)), block.arguments, strict=True
+    ):
+        if name not in inputs:
+            raise UsageError(f"no array for the input '{name}'; inputs are given: {[*inputs]}")
+        arguments.append(_fitting(name, np.asarray(inputs[name]), argument.type))
+    results = run.block(block, arguments, observe)
+    return dict(zip(_names(main, "res_attrs", len(results)), results, strict=True))
+
+
+def _fitting(name: str, array: Array, type_: ir.Type) -> Array:
+    wanted, shape = numpy_dtype(type_), list(ir.RankedTensorType(type_).shape)
+    fits = len(shape) == array.ndim and all(
+        n in (m, ir.ShapedType.get_dynamic_size()) for n, m in zip(shape, array.shape, strict=True)
+    )
+    if array.dtype != wanted or not fits:
+        raise UsageError(
+            f"input '{name}' is {array.dtype}{list(array.shape)}; the program takes {type_}"
+        )
+    return array
+
+
+def _names(function: ir.OpView, attribute: str, count: int) -> list[str]:
+    attributes = function.operation.attributes
+    names = []
+    for position in range(count):
+        given = attributes[attribute][position] if attribute in attributes else None
+        named = given is not None and "mgx.name" in given
+        names.append(ir.StringAttr(given["mgx.name"]).value if named else f"{position}")
+    return names
+
+
+def _symbol(module: ir.Module, name: str) -> ir.OpView:
+    for op in module.body.operations:
+        attributes = op.operation.attributes
+        if "sym_name" in attributes and ir.StringAttr(attributes["sym_name"]).value == name:
+            return op
+    raise CompilerError(f"the module has no symbol @{name}")
+
+
+class _Evaluation:
+    def __init__(self, module: ir.Module | None, accumulate: Any, weights: Any) -> None:
+        self.module, self.accumulate, self.weights = module, accumulate, weights
+        self.kernels: dict[str, ir.Block] = {}
+
+    def block(
+        self,
+        block: ir.Block,
+        arguments: Sequence[Array],
+        observe: Observer | None = None,
+        outer: Mapping[ir.Value, Array] | None = None,
+    ) -> list[Array]:
+        """The operands of the terminator. Values of enclosing blocks are visible."""
+        values: dict[ir.Value, Array] = dict(outer or {})
+        values.update(zip(block.arguments, arguments, strict=True))
+        last_use = _last_uses(block)
+        for position, op in enumerate(block.operations):
+            operands = [values[x] for x in op.operands]
+            if op.operation.name in _TERMINATORS:
+                return operands
+            results = self.op(op, operands, values)
+            if observe is not None:
+                observe(op, results)
+            values.update(zip(op.results, results, strict=True))
+            for value in last_use.get(position, ()):
+                del values[value]
+        raise CompilerError("a block ends without a terminator")
+
+    def op(
+        self,
+        op: ir.OpView,
+        operands: Sequence[Array],
+        values: Mapping[ir.Value, Array] | None = None,
+    ) -> list[Array]:
+        name = op.operation.name
+        if name in _WALKED:
+            walk = getattr(self, "_" + name.removeprefix("mgx."))
+            return list(walk(op, operands, values or {}))
+        meaning = meanings().get(name)
+        if meaning is None:
+            raise UnsupportedError(
+                f"{op.location}: the reference does not know {name}", (str(op.location),)
+            )
+        with np.errstate(all="ignore"):
+            results = meaning(op, operands, self.accumulate)
+        return list(results) if isinstance(results, list) else [results]
+
+    def _constant(self, op: Any, operands: Any, values: Any) -> list[Array]:
+        return [attribute_array(op.attributes["value"])]
+
+    def _literal(self, op: Any, operands: Any, values: Any) -> list[Array]:
+        weight = self.weights[ir.StringAttr(op.attributes["key"]).value]
+        return [weight.array() if hasattr(weight, "array") else weight]
+
+    def _pointwise(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
+        # The body's types are scalars; its ops work on whole arrays all the same.
+        results = self.block(op.regions[0].blocks[0], operands)
+        shape = operands[0].shape if operands else tuple(op.results[0].type.shape)
+        return [np.broadcast_to(x, shape) for x in results]
+
+    def _fused_reduce(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
+        return self.block(op.regions[0].blocks[0], operands)
+
+    def _launch(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
+        name = ir.FlatSymbolRefAttr(op.attributes["kernel"]).value
+        if name not in self.kernels:
+            assert self.module is not None
+            self.kernels[name] = _symbol(self.module, name).regions[0].blocks[0]
+        return self.block(self.kernels[name], operands)
+
+    def _if(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
+        region = op.regions[0 if operands[0].reshape(-1)[0] else 1]
+        return self.block(region.blocks[0], [], outer=values)
+
+    def _loop(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
+        limit, condition, *carried = operands
+        body = op.regions[0].blocks[0]
+        scans: list[list[Array]] = [[] for _ in range(len(op.results) - len(carried))]
+        count, step = len(carried), 0
+        while step < int(limit.reshape(-1)[0]) and condition.reshape(-1)[0]:
+            index = np.array(step, np.int64).reshape(body.arguments[0].type.shape)
+            condition, *rest = self.block(body, [index, condition, *carried], outer=values)
+            carried = rest[:count]
+            for scan, value in zip(scans, rest[count:], strict=True):
+                scan.append(value)
+            step += 1
+        stacked = [
+            np.stack(scan) if scan else _empty(result.type)
+            for scan, result in zip(scans, list(op.results)[count:], strict=True)
+        ]
+        return [*carried, *stacked]
+
+
+def _empty(type_: ir.Type) -> Array:
+    return np.zeros((0, *[max(n, 0) for n in list(type_.shape)[1:]]), numpy_dtype(type_))
+
+
+def _last_uses(block: ir.Block) -> dict[int, list[ir.Value]]:
+    """Values by the position of the last op that needs them: large tensors go early."""
+    last: dict[ir.Value, int] = {argument: -1 for argument in block.arguments}
+    for position, op in enumerate(block.operations):
+        for value in (*op.operands, *_nested_operands(op)):
+            if value in last:
+                last[value] = position
+        last.update((result, position) for result in op.results)
+    positions: dict[int, list[ir.Value]] = {}
+    for value, position in last.items():
+        positions.setdefault(position, []).append(value)
+    return positions
+
+
+def _nested_operands(op: ir.OpView) -> list[ir.Value]:
+    found: list[ir.Value] = []
+    for region in op.operation.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                found += [*inner.operands, *_nested_operands(inner)]
+    return found
