@@ -56,9 +56,25 @@ def compile_module(
         pipeline.run(module.operation)
     except ir.MLIRError as error:
         raise CompilerError(f"lowering to the LLVM dialect failed: {error}") from error
+    _check_lowered(module)
     text = llvm_dialect.translate_module_to_llvmir(module.operation)
     text += "".join(_entry(name, pointers) for name, pointers in entries)
     return link(llvm.compile_object(text, *processor(target), explicit))
+
+
+def _check_lowered(module: ir.Module) -> None:
+    """Translating what is not of the LLVM dialect would end the process."""
+    left: dict[str, ir.Operation] = {}
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if not op.name.startswith("llvm.") and op.name != "builtin.module":
+            left.setdefault(op.name, op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    if left:
+        name, op = next(iter(left.items()))
+        raise CompilerError(f"{op.location}: {name} was left after lowering to the LLVM dialect")
 
 
 def _entry(name: str, pointers: int) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from mlir import ir
 
 from mgx_mlir.codegen.cpu.contraction import emit_contraction
+from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.cpu.problem import Contraction
 from mgx_mlir.codegen.cpu.schedule import Machine, choose
 from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny
 from mgx_mlir.codegen.cpu.views import element_name
@@ -61,19 +64,25 @@ def _contraction(kernel: ir.OpView, match: Match, target: Target) -> CodeObject:
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
     match = match.as_row()
     problem = match.problem
-    machine = Machine(target.vector_bytes)
-    cut = choose_skinny(problem, machine)
-    schedule = choose(problem, machine)
-    items = cut.items(problem) if cut else schedule.items(problem)
+    items, generate = _generator(problem, Machine(target.vector_bytes))
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
         store = Epilogue(match, places, pointers[len(used) :])
         a, b = places[problem.a.argument], places[problem.b.argument]
-        if cut:
-            emit_skinny(problem, cut, a, b, store, begin, end)
-        else:
-            emit_contraction(problem, schedule, a, b, store, begin, end)
+        generate(a, b, store, begin, end)
 
     builder.add(memories, items, body)
     return builder.finish(target, explicit=True)
+
+
+def _generator(problem: Contraction, machine: Machine) -> tuple[int, Callable[..., None]]:
+    """Work items of a contraction, and what builds them: the first generator that takes it."""
+    skinny = choose_skinny(problem, machine)
+    if skinny is not None:
+        return skinny.items(problem), partial(emit_skinny, problem, skinny)
+    direct = choose_direct(problem, machine)
+    if direct is not None:
+        return direct.items(problem), partial(emit_direct, problem, direct)
+    schedule = choose(problem, machine)
+    return schedule.items(problem), partial(emit_contraction, problem, schedule)

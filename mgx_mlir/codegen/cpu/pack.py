@@ -221,7 +221,7 @@ def pack_image(
     the end of its row of output: the next row, written later, covers it.
     """
     start = image.start(batch)
-    read = _row_reader(source, image, lanes)
+    read = row_reader(source, image, lanes)
 
     def window(i: Index) -> None:
         rest = emit.add(k, i)
@@ -274,7 +274,7 @@ def _overruns(image: Image, axis: int) -> bool:
     return last + (image.window[axis] - 1) * image.dilations[axis] >= image.sizes[axis]
 
 
-def _row_reader(
+def row_reader(
     source: ir.Value, image: Image, lanes: int
 ) -> Callable[[Index, Index, Index], ir.Value]:
     """read(place, at, limit): elements at, at + step, ... of the row, 0 outside [0, limit)."""

@@ -26,7 +26,7 @@ MAX_A_BYTES = 256 << 10
 # Bytes of B that one work item reads, where its columns are rows in memory.
 ITEM_BYTES = 256 << 10
 # Columns of a work item where B is read row by row: few long runs, but several items.
-LEAST_COLUMNS, MOST_COLUMNS = 256, 1024
+LEAST_COLUMNS, MOST_COLUMNS = 256, 2048
 # With more rows, packing B pays.
 MAX_ROWS_ACROSS = 2
 
@@ -88,8 +88,8 @@ def _cut(problem: Contraction, machine: Machine) -> Skinny | None:
         columns = math.ceil(wanted / lanes) * lanes
         return Skinny(lanes, True, tile, min(columns, math.ceil(problem.N / lanes) * lanes))
     if problem.b.column.stride == 1 and problem.M <= MAX_ROWS_ACROSS:
-        tile = min(16, max(1, (registers - problem.M) // problem.M), problem.K)
-        wanted = min(max(problem.N // 8, LEAST_COLUMNS), MOST_COLUMNS)
+        tile = min(8, max(1, (registers - problem.M) // problem.M), problem.K)
+        wanted = min(max(problem.N // 4, LEAST_COLUMNS), MOST_COLUMNS)
         parts = math.ceil(problem.N / wanted)
         columns = math.ceil(math.ceil(problem.N / parts) / lanes) * lanes
         return Skinny(lanes, False, tile, columns)

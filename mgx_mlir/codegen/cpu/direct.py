@@ -1,0 +1,194 @@
+"""Convolutions with few outputs for each group (depthwise), directly over rows of output.
+
+A work item copies the rows of input that it needs to the stack, zeros around them included,
+columns apart by the stride in planes of their own. Every tap of the window then reads
+neighbours, whatever the stride:
+
+    stride 2: columns 0 2 4 ... | columns 1 3 5 ...
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.cpu import emit, pack
+from mgx_mlir.codegen.cpu.contraction import Store
+from mgx_mlir.codegen.cpu.emit import Index
+from mgx_mlir.codegen.cpu.problem import Contraction, Image
+from mgx_mlir.codegen.cpu.schedule import Machine
+
+MAX_ROWS = 4
+MAX_TAPS = 128
+MAX_BUFFER_BYTES = 64 << 10
+ITEM_MULTIPLY_ADDS = 1 << 18
+
+
+@dataclass(frozen=True)
+class Direct:
+    """How a direct convolution is cut: rows of output of a work item; sizes of its copy.
+
+    The copy has `rows` rows for each channel, each of `planes` planes of `width` columns.
+    """
+
+    lanes: int
+    image_rows: int
+    rows: int
+    planes: int
+    width: int
+
+    def items(self, problem: Contraction) -> int:
+        return problem.batch * math.ceil(_height(problem) / self.image_rows)
+
+
+def choose_direct(problem: Contraction, machine: Machine) -> Direct | None:
+    """The cut of a convolution that this generator takes; None for anything else."""
+    image = problem.b
+    if not isinstance(image, Image) or len(image.sizes) > 2 or problem.M > MAX_ROWS:
+        return None
+    if problem.batch == 1 or problem.K > MAX_TAPS:
+        return None
+    lanes = machine.lanes(problem.accumulator)
+    channels = problem.K // math.prod(image.window)
+    step = image.steps[-1]
+    reach = (image.window[-1] - 1) * image.dilations[-1] // step + 1
+    width = math.ceil((math.ceil(image.width / lanes) * lanes + reach) / lanes) * lanes
+    row_bytes = channels * step * width * emit.element_bytes(problem.accumulator)
+    tall = len(image.sizes) == 2
+    row_step = image.steps[0] if tall else 1
+    overlap = (image.window[0] - 1) * image.dilations[0] + 1 if tall else 1
+    most = (MAX_BUFFER_BYTES // row_bytes - overlap) // row_step + 1
+    if most < 1:
+        return None
+    wanted = max(1, ITEM_MULTIPLY_ADDS // (problem.M * problem.K * image.width))
+    height = _height(problem)
+    blocks = math.ceil(height / min(most, wanted, height))
+    image_rows = math.ceil(height / blocks)
+    return Direct(lanes, image_rows, (image_rows - 1) * row_step + overlap, step, width)
+
+
+def _height(problem: Contraction) -> int:
+    assert isinstance(problem.b, Image)
+    return problem.N // problem.b.width
+
+
+def emit_direct(
+    problem: Contraction,
+    cut: Direct,
+    a: ir.Value,
+    b: ir.Value,
+    store: Store,
+    begin: ir.Value,
+    end: ir.Value,
+) -> None:
+    """Builds the work of items begin .. end at the insertion point."""
+    image = problem.b
+    assert isinstance(image, Image)
+    channels = problem.K // math.prod(image.window)
+    row_size = cut.planes * cut.width
+    copy = emit.stack(channels * cut.rows * row_size, problem.accumulator)
+    height = _height(problem)
+    blocks = math.ceil(height / cut.image_rows)
+
+    def item(number: Index) -> None:
+        batch = emit.div(number, blocks)
+        first = emit.mul(emit.rem(number, blocks), cut.image_rows)
+        rows: Index = cut.image_rows
+        if height % cut.image_rows:
+            rows = emit.minimum(rows, emit.sub(height, first))
+        _copy_rows(problem, image, cut, b, copy, channels, batch, first)
+        for m in range(problem.M):
+            _row_of_channel(problem, image, cut, a, copy, store, batch, m, first, rows)
+
+    emit.loop(begin, end, 1, item)
+
+
+def _copy_rows(
+    problem: Contraction,
+    image: Image,
+    cut: Direct,
+    source: ir.Value,
+    copy: ir.Value,
+    channels: int,
+    batch: Index,
+    first: Index,
+) -> None:
+    read = pack.row_reader(source, image, cut.lanes)
+    start = image.start(batch)
+    tall = len(image.sizes) == 2
+    size = cut.planes * cut.width
+
+    def channel(c: Index) -> None:
+        base = emit.add(start, image.channel.offset(c))
+
+        def row(r: Index) -> None:
+            place, limit = base, image.sizes[-1]
+            if tall:
+                at = emit.add(emit.linear(r, (first, image.steps[0])), -image.pads[0])
+                place = emit.linear(base, (at, image.strides[0]))
+                inside = emit.compare("ult", at, image.sizes[0])
+                limit = arith.select(inside, emit.value(limit), emit.value(0))
+            target = emit.mul(emit.linear(r, (c, cut.rows)), size)
+            for plane in range(cut.planes):
+
+                def part(q: Index, plane: int = plane) -> None:
+                    column = emit.add(emit.mul(q, image.steps[-1]), plane - image.pads[-1])
+                    x = emit.convert(
+                        read(place, column, limit), image.element, problem.accumulator
+                    )
+                    to = emit.add(emit.add(target, plane * cut.width), q)
+                    emit.store_vector(x, copy, to)
+
+                emit.loop(0, cut.width, cut.lanes, part)
+
+        emit.loop(0, cut.rows, 1, row)
+
+    emit.loop(0, channels, 1, channel)
+
+
+def _row_of_channel(
+    problem: Contraction,
+    image: Image,
+    cut: Direct,
+    weights: ir.Value,
+    copy: ir.Value,
+    store: Store,
+    batch: Index,
+    m: int,
+    first: Index,
+    rows: Index,
+) -> None:
+    lanes, accumulator = cut.lanes, problem.accumulator
+    size = cut.planes * cut.width
+    tall = len(image.sizes) == 2
+    taps = []
+    for k in range(problem.K):
+        rest, kw = divmod(k, image.window[-1])
+        c, kh = divmod(rest, image.window[0]) if tall else (rest, 0)
+        down = kh * image.dilations[0] if tall else 0
+        q, plane = divmod(kw * image.dilations[-1], image.steps[-1])
+        w = emit.load(weights, problem.a.at(batch, m, k))
+        w = emit.splat(emit.convert(w, problem.a.element, accumulator), lanes)
+        taps.append((w, (c * cut.rows + down) * size + plane * cut.width + q))
+    row_step = image.steps[0] if tall else 1
+
+    def row(r: Index) -> None:
+        base = emit.mul(r, row_step * size)
+        n = emit.mul(emit.add(first, r), image.width)
+
+        def part(column: Index) -> None:
+            total = emit.constant(0, accumulator, lanes)
+            for w, offset in taps:
+                x = emit.load_vector(copy, emit.add(emit.add(base, column), offset), lanes)
+                total = emit.multiply_add(w, x, total, accumulator)
+            mask = None
+            if image.width % lanes:
+                mask = emit.lane_mask(emit.sub(image.width, column), lanes)
+            store(total, batch, m, emit.add(n, column), mask)
+
+        emit.loop(0, image.width, lanes, part)
+
+    emit.loop(0, rows, 1, row)
