@@ -25,7 +25,7 @@ from mgx_mlir.importer.conversion import (
     used_names,
 )
 from mgx_mlir.importer.registry import Operator, operators
-from mgx_mlir.importer.tensors import tensor_type
+from mgx_mlir.importer.tensors import dims_of_type, tensor_type
 from mgx_mlir.importer.values import Constants, Value
 from mgx_mlir.weights import WeightStore
 
@@ -165,7 +165,10 @@ class _Program:
         for name, weight in source.weights.items():
             self.scope.values[name] = Value(name, weight=weight)
         self.constants = Constants(self.block, self.weights)
-        self.conversion = Conversion(self.constants, inferred)
+        symbols = frozenset(
+            dim for a in self.block.arguments for dim in dims_of_type(a.type) if isinstance(dim, str)
+        )
+        self.conversion = Conversion(self.constants, inferred, symbols)
         self.outputs: list[Value] = []
 
     def convert(self) -> list[Unsupported]:

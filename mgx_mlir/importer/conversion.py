@@ -59,10 +59,16 @@ _UNAVAILABLE = Value("<unavailable>")
 
 
 class Conversion:
-    """Converts graphs at the current insertion point and collects what is not supported."""
+    """Converts graphs at the current insertion point and collects what is not supported.
 
-    def __init__(self, constants: Constants, inferred: Mapping[str, TypeProto]) -> None:
+    `symbols` are the names of the inputs' dimensions.
+    """
+
+    def __init__(
+        self, constants: Constants, inferred: Mapping[str, TypeProto], symbols: frozenset[str]
+    ) -> None:
         self.constants = constants
+        self.symbols = symbols
         self.unsupported: list[Unsupported] = []
         self._inferred = inferred
 
@@ -209,9 +215,14 @@ class Conversion:
         scope.values = dict(zip(formal, given, strict=False))
         for inner in function.node:
             self._convert(substitute(inner, attributes), scope)
-        results = [scope.find(name) or _UNAVAILABLE for name in function.output]
-        if any(results[i] is _UNAVAILABLE for i in range(len(node.proto.output))):
-            raise Unavailable
+        results = []
+        for index, name in enumerate(function.output):
+            # Bodies leave out results that the node does not ask for.
+            value = scope.values.get(name)
+            if index < len(node.proto.output) and node.proto.output[index]:
+                if value is None or value is _UNAVAILABLE:
+                    raise Unavailable
+            results.append(value or _UNAVAILABLE)
         return results
 
     def _stand_ins(self, proto: NodeProto, scope: Scope) -> list[Value]:
@@ -271,18 +282,21 @@ def function_body(node: Node, opset: int) -> onnx.FunctionProto:
     body: bytes = b""
     if schema.has_context_dependent_function:
         types = [_type_proto(v).SerializeToString() for v in node.inputs]
-        versions = [v for v in schema.context_dependent_function_opset_versions if v <= opset]
-        if versions:
-            body = schema.get_context_dependent_function_with_opset_version(
-                max(versions), node.proto.SerializeToString(), types
-            )
+        version = _body_version(schema.context_dependent_function_opset_versions, opset)
+        body = schema.get_context_dependent_function_with_opset_version(
+            version, node.proto.SerializeToString(), types
+        )
     elif schema.has_function:
-        versions = [v for v in schema.function_opset_versions if v <= opset]
-        if versions:
-            body = schema.get_function_with_opset_version(max(versions))
+        version = _body_version(schema.function_opset_versions, opset)
+        body = schema.get_function_with_opset_version(version)
     if not body:
         raise UnsupportedError("its definition has no function body for these inputs")
     return onnx.FunctionProto.FromString(body)
+
+
+def _body_version(versions: Sequence[int], opset: int) -> int:
+    """The newest body that an opset can hold, or else the oldest, which means the same."""
+    return max((v for v in versions if v <= opset), default=min(versions))
 
 
 def _type_proto(value: Value | None) -> TypeProto:

@@ -144,9 +144,21 @@ class Node:
             axes = [stated] if isinstance(stated, int) else list(stated)
         return [tensors.axis_in(a, ranks) for a in axes]
 
-    def inferred_dims(self, index: int = 0) -> tuple[tensors.Dim, ...] | None:
-        """The dimensions of a result that onnx's inference found; None where it found none."""
-        return self.conversion.inferred_dims(self.proto.output[index], self.scope)
+    def computed_dims(self, index: int = 0) -> tuple[tensors.Dim, ...] | None:
+        """The dimensions of a result, by onnx's inference: sizes and symbols of the inputs.
+
+        None where it found none, or others, which only the running model knows.
+        """
+        found = self.conversion.inferred_dims(self.proto.output[index], self.scope)
+        known = self.conversion.symbols
+        if found is None or not all(isinstance(d, int) or d in known for d in found):
+            return None
+        return found
+
+    def inferred_rank(self, index: int = 0) -> int | None:
+        """The rank of a result, by onnx's inference; None where it found none."""
+        found = self.conversion.inferred_dims(self.proto.output[index], self.scope)
+        return None if found is None else len(found)
 
 
 def _plain(value: Any) -> Any:

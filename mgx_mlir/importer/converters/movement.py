@@ -142,12 +142,17 @@ def pad(node: Node) -> ir.Value:
     """Amounts and value are attributes before version 11, inputs since; axes since 18."""
     x = node.tensor(0)
     rank = tensors.rank(x)
+    value, fill = 0.0, None
     if node.version < 11:
         amounts = list(node.attribute("pads"))
         value = float(node.attribute("value"))
     else:
         amounts = node.integers(1, "pads")
-        value = float(node.constant(2, "constant_value").reshape(())) if node.given(2) else 0.0
+        known = node.known(2)
+        if known is not None:
+            value = float(known.reshape(()))
+        elif node.given(2):
+            fill = emit.reshape(node.tensor(2), [])
     axes = list(range(rank))
     if node.version >= 18 and node.given(3):
         axes = [tensors.axis_in(a, rank) for a in node.integers(3, "axes")]
@@ -159,7 +164,11 @@ def pad(node: Node) -> ir.Value:
     mode = mgx.PadMode[node.attribute("mode")]
     if not any(low) and not any(high):
         return x
-    return mgx.pad(x, low, high, value=value, mode=mode)
+    y = mgx.pad(x, low, high, value=value, mode=mode)
+    if fill is None or mode != mgx.PadMode.constant:
+        return y
+    inside = mgx.pad(emit.filled(np.ones((), np.bool_), tensors.dims(x)), low, high)
+    return emit.where(inside, y, fill)
 
 
 @operator("DepthToSpace", (1, 28), "reshape transpose")

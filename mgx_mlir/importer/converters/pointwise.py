@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 from mlir import ir
+from onnx import helper
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.importer import element_types, emit, tensors
+from mgx_mlir.importer import element_types, emit, folding, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
@@ -175,8 +176,16 @@ def cast(node: Node) -> ir.Value:
 
 
 @operator("CastLike", (15, 25), "convert")
-def cast_like(node: Node) -> ir.Value:
-    return _convert(node, element_types.of_numpy(node.value(1).dtype))
+def cast_like(node: Node) -> Any:
+    """Of the second input only the type counts: the first may be constant."""
+    element = element_types.of_numpy(node.value(1).dtype)
+    known = node.known(0)
+    if known is not None:
+        cast_node = helper.make_node("Cast", ["x"], ["y"], to=element.onnx)
+        folded = folding.fold(cast_node, [known], max(node.version, 13))
+        if folded is not None:
+            return folded[0]
+    return _convert(node, element)
 
 
 @operator("BitCast", (26, 26), "bit_cast")
@@ -184,8 +193,8 @@ def bit_cast(node: Node) -> ir.Value:
     x = node.tensor(0)
     element = element_types.of_onnx(node.attribute("to"))
     source = element_types.of_numpy(node.value(0).dtype)
-    if element.bits != source.bits:
-        raise UnsupportedError(f"from {source.name} to {element.name}, of another width")
+    if element.bits != source.bits or "bool" in (element.name, source.name):
+        raise UnsupportedError(f"from {source.name} to {element.name}, whose bits differ in number")
     return mgx.bit_cast(x, element.numpy)
 
 

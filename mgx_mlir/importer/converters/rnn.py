@@ -190,7 +190,9 @@ def _masks(node: Node, length: int, batch: int, hidden: int) -> list[ir.Value] |
 
 def _functions(node: Node, directions: int, default: Sequence[str]) -> list[list[Activation]]:
     """The activations of each direction."""
-    names = list(node.attribute("activations") or list(default) * directions)
+    names = list(default) * directions
+    if node.has_attribute("activations"):
+        names = list(node.attribute("activations"))
     if len(names) != len(default) * directions:
         raise ModelError(f"{len(names)} activations; {len(default) * directions} are needed")
     alphas = list(node.attribute("activation_alpha") or [])

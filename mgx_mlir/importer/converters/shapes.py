@@ -29,15 +29,43 @@ def reshape(node: Node) -> ir.Value:
 
 def _reshape_at_run_time(node: Node) -> ir.Value:
     x = node.tensor(0)
-    sizes = node.inferred_dims()
-    if sizes is not None and None not in sizes:
+    sizes = node.computed_dims()
+    if sizes is not None:
         return emit.reshape(x, sizes)
-    if sizes is None:
-        (count,) = node.value(1).dims
-        if not isinstance(count, int):
-            raise UnsupportedError("the number of dimensions of its result is not known")
-        sizes = (None,) * count
-    return mgx.reshape_to(x, emit.convert(node.tensor(1), "i64"), sizes)
+    rank = _length(node, 1)
+    wanted = emit.convert(node.tensor(1), "i64")
+    if node.version < 14 or not node.attribute("allowzero"):
+        have = mgx.dimensions_of(x, 0, min(rank, tensors.rank(x)))
+        if rank > tensors.rank(x):
+            have = emit.concat([have, node.make(np.zeros(rank - tensors.rank(x), np.int64))], 0)
+        wanted = emit.where(mgx.equal(wanted, emit.like(wanted, 0)), have, wanted)
+    # With one -1 among them, the product of sizes is minus the product of the others.
+    total = mgx.reduce_prod(mgx.dimensions_of(x, 0, tensors.rank(x)), [0])
+    others = mgx.max(mgx.abs(mgx.reduce_prod(wanted, [0])), mgx.constant([1]))
+    is_open = mgx.less(wanted, emit.like(wanted, 0))
+    wanted = emit.where(is_open, mgx.div(total, others), wanted)
+    return mgx.reshape_to(x, wanted, [None] * rank)
+
+
+def _length(node: Node, index: int) -> int:
+    """The number of elements of an input that holds a shape."""
+    sizes = node.value(index).dims
+    if len(sizes) != 1 or not isinstance(sizes[0], int):
+        raise UnsupportedError("the number of dimensions of its result is not known")
+    return sizes[0]
+
+
+def _broadcast_at_run_time(node: Node, x: ir.Value, index: int) -> ir.Value:
+    """x broadcast with the shape that input `index` holds."""
+    sizes = node.computed_dims()
+    if sizes is not None:
+        return emit.broadcast(x, sizes)
+    length = _length(node, index)
+    rank = max(length, tensors.rank(x))
+    wanted = emit.convert(node.tensor(index), "i64")
+    if length < rank:
+        wanted = emit.concat([node.make(np.ones(rank - length, np.int64)), wanted], 0)
+    return mgx.broadcast_with_dims(x, wanted, [None] * rank)
 
 
 def _resolve(have: Sequence[Dim], wanted: Sequence[int], zero_is_zero: bool) -> list[Dim]:
@@ -128,14 +156,7 @@ def expand(node: Node) -> ir.Value:
             tensors.dims(x), [int(d) for d in wanted.reshape(-1)]
         )
         return emit.broadcast(x, sizes)
-    inferred = node.inferred_dims()
-    if inferred is not None and None not in inferred:
-        return emit.broadcast(x, inferred)
-    (count,) = node.value(1).dims
-    if not isinstance(count, int):
-        raise UnsupportedError("the number of dimensions of its result is not known")
-    sizes = inferred or (None,) * max(count, tensors.rank(x))
-    return mgx.broadcast_with_dims(x, emit.convert(node.tensor(1), "i64"), sizes)
+    return _broadcast_at_run_time(node, x, 1)
 
 
 @operator("Tile", (6, 13), "unsqueeze multibroadcast reshape")
@@ -226,10 +247,7 @@ def constant_of_shape(node: Node) -> Any:
         if min(wanted, default=0) < 0 or math.prod(wanted) > MAX_ELEMENTS:
             raise ModelError(f"a tensor of shape {wanted} is impossible")
         return np.broadcast_to(scalar, wanted)
-    inferred = node.inferred_dims()
-    if inferred is None or None in inferred:
-        raise UnsupportedError("its shape is computed when the model runs")
-    return emit.filled(scalar, inferred)
+    return _broadcast_at_run_time(node, mgx.constant(scalar), 0)
 
 
 @operator("Range", (11, 27), "constant")
