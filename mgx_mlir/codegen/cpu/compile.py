@@ -21,6 +21,7 @@ from mlir import ir
 from mlir.dialects import llvm as llvm_dialect
 from mlir.passmanager import PassManager
 
+import mgx_mlir.dialects  # noqa: F401  (registers the passes)
 from mgx_mlir.codegen.cpu import llvm
 from mgx_mlir.codegen.cpu.host import processor
 from mgx_mlir.errors import CompilerError, TargetError

@@ -316,7 +316,7 @@ def _gather(
 ) -> ir.Value:
     i64 = ir.IntegerType.get_signless(64)
     wide = ir.VectorType.get([lanes], i64)
-    steps = ir.DenseElementsAttr.get(np.arange(lanes, dtype=np.int64) * step, type=i64)
+    steps = ir.DenseElementsAttr.get(np.arange(lanes, dtype=np.int64) * step, type=wide)
     at64 = arith.index_cast(i64, emit.value(at))
     positions = arith.addi(emit.splat(at64, lanes), arith.constant(wide, steps))
     end = emit.splat(arith.index_cast(i64, emit.value(limit)), lanes)

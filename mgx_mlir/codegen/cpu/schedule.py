@@ -10,12 +10,24 @@ from mgx_mlir.codegen.cpu import emit
 from mgx_mlir.codegen.cpu.problem import Contraction, Image
 
 # Bytes of the second-level cache that one packed block of B may take: half of what the
-# smallest supported processors have for each core (512 KiB Zen 3, 1 MiB Zen 4, Skylake-X).
-BLOCK_BYTES = 400 << 10
-# A work item should be worth waking a thread for, and small enough to balance.
-ITEM_MULTIPLY_ADDS = 2 << 20
-MIN_BLOCK_COLUMNS = 96
+# smallest supported processors have for each core (1 MiB Zen 4, Skylake-X).
+BLOCK_BYTES = 512 << 10
 MAX_BLOCK_COLUMNS = 256
+# A work item should be worth waking a thread for.
+ITEM_MULTIPLY_ADDS = 1 << 20
+# Packing a block of B again for each item of rows may cost so much of the products; with
+# fewer items than `FEW_ITEMS`, so much.
+PACK_SHARE, PACK_SHARE_FEW = 0.04, 0.12
+FEW_ITEMS = 8
+# Costs in multiply-adds of one vector. A load beside it costs a share of one; packing a
+# vector of B is loads, stores and, along k, a transposition; so are sums that leave and
+# come back between two depths of a block.
+LOAD = 0.25
+PACK_VECTOR, PACK_TRANSPOSED = 2.5, 6.0
+PACK_A_VECTOR = 2.5
+SUMS_VECTOR = 4.0
+# Sums in flight that hide the latency of a multiply-add.
+CHAINS = 8
 
 
 @dataclass(frozen=True)
@@ -70,59 +82,102 @@ class Schedule:
 def choose(problem: Contraction, machine: Machine) -> Schedule:
     """The schedule with the least estimated work."""
     lanes = machine.lanes(problem.accumulator)
-    rows, vectors = _tile(problem, machine.registers, lanes)
-    size = emit.element_bytes(problem.accumulator)
-    # Columns of a block that holds the whole depth, where that leaves enough of them.
-    fitting = BLOCK_BYTES // (problem.K * size)
-    most = min(max(fitting, MIN_BLOCK_COLUMNS), MAX_BLOCK_COLUMNS)
-    columns, image_rows = _columns(problem, vectors * lanes, most)
-    deepest = max(BLOCK_BYTES * 5 // 4 // (columns * size), 64)
-    depth = math.ceil(problem.K / math.ceil(problem.K / deepest))
-    depth = min(problem.K, math.ceil(depth / lanes) * lanes)
-    # Rows of A per item: as many as make an item worth its while, in whole tiles.
-    tiles = math.ceil(problem.M / rows)
-    least = ITEM_MULTIPLY_ADDS if depth == problem.K else 2 * ITEM_MULTIPLY_ADDS
-    wanted = math.ceil(least / (rows * columns * problem.K))
-    item_rows = math.ceil(tiles / max(1, tiles // wanted)) * rows
+    tiles = {
+        (rows, vectors)
+        for most, vectors in _tiles(machine.registers)
+        for rows in (most, math.ceil(problem.M / math.ceil(problem.M / most)))
+        if rows <= max(problem.M, 1)
+    }
+    candidates = [
+        (_cost(problem, lanes, rows, vectors, columns, blocks), rows, vectors, columns, image_rows)
+        for columns, image_rows, blocks in _column_blocks(problem, lanes)
+        for rows, vectors in tiles
+    ]
+    _, rows, vectors, columns, image_rows = min(candidates)
+    depth = _depth(problem, lanes, columns)
+    item_rows = _item_rows(problem, lanes, rows, columns)
     return Schedule(lanes, rows, vectors, depth, columns, image_rows, item_rows)
 
 
 def _tiles(registers: int) -> Iterator[tuple[int, int]]:
+    """Rows and vectors of register tiles: their sums, a row of B and one element of A."""
     for vectors in range(1, 9):
         rows = min((registers - 1 - vectors) // vectors, 24)
         if rows >= 1:
             yield rows, vectors
 
 
-def _tile(problem: Contraction, registers: int, lanes: int) -> tuple[int, int]:
-    width = math.ceil(problem.N / lanes)
-    best: tuple[float, int, int] | None = None
-    for most, vectors in _tiles(registers):
-        if vectors > width:
+def _column_blocks(problem: Contraction, lanes: int) -> Iterator[tuple[int, int, list[int]]]:
+    """Ways to cut the columns: size of a block, its rows of image, and all blocks' sizes."""
+    if not isinstance(problem.b, Image):
+        most = min(MAX_BLOCK_COLUMNS, math.ceil(problem.N / lanes) * lanes)
+        for columns in range(min(most, 4 * lanes), most + 1, lanes):
+            yield columns, 1, _parts(problem.N, columns)
+        return
+    width = problem.b.width
+    height = problem.N // width
+    if width > MAX_BLOCK_COLUMNS:
+        for columns in range(4 * lanes, MAX_BLOCK_COLUMNS + 1, lanes):
+            yield columns, 1, _parts(width, columns) * height
+        return
+    for rows in range(1, min(height, MAX_BLOCK_COLUMNS // width) + 1):
+        if height > 1 and rows < height and rows * width < 2 * lanes:
             continue
-        tiles = math.ceil(problem.M / most)
-        for rows in {min(most, problem.M), math.ceil(problem.M / tiles)}:
-            padded = math.ceil(problem.M / rows) * rows * width
-            # Loads of one step of k for each multiply-add, and too few independent sums.
-            loads = 1 / rows + 1 / vectors
-            chains = max(1.0, 8 / (rows * vectors))
-            cost = padded * chains * (1 + 0.25 * loads)
-            if best is None or cost < best[0]:
-                best = (cost, rows, vectors)
-    assert best is not None
-    return best[1], best[2]
+        yield rows * width, rows, [part * width for part in _parts(height, rows)]
 
 
-def _columns(problem: Contraction, tile: int, most: int) -> tuple[int, int]:
-    """Columns of a block, and rows of output in it where B is an image."""
+def _parts(size: int, part: int) -> list[int]:
+    whole, rest = divmod(size, part)
+    return [part] * whole + ([rest] if rest else [])
+
+
+def _cost(
+    problem: Contraction, lanes: int, rows: int, vectors: int, columns: int, blocks: list[int]
+) -> float:
+    """Estimated work of one batch, in multiply-adds of vectors."""
+    tiles = math.ceil(problem.M / rows)
+
+    def tile(width: int) -> float:
+        chains = max(1.0, CHAINS / (rows * width))
+        return rows * width * chains * (1 + LOAD * (1 / rows + 1 / width))
+
+    one, whole = tile(1), tile(vectors)
+    depths = math.ceil(problem.K / _depth(problem, lanes, columns))
+    total = 0.0
+    for block in blocks:
+        width = math.ceil(block / lanes)
+        products = (width // vectors) * whole + (width % vectors) * one
+        total += tiles * problem.K * products
+        total += tiles * rows * problem.K / lanes * PACK_A_VECTOR
+        total += problem.K * width * _pack_vector(problem, lanes)
+        total += tiles * rows * width * SUMS_VECTOR * depths
+    return total
+
+
+def _pack_vector(problem: Contraction, lanes: int) -> float:
+    """The cost of packing a vector of B."""
     if isinstance(problem.b, Image):
-        width, image_rows = problem.b.width, problem.N // problem.b.width
-        if width > most:
-            parts = math.ceil(width / most)
-            return math.ceil(math.ceil(width / parts) / tile) * tile, 1
-        blocks = math.ceil(image_rows / (most // width))
-        rows = math.ceil(image_rows / blocks)
-        return rows * width, rows
-    most = most // tile * tile or tile
-    blocks = math.ceil(problem.N / most)
-    return math.ceil(math.ceil(problem.N / blocks) / tile) * tile, 1
+        return PACK_VECTOR * max(1.0, lanes / problem.b.width)
+    return PACK_VECTOR if problem.b.column.contiguous(lanes) else PACK_TRANSPOSED
+
+
+def _depth(problem: Contraction, lanes: int, columns: int) -> int:
+    """Rows of a packed block of B: all, or equal parts that fit the cache."""
+    size = emit.element_bytes(problem.accumulator)
+    most = max(BLOCK_BYTES // (columns * size), 64)
+    part = math.ceil(problem.K / math.ceil(problem.K / most))
+    return min(problem.K, math.ceil(part / lanes) * lanes)
+
+
+def _item_rows(problem: Contraction, lanes: int, rows: int, columns: int) -> int:
+    """Rows of A of a work item, in whole tiles: few enough to share out, but worth an item
+    and the packing of its own block of B."""
+    tiles = math.ceil(problem.M / rows)
+    blocks = problem.batch * math.ceil(problem.N / columns)
+    worth = ITEM_MULTIPLY_ADDS / (columns * problem.K)
+    pack = _pack_vector(problem, lanes)
+    least = max(worth, pack / PACK_SHARE)
+    if blocks * problem.M / least < FEW_ITEMS:
+        least = max(worth, pack / PACK_SHARE_FEW, min(least, blocks * problem.M / FEW_ITEMS))
+    parts = max(1, int(problem.M // least))
+    return math.ceil(tiles / min(parts, tiles)) * rows
