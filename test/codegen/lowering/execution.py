@@ -21,6 +21,7 @@ _PIPELINE = (
     "builtin.module(one-shot-bufferize{bufferize-function-boundaries=1"
     " function-boundary-type-conversion=identity-layout-map},"
     "buffer-results-to-out-params{hoist-static-allocs=1 modify-public-functions=1},"
+    "canonicalize,cse,canonicalize,"
     "func.func(convert-linalg-to-loops,scf-forall-to-for),"
     "arith-expand{include-bf16=1},math-expand-ops,expand-strided-metadata,lower-affine,"
     "convert-scf-to-cf,"

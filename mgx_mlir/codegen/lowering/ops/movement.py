@@ -14,6 +14,11 @@ from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.value import Indices, Lazy
 
 
+def word(attribute: ir.Attribute) -> str:
+    """The word in an attribute of the dialect's enums: `#mgx<pad_mode edge>` is "edge"."""
+    return str(attribute).rstrip(">").replace("<", " ").split()[-1]
+
+
 @lowers("mgx.concat")
 def concat(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     """A branch for each operand: one load an element, and loops over other axes can hoist it."""
@@ -104,7 +109,7 @@ def runtime_index(body: Body, value: ir.Value, size: int) -> Index:
 @lowers("mgx.pad")
 def pad(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     x, low = operands[0], list(op.low)
-    mode = str(op.mode).strip("<>").rpartition("<")[2].split()[-1]
+    mode = word(op.mode)
     value = op.value.value
 
     def constant(body: Body, indices: Indices) -> ir.Value:

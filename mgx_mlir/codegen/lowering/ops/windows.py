@@ -16,6 +16,7 @@ from mgx_mlir.codegen.lowering.element import Element, element_of, shape_of
 from mgx_mlir.codegen.lowering.index import Index, index_constant
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.ops.contractions import OPERAND_COST, multiply
+from mgx_mlir.codegen.lowering.ops.movement import word
 from mgx_mlir.codegen.lowering.reduce import accumulate, add, lowest, rounded
 from mgx_mlir.codegen.lowering.value import Indices, Lazy
 
@@ -91,7 +92,7 @@ def _unstrided(body: Body, reach: Index, stride: int) -> tuple[Index, list[ir.Va
 def pooling(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     """One parallel loop nest; the window is a sequential nest in its body."""
     x = kernel.settled(operands[0])
-    mode = str(op.mode).strip("<>").rpartition("<")[2].split()[-1]
+    mode = word(op.mode)
     element = x.element.computed()
     rank = len(x.shape) - 2
     lengths, strides = list(op.lengths), list(op.strides)
