@@ -219,9 +219,6 @@ def _weight(weights: Mapping[str, np.ndarray], key: str, size: int) -> np.ndarra
     array = weights[key]
     if array.nbytes != size:
         raise ArtifactError(f"weight '{key}' has {array.nbytes} bytes; the plan says {size}")
-    if not array.flags.c_contiguous:
-        raise ArtifactError(f"weight '{key}' is not contiguous")
-    if array.ctypes.data % array.dtype.alignment:
-        # Files may hold a weight anywhere; kernels want whole elements.
-        return array.copy()
-    return array
+    # A computed weight may be a view, and a file may hold one anywhere; kernels want
+    # whole elements in row-major order. What is so already stays where it is.
+    return np.require(array, requirements=("C", "A"))

@@ -7,12 +7,12 @@ known indices costs no op. Memory is a one-dimensional memref; vectors start at 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from mlir import ir
 from mlir.dialects import arith, memref, scf, vector
 
-Index = int | ir.Value
+Index: TypeAlias = "int | ir.Value"
 FAST = "#arith.fastmath<contract>"
 
 _ELEMENTS: dict[str, Callable[[], ir.Type]] = {
