@@ -209,8 +209,7 @@ class Artifact:
         features = sorted({name for kernel in self.kernels for name in kernel.features})
         lines = [
             f"program       {self.name}",
-            f"written by    {self.producer}, "
-            f"mgx dialect {'.'.join(map(str, self.dialect))}",
+            f"written by    {self.producer}, mgx dialect {'.'.join(map(str, self.dialect))}",
             f"content hash  {self.content_hash}",
             *(f"input         {s.name}: {s.dtype}{list(s.shape)}" for s in self.plan.inputs),
             *(f"output        {s.name}: {s.dtype}{list(s.shape)}" for s in self.plan.outputs),

@@ -62,7 +62,7 @@ class _Sections:
     def place(self, manifest_bytes: int) -> int:
         """Gives every section its offset; returns the size of the file."""
         end = HEADER.size + manifest_bytes
-        for record, alignment in zip(self.records, self.alignments):
+        for record, alignment in zip(self.records, self.alignments, strict=True):
             record["offset"] = _aligned(end, alignment)
             end = record["offset"] + record["bytes"]
         return end
@@ -100,7 +100,7 @@ def _chunks(artifact: Artifact, folder: Path | None) -> Iterator[bytes | memoryv
     yield HEADER.pack(MAGIC, *VERSION, HEADER.size, len(text), total, digest)
     yield text
     end = HEADER.size + len(text)
-    for record, content in zip(sections.records, sections.contents):
+    for record, content in zip(sections.records, sections.contents, strict=True):
         yield bytes(record["offset"] - end)
         yield content
         end = record["offset"] + record["bytes"]
@@ -332,7 +332,8 @@ class _Reader:
         content, section = self.section(record)
         if content.nbytes != size or section.offset % WEIGHT_ALIGNMENT:
             raise ArtifactError(
-                f"damaged: weight '{key:.80}' takes {size} bytes and has {content.nbytes}; {_REPAIR}"
+                f"damaged: weight '{key:.80}' takes {size} bytes and has {content.nbytes}; "
+                f"{_REPAIR}"
             )
         array = np.frombuffer(content, dtype) if size else np.zeros(0, dtype)
         return SavedWeight(key, dtype, shape, data=array.reshape(shape), recorded=sha256)

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from mlir import ir
 from mlir.passmanager import PassManager
 
+from mgx_mlir._native import _mgx
 from mgx_mlir.artifact import PortableKernel
 from mgx_mlir.dialects import context as new_context
 from mgx_mlir.errors import ArtifactError, CompilerError
 from mgx_mlir.graph import node_name, symbol_name
-from mgx_mlir._native import _mgx
 
 ARCH = "gfxMIGX"
 SYMBOL = "kernel"
@@ -92,13 +92,12 @@ def kernel_to_bytecode(kernel: ir.OpView, version: tuple[int, int] | None = None
         try:
             verify_portable(module)
         except ArtifactError as error:
-            raise CompilerError(f"kernel @{symbol_name(kernel)} is not portable: {error}") from error
+            name = symbol_name(kernel)
+            raise CompilerError(f"kernel @{name} is not portable: {error}") from error
         return bytes(_mgx.write_bytecode(module.operation, version))
 
 
-def read_kernel(
-    bytecode: bytes, context: ir.Context | None = None
-) -> tuple[ir.Module, ir.OpView]:
+def read_kernel(bytecode: bytes, context: ir.Context | None = None) -> tuple[ir.Module, ir.OpView]:
     """The module of a stored kernel and the `mgx.kernel` in it.
 
     Keep the module as long as the kernel is used. Raises ArtifactError for bytes that are
@@ -185,7 +184,7 @@ def _check_attribute(attribute: ir.Attribute, name: str, op: ir.Operation) -> No
     elif not str(attribute).startswith(_MGX):
         raise ArtifactError(
             f"a stored kernel holds builtin and mgx attributes only, found {name} = "
-            f"{str(attribute):.80} on {op.name}"
+            f"{attribute!s:.80} on {op.name}"
         )
 
 
@@ -197,10 +196,10 @@ def _check_type(type_: ir.Type, op: ir.Operation) -> None:
     element = _element(type_)
     encoding = type_.encoding if isinstance(type_, ir.RankedTensorType) else None
     if encoding is not None and not str(encoding).startswith(_MGX):
-        raise ArtifactError(f"a tensor of a stored kernel has the encoding {str(encoding):.80}")
+        raise ArtifactError(f"a tensor of a stored kernel has the encoding {encoding!s:.80}")
     if not isinstance(element, (ir.FloatType, ir.IntegerType, ir.IndexType)):
         raise ArtifactError(
-            f"a stored kernel holds builtin tensors and numbers only, found {str(type_):.80} "
+            f"a stored kernel holds builtin tensors and numbers only, found {type_!s:.80} "
             f"on {op.name}"
         )
 

@@ -1,6 +1,6 @@
 """Finalizes one stored kernel: what the reproducer of a failure calls.
 
-    python -m mgx_mlir.finalizer KERNEL.mlirbc --arch gfx942[,gfx1100] [-o FOLDER]
+python -m mgx_mlir.finalizer KERNEL.mlirbc --arch gfx942[,gfx1100] [-o FOLDER]
 """
 
 from __future__ import annotations

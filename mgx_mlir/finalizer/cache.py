@@ -167,4 +167,5 @@ def _decode(data: bytes) -> CodeObject:
     if hashlib.sha256(content).digest() != data[len(MAGIC) : len(MAGIC) + 32]:
         raise ValueError("its content does not have its hash")
     size = int.from_bytes(content[:8], "little")
-    return CodeObject.from_json(json.loads(bytes(content[8 : 8 + size])), bytes(content[8 + size :]))
+    record = json.loads(bytes(content[8 : 8 + size]))
+    return CodeObject.from_json(record, bytes(content[8 + size :]))

@@ -8,6 +8,7 @@ talks over two pipes.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import select
@@ -46,9 +47,7 @@ class WorkerPool(Executor):
         self._lock = threading.Lock()
         self._closed = False
 
-    def submit(
-        self, function: Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> Future[Any]:
+    def submit(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         return self._threads.submit(self._call, function, args, kwargs)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -99,7 +98,9 @@ class _Worker:
     """One process."""
 
     def __init__(self) -> None:
-        self._stderr: IO[bytes] = tempfile.TemporaryFile(prefix="mgx-worker-")
+        self._stderr: IO[bytes] = tempfile.TemporaryFile(  # noqa: SIM115 (closed by kill)
+            prefix="mgx-worker-"
+        )
         # The parent's path, so that a source tree works as an installed package does.
         code = (
             f"import sys; sys.path[:] = {sys.path!r}\n"
@@ -133,10 +134,8 @@ class _Worker:
         self._process.wait()
         for stream in (self._process.stdin, self._process.stdout, self._stderr):
             if stream is not None:
-                try:
+                with contextlib.suppress(OSError):
                     stream.close()
-                except OSError:
-                    pass
 
     def _read(self, stream: IO[bytes], size: int, deadline: float, time_limit: float) -> bytes:
         parts: list[bytes] = []

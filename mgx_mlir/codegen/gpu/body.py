@@ -47,6 +47,10 @@ class Body:
         self.build = IndexBuilder(entry)
         self.pieces: dict[Piece, ir.Value] = {}
         self.written: set[Piece] = set()
+        # What the thread has computed of its own elements: their addresses, and what it
+        # has stored there last.
+        self.addresses: dict[loops.Place, Index] = {}
+        self.stored: dict[loops.Place, ir.Value] = {}
         self._memory = memory
         self._slots = slots
         self._values: dict[ir.Value, ir.Value] = {}
@@ -185,7 +189,7 @@ class Body:
         new = op.clone().operation
         for number, operand in enumerate(operands):
             new.operands[number] = operand
-        for old, result in zip(op.results, new.results):
+        for old, result in zip(op.results, new.results, strict=True):
             self._values[old] = result
 
     def _copy_with_regions(self, op: ir.Operation) -> None:
@@ -199,16 +203,16 @@ class Body:
             attributes={name: op.attributes[name] for name in op.attributes},
             regions=len(op.regions),
         )
-        for old_region, region in zip(op.regions, new.regions):
+        for old_region, region in zip(op.regions, new.regions, strict=True):
             for old_block in old_region.blocks:
                 types = [argument.type for argument in old_block.arguments]
                 block = region.blocks.append(*types)
-                for old, argument in zip(old_block.arguments, block.arguments):
+                for old, argument in zip(old_block.arguments, block.arguments, strict=True):
                     self._values[old] = argument
                 with ir.InsertionPoint(block):
                     for inner in old_block.operations:
                         self.copy(inner.operation)
-        for old, result in zip(op.results, new.results):
+        for old, result in zip(op.results, new.results, strict=True):
             self._values[old] = result
 
     def _load(self, op: ir.Operation) -> None:

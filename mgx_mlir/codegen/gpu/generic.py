@@ -24,21 +24,15 @@ from dataclasses import dataclass
 from math import prod
 
 from mlir import ir
-from mlir.dialects import arith, gpu, scf
+from mlir.dialects import gpu
 
 from mgx_mlir.codegen.gpu import loops
-from mgx_mlir.codegen.gpu.body import Body
-from mgx_mlir.codegen.gpu.index import IndexBuilder, delinearise
+from mgx_mlir.codegen.gpu.function import Access, Dimensions, GpuFunction
+from mgx_mlir.codegen.gpu.index import delinearise
 from mgx_mlir.codegen.gpu.memory import Index, Memory, Piece, View, storage_type
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.finalizer.code_object import Argument, Launch
 
-BLOCK_SIZE = 256
-# Few threads are spread over more compute units, in blocks of one wave.
-SMALL_BLOCK_SIZE = 64
-SMALL_LAUNCH = 16384
-# HIP takes fewer than 2^32 threads along one dimension of a grid.
-MAX_GRID_X = 1 << 23
 # 32-bit offsets reach elements up to this one.
 MAX_INDEX_32 = (1 << 31) - 1
 
@@ -55,14 +49,6 @@ class GpuProgram:
     launches: tuple[Launch, ...]
     scratch_bytes: int
     index_bits: int
-
-
-@dataclass(frozen=True)
-class _Function:
-    name: str
-    threads: int
-    block_size: int
-    pieces: tuple[Piece, ...]
 
 
 def generate(function: ir.OpView, inputs: int, name: str = "kernel") -> GpuProgram:
@@ -82,11 +68,13 @@ class _Generator:
         self._source = function.parent
         self._name = name
         self._memory = Memory()
-        self._functions: list[_Function] = []
+        self._functions: list[tuple[str, Dimensions, int, tuple[Piece, ...]]] = []
         self._fills: dict[Piece, tuple[loops.Nest, ir.Value]] = {}
         self._slots: dict[ir.Value, View] = {}
         self._module = ir.Module.create()
         self._largest = 0
+        self._position = 0
+        self._open: GpuFunction | None = None
         for number, argument in enumerate(self._block.arguments):
             is_input = number < inputs
             index = number if is_input else number - inputs
@@ -99,11 +87,14 @@ class _Generator:
         self._functions_block = gpu_module.regions[0].blocks.append()
         operations = [op.operation for op in self._block.operations]
         self._place_allocations(operations)
-        for op in operations:
+        for self._position, op in enumerate(operations):
             with op.location:
                 self._step(op)
         for piece in list(self._fills):
-            self._flush(piece)
+            # Scratch that was only filled was never read.
+            if piece.kind == "output":
+                self._flush(piece)
+        self._close()
         self._copy_constants()
         return self._program()
 
@@ -199,56 +190,65 @@ class _Generator:
             self._emit_nest(nest, {})
 
     def _emit_nest(self, nest: loops.Nest, initial: dict[int, ir.Value]) -> None:
-        with self._function(nest.iterations) as (body, thread):
+        accesses = _accesses(nest, self._memory)
+        function = self._open
+        if function is None or not function.takes(nest.iterations, accesses):
+            function = self._function(nest.iterations)
+        function.last = self._position
+        function.accesses += accesses
+        body = function.body
+        with function.point:
             dims: list[Index] = [0] * len(nest.sizes)
             offsets = loops.start(body, nest)
-            counts = delinearise(body.build, thread, [group.size for group in nest.parallel])
+            sizes = [group.size for group in nest.parallel]
+            counts = delinearise(body.build, function.thread, sizes)
             for group, count in zip(nest.parallel, counts, strict=True):
                 offsets = loops.bind(body, nest, group, count, offsets, dims)
-            loops.emit(body, nest, offsets, initial, dims)
+            places = {number: nest.place(o) for number, o in enumerate(nest.operands)}
+            known = {number: place for number, place in places.items() if place}
+            loops.emit(body, nest, offsets, initial, dims, known)
 
     def _parallel(self, op: ir.Operation) -> None:
         space = loops.parallel_space(op)
         if prod(space.sizes) == 0:
             return
-        with self._function(prod(space.sizes)) as (body, thread):
-            counts = delinearise(body.build, thread, space.sizes)
-            body.copy_iteration(op, space, counts)
+        function = self._function(prod(space.sizes))
+        with function.point:
+            counts = delinearise(function.body.build, function.thread, space.sizes)
+            function.body.copy_iteration(op, space, counts)
+        self._close()
 
     def _serial(self, op: ir.Operation) -> None:
-        with self._function(1) as (body, _):
-            body.copy(op)
+        function = self._function(1)
+        with function.point:
+            function.body.copy(op)
             for result in op.results:
-                body.store(body.value(result), self._slot(result), [0])
+                function.body.store(function.body.value(result), self._slot(result), [0])
+        self._close()
 
     # Functions ---------------------------------------------------------------------------
 
-    def _function(self, threads: int) -> _FunctionContext:
-        block = 1 if threads == 1 else _block_size(threads)
-        return _FunctionContext(self, f"{self._name}_{len(self._functions)}", threads, block)
+    def _function(self, threads: int) -> GpuFunction:
+        """A new function of so many threads; the one before it ends."""
+        self._close()
+        name = f"{self._name}_{len(self._functions)}"
+        self._open = GpuFunction(self._functions_block, name, threads, self._memory, self._slots)
+        self._open.first = self._open.last = self._position
+        return self._open
 
-    def _finish(self, name: str, threads: int, block: int, body: Body, op: ir.Operation) -> None:
-        arguments = body.entry.arguments
-        order = {argument: number for number, argument in enumerate(arguments)}
-        pieces = sorted(
-            (piece for piece, value in body.pieces.items() if value in order),
-            key=lambda piece: order[body.pieces[piece]],
-        )
-        types = [argument.type for argument in arguments]
-        op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
-        unit = ir.UnitAttr.get()
-        op.attributes["arg_attrs"] = ir.ArrayAttr.get(
-            [
-                ir.DictAttr.get(
-                    {"llvm.noalias": unit}
-                    if piece in body.written
-                    else {"llvm.noalias": unit, "llvm.readonly": unit}
-                )
-                for piece in pieces
-            ]
-        )
-        self._largest = max([self._largest, *(piece.elements for piece in body.pieces)])
-        self._functions.append(_Function(name, threads, block, tuple(pieces)))
+    def _close(self) -> None:
+        function, self._open = self._open, None
+        if function is None:
+            return
+        pieces = function.finish()
+        for piece in pieces:
+            # All of the function's work is under way at once.
+            if piece in self._memory.lifetimes:
+                first, last = self._memory.lifetimes[piece]
+                span = min(first, function.first), max(last, function.last)
+                self._memory.lifetimes[piece] = span
+        self._largest = max([self._largest, *(p.elements for p in function.body.pieces)])
+        self._functions.append((function.name, function.grid, function.block_size, pieces))
 
     def _copy_constants(self) -> None:
         """The tables that functions read, flat and in global memory, into the gpu.module."""
@@ -279,99 +279,17 @@ class _Generator:
     def _program(self) -> GpuProgram:
         offsets, scratch_bytes = self._memory.layout()
         launches = []
-        for function in self._functions:
+        for name, grid, block_size, pieces in self._functions:
             arguments = tuple(
                 Argument("scratch", offsets[piece])
                 if piece.kind == "scratch"
                 else Argument(piece.kind, int(piece.key))  # type: ignore[arg-type]
-                for piece in function.pieces
+                for piece in pieces
             )
-            block = (function.block_size, 1, 1)
-            launches.append(Launch(function.name, _grid(function), block, arguments))
+            launches.append(Launch(name, grid, (block_size, 1, 1), arguments))
         last_thread = max((prod(launch.grid) * launch.block[0] for launch in launches), default=0)
         small = max(self._largest, last_thread) <= MAX_INDEX_32
         return GpuProgram(self._module, tuple(launches), scratch_bytes, 32 if small else 64)
-
-
-class _FunctionContext:
-    """A gpu.func under construction; gives its body and the number of the thread."""
-
-    def __init__(self, owner: _Generator, name: str, threads: int, block_size: int) -> None:
-        self._owner, self._name = owner, name
-        self._threads, self._block_size = threads, block_size
-
-    def __enter__(self) -> tuple[Body, Index]:
-        owner = self._owner
-        grid = _grid(_Function(self._name, self._threads, self._block_size, ()))
-        unit, size = ir.UnitAttr.get(), self._block_size
-        self._op = ir.Operation.create(
-            "gpu.func",
-            attributes={
-                "sym_name": ir.StringAttr.get(self._name),
-                "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
-                "gpu.kernel": unit,
-                "known_block_size": ir.DenseI32ArrayAttr.get([size, 1, 1]),
-                "known_grid_size": ir.DenseI32ArrayAttr.get(list(grid)),
-            },
-            regions=1,
-            ip=ir.InsertionPoint(owner._functions_block),
-        )
-        entry = self._op.regions[0].blocks.append()
-        self._body = Body(entry, owner._memory, owner._slots)
-        self._points = [ir.InsertionPoint(entry)]
-        self._points[0].__enter__()
-        thread = self._thread(grid)
-        if grid[0] * grid[1] * size != self._threads:
-            bound = self._body.build.value(self._threads)
-            inside = arith.cmpi(arith.CmpIPredicate.ult, self._body.build.value(thread), bound)
-            guard = scf.IfOp(inside)
-            self._points.append(ir.InsertionPoint(guard.then_block))
-            self._points[-1].__enter__()
-        return self._body, thread
-
-    def _thread(self, grid: tuple[int, int, int]) -> Index:
-        if self._threads == 1:
-            return 0
-        build: IndexBuilder = self._body.build
-        block: Index = 0
-        if grid[0] > 1:
-            block = _position("gpu.block_id", "x", grid[0])
-        if grid[1] > 1:
-            row = build.mul(_position("gpu.block_id", "y", grid[1]), grid[0])
-            block = build.add(row, block)
-        lane = _position("gpu.thread_id", "x", self._block_size)
-        return build.add(build.mul(block, self._block_size), lane)
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is None and len(self._points) > 1:
-            scf.yield_([])
-        for point in reversed(self._points):
-            point.__exit__(None, None, None)
-        if kind is None:
-            with ir.InsertionPoint(self._body.entry):
-                gpu.return_([])
-            self._owner._finish(self._name, self._threads, self._block_size, self._body, self._op)
-
-
-def _position(op: str, dimension: str, bound: int) -> ir.Value:
-    return ir.Operation.create(
-        op,
-        results=[ir.IndexType.get()],
-        attributes={
-            "dimension": ir.Attribute.parse(f"#gpu<dim {dimension}>"),
-            "upper_bound": ir.IntegerAttr.get(ir.IndexType.get(), bound),
-        },
-    ).result
-
-
-def _block_size(threads: int) -> int:
-    return SMALL_BLOCK_SIZE if threads <= SMALL_LAUNCH else BLOCK_SIZE
-
-
-def _grid(function: _Function) -> tuple[int, int, int]:
-    blocks = -(-function.threads // function.block_size)
-    columns = min(blocks, MAX_GRID_X)
-    return columns, -(-blocks // columns), 1
 
 
 def _filled_value(nest: loops.Nest) -> ir.Value | None:
@@ -397,6 +315,22 @@ def _covers(nest: loops.Nest, operand: loops.Operand) -> bool:
     return operand.view is not None and nest.iterations == prod(operand.view.shape)
 
 
+def _accesses(nest: loops.Nest, memory: Memory) -> list[Access]:
+    """What a thread of the nest reads and writes, and where."""
+    found = []
+    for operand in nest.operands:
+        if operand.view is not None:
+            place = nest.place(operand)
+            found.append(Access(operand.view.piece, place, operand.is_output))
+    if nest.body is not None:
+        for op in nest.body.operations:
+            for inner, value in _memory_uses(op.operation):
+                view = memory.view(_root(value))
+                if view is not None:
+                    found.append(Access(view.piece, None, inner.name != "memref.load"))
+    return found
+
+
 def _is_view(op: ir.Operation) -> bool:
     return op.name.startswith("memref.") and any(
         isinstance(result.type, ir.MemRefType) for result in op.results
@@ -405,14 +339,19 @@ def _is_view(op: ir.Operation) -> bool:
 
 def _memrefs(op: ir.Operation) -> Iterator[ir.Value]:
     """The memrefs that an op and those inside of it use."""
-    found: list[ir.Value] = []
+    return (value for _, value in _memory_uses(op))
+
+
+def _memory_uses(op: ir.Operation) -> list[tuple[ir.Operation, ir.Value]]:
+    """The op and those inside of it, each with the memrefs that it uses."""
+    found: list[tuple[ir.Operation, ir.Value]] = []
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
-        found.extend(v for v in inner.operands if isinstance(v.type, ir.MemRefType))
+        found.extend((inner, v) for v in inner.operands if isinstance(v.type, ir.MemRefType))
         return ir.WalkResult.ADVANCE
 
     op.walk(visit)
-    return iter(found)
+    return found
 
 
 def _root(value: ir.Value) -> ir.Value:

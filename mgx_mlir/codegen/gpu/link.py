@@ -164,9 +164,7 @@ class _Linker:
                 offset += len(part.data)
 
     def _relocate(self, parts: list[_Part]) -> None:
-        places = {
-            number: (part, at) for part in parts for number, at in part.sources.items()
-        }
+        places = {number: (part, at) for part in parts for number, at in part.sources.items()}
         for section in self._sections:
             if section[1] != SHT_RELA or section[7] not in places:
                 continue

@@ -12,11 +12,15 @@ from mlir import ir
 from mlir.dialects import scf
 
 from mgx_mlir.codegen.gpu.index import IndexBuilder, LinearForm, extents, linear_form
-from mgx_mlir.codegen.gpu.memory import DYNAMIC, Index, View
+from mgx_mlir.codegen.gpu.memory import DYNAMIC, Index, Piece, View
 from mgx_mlir.errors import CompilerError
 
 if TYPE_CHECKING:
     from mgx_mlir.codegen.gpu.body import Body
+
+
+# Loads in flight hide the latency of memory.
+UNROLL = 4
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,16 @@ class Group:
 
     dims: tuple[int, ...]
     size: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """An element for each thread, as a function of the thread's number: the number is split
+    by the sizes, and each part counts its step. Equal places are the same elements."""
+
+    piece: Piece
+    offset: int
+    steps: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -68,6 +82,22 @@ class Nest:
     @property
     def outputs(self) -> tuple[Operand, ...]:
         return tuple(operand for operand in self.operands if operand.is_output)
+
+    def place(self, operand: Operand) -> Place | None:
+        """Where the thread of a parallel iteration finds the operand; None if in many places
+        or where only the code knows."""
+        form, view = operand.form, operand.view
+        if view is None or not isinstance(view.offset, int) or form.rest:
+            return None
+        if any(form.coefficient(dim) for group in self.reduction for dim in group.dims):
+            return None
+        steps: list[tuple[int, int]] = []
+        for group in self.parallel:
+            size, step = group.size, form.coefficient(group.dims[-1])
+            if steps and steps[-1][1] == step * size:
+                size *= steps.pop()[0]
+            steps.append((size, step))
+        return Place(view.piece, view.offset + form.constant, tuple(steps))
 
     def accumulates(self, operand: Operand) -> bool:
         """Whether the reduction loops leave this output in one place."""
@@ -141,7 +171,7 @@ def bind(
             body.build.mul(count, operand.form.coefficient(last), operand.wraps),
             operand.wraps,
         )
-        for operand, offset in zip(nest.operands, offsets)
+        for operand, offset in zip(nest.operands, offsets, strict=True)
     ]
 
 
@@ -151,21 +181,23 @@ def emit(
     offsets: list[Index],
     initial: dict[int, ir.Value],
     dims: list[Index] | None = None,
+    places: dict[int, Place] | None = None,
 ) -> None:
     """Emits the nest from `offsets` on.
 
     With `dims`, the parallel dimensions are bound in it and in the offsets already;
     without, they become loops. `initial` gives, by operand number, a scalar that is known
-    to fill an accumulated output.
+    to fill an accumulated output; `places` says where the thread finds operands, so that
+    what it has just stored needs no load.
     """
     if dims is not None:
-        _emit_reduction(body, nest, offsets, initial, dims)
+        _Emission(body, nest, initial, dims, places or {}).reduction(offsets)
         return
     dims = [0] * len(nest.sizes)
 
     def descend(position: int, offsets: list[Index]) -> None:
         if position == len(nest.parallel):
-            _emit_reduction(body, nest, offsets, initial, dims)
+            _Emission(body, nest, initial, dims, {}).reduction(offsets)
             return
         group = nest.parallel[position]
         with counted(body.build, group.size) as count:
@@ -175,88 +207,100 @@ def emit(
     descend(0, offsets)
 
 
-def _emit_reduction(
-    body: Body,
-    nest: Nest,
-    offsets: list[Index],
-    initial: dict[int, ir.Value],
-    dims: list[Index],
-) -> None:
-    if nest.body is None:
-        source, target = (o.view.piece for o in nest.operands if o.view)
-        body.store_at(body.load_at(source, offsets[0]), target, offsets[1])
-        return
-    kept = [number for number, o in enumerate(nest.operands) if nest.accumulates(o)]
-    values = [
-        body.value(initial[number])
-        if number in initial
-        else body.load_at(_piece(nest, number), _finish(body, nest, number, offsets, dims))
-        for number in kept
-    ]
+@dataclass(frozen=True)
+class _Emission:
+    """The code of a nest for bound parallel dimensions."""
 
-    def descend(position: int, offsets: list[Index], values: list[ir.Value]) -> list[ir.Value]:
+    body: Body
+    nest: Nest
+    initial: dict[int, ir.Value]
+    dims: list[Index]
+    places: dict[int, Place]
+
+    def reduction(self, offsets: list[Index]) -> None:
+        nest, body = self.nest, self.body
+        if nest.body is None:
+            self._store(self._load(0, offsets), 1, offsets)
+            return
+        kept = [number for number, o in enumerate(nest.operands) if nest.accumulates(o)]
+        values = [
+            body.value(self.initial[number])
+            if number in self.initial
+            else self._load(number, offsets)
+            for number in kept
+        ]
+        results = self._loop(0, offsets, kept, values)
+        for number, value in zip(kept, results, strict=True):
+            self._store(value, number, offsets)
+
+    def _loop(
+        self, position: int, offsets: list[Index], kept: list[int], values: list[ir.Value]
+    ) -> list[ir.Value]:
+        """The reduction loops from one on; gives what is kept in registers across them."""
+        nest, build = self.nest, self.body.build
         if position == len(nest.reduction):
-            return _emit_iteration(body, nest, offsets, dict(zip(kept, values)), dims)
+            return self._iteration(offsets, dict(zip(kept, values, strict=True)))
         group = nest.reduction[position]
-        build = body.build
         loop = scf.ForOp(build.value(0), build.value(group.size), build.value(1), values)
+        innermost = position == len(nest.reduction) - 1
+        count = min(group.size, UNROLL) if innermost else 1
+        loop.operation.attributes["llvm.loop_annotation"] = _unrolling(count)
         with ir.InsertionPoint(loop.body):
-            inner = bind(body, nest, group, loop.induction_variable, offsets, dims)
-            scf.yield_(descend(position + 1, inner, list(loop.inner_iter_args)))
+            inner = bind(self.body, nest, group, loop.induction_variable, offsets, self.dims)
+            scf.yield_(self._loop(position + 1, inner, kept, list(loop.inner_iter_args)))
         return list(loop.results)
 
-    results = descend(0, offsets, values)
-    for number, value in zip(kept, results, strict=True):
-        address = _finish(body, nest, number, offsets, dims)
-        body.store_at(value, _piece(nest, number), address)
+    def _iteration(self, offsets: list[Index], kept: dict[int, ir.Value]) -> list[ir.Value]:
+        """One iteration; stores what is not kept, and gives the new values of what is."""
+        nest, body = self.nest, self.body
+        assert nest.body is not None
+        pairs = zip(nest.operands, nest.body.arguments, strict=True)
+        for number, (operand, argument) in enumerate(pairs):
+            if number in kept:
+                body.set(argument, kept[number])
+            elif operand.view is None:
+                body.set(argument, body.value(operand.value))
+            elif next(iter(argument.uses), None) is not None:
+                body.set(argument, self._load(number, offsets))
+        yielded = body.copy_nested(nest.body, self.dims)
+        first = len(nest.operands) - len(nest.outputs)
+        results = []
+        for number, value in enumerate(yielded, first):
+            if number in kept:
+                results.append(value)
+            else:
+                self._store(value, number, offsets)
+        return results
 
+    def _load(self, number: int, offsets: list[Index]) -> ir.Value:
+        place = self.places.get(number)
+        if place is not None and place in self.body.stored:
+            return self.body.stored[place]
+        return self.body.load_at(self._piece(number), self._address(number, offsets))
 
-def _emit_iteration(
-    body: Body,
-    nest: Nest,
-    offsets: list[Index],
-    kept: dict[int, ir.Value],
-    dims: list[Index],
-) -> list[ir.Value]:
-    """One iteration; stores what is not kept, and gives the new values of what is."""
-    assert nest.body is not None
-    addresses: dict[int, Index] = {}
-    for number, (operand, argument) in enumerate(zip(nest.operands, nest.body.arguments)):
-        if number in kept:
-            body.set(argument, kept[number])
-            continue
-        if operand.view is None:
-            body.set(argument, body.value(operand.value))
-            continue
-        used = next(iter(argument.uses), None) is not None
-        if used or operand.is_output:
-            addresses[number] = _finish(body, nest, number, offsets, dims)
-        if used:
-            body.set(argument, body.load_at(operand.view.piece, addresses[number]))
-    yielded = body.copy_nested(nest.body, dims)
-    first = len(nest.operands) - len(nest.outputs)
-    results = []
-    for number, value in enumerate(yielded, first):
-        if number in kept:
-            results.append(value)
-        else:
-            body.store_at(value, _piece(nest, number), addresses[number])
-    return results
+    def _store(self, value: ir.Value, number: int, offsets: list[Index]) -> None:
+        place = self.places.get(number)
+        self.body.store_at(value, self._piece(number), self._address(number, offsets))
+        if place is not None:
+            self.body.stored[place] = value
 
+    def _address(self, number: int, offsets: list[Index]) -> Index:
+        """The operand's offset, with its quotients and remainders added."""
+        build, place = self.body.build, self.places.get(number)
+        if place is not None and place in self.body.addresses:
+            return self.body.addresses[place]
+        offset = offsets[number]
+        for expression, factor in self.nest.operands[number].form.rest:
+            term = build.mul(build.evaluate(expression, self.dims), factor, wraps=True)
+            offset = build.add(offset, term, wraps=True)
+        if place is not None:
+            self.body.addresses[place] = offset
+        return offset
 
-def _finish(body: Body, nest: Nest, number: int, offsets: list[Index], dims: list[Index]) -> Index:
-    """The offset of an operand with its quotients and remainders added."""
-    offset = offsets[number]
-    for expression, factor in nest.operands[number].form.rest:
-        term = body.build.evaluate(expression, dims)
-        offset = body.build.add(offset, body.build.mul(term, factor, wraps=True), wraps=True)
-    return offset
-
-
-def _piece(nest: Nest, number: int):  # type: ignore[no-untyped-def]
-    view = nest.operands[number].view
-    assert view is not None
-    return view.piece
+    def _piece(self, number: int) -> Piece:
+        view = self.nest.operands[number].view
+        assert view is not None
+        return view.piece
 
 
 def _operand(
@@ -324,8 +368,14 @@ def parallel_space(op: ir.Operation) -> ParallelSpace:
     if not known or len(op.results):
         raise CompilerError(f"{op.name} with results or bounds that are computed is not supported")
     lower, upper, step = bounds
-    sizes = tuple(max(0, -(-(u - low) // s)) for low, u, s in zip(lower, upper, step))
+    sizes = tuple(max(0, -(-(u - low) // s)) for low, u, s in zip(lower, upper, step, strict=True))
     return ParallelSpace(sizes, tuple(lower), tuple(step))
+
+
+def _unrolling(count: int) -> ir.Attribute:
+    """How often LLVM copies a loop's body; its own choice takes ten times longer to compile."""
+    how = f"count = {count} : i32" if count > 1 else "disable = true"
+    return ir.Attribute.parse(f"#llvm.loop_annotation<unroll = <{how}>>")
 
 
 @contextmanager

@@ -70,7 +70,8 @@ class View:
         )
 
     def _extents(self) -> list[tuple[int, int]]:
-        return [(size, step) for size, step in zip(self.shape, self.strides) if size != 1]
+        pairs = zip(self.shape, self.strides, strict=True)
+        return [(size, step) for size, step in pairs if size != 1]
 
 
 def bit_width(element: ir.Type) -> int:

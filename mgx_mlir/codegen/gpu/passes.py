@@ -54,4 +54,16 @@ def to_llvm_ir(module: ir.Module, chip: str, index_bits: int) -> str:
     """
     run_passes(module, chip_passes(chip, index_bits))
     gpu_module = next(op for op in module.body.operations if op.operation.name == "gpu.module")
+    gpu_module.operation.walk(_keep_loop_annotation)
     return llvm_dialect.translate_module_to_llvmir(gpu_module.operation)
+
+
+def _keep_loop_annotation(op: ir.Operation) -> ir.WalkResult:
+    """Gives a branch the annotation of its loop under the name that translation reads.
+
+    The conversions carry `llvm.loop_annotation` along as a foreign attribute.
+    """
+    if op.name == "llvm.br" and "llvm.loop_annotation" in op.attributes:
+        op.attributes["loop_annotation"] = op.attributes["llvm.loop_annotation"]
+        del op.attributes["llvm.loop_annotation"]
+    return ir.WalkResult.ADVANCE
