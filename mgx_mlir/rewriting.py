@@ -71,12 +71,16 @@ def blocks(op: ir.OpView | ir.Operation) -> Iterator[ir.Block]:
 
 
 def is_constant(value: ir.Value) -> bool:
-    """Whether a value is a constant, a weight, or a broadcast of one."""
+    """Whether a value depends on constants and weights alone, through views and pointwise ops."""
     op = definition(value)
-    while op_name(op) in BROADCASTS:
-        assert op is not None
-        op = definition(op.operation.operands[0])
-    return op_name(op) in ("mgx.constant", "mgx.literal")
+    if op is None:
+        return False
+    operation = op.operation
+    if operation.name in ("mgx.constant", "mgx.literal"):
+        return True
+    if operation.name in mgx.VIEWS or operation.name in mgx.POINTWISE:
+        return all(is_constant(operand) for operand in operation.operands)
+    return False
 
 
 def splat(value: ir.Value) -> np.generic | None:

@@ -1,0 +1,32 @@
+// RUN: %mgx-opt %s --split-input-file --mgx-eliminate-identities | FileCheck %s
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<2xf32>
+// CHECK-NEXT:    %[[R:.*]] = mgx.relu %[[X]]
+// CHECK-NEXT:    return %[[R]], %[[X]]
+func.func @main(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+  %one = mgx.constant dense<1.0> : tensor<1xf32>
+  %ones = mgx.multibroadcast %one : tensor<1xf32> -> tensor<2xf32>
+  %0 = mgx.mul %x, %ones : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %1 = mgx.relu %0 : tensor<2xf32>
+  %2 = mgx.relu %1 : tensor<2xf32>
+  %3 = mgx.neg %x : tensor<2xf32>
+  %4 = mgx.neg %3 : tensor<2xf32>
+  return %2, %4 : tensor<2xf32>, tensor<2xf32>
+}
+
+// -----
+
+// 0 - x, 1 / x and x + 1 are no identities.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.sub
+// CHECK:         mgx.div
+// CHECK:         mgx.add
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %zeros = mgx.constant dense<0.0> : tensor<2xf32>
+  %ones = mgx.constant dense<1.0> : tensor<2xf32>
+  %0 = mgx.sub %zeros, %x : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %1 = mgx.div %ones, %0 : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  %2 = mgx.add %1, %ones : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
+  return %2 : tensor<2xf32>
+}

@@ -1,0 +1,52 @@
+// RUN: %mgx-opt %s --split-input-file --mgx-simplify-reshapes | FileCheck %s
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<2x3xf32>
+// CHECK-NEXT:    %[[R:.*]] = mgx.reshape %[[X]] : tensor<2x3xf32> -> tensor<3x2xf32>
+// CHECK-NEXT:    return %[[R]], %[[X]]
+func.func @main(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<2x3xf32>) {
+  %0 = mgx.reshape %x : tensor<2x3xf32> -> tensor<6xf32>
+  %1 = mgx.reshape %0 : tensor<6xf32> -> tensor<3x2xf32>
+  %2 = mgx.reshape %0 : tensor<6xf32> -> tensor<2x3xf32>
+  return %1, %2 : tensor<3x2xf32>, tensor<2x3xf32>
+}
+
+// -----
+
+// Two transposes are one; one that moves only dimensions of size 1 is a reshape.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<2x3x4xf32>, %[[Y:.*]]: tensor<1x8x1x4xf32>
+// CHECK:         mgx.transpose %[[X]] permutation = [2, 0, 1]
+// CHECK:         mgx.reshape %[[Y]] : tensor<1x8x1x4xf32> -> tensor<8x4x1x1xf32>
+func.func @main(%x: tensor<2x3x4xf32>, %y: tensor<1x8x1x4xf32>)
+    -> (tensor<4x2x3xf32>, tensor<8x4x1x1xf32>) {
+  %0 = mgx.transpose %x permutation = [0, 2, 1] : tensor<2x3x4xf32> -> tensor<2x4x3xf32>
+  %1 = mgx.transpose %0 permutation = [1, 0, 2] : tensor<2x4x3xf32> -> tensor<4x2x3xf32>
+  %2 = mgx.transpose %y permutation = [1, 3, 0, 2] : tensor<1x8x1x4xf32> -> tensor<8x4x1x1xf32>
+  return %1, %2 : tensor<4x2x3xf32>, tensor<8x4x1x1xf32>
+}
+
+// -----
+
+// A transpose that moves elements stays, and so does a reshape of it.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.transpose
+// CHECK:         mgx.reshape
+func.func @main(%x: tensor<2x3xf32>) -> tensor<6xf32> {
+  %0 = mgx.transpose %x permutation = [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
+  %1 = mgx.reshape %0 : tensor<3x2xf32> -> tensor<6xf32>
+  return %1 : tensor<6xf32>
+}
+
+// -----
+
+// Leading dimensions of size 1 are part of the broadcast.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<3xf32>
+// CHECK-NEXT:    mgx.multibroadcast %[[X]] : tensor<3xf32> -> tensor<2x4x3xf32>
+func.func @main(%x: tensor<3xf32>) -> tensor<2x4x3xf32> {
+  %0 = mgx.reshape %x : tensor<3xf32> -> tensor<1x3xf32>
+  %1 = mgx.multibroadcast %0 : tensor<1x3xf32> -> tensor<4x3xf32>
+  %2 = mgx.multibroadcast %1 : tensor<4x3xf32> -> tensor<2x4x3xf32>
+  return %2 : tensor<2x4x3xf32>
+}

@@ -1,0 +1,158 @@
+"""Small random programs, and the check that a pass keeps what they compute.
+
+Every pass is held to the same: the results stay, running it again changes nothing, and two
+runs give the same text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import func
+
+from mgx_mlir.dialects import context, mgx
+from mgx_mlir.graph import Graph
+from mgx_mlir.pass_manager import PassContext, Step, run_pipeline
+from mgx_mlir.reference import evaluate
+from mgx_mlir.weights import WeightStore
+
+DIMS = (2, 3, 4)
+UNARY = ("relu", "neg", "abs", "sigmoid", "tanh", "exp", "floor", "sqrt", "recip")
+BINARY = ("add", "sub", "mul", "div", "max", "min", "pow")
+REDUCE = ("reduce_sum", "reduce_max", "reduce_mean")
+
+
+def parse(text: str, weights: WeightStore | None = None) -> Graph:
+    """A graph from the text of its module."""
+    with context():
+        return Graph(ir.Module.parse(text), weights or WeightStore())
+
+
+def random_graph(seed: int, size: int = 14) -> Graph:
+    """A program of about `size` ops on two inputs and a few constants."""
+    generator = np.random.default_rng(seed)
+    weights = WeightStore()
+    with context() as made, ir.Location.name("random"):
+        made.dialects["func"]  # loads it
+        module = ir.Module.create()
+        f32 = ir.F32Type.get()
+        types = [ir.RankedTensorType.get(DIMS, f32), ir.RankedTensorType.get(DIMS[1:], f32)]
+        with ir.InsertionPoint(module.body):
+            from mlir.dialects import func
+
+            main = func.FuncOp("main", (types, []))
+            block = main.add_entry_block()
+            with ir.InsertionPoint(block):
+                values = [*block.arguments, *_constants(generator, weights)]
+                for _ in range(size):
+                    values.append(_random_op(generator, values))
+                outputs = _outputs(generator, values)
+                func.ReturnOp(outputs)
+            main.attributes["function_type"] = ir.TypeAttr.get(
+                ir.FunctionType.get(types, [v.type for v in outputs])
+            )
+            main.attributes["arg_attrs"] = _names("x", len(types))
+            main.attributes["res_attrs"] = _names("y", len(outputs))
+        assert module.operation.verify()
+        return Graph(module, weights)
+
+
+def check_keeps_results(
+    make: Callable[[], Graph], steps: Sequence[Step], *, rtol: float = 1e-5, again: bool = True
+) -> Graph:
+    """Runs the passes and compares what the program computes before and after.
+
+    `again` also asks that a second run changes nothing. Returns the changed graph.
+    """
+    graph = make()
+    inputs = random_inputs(graph)
+    with np.errstate(all="ignore"):
+        before = evaluate(graph.module, graph.weights, inputs)
+        run(graph, steps)
+        after = evaluate(graph.module, graph.weights, inputs)
+    assert before.keys() == after.keys()
+    for name, expected in before.items():
+        found = after[name]
+        assert found.dtype == expected.dtype and found.shape == expected.shape, name
+        np.testing.assert_allclose(found, expected, rtol, 1e-5, err_msg=name)
+    text = str(graph.module)
+    twin = make()
+    run(twin, steps)
+    assert str(twin.module) == text, "two runs differ"
+    if again:
+        run(graph, steps)
+        assert str(graph.module) == text, "a second run changes the program"
+    return graph
+
+
+def run(graph: Graph, steps: Sequence[Step]) -> None:
+    run_pipeline(graph.module, steps, PassContext(weights=graph.weights))
+
+
+def random_inputs(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
+    """Inputs of the program's shapes: positive, so that roots and powers stay real."""
+    generator = np.random.default_rng(seed)
+    inputs = {}
+    with graph.module.context:
+        main = graph.main.operation
+        for argument, entry in zip(
+            main.regions[0].blocks[0].arguments, ir.ArrayAttr(main.attributes["arg_attrs"]), strict=True
+        ):
+            type_ = ir.RankedTensorType(argument.type)
+            name = ir.StringAttr(ir.DictAttr(entry)["mgx.name"]).value
+            values = generator.uniform(0.5, 2.0, type_.shape)
+            inputs[name] = values.astype(mgx.numpy_dtype(type_.element_type))
+    return inputs
+
+
+def _names(prefix: str, count: int) -> ir.Attribute:
+    return ir.ArrayAttr.get(
+        [ir.DictAttr.get({"mgx.name": ir.StringAttr.get(f"{prefix}{i}")}) for i in range(count)]
+    )
+
+
+def _constants(generator: np.random.Generator, weights: WeightStore) -> list[ir.Value]:
+    f32 = ir.F32Type.get()
+    key = weights.add_array(generator.uniform(0.5, 2, (1, DIMS[1], 1)).astype(np.float32))
+    return [
+        mgx.constant(generator.choice([0.0, 1.0, 2.0]), np.float32),
+        mgx.constant(generator.uniform(0.5, 2, DIMS[2:]).astype(np.float32)),
+        mgx.literal(key, ir.RankedTensorType.get((1, DIMS[1], 1), f32)),
+    ]
+
+
+def _random_op(generator: np.random.Generator, values: Sequence[ir.Value]) -> ir.Value:
+    """One op on values made before; the later ones are more likely."""
+
+    def pick() -> ir.Value:
+        weight = np.arange(1, len(values) + 1)
+        return values[generator.choice(len(values), p=weight / weight.sum())]
+
+    x = pick()
+    rank = len(x.type.shape)
+    kind = generator.choice(["unary", "binary", "binary", "reduce", "view", "softmax", "dot"])
+    if kind == "unary" or rank == 0:
+        return getattr(mgx, str(generator.choice(UNARY)))(x)
+    if kind == "binary":
+        y = pick()
+        dims = list(np.broadcast_shapes(tuple(x.type.shape), tuple(y.type.shape)))
+        x, y = (v if v.type.shape == dims else mgx.multibroadcast(v, dims) for v in (x, y))
+        return getattr(mgx, str(generator.choice(BINARY)))(x, y)
+    axis = int(generator.integers(rank))
+    if kind == "reduce":
+        return getattr(mgx, str(generator.choice(REDUCE)))(x, [axis])
+    if kind == "softmax":
+        return mgx.softmax(x, axis)
+    if kind == "dot" and rank >= 2:
+        transposed = mgx.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
+        return mgx.dot(mgx.dot(x, transposed), x)
+    # A view that ends in the shape it began with, so that all shapes stay broadcastable.
+    flat = mgx.reshape(x, [int(np.prod(x.type.shape))])
+    return mgx.reshape(mgx.reverse(flat, [0]), x.type.shape)
+
+
+def _outputs(generator: np.random.Generator, values: Sequence[ir.Value]) -> list[ir.Value]:
+    extra = values[int(generator.integers(len(values)))]
+    return [values[-1], extra]

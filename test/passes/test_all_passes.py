@@ -1,0 +1,57 @@
+"""What every pass and pipeline is held to, on random programs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mgx_mlir.pass_manager import PassContext, pass_class, pass_names, run_pipeline
+from mgx_mlir.pipelines import PIPELINES
+from test.passes.graphs import check_keeps_results, random_graph
+
+# Passes that make what others have prepared, with what prepares it.
+PREPARED = {
+    "mgx-outline-kernels": ("mgx-fuse-pointwise",),
+    "mgx-plan-memory": ("mgx-fuse-pointwise", "mgx-outline-kernels"),
+}
+# Passes whose second run sees the first one's result as new input.
+NOT_IDEMPOTENT = {"mgx-outline-kernels"}
+
+
+@pytest.mark.parametrize("name", pass_names())
+@pytest.mark.parametrize("seed", range(8))
+def test_keeps_results(name: str, seed: int) -> None:
+    steps = [pass_class(n)() for n in (*PREPARED.get(name, ()), name)]
+    again = not NOT_IDEMPOTENT & {name, *PREPARED.get(name, ())}
+    check_keeps_results(lambda: random_graph(seed), steps, rtol=1e-3, again=again)
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_pipelines_keep_results(seed: int) -> None:
+    steps = [step for pipeline in PIPELINES.values() for step in pipeline.passes]
+    check_keeps_results(lambda: random_graph(seed, 30), steps, rtol=1e-3, again=False)
+
+
+@pytest.mark.parametrize("name", pass_names())
+def test_name_predicts_class_and_tests(name: str, request: pytest.FixtureRequest) -> None:
+    file = name.removeprefix("mgx-").replace("-", "_")
+    assert pass_class(name).name == name
+    assert (request.config.rootpath / f"lit_tests/passes/{file}.mlir").exists()
+
+
+def test_passes_do_not_see_the_chip() -> None:
+    chip_blind = [n for n in pass_names() if not pass_class(n).knows_chip]
+    for pipeline in PIPELINES.values():
+        if not pipeline.knows_chip:
+            for step in pipeline.passes:
+                name = str(step).partition("{")[0]
+                assert not name.startswith("mgx-") or name in chip_blind
+
+
+def test_one_context_serves_many_runs() -> None:
+    graph = random_graph(5)
+    context = PassContext(weights=graph.weights)
+    with np.errstate(all="ignore"):
+        for pipeline in PIPELINES.values():
+            run_pipeline(graph.module, pipeline.passes, context)
+    assert context.fired
