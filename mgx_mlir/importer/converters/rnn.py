@@ -63,8 +63,8 @@ _TAKES_BETA = {"affine", "hardsigmoid", "scaledtanh"}
 class Cell:
     """One direction of a node: its weights, its functions, its state.
 
-    `w` is (gates * hidden, input), `r` (gates * hidden, hidden); `bias_w` and `bias_r` are
-    their halves of B, or None.
+    `w` is (input, gates * hidden), `r` (hidden, gates * hidden); `bias_w` and `bias_r` are
+    their halves of B, or None. Where a step only adds both, `bias_w` is their sum.
     """
 
     node: Node
@@ -78,8 +78,8 @@ class Cell:
     backwards: bool
 
     def product(self, h: ir.Value, weights: ir.Value, bias: ir.Value | None) -> ir.Value:
-        """h times transposed weights, plus a bias."""
-        y = emit.dot(h, emit.transpose(weights, [1, 0]))
+        """h times weights, plus a bias."""
+        y = mgx.dot(h, weights)
         return y if bias is None else emit.add(y, bias)
 
     def gate(self, x: ir.Value, number: int) -> ir.Value:
@@ -115,7 +115,7 @@ def _unrolled(node: Node, gates: int, states: int, default: Sequence[str], step:
     every: list[ir.Value] = []
     last: list[list[ir.Value]] = []
     for number in range(directions):
-        cell = _cell(node, number, gates, hidden, functions[number])
+        cell = _cell(node, number, gates, hidden, functions[number], node.op_type != "GRU")
         state = [_initial(node, 5 + s, number, x, hidden, batch_first) for s in range(states)]
         outputs, state = _run(cell, x, state, masks, step)
         every.append(emit.stack(outputs, 0) if node.wanted(0) else outputs[0])
@@ -149,7 +149,12 @@ def _run(
 
 
 def _cell(
-    node: Node, number: int, gates: int, hidden: int, functions: list[Activation]
+    node: Node,
+    number: int,
+    gates: int,
+    hidden: int,
+    functions: list[Activation],
+    merges_biases: bool,
 ) -> Cell:
     def part(index: int) -> ir.Value:
         x = node.tensor(index)
@@ -160,8 +165,11 @@ def _cell(
         bias = part(3)
         bias_w = emit.take(bias, 0, 0, gates * hidden)
         bias_r = emit.take(bias, 0, gates * hidden, 2 * gates * hidden)
+        if merges_biases:
+            bias_w, bias_r = mgx.add(bias_w, bias_r), None
     backwards = node.attribute("direction") == "reverse" or number == 1
-    return Cell(node, hidden, part(1), part(2), bias_w, bias_r, functions, number, backwards)
+    w, r = (emit.transpose(part(index), [1, 0]) for index in (1, 2))
+    return Cell(node, hidden, w, r, bias_w, bias_r, functions, number, backwards)
 
 
 def _initial(
@@ -227,7 +235,7 @@ def gru(node: Node) -> Any:
         if before_reset:
             recurrent = cell.product(h, cell.r, cell.bias_r)
         else:
-            r, b = emit.take(cell.r, 0, 0, 2 * n), cell.bias_r
+            r, b = emit.take(cell.r, 1, 0, 2 * n), cell.bias_r
             recurrent = cell.product(h, r, None if b is None else emit.take(b, 0, 0, 2 * n))
         z, r = (
             gate_function(cell.clipped(mgx.add(cell.gate(x, i), cell.gate(recurrent, i))))
@@ -238,7 +246,7 @@ def gru(node: Node) -> Any:
         else:
             b = cell.bias_r
             hidden_bias = None if b is None else emit.take(b, 0, 2 * n, 3 * n)
-            hidden = cell.product(mgx.mul(r, h), emit.take(cell.r, 0, 2 * n, 3 * n), hidden_bias)
+            hidden = cell.product(mgx.mul(r, h), emit.take(cell.r, 1, 2 * n, 3 * n), hidden_bias)
         new = hidden_function(cell.clipped(mgx.add(cell.gate(x, 2), hidden)))
         # (1 - z) * new + z * h
         return [mgx.add(new, mgx.mul(z, mgx.sub(h, new)))]
