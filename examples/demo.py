@@ -14,7 +14,8 @@ import numpy as np
 import onnx
 
 import mgx_mlir
-from mgx_mlir.tools.console import progress, size_text
+from mgx_mlir.artifact import size_text
+from mgx_mlir.tools.console import progress
 
 HERE = Path(__file__).resolve().parent
 RESNET = Path(onnx.__file__).parent / "backend/test/data/light/light_resnet50.onnx"
@@ -62,11 +63,11 @@ def compile_resnet() -> None:
         artifact = mgx_mlir.finalize(portable, CHIP, progress=tick)
         ended = time.perf_counter()
     bytecode = sum(len(kernel.bytecode) for kernel in portable.kernels)
-    code = sum(len(c.data) for c in artifact.code_objects.values())
+    code = artifact.code_objects[CHIP]
     print(f"ResNet-50: {portable.plan.launches} launches of {len(portable.kernels)} kernels")
     print(f"  portable bytecode (gfxMIGX): {size_text(bytecode)}, made in {middle - started:.2f} s")
     print(
-        f"  code objects for {CHIP}: {len(artifact.code_objects)}, {size_text(code)}, "
+        f"  code objects for {CHIP}: {len(code)}, {size_text(sum(len(c.data) for c in code))}, "
         f"finalized in {ended - middle:.2f} s (kept in the cache for the next time)"
     )
     with tempfile.TemporaryDirectory() as folder:

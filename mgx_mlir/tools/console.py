@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from mgx_mlir.artifact import Artifact
 from mgx_mlir.compiler import Report
@@ -34,16 +35,6 @@ def progress(what: str) -> Iterator[Tick]:
             status.update(f"{what}: {text}{count}")
 
         yield tick
-
-
-def size_text(count: int) -> str:
-    """A number of bytes for people: 1.2 MB."""
-    value = float(count)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError
 
 
 def describe_array(name: str, array: np.ndarray) -> str:
@@ -82,18 +73,15 @@ def _print_times(title: str, entries: list[tuple[str, float]]) -> None:
 def print_artifact(artifact: Artifact) -> None:
     """What `mgx inspect` shows."""
     console = Console(highlight=False)
-    for line in artifact.describe():
-        console.print(line, markup=False)
-    table = Table("kernel", "launched", "bytes", "nodes", "code objects", box=None, pad_edge=False)
+    console.print(artifact.summary(), markup=False)
+    table = Table("kernel", "launched", "bytes", "nodes", box=None, pad_edge=False)
     launched = [step.kernel for step in artifact.plan.steps]
     for number, kernel in enumerate(artifact.kernels):
-        arch = [a for k, a in artifact.code_objects if k == number]
         nodes = [step.node for step in artifact.plan.steps if step.kernel == number]
         table.add_row(
             kernel.name,
             str(launched.count(number)),
             str(len(kernel.bytecode)),
-            nodes[0] + (f" and {len(nodes) - 1} more" if len(nodes) > 1 else ""),
-            " ".join(arch),
+            Text((nodes or [""])[0] + (f" and {len(nodes) - 1} more" if len(nodes) > 1 else "")),
         )
     console.print(table)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from mgx_mlir.tools import options as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", type=Path)
+    shared.add_model_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.importer import check_model
 
-    report = check_model(options.model)
+    given = shared.compile_options(options)
+    report = check_model(
+        options.model,
+        input_dims=given.input_dims,
+        dim_params=given.dim_params,
+        default_dim=given.default_dim,
+    )
     print(report)
-    return 0 if report.ok else 1
+    return 0 if not report.unsupported else 1

@@ -21,16 +21,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--arch", metavar="A[,B]", help="finalize for these chips as well")
     parser.add_argument(
         "--weights",
-        choices=["inside", "reference"],
+        choices=["inside", "beside"],
         default="inside",
-        help="copy weights into the artifact, or refer to the model's files",
+        help="copy weights into the artifact, or refer to the model's files beside it",
     )
     shared.add_compile_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.compiler import Report, compile_to_bytecode, finalize
-    from mgx_mlir.tools.console import print_report, progress, size_text
+    from mgx_mlir.artifact import size_text
+    from mgx_mlir.tools.console import print_report, progress
 
     output = options.output or options.model.with_suffix(".mgx")
     if not output.parent.is_dir():
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
         arch += ["cpu"] if options.target == "cpu" else []
         if arch:
             artifact = finalize(artifact, arch, progress=tick)
-    artifact.save(output, weights_inside=options.weights == "inside")
-    print(f"{output}: {artifact.summary()}, {size_text(output.stat().st_size)}")
+    artifact.save(output, weights=options.weights)
+    print(f"{output}: {size_text(output.stat().st_size)}\n{artifact.summary()}")
     print_report(report, options)
     return 0

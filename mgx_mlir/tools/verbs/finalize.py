@@ -16,7 +16,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     import mgx_mlir
-    from mgx_mlir.tools.console import progress, size_text
+    from mgx_mlir.artifact import size_text
+    from mgx_mlir.tools.console import progress
 
     artifact = mgx_mlir.load(options.artifact)
     with progress("finalizing") as tick:
@@ -26,5 +27,5 @@ def run(options: argparse.Namespace) -> int:
         return 0
     output = options.output or options.artifact
     artifact.save(output)
-    print(f"{output}: {artifact.summary()}, {size_text(output.stat().st_size)}")
+    print(f"{output}: {size_text(output.stat().st_size)}\n{artifact.summary()}")
     return 0

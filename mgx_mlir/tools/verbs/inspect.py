@@ -5,6 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mgx_mlir.errors import UsageError
+
+if TYPE_CHECKING:
+    from mgx_mlir.artifact import Artifact
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,19 +24,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     import mgx_mlir
-    from mgx_mlir.errors import UsageError
-    from mgx_mlir.portable import kernel_text
+    from mgx_mlir.portable import read_kernel
     from mgx_mlir.tools.console import print_artifact
 
     artifact = mgx_mlir.load(options.artifact)
-    names = [kernel.name for kernel in artifact.kernels]
-    wanted = options.kernel or options.isa
-    if wanted is not None and wanted not in names:
-        raise UsageError(f"no kernel '{wanted}'; the artifact has {', '.join(names)}")
     if options.kernel:
-        print(kernel_text(artifact.kernels[names.index(options.kernel)].bytecode))
+        module, _ = read_kernel(artifact.kernels[_number(artifact, options.kernel)].bytecode)
+        print(module)
     elif options.isa:
-        return _print_isa(artifact, names.index(options.isa), options.arch)
+        return _print_isa(artifact, options.isa, options.arch)
     elif options.json:
         print(json.dumps(artifact.to_json(), indent=2))
     else:
@@ -38,17 +40,26 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print_isa(artifact: object, kernel: int, arch: str | None) -> int:
-    from mgx_mlir.artifact import Artifact
-    from mgx_mlir.codegen.disassembly import disassemble
-    from mgx_mlir.errors import UsageError
+def _number(artifact: Artifact, name: str) -> int:
+    names = [kernel.name for kernel in artifact.kernels]
+    if name not in names:
+        raise UsageError(f"no kernel '{name}'; the artifact has {', '.join(names)}")
+    return names.index(name)
 
-    assert isinstance(artifact, Artifact)
-    found = [
-        c for (k, _), c in artifact.code_objects.items() if k == kernel and arch in (None, c.arch)
-    ]
-    if not found:
-        raise UsageError("there is no such code object; run `mgx finalize --arch` first")
-    for code_object in found:
-        print(disassemble(code_object.data, code_object.arch))
+
+def _print_isa(artifact: Artifact, kernel: str, arch: str | None) -> int:
+    from mgx_mlir.codegen.gpu.binary import disassemble
+
+    number = _number(artifact, kernel)
+    there = [name for name in artifact.code_objects if arch in (None, name.partition(":")[0])]
+    if not there:
+        finalized = ", ".join(artifact.code_objects) or "none"
+        raise UsageError(
+            f"no code objects for {arch or 'any chip'} (there are: {finalized}); "
+            f"add them with mgx finalize --arch {arch or 'CHIP'}"
+        )
+    for name in there:
+        print(f"; {kernel} for {name}")
+        print(disassemble(artifact.code_objects[name][number].data))
     return 0
+

@@ -12,7 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import UsageError
-    from mgx_mlir.importer.registry import operators
+    from mgx_mlir.importer import operators
 
     table = operators()
     if options.name:
