@@ -1,0 +1,54 @@
+// Fields of each encoding family.
+#pragma once
+
+#include "core.h"
+#include "matrix.h"
+
+namespace mgx::emu {
+
+enum class Encoding : u8 { none, sop1, sop2, sopk, sopc, sopp, smem, vop1, vop2, vopc, vop3, vop3p, ds, flat, mubuf, vopd };
+
+Encoding classify(const Chip &chip, u32 d0);
+// Instructions with equal keys have the same mnemonic.
+u32 opcode_key(const Chip &chip, Encoding enc, const u32 *d);
+
+u32 words_of(Ty ty);
+
+// How a memory instruction addresses, in Inst::cbsz.
+enum Space : u8 { S_GLOBAL, S_FLAT, S_SCRATCH, S_BUFFER };
+
+class Fields {
+public:
+  explicit Fields(Program &p) : p_(p), chip_(*p.chip) {}
+  // Each returns the size in bytes.
+  u32 fill(Encoding enc, const OpInfo &info, const u32 *d, Inst &in, const std::string &name);
+  u32 fill_matrix(const MatrixPair &pair, const u32 *d, Inst &in);
+  u32 fill_vopd(const u32 *d, Inst &in, std::string *names);
+
+private:
+  const u32 *constant(u64 value);
+  Operand constant_operand(u64 value, Ty ty);
+  Operand vector(u32 reg, Ty ty, bool acc = false);
+  Operand vector16(u32 field, Ty ty);     // 8-bit field of a 32-bit encoding
+  Operand scalar(u32 field, Ty ty, bool dst = false);
+  Operand source(u32 field, Ty ty, u32 literal);
+  u64 inline_float(u32 field, Ty ty);
+  void modifiers(Inst &in, u32 i, bool abs, bool neg);
+  void result16(Inst &in, bool high, const std::string &name, bool vop3);
+  void finish(Inst &in, const OpInfo &info);
+  u32 vop12c(Encoding enc, const OpInfo &info, const u32 *d, Inst &in, const std::string &name);
+  u32 vop3(const OpInfo &info, const u32 *d, Inst &in, const std::string &name);
+  u32 vop3p(const OpInfo &info, const u32 *d, Inst &in, const std::string &name);
+  void dpp(Inst &in, u32 marker, u32 word, bool vop3);
+  void sdwa(Inst &in, const OpInfo &info, u32 word, bool compare);
+  u32 smem(const OpInfo &info, const u32 *d, Inst &in);
+  u32 flat(const OpInfo &info, const u32 *d, Inst &in);
+  u32 buffer(const OpInfo &info, const u32 *d, Inst &in);
+  u32 ds(const OpInfo &info, const u32 *d, Inst &in);
+  bool true16() const { return chip_.is_gfx11() || chip_.is_gfx12(); }
+
+  Program &p_;
+  const Chip &chip_;
+};
+
+} // namespace mgx::emu

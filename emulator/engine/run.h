@@ -1,0 +1,59 @@
+// State of the work-groups in flight on one thread.
+#pragma once
+
+#include "core.h"
+
+namespace mgx::emu {
+
+// What all work-groups of a dispatch share.
+struct Launch {
+  const Dispatch *dispatch = nullptr;
+  const Kernel *kernel = nullptr;
+  const KernelDescriptor *descriptor = nullptr;
+  const Program *program = nullptr;
+  const Chip *chip = nullptr;
+  Memory *memory = nullptr;
+  Options options;
+  const Inst *entry = nullptr;
+  u64 packet = 0, queue = 0, kernarg = 0; // device addresses
+  u32 lds_bytes = 0, scratch_bytes = 0;   // scratch of one work-item
+  u32 threads = 0, waves = 0;             // of a full work-group
+  u32 vgprs = 0, agprs = 0;               // that a wave may use
+  u32 total_groups = 0;
+};
+
+// Lazily committed host memory.
+class Pages {
+public:
+  Pages() = default;
+  ~Pages();
+  Pages(const Pages &) = delete;
+  Pages &operator=(const Pages &) = delete;
+  bool reserve(size_t bytes);
+  u8 *data() const { return data_; }
+
+private:
+  u8 *data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+// One work-group's registers, LDS and scratch; reused for the next.
+struct GroupState {
+  Group group;
+  Pages registers, lds, scratch;
+  std::vector<Wave *> waves;
+  Pages wave_memory;
+  u32 live_waves = 0; // in use for this group
+  std::unique_ptr<Strict, void (*)(Strict *)> strict{nullptr, nullptr};
+  bool start(const Launch &launch, u64 index, Probe *probe);
+};
+
+void init_wave(const Launch &launch, GroupState &state, u32 wave, const u32 *size);
+
+enum class Progress { done, waiting, fault };
+// Runs until the group ends, faults, or only waits or spins.
+Progress run_group(const Launch &launch, GroupState &state);
+
+Fault make_fault(const Launch &launch, const Wave &w);
+
+} // namespace mgx::emu
