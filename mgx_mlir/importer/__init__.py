@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import onnx
 from mlir import ir
@@ -15,7 +16,7 @@ from mlir.dialects import func
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import CompilerError, ModelError, UnsupportedError
 from mgx_mlir.graph import Graph
-from mgx_mlir.importer import element_types, loading, prepare, registry, structure
+from mgx_mlir.importer import element_types, loading, prepare, structure
 from mgx_mlir.importer.conversion import (
     Conversion,
     Scope,
@@ -31,7 +32,7 @@ from mgx_mlir.weights import WeightStore
 
 __all__ = ["CheckReport", "Operator", "Unsupported", "check_model", "operators", "parse_onnx"]
 
-Model = str | os.PathLike[str] | bytes | onnx.ModelProto
+Model: TypeAlias = "str | os.PathLike[str] | bytes | onnx.ModelProto"
 
 
 @dataclass(frozen=True)
@@ -165,9 +166,8 @@ class _Program:
         for name, weight in source.weights.items():
             self.scope.values[name] = Value(name, weight=weight)
         self.constants = Constants(self.block, self.weights)
-        symbols = frozenset(
-            dim for a in self.block.arguments for dim in dims_of_type(a.type) if isinstance(dim, str)
-        )
+        sizes = [d for a in self.block.arguments for d in dims_of_type(a.type)]
+        symbols = frozenset(d for d in sizes if isinstance(d, str))
         self.conversion = Conversion(self.constants, inferred, symbols)
         self.outputs: list[Value] = []
 
@@ -194,7 +194,8 @@ class _Program:
         try:
             self.module.operation.verify()
         except ir.MLIRError as error:
-            raise CompilerError(f"{self.source.name}: the imported program is wrong: {error}") from error
+            message = f"{self.source.name}: the imported program is wrong: {error}"
+            raise CompilerError(message) from error
         return Graph(self.module, self.weights, self.source.name)
 
     def _inputs(self) -> dict[str, ir.Type]:

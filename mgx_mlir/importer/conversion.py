@@ -98,7 +98,7 @@ class Conversion:
             scope.values[value.name] = argument
         outputs = self.graph(graph, scope)
         if any(v is _UNAVAILABLE for v in outputs):
-            raise Unavailable
+            raise UnavailableError
         return [self.constants.materialise(v) for v in outputs]
 
     def inferred_dims(self, name: str, scope: Scope) -> tuple[Dim, ...] | None:
@@ -128,7 +128,7 @@ class Conversion:
             try:
                 with ir.Location.name(name):
                     results = self._results(proto, inputs, scope)
-            except Unavailable:
+            except UnavailableError:
                 results = []
             except UnsupportedError as error:
                 self._refuse(name, structure.operator_name(proto), str(error), scope.function)
@@ -218,11 +218,11 @@ class Conversion:
         results = []
         for index, name in enumerate(function.output):
             # Bodies leave out results that the node does not ask for.
-            value = scope.values.get(name)
-            if index < len(node.proto.output) and node.proto.output[index]:
-                if value is None or value is _UNAVAILABLE:
-                    raise Unavailable
-            results.append(value or _UNAVAILABLE)
+            value = scope.values.get(name) or _UNAVAILABLE
+            asked = index < len(node.proto.output) and bool(node.proto.output[index])
+            if asked and value is _UNAVAILABLE:
+                raise UnavailableError
+            results.append(value)
         return results
 
     def _stand_ins(self, proto: NodeProto, scope: Scope) -> list[Value]:
@@ -250,7 +250,7 @@ class Conversion:
             self.unsupported.append(entry)
 
 
-class Unavailable(Exception):
+class UnavailableError(Exception):
     """Something that a node needs could not be converted, which is already noted."""
 
 
@@ -324,5 +324,3 @@ def dims_of_proto(shape: onnx.TensorShapeProto) -> tuple[Dim, ...]:
     return tuple(
         d.dim_value if d.HasField("dim_value") else (d.dim_param or None) for d in shape.dim
     )
-
-

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
+
 from mgx_mlir.errors import UnsupportedError
 
 

@@ -197,7 +197,8 @@ def _splat(x: ir.Value) -> np.ndarray | None:
     if not isinstance(x.owner, mgx.ConstantOp):
         return None
     array: np.ndarray = mgx.constant_array(x)
-    return array.reshape(-1)[0] if array.size == 1 or array.size and is_repeated(array) else None
+    is_splat = array.size == 1 or (array.size > 1 and is_repeated(array))
+    return array.reshape(-1)[0] if is_splat else None
 
 
 def is_repeated(array: np.ndarray) -> bool:

@@ -87,6 +87,4 @@ def _results_are_small(node: NodeProto, given: dict[str, np.ndarray], opset: int
 
 
 def _type(array: np.ndarray) -> TypeProto:
-    return helper.make_tensor_type_proto(
-        helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
-    )
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)

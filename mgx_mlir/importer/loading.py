@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, helper, numpy_helper
 
 from mgx_mlir.errors import MgxError, ModelError, UnsupportedError
@@ -155,11 +155,12 @@ class _Reader:
         needed = _bytes_needed(element, count)
         if at is None and not external:
             return Weight(name, element.numpy, shape, data=_to_array(tensor, name))
+        file = self.path
         if external:
             file, offset, nbytes = self._external(tensor, name, needed)
         else:
             assert at is not None
-            file, offset, nbytes = self.path, at.offset, at.nbytes
+            offset, nbytes = at.offset, at.nbytes
             typed = {"float_data": "float", "double_data": "double", "raw_data": element.name}
             if typed[at.field] != element.name:
                 raise ModelError(f"initialiser '{name}' of {element.name} has {at.field}")
@@ -245,7 +246,7 @@ def check_size(tensor: TensorProto, name: str) -> None:
 
 
 def small_array(tensor: TensorProto, name: str) -> np.ndarray:
-    """The value of a tensor that stands in the model itself. Raises ModelError, UnsupportedError."""
+    """The value of a tensor in the model itself. Raises ModelError, UnsupportedError."""
     check_size(tensor, name)
     element = element_types.of_onnx(tensor.data_type)
     return _to_array(tensor, name).astype(element.numpy, copy=False)
@@ -266,9 +267,7 @@ def _bytes_needed(element: element_types.ElementType, count: int) -> int:
     return (count * element.bits + 7) // 8
 
 
-def _bytes_at(
-    file: Path | None, data: bytes | memoryview, offset: int, nbytes: int
-) -> np.ndarray:
+def _bytes_at(file: Path | None, data: bytes | memoryview, offset: int, nbytes: int) -> np.ndarray:
     if file is None:
         return np.frombuffer(data, np.uint8, nbytes, offset)
     return np.fromfile(file, np.uint8, nbytes, offset=offset)
@@ -290,9 +289,7 @@ def _whole(text: str | None, where: str, key: str) -> int | None:
     return int(text)
 
 
-def _wrong_size(
-    name: str, kind: str, shape: tuple[int, ...], needed: int, have: int
-) -> ModelError:
+def _wrong_size(name: str, kind: str, shape: tuple[int, ...], needed: int, have: int) -> ModelError:
     return ModelError(
         f"initialiser '{name}' declares {kind} {list(shape)}, which takes {needed} bytes, "
         f"and holds {have}"

@@ -13,6 +13,7 @@ from onnx import AttributeProto, NodeProto, helper
 
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer import tensors
+from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import Constants, Value
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class Node:
             axes = [stated] if isinstance(stated, int) else list(stated)
         return [tensors.axis_in(a, ranks) for a in axes]
 
-    def computed_dims(self, index: int = 0) -> tuple[tensors.Dim, ...] | None:
+    def computed_dims(self, index: int = 0) -> tuple[Dim, ...] | None:
         """The dimensions of a result, by onnx's inference: sizes and symbols of the inputs.
 
         None where it found none, or others, which only the running model knows.

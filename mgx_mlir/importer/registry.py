@@ -101,9 +101,7 @@ def _table() -> dict[tuple[str, str], Operator]:
     return table
 
 
-def _is_expandable(
-    schema: onnx.defs.OpSchema, table: dict[tuple[str, str], Operator]
-) -> bool:
+def _is_expandable(schema: onnx.defs.OpSchema, table: dict[tuple[str, str], Operator]) -> bool:
     if schema.name in EXPANDED:
         return True
     if not schema.has_function:

@@ -80,11 +80,9 @@ def _bind_input(bound: dict[str, int], value: ValueInfoProto, sizes: Sequence[in
 
 
 def _finish_input(value: ValueInfoProto, bound: dict[str, int], default: int | None) -> None:
-    if value.type.WhichOneof("value") == "tensor_type":
-        if not value.type.tensor_type.HasField("shape"):
-            raise ModelError(
-                f"input '{value.name}' declares no shape; give its sizes (input_dims)"
-            )
+    is_tensor = value.type.WhichOneof("value") == "tensor_type"
+    if is_tensor and not value.type.tensor_type.HasField("shape"):
+        raise ModelError(f"input '{value.name}' declares no shape; give its sizes (input_dims)")
     for place, dim in enumerate(_dims(value)):
         if dim.HasField("dim_value"):
             if dim.dim_value < 0:  # how some exporters write 'unknown'

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from mlir import ir
 
@@ -14,7 +15,7 @@ from mgx_mlir.dialects import mgx, types
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer.loading import MAX_ELEMENTS
 
-Dim = int | str | None
+Dim: TypeAlias = "int | str | None"
 
 
 def tensor_type(element: ir.Type | str, dims: Sequence[Dim]) -> ir.RankedTensorType:

@@ -100,7 +100,6 @@ class Constants:
         key = self._weights.add_array(array)
         return mgx.literal(key, mgx.tensor_type(array.shape, element))
 
-
     def _key(self, weight: Weight) -> str:
         """The weight's key in the store; graphs inside others may reuse a name."""
         if weight.key not in self._weights:

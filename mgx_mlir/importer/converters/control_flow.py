@@ -140,7 +140,7 @@ def scan(node: Node) -> list[ir.Value]:
     for place, (axis, back) in enumerate(zip(places, directions, strict=True)):
         if back:
             stacked[place] = mgx.reverse(stacked[place], [0])
-        rest = [i for i in range(1, tensors.rank(stacked[place]))]
+        rest = list(range(1, tensors.rank(stacked[place])))
         stacked[place] = emit.transpose(stacked[place], [*rest[:axis], 0, *rest[axis:]])
     return [*results[: len(states)], *stacked]
 

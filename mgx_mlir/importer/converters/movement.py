@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from mlir import ir
 
@@ -261,5 +259,3 @@ def reverse_sequence(node: Node) -> ir.Value:
     places = places.reshape(places.shape + (1,) * (tensors.rank(x) - 2))
     indices = emit.broadcast(node.make(np.ascontiguousarray(places)), tensors.dims(x))
     return mgx.gather_elements(x, indices, time)
-
-

@@ -31,7 +31,9 @@ def batch_normalization(node: Node) -> Any:
     return mgx.add(y, emit.along(x, offset, 1))
 
 
-def standardised(x: ir.Value, axes: list[int], epsilon: float) -> tuple[ir.Value, ir.Value, ir.Value]:
+def standardised(
+    x: ir.Value, axes: list[int], epsilon: float
+) -> tuple[ir.Value, ir.Value, ir.Value]:
     """(x - mean) / sqrt(variance + epsilon) along axes, the mean, and 1 / sqrt(...)."""
     mean = mgx.reduce_mean(x, axes)
     centred = emit.sub(x, mean)

@@ -126,9 +126,7 @@ def conv_integer(node: Node) -> ir.Value:
     return _convolution(node, 0, 1, 2, 3)
 
 
-def _requantized(
-    node: Node, total: ir.Value, scales: list[ir.Value], zero: ir.Value
-) -> ir.Value:
+def _requantized(node: Node, total: ir.Value, scales: list[ir.Value], zero: ir.Value) -> ir.Value:
     """total * scales[0] * scales[1] / scales[2] + zero, rounded and saturated."""
     element = tensors.element(scales[2])
     x_scale, w_scale, y_scale = (emit.convert(s, "f32") for s in scales)
@@ -170,9 +168,7 @@ def qlinear_conv(node: Node) -> ir.Value:
     return _requantized(node, total, scales, node.tensor(7))
 
 
-@operator(
-    "DynamicQuantizeLinear", (11, 11), "reduce_max reduce_min sub div clip quantizelinear"
-)
+@operator("DynamicQuantizeLinear", (11, 11), "reduce_max reduce_min sub div clip quantizelinear")
 def dynamic_quantize_linear(node: Node) -> list[ir.Value]:
     """uint8 over the range of x, which is made to hold zero."""
     x = node.tensor(0)

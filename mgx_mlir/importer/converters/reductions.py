@@ -90,8 +90,8 @@ def _reduction(before: Unary, reduction: Reduction, after: Unary) -> Callable[[N
     return convert
 
 
-for _name, _oldest, _newest, _ops, *_parts in _REDUCTIONS:
-    operator(_name, (_oldest, _newest), _ops)(_reduction(*_parts))
+for _name, _oldest, _newest, _ops, _before, _reduce, _after in _REDUCTIONS:
+    operator(_name, (_oldest, _newest), _ops)(_reduction(_before, _reduce, _after))
 
 
 def _arg(node: Node, build: Any) -> ir.Value:
@@ -141,9 +141,7 @@ def hardmax(node: Node) -> ir.Value:
         places = np.arange(tensors.size_of(x, axis, "the size of its axis"), dtype=np.int64)
         places = places.reshape([-1 if i == axis else 1 for i in range(tensors.rank(x))])
         largest = mgx.argmax(x, axis)
-        return emit.convert(
-            emit.binary(mgx.equal, largest, node.make(places)), tensors.element(x)
-        )
+        return emit.convert(emit.binary(mgx.equal, largest, node.make(places)), tensors.element(x))
 
     return _softmax_like(node, build)
 

@@ -11,7 +11,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
@@ -87,9 +87,7 @@ def resize(node: Node) -> ir.Value:
     )
 
 
-def _target(
-    node: Node, sizes: Sequence[int], axes: list[int]
-) -> tuple[list[int], list[float]]:
+def _target(node: Node, sizes: Sequence[int], axes: list[int]) -> tuple[list[int], list[float]]:
     """The sizes of the result and the factor of each dimension."""
     policy = "stretch"
     if node.version >= 18:

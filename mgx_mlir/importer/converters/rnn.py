@@ -38,9 +38,7 @@ def _activation(name: str, alpha: float | None, beta: float | None) -> Activatio
         "hardsigmoid": lambda x: hard_sigmoid_of(x, number(alpha, 0.2), number(beta, 0.5)),
         "leakyrelu": lambda x: mgx.leaky_relu(x, alpha=number(alpha, 0.01)),
         "relu": mgx.relu,
-        "scaledtanh": lambda x: emit.mul(
-            mgx.tanh(emit.mul(x, number(beta, 1))), number(alpha, 1)
-        ),
+        "scaledtanh": lambda x: emit.mul(mgx.tanh(emit.mul(x, number(beta, 1))), number(alpha, 1)),
         "sigmoid": mgx.sigmoid,
         "softplus": softplus_of,
         "softsign": softsign_of,

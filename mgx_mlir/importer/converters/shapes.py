@@ -92,9 +92,9 @@ def _resolve(have: Sequence[Dim], wanted: Sequence[int], zero_is_zero: bool) -> 
 
 def _check_count(have: Sequence[Dim], result: Sequence[Dim]) -> None:
     before, after = ([d for d in dims if isinstance(d, int)] for dims in (have, result))
-    if len(before) == len(have) and len(after) == len(result):
-        if math.prod(before) != math.prod(after):
-            raise ModelError(f"cannot reshape {tensors.show(have)} to {tensors.show(result)}")
+    known = len(before) == len(have) and len(after) == len(result)
+    if known and math.prod(before) != math.prod(after):
+        raise ModelError(f"cannot reshape {tensors.show(have)} to {tensors.show(result)}")
 
 
 def _what_is_left(have: Sequence[Dim], taken: Sequence[Dim]) -> Dim:
