@@ -16,6 +16,7 @@ from mgx_mlir.passes.plan_memory import PlanMemory
 from mgx_mlir.passes.rewrite_reduce import RewriteReduce
 from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
 from mgx_mlir.passes.simplify_reshapes import SimplifyReshapes
+from mgx_mlir.passes.sink_reshapes import SinkReshapes
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ PIPELINES: dict[str, NamedPipeline] = {
             FoldConstants(),
             SimplifyReshapes(),
             EliminateIdentities(),
+            SinkReshapes(),
+            SimplifyReshapes(),
             RewriteReduce(),
         ),
     ),

@@ -94,7 +94,7 @@ def _fuse(group: Group, root: ir.OpView) -> None:
                 op.name,
                 results=[element_type(r) for r in op.results],
                 operands=[values[value] for value in op.operands],
-                attributes={named.name: named.attr for named in op.attributes},
+                attributes={name: op.attributes[name] for name in op.attributes},
                 loc=op.location,
             )
             values[op.results[0]] = scalar.results[0]

@@ -45,14 +45,15 @@ class FuseReduce(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             erased: set[ir.Value | None] = set()
+            position = positions(block)
             for op, key in [(op, identity(op)) for op in block.operations]:
                 if key in erased or op.operation.name not in mgx.REDUCTIONS:
                     continue
                 if _is_static(op):
-                    group = self._grow(op, positions(block))
+                    group = self._grow(op, position)
                     context.note(f"{len(group)} ops", node_name(op))
                     erased.update(group.members)
-                    _fuse(group, op)
+                    _fuse(group, op, position)
             sort_topologically(block)
             erase_dead(block)
 
@@ -115,7 +116,7 @@ def _is_static(op: ir.OpView) -> bool:
     return ir.RankedTensorType(op.operation.operands[0].type).has_static_shape
 
 
-def _fuse(group: Group, reduction: ir.OpView) -> None:
+def _fuse(group: Group, reduction: ir.OpView, position: dict[ir.Value, int]) -> None:
     members = group.ordered()
     outputs = group.outputs()
     inputs = [value for value in group.inputs() if splat(value) is None]
@@ -137,6 +138,7 @@ def _fuse(group: Group, reduction: ir.OpView) -> None:
             values.update(zip(op.results, clone.results, strict=True))
         mgx.YieldOp([values[v] for v in outputs], loc=location)
     for value, new in zip(outputs, fused.operation.results, strict=True):
+        position[new] = max(position[key] for key in group.members)
         value.replace_all_uses_with(new)
     for op in reversed(members):
         op.erase()

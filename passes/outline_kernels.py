@@ -57,6 +57,7 @@ class OutlineKernels(Pass):
             for op in list(block.operations):
                 if _is_anchor(op) and not _waits_for_epilogue(op):
                     table.outline(op)
+            erase_dead(block)
             for op in reversed(list(block.operations)):
                 if op.operation.name in PULLED - RESHAPES and _is_read_by_host(op):
                     table.outline(op)
@@ -155,7 +156,7 @@ class _Kernels:
 
     def _unique(self, kernel: ir.OpView, what: str) -> str:
         """The symbol of a kernel; erases it where an equal one exists."""
-        text = str(kernel.operation)
+        text = kernel.operation.get_asm(use_local_scope=True)
         symbol = self.symbols.get(text)
         if symbol is not None:
             kernel.operation.erase()

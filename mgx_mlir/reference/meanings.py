@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+Array = np.ndarray[Any, np.dtype[Any]]
 # A meaning gets the op (for its attributes and result types), its operands and the dtype in which
 # sums of floats narrower than f64 are kept; it gives the result, or the list of results.
 Meaning = Callable[[Any, Sequence[Array], Any], "Array | list[Array]"]

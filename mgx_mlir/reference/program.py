@@ -103,8 +103,8 @@ def _names(function: ir.OpView, attribute: str, count: int) -> list[str]:
     attributes = function.operation.attributes
     names = []
     for position in range(count):
-        given = attributes[attribute][position] if attribute in attributes else None
-        named = given is not None and "mgx.name" in given
+        given: Any = attributes[attribute][position] if attribute in attributes else {}
+        named = "mgx.name" in given
         names.append(ir.StringAttr(given["mgx.name"]).value if named else f"{position}")
     return names
 
@@ -216,7 +216,7 @@ def _empty(type_: ir.Type) -> Array:
 
 def _last_uses(block: ir.Block) -> dict[int, list[ir.Value]]:
     """Values by the position of the last op that needs them: large tensors go early."""
-    last: dict[ir.Value, int] = {argument: -1 for argument in block.arguments}
+    last: dict[ir.Value, int] = dict.fromkeys(block.arguments, -1)
     for position, op in enumerate(block.operations):
         for value in (*op.operands, *_nested_operands(op)):
             if value in last:

@@ -74,7 +74,7 @@ class Kernel:
     # mgx ops
 
     def lower_block(self, block: ir.Block) -> list[Lazy]:
-        """Lowers the ops of a block whose arguments have values; gives the terminator's operands."""
+        """Lowers a block whose arguments have values; gives the terminator's operands."""
         for op in block.operations:
             operands = [self.values[x] for x in op.operands]
             if op.operation.name in ("mgx.return", "mgx.yield"):

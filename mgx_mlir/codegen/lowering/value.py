@@ -90,7 +90,7 @@ class Computed(Lazy):
 
 
 def reshape(source: Lazy, shape: Sequence[int]) -> Lazy:
-    """The same elements in another shape: of a tensor in memory, another look at the same memory."""
+    """The same elements in another shape; of a tensor in memory, the same memory."""
     shape = tuple(shape)
     if source.shape == shape:
         return source

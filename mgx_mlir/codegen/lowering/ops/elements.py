@@ -17,11 +17,11 @@ from mgx_mlir.errors import UnsupportedError
 # Operations beside which a load is free.
 _COSTLY = 4
 _FREE = ("mgx.convert", "mgx.bit_cast", "mgx.constant", "mgx.yield")
-_FUNCTIONS = frozenset(
-    f"mgx.{name}"
-    for name in "acos acosh asin asinh atan atanh cos cosh elu erf exp fmod log log2 mod pow sigmoid sin sinh "
-    "tan tanh".split()
+_FUNCTION_NAMES = (
+    "acos acosh asin asinh atan atanh cos cosh elu erf exp fmod log log2 mod pow sigmoid sin sinh "
+    "tan tanh"
 )
+_FUNCTIONS = frozenset(f"mgx.{name}" for name in _FUNCTION_NAMES.split())
 
 
 def _cost(op: ir.OpView) -> int:

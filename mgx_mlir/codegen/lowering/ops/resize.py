@@ -44,7 +44,7 @@ class _Axis:
         crops = self.coordinates == "tf_crop_and_resize"
         return self.size == self.wanted and self.scale == 1.0 and not crops
 
-    def steps(self) -> list[tuple[str, float]]:
+    def steps(self) -> list[tuple[str, Any]]:
         """The coordinate in the input as operations on the result's index, in order."""
         f32 = np.float32
         size, wanted, scale = f32(self.size), f32(self.wanted), f32(self.scale)
@@ -117,9 +117,7 @@ def _integer(body: Body, value: ir.Value, size: int) -> Index:
 # nearest
 
 
-def _nearest(
-    op: Any, x: Lazy, axes: Sequence[_Axis]
-) -> Callable[[Body, Indices], ir.Value]:
+def _nearest(op: Any, x: Lazy, axes: Sequence[_Axis]) -> Callable[[Body, Indices], ir.Value]:
     mode = word(op.nearest_mode)
     linear = [None if axis.is_identity else _as_division(axis, mode) for axis in axes]
 
@@ -175,9 +173,7 @@ def _as_division(axis: _Axis, mode: str) -> tuple[int, int, int] | None:
 # linear and cubic
 
 
-def _interpolated(
-    op: Any, x: Lazy, axes: Sequence[_Axis]
-) -> Callable[[Body, Indices], ir.Value]:
+def _interpolated(op: Any, x: Lazy, axes: Sequence[_Axis]) -> Callable[[Body, Indices], ir.Value]:
     element = x.element.computed()
     wide = element if element.is_float else F32
 
@@ -202,9 +198,7 @@ def _interpolated(
     return read
 
 
-def _taps(
-    body: Body, op: Any, axis: _Axis, index: Index
-) -> list[tuple[Index, ir.Value | None]]:
+def _taps(body: Body, op: Any, axis: _Axis, index: Index) -> list[tuple[Index, ir.Value | None]]:
     """The input indices that a result index reads along a dimension, and their weights (f32)."""
     a = Arithmetic()
     where = _coordinate(body, axis, index)
@@ -238,13 +232,11 @@ def _is_inside(position: ir.Value, size: int) -> ir.Value:
 
 
 def _tent(a: Arithmetic, distance: ir.Value) -> ir.Value:
-    return arith.maximumf(
-        arith.subf(a.float(1.0, distance), distance), a.float(0.0, distance)
-    )
+    return arith.maximumf(arith.subf(a.float(1.0, distance), distance), a.float(0.0, distance))
 
 
 def _cubic(a: Arithmetic, d: ir.Value, coefficient: float) -> ir.Value:
-    """Keys' kernel: ((a + 2) d - (a + 3)) d^2 + 1 up to 1, ((a d - 5 a) d + 8 a) d - 4 a up to 2."""
+    """Keys' kernel: ((a + 2) d - (a + 3)) d^2 + 1 up to 1, ((a d - 5a) d + 8a) d - 4a up to 2."""
 
     def horner(*factors: float) -> ir.Value:
         value = a.float(factors[0], d)

@@ -157,9 +157,7 @@ def scatternd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         def step(i: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
             which = delinear(i, outer)
             place = [
-                body.scalar(
-                    runtime_index(body, body.at(chosen, (*which, Index.of(d))), x.shape[d])
-                )
+                body.scalar(runtime_index(body, body.at(chosen, (*which, Index.of(d))), x.shape[d]))
                 for d in range(depth)
             ]
             new = body.at(updates, (*which, *row))

@@ -208,7 +208,7 @@ def _root(a: Arithmetic, value: ir.Value, order: int) -> ir.Value:
 @lowers("mgx.lrn")
 def lrn(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     x = kernel.settled(operands[0])
-    element, channels, size = x.element.computed(), x.shape[1], op.size.value
+    element, size = x.element.computed(), op.size.value
     alpha, beta, bias = op.alpha.value, op.beta.value, op.bias.value
     before = (size - 1) // 2
 
@@ -227,7 +227,7 @@ def lrn(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
             return [a.sum(element, carried[0], a.mul(value, value))]
 
         zero = a.constant(0, element.storage())
-        squares = body.nest([min(size, 2 * channels + 1)], [zero], tap)[0]
+        squares = body.nest([size], [zero], tap)[0]
         base = a.add(a.float(bias, squares), a.mul(a.float(alpha / size, squares), squares))
         value = load(a, x.element, body.at(x, indices))
         return store(a, x.element, a.div(value, _beta_power(a, base, beta)))

@@ -1,0 +1,44 @@
+// RUN: %mgx-opt %s --split-input-file --mgx-sink-reshapes | FileCheck %s
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<8x4xf32>, %[[W:.*]]: tensor<4x6xf32>, %[[B:.*]]: tensor<6xf32>
+// CHECK:         %[[D:.*]] = mgx.dot %[[X]], %[[W]]
+// CHECK:         %[[C:.*]] = mgx.multibroadcast %{{.*}} -> tensor<8x6xf32>
+// CHECK:         %[[A:.*]] = mgx.add %[[D]], %[[C]]
+// CHECK:         %[[R:.*]] = mgx.relu %[[A]] : tensor<8x6xf32>
+// CHECK:         mgx.reshape %[[R]] : tensor<8x6xf32> -> tensor<1x8x6xf32>
+func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %b: tensor<6xf32>) -> tensor<1x8x6xf32> {
+  %d = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %r = mgx.reshape %d : tensor<8x6xf32> -> tensor<1x8x6xf32>
+  %c = mgx.multibroadcast %b : tensor<6xf32> -> tensor<1x8x6xf32>
+  %a = mgx.add %r, %c : tensor<1x8x6xf32>, tensor<1x8x6xf32> -> tensor<1x8x6xf32>
+  %y = mgx.relu %a : tensor<1x8x6xf32>
+  return %y : tensor<1x8x6xf32>
+}
+
+// -----
+
+// The bias repeats along a dimension that the product does not have.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[R:.*]] = mgx.reshape
+// CHECK:         mgx.add %[[R]]
+func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %b: tensor<2x1xf32>) -> tensor<8x2x3xf32> {
+  %d = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %r = mgx.reshape %d : tensor<8x6xf32> -> tensor<8x2x3xf32>
+  %c = mgx.multibroadcast %b : tensor<2x1xf32> -> tensor<8x2x3xf32>
+  %a = mgx.add %r, %c : tensor<8x2x3xf32>, tensor<8x2x3xf32> -> tensor<8x2x3xf32>
+  return %a : tensor<8x2x3xf32>
+}
+
+// -----
+
+// Others read the reshape: it stays.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[R:.*]] = mgx.reshape
+// CHECK:         mgx.relu %[[R]]
+func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>) -> (tensor<48xf32>, tensor<48xf32>) {
+  %d = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %r = mgx.reshape %d : tensor<8x6xf32> -> tensor<48xf32>
+  %y = mgx.relu %r : tensor<48xf32>
+  return %r, %y : tensor<48xf32>, tensor<48xf32>
+}
