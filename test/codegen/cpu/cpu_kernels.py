@@ -1,0 +1,107 @@
+"""Kernels from text to results on the host, and the same from the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.codegen.cpu.kernel import compile_kernel
+from mgx_mlir.dialects import context
+from mgx_mlir.dialects.types import numpy_dtype
+from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
+from mgx_mlir.reference import evaluate_kernel
+from mgx_mlir.runtime.program import Program
+from mgx_mlir.target import Target
+
+Array = np.ndarray[Any, Any]
+
+
+def kernel_text(arguments: str, results: str, body: str, returned: str) -> str:
+    """An mgx.kernel; `results` are types, `returned` the names of the values."""
+    return (
+        f'mgx.kernel @k({arguments}) -> ({results}) attributes {{arch = #mgx.arch<"gfxMIGX">}} {{\n'
+        f"{body}\nmgx.return {returned} : {results}\n}}"
+    )
+
+
+def tensor(shape: Sequence[int], element: str = "f32") -> str:
+    return f"tensor<{'x'.join([*map(str, shape), element])}>"
+
+
+class HostKernel:
+    """One kernel, compiled for the host and read by the reference."""
+
+    def __init__(self, text: str, target: Target | None = None, threads: int = 2) -> None:
+        with context(), ir.Location.unknown():
+            self.module = ir.Module.parse(text)
+            self.kernel = next(iter(self.module.body.operations))
+            type_ = ir.FunctionType(ir.TypeAttr(self.kernel.attributes["function_type"]).value)
+            inputs, outputs = _specs("i", type_.inputs), _specs("o", type_.results)
+            self.code = compile_kernel(self.kernel, target or Target.host_cpu())
+        self.program = program_of(self.code, inputs, outputs, threads)
+
+    def random(self, seed: int = 0, low: float = -1, high: float = 1) -> list[Array]:
+        """An array for each input, of numbers from low to high."""
+        rng = np.random.default_rng(seed)
+        arrays = []
+        for spec in self.program.inputs:
+            numbers = rng.uniform(low, high, spec.shape)
+            dtype = np.dtype(numpy_dtype_of(spec.dtype))
+            if dtype.kind in "iu":
+                limit = min(np.iinfo(dtype).max, 100)
+                numbers = np.abs(numbers * limit) if dtype.kind == "u" else numbers * limit
+            arrays.append((numbers > 0) if dtype.kind == "b" else numbers.astype(dtype))
+        return arrays
+
+    def run(self, *arrays: Array) -> list[Array]:
+        return list(self.program.run({f"i{n}": a for n, a in enumerate(arrays)}).values())
+
+    def reference(self, *arrays: Array) -> list[Array]:
+        with self.module.context:
+            return evaluate_kernel(self.kernel, list(arrays))
+
+    def check(self, *arrays: Array, rtol: float = 1e-4, atol: float = 1e-5) -> None:
+        """Runs both and compares; random inputs where none are given."""
+        given = list(arrays) or self.random()
+        for got, want in zip(self.run(*given), self.reference(*given), strict=True):
+            assert got.dtype == want.dtype
+            if got.dtype.kind in "biu":
+                np.testing.assert_array_equal(got, want)
+            else:
+                wide = np.float64
+                np.testing.assert_allclose(got.astype(wide), want.astype(wide), rtol, atol)
+
+
+def numpy_dtype_of(name: str) -> np.dtype[Any]:
+    from mgx_mlir.runtime.program import numpy_dtype as by_name
+
+    return by_name(name)
+
+
+def _specs(prefix: str, types: Sequence[ir.Type]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(f"{prefix}{n}", numpy_dtype(t.element_type).name, tuple(t.shape))
+        for n, t in enumerate(types)
+    )
+
+
+def program_of(
+    code: CodeObject,
+    inputs: Sequence[TensorSpec],
+    outputs: Sequence[TensorSpec],
+    threads: int,
+) -> Program:
+    """A program of one step."""
+
+    def size(spec: TensorSpec) -> int:
+        return int(np.prod(spec.shape, dtype=np.int64)) * numpy_dtype_of(spec.dtype).itemsize
+
+    buffers = [Buffer("input", size(s), index=n) for n, s in enumerate(inputs)]
+    buffers += [Buffer("output", size(s), index=n) for n, s in enumerate(outputs)]
+    step = Step(0, tuple(range(len(buffers))))
+    plan = Plan(tuple(inputs), tuple(outputs), 0, tuple(buffers), (step,))
+    return Program(plan, [code], {}, threads)

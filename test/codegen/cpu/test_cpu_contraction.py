@@ -1,0 +1,211 @@
+"""Matrix products on the host against the reference: shapes, layouts, types, epilogues."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cpu_kernels import HostKernel, kernel_text, tensor
+
+from mgx_mlir.target import Target
+
+
+def dot(
+    M: int,
+    N: int,
+    K: int,
+    layout: str = "nn",
+    element: str = "f32",
+    batch: tuple[int, ...] = (),
+    result: str = "",
+    op: str = "mgx.dot",
+) -> str:
+    """C = A B; 't' in the layout: the operand is stored transposed and read through a view."""
+    rank = len(batch)
+    swap = [*range(rank), rank + 1, rank]
+    a, b = tensor((*batch, M, K), element), tensor((*batch, K, N), element)
+    c = tensor((*batch, M, N), result or element)
+    body, types, names = [], [], []
+    for name, shape, wanted, mode in (
+        ("a", (M, K), a, layout[0]),
+        ("b", (K, N), b, layout[1]),
+    ):
+        stored = tensor((*batch, *(reversed(shape) if mode == "t" else shape)), element)
+        types.append(f"%{name}: {stored}")
+        names.append(f"%{name}")
+        if mode == "t":
+            names[-1] = f"%{name}t"
+            body.append(f"%{name}t = mgx.transpose %{name} permutation = {swap} : {stored} -> {wanted}")
+    body.append(f"%c = {op} {names[0]}, {names[1]} : {a}, {b} -> {c}")
+    return kernel_text(", ".join(types), c, "\n".join(body), "%c")
+
+
+SHAPES = [
+    (1, 1, 1),
+    (3, 5, 7),
+    (13, 17, 19),
+    (16, 32, 64),
+    (64, 48, 40),
+    (97, 101, 103),
+    (30, 300, 2),
+    (5, 33, 700),
+]
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn", "tt"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_dot_of_any_shape_and_layout(shape, layout):
+    HostKernel(dot(*shape, layout)).check()
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tn"])
+@pytest.mark.parametrize("shape", [(1, 130, 77), (2, 600, 40), (6, 50, 33), (70, 1, 50), (90, 3, 129)])
+def test_products_with_few_rows_or_columns(shape, layout):
+    HostKernel(dot(*shape, layout)).check()
+
+
+def test_depth_beyond_one_cache_block():
+    HostKernel(dot(40, 130, 5000)).check(atol=2e-3)
+
+
+def test_batched_dot_reads_each_batch():
+    HostKernel(dot(9, 20, 11, "nt", batch=(2, 3))).check()
+
+
+@pytest.mark.parametrize("element", ["f64", "f16", "bf16", "i32", "i64", "ui32"])
+@pytest.mark.parametrize("layout", ["nn", "nt"])
+def test_element_types(element, layout):
+    tolerance = {"f16": 1e-2, "bf16": 6e-2}.get(element, 1e-5)
+    HostKernel(dot(33, 40, 50, layout, element)).check(rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("element", ["i8", "ui8"])
+@pytest.mark.parametrize("layout", ["nn", "nt"])
+def test_quantized_dot_sums_in_i32(element, layout):
+    HostKernel(dot(20, 30, 70, layout, element, result="i32", op="mgx.quant_dot")).check()
+
+
+def test_avx2_code_gives_the_same_results():
+    host = Target.host_cpu()
+    features = [f for f in host.cpu_features.split("+")[1:] if not f.startswith("avx512")]
+    narrow = replace(host, cpu_features="+".join(["haswell", *features]), vector_bytes=32)
+    HostKernel(dot(37, 41, 43), narrow).check()
+    HostKernel(dot(2, 41, 43, "nt"), narrow).check()
+
+
+def test_broadcast_operand_is_not_copied():
+    a, b, full = tensor((3, 8, 5)), tensor((5, 9)), tensor((3, 5, 9))
+    c = tensor((3, 8, 9))
+    body = (
+        f"%bb = mgx.multibroadcast %b : {b} -> {full}\n%c = mgx.dot %a, %bb : {a}, {full} -> {c}"
+    )
+    HostKernel(kernel_text(f"%a: {a}, %b: {b}", c, body, "%c")).check()
+
+
+def test_heads_are_split_through_reshape_and_transpose():
+    x, split, heads = tensor((10, 24)), tensor((10, 3, 8)), tensor((3, 10, 8))
+    c = tensor((3, 10, 10))
+    body = (
+        f"%r = mgx.reshape %x : {x} -> {split}\n"
+        f"%q = mgx.transpose %r permutation = [1, 0, 2] : {split} -> {heads}\n"
+        f"%k = mgx.transpose %r permutation = [1, 2, 0] : {split} -> {tensor((3, 8, 10))}\n"
+        f"%c = mgx.dot %q, %k : {heads}, {tensor((3, 8, 10))} -> {c}"
+    )
+    HostKernel(kernel_text(f"%x: {x}", c, body, "%c")).check()
+
+
+def test_rows_made_of_several_pieces_of_memory():
+    x, turned, flat = tensor((3, 10, 16)), tensor((10, 3, 16)), tensor((10, 48))
+    w, c = tensor((48, 20)), tensor((10, 20))
+    body = (
+        f"%t = mgx.transpose %x permutation = [1, 0, 2] : {x} -> {turned}\n"
+        f"%r = mgx.reshape %t : {turned} -> {flat}\n"
+        f"%c = mgx.dot %r, %w : {flat}, {w} -> {c}"
+    )
+    HostKernel(kernel_text(f"%x: {x}, %w: {w}", c, body, "%c")).check()
+
+
+@pytest.mark.parametrize("view", ["slice", "step", "reverse"])
+def test_operands_through_views(view):
+    a, b, c = tensor((6, 12)), tensor((12, 8)), tensor((6, 8))
+    made = {
+        "slice": (tensor((12, 20)), "axes = [1] starts = [5] ends = [13]"),
+        "step": (tensor((12, 16)), "axes = [1] steps = [2]"),
+        "reverse": (tensor((12, 8)), "axes = [0, 1]"),
+    }
+    stored, how = made[view]
+    body = f"%v = mgx.{view} %b {how} : {stored} -> {b}\n%c = mgx.dot %a, %v : {a}, {b} -> {c}"
+    HostKernel(kernel_text(f"%a: {a}, %b: {stored}", c, body, "%c")).check()
+
+
+def epilogue(
+    inputs: str, views: str, operands: str, ops: str, shape: tuple[int, int, int] = (9, 21, 6)
+) -> str:
+    """A dot with a pointwise body `ops` from %v0, %v1, ... to %y. {c}: the result's type."""
+    M, N, K = shape
+    a, b, c = tensor((M, K)), tensor((K, N)), tensor((M, N))
+    count = operands.count("%") + 1
+    arguments = ", ".join(f"%v{n}: f32" for n in range(count))
+    body = (
+        f"%c = mgx.dot %a, %b : {a}, {b} -> {c}\n{views.format(c=c)}\n"
+        f"%r = mgx.pointwise(%c{operands}) : ({', '.join([c] * count)}) -> {c} {{\n"
+        f"^bb0({arguments}):\n{ops}\nmgx.yield %y : f32\n}}"
+    )
+    return kernel_text(f"%a: {a}, %b: {b}{inputs.format(c=c)}", c, body, "%r")
+
+
+ADD = "%y = mgx.add %v0, %v1 : f32, f32 -> f32"
+
+
+@pytest.mark.parametrize("shape", [(9, 21, 6), (1, 40, 30), (33, 1, 20), (33, 3, 20)], ids=str)
+def test_epilogue_adds_a_bias_for_each_column(shape):
+    bias = tensor((shape[1],))
+    views = f"%v = mgx.multibroadcast %bias : {bias} -> {{c}}"
+    HostKernel(epilogue(f", %bias: {bias}", views, ", %v", ADD, shape)).check()
+
+
+@pytest.mark.parametrize("shape", [(9, 21, 6), (1, 40, 30), (33, 1, 20), (33, 3, 20)], ids=str)
+def test_epilogue_adds_a_bias_for_each_row(shape):
+    bias = tensor((shape[0], 1))
+    views = f"%v = mgx.multibroadcast %bias : {bias} -> {{c}}"
+    HostKernel(epilogue(f", %bias: {bias}", views, ", %v", ADD, shape)).check()
+
+
+def test_epilogue_reads_a_transposed_residual():
+    views = f"%v = mgx.transpose %x permutation = [1, 0] : {tensor((21, 9))} -> {{c}}"
+    HostKernel(epilogue(f", %x: {tensor((21, 9))}", views, ", %v", ADD)).check()
+
+
+def test_epilogue_computes_functions_and_constants():
+    ops = (
+        "%k = mgx.constant 0.5 : f32\n%e = mgx.erf %v0 : f32\n%t = mgx.tanh %v1 : f32\n"
+        "%s = mgx.sigmoid %e : f32\n%m = mgx.mul %s, %k : f32, f32 -> f32\n"
+        "%y = mgx.add %m, %t : f32, f32 -> f32"
+    )
+    HostKernel(epilogue(", %x: {c}", "", ", %x", ops)).check()
+
+
+def test_two_results_of_two_types():
+    a, b = tensor((8, 10)), tensor((10, 20))
+    c, flags = tensor((8, 20)), tensor((8, 20), "i1")
+    body = (
+        f"%c = mgx.dot %a, %b : {a}, {b} -> {c}\n"
+        f"%r:2 = mgx.pointwise(%c) : ({c}) -> ({c}, {flags}) {{\n^bb0(%x: f32):\n"
+        "%z = mgx.constant 0.0 : f32\n%n = mgx.neg %x : f32\n"
+        "%p = mgx.greater %x, %z : f32, f32 -> i1\nmgx.yield %n, %p : f32, i1\n}"
+    )
+    HostKernel(
+        kernel_text(f"%a: {a}, %b: {b}", f"{c}, {flags}", body, "%r#0, %r#1")
+    ).check()
+
+
+def test_the_same_kernel_gives_the_same_bytes():
+    assert HostKernel(dot(20, 30, 40)).code.data == HostKernel(dot(20, 30, 40)).code.data
+
+
+def test_nan_in_padding_lanes_stays_there():
+    kernel = HostKernel(dot(3, 5, 7))
+    a, b = (np.full(s.shape, np.nan, np.float32) for s in kernel.program.inputs)
+    assert np.isnan(kernel.run(a, b)[0]).all()
+    assert not np.isnan(kernel.run(np.zeros_like(a), np.zeros_like(b))[0]).any()

@@ -1,0 +1,127 @@
+"""Convolutions on the host against the reference."""
+
+from __future__ import annotations
+
+import pytest
+from cpu_kernels import HostKernel, kernel_text, tensor
+
+
+def convolution(
+    x: tuple[int, ...],
+    w: tuple[int, ...],
+    pads: int = 0,
+    stride: int = 1,
+    dilation: int = 1,
+    group: int = 1,
+    element: str = "f32",
+) -> str:
+    spatial = len(x) - 2
+    outputs = [
+        (size + 2 * pads - dilation * (k - 1) - 1) // stride + 1
+        for size, k in zip(x[2:], w[2:], strict=True)
+    ]
+    result = "i32" if element in ("i8", "ui8") else element
+    op = "mgx.quant_convolution" if result == "i32" else "mgx.convolution"
+    types = tensor(x, element), tensor(w, element), tensor((x[0], w[0], *outputs), result)
+    body = (
+        f"%y = {op} %x, %w pads = {[pads] * 2 * spatial} strides = {[stride] * spatial} "
+        f"dilations = {[dilation] * spatial} {{group = {group} : i64}} "
+        f": {types[0]}, {types[1]} -> {types[2]}"
+    )
+    return kernel_text(f"%x: {types[0]}, %w: {types[1]}", types[2], body, "%y")
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("pads", [0, 1, 2])
+@pytest.mark.parametrize("size", [7, 20, 33])
+def test_strides_and_pads(size, pads, stride):
+    HostKernel(convolution((1, 5, size, size), (6, 5, 3, 3), pads, stride)).check()
+
+
+@pytest.mark.parametrize(
+    ("x", "w"),
+    [((2, 4, 37), (6, 4, 3)), ((1, 2, 400), (5, 2, 9)), ((2, 3, 6, 7, 9), (4, 3, 3, 1, 2))],
+    ids=["1d", "long 1d", "3d"],
+)
+@pytest.mark.parametrize("stride", [1, 2])
+def test_one_and_three_dimensions(x, w, stride):
+    HostKernel(convolution(x, w, 1, stride)).check()
+
+
+def test_rows_wider_than_a_block():
+    HostKernel(convolution((1, 2, 3, 600), (5, 2, 3, 3), 1)).check()
+
+
+def test_dilation():
+    HostKernel(convolution((1, 3, 15, 15), (4, 3, 3, 3), 2, 1, dilation=2)).check()
+
+
+def test_pointwise_kernel_is_a_matrix_product():
+    HostKernel(convolution((2, 20, 9, 9), (30, 20, 1, 1))).check()
+
+
+def test_one_output_from_the_whole_image():
+    HostKernel(convolution((2, 6, 5, 5), (40, 6, 5, 5))).check()
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3])
+@pytest.mark.parametrize("kernel", [1, 3, 5])
+def test_depthwise(kernel, stride):
+    HostKernel(
+        convolution((2, 7, 19, 19), (7, 1, kernel, kernel), kernel // 2, stride, group=7)
+    ).check()
+
+
+def test_depthwise_with_dilation_and_two_outputs_each():
+    HostKernel(convolution((1, 6, 20, 20), (12, 1, 3, 3), 2, 1, 2, group=6)).check()
+
+
+def test_depthwise_along_one_dimension():
+    HostKernel(convolution((1, 8, 70), (8, 1, 5), 2, group=8)).check()
+
+
+@pytest.mark.parametrize("group", [2, 4])
+def test_groups(group):
+    HostKernel(convolution((2, 8, 11, 11), (24, 8 // group, 3, 3), 1, group=group)).check()
+
+
+@pytest.mark.parametrize(("element", "tolerance"), [("f64", 1e-9), ("f16", 1e-2), ("bf16", 8e-2)])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_element_types(element, tolerance, stride):
+    text = convolution((1, 4, 12, 12), (5, 4, 3, 3), 1, stride, element=element)
+    HostKernel(text).check(rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("element", ["i8", "ui8"])
+def test_quantized_convolution(element):
+    HostKernel(convolution((1, 4, 12, 12), (5, 4, 3, 3), 1, 2, element=element)).check()
+
+
+def test_epilogue_with_a_bias_for_each_channel_and_a_residual():
+    x, w, y = tensor((2, 6, 9, 9)), tensor((8, 3, 3, 3)), tensor((2, 8, 9, 9))
+    body = (
+        "%c = mgx.convolution %x, %w pads = [1, 1, 1, 1] strides = [1, 1] dilations = [1, 1] "
+        f"{{group = 2 : i64}} : {x}, {w} -> {y}\n"
+        f"%v = mgx.broadcast %bias axis = 1 : {tensor((8,))} -> {y}\n"
+        f"%r = mgx.pointwise(%v, %c, %s) : ({y}, {y}, {y}) -> {y} {{\n"
+        "^bb0(%p: f32, %q: f32, %t: f32):\n"
+        "%m = mgx.add %p, %q : f32, f32 -> f32\n%n = mgx.sub %t, %m : f32, f32 -> f32\n"
+        "%o = mgx.relu %n : f32\nmgx.yield %o : f32\n}"
+    )
+    arguments = f"%x: {x}, %w: {w}, %bias: {tensor((8,))}, %s: {y}"
+    HostKernel(kernel_text(arguments, y, body, "%r")).check()
+
+
+def test_image_read_through_a_transpose():
+    stored, x, w, y = (
+        tensor((1, 10, 12, 5)),
+        tensor((1, 5, 10, 12)),
+        tensor((7, 5, 3, 3)),
+        tensor((1, 7, 8, 10)),
+    )
+    body = (
+        f"%x = mgx.transpose %s permutation = [0, 3, 1, 2] : {stored} -> {x}\n"
+        "%y = mgx.convolution %x, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] "
+        f": {x}, {w} -> {y}"
+    )
+    HostKernel(kernel_text(f"%s: {stored}, %w: {w}", y, body, "%y")).check()
