@@ -209,7 +209,7 @@ def _bit_cast(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
 
 @meaning("quantizelinear")
 def _quantizelinear(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
-    wide = np.float64 if operands[0].dtype == np.float64 else np.float32
+    wide: Any = np.float64 if operands[0].dtype == np.float64 else np.float32
     x, scale, *zero = (widened(a).astype(wide) for a in operands)
     dtype = numpy_dtype(op.results[0].type)
     x = x / scale
@@ -223,6 +223,6 @@ def _quantizelinear(op: Any, operands: Sequence[Array], accumulate: Any) -> Arra
 @meaning("dequantizelinear")
 def _dequantizelinear(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     dtype = numpy_dtype(op.results[0].type)
-    wide = np.float64 if dtype == np.float64 else np.float32
+    wide: Any = np.float64 if dtype == np.float64 else np.float32
     x, scale, *zero = (widened(a).astype(wide) for a in operands)
     return rounded((x - zero[0] if zero else x) * scale, dtype)

@@ -68,13 +68,13 @@ def coordinates(op: Any, axis: int, source: Sequence[int], shape: Sequence[int])
 
 def _nearest(where: Array, mode: str) -> Array:
     half = np.float32(0.5)
-    rounding = {
-        "round_prefer_floor": lambda: np.ceil(where - half),
-        "round_prefer_ceil": lambda: np.floor(where + half),
-        "floor": lambda: np.floor(where),
-        "ceil": lambda: np.ceil(where),
-    }[mode]
-    return rounding().astype(np.int64)
+    whole = {
+        "round_prefer_floor": np.ceil(where - half),
+        "round_prefer_ceil": np.floor(where + half),
+        "floor": np.floor(where),
+        "ceil": np.ceil(where),
+    }
+    return whole[mode].astype(np.int64)
 
 
 def _weights(op: Any, axis: int, source: Sequence[int], shape: Sequence[int]) -> Array:

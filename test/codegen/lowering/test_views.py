@@ -1,6 +1,6 @@
 """Views are index maps: they add no loop nest of their own."""
 
-from cases import Case, check
+from test.codegen.lowering.cases import Case, check
 
 
 def view(name: str, source: str, body: str, result: str) -> Case:

@@ -155,13 +155,13 @@ def _as_division(axis: _Axis, mode: str) -> tuple[int, int, int] | None:
         operation = {"add": np.add, "mul": np.multiply, "div": np.divide}[name]
         value = operation(value, np.float32(number))
     half = np.float32(0.5)
-    rounded = {
-        "round_prefer_floor": lambda: np.ceil(value - half),
-        "round_prefer_ceil": lambda: np.floor(value + half),
-        "floor": lambda: np.floor(value),
-        "ceil": lambda: np.ceil(value),
-    }[mode]()
-    table = np.clip(rounded, 0, axis.size - 1).astype(np.int64)
+    whole = {
+        "round_prefer_floor": np.ceil(value - half),
+        "round_prefer_ceil": np.floor(value + half),
+        "floor": np.floor(value),
+        "ceil": np.ceil(value),
+    }
+    table = np.clip(whole[mode], 0, axis.size - 1).astype(np.int64)
     ratio = Fraction(axis.size, axis.wanted)
     positions = np.arange(axis.wanted, dtype=np.int64) * ratio.numerator
     for offset in range(ratio.denominator + ratio.numerator):
