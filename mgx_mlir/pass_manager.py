@@ -109,7 +109,7 @@ def pass_names() -> list[str]:
     """The names of all passes, sorted: one for each file of the folder."""
     import mgx_mlir.passes as package
 
-    modules = (m.name for m in pkgutil.iter_modules(package.__path__) if not m.name[0] == "_")
+    modules = (m.name for m in pkgutil.iter_modules(package.__path__) if m.name[0] != "_")
     return sorted(PREFIX + module.replace("_", "-") for module in modules)
 
 

@@ -1,4 +1,4 @@
-"""The named pipelines, and the modes that choose among them: reading this is reading the compiler."""
+"""The named pipelines, and the modes that choose among them."""
 
 from __future__ import annotations
 

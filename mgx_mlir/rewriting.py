@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 import numpy as np
 from mlir import ir
@@ -93,8 +94,10 @@ def splat(value: ir.Value) -> np.generic | None:
         return None
     assert op is not None
     array = mgx.constant_array(op)
-    first: np.generic = array.reshape(-1)[0] if array.size else None
-    return first if array.size and not any(array.strides) else None
+    if not array.size or any(array.strides):
+        return None
+    first: np.generic = array.reshape(-1)[0]
+    return first
 
 
 def broadcast_source(value: ir.Value) -> ir.Value:
@@ -122,9 +125,11 @@ def erase_dead(block: ir.Block) -> None:
     """Erases ops of a block whose results nobody uses, last to first. All must be pure."""
     for op in reversed(list(block.operations)):
         name = op.operation.name
-        if name.startswith("mgx.") and op.operation.results and name not in ("mgx.if", "mgx.loop"):
-            if not any(True for r in op.operation.results for _ in r.uses):
-                op.operation.erase()
+        if not name.startswith("mgx.") or name in ("mgx.if", "mgx.loop"):
+            continue
+        results = op.operation.results
+        if len(results) and not any(True for result in results for _ in result.uses):
+            op.operation.erase()
 
 
 def identity(op: ir.OpView | ir.Operation) -> ir.Value | None:
@@ -166,10 +171,7 @@ def sort_topologically(block: ir.Block) -> None:
                 continue
             order.setdefault(stack.pop())
     sequence = list(order)
-    for before, after in zip(sequence, sequence[1:], strict=False):
-        if after < before:
-            break
-    else:
+    if sequence == sorted(sequence):
         return
-    for before, after in zip(sequence, sequence[1:], strict=False):
+    for before, after in pairwise(sequence):
         ops[after].move_after(ops[before])

@@ -23,7 +23,9 @@ _NEUTRAL = {
 }
 # Ops that undo themselves, and ops that do nothing when done twice.
 _INVOLUTIONS = frozenset({"mgx.neg", "mgx.not", "mgx.bitwise_not"})
-_IDEMPOTENT = frozenset({"mgx.abs", "mgx.ceil", "mgx.floor", "mgx.nearbyint", "mgx.relu", "mgx.sign"})
+_IDEMPOTENT = frozenset(
+    {"mgx.abs", "mgx.ceil", "mgx.floor", "mgx.nearbyint", "mgx.relu", "mgx.sign"}
+)
 
 
 @dataclass(frozen=True)

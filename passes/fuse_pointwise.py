@@ -12,7 +12,16 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.fusing import Group, positions
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import blocks, definition, element_type, erase_dead, fused_location, identity, op_name, splat
+from mgx_mlir.rewriting import (
+    blocks,
+    definition,
+    element_type,
+    erase_dead,
+    fused_location,
+    identity,
+    op_name,
+    splat,
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +69,9 @@ class FusePointwise(Pass):
                 producer = definition(value)
                 if producer is None or producer in group or len(group) >= self.max_ops:
                     continue
-                if producer.operation.name not in mgx.POINTWISE or not group.owns_all_uses(producer):
+                if producer.operation.name not in mgx.POINTWISE or not group.owns_all_uses(
+                    producer
+                ):
                     continue
                 if ir.RankedTensorType(value.type).shape != dims or not self._fits(group, producer):
                     continue

@@ -211,7 +211,9 @@ class _Body:
 
 
 def _is_contracted(value: ir.Value, taken: set[ir.Value | None]) -> bool:
-    return any(identity(user) in taken and user.operation.name in CONTRACTIONS for user in users(value))
+    return any(
+        identity(user) in taken and user.operation.name in CONTRACTIONS for user in users(value)
+    )
 
 
 def _is_pulled(op: ir.OpView) -> bool:

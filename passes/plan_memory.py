@@ -100,7 +100,7 @@ def _place(lives: list[_Life], alignment: int) -> int:
     """Sets each offset; returns the arena's size in bytes."""
     placed: list[_Life] = []
     size = 0
-    for life in sorted(lives, key=lambda l: (-l.size, l.first)):
+    for life in sorted(lives, key=lambda life: (-life.size, life.first)):
         taken = sorted(
             (other.offset, other.offset + other.size)
             for other in placed

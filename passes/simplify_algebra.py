@@ -150,7 +150,7 @@ def _scale_into_weights(op: ir.OpView) -> ir.Value | None:
     if name not in ("mgx.convolution", "mgx.dot"):
         return None
     assert contraction is not None
-    x, w = contraction.operation.operands
+    w = contraction.operation.operands[1]
     if not is_constant(w):
         return None
     scale = broadcast_source(parts[1])

@@ -176,7 +176,13 @@ def download(scratch: Path) -> Path:
 def debian_mirror() -> str:
     """The mirror of the machine's own apt sources."""
     run = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(SITE) $(REPO_URI) $(ORIGIN)", "Created-By: Packages"],
+        [
+            "apt-get",
+            "indextargets",
+            "--format",
+            "$(SITE) $(REPO_URI) $(ORIGIN)",
+            "Created-By: Packages",
+        ],
         capture_output=True,
         text=True,
     )

@@ -40,8 +40,6 @@ def random_graph(seed: int, size: int = 14) -> Graph:
         f32 = ir.F32Type.get()
         types = [ir.RankedTensorType.get(DIMS, f32), ir.RankedTensorType.get(DIMS[1:], f32)]
         with ir.InsertionPoint(module.body):
-            from mlir.dialects import func
-
             main = func.FuncOp("main", (types, []))
             block = main.add_entry_block()
             with ir.InsertionPoint(block):
@@ -98,7 +96,9 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
     with graph.module.context:
         main = graph.main.operation
         for argument, entry in zip(
-            main.regions[0].blocks[0].arguments, ir.ArrayAttr(main.attributes["arg_attrs"]), strict=True
+            main.regions[0].blocks[0].arguments,
+            ir.ArrayAttr(main.attributes["arg_attrs"]),
+            strict=True,
         ):
             type_ = ir.RankedTensorType(argument.type)
             name = ir.StringAttr(ir.DictAttr(entry)["mgx.name"]).value

@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from mgx_mlir.compiler import Report, compile_to_bytecode, finalize
     from mgx_mlir.artifact import size_text
+    from mgx_mlir.compiler import Report, compile_to_bytecode, finalize
     from mgx_mlir.tools.console import print_report, progress
 
     output = options.output or options.model.with_suffix(".mgx")

@@ -62,4 +62,3 @@ def _print_isa(artifact: Artifact, kernel: str, arch: str | None) -> int:
         print(f"; {kernel} for {name}")
         print(disassemble(artifact.code_objects[name][number].data))
     return 0
-
