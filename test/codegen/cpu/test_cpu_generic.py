@@ -1,0 +1,175 @@
+"""Kernels without a contraction on the host against the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cpu_kernels import HostKernel, kernel_text, tensor
+
+
+def unary(op: str, x: str, y: str, attributes: str = "") -> str:
+    arrow = "" if x == y else f" -> {y}"
+    return kernel_text(f"%x: {x}", y, f"%y = {op} %x {attributes} : {x}{arrow}", "%y")
+
+
+@pytest.mark.parametrize("op", ["exp", "tanh", "erf", "sigmoid", "log", "sqrt", "floor", "recip"])
+def test_functions_of_elements(op):
+    kernel = HostKernel(unary(f"mgx.{op}", tensor((37, 5)), tensor((37, 5))))
+    kernel.check(*kernel.random(low=0.1, high=3))
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3, 1, 7), (130, 300)], ids=str)
+def test_shapes_of_elements(shape):
+    HostKernel(unary("mgx.neg", tensor(shape), tensor(shape))).check()
+
+
+def test_chain_with_broadcasts_and_a_transpose():
+    x, y, b = tensor((6, 40, 50)), tensor((50, 40, 6)), tensor((40, 1))
+    body = (
+        f"%t = mgx.transpose %y permutation = [2, 1, 0] : {y} -> {x}\n"
+        f"%v = mgx.multibroadcast %b : {b} -> {x}\n"
+        f"%r = mgx.pointwise(%x, %t, %v) : ({x}, {x}, {x}) -> {x} {{\n"
+        "^bb0(%p: f32, %q: f32, %s: f32):\n"
+        "%m = mgx.mul %p, %q : f32, f32 -> f32\n%n = mgx.add %m, %s : f32, f32 -> f32\n"
+        "mgx.yield %n : f32\n}"
+    )
+    HostKernel(kernel_text(f"%x: {x}, %y: {y}, %b: {b}", x, body, "%r")).check()
+
+
+def test_bool_is_one_byte():
+    x, flags = tensor((5, 33)), tensor((5, 33), "i1")
+    body = (
+        f"%l = mgx.less %a, %b : {x}, {x} -> {flags}\n"
+        f"%n = mgx.logical_and %l, %c : {flags}, {flags} -> {flags}"
+    )
+    HostKernel(kernel_text(f"%a: {x}, %b: {x}, %c: {flags}", flags, body, "%n")).check()
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16", "f64", "i32", "i64", "ui8"])
+def test_element_types(element):
+    x = tensor((7, 45), element)
+    body = f"%s = mgx.add %a, %b : {x}, {x} -> {x}\n%r = mgx.mul %s, %a : {x}, {x} -> {x}"
+    HostKernel(kernel_text(f"%a: {x}, %b: {x}", x, body, "%r")).check(rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_softmax_along_each_axis(axis):
+    x = tensor((6, 40, 70))
+    HostKernel(unary("mgx.softmax", x, x, f"axis = {axis}")).check()
+
+
+def test_rows_of_softmax_share_one_launch():
+    x = tensor((64, 300))
+    kernel = HostKernel(unary("mgx.softmax", x, x, "axis = 1"))
+    assert len(kernel.code.launches) == 1
+    assert kernel.code.launches[0].grid[0] > 1
+    kernel.check()
+
+
+def test_columns_of_softmax_need_a_barrier():
+    x = tensor((300, 640))
+    kernel = HostKernel(unary("mgx.softmax", x, x, "axis = 0"))
+    assert len(kernel.code.launches) > 1
+    kernel.check()
+
+
+@pytest.mark.parametrize("op", ["sum", "mean", "max", "min", "prod"])
+@pytest.mark.parametrize("axes", [[0], [1], [2], [0, 2], [1, 2], [0, 1, 2]], ids=str)
+def test_reductions(op, axes):
+    shape = (4, 50, 70)
+    result = [1 if i in axes else n for i, n in enumerate(shape)]
+    x, y = tensor(shape), tensor(result)
+    kernel = HostKernel(unary(f"mgx.reduce_{op}", x, y, f"axes = {axes}"))
+    kernel.check(*kernel.random(low=0.9, high=1.01), rtol=1e-3)
+
+
+def test_layer_norm_is_one_launch():
+    x, m = tensor((30, 200)), tensor((30, 1))
+    body = (
+        f"%r = mgx.fused_reduce(%x) axes = [1] : ({x}) -> {x} {{\n^bb0(%a: {x}):\n"
+        f"%m = mgx.reduce_mean %a axes = [1] : {x} -> {m}\n"
+        f"%b = mgx.multibroadcast %m : {m} -> {x}\n"
+        f"%d = mgx.sub %a, %b : {x}, {x} -> {x}\n%q = mgx.mul %d, %d : {x}, {x} -> {x}\n"
+        f"%v = mgx.reduce_mean %q axes = [1] : {x} -> {m}\n%s = mgx.rsqrt %v : {m}\n"
+        f"%t = mgx.multibroadcast %s : {m} -> {x}\n%y = mgx.mul %d, %t : {x}, {x} -> {x}\n"
+        f"mgx.yield %y : {x}\n}}"
+    )
+    kernel = HostKernel(kernel_text(f"%x: {x}", x, body, "%r"))
+    assert len(kernel.code.launches) == 1
+    kernel.check()
+
+
+@pytest.mark.parametrize("mode", ["max", "average"])
+@pytest.mark.parametrize("pads", [0, 1])
+def test_pooling(mode, pads):
+    x, out = tensor((1, 5, 20, 20)), (20 + 2 * pads - 3) // 2 + 1
+    y = tensor((1, 5, out, out))
+    body = (
+        f"%y = mgx.pooling {mode} %x lengths = [3, 3] pads = {[pads] * 4} strides = [2, 2] "
+        f"dilations = [1, 1] : {x} -> {y}"
+    )
+    HostKernel(kernel_text(f"%x: {x}", y, body, "%y")).check()
+
+
+def test_concat_along_the_middle():
+    a, b, y = tensor((2, 3, 40)), tensor((2, 5, 40)), tensor((2, 8, 40))
+    body = f"%y = mgx.concat %a, %b axis = 1 : {a}, {b} -> {y}"
+    HostKernel(kernel_text(f"%a: {a}, %b: {b}", y, body, "%y")).check()
+
+
+def test_gather_with_negative_indices():
+    x, i, y = tensor((9, 40)), tensor((2, 3), "i64"), tensor((2, 3, 40))
+    body = f"%y = mgx.gather %x[%i] axis = 0 : {x}, {i} -> {y}"
+    kernel = HostKernel(kernel_text(f"%x: {x}, %i: {i}", y, body, "%y"))
+    indices = np.array([[0, -1, 8], [3, -9, 2]], np.int64)
+    kernel.check(kernel.random()[0], indices)
+
+
+def test_pad_and_slice():
+    x, p, y = tensor((4, 30)), tensor((6, 35)), tensor((5, 20))
+    body = (
+        f"%p = mgx.pad %x low = [1, 2] high = [1, 3] : {x} -> {p}\n"
+        f"%y = mgx.slice %p axes = [0, 1] starts = [1, 0] ends = [6, 20] : {p} -> {y}"
+    )
+    HostKernel(kernel_text(f"%x: {x}", y, body, "%y")).check()
+
+
+def test_argmax():
+    x, y = tensor((30, 50)), tensor((30, 1), "i64")
+    HostKernel(unary("mgx.argmax", x, y, "axis = 1")).check()
+
+
+@pytest.mark.parametrize(
+    ("text", "indices"),
+    [
+        (("mgx.topk %x k = 3 axis = 1", (4, 20), (4, 3)), None),
+        (("mgx.prefix_scan_sum %x axis = 1", (4, 20), (4, 20)), None),
+    ],
+    ids=["topk", "cumsum"],
+)
+def test_sequential_ops(text, indices):
+    op, source, result = text
+    x, y = tensor(source), tensor(result)
+    if "topk" in op:
+        i = tensor(result, "i64")
+        body = f"%v, %i = {op} : {x} -> {y}, {i}"
+        HostKernel(kernel_text(f"%x: {x}", f"{y}, {i}", body, "%v, %i")).check()
+    else:
+        HostKernel(kernel_text(f"%x: {x}", y, f"%y = {op} : {x}", "%y")).check()
+
+
+def test_scatter_adds_updates():
+    x, i, u = tensor((9, 4)), tensor((2, 4), "i64"), tensor((2, 4))
+    body = f"%y = mgx.scatter_add %x[%i], %u axis = 0 : {x}, {i}, {u} -> {x}"
+    kernel = HostKernel(kernel_text(f"%x: {x}, %i: {i}, %u: {u}", x, body, "%y"))
+    data, _, updates = kernel.random()
+    kernel.check(data, np.array([[0, 8, 3, 3], [0, 1, 3, 2]], np.int64), updates)
+
+
+def test_convolution_out_of_reach_of_the_generator_goes_the_generic_way():
+    x, w, y = tensor((1, 3, 4, 4)), tensor((3, 2, 2, 2)), tensor((1, 2, 8, 8))
+    body = (
+        "%y = mgx.convolution_backwards %x, %w pads = [0, 0, 0, 0] strides = [2, 2] "
+        f"dilations = [1, 1] {{output_pads = array<i64: 0, 0>}} : {x}, {w} -> {y}"
+    )
+    HostKernel(kernel_text(f"%x: {x}, %w: {w}", y, body, "%y")).check()
