@@ -251,6 +251,9 @@ static inline uint32_t encode_stochastic(float x, uint32_t random, const FloatFo
   // Both terms and their sum fit f64 unless x is far below the last place, where only the
   // comparison with one unit counts.
   const double sum = std::fabs(double(x)) + step;
+  // Truncation keeps the maximum where rounding up has passed it; that is an overflow here.
+  const double largest = decode(format.max_code(), format), place = std::ldexp(1.0, std::ilogb(largest) - format.fraction_bits);
+  if (sum >= largest + place) return encode(std::copysign(double(INFINITY), double(x)), format, Round::kZero, overflow);
   return encode(std::copysign(sum, double(x)), format, Round::kZero, overflow);
 }
 

@@ -22,26 +22,22 @@ static inline float exp2_f32(float x) { return flush(float(std::exp2(double(flus
 static inline float log2_f32(float x) { return float(std::log2(double(flush(x, true)))); }
 
 namespace detail {
-// sin(2 pi x) for x in turns; the reduction is exact.
+// sin(2 pi x), cos(2 pi x) for x in turns. The distance to the nearest integer is exact.
+constexpr double kTwoPi = 6.283185307179586476925286766559;
 static inline double sin_turns(double x) {
   if (!std::isfinite(x)) return std::numeric_limits<double>::quiet_NaN();
-  double t = x - std::floor(x);
-  if (t == 0) return std::copysign(0.0, x);
-  double sign = 1;
-  if (t >= 0.5) t -= 0.5, sign = -1;  // sin(a + pi) = -sin(a)
-  if (t > 0.25) t = 0.5 - t;          // sin(pi - a) = sin(a)
-  constexpr double two_pi = 6.283185307179586476925286766559;
-  return sign * (t <= 0.125 ? std::sin(two_pi * t) : std::cos(two_pi * (0.25 - t)));
+  const double t = x - std::nearbyint(x), a = std::fabs(t);
+  if (a == 0 || a == 0.5) return std::copysign(0.0, x);
+  const double folded = a > 0.25 ? 0.5 - a : a;  // sin(pi - a) = sin(a)
+  return std::copysign(folded <= 0.125 ? std::sin(kTwoPi * folded) : std::cos(kTwoPi * (0.25 - folded)), t);
 }
 static inline double cos_turns(double x) {
   if (!std::isfinite(x)) return std::numeric_limits<double>::quiet_NaN();
-  double t = std::fabs(x) - std::floor(std::fabs(x));
-  if (t > 0.5) t = 1 - t;  // cos(2 pi - a) = cos(a)
-  double sign = 1;
-  if (t > 0.25) t = 0.5 - t, sign = -1;
-  constexpr double two_pi = 6.283185307179586476925286766559;
-  if (t == 0.25) return 0.0;
-  return sign * (t <= 0.125 ? std::cos(two_pi * t) : std::sin(two_pi * (0.25 - t)));
+  const double a = std::fabs(x - std::nearbyint(x));
+  if (a == 0.25) return 0.0;
+  const double folded = a > 0.25 ? 0.5 - a : a;
+  const double value = folded <= 0.125 ? std::cos(kTwoPi * folded) : std::sin(kTwoPi * (0.25 - folded));
+  return a > 0.25 ? -value : value;
 }
 }  // namespace detail
 
@@ -200,28 +196,27 @@ static inline double div_fmas_f64(double a, double b, double c, bool vcc, const 
   return flush(as_f64(kept | (negative ? 1ull << 63 : 0)), mode.flush_out64);
 }
 
-// v_div_fixup: the special cases. x is the quotient.
+// v_div_fixup: the special cases. x is the quotient; `underflow` is a difference of biased exponents.
 template <class T>
-static inline T div_fixup(T x, T denominator, T numerator, int underflow, int overflow) {
+static inline T div_fixup(T x, T denominator, T numerator, int underflow, bool nan_is_overflow) {
   const bool negative = std::signbit(denominator) != std::signbit(numerator);
   const T inf = std::numeric_limits<T>::infinity();
   const auto with_sign = [&](T v) { return negative ? -v : v; };
+  const auto exponent = [](T v) { return std::fabs(v) < std::numeric_limits<T>::min() ? 1 - std::numeric_limits<T>::max_exponent : std::ilogb(v); };
   if (std::isnan(numerator)) return numerator + numerator;  // quiets
   if (std::isnan(denominator)) return denominator + denominator;
   if ((denominator == 0 && numerator == 0) || (std::isinf(denominator) && std::isinf(numerator)))
     return fix_nan(std::numeric_limits<T>::quiet_NaN(), false);
   if (denominator == 0 || std::isinf(numerator)) return with_sign(inf);
   if (std::isinf(denominator) || numerator == 0) return with_sign(0);
-  const int difference = std::ilogb(numerator) - std::ilogb(denominator);
-  if (difference < underflow) return with_sign(0);
-  if (difference > overflow) return with_sign(inf);
-  // A NaN here comes of an overflow on the way.
-  return std::isnan(x) ? with_sign(inf) : with_sign(std::fabs(x));
+  if (exponent(numerator) - exponent(denominator) < underflow) return with_sign(0);
+  // f32, f64: a NaN here comes of an overflow on the way.
+  return std::isnan(x) ? (nan_is_overflow ? with_sign(inf) : x) : with_sign(std::fabs(x));
 }
-static inline float div_fixup_f32(float x, float denominator, float numerator) { return div_fixup<float>(x, denominator, numerator, -151, 128); }
-static inline double div_fixup_f64(double x, double denominator, double numerator) { return div_fixup<double>(x, denominator, numerator, -1076, 1024); }
+static inline float div_fixup_f32(float x, float denominator, float numerator) { return div_fixup<float>(x, denominator, numerator, -150, true); }
+static inline double div_fixup_f64(double x, double denominator, double numerator) { return div_fixup<double>(x, denominator, numerator, -1075, true); }
 static inline uint16_t div_fixup_f16(uint16_t x, uint16_t denominator, uint16_t numerator) {
-  return f32_to_f16_rne(div_fixup<float>(f16_to_f32(x), f16_to_f32(denominator), f16_to_f32(numerator), -1000, 1000));
+  return f32_to_f16_rne(div_fixup<float>(f16_to_f32(x), f16_to_f32(denominator), f16_to_f32(numerator), -1000, false));
 }
 
 // ---- argument reduction ----

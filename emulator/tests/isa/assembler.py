@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -28,10 +30,26 @@ def wave_sizes(chip: str) -> tuple[int, ...]:
     return (64,) if chip.startswith("gfx9") else (32, 64)
 
 
+CACHE = Path(__file__).resolve().parents[3] / "build" / "isa" / "assembled"
+
+
 def assemble(chip: str, wave: int, lines: list[str]) -> list[tuple[str, bytes] | None]:
-    """What LLVM prints for each line and its bytes; None for a line it refuses."""
+    """What LLVM prints for each line and its bytes; None for a line it refuses. Kept under build/."""
     if not lines:
         return []
+    stamp = f"{LLVM_MC.resolve()}\n{LLVM_MC.stat().st_mtime}\n{chip} {wave}\n" + "\n".join(lines)
+    kept = CACHE / f"{hashlib.sha256(stamp.encode()).hexdigest()[:24]}.json"
+    if kept.exists():
+        return [(text, bytes.fromhex(code)) if text else None for text, code in json.loads(kept.read_text())]
+    result = _assemble(chip, wave, lines)
+    CACHE.mkdir(parents=True, exist_ok=True)
+    scratch = kept.with_suffix(f".{os.getpid()}")
+    scratch.write_text(json.dumps([(got[0], got[1].hex()) if got else ("", "") for got in result]))
+    scratch.rename(kept)
+    return result
+
+
+def _assemble(chip: str, wave: int, lines: list[str]) -> list[tuple[str, bytes] | None]:
     # Each line is followed by a marker, so that refused lines leave a gap.
     source = "".join(f"{line}\ns_nop {n & 7}\n" for n, line in enumerate(lines))
     features = [] if chip.startswith("gfx9") else [f"-mattr=+wavefrontsize{wave}"]

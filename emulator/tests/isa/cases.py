@@ -192,6 +192,10 @@ def candidates(chip: str, wave: int, name: str, family: str, pcode: str) -> list
 
 def ds_candidates(blank: Case, base: str) -> list[Case]:
     pcode = blank.pcode
+    if "VGPR" in pcode:  # between lanes, through no memory
+        dst, source = Operand("v", D), Operand("v", DATA)
+        return [Case(blank.chip, blank.wave, blank.name, "DS", f"{base} {dst}, {address}, {source} offset:24", b"", pcode, dst, (source,),
+                     extra={"memory": "lds", "offset": 24, "wave": True}) for address in (Operand("v", ADDRESS),)]
     data = max(width_of(pcode, "DATA"), width_of(pcode, "DATA0"), 1)
     data2 = width_of(pcode, "DATA2")
     back = width_of(pcode, "RETURN_DATA")

@@ -86,7 +86,8 @@ def state_for(case: Case, seed: int) -> State:
     state.scc = int(rng.integers(0, 2))
     state.memory[:] = rng.integers(0, 256, state.memory.size)
     state.lds[:] = rng.integers(0, 256, state.lds.size)
-    if seed % 2:
+    # The pseudocode of v_permlane leaves out its handling of inactive lanes (op_sel).
+    if seed % 2 and "PERMLANE" not in case.name:
         state.exec &= int(rng.integers(0, 1 << 64, dtype=np.uint64)) | int(rng.integers(0, 1 << 64, dtype=np.uint64))
     if case.chip.startswith("gfx12"):
         state.mode = 0xF0
@@ -102,7 +103,7 @@ def state_for(case: Case, seed: int) -> State:
         state.vgpr[case.sources[-1].index] = (rng.integers(120, 134, 64).astype(np.uint32) << np.uint32(23))
     memory = case.extra.get("memory")
     if memory == "lds":
-        state.vgpr[ADDRESS] = rng.permutation(64).astype(np.uint32) * np.uint32(32)
+        state.vgpr[ADDRESS] = rng.permutation(64).astype(np.uint32) * np.uint32(4 if "PERMUTE" in case.name else 32)
         float_memory(case, state.lds, rng)
     elif memory == "flat":
         where = state.memory_address + rng.permutation(64).astype(np.uint64) * np.uint64(32)

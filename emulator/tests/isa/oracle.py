@@ -40,17 +40,24 @@ def named_operations(chip: str) -> dict:
     return found
 
 
-class Functions(dict):
+class Functions:
+    """The functions of a chip; assignments stay with one evaluation."""
+
     def __init__(self, chip: str):
-        super().__init__(FUNCTIONS)
+        self.shared = shared_functions(chip)
+        self.own: dict = {}
         self.chip = chip
 
-    def get(self, name, default=None):
-        if name in self:
-            return self[name]
+    def __setitem__(self, name: str, function) -> None:
+        self.own[name] = function
+
+    def get(self, name: str):
+        return self.own.get(name) or self.shared.get(name) or self.operation(name)
+
+    def operation(self, name: str):
         operation = named_operations(self.chip).get(name)
         if not operation:
-            return default
+            return None
         op_name, text = operation
         body = program(op_name, text)
         result = re.findall(r"D0(?:\.(\w+))? =", corrected(op_name, text))[-1] or "b32"
@@ -63,8 +70,13 @@ class Functions(dict):
             body(inner)
             return from_bits(*type_of_suffix(result), bits_of(inner.vars["D0"]))
 
-        self[name] = call
+        self.shared[name] = call
         return call
+
+
+@lru_cache(maxsize=None)
+def shared_functions(chip: str) -> dict:
+    return dict(FUNCTIONS)
 
 
 class Registers:
@@ -146,7 +158,7 @@ def base_variables(case: Case, state: State) -> dict:
         EXEC=V("u", 64, state.exec), EXEC_LO=V("u", 32, state.exec & 0xFFFFFFFF), SCC=V("u", 1, state.scc), M0=V("u", 32, state.m0),
         VCC=V("u", 64, state.vcc), WAVE32=V("u", 1, int(state.wave == 32)), WAVE64=V("u", 1, int(state.wave == 64)), wave32=V("u", 1, int(state.wave == 32)),
         WAVE_MODE={"IEEE": V("u", 1, int(not case.chip.startswith("gfx12")))}, TRAPSTS={"INVALID": V("u", 1, 0)},
-        OPSEL=V("b", 4, case.extra.get("op_sel", 0)), OPSEL_HI=V("b", 4, case.extra.get("op_sel_hi", 7)), NEG=V("b", 3, case.extra.get("neg_lo", 0)),
+        OPSEL=V("b", 4, case.extra.get("op_sel", 0)), OPSEL_HI=V("b", 4, case.extra.get("op_sel_hi", 0 if "_MIX" in case.name else 7)), NEG=V("b", 3, case.extra.get("neg_lo", 0)),
         NEG_HI=V("b", 3, case.extra.get("neg_hi", 0)), SDWA_SRC0_SEL=V("b", 3, 0), BYTE1=V("b", 3, 1), BYTE2=V("b", 3, 2), BYTE3=V("b", 3, 3),
         WORD1=V("b", 2, 2), BITOP_TABLE=V("b", 8, case.extra.get("bitop", 0)), PC=V("u", 64, 0))
     if "simm16" in case.extra:
@@ -196,9 +208,10 @@ def expect(case: Case, before: State) -> Expectation:
     elif case.extra.get("wave") or ("laneId" not in text and "VGPR[" in text):
         wave_instruction(case, before, result, body)
     else:
+        base = base_variables(case, before)
         for lane in range(before.wave):
             if before.exec >> lane & 1:
-                vector_lane(case, before, result, body, lane)
+                vector_lane(case, before, result, body, lane, base)
         finish_masks(case, before, after)
     return result
 
@@ -249,9 +262,9 @@ def wave_instruction(case: Case, before: State, result: Expectation, body) -> No
             result.defined[register, lane] = 0xFFFFFFFF
 
 
-def vector_lane(case: Case, before: State, result: Expectation, body, lane: int) -> None:
+def vector_lane(case: Case, before: State, result: Expectation, body, lane: int, base: dict) -> None:
     after = result.state
-    variables = base_variables(case, before)
+    variables = dict(base)
     variables["laneId"] = V("u", 32, lane)
     flush = FLUSHING.search(case.name)
     for n, source in enumerate(case.sources):
@@ -292,6 +305,8 @@ def vector_lane(case: Case, before: State, result: Expectation, body, lane: int)
     elif dst and dst.kind == "v" and "VGPR[" in case.pcode:
         for word in range(dst.words):
             result.defined[dst.index + word, lane] = 0xFFFFFFFF
+    if "S0" in env.written:  # v_swap
+        after.vgpr[case.sources[0].index, lane] = bits_of(env.vars["S0"]) & 0xFFFFFFFF
     if carries:
         source = "D0" if not dst and "D0" in env.written else "D1" if "D1" in env.written else "VCC"
         bits = bits_of(env.vars[source])
@@ -303,7 +318,7 @@ def vector_lane(case: Case, before: State, result: Expectation, body, lane: int)
         case.extra.setdefault("exec_bits", {})[lane] = bits_of(env.vars["EXEC"]) >> lane & 1
 
 
-def memory_operands(case: Case, before: State, after: State, lane: int, variables: dict, functions: dict, memories: dict) -> None:
+def memory_operands(case: Case, before: State, after: State, lane: int, variables: dict, functions: Functions, memories: dict) -> None:
     lds = case.extra["memory"] == "lds"
     address = lane_value(before, Operand("v", ADDRESS, 1 if lds else 2), lane)
     for name, index in (("DATA", DATA), ("DATA0", DATA), ("DATA2", DATA2)):
@@ -317,7 +332,7 @@ def memory_operands(case: Case, before: State, after: State, lane: int, variable
         offset = case.extra.get("offset", 0)
         two = "offset0" in case.extra
         variables.update(OFFSET0=V("u", 32, case.extra.get("offset0", offset)), OFFSET1=V("u", 32, case.extra.get("offset1", 0)), OFFSET=V("u", 32, offset),
-                         ADDR=V("u", 32, address + (0 if two else offset)), ADDR_BASE=V("u", 32, address))
+                         ADDR=V("u", 32, address + (0 if two or "OFFSET.u32" in case.pcode else offset)), ADDR_BASE=V("u", 32, address))
         variables.update(vgpr_a=V("u", 32, address), offset=V("u", 32, offset))
         functions["CalcDsAddr"] = lambda env, base, *rest: V("u", 32, address + sum(r.x for r in rest))
         memories["MEM"] = Memory(after.lds, 0)

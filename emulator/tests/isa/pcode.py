@@ -63,6 +63,8 @@ def _number(text: str) -> V:
     value = int(body, 0)
     if width:
         return V("u" if tail == "U" else "n" if not body.startswith("0x") else "b", width, value)
+    if tail and body.startswith("0x") and "U" not in tail:
+        return V("b", 64 if "LL" in tail else 32, value)
     if tail:
         return V("u" if "U" in tail else "i", 64 if "LL" in tail else 32, value)
     return V("n", None, value)
@@ -378,7 +380,7 @@ class Parser:
             raise Unsupported(f"{name} returned nothing")
 
         def define(env: Env) -> None:
-            env.functions = {**env.functions, name: call}
+            env.functions[name] = call
 
         return define
 

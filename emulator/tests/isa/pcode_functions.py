@@ -98,16 +98,39 @@ def normalized(kind: str, width: int) -> Callable:
     return convert
 
 
+def dithered(x: Fraction, random: int, fmt: values.Format) -> Fraction | float:
+    """CDNA4 ISA 7.3: "add a random value ... and then truncate"; a multiple of the last place."""
+    magnitude = abs(x)
+    exponent = max(math.floor(math.log2(float(magnitude))), 1 - fmt.bias)
+    place = Fraction(2) ** (exponent - fmt.fraction_bits)
+    whole = math.floor(magnitude / place + Fraction(random, 1 << 32)) * place
+    return whole * (1 if x > 0 else -1) if whole else math.copysign(0.0, x)
+
+
+def narrow_stochastic(fmt: values.Format, kind: str) -> Callable:
+    def convert(env: Env, v: V, random: V) -> V:
+        x = dithered(Fraction(v.x), random.x, fmt) if math.isfinite(v.x) and v.x else v.x
+        return V("b", fmt.exponent_bits + fmt.fraction_bits + 1, encode(x, fmt))
+
+    return convert
+
+
+def quotient_denormal(env: Env, a: V, b: V) -> V:
+    """A quotient of finite numbers, other than 0, that has no normal number near it."""
+    if not (math.isfinite(a.x) and math.isfinite(b.x)) or a.x == 0 or b.x == 0:
+        return V("u", 1, 0)
+    return V("u", 1, int(abs(Fraction(a.x) / Fraction(b.x)) < Fraction(2) ** (1 - IEEE[a.width].bias)))
+
+
 def small_float(source: str, target: str, *, scaled: bool, stochastic: bool) -> Callable:
     def convert(env: Env, v: V, *rest: V) -> V:
         formats = values.SMALL
         exponent = rest[-1].x - 127 if scaled else 0
         if target in formats:
-            if stochastic:
-                raise Unsupported("stochastic rounding")
             x = v.x if not math.isfinite(v.x) or v.x == 0 else Fraction(v.x) / Fraction(2) ** exponent
-            saturate = bool(env.vars["SATURATE"].x) if "SATURATE" in env.vars else False
-            return V("b", values.SMALL_WIDTH[target], encode(x, formats[target], saturate=saturate))
+            if stochastic and isinstance(x, Fraction):
+                x = dithered(x, rest[0].x, formats[target])
+            return V("b", values.SMALL_WIDTH[target], encode(x, formats[target]))
         x = v.x if isinstance(v.x, float) else decode(bits_of(v), formats[source])
         if scaled and rest[-1].x == 255:
             x = math.nan
@@ -338,6 +361,21 @@ CORRECTIONS: list[tuple[str, str, str]] = [
     # A NaN quotient of finite operands means overflow on the way.
     ("DIV_FIXUP_F(32|64)", r"sign_out \? -abs\(S0\.(f\d+)\) : abs\(S0\.f\d+\)",
      r"isNAN(64'F(S0.\1)) ? (sign_out ? -INF.\1 : +INF.\1) : (sign_out ? -abs(S0.\1) : abs(S0.\1))"),
+    # The result is S0 where no case applies. "1.0 / S1 == DENORM" and "S2 / S1 == DENORM" are about
+    # quotients in the format itself, and a denominator that is scaled alone for its reciprocal's
+    # sake must become smaller: 2^126 and more times 2^64 is infinite.
+    ("V_DIV_SCALE_(F32|F64)", r"VCC = 0x0LL;", "VCC = 0x0LL;\nD0 = S0;"),
+    ("V_DIV_SCALE", r"1\.0 / (?:64'F\()?S1\.(f\d+)\)? == DENORM\.f64", r"quotient_denormal(one(S1.\1), S1.\1)"),
+    ("V_DIV_SCALE", r"S2\.(f\d+) / S1\.f\d+ == DENORM\.f\d+", r"quotient_denormal(S2.\1, S1.\1)"),
+    ("V_DIV_SCALE", r"(S1\.f\d+\) && quotient_denormal\(S2[^)]*\)\) then\s*VCC = 0x1LL;\s*if S0\.f\d+ == S1\.f\d+ then\s*D0\.f\d+ = ldexp\(S0\.f\d+, )(\d+)", r"\1-\2"),
+    # Random bits are added and the sum truncated (CDNA4 ISA 7.3); the text adds and then rounds.
+    ("CVT_SR_(FP8|BF8)_F32", r"(?s)s = sign.*?tmp = float32\(s, e, m\);", ""),
+    ("CVT_SR_FP8_F32", r"f32_to_fp8\(tmp\.f32\)", "f32_to_fp8_sr(S0.f32, S1.u32)"),
+    ("CVT_SR_BF8_F32", r"f32_to_bf8\(tmp\.f32\)", "f32_to_bf8_sr(S0.f32, S1.u32)"),
+    ("CVT_SR_(F16|BF16)", r"_SR\(", "_sr("),
+    ("CVT_SR_(F16|BF16)", r"16'B?F\((f32_to_b?f16_sr\([^)]*\))\)", r"\1"),
+    # Minimum and maximum in memory keep the number where the other operand is NaN (RDNA4 ISA 13.3).
+    ("(DS|ATOMIC)_(RTN_)?(MIN|MAX)(_NUM)?(_RTN)?_F", r"src (<|>) tmp \? src : tmp", r"number_or(src, tmp, src \1 tmp)"),
     # floor(x + 0.5) as one operation.
     ("CVT_RPI|CVT_NEAREST", r"floor\(S0\.f32 \+ 0\.5F\)", "floor(64'F(S0.f32) + 0.5)"),
     # `lambda` bodies that take a whole word are given the byte they index.
@@ -362,8 +400,8 @@ def turns(f: Callable[[float], float]) -> Callable:
     def call(env: Env, v: V) -> V:
         if not math.isfinite(v.x):
             return V("f", v.width, math.nan)
-        part = v.x - math.floor(v.x)
-        result = 0.0 if part in ((0.0, 0.5) if f is math.sin else (0.25, 0.75)) else f(2 * math.pi * part)
+        part = v.x - round(v.x)  # exact
+        result = 0.0 if abs(part) in ((0.0, 0.5) if f is math.sin else (0.25,)) else f(2 * math.pi * part)
         return round_float(v.width, result)
 
     return call
@@ -386,6 +424,19 @@ def ldexp_fma(env: Env, a: V, b: V, c: V, n: V) -> V:
     return round_float(c.width, exact_sum * Fraction(2) ** (n.x if abs(c.x) >= 2 else -n.x))
 
 
+def number_or(env: Env, a: V, b: V, first: V) -> V:
+    if is_nan(a):
+        return b
+    return a if is_nan(b) or first.x else b
+
+
+for _kind in ("fp8", "bf8"):
+    FUNCTIONS[f"f32_to_{_kind}_sr"] = (lambda kind: lambda env, v, r: narrow_stochastic(values.SMALL[kind], kind)(env, v, r))(_kind)
+FUNCTIONS["f32_to_f16_sr"] = narrow_stochastic(IEEE[16], "f")
+FUNCTIONS["f32_to_bf16_sr"] = narrow_stochastic(SMALL["bf"], "bf")
+# Rounds as the mode says (CLRX, "V_CVT_PK_U8_F32").
+FUNCTIONS["f32_to_u8"] = lambda env, v: V("u", 8, 0 if math.isnan(v.x) else 255 if v.x >= 255 else 0 if v.x <= 0 else round(v.x))
+FUNCTIONS.update(number_or=number_or, quotient_denormal=quotient_denormal, one=lambda env, v: V("f", v.width, 1.0))
 FUNCTIONS.update(frexp_exp=frexp_exp, fract_below_one=fract_below_one, sin_turns=turns(math.sin),
                  cos_turns=turns(math.cos), rsq=rsq, ldexp_fma=ldexp_fma)
 

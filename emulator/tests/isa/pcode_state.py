@@ -39,7 +39,7 @@ class Env:
 
 
 # Variables whose bits, once assigned in part, leave the rest alone.
-REGISTERS = {"D0", "D1", "D", "RETURN_DATA", "VDATA", "SDATA", "VCC", "EXEC", "SCC"}
+REGISTERS = {"D0", "D1", "D", "RETURN_DATA", "VDATA", "SDATA", "VCC", "EXEC", "SCC", "S0"}
 
 
 def walk(env: Env, value, chain: list) -> V:

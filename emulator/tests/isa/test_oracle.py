@@ -1,0 +1,60 @@
+"""Every instruction on the engine, against AMD's pseudocode.
+
+The default tier takes a share of the instructions, another one for each chip; `-m slow` takes all.
+"""
+
+from __future__ import annotations
+
+import pytest
+from assembler import CHIPS, wave_sizes
+from cases import FAMILIES, Case, cases
+from compare import differences
+from inputs import state_for
+from oracle import expect
+from pcode_state import Unsupported
+from snippet import SnippetFault, find_library, run
+
+pytestmark = pytest.mark.skipif(find_library() is None, reason="the emulator is not built")
+
+SHARE = 10
+# Pseudocode that is prose or a table: test_lanes.py has these.
+ELSEWHERE = {"DS_SWIZZLE_B32", "DS_CONSUME", "DS_APPEND"}
+# No code generator emits these and the engine has no use for them; loading them is refused.
+REFUSED: set[str] = set()
+
+
+def check(case: Case, seed: int) -> str | None:
+    """A sentence about what is wrong, or None."""
+    state = state_for(case, seed)
+    try:
+        expected = expect(case, state)
+    except Unsupported as error:
+        return None if case.name in ELSEWHERE else f"{case.text}: the pseudocode cannot be evaluated: {error}"
+    original = state.copy()
+    try:
+        run(case.chip, case.code, state)
+    except SnippetFault as fault:
+        return None if case.name in REFUSED else f"{case.text}: {fault}"
+    problems = differences(case, original, state, expected)
+    return f"{case.text}: {len(problems)} differences, such as {problems[0]}" if problems else None
+
+
+def report(selected: list[Case], seeds: tuple[int, ...]) -> None:
+    problems = [problem for case in selected for problem in [next(filter(None, (check(case, seed) for seed in seeds)), None)] if problem]
+    assert not problems, f"{len(problems)} of {len(selected)} instructions differ:\n" + "\n".join(problems[:40])
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_a_share_of_the_instructions(chip: str) -> None:
+    wave = wave_sizes(chip)[0]
+    everything = cases(chip, wave)
+    report(list(everything[CHIPS.index(chip) % SHARE:: SHARE]), (1,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("chip", "wave"), [(chip, wave) for chip in CHIPS for wave in wave_sizes(chip)])
+def test_all_instructions(chip: str, wave: int, family: str) -> None:
+    report([case for case in cases(chip, wave) if case.family == family], (0, 1, 2))
+
+
