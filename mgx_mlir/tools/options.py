@@ -93,10 +93,10 @@ def read_inputs(
 
 
 def random_array(spec: TensorSpec, generator: np.random.Generator) -> np.ndarray:
-    """A random tensor of the spec's shape and type."""
+    """A random tensor of the spec's shape and type; an integer called a mask is 0 or 1."""
     dtype = numpy_type(spec.dtype)
-    if spec.dtype == "bool":
-        return generator.integers(0, 2, spec.shape).astype(bool)
+    if spec.dtype == "bool" or ("int" in spec.dtype and "mask" in spec.name):
+        return generator.integers(0, 2, spec.shape).astype(dtype)
     if "int" in spec.dtype:
         high = 2 if spec.dtype.endswith(("int2", "int4")) else 10
         return generator.integers(0, high, spec.shape).astype(dtype)
