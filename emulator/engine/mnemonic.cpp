@@ -83,6 +83,15 @@ Named name_instruction(const Chip &chip, const u8 *bytes, size_t available, bool
   if (const char *text = d.printer->getMnemonic(inst).first) n.mnemonic = text;
   while (!n.mnemonic.empty() && std::strchr(" \t,", n.mnemonic.back())) n.mnemonic.pop_back();
   if (size_t space = n.mnemonic.find_first_of(" \t"); space != std::string::npos) n.mnemonic.resize(space);
+  // Some mnemonics carry the encoding's suffix.
+  for (bool cut = true; cut;) {
+    cut = false;
+    for (std::string_view suffix : {"_e32", "_e64", "_dpp8", "_dpp", "_sdwa"})
+      if (n.mnemonic.size() > suffix.size() && !n.mnemonic.compare(n.mnemonic.size() - suffix.size(), suffix.size(), suffix)) {
+        n.mnemonic.resize(n.mnemonic.size() - suffix.size());
+        cut = true;
+      }
+  }
   return n;
 }
 
