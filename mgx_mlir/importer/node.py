@@ -11,7 +11,7 @@ import onnx.defs
 from mlir import ir
 from onnx import AttributeProto, NodeProto, helper
 
-from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import tensors
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import Constants, Value
@@ -56,9 +56,12 @@ class Node:
     def attribute(self, name: str) -> Any:
         """The attribute's value, or its default, or None. Strings are str."""
         self._read.add(name)
-        if name in self._attributes:
-            return _plain(helper.get_attribute_value(self._attributes[name]))
         declared = self.schema.attributes.get(name)
+        if name in self._attributes:
+            stated = self._attributes[name]
+            if declared is not None and stated.type != int(declared.type.value):
+                raise ModelError(f"its attribute {name} is not of type {declared.type.name}")
+            return _plain(helper.get_attribute_value(stated))
         if declared is None or not declared.default_value.name:
             return None
         return _plain(helper.get_attribute_value(declared.default_value))

@@ -48,7 +48,7 @@ def check(model: onnx.ModelProto) -> None:
     """onnx's checker. Raises ModelError with its words."""
     try:
         onnx.checker.check_model(model.SerializeToString())
-    except onnx.checker.ValidationError as error:
+    except (onnx.checker.ValidationError, UnicodeDecodeError) as error:
         raise ModelError(f"onnx's checker refuses the model: {_first_lines(error)}") from error
 
 
@@ -67,7 +67,11 @@ def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
         inferred = onnx.shape_inference.infer_shapes(
             copy, check_type=True, strict_mode=True, data_prop=True
         )
-    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError) as error:
+    except (
+        onnx.shape_inference.InferenceError,
+        onnx.checker.ValidationError,
+        UnicodeDecodeError,
+    ) as error:
         if not _blames_a_function(str(error)):
             raise ModelError(f"types or shapes do not fit: {_first_lines(error)}") from error
         inferred = onnx.shape_inference.infer_shapes(copy, data_prop=True)
