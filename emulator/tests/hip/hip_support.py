@@ -31,6 +31,13 @@ HOST_FN = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p)
 
 
+def entry(function: Any) -> int:
+    """The address of a ctypes function; hip-python would take the object for a buffer."""
+    address = ctypes.cast(function, ctypes.c_void_p).value
+    assert address is not None
+    return address
+
+
 def ok(result: tuple[Any, ...]) -> Any:
     """The results of a call that has to succeed: none, the only one, or a tuple."""
     assert result[0] == E.hipSuccess, f"{result[0].name}; {emulator.last_fault()}"
