@@ -148,12 +148,12 @@ hipError_t end(hipStream_t handle, hipGraph_t* out) {
 void get_info(hipStream_t handle, hipStreamCaptureStatus* status, unsigned long long* id,
               hipGraph_t* graph, const hipGraphNode_t** dependencies, size_t* count) {
   require(status != nullptr, hipErrorInvalidValue);
+  *status = hipStreamCaptureStatusNone;
   auto stream = find_stream(handle);
   refuse_implicit(*stream);
   // The list is read after the call returned, and belongs to the calling thread.
   thread_local std::vector<hipGraphNode_t> list;
   list.clear();
-  *status = hipStreamCaptureStatusNone;
   const Capture* capture = stream->capture.get();
   if (capture) *status = capture->status;
   bool active = capture && capture->status == hipStreamCaptureStatusActive;
@@ -348,6 +348,7 @@ MGX_EXPORT hipError_t hipStreamEndCapture(hipStream_t stream, hipGraph_t* graph)
 MGX_EXPORT hipError_t hipStreamIsCapturing(hipStream_t handle, hipStreamCaptureStatus* status) {
   MGX_API(kPlain, {
     require(status != nullptr, hipErrorInvalidValue);
+    *status = hipStreamCaptureStatusNone;
     GraphLock lock(graph_mutex());
     auto stream = find_stream(handle);
     refuse_implicit(*stream);

@@ -184,6 +184,8 @@ MGX_EXPORT hipError_t hipGraphNodeGetDependentNodes(hipGraphNode_t node, hipGrap
 MGX_EXPORT hipError_t hipGraphNodeGetType(hipGraphNode_t node, hipGraphNodeType* type) {
   MGX_API(kPlain, {
     require(type != nullptr, hipErrorInvalidValue);
+    // Defined after an error too: hip-python makes an enumerator of it whatever the code is.
+    *type = hipGraphNodeTypeEmpty;
     GraphLock lock(graph_mutex());
     *type = find_node(node)->type;
   });
