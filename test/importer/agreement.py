@@ -1,0 +1,124 @@
+"""Imports small ONNX models, evaluates the programs, and compares with onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+from mgx_mlir.graph import Graph
+from mgx_mlir.importer import parse_onnx
+from mgx_mlir.reference import evaluate
+
+Array = np.ndarray
+
+
+def one_node(
+    kind: str,
+    inputs: Mapping[str, Array | None],
+    opset: int = 17,
+    constants: Sequence[str] = (),
+    outputs: int = 1,
+    **attributes: Any,
+) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """A model of one node, and the arrays of its inputs that are not `constants`.
+
+    An input of None is an absent optional one.
+    """
+    names = [name if array is not None else "" for name, array in inputs.items()]
+    results = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(kind, names, results, name=f"the_{kind}", **attributes)
+    given = {n: a for n, a in inputs.items() if a is not None}
+    fed = {n: a for n, a in given.items() if n not in constants}
+    graph = helper.make_graph(
+        [node],
+        "test",
+        [_info(n, a) for n, a in fed.items()],
+        [onnx.ValueInfoProto(name=n) for n in results],
+        [numpy_helper.from_array(given[n], n) for n in constants],
+    )
+    opsets = [helper.make_opsetid("", opset)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    inferred = onnx.shape_inference.infer_shapes(model)
+    for value in inferred.graph.output:
+        if not value.HasField("type"):  # onnx infers nothing for the oldest forms
+            value.type.tensor_type.elem_type = inferred.graph.input[0].type.tensor_type.elem_type
+    return inferred, fed
+
+
+def _info(name: str, array: Array) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(
+        name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+    )
+
+
+def outputs_of(graph: Graph, inputs: Mapping[str, Array]) -> list[Array]:
+    """The results of an imported program, by the reference evaluator."""
+    return list(evaluate(graph.module, graph.weights, inputs).values())
+
+
+def expected(model: onnx.ModelProto, inputs: Mapping[str, Array]) -> list[Array]:
+    """The results of onnxruntime."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, dict(inputs))
+
+
+def assert_close(got: Sequence[Array], want: Sequence[Array], **tolerance: float) -> None:
+    """Types, shapes and values agree."""
+    tolerance = {"rtol": 1e-3, "atol": 1e-5} | tolerance
+    for a, b in zip(got, want, strict=True):
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        np.testing.assert_allclose(
+            a.astype(np.float64), b.astype(np.float64), equal_nan=True, **tolerance
+        )
+
+
+def assert_agrees(model: onnx.ModelProto, inputs: Mapping[str, Array], **options: Any) -> Graph:
+    """The imported program computes what onnxruntime computes. Returns it."""
+    graph = parse_onnx(model, **options)
+    assert_close(outputs_of(graph, inputs), expected(model, inputs))
+    return graph
+
+
+def floats(*shape: int, seed: int = 0) -> Array:
+    """Normal random numbers."""
+    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
+
+
+def ints(*values: int) -> Array:
+    """A vector of int64."""
+    return np.array(values, np.int64)
+
+
+def op_names(graph: Graph) -> list[str]:
+    """The names of the ops of main, in order, without the dialect's."""
+    return [
+        op.operation.name.removeprefix("mgx.")
+        for op in graph.main.regions[0].blocks[0].operations
+        if op.operation.name != "func.return"
+    ]
+
+
+def simple_model(**changes: Any) -> onnx.ModelProto:
+    """y = Relu(x + b) on float tensors of 2 x 3; changes replace fields of the graph."""
+    fields: dict[str, Any] = {
+        "nodes": [
+            helper.make_node("Add", ["x", "b"], ["s"], "add"),
+            helper.make_node("Relu", ["s"], ["y"], "relu"),
+        ],
+        "name": "simple",
+        "inputs": [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+        "outputs": [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])],
+        "initializer": [numpy_helper.from_array(np.arange(3, dtype=np.float32), "b")],
+    }
+    graph = helper.make_graph(**(fields | changes))
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
