@@ -11,8 +11,8 @@ from mlir import ir
 from mgx_mlir._native import _mgx, _mgx_ops_gen
 from mgx_mlir.dialects.types import element_type, numpy_dtype
 
-# 4-bit and 2-bit elements: the byte that ml_dtypes keeps has the sign in its upper bits,
-# which MLIR wants to be zero.
+# Elements of less than a byte: MLIR wants the upper bits of their byte to be zero, which
+# ml_dtypes leaves open.
 _BITS = {"i2": 2, "ui2": 2, "i4": 4, "ui4": 4, "f4E2M1FN": 4}
 
 
@@ -96,10 +96,6 @@ def attribute_array(attribute: ir.Attribute) -> np.ndarray:
         return array
     shape = tuple(ir.RankedTensorType(attribute.type).shape)
     raw = np.frombuffer(_mgx.dense_bytes(attribute), np.uint8)
-    signed_bits = {"i2": 2, "i4": 4}.get(str(attribute.type.element_type))
-    if signed_bits is not None:
-        unused = 8 - signed_bits
-        raw = ((raw << unused).view(np.int8) >> unused).view(np.uint8)
     array = raw.view(dtype)
     array.flags.writeable = False
     return np.broadcast_to(array.reshape(()), shape) if attribute.is_splat else array.reshape(shape)

@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
+from mgx_mlir._native._mgx import ArchAttr
 from mlir import ir
 
 from mgx_mlir._native import _mgx_ops_gen as gen
-from mgx_mlir._native._mgx import ArchAttr
 from mgx_mlir.dialects.types import dims_of, scalar_type, tensor_type
 
 Values: TypeAlias = "ir.Value | Sequence[ir.Value]"

@@ -14,9 +14,8 @@ from typing import TypeAlias
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from mlir import ir
-
 from mgx_mlir._native._mgx import DimAttr, DimsAttr
+from mlir import ir
 
 Dim: TypeAlias = "int | str | DimAttr | None"
 """A size, the name of a symbolic dimension, a whole one, or None for an unknown size."""
