@@ -1,0 +1,143 @@
+"""The functions that build ops, and the classes that parsed ops come back as."""
+
+import numpy as np
+import pytest
+from mlir import ir
+
+from mgx_mlir._native import _mgx
+from mgx_mlir.dialects import context, mgx
+
+
+@pytest.fixture
+def module():
+    with context(), ir.Location.unknown():
+        made = ir.Module.create()
+        with ir.InsertionPoint(made.body):
+            yield made
+        assert made.operation.verify()
+
+
+def _tensor(*shape, dtype="float32"):
+    return mgx.tensor_type(shape, mgx.element_type(dtype))
+
+
+def test_each_op_has_a_function_and_a_class():
+    classes = {
+        value.OPERATION_NAME
+        for value in vars(mgx).values()
+        if isinstance(value, type) and issubclass(value, ir.OpView)
+    }
+    assert classes == mgx.OPS
+    for name in mgx.OPS:
+        name = name.removeprefix("mgx.")
+        assert callable(getattr(mgx, name, None) or getattr(mgx, name + "_"))
+
+
+def test_traits_partition_ops():
+    assert not mgx.POINTWISE & mgx.VIEWS
+    assert not mgx.POINTWISE & mgx.REDUCTIONS
+    assert {"mgx.add", "mgx.where", "mgx.convert"} <= mgx.POINTWISE
+    assert {"mgx.transpose", "mgx.identity"} <= mgx.VIEWS
+    assert len(mgx.REDUCTIONS) == 7
+    with pytest.raises(ValueError, match="'pointwise', 'reduction' or 'view', got 'x'"):
+        _mgx.op_names_with_trait("x")
+
+
+def test_unknown_names_are_an_error():
+    with pytest.raises(AttributeError, match="no op or name 'convolutoin'"):
+        mgx.convolutoin  # noqa: B018
+
+
+def test_parsed_ops_are_the_generated_classes(module):
+    parsed = ir.Module.parse("%0 = mgx.constant dense<1.0> : tensor<2xf32>")
+    assert isinstance(parsed.body.operations[0], mgx.ConstantOp)
+
+
+def test_contexts_refuse_unknown_dialects_and_run_on_one_thread():
+    with context() as made:
+        assert made.allow_unregistered_dialects is False
+        with pytest.raises(ir.MLIRError, match=r"unregistered dialect|not found"):
+            ir.Module.parse('"other.op"() : () -> ()')
+
+
+def test_every_context_knows_the_dialect():
+    with ir.Context():
+        assert "mgx.literal" in str(ir.Module.parse('%0 = mgx.literal "w" : tensor<2xf32>'))
+
+
+def test_windows_take_numbers_for_all_dimensions(module):
+    x, w = mgx.literal("x", _tensor(1, 3, 8, 8)), mgx.literal("w", _tensor(4, 3, 3, 3))
+    assert mgx.convolution(x, w, pads=1).type == _tensor(1, 4, 8, 8)
+    assert mgx.convolution(x, w, [1, 1, 0, 0], [2, 1]).type == _tensor(1, 4, 4, 7)
+    assert mgx.pooling(x, "average", 2, strides=2).type == _tensor(1, 3, 4, 4)
+    assert mgx.pooling(x, mgx.PoolingMode.max, [8, 8]).type == _tensor(1, 3, 1, 1)
+
+
+def test_defaults_are_filled_in(module):
+    x = mgx.literal("x", _tensor(2, 3))
+    leaky = mgx.leaky_relu(x).owner.opview
+    assert leaky.alpha.value == pytest.approx(0.01)
+    assert mgx.pad(x, [0, 0], [1, 1]).owner.opview.attributes is not None
+    assert "alpha = 5.000000e-01" in str(mgx.leaky_relu(x, alpha=0.5))
+
+
+def test_errors_carry_the_verifiers_message(module):
+    x = mgx.literal("x", _tensor(2, 3))
+    with pytest.raises(ir.MLIRError, match="columns of a must be as many as the rows of b"):
+        mgx.dot(x, x)
+    with pytest.raises(ir.MLIRError, match=r"axis must be in \[0, 2\), got 2"):
+        mgx.argmax(x, 2)
+
+
+def test_pointwise_builds_its_body_from_a_function(module):
+    x = mgx.literal("x", _tensor(2, 3))
+    one = mgx.pointwise([x, x], lambda a, b: mgx.relu(mgx.add(a, b)))
+    assert one.type == x.type
+    first, second = mgx.pointwise([x], lambda a: [mgx.exp(a), mgx.isnan(a)])
+    assert first.type == x.type and second.type == _tensor(2, 3, dtype="bool")
+    assert [op.operation.name for op in one.owner.opview.body.blocks[0]] == [
+        "mgx.add",
+        "mgx.relu",
+        "mgx.yield",
+    ]
+
+
+def test_fused_reduce_builds_its_body_from_a_function(module):
+    x = mgx.literal("x", _tensor(2, 3))
+    y = mgx.fused_reduce([x], [-1], lambda a: mgx.reduce_sum(mgx.mul(a, a), [-1]))
+    assert y.type == _tensor(2, 1)
+
+
+def test_if_has_two_bodies(module):
+    x, y = mgx.literal("x", _tensor(2)), mgx.literal("y", _tensor(2))
+    assert mgx.if_(mgx.constant(True), lambda: x, lambda: y).type == x.type
+
+
+def test_loop_returns_carried_values_and_stacked_ones(module):
+    x = mgx.literal("x", _tensor(2))
+    last, all_of_them = mgx.loop(
+        mgx.constant(np.int64(3)),
+        mgx.constant(True),
+        [x],
+        lambda i, go, v: [go, mgx.add(v, v), v],
+    )
+    assert last.type == x.type and all_of_them.type == _tensor(None, 2)
+
+
+def test_kernels_are_built_and_launched(module):
+    x = mgx.literal("x", _tensor(4))
+    kernel = mgx.kernel("add", [x.type, x.type], mgx.add, features=["f16"])
+    assert kernel.sym_name.value == "add" and mgx.ArchAttr(kernel.arch).name == "gfxMIGX"
+    assert mgx.launch(kernel, [x, x]).type == x.type
+
+
+def test_an_exception_in_a_body_leaves_nothing_behind(module):
+    x = mgx.literal("x", _tensor(2, 3))
+    with pytest.raises(ZeroDivisionError):
+        mgx.pointwise([x], lambda a: 1 // 0)
+    assert [op.operation.name for op in module.body] == ["mgx.literal"]
+
+
+def test_reshape_refuses_sizes_that_do_not_divide(module):
+    with pytest.raises(ValueError, match="has no reshape to"):
+        mgx.reshape(mgx.literal("x", _tensor(2, 3)), [4, -1])

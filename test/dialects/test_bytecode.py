@@ -1,0 +1,96 @@
+"""The stored form: every op through bytecode, and versions of the dialect."""
+
+import re
+from pathlib import Path
+
+import pytest
+from mlir import ir
+
+from mgx_mlir._native import _mgx
+from mgx_mlir.dialects import context, mgx
+
+CORPUS = sorted((Path(__file__).parents[2] / "lit_tests/dialect").glob("roundtrip_*.mlir"))
+# 1.0 as the writer encodes it: the section's number, its two bytes, each number n as 2 n + 1.
+VERSION_SECTION = b"\x07\x05\x03\x01"
+
+KERNEL = """
+mgx.kernel @k(%x: tensor<?x3xf32, #mgx.dims<[b : 1 ... 64 {1, 8}, _]>>)
+    -> tensor<?x3xf32, #mgx.dims<[b : 1 ... 64 {1, 8}, _]>>
+    attributes {arch = #mgx.arch<"gfxMIGX">, features = ["f16"]} {
+  %y = mgx.relu %x : tensor<?x3xf32, #mgx.dims<[b : 1 ... 64 {1, 8}, _]>>
+  mgx.return %y : tensor<?x3xf32, #mgx.dims<[b : 1 ... 64 {1, 8}, _]>>
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _context():
+    with context(), ir.Location.unknown():
+        yield
+
+
+def test_the_corpus_holds_every_op():
+    text = "".join(path.read_text() for path in CORPUS)
+    assert set(re.findall(r"\bmgx\.[a-z_0-9]+", text)) >= mgx.OPS
+
+
+@pytest.mark.parametrize("path", CORPUS, ids=lambda path: path.stem)
+def test_keeps_every_op(path):
+    module = ir.Module.parse(path.read_text())
+    read = ir.Module.parse(_mgx.write_bytecode(module.operation))
+    assert str(read) == str(module)
+
+
+def test_keeps_attributes_of_the_dialect():
+    module = ir.Module.parse(KERNEL)
+    assert str(ir.Module.parse(_mgx.write_bytecode(module.operation))) == str(module)
+
+
+def test_same_op_gives_the_same_bytes():
+    module = ir.Module.parse(KERNEL)
+    again = ir.Module.parse(KERNEL)
+    assert _mgx.write_bytecode(module.operation) == _mgx.write_bytecode(again.operation)
+
+
+def test_attributes_are_stored_in_binary_form():
+    data = _mgx.write_bytecode(ir.Module.parse(KERNEL).operation)
+    assert b"#mgx" not in data and b"..." not in data
+
+
+def _with_version(major: int, minor: int) -> bytes:
+    data = _mgx.write_bytecode(ir.Module.parse(KERNEL).operation)
+    assert data.count(VERSION_SECTION) == 1
+    return data.replace(VERSION_SECTION, bytes([7, 5, 2 * major + 1, 2 * minor + 1]))
+
+
+def test_versions_are_pairs():
+    assert _mgx.dialect_version() == (1, 0)
+    assert _mgx.oldest_dialect_version() == (1, 0)
+
+
+def test_refuses_a_newer_major_version_and_says_both():
+    with pytest.raises(ir.MLIRError, match=r"version 2\.7 .* reads up to version 1\.x \(it has 1"):
+        ir.Module.parse(_with_version(2, 7))
+
+
+def test_reads_a_newer_minor_version():
+    assert "relu" in str(ir.Module.parse(_with_version(1, 1)))
+
+
+def test_writes_the_version_asked_for():
+    module = ir.Module.parse(KERNEL)
+    current = _mgx.write_bytecode(module.operation)
+    assert _mgx.write_bytecode(module.operation, version=(1, 0)) == current
+
+
+@pytest.mark.parametrize("version", [(0, 9), (1, 1), (2, 0)])
+def test_refuses_to_write_an_unknown_version(version):
+    with pytest.raises(ValueError, match=r"versions 1\.0 to 1\.0 .* can be written"):
+        _mgx.write_bytecode(ir.Module.create().operation, version=version)
+
+
+def test_damaged_bytes_are_an_error():
+    data = _mgx.write_bytecode(ir.Module.parse(KERNEL).operation)
+    for length in range(8, len(data), 7):
+        with pytest.raises(ir.MLIRError):
+            ir.Module.parse(data[:length])
