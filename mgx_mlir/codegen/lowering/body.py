@@ -221,6 +221,7 @@ class GenericBody(Body):
         return self._loop_indices[dim]
 
     def load(self, source: ir.Value, indices: tuple[Index, ...]) -> ir.Value:
+        indices = tuple(self._without_unit_loops(source, indices))
         expressions = [affine(i) for i in indices]
         if self._is_operand(source, indices) and all(e is not None for e in expressions):
             return self._operand(source, indices, expressions)
@@ -235,6 +236,16 @@ class GenericBody(Body):
                 self._block.add_argument(init.type.element_type, location) for init in self._inits
             ]
         return self._accumulators
+
+    def _without_unit_loops(self, source: ir.Value, indices: Sequence[Index]) -> list[Index]:
+        """A loop of one iteration that indexes a longer dimension is the constant 0: named alone,
+        it would have to cover the dimension."""
+        plain = []
+        for index, size in zip(indices, source.type.shape, strict=True):
+            dim = bare_dim(index)
+            unit = dim is not None and self.extents[dim] == 1 and size != 1
+            plain.append(Index(()) if unit else index)
+        return plain
 
     def _is_operand(self, source: ir.Value, indices: Sequence[Index]) -> bool:
         # linalg derives loop bounds from the dimensions that a map names alone, so such a

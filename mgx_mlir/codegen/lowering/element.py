@@ -99,6 +99,15 @@ F32 = Element("f32", FLOAT, 32)
 F64 = Element("f64", FLOAT, 64)
 
 
+# Types of these classes need no look at their text, which costs more than all the rest.
+_BY_CLASS = {
+    ir.F16Type: Element("f16", FLOAT, 16),
+    ir.BF16Type: Element("bf16", FLOAT, 16),
+    ir.F32Type: F32,
+    ir.F64Type: F64,
+}
+
+
 @cache
 def _element(name: str) -> Element:
     if name == "i1":
@@ -115,7 +124,7 @@ def element_of(type_: ir.Type) -> Element:
     """The element of a tensor, vector or scalar type of the mgx dialect."""
     if isinstance(type_, ir.ShapedType):
         type_ = type_.element_type
-    return _element(str(type_))
+    return _BY_CLASS.get(type(type_)) or _element(str(type_))
 
 
 def shape_of(type_: ir.Type) -> tuple[int, ...]:

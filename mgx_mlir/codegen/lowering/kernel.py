@@ -77,7 +77,7 @@ class Kernel:
         """Lowers a block whose arguments have values; gives the terminator's operands."""
         for op in block.operations:
             operands = [self.values[x] for x in op.operands]
-            if op.operation.name in ("mgx.return", "mgx.yield"):
+            if op.operation.name in ("mgx.return", "mgx.yield", "func.return"):
                 return operands
             with op.location:
                 results = lowering_of(op)(self, op, operands)

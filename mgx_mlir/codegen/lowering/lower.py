@@ -36,6 +36,7 @@ def lower_kernel(kernel: ir.OpView) -> ir.Module:
         except ir.MLIRError as error:
             name = ir.StringAttr(kernel.attributes["sym_name"]).value
             raise CompilerError(f"lowering of kernel @{name}: {error}") from error
+        _separate_fills(module)
     return module
 
 
@@ -62,3 +63,15 @@ def _storage_type(type_: ir.Type, kernel: ir.OpView) -> ir.Type:
             (str(kernel.location),),
         )
     return ir.RankedTensorType.get(list(shape_of(type_)), element_of(type_).storage())
+
+
+def _separate_fills(module: ir.Module) -> None:
+    """Gives each user of a linalg.fill its own, which cse has merged: a reduction overwrites what
+    it starts from, so bufferization would copy a shared one."""
+    for op in list(module.body.operations[0].regions[0].blocks[0].operations):
+        if op.operation.name != "linalg.fill":
+            continue
+        for use in list(op.results[0].uses)[1:]:
+            user = use.owner.operation
+            copy = op.operation.clone(ir.InsertionPoint(user))
+            user.operands[use.operand_number] = copy.results[0]

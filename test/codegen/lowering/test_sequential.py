@@ -43,6 +43,16 @@ def test_topk_sorts_and_prefers_the_lower_index() -> None:
             topk("smallest", "9x2xf16", 4, 0, "4x2xf16", "{largest = false}"),
             topk("ties", "3x8xi32", 8, 1, "3x8xi32", inputs={"%x": between(0, 3)}),
             topk("unsigned", "8xui8", 2, 0, "2xui8", inputs={"%x": between(0, 255)}),
+            topk("nan", "6xf32", 4, 0, "4xf32", inputs={"%x": values(1, float("nan"), 3, -1)}),
+            topk(
+                "nan_last",
+                "6xf32",
+                6,
+                0,
+                "6xf32",
+                "{largest = false}",
+                inputs={"%x": values(1, float("nan"), 3, -1)},
+            ),
             topk(
                 "infinite",
                 "6xf32",

@@ -33,6 +33,10 @@ def test_views_give_the_elements_of_their_operand() -> None:
                 "2x4xf32",
             ),
             view("step", "2x5xui8", "step %x axes = [1] steps = [2]", "2x3xui8"),
+            view(
+                "slice_of_one", "4x5xf32", "slice %x axes = [0] starts = [0] ends = [1]", "1x5xf32"
+            ),
+            view("dimensions", "4x5xf32", "dimensions_of %x start = 0 end = 2", "2xi64"),
             view("reverse", "3x4xf64", "reverse %x axes = [0, 1]", "3x4xf64"),
             Case(
                 "contiguous",

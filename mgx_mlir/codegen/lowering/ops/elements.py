@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from mlir import ir
 
 from mgx_mlir.codegen.lowering.body import Body
@@ -12,6 +13,7 @@ from mgx_mlir.codegen.lowering.element import element_of, shape_of
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.pointwise import emit_pointwise, pointwise_ops
 from mgx_mlir.codegen.lowering.value import Computed, Indices, Lazy
+from mgx_mlir.dialects.constants import dense_attribute
 from mgx_mlir.errors import UnsupportedError
 
 # Operations beside which a load is free.
@@ -67,6 +69,14 @@ def constant(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
             lambda body, indices: body.once(op, lambda: emit_pointwise(op, [])[0]),
             0,
         )
+    return kernel.constant_tensor(value, element)
+
+
+@lowers("mgx.dimensions_of")
+def dimensions_of(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    sizes = operands[0].shape[op.start.value : op.end.value]
+    element = element_of(op.results[0].type)
+    value = dense_attribute(np.array(sizes, np.int64), element.storage())
     return kernel.constant_tensor(value, element)
 
 
