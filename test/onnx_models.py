@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 OPSET = 17
+_LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 
 
 class Builder:
@@ -107,7 +109,8 @@ class Builder:
             ],
             self.weights,
         )
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
+        opsets = [helper.make_opsetid("", OPSET)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
 def bert(
@@ -228,6 +231,46 @@ def lstm(
     inputs = {"input_ids": (TensorProto.INT64, [batch, tokens])}
     outputs = {"probabilities": (b.op("Softmax", scores, axis=-1), [batch, classes])}
     return b.model(inputs, outputs, "lstm")
+
+
+def light_names() -> list[str]:
+    """The models that the onnx package brings: their structure, with constants as weights."""
+    return sorted(path.stem.removeprefix("light_") for path in _LIGHT.glob("light_*.onnx"))
+
+
+def light(name: str, seed: int | None = None) -> onnx.ModelProto:
+    """One of them; with a seed, its weights are random instead of constant.
+
+    The random weights keep the size of activations about the same from layer to layer.
+    """
+    model = onnx.load(_LIGHT / f"light_{name}.onnx")
+    if seed is None:
+        return model
+    rng = np.random.default_rng(seed)
+    shapes = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+    variances = {n.input[4] for n in model.graph.node if n.op_type == "BatchNormalization"}
+    kept = []
+    for node in model.graph.node:
+        if node.op_type != "ConstantOfShape":
+            kept.append(node)
+            continue
+        (result,), shape = node.output, shapes[node.input[0]]
+        scale = 0.05 if len(shape) < 2 else np.sqrt(2 / np.prod(shape[1:]))
+        array = rng.normal(0, scale, shape).astype(np.float32)
+        if result in variances or (len(shape) == 1 and "_s" in result):
+            array = np.abs(array) + 1
+        model.graph.initializer.append(numpy_helper.from_array(array, result))
+    del model.graph.node[:]
+    model.graph.node.extend(kept)
+    inputs = [v for v in model.graph.input if not v.name.endswith("__SHAPE")]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    used = {name for node in kept for name in node.input}
+    tensors = [t for t in model.graph.initializer if t.name in used]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(tensors)
+    model.ir_version = 4  # initialisers need not be inputs
+    return model
 
 
 MODELS = {"bert": bert, "lstm": lstm, "vit": vit}

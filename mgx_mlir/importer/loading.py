@@ -58,15 +58,12 @@ def load(
         raise ModelError(f"there is no file {path}")
     if path.stat().st_size == 0:
         raise ModelError(f"{path} is empty")
-    with (
-        path.open("rb") as file,
-        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
-        memoryview(mapped) as view,
-    ):
-        try:
-            return _Reader(path, view, folder or path.parent).read(path.stem)
-        except MgxError as error:
-            raise type(error)(f"{path.name}: {error}") from error
+    with path.open("rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        return _Reader(path, memoryview(mapped), folder or path.parent).read(path.stem)
+    except MgxError as error:
+        raise type(error)(f"{path.name}: {error}") from error
 
 
 class _Reader:

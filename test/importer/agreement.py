@@ -45,7 +45,7 @@ def one_node(
     model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     inferred = onnx.shape_inference.infer_shapes(model)
     for value in inferred.graph.output:
-        if not value.HasField("type"):  # onnx infers nothing for the oldest forms
+        if value.type.WhichOneof("value") is None:  # onnx infers nothing for the oldest forms
             value.type.tensor_type.elem_type = inferred.graph.input[0].type.tensor_type.elem_type
     return inferred, fed
 

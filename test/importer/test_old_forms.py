@@ -116,7 +116,9 @@ def test_upsample(opset):
     scales = np.array([1, 1, 2, 2], np.float32)
     for mode in ("nearest", "linear"):
         if opset == 7:
-            assert_agrees(*one_node("Upsample", {"x": x}, 7, scales=[1, 1, 2, 2], mode=mode))
+            assert_agrees(
+                *one_node("Upsample", {"x": x}, 7, scales=[1.0, 1.0, 2.0, 2.0], mode=mode)
+            )
         else:
             assert_agrees(*one_node("Upsample", {"x": x, "s": scales}, 9, ["s"], mode=mode))
 

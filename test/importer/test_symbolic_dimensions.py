@@ -1,0 +1,87 @@
+"""Sizes that the model leaves open: given by the caller, or carried as symbols."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from mgx_mlir.errors import UsageError
+from mgx_mlir.importer import parse_onnx
+from test.importer.agreement import assert_agrees, floats
+from test.onnx_models import random_inputs, small
+
+
+def two_inputs(*first: int | str | None) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["a", "b"], ["y"], "add")],
+        "g",
+        [
+            helper.make_tensor_value_info("a", TensorProto.FLOAT, first),
+            helper.make_tensor_value_info("b", TensorProto.FLOAT, ["batch", 3]),
+        ],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 3])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def signature(model: onnx.ModelProto, **options: object) -> str:
+    return str(parse_onnx(model, **options).main.attributes["function_type"])
+
+
+SYMBOLIC = "tensor<?x3xf32, #mgx.dims<[batch : 1 ... ?, _]>>"
+
+
+def test_names_are_carried_to_the_results():
+    made = signature(two_inputs("batch", 3))
+    assert made == f"({SYMBOLIC}, {SYMBOLIC}) -> {SYMBOLIC}"
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"input_dims": {"a": [4, 3]}}, {"dim_params": {"batch": 4}}, {"default_dim": 4}],
+)
+def test_a_size_holds_wherever_its_name_stands(options):
+    fixed = "tensor<4x3xf32>"
+    assert signature(two_inputs("batch", 3), **options) == f"({fixed}, {fixed}) -> {fixed}"
+
+
+def test_dimensions_without_a_name_get_one():
+    made = signature(two_inputs(None, 3), dim_params={"batch": 1})
+    assert "#mgx.dims<[a_d0 : 1 ... ?, _]>" in made
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"input_dims": {"z": [1, 3]}}, "no input 'z'; its inputs are a, b"),
+        ({"input_dims": {"a": [1, 4]}}, "fixes dimension 1 of input 'a' at 3; 4 is given"),
+        ({"input_dims": {"a": [1]}}, "has 2 dimensions, and 1 sizes are given"),
+        ({"input_dims": {"a": [-1, 3]}}, "cannot have size -1"),
+        ({"input_dims": {"a": [1, 3], "b": [2, 3]}}, "'batch' is given both 1 and 2"),
+        ({"dim_params": {"sequence": 1}}, "called 'sequence'; there are: batch"),
+        ({"default_dim": -1}, "negative"),
+    ],
+)
+def test_contradictions_are_usage_errors(options, message):
+    with pytest.raises(UsageError, match=message):
+        parse_onnx(two_inputs("batch", 3), **options)
+
+
+def test_shape_arithmetic_of_symbols_needs_no_run_time_shapes():
+    model = small("bert", batch="batch")
+    text = str(parse_onnx(model).module)
+    assert "reshape_to" not in text
+    assert "-> (tensor<?x12x32xf32, #mgx.dims<[batch : 1 ... ?, _, _]>>" in text
+
+
+@pytest.mark.parametrize("name", ["bert", "vit"])
+def test_symbolic_models_agree_once_sizes_are_given(name):
+    model = small(name, batch="batch")
+    assert_agrees(model, random_inputs(model), dim_params={"batch": 2})
+
+
+def test_static_models_take_their_own_sizes():
+    model = two_inputs("batch", 3)
+    inputs = {"a": floats(5, 3), "b": floats(5, 3, seed=1)}
+    assert_agrees(model, inputs, input_dims={"a": [5, 3], "b": [5, 3]})
