@@ -193,9 +193,7 @@ def test_refuses_parts_that_do_not_fit():
 
 def test_weights_are_used_where_they_lie():
     w = np.ones(SIZE, np.float32)
-    program = make(
-        (IN, WEIGHT, OUT), (Step(0, (0, 1, 2)),), [elementwise("add")], weights={"w": w}
-    )
+    program = make((IN, WEIGHT, OUT), (Step(0, (0, 1, 2)),), [elementwise("add")], weights={"w": w})
     x = np.zeros(SIZE, np.float32)
     assert program.run({"x": x})["y"][0] == 1
     w[0] = 5

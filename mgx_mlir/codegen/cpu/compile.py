@@ -22,7 +22,7 @@ from mlir.dialects import llvm as llvm_dialect
 from mlir.passmanager import PassManager
 
 import mgx_mlir.dialects  # noqa: F401  (registers the passes)
-from mgx_mlir.codegen.cpu import llvm
+from mgx_mlir.codegen.cpu import elf, llvm
 from mgx_mlir.codegen.cpu.host import processor
 from mgx_mlir.errors import CompilerError, TargetError
 from mgx_mlir.target import Target
@@ -80,7 +80,7 @@ def _check_lowered(module: ir.Module) -> None:
 
 def _entry(name: str, pointers: int) -> str:
     """LLVM IR of an exported function: unpacks the argument array and calls the body."""
-    lines = [f"define void @{name}(ptr noalias %arguments, i64 %begin, i64 %end) {{"]
+    lines = [f"define void @{name}(ptr noalias %arguments, i64 %begin, i64 %end) nounwind {{"]
     for i in range(pointers):
         lines.append(f"  %a{i} = getelementptr ptr, ptr %arguments, i64 {i}")
         lines.append(f"  %p{i} = load ptr, ptr %a{i}, align 8")
@@ -101,6 +101,14 @@ def _linker() -> str:
 
 def link(data: bytes) -> bytes:
     """A shared object from one relocatable object. libm's symbols resolve when it is loaded."""
+    try:
+        return elf.link(data)
+    except elf.UnsupportedObjectError:
+        return _link_by_lld(data)
+
+
+def _link_by_lld(data: bytes) -> bytes:
+    """The same by LLVM's linker, which knows every object."""
     with tempfile.TemporaryDirectory(prefix="mgx-link-") as folder:
         source, result = Path(folder, "kernel.o"), Path(folder, "kernel.so")
         source.write_bytes(data)

@@ -131,9 +131,7 @@ class _Emitter:
         if self.depths > 1:
             zero = emit.constant(0, problem.accumulator, lanes)
             size = self.row_tiles * schedule.rows * self.sum_row
-            emit.loop(
-                0, size, lanes, lambda i: emit.store_vector(zero, self.sums, i)
-            )
+            emit.loop(0, size, lanes, lambda i: emit.store_vector(zero, self.sums, i))
 
         def depth_block(number: Index) -> None:
             k = emit.mul(number, schedule.depth)
@@ -166,9 +164,7 @@ class _Emitter:
                     if self.depths > 1:
                         at = emit.linear(column, (row, self.sum_row))
                     self._multiply(column, count, depth, at)
-                    emit.when(
-                        last, lambda: self._store_tile(batch, m, columns, column, count, at)
-                    )
+                    emit.when(last, lambda: self._store_tile(batch, m, columns, column, count, at))
 
                 whole = emit.mul(emit.div(vectors, schedule.vectors), schedule.vectors)
                 emit.loop(0, whole, schedule.vectors, lambda v: tile(v, schedule.vectors))

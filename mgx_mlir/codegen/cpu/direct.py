@@ -136,9 +136,7 @@ def _copy_rows(
 
                 def part(q: Index, plane: int = plane) -> None:
                     column = emit.add(emit.mul(q, image.steps[-1]), plane - image.pads[-1])
-                    x = emit.convert(
-                        read(place, column, limit), image.element, problem.accumulator
-                    )
+                    x = emit.convert(read(place, column, limit), image.element, problem.accumulator)
                     to = emit.add(emit.add(target, plane * cut.width), q)
                     emit.store_vector(x, copy, to)
 

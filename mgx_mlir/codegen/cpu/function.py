@@ -73,6 +73,7 @@ class KernelBuilder:
         with ir.InsertionPoint(self.module.body):
             op = func.FuncOp(name + BODY_SUFFIX, ([index, index], []))
             op.attributes["llvm.linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
+            op.attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get("nounwind")])
             entry = op.add_entry_block()
         with ir.InsertionPoint(entry):
             begin, end = entry.arguments

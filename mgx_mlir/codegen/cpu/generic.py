@@ -133,14 +133,14 @@ class _Generator:
             return
         initial: dict[int, ir.Value] = {}
         for number, operand in enumerate(nest.operands):
-            pending = self._fills.get(operand.view.piece) if operand.view else None
-            if pending is None or not nest.accumulates(operand):
+            view = operand.view
+            if view is None or view.piece not in self._fills or not nest.accumulates(operand):
                 continue
-            users = [o for o in nest.operands if o.view and o.view.piece == operand.view.piece]
-            filled = pending[0].outputs[0].view
-            if len(users) == 1 and filled and filled.covers_same(operand.view):
-                if nest.iterations == prod(operand.view.shape):
-                    initial[number] = self._fills.pop(operand.view.piece)[1]
+            filled = self._fills[view.piece][0].outputs[0].view
+            alone = sum(o.view is not None and o.view.piece == view.piece for o in nest.operands)
+            covers = nest.iterations == prod(view.shape)
+            if alone == 1 and covers and filled is not None and filled.covers_same(view):
+                initial[number] = self._fills.pop(view.piece)[1]
         pieces = frozenset(o.view.piece for o in nest.operands if o.view)
         for piece in pieces:
             self._flush(piece)
@@ -211,9 +211,7 @@ class _Generator:
 
     # Functions ---------------------------------------------------------------------------
 
-    def _function(
-        self, group: Sequence[Stage], rows: int, pieces: list[Sequence[Piece]]
-    ) -> None:
+    def _function(self, group: Sequence[Stage], rows: int, pieces: list[Sequence[Piece]]) -> None:
         def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
             body = HostBody(entry, self._memory, self._slots)
             if rows:

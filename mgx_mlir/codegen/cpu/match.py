@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from mlir import ir
 
@@ -49,7 +50,7 @@ class Operand:
 
 
 # What an input of the epilogue is: memory, a constant, or the contraction's result.
-Source = Operand | ir.Attribute | None
+Source: TypeAlias = "Operand | ir.Attribute | None"
 
 
 @dataclass(frozen=True)

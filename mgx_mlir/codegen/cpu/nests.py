@@ -324,9 +324,7 @@ def _row_place(nest: Nest, operand: Operand, rows: int) -> tuple[int, int] | Non
 
 
 def _rows_per_item(stages: Sequence[Stage], rows: int) -> int:
-    work = sum(
-        s.nest.iterations * prod(g.size for g in s.nest.reduction) for s in stages if s.nest
-    )
+    work = sum(s.nest.iterations * prod(g.size for g in s.nest.reduction) for s in stages if s.nest)
     return max(1, min(rows, ceil(ITEM_WORK * rows / max(work, 1))))
 
 

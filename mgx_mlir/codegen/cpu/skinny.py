@@ -81,7 +81,7 @@ def _cut(problem: Contraction, machine: Machine) -> Skinny | None:
         return None
     assert isinstance(problem.b, Matrix)
     registers = machine.registers - 2
-    if problem.b.row.contiguous(lanes) and problem.K >= lanes:
+    if problem.b.row.contiguous(lanes) and lanes <= problem.K:
         # M + tile operands and M * tile sums.
         tile = max(1, min(8, (registers - problem.M) // (problem.M + 1)))
         wanted = max(1, ITEM_BYTES // (problem.K * size))
@@ -178,9 +178,7 @@ class _Emitter:
         accumulator = problem.accumulator
         start = emit.add(self.matrix.start(batch), first)
         zero = emit.constant(0, accumulator, lanes)
-        emit.loop(
-            0, problem.M * columns, lanes, lambda i: emit.store_vector(zero, self.sums, i)
-        )
+        emit.loop(0, problem.M * columns, lanes, lambda i: emit.store_vector(zero, self.sums, i))
 
         def rows(k: Index, depth: int) -> None:
             left = [
@@ -190,9 +188,7 @@ class _Emitter:
                 ]
                 for row in range(problem.M)
             ]
-            places = [
-                emit.add(start, self.matrix.row.offset(emit.add(k, i))) for i in range(depth)
-            ]
+            places = [emit.add(start, self.matrix.row.offset(emit.add(k, i))) for i in range(depth)]
 
             def vectors(column: Index) -> None:
                 mask = self._mask(count, column)

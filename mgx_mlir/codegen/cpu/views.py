@@ -158,7 +158,7 @@ def _slice(view: View, op: ir.OpView, _: tuple[int, ...]) -> View | None:
             continue
         if len(dims[axis]) != 1:
             return None
-        ((_, stride),) = dims[axis]
+        stride = dims[axis][0][1]
         offset += start * stride
         dims[axis] = ((end - start, stride),)
     return View(view.argument, view.element, offset, tuple(dims))
@@ -169,7 +169,7 @@ def _step(view: View, op: ir.OpView, _: tuple[int, ...]) -> View | None:
     for axis, step in zip(_integers(op, "axes"), _integers(op, "steps"), strict=True):
         if len(dims[axis]) != 1:
             return None
-        ((size, stride),) = dims[axis]
+        size, stride = dims[axis][0]
         dims[axis] = ((-(-size // step), stride * step),)
     return View(view.argument, view.element, view.offset, tuple(dims))
 

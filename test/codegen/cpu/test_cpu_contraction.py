@@ -36,7 +36,9 @@ def dot(
         names.append(f"%{name}")
         if mode == "t":
             names[-1] = f"%{name}t"
-            body.append(f"%{name}t = mgx.transpose %{name} permutation = {swap} : {stored} -> {wanted}")
+            body.append(
+                f"%{name}t = mgx.transpose %{name} permutation = {swap} : {stored} -> {wanted}"
+            )
     body.append(f"%c = {op} {names[0]}, {names[1]} : {a}, {b} -> {c}")
     return kernel_text(", ".join(types), c, "\n".join(body), "%c")
 
@@ -60,7 +62,9 @@ def test_dot_of_any_shape_and_layout(shape, layout):
 
 
 @pytest.mark.parametrize("layout", ["nn", "nt", "tn"])
-@pytest.mark.parametrize("shape", [(1, 130, 77), (2, 600, 40), (6, 50, 33), (70, 1, 50), (90, 3, 129)])
+@pytest.mark.parametrize(
+    "shape", [(1, 130, 77), (2, 600, 40), (6, 50, 33), (70, 1, 50), (90, 3, 129)]
+)
 def test_products_with_few_rows_or_columns(shape, layout):
     HostKernel(dot(*shape, layout)).check()
 
@@ -97,9 +101,7 @@ def test_avx2_code_gives_the_same_results():
 def test_broadcast_operand_is_not_copied():
     a, b, full = tensor((3, 8, 5)), tensor((5, 9)), tensor((3, 5, 9))
     c = tensor((3, 8, 9))
-    body = (
-        f"%bb = mgx.multibroadcast %b : {b} -> {full}\n%c = mgx.dot %a, %bb : {a}, {full} -> {c}"
-    )
+    body = f"%bb = mgx.multibroadcast %b : {b} -> {full}\n%c = mgx.dot %a, %bb : {a}, {full} -> {c}"
     HostKernel(kernel_text(f"%a: {a}, %b: {b}", c, body, "%c")).check()
 
 
@@ -195,9 +197,7 @@ def test_two_results_of_two_types():
         "%z = mgx.constant 0.0 : f32\n%n = mgx.neg %x : f32\n"
         "%p = mgx.greater %x, %z : f32, f32 -> i1\nmgx.yield %n, %p : f32, i1\n}"
     )
-    HostKernel(
-        kernel_text(f"%a: {a}, %b: {b}", f"{c}, {flags}", body, "%r#0, %r#1")
-    ).check()
+    HostKernel(kernel_text(f"%a: {a}, %b: {b}", f"{c}, {flags}", body, "%r#0, %r#1")).check()
 
 
 def test_the_same_kernel_gives_the_same_bytes():
