@@ -86,7 +86,7 @@ enum class Class : u8 { salu, valu, trans, mul32, matrix, smem, global_load, glo
 
 struct Inst {
   Handler fn = nullptr;
-  const void *aux = nullptr; // Dual or MatrixPair
+  const void *aux = nullptr; // Dual, MatrixPair or DppTable
   Operand dst, sdst, src[4];
   u32 flags = 0;
   i32 imm = 0;     // offset of memory instructions, simm16, literal of fmaak
@@ -109,6 +109,13 @@ struct Dual {
   bool conflict = false;
 };
 
+// A DPP control word worked out for wave32 and wave64.
+struct DppTable {
+  u8 from[2][kLanes];    // source lane
+  u64 valid[2];          // lanes that have one
+  u64 enabled[2];        // by row_mask and bank_mask
+};
+
 struct MatrixOp;
 struct MatrixPair { // a WMMA has one opcode for both wave sizes
   const MatrixOp *w32 = nullptr, *w64 = nullptr;
@@ -125,6 +132,7 @@ struct Program {
   std::map<u64, std::unique_ptr<u32[]>> constants;
   std::vector<std::unique_ptr<Dual>> duals;
   std::vector<std::unique_ptr<MatrixPair>> matrices;
+  std::map<u64, std::unique_ptr<DppTable>> dpp;
   bool uses_agprs = false;
   const Inst *at(u64 address) const {
     u64 o = address - base;

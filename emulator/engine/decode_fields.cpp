@@ -296,9 +296,58 @@ u32 Fields::smem(const OpInfo &info, const u32 *d, Inst &in) {
 
 //===-- Vector ALU --------------------------------------------------------===//
 
+// The lane that lane `i` reads under a DPP control word, -1 if there is none
+// (Vega ISA "DPP", RDNA2 ISA "DPP16").
+static int dpp_source(u32 control, int i, int n, bool gfx9) {
+  int row = i & ~15, at = i & 15, amount = int(control & 15);
+  switch (control >> 4) {
+  case 0x10: return at + amount < 16 ? i + amount : -1;  // row_shl
+  case 0x11: return at >= amount ? i - amount : -1;      // row_shr
+  case 0x12: return row | ((at - amount) & 15);          // row_ror
+  case 0x13:
+    switch (amount) {
+    case 0: return i + 1 < n ? i + 1 : -1; // wave_shl:1
+    case 4: return (i + 1) % n;            // wave_rol:1
+    case 8: return i - 1;                  // wave_shr:1
+    case 12: return (i + n - 1) % n;       // wave_ror:1
+    }
+    return -1;
+  case 0x14:
+    switch (amount) {
+    case 0: return row | (15 - at);                     // row_mirror
+    case 1: return (i & ~7) | (7 - (i & 7));            // row_half_mirror
+    case 2: return row ? row - 1 : -1;                  // row_bcast:15
+    case 3: return i >= 32 ? 31 : -1;                   // row_bcast:31
+    }
+    return -1;
+  case 0x15: return row | amount;                         // row_newbcast, row_share
+  case 0x16: return gfx9 ? -1 : row | (at ^ amount);      // row_xmask
+  }
+  if (control < 0x100) return (i & ~3) | int(control >> (2 * (i & 3)) & 3); // quad_perm
+  return -1;
+}
+
+const DppTable *Fields::dpp_table(bool eight, u32 word) {
+  auto &t = p_.dpp[u64(eight) << 32 | (word & (eight ? ~0xffu : 0xff01ff00u))];
+  if (t) return t.get();
+  t = std::make_unique<DppTable>();
+  for (u32 size = 0; size < 2; ++size) {
+    int n = size ? 64 : 32;
+    for (int i = 0; i < n; ++i) {
+      int from = eight ? (i & ~7) | int(word >> (8 + 3 * (i & 7)) & 7) : dpp_source(word >> 8 & 0x1ff, i, n, chip_.is_gfx9());
+      bool enabled = eight || ((word >> 28 >> (i >> 4) & 1) && (word >> 24 >> (i >> 2 & 3) & 1));
+      t->from[size][i] = u8(from < 0 ? i : from);
+      t->valid[size] |= u64(from >= 0) << i;
+      t->enabled[size] |= u64(enabled) << i;
+    }
+  }
+  return t.get();
+}
+
 void Fields::dpp(Inst &in, u32 marker, u32 word, bool vop3) {
   in.src[0] = vop3 ? vector(bits(word, 7, 0), in.src[0].ty) : vector16(bits(word, 7, 0), in.src[0].ty);
   in.src[0].mods |= M_DPP;
+  in.aux = dpp_table(marker != kDpp16, word);
   if (marker == kDpp16) {
     in.flags |= F_DPP16 | (bit(word, 18) ? u32(F_FI) : 0) | (bit(word, 19) ? u32(F_BOUND) : 0);
     in.dpp = word;

@@ -40,6 +40,7 @@ private:
   u32 vop3(const OpInfo &info, const u32 *d, Inst &in, const std::string &name);
   u32 vop3p(const OpInfo &info, const u32 *d, Inst &in, const std::string &name);
   void dpp(Inst &in, u32 marker, u32 word, bool vop3);
+  const DppTable *dpp_table(bool eight, u32 word);
   void sdwa(Inst &in, const OpInfo &info, u32 word, bool compare);
   u32 smem(const OpInfo &info, const u32 *d, Inst &in);
   u32 flat(const OpInfo &info, const u32 *d, Inst &in);

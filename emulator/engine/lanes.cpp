@@ -5,62 +5,29 @@
 namespace mgx::emu {
 inline namespace MGX_ISA {
 
-// The lane that lane `i` reads under a DPP control word, -1 if there is none
-// (Vega ISA "DPP", RDNA2 ISA "DPP16").
-static int dpp_source(u32 control, int i, int n, bool gfx9) {
-  int row = i & ~15, at = i & 15, amount = int(control & 15);
-  switch (control >> 4) {
-  case 0x10: return at + amount < 16 ? i + amount : -1;  // row_shl
-  case 0x11: return at >= amount ? i - amount : -1;      // row_shr
-  case 0x12: return row | ((at - amount) & 15);          // row_ror
-  case 0x13:
-    switch (amount) {
-    case 0: return i + 1 < n ? i + 1 : -1; // wave_shl:1
-    case 4: return (i + 1) % n;            // wave_rol:1
-    case 8: return i - 1;                  // wave_shr:1
-    case 12: return (i + n - 1) % n;       // wave_ror:1
-    }
-    return -1;
-  case 0x14:
-    switch (amount) {
-    case 0: return row | (15 - at);                     // row_mirror
-    case 1: return (i & ~7) | (7 - (i & 7));            // row_half_mirror
-    case 2: return row ? row - 1 : -1;                  // row_bcast:15
-    case 3: return i >= 32 ? 31 : -1;                   // row_bcast:31
-    }
-    return -1;
-  case 0x15: return row | amount;                         // row_newbcast, row_share
-  case 0x16: return gfx9 ? -1 : row | (at ^ amount);      // row_xmask
-  }
-  if (control < 0x100) return (i & ~3) | int(control >> (2 * (i & 3)) & 3); // quad_perm
-  return -1;
-}
-
 static void apply_dpp(Wave &w, const Inst &in, const u32 *p, u32 *out, u32 words) {
-  const u32 n = w.lanes;
-  u64 exec = exec_of(w);
+  const DppTable &t = *static_cast<const DppTable *>(in.aux);
+  MGX_LANES(w)
+  const u32 size = n == 64;
+  const u8 *from = t.from[size];
+  u64 exec = exec_of(w), ok = t.valid[size];
+  if (!(in.flags & F_FI) && exec != w.all) {
+    u64 active = 0;
+    for (u32 i = 0; i < n; ++i) active |= (exec >> from[i] & 1) << i;
+    ok &= active;
+  }
   alignas(64) u32 result[2 * kLanes];
-  if (in.flags & F_DPP8) {
-    for (u32 i = 0; i < n; ++i) {
-      u32 from = (i & ~7u) | (in.dpp >> (3 * (i & 7)) & 7);
-      bool ok = (in.flags & F_FI) || (exec >> from & 1);
-      for (u32 k = 0; k < words; ++k) result[k * kLanes + i] = ok ? p[k * kLanes + from] : 0;
-    }
-    w.wmask = exec;
-  } else {
-    u32 control = in.dpp >> 8 & 0x1ff, banks = in.dpp >> 24 & 15, rows = in.dpp >> 28;
-    bool gfx9 = w.chip->is_gfx9();
-    u64 mask = 0;
-    for (u32 i = 0; i < n; ++i) {
-      int from = dpp_source(control, int(i), int(n), gfx9);
-      bool ok = from >= 0 && ((in.flags & F_FI) || (exec >> from & 1));
-      for (u32 k = 0; k < words; ++k) result[k * kLanes + i] = ok ? p[k * kLanes + u32(from)] : 0;
-      bool enabled = (rows >> (i >> 4) & 1) && (banks >> (i >> 2 & 3) & 1);
-      if (enabled && (ok || (in.flags & F_BOUND))) mask |= u64(1) << i;
-    }
-    w.wmask = mask & exec;
+  for (u32 k = 0; k < words; ++k)
+    for (u32 i = 0; i < n; ++i) result[k * kLanes + i] = p[k * kLanes + from[i]];
+  if (ok != w.all) { // lanes without source read 0; who may not write is left out below
+    alignas(64) u32 m[kLanes];
+    spread(m, ok, n);
+    for (u32 k = 0; k < words; ++k)
+      MGX_EACH result[k * kLanes + i] &= m[i];
   }
   std::memcpy(out, result, words * kLanes * 4);
+  bool all_write = in.flags & (F_BOUND | F_DPP8);
+  w.wmask = exec & t.enabled[size] & (all_write ? ~u64(0) : ok);
 }
 
 const u32 *fetch_slow(Wave &w, const Inst &in, const Operand &o, u32 *buffer) {
@@ -141,8 +108,7 @@ void commit_bits(Wave &w, const Inst &in, const u32 *x, u32 words) {
   for (u32 k = 0; k < words; ++k) {
     u32 *r = d + k * kLanes;
     const u32 *y = x + k * kLanes;
-    MGX_IVDEP
-    for (u32 i = 0; i < n; ++i) r[i] = (r[i] & ~m[i]) | (y[i] & m[i]);
+    MGX_EACH r[i] = (r[i] & ~m[i]) | (y[i] & m[i]);
   }
 }
 

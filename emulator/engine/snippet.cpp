@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "decode.h"
-#include "engine.h"
+#include "run.h"
 
 namespace mgx::emu {
 namespace {
@@ -47,19 +47,21 @@ std::string run(Snippet &s) {
 
   Memory memory(uint64_t(1) << 24);
   if (s.memory) memory.register_host(s.memory, s.memory_size);
-  // Private memory and one spare register file row for out-of-range register operands.
   std::vector<u8> scratch(64 * 1024);
   void *block = nullptr;
-  if (posix_memalign(&block, 64, kVgprs * kLanes * sizeof(u32) + 4096)) return "out of memory";
+  if (posix_memalign(&block, 64, (kVgprs + 16) * kLanes * sizeof(u32))) return "out of memory";
   const std::unique_ptr<void, decltype(&std::free)> registers(block, &std::free);
-  std::memset(block, 0, kVgprs * kLanes * sizeof(u32) + 4096);
+  std::memset(block, 0, (kVgprs + 16) * kLanes * sizeof(u32));
   std::memcpy(block, s.vgpr, 512 * kLanes * sizeof(u32));
 
   auto wave = std::make_unique<Wave>();
   std::memset(static_cast<void *>(wave.get()), 0, sizeof(Wave));
-  Group group{};
-  group.waves_total = group.live = 1;
   Wave &w = *wave;
+  GroupState state;
+  state.group = Group{};
+  state.group.waves_total = state.group.live = 1;
+  state.waves = {&w};
+  state.live_waves = 1;
   std::memcpy(w.s, s.sgpr, kSgprs * sizeof(u32));
   w.v = static_cast<u32 *>(block);
   w.lanes = s.wave_size;
@@ -70,28 +72,27 @@ std::string run(Snippet &s) {
   w.scc = s.scc;
   w.mode = s.mode;
   w.special_mode = (s.mode & 0xff) != 0xf0;
-  w.mask_of = ~w.all; // no mask has been spread over lane_mask yet
-  if (w.mask_of == 0) w.mask_of = 1, std::memset(w.lane_mask, 0, sizeof w.lane_mask), w.lane_mask[0] = ~0u;
+  w.mask_of = 0; // the empty mask, which lane_mask holds
   w.wmask = w.all;
   w.scratch = scratch.data();
   w.scratch_bytes = u32(scratch.size() / 64);
   w.lds = static_cast<u8 *>(s.lds);
   w.lds_bytes = s.lds_size;
-  w.group = &group;
+  w.group = &state.group;
   w.memory = &memory;
   w.program = &program;
   w.chip = chip;
   w.pc = program.code.data();
-  const Inst *in = w.pc;
-  for (u64 budget = 100000; budget && (w.stop == Stop::none || w.stop == Stop::yield); --budget) {
-    w.stop = Stop::none;
-    in = w.pc++;
-    in->fn(w, *in);
-    ++w.count;
-  }
+  Launch launch;
+  launch.program = &program;
+  launch.chip = chip;
+  launch.memory = &memory;
+  launch.options.instruction_budget = 100000;
+  run_group(launch, state);
   if (s.memory) memory.unregister_host(s.memory);
-  if (w.stop == Stop::fault) return std::string(w.fault_text ? w.fault_text : "fault") + ", " + program.names[in->name] + ", lane " + std::to_string(w.fault_lane);
-  if (w.stop != Stop::end) return "the snippet did not end";
+  if (w.stop == Stop::fault)
+    return std::string(w.fault_text ? w.fault_text : "fault") + ", " + program.names[w.pc->name] + ", lane " + std::to_string(w.fault_lane);
+  if (!w.ended) return "the snippet did not end";
 
   std::memcpy(s.sgpr, w.s, kSgprs * sizeof(u32));
   std::memcpy(s.vgpr, w.v, 512 * kLanes * sizeof(u32));

@@ -76,6 +76,17 @@ MGX_INLINE f32 to_odd(f64 x) {
   return f32_of(b);
 }
 
+// a * b + c of f16 values, rounded to odd: the product is exact in f32, and the
+// error of the sum says which way to set the last bit (2Sum, Knuth).
+MGX_INLINE f32 fma_to_odd(f32 a, f32 b, f32 c) {
+  f32 p = a * b, s = p + c, t = s - p;
+  f32 e = (p - (s - t)) + (c - t);
+  u32 bs = as_bits(s), be = as_bits(e);
+  u32 inexact = (be << 1) != 0, finite = (bs & 0x7f800000) != 0x7f800000, even = ~bs & 1;
+  u32 toward = (be ^ bs) >> 31 ? ~0u : 1u; // the exact sum is smaller or larger in magnitude
+  return f32_of(bs + (toward & (0u - (inexact & finite & even))));
+}
+
 // Lane types that are no C++ numbers.
 struct h16 { // f16: computed as f32, which is exact enough for one rounding
   f32 v;
@@ -126,6 +137,14 @@ template <class T> constexpr bool is_float = std::is_same_v<T, f32> || std::is_s
   const u32 n = (w).lanes;                                                                         \
   if (n & 31 || n == 0 || n > 64) __builtin_unreachable();
 
+#define MGX_IVDEP _Pragma("GCC ivdep")
+// Lanes in blocks of 32: a constant count unrolls and needs no remainder loop.
+#define MGX_EACH                                                                                   \
+  for (u32 block = 0; block < n; block += 32)                                                      \
+    MGX_IVDEP                                                                                      \
+    for (u32 i = block; i < block + 32; ++i)
+
+
 // EXEC spread over lanes: 0 or ~0 each.
 MGX_INLINE void spread(u32 *m, u64 mask, u32 n) {
   for (u32 b = 0; b < n; b += 32) {
@@ -166,10 +185,10 @@ MGX_INLINE const u32 *fetch(Wave &w, const Inst &in, const Operand &o, u32 *buff
     if (o.kind == O_SGPR) {
       u32 x = w.s[o.reg];
       MGX_LANES(w)
-      for (u32 i = 0; i < n; ++i) buffer[i] = x;
+      MGX_EACH buffer[i] = x;
       if (o.words > 1) {
         u32 y = w.s[o.reg + 1];
-        for (u32 i = 0; i < n; ++i) buffer[kLanes + i] = y;
+        MGX_EACH buffer[kLanes + i] = y;
       }
       return buffer;
     }
@@ -217,16 +236,13 @@ MGX_INLINE u64 rmask(const Wave &w, const Operand &o) { return w.lanes == 64 ? r
 // Results may go straight to the register file even where it overlaps sources:
 // iteration i touches lane i of every register only, and reads before it writes.
 
-#define MGX_IVDEP _Pragma("GCC ivdep")
-
 template <class Op, class D, class A> void run1(Wave &w, const Inst &in) {
   Buffer t0, td;
   MGX_LANES(w)
   const u32 *a = fetch(w, in, in.src[0], t0.x);
   bool whole = direct(w, in);
   u32 *d = whole ? w.vgpr(in.dst.reg) : td.x;
-  MGX_IVDEP
-  for (u32 i = 0; i < n; ++i) st<D>(d, i, D(Op::f(ld<A>(a, i))));
+  MGX_EACH st<D>(d, i, D(Op::f(ld<A>(a, i))));
   if (!whole) commit<D>(w, in, d);
 }
 template <class Op, class D, class A, class B> void run2(Wave &w, const Inst &in) {
@@ -235,8 +251,7 @@ template <class Op, class D, class A, class B> void run2(Wave &w, const Inst &in
   const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x);
   bool whole = direct(w, in);
   u32 *d = whole ? w.vgpr(in.dst.reg) : td.x;
-  MGX_IVDEP
-  for (u32 i = 0; i < n; ++i) st<D>(d, i, D(Op::f(ld<A>(a, i), ld<B>(b, i))));
+  MGX_EACH st<D>(d, i, D(Op::f(ld<A>(a, i), ld<B>(b, i))));
   if (!whole) commit<D>(w, in, d);
 }
 template <class Op, class D, class A, class B, class C> void run3(Wave &w, const Inst &in) {
@@ -245,8 +260,7 @@ template <class Op, class D, class A, class B, class C> void run3(Wave &w, const
   const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
   bool whole = direct(w, in);
   u32 *d = whole ? w.vgpr(in.dst.reg) : td.x;
-  MGX_IVDEP
-  for (u32 i = 0; i < n; ++i) st<D>(d, i, D(Op::f(ld<A>(a, i), ld<B>(b, i), ld<C>(c, i))));
+  MGX_EACH st<D>(d, i, D(Op::f(ld<A>(a, i), ld<B>(b, i), ld<C>(c, i))));
   if (!whole) commit<D>(w, in, d);
 }
 template <class Op, class A, class B> void run_compare(Wave &w, const Inst &in) {
@@ -254,7 +268,7 @@ template <class Op, class A, class B> void run_compare(Wave &w, const Inst &in) 
   alignas(64) u32 r[kLanes];
   MGX_LANES(w)
   const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x);
-  for (u32 i = 0; i < n; ++i) r[i] = Op::f(ld<A>(a, i), ld<B>(b, i)) ? ~0u : 0u;
+  MGX_EACH r[i] = Op::f(ld<A>(a, i), ld<B>(b, i)) ? ~0u : 0u;
   u64 exec = exec_of(w);
   if (in.flags & (F_DPP8 | F_DPP16)) exec &= w.wmask;
   u64 m = gather_signs(r, n) & exec;

@@ -11,7 +11,7 @@ MGX_INLINE FloatMode float_mode(const Wave &w) { return FloatMode::from_register
 
 MGX_INLINE f32 fma32(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 MGX_INLINE f64 fma64(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
-MGX_INLINE h16 fma16(h16 a, h16 b, h16 c) { return h16(to_odd(f64(a.v) * f64(b.v) + f64(c.v))); }
+MGX_INLINE h16 fma16(h16 a, h16 b, h16 c) { return h16(fma_to_odd(a.v, b.v, c.v)); }
 // 0 times anything is 0, "DX9 rules".
 MGX_INLINE f32 mul_dx9(f32 a, f32 b) { return a == 0 || b == 0 ? 0.0f : a * b; }
 MGX_INLINE f32 fma_dx9(f32 a, f32 b, f32 c) { return a == 0 || b == 0 ? c : fma32(a, b, c); }
@@ -100,8 +100,7 @@ template <class F, class T, class U> MGX_INLINE void minmax2(Wave &w, const Inst
   const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x);
   bool whole = direct(w, in);
   u32 *d = whole ? w.vgpr(in.dst.reg) : td.x;
-  MGX_IVDEP
-  for (u32 i = 0; i < n; ++i) st<U>(d, i, F::f(ld<U>(a, i), ld<U>(b, i)));
+  MGX_EACH st<U>(d, i, F::f(ld<U>(a, i), ld<U>(b, i)));
   if (!whole) commit<T>(w, in, d);
 }
 template <class F, class T, class U> MGX_INLINE void minmax3(Wave &w, const Inst &in) {
@@ -110,19 +109,44 @@ template <class F, class T, class U> MGX_INLINE void minmax3(Wave &w, const Inst
   const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
   bool whole = direct(w, in);
   u32 *d = whole ? w.vgpr(in.dst.reg) : td.x;
-  MGX_IVDEP
-  for (u32 i = 0; i < n; ++i) st<U>(d, i, F::f(ld<U>(a, i), ld<U>(b, i), ld<U>(c, i)));
+  MGX_EACH st<U>(d, i, F::f(ld<U>(a, i), ld<U>(b, i), ld<U>(c, i)));
   if (!whole) commit<T>(w, in, d);
 }
 
+// As numeric_arithmetic.h has them, without branches. U is the unsigned type of
+// the bits; kNum: the min_num forms, which prefer a number to any NaN.
+template <class U> MGX_INLINE bool is_nan_of(U x) {
+  constexpr U inf = sizeof(U) == 4 ? U(0x7f800000) : sizeof(U) == 2 ? U(0x7c00) : U(0x7ff0000000000000);
+  return U(x & U(~(U(1) << (sizeof(U) * 8 - 1)))) > inf;
+}
+template <class U, bool kMax, bool kNum> MGX_INLINE U pick(U a, U b) {
+  using S = std::make_signed_t<U>;
+  constexpr U quiet = sizeof(U) == 4 ? U(0x400000) : sizeof(U) == 2 ? U(0x200) : U(0x8000000000000);
+  constexpr S top = S(U(~U(0)) >> 1);
+  S sa = S(a), sb = S(b);
+  S oa = S(sa ^ S(S(sa >> (sizeof(U) * 8 - 1)) & top)), ob = S(sb ^ S(S(sb >> (sizeof(U) * 8 - 1)) & top));
+  bool na = is_nan_of(a), nb = is_nan_of(b);
+  U qa = na ? U(a | quiet) : a, qb = nb ? U(b | quiet) : b;
+  U r = kMax ? (oa < ob ? b : a) : (oa < ob ? a : b);
+  r = nb ? a : r;
+  if constexpr (kNum) {
+    r = na ? (nb ? qa : b) : r;
+  } else {
+    r = na ? qb : r;
+    r = nb & !(b & quiet) ? qb : r; // signalling
+    r = na & !(a & quiet) ? qa : r;
+  }
+  return r;
+}
+
 #define MINMAX_ALL(S, T, U)                                                                        \
-  MINMAX("v_min_" #S, T, U, min_##S(a, b, true), min_num_##S(a, b))                                \
-  MINMAX("v_max_" #S, T, U, max_##S(a, b, true), max_num_##S(a, b))                                \
+  MINMAX("v_min_" #S, T, U, (pick<U, false, false>(a, b)), (pick<U, false, true>(a, b)))           \
+  MINMAX("v_max_" #S, T, U, (pick<U, true, false>(a, b)), (pick<U, true, true>(a, b)))             \
   MINMAX("v_minimum_" #S, T, U, minimum_##S(a, b), minimum_##S(a, b))                              \
   MINMAX("v_maximum_" #S, T, U, maximum_##S(a, b), maximum_##S(a, b))
 #define MINMAX3_ALL(S, T, U)                                                                       \
-  MINMAX3("v_min3_" #S, T, U, min_##S(min_##S(a, b, true), c, true), min_num_##S(min_num_##S(a, b), c))            \
-  MINMAX3("v_max3_" #S, T, U, max_##S(max_##S(a, b, true), c, true), max_num_##S(max_num_##S(a, b), c))            \
+  MINMAX3("v_min3_" #S, T, U, (pick<U, false, false>(pick<U, false, false>(a, b), c)), (pick<U, false, true>(pick<U, false, true>(a, b), c))) \
+  MINMAX3("v_max3_" #S, T, U, (pick<U, true, false>(pick<U, true, false>(a, b), c)), (pick<U, true, true>(pick<U, true, true>(a, b), c))) \
   MINMAX3("v_med3_" #S, T, U, med3_##S(a, b, c, true), med3_##S(a, b, c, false))                   \
   MINMAX3("v_minmax_" #S, T, U, max_##S(min_##S(a, b, true), c, true), max_num_##S(min_num_##S(a, b), c))          \
   MINMAX3("v_maxmin_" #S, T, U, min_##S(max_##S(a, b, true), c, true), min_num_##S(max_num_##S(a, b), c))          \

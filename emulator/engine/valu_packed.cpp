@@ -39,8 +39,7 @@ template <class Op, class T, bool kF> static void pk2(Wave &w, const Inst &in) {
   Halves a = halves(w, in, 0, t0.x, kF), b = halves(w, in, 1, t1.x, kF);
   bool whole = direct(w, in);
   u32 *d = whole ? w.vgpr(in.dst.reg) : td.x;
-  MGX_IVDEP
-  for (u32 i = 0; i < n; ++i) {
+  MGX_EACH {
     u32 lo = half_bits<T>(Op::f(half<T>(a, i, 0), half<T>(b, i, 0)));
     u32 hi = half_bits<T>(Op::f(half<T>(a, i, 1), half<T>(b, i, 1)));
     d[i] = lo | hi << 16;
@@ -56,8 +55,7 @@ template <class Op, class T, bool kF> static void pk3(Wave &w, const Inst &in) {
   Halves a = halves(w, in, 0, t0.x, kF), b = halves(w, in, 1, t1.x, kF), c = halves(w, in, 2, t2.x, kF);
   bool whole = direct(w, in);
   u32 *d = whole ? w.vgpr(in.dst.reg) : td.x;
-  MGX_IVDEP
-  for (u32 i = 0; i < n; ++i) {
+  MGX_EACH {
     u32 lo = half_bits<T>(Op::f(half<T>(a, i, 0), half<T>(b, i, 0), half<T>(c, i, 0)));
     u32 hi = half_bits<T>(Op::f(half<T>(a, i, 1), half<T>(b, i, 1), half<T>(c, i, 1)));
     d[i] = lo | hi << 16;
@@ -82,6 +80,20 @@ template <class Op, class T, bool kF> static void pk3(Wave &w, const Inst &in) {
     o.flags = std::is_same_v<T, h16> ? u32(F_F64) : 0;                                             \
     add_op(t, name, o);                                                                            \
   }
+// A float operation on the bits.
+#define PKF(name, function)                                                                        \
+  {                                                                                                \
+    struct Op {                                                                                    \
+      static inline __attribute__((always_inline)) u16 f(u16 a, u16 b) { return function(a, b); }  \
+    };                                                                                             \
+    OpInfo o;                                                                                      \
+    o.fn = pk2<Op, u16, true>;                                                                     \
+    o.dst = Ty::b32;                                                                               \
+    o.src[0] = o.src[1] = Ty::pk_f16;                                                              \
+    o.nsrc = 2;                                                                                    \
+    o.flags = F_F64;                                                                               \
+    add_op(t, name, o);                                                                            \
+  }
 #define PK3(name, T, tied, expr)                                                                   \
   {                                                                                                \
     struct Op {                                                                                    \
@@ -97,7 +109,7 @@ template <class Op, class T, bool kF> static void pk3(Wave &w, const Inst &in) {
     add_op(t, name, o);                                                                            \
   }
 
-MGX_INLINE h16 fma_half(h16 a, h16 b, h16 c) { return h16(to_odd(f64(a.v) * f64(b.v) + f64(c.v))); }
+MGX_INLINE h16 fma_half(h16 a, h16 b, h16 c) { return h16(fma_to_odd(a.v, b.v, c.v)); }
 MGX_INLINE h16 on_bits(u32 x) { return h16(half_to_float(x)); }
 MGX_INLINE u16 bits_of(h16 x) { return u16(float_to_half(x.v)); }
 MGX_INLINE i32 pick(bool c, i32 a, i32 b) { return c ? a : b; }
@@ -105,10 +117,10 @@ MGX_INLINE i32 pick(bool c, i32 a, i32 b) { return c ? a : b; }
 static void register_pk16(OpTable &t) {
   PK("v_pk_add_f16", h16, a.v + b.v)
   PK("v_pk_mul_f16", h16, a.v * b.v)
-  PK("v_pk_min_f16", h16, on_bits(min_num_f16(bits_of(a), bits_of(b))))
-  PK("v_pk_max_f16", h16, on_bits(max_num_f16(bits_of(a), bits_of(b))))
-  PK("v_pk_minimum_f16", h16, on_bits(minimum_f16(bits_of(a), bits_of(b))))
-  PK("v_pk_maximum_f16", h16, on_bits(maximum_f16(bits_of(a), bits_of(b))))
+  PKF("v_pk_min_f16", min_num_f16)
+  PKF("v_pk_max_f16", max_num_f16)
+  PKF("v_pk_minimum_f16", minimum_f16)
+  PKF("v_pk_maximum_f16", maximum_f16)
   PK3("v_pk_fma_f16", h16, false, fma_half(a, b, c))
   PK3("v_pk_minimum3_f16", h16, false, on_bits(minimum_f16(minimum_f16(bits_of(a), bits_of(b)), bits_of(c))))
   PK3("v_pk_maximum3_f16", h16, false, on_bits(maximum_f16(maximum_f16(bits_of(a), bits_of(b)), bits_of(c))))
@@ -166,8 +178,7 @@ template <class F> MGX_INLINE void pk32(Wave &w, const Inst &in, u32 sources, F 
     u32 *d = td.x + k * kLanes;
     const u32 *a = p[0][k], *b = p[1][k], *c = p[2][k];
     u32 fa = flip[0][k], fb = flip[1][k], fc = flip[2][k];
-    MGX_IVDEP
-    for (u32 i = 0; i < n; ++i) d[i] = f(a[i] ^ fa, b[i] ^ fb, c[i] ^ fc);
+    MGX_EACH d[i] = f(a[i] ^ fa, b[i] ^ fb, c[i] ^ fc);
   }
   if (in.flags & F_CLAMP) {
     Inst one = in;
