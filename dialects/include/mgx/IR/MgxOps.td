@@ -4,6 +4,7 @@
 
 include "mgx/IR/MgxPointwiseOps.td"
 include "mgx/IR/MgxTensorOps.td"
+include "mgx/IR/MgxWindowOps.td"
 include "mgx/IR/MgxProgramOps.td"
 
 #endif // MGX_OPS_TD
