@@ -54,17 +54,13 @@ def test_gemm(trans, bias):
         ("ij,ij->i", [(2, 3), (2, 3)]),
         ("ij,jk,kl->il", [(2, 3), (3, 4), (4, 2)]),
         ("ab,cd", [(2, 3), (4, 5)]),
+        ("bii->bi", [(2, 3, 3)]),
+        ("ii,i->", [(3, 3), (3,)]),
     ],
 )
 def test_einsum(equation, shapes):
     inputs = {f"x{i}": floats(*s, seed=i) for i, s in enumerate(shapes)}
     assert_agrees(*one_node("Einsum", inputs, equation=equation))
-
-
-def test_diagonals_of_einsum_are_refused():
-    model, _ = one_node("Einsum", {"x": floats(3, 3)}, equation="ii->i")
-    with pytest.raises(UnsupportedError, match="diagonal"):
-        parse_onnx(model)
 
 
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])

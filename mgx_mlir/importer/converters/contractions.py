@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
@@ -41,7 +42,7 @@ def einsum(node: Node) -> ir.Value:
     """Operands are multiplied from left to right, two at a time, each as one dot."""
     ranks = [len(v.dims) for v in node.inputs if v is not None]
     inputs, output = _parse(node.attribute("equation"), ranks)
-    operands = [_Operand(x, labels) for x, labels in zip(node.tensors(), inputs, strict=True)]
+    operands = [_Operand(node, x, labels) for x, labels in zip(node.tensors(), inputs, strict=True)]
     for place in range(len(operands)):
         later = set(output).union(*(inputs[:place] + inputs[place + 1 :]))
         operands[place] = operands[place].without_repeats().summed_over(later)
@@ -87,14 +88,24 @@ def _labels(term: str, hidden: int) -> list[str]:
 class _Operand:
     """A tensor and a label for each of its dimensions."""
 
-    def __init__(self, x: ir.Value, labels: Sequence[str]) -> None:
+    def __init__(self, node: Node, x: ir.Value, labels: Sequence[str]) -> None:
+        self.node = node
         self.x = x
         self.labels = list(labels)
         self.sizes = dict(zip(labels, tensors.static_dims(x), strict=True))
 
     def without_repeats(self) -> _Operand:
-        if len(set(self.labels)) != len(self.labels):
-            raise UnsupportedError(f"the diagonal of an operand: {''.join(self.labels)}")
+        """The diagonal, where a label stands twice: what is off it becomes zero, then summed."""
+        for place, label in enumerate(self.labels):
+            if label not in self.labels[:place]:
+                continue
+            first = self.labels.index(label)
+            sizes = tensors.static_dims(self.x)
+            shape = [n if i in (first, place) else 1 for i, n in enumerate(sizes)]
+            mask = self.node.make(np.eye(sizes[first], sizes[place], dtype=bool).reshape(shape))
+            x = mgx.reduce_sum(emit.where(mask, self.x, 0), [place])
+            labels = self.labels[:place] + self.labels[place + 1 :]
+            return _Operand(self.node, emit.squeeze(x, [place]), labels).without_repeats()
         return self
 
     def summed_over(self, kept: set[str]) -> _Operand:
@@ -102,7 +113,7 @@ class _Operand:
         if not axes:
             return self
         labels = [label for label in self.labels if label in kept]
-        return _Operand(emit.squeeze(mgx.reduce_sum(self.x, axes), axes), labels)
+        return _Operand(self.node, emit.squeeze(mgx.reduce_sum(self.x, axes), axes), labels)
 
     def in_order(self, labels: Sequence[str]) -> ir.Value:
         if set(labels) != set(self.labels):
@@ -128,7 +139,7 @@ def _product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:
     c = mgx.dot(a.grouped(batch, rows, summed), b.grouped(batch, summed, columns))
     labels = batch + rows + columns
     sizes = a.sizes | b.sizes
-    return _Operand(emit.reshape(c, [sizes[label] for label in labels]), labels)
+    return _Operand(a.node, emit.reshape(c, [sizes[label] for label in labels]), labels)
 
 
 def _broadcast_product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:
@@ -139,4 +150,4 @@ def _broadcast_product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:
         own = [label for label in labels if label in operand.labels]
         missing = [i for i, label in enumerate(labels) if label not in operand.labels]
         wide.append(emit.unsqueeze(operand.in_order(own), missing))
-    return _Operand(emit.mul(wide[0], wide[1]), labels).summed_over(later)
+    return _Operand(a.node, emit.mul(wide[0], wide[1]), labels).summed_over(later)

@@ -8,7 +8,7 @@ from typing import Any
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
@@ -98,8 +98,9 @@ def conv_transpose(node: Node) -> ir.Value:
         for place in range(count):
             full = window.strides[place] * (sizes[place] - 1) + extra[place] + window.extent(place)
             total = full - target[place]
-            if total < 0:
-                raise UnsupportedError(f"output_shape {target} is larger than the windows reach")
+            if total < 0:  # more than the windows reach: zeros at the end
+                extra[place] -= total
+                total = 0
             small, large = total // 2, total - total // 2
             first = small if window.mode == "SAME_UPPER" else large
             window.pads[place], window.pads[count + place] = first, total - first
@@ -136,8 +137,7 @@ def _pool(node: Node, mode: str, **attributes: Any) -> ir.Value:
 
 @operator("MaxPool", (1, 22), "pooling")
 def max_pool(node: Node) -> ir.Value:
-    if not node.wanted(1):
-        node.attribute("storage_order")  # the order of indices, which nothing reads
+    node.attribute("storage_order")  # the order of indices, which are not computed
     return _pool(node, "max")
 
 
