@@ -9,7 +9,7 @@ from mlir import ir
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.bufferize import bufferize
 from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
-from mgx_mlir.codegen.gpu.passes import EXPAND_MATH, run_passes
+from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.target import Target
@@ -23,7 +23,7 @@ def gpu_program(lowered: ir.Module) -> GpuProgram:
     with lowered.context, ir.Location.unknown():
         function, inputs = bufferize(lowered)
         program = generate(function, inputs)
-        run_passes(program.module, EXPAND_MATH)
+        expand_math(program.module)
         return program
 
 

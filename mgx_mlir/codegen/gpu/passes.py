@@ -15,11 +15,67 @@ _EXPANDED = (
     "acos,acosh,asin,asinh,atan,atan2,atanh,cbrt,cos,cosh,erf,erfc,expm1,fpowi,log1p,powf,"
     "sin,sinh,tan,tanh"
 )
+# Functions of f64 that every chip has. AMD's device library does the others.
+_NATIVE_F64 = frozenset(
+    "math.absf math.ceil math.copysign math.floor math.fma math.isfinite math.isinf math.isnan "
+    "math.isnormal math.round math.roundeven math.rsqrt math.sqrt math.trunc".split()
+)
+# What convert-gpu-to-rocdl makes calls of, though every chip has an instruction for it.
+_INTRINSICS: dict[str, str] = {
+    "math.absf": "llvm.fabs",
+    "math.ceil": "llvm.ceil",
+    "math.copysign": "llvm.copysign",
+    "math.floor": "llvm.floor",
+    "math.round": "llvm.round",
+    "math.roundeven": "llvm.roundeven",
+    "math.trunc": "llvm.trunc",
+}
 EXPAND_MATH = (f"mgx-expand-math{{ops={_EXPANDED}}}", "canonicalize", "cse")
 
 
-def chip_passes(chip: str, index_bits: int) -> tuple[str, ...]:
-    """The passes from gpu, arith, math, scf and memref to ROCDL and LLVM, in order."""
+def expand_math(module: ir.Module) -> None:
+    """Replaces math by what LLVM knows how to do on a GPU, where there is such a thing."""
+    run_passes(module, EXPAND_MATH)
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name in _INTRINSICS and isinstance(op.results[0].type, ir.FloatType):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    if found:
+        module.context.get_dialect_descriptor("llvm")
+    for op in found:
+        with ir.InsertionPoint(op), op.location:
+            result = op.results[0]
+            call = llvm_dialect.CallIntrinsicOp(
+                result.type, f"{_INTRINSICS[op.name]}.{result.type}", list(op.operands), [], []
+            )
+        result.replace_all_uses_with(call.operation.results[0])
+        op.erase()
+
+
+def calls_device_library(module: ir.Module) -> bool:
+    """Whether math is left that only AMD's device library (OCML) does: functions of f64."""
+    found = False
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        nonlocal found
+        if op.name.startswith("math.") and op.name not in _NATIVE_F64:
+            found = isinstance(op.results[0].type, ir.F64Type)
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found
+
+
+def chip_passes(chip: str, index_bits: int, device_library: bool) -> tuple[str, ...]:
+    """The passes from gpu, arith, math, scf and memref to ROCDL and LLVM, in order.
+
+    With `device_library`, the math that it has becomes calls to it.
+    """
+    library = (f"convert-math-to-rocdl{{chipset={chip}}}",) if device_library else ()
     inside = (
         f"convert-gpu-to-rocdl{{chipset={chip} index-bitwidth={index_bits} "
         "use-bare-ptr-memref-call-conv=1}",
@@ -30,7 +86,7 @@ def chip_passes(chip: str, index_bits: int) -> tuple[str, ...]:
         "cse",
     )
     return (
-        f"convert-math-to-rocdl{{chipset={chip}}}",
+        *library,
         "convert-scf-to-cf",
         *(f"gpu.module({step})" for step in inside),
     )
@@ -52,7 +108,7 @@ def to_llvm_ir(module: ir.Module, chip: str, index_bits: int) -> str:
 
     Raises CompilerError naming the pass that fails.
     """
-    run_passes(module, chip_passes(chip, index_bits))
+    run_passes(module, chip_passes(chip, index_bits, calls_device_library(module)))
     gpu_module = next(op for op in module.body.operations if op.operation.name == "gpu.module")
     gpu_module.operation.walk(_keep_loop_annotation)
     return llvm_dialect.translate_module_to_llvmir(gpu_module.operation)

@@ -65,7 +65,10 @@ def test_scratch_is_shared_by_what_is_not_alive_together() -> None:
         }} -> tensor<1000xf32>"""
         for i in range(1, 6)
     )
-    text = f"func.func @f(%y0: tensor<1000xf32>) -> tensor<1000xf32> {{{body}\nreturn %y5 : tensor<1000xf32>}}"
+    text = f"""func.func @f(%y0: tensor<1000xf32>) -> tensor<1000xf32> {{
+      {body}
+      return %y5 : tensor<1000xf32>
+    }}"""
     with context() as ctx, ir.Location.unknown():
         program = gpu_program(ir.Module.parse(text, ctx))
     assert len(program.launches) == 5
