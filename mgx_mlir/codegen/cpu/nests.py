@@ -245,6 +245,8 @@ def common_rows(stages: Sequence[Stage]) -> int:
         for group in nest.parallel:
             rows *= group.size
             candidates.add(rows)
+        # Parts of the fastest loop, of some cache lines.
+        candidates |= {rows // part for part in (64, 256, 1024) if rows % part == 0}
     for rows in sorted(candidates, reverse=True):
         if rows > 1 and _rows_fit([nest for nest in nests if nest is not None], rows):
             return rows
@@ -258,7 +260,8 @@ def _rows_fit(nests: Sequence[Nest], rows: int) -> bool:
     written = {o.view.piece for nest in nests for o in nest.outputs if o.view}
     strides: dict[Piece, tuple[int, int]] = {}
     for nest in nests:
-        if _row_groups(nest, rows) is None:
+        split = _row_groups(nest, rows)
+        if split is None or (split[0] == len(nest.parallel) and _across(nest)):
             return False
         for operand in nest.operands:
             if operand.view is None or operand.view.piece not in written:
