@@ -23,7 +23,13 @@ from mgx_mlir.codegen.lowering.element import (
 
 
 def load(a: Arithmetic, element: Element, value: ir.Value) -> ir.Value:
-    """A stored value in the type where `element` is computed."""
+    """A stored value in the type where `element` is computed.
+
+    Only the low bits of an integer of less than 8 bits count: ml_dtypes fills the rest of the byte
+    with the sign or with zeros, by the operation that made the array.
+    """
+    if element.is_integer and element.bits < 8:
+        return _wrap(a, element, value)
     if not element.is_float or element.bits >= 32:
         return value
     if element.name == EXPONENT_ONLY:

@@ -6,7 +6,7 @@ kernel holds every element in a *storage* type that any backend has:
     mgx                      storage                 computed in
     i1                       i1                      i1
     i8 .. i64, ui8 .. ui64   i8 .. i64               the same
-    i2, i4, ui2, ui4         i8 (one byte each)      i8
+    i2, i4, ui2, ui4         i8 (its low bits)       i8
     f32, f64                 the same                the same
     f16, bf16                the same                f32, rounded
     f8*, f4E2M1FN            i8 (the bits)           f32, rounded

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from mlir import ir
 from mlir.execution_engine import ExecutionEngine
 from mlir.passmanager import PassManager
 
-from mgx_mlir.codegen.lowering import element_of, lower_kernel
+from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.dialects.types import numpy_dtype
 
 Array = np.ndarray[Any, Any]
@@ -30,15 +29,6 @@ _PIPELINE = (
     "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},"
     "reconcile-unrealized-casts)"
 )
-
-
-def as_stored(array: Array) -> Array:
-    """An array as the kernel's memory holds it: 4-bit integers one to a byte, sign-extended."""
-    if array.dtype in (np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.int2)):
-        return array.astype(np.int8)
-    if array.dtype in (np.dtype(ml_dtypes.uint4), np.dtype(ml_dtypes.uint2)):
-        return array.astype(np.uint8)
-    return np.ascontiguousarray(array)
 
 
 def kernels_of(module: ir.Module) -> dict[str, ir.OpView]:
@@ -66,28 +56,9 @@ class Executable:
 
     def run(self, name: str, inputs: Sequence[Array]) -> list[Array]:
         type_ = ir.FunctionType(ir.TypeAttr(self.kernels[name].attributes["function_type"]).value)
-        stored = [as_stored(np.asarray(x)) for x in inputs]
-        outputs = []
-        for result in type_.results:
-            dtype = numpy_dtype(result)
-            outputs.append(
-                np.full(tuple(result.shape), 77, np.int8)
-                if element_of(result).bits < 8 and (dtype != np.bool_)
-                else np.zeros(tuple(result.shape), dtype)
-            )
+        stored = [np.ascontiguousarray(x) for x in inputs]
+        outputs = [np.zeros(tuple(t.shape), numpy_dtype(t)) for t in type_.results]
         pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*stored, *outputs)]
         packed = (ctypes.c_void_p * len(pointers))(*[ctypes.addressof(p) for p in pointers])
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup(name))(packed)
-        return [
-            x.astype(numpy_dtype(t))
-            if "i" in str(t.element_type) and element_of(t).bits < 8
-            else x.view(numpy_dtype(t))
-            for x, t in zip(outputs, type_.results, strict=True)
-        ]
-
-
-def compile_text(text: str, context: ir.Context) -> Executable:
-    return Executable(ir.Module.parse(text, context))
-
-
-__all__ = ["Executable", "Mapping", "as_stored", "compile_text", "kernels_of"]
+        return outputs
