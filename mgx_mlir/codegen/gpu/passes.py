@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from mlir import ir
 from mlir.dialects import llvm as llvm_dialect
 from mlir.passmanager import PassManager
@@ -30,6 +32,11 @@ _INTRINSICS: dict[str, str] = {
     "math.roundeven": "llvm.roundeven",
     "math.trunc": "llvm.trunc",
 }
+# convert-gpu-to-rocdl makes calls of arith.remf; LLVM 22 expands frem itself, exactly.
+_OCML_FMOD = re.compile(
+    r"call (?:\w+ )*?(float|double) @__ocml_fmod_f\d+\(\w+ ([^,]+), \w+ ([^)]+)\)"
+)
+_OCML_FMOD_DECLARED = re.compile(r"^declare \w+ @__ocml_fmod_f\d+\(.*$", re.MULTILINE)
 EXPAND_MATH = (f"mgx-expand-math{{ops={_EXPANDED}}}", "canonicalize", "cse")
 
 
@@ -111,7 +118,8 @@ def to_llvm_ir(module: ir.Module, chip: str, index_bits: int) -> str:
     run_passes(module, chip_passes(chip, index_bits, calls_device_library(module)))
     gpu_module = next(op for op in module.body.operations if op.operation.name == "gpu.module")
     gpu_module.operation.walk(_keep_loop_annotation)
-    return llvm_dialect.translate_module_to_llvmir(gpu_module.operation)
+    text = llvm_dialect.translate_module_to_llvmir(gpu_module.operation)
+    return _OCML_FMOD_DECLARED.sub("", _OCML_FMOD.sub(r"frem \1 \2, \3", text))
 
 
 def _keep_loop_annotation(op: ir.Operation) -> ir.WalkResult:

@@ -1,0 +1,85 @@
+"""Runs the GPU kernels of `gpu_kernels` through HIP, on one chip; prints what went wrong.
+
+A program of its own, because a process that has opened a libamdhip64 keeps it:
+
+    ROCM_PATH=<folder with lib/libamdhip64.so> MGX_EMULATED_DEVICES=gfx942 \
+        python emulated_run.py gfx942
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import gpu_kernels
+import numpy as np
+from hip import hip
+
+from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.target import Target
+
+Array = np.ndarray[Any, Any]
+
+
+def check(result: Any) -> Any:
+    status, *values = result
+    if status != hip.hipError_t.hipSuccess:
+        raise RuntimeError(str(status))
+    return values[0] if len(values) == 1 else values
+
+
+def upload(array: Array) -> Any:
+    memory = check(hip.hipMalloc(max(array.nbytes, 1)))
+    check(hip.hipMemcpy(memory, array, array.nbytes, hip.hipMemcpyKind.hipMemcpyHostToDevice))
+    return memory
+
+
+def run(code: CodeObject, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Runs all launches of a code object; fills `outputs`."""
+    module = check(hip.hipModuleLoadData(code.data))
+    memory = {
+        "input": [upload(np.ascontiguousarray(x)) for x in inputs],
+        "output": [upload(y) for y in outputs],
+    }
+    scratch = int(upload(np.full(code.scratch_bytes, 0xA5, np.uint8)))
+    for launch in code.launches:
+        function = check(hip.hipModuleGetFunction(module, launch.function.encode()))
+        arguments = tuple(
+            ctypes.c_void_p(scratch + a.index)
+            if a.kind == "scratch"
+            else ctypes.c_void_p(int(memory[a.kind][a.index]))
+            for a in launch.arguments
+        )
+        check(
+            hip.hipModuleLaunchKernel(
+                function, *launch.grid, *launch.block,
+                sharedMemBytes=0, stream=None, kernelParams=None, extra=arguments,
+            )
+        )  # fmt: skip
+    check(hip.hipDeviceSynchronize())
+    for array, device in zip(outputs, memory["output"], strict=True):
+        kind = hip.hipMemcpyKind.hipMemcpyDeviceToHost
+        check(hip.hipMemcpy(array, device, array.nbytes, kind))
+
+
+def main(chip: str) -> int:
+    failed = 0
+    for kernel in gpu_kernels.ALL:
+        inputs = kernel.arrays()
+        want = [np.asarray(y) for y in kernel.meaning(*inputs)]
+        have = [np.full(y.shape, 99).astype(y.dtype) for y in want]
+        try:
+            run(code_object(kernel.program(), Target.get(chip)), inputs, have)
+            for w, h in zip(want, have, strict=True):
+                np.testing.assert_allclose(h, w, rtol=1e-5, atol=1e-5)
+        except (AssertionError, RuntimeError) as error:
+            failed += 1
+            print(f"{kernel.name} on {chip}: {error}")
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
