@@ -25,7 +25,9 @@ Converter = Callable[["Node"], Any]
 # of the inputs. Those with one fixed body need no mention.
 EXPANDED: tuple[str, ...] = (
     "Attention",
+    "CausalConvWithState",
     "CenterCropPad",
+    "LinearAttention",
     "NegativeLogLikelihoodLoss",
     "RMSNormalization",
     "RotaryEmbedding",

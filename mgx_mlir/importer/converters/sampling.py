@@ -1,0 +1,189 @@
+"""Operators that read images between their pixels: GridSample and RoiAlign.
+
+Both become gathers of the neighbouring pixels and weighted sums of those.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.registry import operator
+
+_CUBIC = -0.75
+
+
+@operator("GridSample", (16, 22), "gathernd floor mul add where")
+def grid_sample(node: Node) -> ir.Value:
+    x, grid = node.tensor(0), node.tensor(1)
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(
+        node.attribute("mode"), node.attribute("mode")
+    )
+    sizes = tensors.static_dims(x)[2:]
+    last = tensors.rank(grid) - 1
+    sampler = _Sampler(
+        x, str(node.attribute("padding_mode")), bool(node.attribute("align_corners"))
+    )
+    places = []
+    for axis, size in enumerate(sizes):
+        entry = len(sizes) - 1 - axis  # the grid names the innermost dimension first
+        place = emit.squeeze(emit.take(grid, last, entry, entry + 1), [last])
+        place = sampler.denormalised(place, size)
+        place = mgx.nearbyint(place) if mode == "nearest" else place
+        places.append(sampler.brought_back(place, size))
+    channels_last = emit.transpose(x, [0, *range(2, tensors.rank(x)), 1])
+    neighbours = [_neighbours(place, mode) for place in places]
+    terms = []
+    for combination in itertools.product(*neighbours):
+        pixel = sampler.pixel(channels_last, [index for index, _ in combination])
+        weights = [weight for _, weight in combination if weight is not None]
+        for weight in weights:
+            weight = emit.convert(weight, tensors.element(x))
+            pixel = emit.mul(pixel, emit.unsqueeze(weight, [tensors.rank(weight)]))
+        terms.append(pixel)
+    y = reduce(mgx.add, terms)
+    return emit.transpose(y, [0, tensors.rank(y) - 1, *range(1, tensors.rank(y) - 1)])
+
+
+def _neighbours(place: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value | None]]:
+    """Indices (whole floats) of the pixels around a place, and the weight of each."""
+    if mode == "nearest":
+        return [(place, None)]
+    first = mgx.floor(place)
+    past = mgx.sub(place, first)
+    if mode == "linear":
+        return [(first, emit.add(mgx.neg(past), 1)), (emit.add(first, 1), past)]
+    if mode != "cubic":
+        raise UnsupportedError(f"mode = {mode}; nearest, linear and cubic are supported")
+    made: list[tuple[ir.Value, ir.Value | None]] = []
+    for offset in range(-1, 3):
+        distance = mgx.abs(emit.sub(past, offset))
+        near = offset in (0, 1)
+        # Keys' kernel: one polynomial within distance 1, another to distance 2.
+        a = _CUBIC
+        coefficients = (a + 2, -(a + 3), 0.0, 1.0) if near else (a, -5 * a, 8 * a, -4 * a)
+        weight = emit.like(distance, coefficients[0])
+        for coefficient in coefficients[1:]:
+            weight = emit.add(mgx.mul(weight, distance), coefficient)
+        made.append((emit.add(first, offset), weight))
+    return made
+
+
+class _Sampler:
+    """Where the grid's numbers lie in an image, and what lies outside of it."""
+
+    def __init__(self, x: ir.Value, padding: str, align_corners: bool) -> None:
+        self.sizes = tensors.static_dims(x)[2:]
+        self.padding = padding
+        self.align_corners = align_corners
+
+    def denormalised(self, place: ir.Value, size: int) -> ir.Value:
+        """-1 to 1 becomes 0 to size - 1 (corners aligned), or -0.5 to size - 0.5."""
+        place = emit.add(place, 1)
+        if self.align_corners:
+            return emit.mul(place, (size - 1) / 2)
+        return emit.sub(emit.mul(place, size / 2), 0.5)
+
+    def brought_back(self, place: ir.Value, size: int) -> ir.Value:
+        """Places outside the image, moved into it as the padding mode says."""
+        low, high = (0, size - 1) if self.align_corners else (-0.5, size - 0.5)
+        if self.padding == "reflection":
+            return _reflected(place, low, high)
+        if self.padding == "border":
+            outside = mgx.logical_or(
+                mgx.less(place, emit.like(place, low)), mgx.greater(place, emit.like(place, high))
+            )
+            return emit.where(outside, emit.clip(place, 0, size - 1), place)
+        return place
+
+    def pixel(self, x: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
+        """The pixels (N, places..., C) of x (N, sizes..., C) at whole indices."""
+        inside: list[ir.Value] = []
+        whole = []
+        for index, size in zip(indices, self.sizes, strict=True):
+            if self.padding == "zeros":
+                not_below = mgx.greater(index, emit.like(index, -0.5))
+                inside.append(mgx.logical_and(not_below, mgx.less(index, emit.like(index, size))))
+            elif self.padding == "reflection":
+                low, high = (0, size - 1) if self.align_corners else (-0.5, size - 0.5)
+                index = _reflected(index, low, high)
+            whole.append(emit.convert(emit.clip(index, 0, size - 1), "i64"))
+        pixels = mgx.gathernd(x, emit.stack(whole, tensors.rank(whole[0])), batch_dims=1)
+        if not inside:
+            return pixels
+        mask = reduce(mgx.logical_and, inside)
+        return emit.where(emit.unsqueeze(mask, [tensors.rank(mask)]), pixels, 0)
+
+
+def _reflected(place: ir.Value, low: float, high: float) -> ir.Value:
+    """Places mirrored at low and high until they lie between."""
+    span = high - low
+    if span == 0:
+        return emit.like(place, low)
+    phase = emit.binary(mgx.mod, emit.sub(place, low), 2 * span)
+    return emit.add(mgx.neg(mgx.abs(emit.sub(phase, span))), low + span)
+
+
+@operator("RoiAlign", (10, 22), "gathernd floor mul add reduce_mean reduce_max")
+def roi_align(node: Node) -> ir.Value:
+    """Samples on a regular grid in each part of a region; their mean or maximum."""
+    x, rois, batches = node.tensors()
+    height, width = int(node.attribute("output_height")), int(node.attribute("output_width"))
+    samples = int(node.attribute("sampling_ratio"))
+    if samples <= 0:
+        raise UnsupportedError("sampling_ratio = 0, where the regions decide how many samples")
+    scale = node.attribute("spatial_scale")
+    half = node.version >= 16 and node.attribute("coordinate_transformation_mode") == "half_pixel"
+    corners = emit.mul(rois, scale)
+    corners = emit.sub(corners, 0.5) if half else corners
+    x1, y1, x2, y2 = (emit.take(corners, 1, i, i + 1) for i in range(4))
+    image = tensors.static_dims(x)[2:]
+    axes = []
+    for first, end, count, size in ((y1, y2, height, image[0]), (x1, x2, width, image[1])):
+        length = mgx.sub(end, first)
+        length = length if half else mgx.max(length, emit.like(length, 1))
+        steps = (np.arange(count * samples) + 0.5) / (count * samples)
+        ticks = node.make(steps.astype(emit.numpy_type(rois))[None])
+        axes.append(_Ticks(emit.add(emit.mul(length, ticks), first), size))
+    channels_last = emit.transpose(x, [0, 2, 3, 1])
+    grid = (tensors.dims(rois)[0], height * samples, width * samples)
+    batch = emit.broadcast(emit.unsqueeze(emit.convert(batches, "i64"), [1, 2]), grid)
+    terms = []
+    for (row, row_weight), (column, column_weight) in itertools.product(*(a.pixels for a in axes)):
+        where = [emit.unsqueeze(row, [2]), emit.unsqueeze(column, [1])]
+        indices = [batch, *(emit.broadcast(w, grid) for w in where)]
+        pixel = mgx.gathernd(channels_last, emit.stack(indices, 3))
+        weight = emit.mul(emit.unsqueeze(row_weight, [2]), emit.unsqueeze(column_weight, [1]))
+        terms.append(emit.mul(pixel, emit.convert(emit.unsqueeze(weight, [3]), tensors.element(x))))
+    largest = node.attribute("mode") == "max"
+    y = reduce(mgx.max if largest else mgx.add, terms)
+    channels = tensors.dims(x)[1]
+    y = emit.reshape(y, (grid[0], height, samples, width, samples, channels))
+    y = (mgx.reduce_max if largest else mgx.reduce_mean)(y, [2, 4])
+    return emit.transpose(emit.squeeze(y, [2, 4]), [0, 3, 1, 2])
+
+
+class _Ticks:
+    """Sample places along one dimension (regions, samples), and the pixels on both sides."""
+
+    def __init__(self, places: ir.Value, size: int) -> None:
+        outside = mgx.logical_or(
+            mgx.less(places, emit.like(places, -1)), mgx.greater(places, emit.like(places, size))
+        )
+        places = emit.clip(places, 0, size - 1)
+        first = mgx.floor(places)
+        past = mgx.sub(places, first)
+        second = emit.clip(emit.add(first, 1), 0, size - 1)
+        weights = (emit.add(mgx.neg(past), 1), past)
+        self.pixels = [
+            (emit.convert(index, "i64"), emit.where(outside, 0, weight))
+            for index, weight in zip((first, second), weights, strict=True)
+        ]
