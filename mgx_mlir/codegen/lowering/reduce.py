@@ -9,7 +9,7 @@ from mlir import ir
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.body import GenericBody, generic
 from mgx_mlir.codegen.lowering.convert import load, store
-from mgx_mlir.codegen.lowering.element import BOOL, Element
+from mgx_mlir.codegen.lowering.element import BOOL, I64, Element
 from mgx_mlir.codegen.lowering.index import Index
 from mgx_mlir.codegen.lowering.kernel import Kernel
 from mgx_mlir.codegen.lowering.value import Computed, Indices, Lazy, Stored, reshape
@@ -29,6 +29,13 @@ def highest(element: Element) -> float | int:
     if element.is_float:
         return float("inf")
     return 1 if element.kind == BOOL else element.highest
+
+
+def sum_element(element: Element) -> Element:
+    """The type in which a sum that becomes a mean is kept: one that integers do not overflow."""
+    if element.is_integer and element.bits < 64:
+        return I64
+    return element.computed()
 
 
 def accumulate(

@@ -31,11 +31,14 @@ def _reduction(function: Callable[..., Array]) -> Callable[[Any, Sequence[Array]
 
 
 def _mean(x: Array, axes: tuple[int, ...]) -> Array:
+    """Integers are summed in 64 bits; the quotient is truncated."""
     count = math.prod(x.shape[d] for d in axes)
-    total = np.sum(x, axes, dtype=x.dtype, keepdims=True)
     if is_float(x.dtype):
-        return total / x.dtype.type(count)
-    return np.asarray(np.trunc(total.astype(object) / count)).astype(x.dtype)
+        return np.sum(x, axes, dtype=x.dtype, keepdims=True) / x.dtype.type(count)
+    wide: Any = x.dtype if x.dtype == np.uint64 else np.int64
+    total = np.sum(x, axes, dtype=wide, keepdims=True)
+    quotient = np.abs(total) // count if wide is np.int64 else total // count
+    return np.asarray(np.where(total < 0, -quotient, quotient)).astype(x.dtype)
 
 
 meaning("reduce_sum")(_reduction(lambda x, axes: np.sum(x, axes, dtype=x.dtype, keepdims=True)))

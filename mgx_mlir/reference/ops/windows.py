@@ -62,10 +62,12 @@ def _pooling(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     inside[(slice(None), slice(None), *counted)] = 1
     count = windows_of(inside, lengths, strides, dilations)
     count = count[(slice(None), slice(None), *(slice(n) for n in out))].sum(axes)
-    total = windows.sum(axes, dtype=x.dtype)
     if is_float(x.dtype):
+        total = windows.sum(axes, dtype=x.dtype)
         return rounded(total / count.astype(x.dtype), operands[0].dtype)
-    return rounded(np.trunc(total / count), operands[0].dtype)
+    total = windows.sum(axes, dtype=np.int64)
+    quotient = np.abs(total) // count
+    return rounded(np.where(total < 0, -quotient, quotient), operands[0].dtype)
 
 
 def _window_count(

@@ -36,6 +36,15 @@ def test_reductions_of_bools_and_of_nan() -> None:
     )
 
 
+def test_means_of_bytes_do_not_overflow() -> None:
+    check(
+        [
+            reduce("mean", "ui8", "[0, 2]", "_large", inputs={"%x": between(200, 255)}),
+            reduce("mean", "i8", "[0, 2]", "_large", inputs={"%x": between(-128, -100)}),
+        ]
+    )
+
+
 def test_half_sums_are_kept_in_f32() -> None:
     check(
         [

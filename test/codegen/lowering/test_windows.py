@@ -158,6 +158,16 @@ def test_pooling_of_integers_and_of_negative_numbers() -> None:
                 inputs={"%x": between(-128, -5)},
             ),
             pool(
+                "byte_means",
+                "average",
+                "1x2x5x5xui8",
+                "1x2x3x3xui8",
+                "[3, 3]",
+                "[1, 1, 1, 1]",
+                "[2, 2]",
+                inputs={"%x": between(100, 255)},
+            ),
+            pool(
                 "negative",
                 "max",
                 "1x2x5x5xf32",

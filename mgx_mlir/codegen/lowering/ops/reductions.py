@@ -11,7 +11,7 @@ from mlir.dialects import arith
 
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.body import Body, GenericBody, generic
-from mgx_mlir.codegen.lowering.convert import load, store
+from mgx_mlir.codegen.lowering.convert import change, load, store
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.codegen.lowering.integers import integer_divide
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
@@ -23,6 +23,7 @@ from mgx_mlir.codegen.lowering.reduce import (
     maximum,
     reduce_axes,
     rounded,
+    sum_element,
 )
 from mgx_mlir.codegen.lowering.value import Computed, Indices, Lazy, Stored, reshape
 
@@ -80,16 +81,23 @@ def reduce_all(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 @lowers("mgx.reduce_mean")
 def reduce_mean(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     source = operands[0]
-    total = reduce_axes(kernel, source, op.axes, 0, add)
+    wide = sum_element(source.element)
+
+    def value_of(body: Body, indices: Indices) -> ir.Value:
+        value = load(body.arithmetic, source.element, body.at(source, indices))
+        return change(body.arithmetic, source.element.computed(), wide, value)
+
+    terms = Computed(source.shape, wide, value_of, source.cost)
+    total = reduce_axes(kernel, terms, op.axes, 0, add)
     count = math.prod(source.shape[d] for d in op.axes)
 
     def mean(body: Body, indices: Indices) -> ir.Value:
         a, value = body.arithmetic, body.at(total, indices)
-        if total.element.is_float:
+        if wide.is_float:
             result = a.div(value, a.float(count, value))
         else:
-            result = integer_divide(a, total.element, value, a.int(count, value))
-        return store(a, source.element, result)
+            result = integer_divide(a, wide, value, a.int(count, value))
+        return store(a, source.element, change(a, wide, source.element.computed(), result))
 
     return Computed(total.shape, source.element, mean, 1)
 

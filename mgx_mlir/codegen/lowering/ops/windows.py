@@ -11,13 +11,13 @@ from mlir.dialects import arith
 
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.body import Body, GenericBody
-from mgx_mlir.codegen.lowering.convert import load, store
+from mgx_mlir.codegen.lowering.convert import change, load, store
 from mgx_mlir.codegen.lowering.element import Element, element_of, shape_of
 from mgx_mlir.codegen.lowering.index import Index, index_constant
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.ops.contractions import OPERAND_COST, multiply
 from mgx_mlir.codegen.lowering.ops.movement import word
-from mgx_mlir.codegen.lowering.reduce import accumulate, add, lowest, rounded
+from mgx_mlir.codegen.lowering.reduce import accumulate, add, lowest, rounded, sum_element
 from mgx_mlir.codegen.lowering.value import Indices, Lazy
 
 
@@ -93,7 +93,7 @@ def pooling(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     """One parallel loop nest; the window is a sequential nest in its body."""
     x = kernel.settled(operands[0])
     mode = word(op.mode)
-    element = x.element.computed()
+    element = sum_element(x.element) if mode == "average" else x.element.computed()
     rank = len(x.shape) - 2
     lengths, strides = list(op.lengths), list(op.strides)
     dilations, pads = list(op.dilations), list(op.pads)
@@ -114,6 +114,7 @@ def pooling(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
                     x, position, lambda: kernel.scalar(x.element, _finite(x.element, neutral))
                 ),
             )
+            value = change(a, x.element.computed(), element, value)
             if mode == "max":
                 return [a.maximum(element, carried[0], value)]
             if mode == "lpnorm":
@@ -126,7 +127,7 @@ def pooling(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
             result = _average(a, element, result, count(body, starts))
         elif mode == "lpnorm":
             result = _root(a, result, order)
-        return store(a, x.element, result)
+        return store(a, x.element, change(a, element, x.element.computed(), result))
 
     def count(body: Body, starts: Sequence[Index]) -> ir.Value | int:
         """The number of elements that an average divides by."""
