@@ -15,6 +15,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.cpu import emit
 from mgx_mlir.codegen.cpu.emit import Index
+from mgx_mlir.codegen.cpu.transposes import build_copy, copy_items, crossed_group
 from mgx_mlir.codegen.gpu import loops
 from mgx_mlir.codegen.gpu.body import Body
 from mgx_mlir.codegen.gpu.loops import Group, Nest, Operand
@@ -45,6 +46,9 @@ def item_count(group: Sequence[Stage], rows: int) -> int:
         return ceil(rows / _rows_per_item(group, rows))
     stage = group[0]
     if stage.nest is not None:
+        crossed = crossed_group(stage.nest)
+        if crossed is not None:
+            return copy_items(stage.nest, crossed)
         return _Split.of(stage.nest).items
     if stage.op.name in ("scf.forall", "scf.parallel"):
         return max(1, prod(loops.parallel_space(stage.op).sizes))
@@ -87,6 +91,10 @@ def build_single(body: Body, stage: Stage, begin: ir.Value, end: ir.Value) -> No
     """The work items begin .. end of a function with one nest."""
     nest = stage.nest
     assert nest is not None
+    crossed = crossed_group(nest)
+    if crossed is not None:
+        build_copy(body, nest, crossed, begin, end)
+        return
     split = _Split.of(nest)
 
     def item(number: Index) -> None:
@@ -152,14 +160,9 @@ def _inner(
             size = nest.parallel[at + 1].size if at + 1 < len(nest.parallel) else 1
             descend(at + 1, 0, size, inner)
 
-        _counted(low, high, iteration)
+        emit.loop(low, high, 1, iteration)
 
     descend(position, low, high, offsets)
-
-
-def _counted(low: Index, high: Index, iteration) -> None:  # type: ignore[no-untyped-def]
-    """A loop that stays one even where it runs once, so that its index is a Value."""
-    emit.loop(low, high, 1, iteration)
 
 
 def _across(nest: Nest) -> bool:

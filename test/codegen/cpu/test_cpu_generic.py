@@ -173,3 +173,10 @@ def test_convolution_out_of_reach_of_the_generator_goes_the_generic_way():
         f"dilations = [1, 1] {{output_pads = array<i64: 0, 0>}} : {x}, {w} -> {y}"
     )
     HostKernel(kernel_text(f"%x: {x}, %w: {w}", y, body, "%y")).check()
+
+
+@pytest.mark.parametrize("permutation", [[1, 0, 2], [0, 2, 1], [2, 0, 1], [2, 1, 0]], ids=str)
+def test_transposes(permutation):
+    shape = (18, 35, 50)
+    x, y = tensor(shape), tensor([shape[i] for i in permutation])
+    HostKernel(unary("mgx.transpose", x, y, f"permutation = {permutation}")).check()
