@@ -39,8 +39,13 @@ def load(a: Arithmetic, element: Element, value: ir.Value) -> ir.Value:
     return arith.extf(a.type(F32.storage()), value, fastmath=CONTRACT)
 
 
-def store(a: Arithmetic, element: Element, value: ir.Value, saturate: bool = True) -> ir.Value:
-    """A value of the computed type of `element` as memory holds it; rounds to nearest even."""
+def store(
+    a: Arithmetic, element: Element, value: ir.Value, saturate: bool = True, keep: bool = False
+) -> ir.Value:
+    """A value of the computed type of `element` as memory holds it; rounds to nearest even.
+
+    keep: this rounding is what the program asks for. Others may vanish between two operations.
+    """
     if element.is_integer and element.bits < 8:
         return _wrap(a, element, value)
     if not element.is_float or element.bits >= 32:
@@ -49,7 +54,8 @@ def store(a: Arithmetic, element: Element, value: ir.Value, saturate: bool = Tru
         return _encode_exponent(a, value)
     if element.is_byte_float:
         return _encode(a, MINIFLOATS[element.name], value, saturate)
-    return arith.truncf(a.type(element.storage()), value, fastmath=CONTRACT)
+    type_ = a.type(element.storage())
+    return arith.truncf(type_, value) if keep else arith.truncf(type_, value, fastmath=CONTRACT)
 
 
 def convert(
@@ -65,7 +71,7 @@ def convert(
         return value
     value = load(a, source, value)
     value = change(a, source.computed(), target.computed(), value)
-    return value if target.is_integer else store(a, target, value, saturate)
+    return value if target.is_integer else store(a, target, value, saturate, keep=True)
 
 
 def change(a: Arithmetic, source: Element, target: Element, value: ir.Value) -> ir.Value:
@@ -89,7 +95,7 @@ def change(a: Arithmetic, source: Element, target: Element, value: ir.Value) -> 
 
 def _round_float(a: Arithmetic, source: Element, target: Element, value: ir.Value) -> ir.Value:
     cast = arith.extf if target.bits > source.bits else arith.truncf
-    return cast(a.type(target.storage()), value, fastmath=CONTRACT)
+    return cast(a.type(target.storage()), value)
 
 
 def _resize(a: Arithmetic, source: Element, target: Element, value: ir.Value) -> ir.Value:

@@ -236,6 +236,24 @@ def test_convert_between_floats() -> None:
     )
 
 
+def test_a_conversion_there_and_back_rounds() -> None:
+    def there_and_back(wide: str, narrow: str) -> Case:
+        return Case(
+            f"{wide}_{narrow}",
+            f"%x: tensor<11x{wide}>",
+            f"%n = mgx.convert %x : tensor<11x{wide}> -> tensor<11x{narrow}>\n"
+            f"%y = mgx.convert %n : tensor<11x{narrow}> -> tensor<11x{wide}>",
+            f"%y: tensor<11x{wide}>",
+            rtol=1e-12,
+            atol=1e-12,
+        )
+
+    check(
+        [there_and_back("f32", t) for t in ("f16", "bf16", "f8E5M2")]
+        + [there_and_back("f64", t) for t in ("f32", "f16")]
+    )
+
+
 def test_convert_of_integers_and_bools() -> None:
     integers = (*SIGNED, *UNSIGNED)
     beyond = values(0.5, -0.5, 3.7, -3.7, 300.0, -300.0, 3e9, -3e9, 1e20, -1e20, float("nan"))

@@ -38,7 +38,7 @@ def _cost(op: ir.OpView) -> int:
 @lowers(*pointwise_ops(), "mgx.pointwise")
 def pointwise(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> list[Lazy]:
     """Each result reads one element of each operand; results of one op share the work."""
-    cost = _cost(op) + sum(x.cost for x in operands)
+    cost = _cost(op) + sum(x.cost for x in dict.fromkeys(operands))
 
     def elements(body: Body, indices: Indices) -> list[ir.Value]:
         return body.once(
