@@ -85,7 +85,7 @@ struct FloatFormat {
   }
   constexpr uint32_t inf_code() const { return max_code() + 1; }  // kIeee only
   constexpr uint32_t nan_code() const {
-    if (special == kIeee) return (sign_bit() - 1) - (1u << fraction_bits) + (1u << (fraction_bits - 1));
+    if (special == kIeee) return inf_code() + (1u << (fraction_bits - 1));
     return special == kFnuz ? sign_bit() : sign_bit() - 1;
   }
 };

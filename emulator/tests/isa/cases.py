@@ -291,3 +291,39 @@ def unassembled(chip: str, wave: int) -> list[str]:
     return [f"{type(op).__name__}.{op.name}" for table in tables_of(chip)[:1] for op in load(table)
             if (type(op).__name__.removesuffix("Op"), op.name) not in have and type(op).__name__.removesuffix("Op") in FAMILIES
             and not (SKIP.search(op.name) and not SKIP_EXCEPT.search(op.name))]
+
+
+# How an assembler spells a constant, and its bits as each kind of operand.
+CONSTANTS = (
+    ("0.5", {"f64": 0x3FE0000000000000, "f32": 0x3F000000, "f16": 0x3800, "bf16": 0x3F00, "i": 0x3F000000}),
+    ("-4", {"f64": 0xFFFFFFFFFFFFFFFC, "f32": 0xFFFFFFFC, "f16": 0xFFFC, "bf16": 0xFFFC, "i": 0xFFFFFFFFFFFFFFFC}),
+    ("0x40490fdb", {"f64": 0x40490FDB00000000, "f32": 0x40490FDB, "f16": 0x0FDB, "i": 0x40490FDB}),
+)
+
+
+@lru_cache
+def operand_variants(chip: str, wave: int) -> tuple[Case, ...]:
+    """Vector instructions with a scalar register, an inline constant or a literal for their first source."""
+    from inputs import kind_of
+
+    tried = []
+    for case in cases(chip, wave):
+        if not case.family.startswith("VOP") or case.extra.get("wave") or not case.sources or case.sources[0].kind != "v":
+            continue
+        if "VGPR[" in case.pcode or "DIV_SCALE" in case.name or "SWAP" in case.name or "sOffset" in case.pcode:
+            continue
+        first = case.sources[0]
+        kind = kind_of(case, "S0")
+        scalar = Operand("s", first.index, first.words)
+        replacements = [("scalar", scalar)]
+        for spelling, bits in CONSTANTS:
+            # Packed operands treat constants by rules of their own; 64-bit integers take no literal here.
+            if kind in bits and case.family != "VOP3P" and not re.search(r"V_PK_|DOT\d", case.name) and not (first.words > 1 and kind != "f64" and spelling != "-4"):
+                value = bits[kind] if first.words > 1 else bits[kind] & 0xFFFFFFFF
+                replacements.append((spelling, Operand("c", words=first.words, value=value, text=spelling)))
+        for label, operand in replacements:
+            text = case.text.replace(str(first), str(operand), 1)
+            tried.append(replace(case, text=text, sources=(operand, *case.sources[1:]), extra={**case.extra, "variant": f"-{label}"}))
+    got = assemble(chip, wave, [case.text for case in tried])
+    return tuple(replace(case, code=encoded[1]) for case, encoded in zip(tried, got)
+                 if encoded and plain(encoded[0]) == plain(case.text))

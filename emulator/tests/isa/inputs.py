@@ -6,7 +6,7 @@ import re
 import struct
 
 import numpy as np
-from cases import ADDRESS, BASE, DATA, DATA2, Case, Operand
+from cases import ADDRESS, BASE, Case, Operand
 from snippet import State
 
 F32 = [0x00000000, 0x80000000, 0x00000001, 0x807FFFFF, 0x00800000, 0x3F800000, 0xBF800000, 0x3F000000, 0x40490FDB, 0x7F7FFFFF, 0x7F800000,
@@ -95,12 +95,11 @@ def state_for(case: Case, seed: int) -> State:
         fill(state, source, rng, kind_of(case, f"S{n}"))
     if case.dst and case.dst.kind == "v":
         fill(state, case.dst, rng, kind_of(case, "D0"))
+    if "SCALEF32" in case.name and case.sources[-1].kind == "v":
+        state.vgpr[case.sources[-1].index] = rng.integers(120, 134, 64).astype(np.uint32) << np.uint32(23)
     if "SHIFT" in case.name or "SHL" in case.name or "SHR" in case.name:
         if case.sources and case.sources[0].kind == "v" and seed % 2:
             state.vgpr[case.sources[0].index] = rng.integers(0, 70, 64).astype(np.uint32)
-    # VOP3 on bf16 or scaled formats: scales near one, so that results are numbers.
-    if "SCALEF32" in case.name:
-        state.vgpr[case.sources[-1].index] = (rng.integers(120, 134, 64).astype(np.uint32) << np.uint32(23))
     memory = case.extra.get("memory")
     if memory == "lds":
         state.vgpr[ADDRESS] = rng.permutation(64).astype(np.uint32) * np.uint32(4 if "PERMUTE" in case.name else 32)
@@ -120,7 +119,3 @@ def float_memory(case: Case, data: np.ndarray, rng: np.random.Generator) -> None
     kind = next((k for k in ("f64", "f32", "bf16", "f16") if f".{k}" in case.pcode), None)
     if kind:
         data[:] = np.array(values(rng, kind, data.size // 8), np.uint64).view(np.uint8)
-    return
-
-
-__all__ = ["DATA", "DATA2", "state_for"]

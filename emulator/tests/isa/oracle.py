@@ -235,7 +235,10 @@ def scalar_instruction(case: Case, before: State, after: State, body) -> None:
     env = Env(variables, functions, memories)
     body(env)
     if case.dst and destination in env.written:
-        set_scalar(after, case.dst, bits_of(env.vars[destination]))
+        bits = bits_of(env.vars[destination])
+        if env.written[destination] == 0xFFFF:  # 16-bit results clear the other half
+            bits &= 0xFFFF
+        set_scalar(after, case.dst, bits)
     after.scc = bits_of(env.vars["SCC"]) & 1
     if "EXEC" in env.written:
         after.exec = bits_of(env.vars["EXEC"]) & mask(before.wave)

@@ -374,6 +374,9 @@ CORRECTIONS: list[tuple[str, str, str]] = [
     ("CVT_SR_BF8_F32", r"f32_to_bf8\(tmp\.f32\)", "f32_to_bf8_sr(S0.f32, S1.u32)"),
     ("CVT_SR_(F16|BF16)", r"_SR\(", "_sr("),
     ("CVT_SR_(F16|BF16)", r"16'B?F\((f32_to_b?f16_sr\([^)]*\))\)", r"\1"),
+    # gfx10 and gfx11 run the halves of a wave64 apart, each within itself: code for shuffles swaps
+    # them by v_permlane64 first (LLPC, SubgroupBuilder).
+    ("DS_B?PERMUTE", r"% 32;", "% 32 + i / 32 * 32;"),
     # Minimum and maximum in memory keep the number where the other operand is NaN (RDNA4 ISA 13.3).
     ("(DS|ATOMIC)_(RTN_)?(MIN|MAX)(_NUM)?(_RTN)?_F", r"src (<|>) tmp \? src : tmp", r"number_or(src, tmp, src \1 tmp)"),
     # floor(x + 0.5) as one operation.

@@ -30,10 +30,12 @@ class _Snippet(ctypes.Structure):
 
 def find_library() -> Path | None:
     named = os.environ.get("MGX_EMULATOR_LIBRARY")
-    places = [Path(named)] if named else [path for pattern in ("build/**/libamdhip64.so*", "emulator/build/**/libamdhip64.so*")
-                                          for path in REPOSITORY.glob(pattern)]
-    places = [path for path in places if path.exists()]
-    return max(places, key=lambda path: path.stat().st_mtime) if places else None
+    if named:
+        return Path(named)
+    build = REPOSITORY / "build"
+    found = [path for path in (REPOSITORY / "mgx_mlir" / "emulator" / "lib" / "libamdhip64.so", *build.glob("*/libamdhip64.so"),
+                               *build.glob("*/emulator/libamdhip64.so")) if path.is_file()]
+    return max(found, key=lambda path: path.stat().st_mtime) if found else None
 
 
 @lru_cache

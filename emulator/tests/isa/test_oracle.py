@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from assembler import CHIPS, wave_sizes
-from cases import FAMILIES, Case, cases
+from cases import FAMILIES, Case, cases, operand_variants
 from compare import differences
 from inputs import state_for
 from oracle import expect
@@ -58,3 +58,16 @@ def test_all_instructions(chip: str, wave: int, family: str) -> None:
     report([case for case in cases(chip, wave) if case.family == family], (0, 1, 2))
 
 
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_scalar_and_constant_operands(chip: str) -> None:
+    wave = wave_sizes(chip)[-1]
+    everything = operand_variants(chip, wave)
+    report(list(everything[CHIPS.index(chip) % (3 * SHARE):: 3 * SHARE]), (1,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", CHIPS)
+def test_all_scalar_and_constant_operands(chip: str) -> None:
+    report(list(operand_variants(chip, wave_sizes(chip)[0])), (0,))
