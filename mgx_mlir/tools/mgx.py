@@ -18,11 +18,19 @@ from mgx_mlir.settings import VARIABLES
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `mgx`; returns the exit code: 0, 1 for a failure, 2 for wrong usage, 130 for Ctrl-C."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.verb is None:
-        parser.print_help()
-        return 2
+    try:
+        parser = _parser()
+        options = parser.parse_args(arguments)
+        if options.verb is None:
+            parser.print_help()
+            return 2
+        return _run(options)
+    except KeyboardInterrupt:
+        print("mgx: interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+
+
+def _run(options: argparse.Namespace) -> int:
     verb = importlib.import_module(f"mgx_mlir.tools.verbs.{options.verb}")
     try:
         code: int = verb.run(options)
@@ -37,9 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (MgxError, OSError) as error:
         print(f"mgx {options.verb}: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print(f"mgx {options.verb}: interrupted", file=sys.stderr)
-        return 128 + signal.SIGINT
 
 
 def _parser() -> argparse.ArgumentParser:

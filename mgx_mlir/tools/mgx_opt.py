@@ -185,6 +185,7 @@ class _Part:
 
     def run(self) -> str | bytes | None:
         context = mgx_context()
+        context.emit_error_diagnostics = True  # to the handler, beside raising
         context.allow_unregistered_dialects = self.options.allow_unregistered_dialect
         handler = context.attach_diagnostic_handler(self._diagnose)
         try:
@@ -202,6 +203,8 @@ class _Part:
                 self._run_passes(module)
             except ir.MLIRError:
                 return None  # the diagnostics have been shown
+            except UsageError:
+                raise
             except MgxError as error:
                 self._report(error)
                 return None

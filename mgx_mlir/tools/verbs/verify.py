@@ -57,7 +57,9 @@ def _compare(
         return False
     a, b = found.astype(np.float64), expected.astype(np.float64)
     if b.size and not np.isfinite(b).any():
-        print(f"  {name}: the reference holds no finite number on these inputs; give some by --input")
+        print(
+            f"  {name}: the reference holds no finite number on these inputs; give some by --input"
+        )
         return False
     with np.errstate(invalid="ignore"):
         error = np.abs(a - b)

@@ -1,0 +1,77 @@
+"""Weights by reference, splats that take no memory, settings."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mgx_mlir.errors import ModelError, TargetError, UsageError
+from mgx_mlir.settings import VARIABLES, Settings
+from mgx_mlir.target import Target
+from mgx_mlir.weights import Weight, WeightStore
+
+
+def test_a_weight_is_mapped_from_its_file(tmp_path: Path) -> None:
+    data = np.arange(12, dtype=np.float32)
+    file = tmp_path / "weights.bin"
+    file.write_bytes(b"pad." + data.tobytes())
+    weight = Weight("w", np.dtype(np.float32), (3, 4), file, offset=4)
+    np.testing.assert_array_equal(weight.array(), data.reshape(3, 4))
+    assert not weight.array().flags.writeable
+    assert weight.sha256 == hashlib.sha256(data.tobytes()).hexdigest()
+
+
+def test_a_truncated_file_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "weights.bin"
+    file.write_bytes(b"short")
+    with pytest.raises(ModelError, match=r"weight 'w' needs bytes 0 to 48 of .*truncated"):
+        Weight("w", np.dtype(np.float32), (3, 4), file).array()
+
+
+def test_equal_arrays_share_a_key() -> None:
+    store = WeightStore()
+    first = store.add_array(np.ones((2, 3), np.float32) * [1, 2, 3])
+    assert store.add_array(np.ones((2, 3), np.float32) * [1, 2, 3]) == first
+    assert store.add_array(np.ones((3, 2), np.float32) * [1, 2]) != first
+    assert len(store) == 2
+
+
+@pytest.mark.parametrize("size", [(3, 5), (1 << 19, 3)])
+def test_a_splat_hashes_as_its_elements_would(size: tuple[int, ...]) -> None:
+    store = WeightStore()
+    key = store.add_array(np.broadcast_to(np.float32(2.5), size))
+    assert not any(store[key].array().strides)
+    whole = np.full(size, 2.5, np.float32)
+    assert store[key].sha256 == hashlib.sha256(whole.tobytes()).hexdigest()
+
+
+def test_two_weights_of_one_name_are_refused() -> None:
+    store = WeightStore()
+    store.add(Weight("w", np.dtype(np.float32), (), data=np.zeros((), np.float32)))
+    with pytest.raises(ModelError, match="two weights are called 'w'"):
+        store.add(Weight("w", np.dtype(np.float32), (), data=np.ones((), np.float32)))
+
+
+def test_settings_read_the_environment(tmp_path: Path) -> None:
+    environment = {"MGX_CACHE_DIR": str(tmp_path), "MGX_JOBS": "3", "MGX_CACHE_SIZE": "1"}
+    settings = Settings.from_environment(environment)
+    assert (settings.cache_dir, settings.jobs, settings.cache_bytes) == (tmp_path, 3, 1 << 20)
+    assert Settings.from_environment({"MGX_CACHE_DIR": "none"}).cache_dir is None
+
+
+@pytest.mark.parametrize("name", ["MGX_JOBS", "MGX_THREADS", "MGX_CACHE_SIZE", "MGX_HIP"])
+@pytest.mark.parametrize("value", ["0", "-1", "many"])
+def test_a_wrong_setting_is_named(name: str, value: str) -> None:
+    assert name in VARIABLES
+    with pytest.raises(UsageError, match=name):
+        Settings.from_environment({name: value})
+
+
+def test_an_unknown_target_lists_the_known_ones() -> None:
+    with pytest.raises(TargetError, match=r"'gfx9999'; known: cpu, .*gfx1201.*gfx942"):
+        Target.get("gfx9999")
+    assert Target.get("gfx942").wave_size == 64
+    assert Target.get("gfx1100").wave_size == 32

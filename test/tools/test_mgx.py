@@ -1,0 +1,220 @@
+"""The `mgx` command, run as a user runs it, on the digits model."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from mgx_mlir.tools.mgx import main, verb_names
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = ROOT / "examples/digits.onnx"
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One cache for all tests of a worker, away from the user's."""
+    monkeypatch.setenv("MGX_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "kernel-cache"))
+
+
+@pytest.fixture
+def artifact(tmp_path: Path) -> Path:
+    file = tmp_path / "digits.mgx"
+    assert main(["compile", str(DIGITS), "-o", str(file), "--arch", "gfx942"]) == 0
+    return file
+
+
+def test_run_prints_each_output(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(DIGITS)]) == 0
+    assert capsys.readouterr().out.startswith("probabilities: float32 1x10, min ")
+
+
+def test_run_reads_and_writes_arrays(tmp_path: Path) -> None:
+    image = tmp_path / "image.npy"
+    np.save(image, np.zeros((1, 1, 8, 8), np.float32))
+    out = tmp_path / "out"
+    assert main(["run", str(DIGITS), "--input", f"image={image}", "--output", str(out)]) == 0
+    probabilities = np.load(out / "probabilities.npy")
+    assert probabilities.shape == (1, 10)
+    assert probabilities.sum() == pytest.approx(1, abs=1e-5)
+
+
+def test_equal_seeds_give_equal_results(capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = []
+    for seed in ("1", "1", "2"):
+        assert main(["run", str(DIGITS), "--seed", seed]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1] != outputs[2]
+
+
+def test_verify_agrees_with_both_references(capsys: pytest.CaptureFixture[str]) -> None:
+    for reference in ("onnxruntime", "numpy"):
+        assert main(["verify", str(DIGITS), "--reference", reference]) == 0
+        assert capsys.readouterr().out.endswith("verified\n")
+
+
+def test_verify_fails_where_the_tolerance_is_not_met(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", str(DIGITS), "--rtol", "0", "--atol", "1e-30"]) == 1
+    assert "elements differ" in capsys.readouterr().out
+
+
+def test_an_artifact_is_inspected_run_and_finalized_further(
+    artifact: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["finalize", str(artifact), "--arch", "gfx1100"]) == 0
+    capsys.readouterr()
+    assert main(["inspect", str(artifact), "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert sorted(content["code_objects"]) == ["gfx1100", "gfx942"]
+    kernel = content["kernels"][0]["name"]
+    assert main(["inspect", str(artifact), "--kernel", kernel]) == 0
+    assert 'arch = #mgx.arch<"gfxMIGX">' in capsys.readouterr().out
+    assert main(["inspect", str(artifact), "--isa", kernel, "--arch", "gfx942"]) == 0
+    assert "s_endpgm" in capsys.readouterr().out
+    assert main(["run", str(artifact)]) == 0
+
+
+def test_equal_inputs_give_equal_bytes(artifact: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again.mgx"
+    assert main(["compile", str(DIGITS), "-o", str(again), "--arch", "gfx942"]) == 0
+    assert again.read_bytes() == artifact.read_bytes()
+
+
+def test_read_prints_the_ir_after_each_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = {"import": "mgx.convolution", "optimize": "mgx.convolution", "fusion": "mgx.launch"}
+    for pipeline, op in expected.items():
+        assert main(["read", str(DIGITS), "--after", pipeline]) == 0
+        assert op in capsys.readouterr().out
+
+
+def test_params_gives_names_types_and_shapes(
+    artifact: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["params", str(DIGITS)]) == 0
+    assert "image: tensor<1x1x8x8xf32>" in capsys.readouterr().out
+    assert main(["params", str(artifact)]) == 0
+    assert "image: float32 1x1x8x8" in capsys.readouterr().out
+
+
+def test_explain_and_timing_say_what_happened(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "x.mgx"
+    command = ["compile", str(DIGITS), "-o", str(file), "--explain", "--timing"]
+    assert main([*command, "--disable-pass", "mgx-simplify-algebra"]) == 0
+    printed = capsys.readouterr().out
+    assert "mgx-fuse-pointwise: " in printed and "mgx-outline-kernels" in printed
+    assert "mgx-simplify-algebra" not in printed
+
+
+def test_op_lists_the_operators(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["op", "--list"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) > 100
+    assert main(["op", "conv"]) == 0
+    assert "convolution" in capsys.readouterr().out
+    assert main(["op", "Nonsense"]) == 2
+
+
+def unsupported_model(file: Path) -> Path:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
+    nodes = [
+        helper.make_node("Mystery", ["x"], ["a"], "first", domain="org.example"),
+        helper.make_node("Relu", ["a"], ["b"], "fine"),
+        helper.make_node("Mystery", ["b"], ["y"], "second", domain="org.example"),
+    ]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("org.example", 1)]
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), file)
+    return file
+
+
+def test_check_lists_every_unsupported_node(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(DIGITS)]) == 0
+    assert main(["check", str(unsupported_model(tmp_path / "m.onnx"))]) == 1
+    printed = capsys.readouterr().out
+    assert "first" in printed and "second" in printed and "org.example" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["run", "missing.onnx"], 1, "missing.onnx"),
+        (["run", str(DIGITS), "--input", "image"], 2, "use name=file.npy"),
+        (["run", str(DIGITS), "--input", "picture=x.npy"], 2, "the model's inputs are image"),
+        (["run", str(DIGITS), "--input-dim", "@image", "x"], 2, "whole numbers"),
+        (["compile", str(DIGITS), "-o", "no/such/folder/x.mgx"], 1, "no/such/folder"),
+        (["compile", str(DIGITS), "-o", "x.mgx", "--arch", "gfx1"], 1, "unknown target 'gfx1'"),
+        (["run", str(DIGITS), "--target", "gfx942"], 1, "gfx942"),
+        (["read", str(DIGITS), "--after", "nothing"], 2, "import, core"),
+    ],
+)
+def test_wrong_usage_is_explained(
+    arguments: list[str],
+    code: int,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == code
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_damaged_files_are_errors_of_one_line(
+    artifact: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    broken = tmp_path / "broken.mgx"
+    broken.write_bytes(artifact.read_bytes()[:1000])
+    capsys.readouterr()
+    assert main(["inspect", str(broken)]) == 1
+    assert "Traceback" not in capsys.readouterr().err
+    model = tmp_path / "broken.onnx"
+    model.write_bytes(DIGITS.read_bytes()[:5000])
+    assert main(["run", str(model)]) == 1
+    assert "broken.onnx" in capsys.readouterr().err
+
+
+def test_every_verb_has_help(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in verb_names():
+        with pytest.raises(SystemExit) as stop:
+            main([verb, "--help"])
+        assert stop.value.code == 0
+    assert "MGX_CACHE_DIR" not in capsys.readouterr().err
+    assert main([]) == 2
+
+
+def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
+    model = Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx"
+    environment = os.environ | {"MGX_CACHE_DIR": "none", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "mgx_mlir.tools.mgx", "compile", str(model), "-o", "out.mgx"]
+    process = subprocess.Popen(
+        [*command, "--arch", "gfx942,gfx1100"],
+        cwd=tmp_path,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    time.sleep(3)
+    process.send_signal(signal.SIGINT)
+    _, printed = process.communicate(timeout=60)
+    if process.returncode == 0:
+        pytest.skip("the compilation was over before the signal came")
+    assert process.returncode == 130, printed
+    assert "Traceback" not in printed
+    assert list(tmp_path.iterdir()) == []

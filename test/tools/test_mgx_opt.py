@@ -1,0 +1,137 @@
+"""mgx-opt, with the habits of mlir-opt."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from mgx_mlir.tools.mgx_opt import main
+
+PROGRAM = """\
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = mgx.relu %x : tensor<2xf32>
+  %1 = mgx.relu %0 : tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    file = tmp_path / "program.mlir"
+    file.write_text(PROGRAM)
+    return str(file)
+
+
+def test_passes_run_in_the_order_of_the_command_line(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([program, "--mgx-eliminate-identities", "--mgx-fuse-pointwise=max-ops=1"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("mgx.pointwise") == 1 and printed.count("mgx.relu") == 1
+
+
+def test_upstream_passes_and_ours_share_a_pipeline(
+    program: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pipeline = "builtin.module(mgx-fuse-pointwise{max-ops=8},func.func(canonicalize),cse)"
+    assert main([program, f"--pass-pipeline={pipeline}"]) == 0
+    assert "mgx.pointwise" in capsys.readouterr().out
+
+
+def test_named_pipelines(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([program, "--mgx-pipeline=core,optimize,fusion"]) == 0
+    assert "mgx.launch @k0_pointwise" in capsys.readouterr().out
+
+
+def test_bytecode_in_and_out(
+    program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "program.mlirbc"
+    assert main([program, "--emit-bytecode", "-o", str(file)]) == 0
+    assert file.read_bytes().startswith(b"ML\xefR")
+    assert main([str(file)]) == 0
+    assert "mgx.relu" in capsys.readouterr().out
+
+
+def test_printing_and_timing_go_to_standard_error(
+    program: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert (
+        main([program, "--mgx-fuse-pointwise", "--mlir-print-ir-after-all", "--mlir-timing"]) == 0
+    )
+    printed = capfd.readouterr()
+    assert "IR Dump After" in printed.err and "mgx-fuse-pointwise" in printed.err
+    assert "Execution time report" in printed.err
+    assert "IR Dump" not in printed.out
+
+
+def test_list_passes_has_a_line_for_each(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list-passes"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any("--mgx-fuse-pointwise" in line and line.strip().endswith(".") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--mgx-fuse-pointwize"], 2, "did you mean mgx-fuse-pointwise"),
+        (["--mgx-fuse-pointwise=max-size=1"], 2, "no option 'max-size'"),
+        (["--no-such-pass"], 2, "'no-such-pass' is not a pass"),
+        (["--mgx-pipeline=quick"], 2, "there is no pipeline 'quick'"),
+        (["--pass-pipeline=cse", "--cse"], 2, "exclude each other"),
+        (["--arch=gfx0", "--cse"], 1, "unknown target 'gfx0'"),
+    ],
+)
+def test_wrong_usage_is_explained(
+    program: str,
+    arguments: list[str],
+    code: int,
+    message: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([program, *arguments]) == code
+    assert message in capsys.readouterr().err
+
+
+def test_parse_errors_name_file_and_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "bad.mlir"
+    file.write_text("func.func @main() {\n  %0 = mgx.nonsense\n  return\n}\n")
+    assert main([str(file)]) == 1
+    assert f"{file}:2:8: error:" in capsys.readouterr().err
+
+
+def test_split_parts_fail_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "parts.mlir"
+    file.write_text(f"func.func @broken(\n// -----\n{PROGRAM}")
+    assert main([str(file), "--split-input-file"]) == 1
+    printed = capsys.readouterr()
+    assert "mgx.relu" in printed.out and ":1:" in printed.err
+
+
+def test_verify_diagnostics_matches_comments(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "diagnostics.mlir"
+    file.write_text(
+        "func.func @main(%x: tensor<2xf32>) {\n"
+        "  // expected-error@+1 {{axis}}\n"
+        "  %0 = mgx.softmax %x axis = 3 : tensor<2xf32>\n"
+        "  return\n}\n"
+    )
+    assert main([str(file), "--verify-diagnostics"]) == 0
+    file.write_text(file.read_text().replace("{{axis}}", "{{colour}}"))
+    assert main([str(file), "--verify-diagnostics"]) == 1
+    assert "expected but not seen" in capsys.readouterr().err
+
+
+def test_a_reproducer_runs_its_own_pipeline(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "reproducer.mlir"
+    file.write_text(f"// configuration: builtin.module(mgx-fuse-pointwise)\n{PROGRAM}")
+    assert main([str(file), "--run-reproducer"]) == 0
+    assert "mgx.pointwise" in capsys.readouterr().out
