@@ -164,6 +164,28 @@ void Graph::retire() {
   user_objects.clear();
 }
 
+namespace {
+
+bool refers_to(const Graph& graph, const Device& device) {
+  for (const NodePtr& node : graph.nodes) {
+    const auto* kernel = std::get_if<KernelWork>(&node->work);
+    if (kernel && &kernel->function->module->device == &device) return true;
+    const auto* memory = std::get_if<AllocWork>(&node->work);
+    if (memory && memory->allocation->device == &device) return true;
+    const auto* child = std::get_if<GraphWork>(&node->work);
+    if (child && refers_to(*child->graph, device)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void retire_graphs(Device& device) {
+  GraphLock lock(graph_mutex());
+  for (const GraphPtr& graph : runtime().graphs.all())
+    if (!graph->owned_by_node && refers_to(*graph, device)) graph->retire();
+}
+
 const char* node_type_name(hipGraphNodeType type) {
   switch (int(type)) {
     case hipGraphNodeTypeKernel: return "KERNEL";

@@ -61,6 +61,8 @@ class Graph : public std::enable_shared_from_this<Graph> {
 using GraphPtr = std::shared_ptr<Graph>;
 
 GraphPtr new_graph();
+// Destroys the graphs that hold code or memory of a device that is reset.
+void retire_graphs(Device& device);
 GraphPtr find_graph(hipGraph_t handle);
 NodePtr find_node(hipGraphNode_t handle);
 NodePtr find_node(hipGraphNode_t handle, hipGraphNodeType type);

@@ -64,6 +64,23 @@ void unmap_everywhere(const Allocation& allocation) {
   });
 }
 
+// Modules take their memory from the arena without passing through the table.
+std::shared_ptr<Allocation> find_segment(uint64_t address) {
+  for (auto& device : runtime().devices) {
+    emu::Memory* memory = device->memory_if_made();
+    if (!memory || !memory->in_arena(address)) continue;
+    emu::Range range = memory->find(address);
+    if (!range) return nullptr;
+    auto segment = std::make_shared<Allocation>();
+    segment->base = range.base;
+    segment->size = range.size;
+    segment->device = device.get();
+    segment->of_module = true;
+    return segment;
+  }
+  return nullptr;
+}
+
 constexpr uint64_t kPage = 4096;
 uint64_t pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
@@ -146,12 +163,14 @@ void release(const std::shared_ptr<Allocation>& allocation) {
 }
 
 std::shared_ptr<Allocation> find_allocation(const void* address) {
-  Table& all = table();
-  std::shared_lock lock(all.mutex);
-  auto it = all.by_base.upper_bound(uint64_t(address));
-  if (it == all.by_base.begin()) return nullptr;
-  --it;
-  return it->second->contains(uint64_t(address), 1) ? it->second : nullptr;
+  {
+    Table& all = table();
+    std::shared_lock lock(all.mutex);
+    auto it = all.by_base.upper_bound(uint64_t(address));
+    if (it != all.by_base.begin() && std::prev(it)->second->contains(uint64_t(address), 1))
+      return std::prev(it)->second;
+  }
+  return find_segment(uint64_t(address));
 }
 
 bool is_device_address(const void* address) {

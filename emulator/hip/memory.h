@@ -23,6 +23,7 @@ struct Allocation {
   std::shared_ptr<Pool> pool;      // stream-ordered memory
   std::atomic<bool> freed{false};  // a free is under way or in a stream
   bool of_graph = false;           // lives as long as its graph
+  bool of_module = false;          // code and globals: the module's to free
 
   bool host_visible() const { return kind != MemoryKind::device; }
   bool contains(uint64_t address, uint64_t bytes) const {
@@ -39,7 +40,7 @@ void register_range(Device& device, void* base, size_t size, unsigned flags);
 // Gives the memory back. The allocation must not be in use by a stream.
 void release(const std::shared_ptr<Allocation>& allocation);
 
-// The allocation holding the address; null if none.
+// The allocation holding the address, or the segment of a module; null if none.
 std::shared_ptr<Allocation> find_allocation(const void* address);
 // True for addresses of a device's arena, allocated or not: never a host buffer.
 bool is_device_address(const void* address);

@@ -50,7 +50,8 @@ void free_waiting(const std::shared_ptr<Allocation>& allocation) {
 void free_device(void* pointer) {
   if (!pointer) return;
   auto allocation = find_allocation(pointer);
-  require(allocation && allocation->base == uint64_t(pointer), hipErrorInvalidValue);
+  require(allocation && allocation->base == uint64_t(pointer) && !allocation->of_module,
+          hipErrorInvalidValue);
   require(allocation->kind == MemoryKind::device || allocation->kind == MemoryKind::managed,
           hipErrorInvalidValue);
   free_waiting(allocation);

@@ -160,7 +160,7 @@ void free_async(void* pointer, hipStream_t handle) {
   if (!pointer) return;
   auto allocation = find_allocation(pointer);
   require(allocation && allocation->base == uint64_t(pointer) &&
-              allocation->kind == MemoryKind::device,
+              allocation->kind == MemoryKind::device && !allocation->of_module,
           hipErrorInvalidValue);
   if (stream->capturing) {
     require(allocation->of_graph, hipErrorInvalidValue);

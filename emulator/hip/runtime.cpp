@@ -177,6 +177,7 @@ void Device::reset() {
     if (&event->device == this) event->record(nullptr);
   for (const auto& exec : all.executables.all())
     if (&exec->device == this) all.executables.take(exec->handle);
+  retire_graphs(*this);
   for (const auto& module : all.modules.all()) {
     if (&module->device != this) continue;
     module->drop_functions();

@@ -30,6 +30,9 @@ LIBRARY_NAME = "libamdhip64.so"
 # Names that linked programs ask for: those of ROCm 5, 6 and 7.
 LINKED_NAMES = (LIBRARY_NAME, "libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7")
 
+# Where a build of the project, or of the emulator alone, leaves the library.
+BUILD_PATTERNS = (f"emulator*/{LIBRARY_NAME}", f"*/emulator/{LIBRARY_NAME}")
+
 # Variables of the library, read once at its first call.
 VARIABLES: dict[str, str] = {
     "MGX_EMULATED_DEVICES": "chips by name, one a device, comma-separated (default gfx942)",
@@ -72,22 +75,21 @@ class EmulatedDevice:
 
 
 def library_path() -> Path:
-    """The built library: the packaged one, or that of the build folder of a checkout.
+    """The built library: the packaged one, or the newest in the build folders of a checkout.
 
     Raises UsageError, with the way to build it, where there is none.
     """
     here = Path(__file__).resolve().parent
+    packaged = here / "lib" / LIBRARY_NAME
+    if packaged.is_file():
+        return packaged
     build = here.parents[1] / "build"
-    candidates = [here / "lib" / LIBRARY_NAME]
-    for folder in ("emulator", "emulator-hip"):
-        candidates += [build / folder / LIBRARY_NAME, build / folder / "lib" / LIBRARY_NAME]
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate
+    built = [path for pattern in BUILD_PATTERNS for path in build.glob(pattern)]
+    if built:
+        return max(built, key=lambda path: path.stat().st_mtime_ns)
     raise UsageError(
-        "the emulated HIP library is not built: no "
-        + ", ".join(str(c) for c in candidates[:2])
-        + "; build it with: cmake -S emulator -B build/emulator -G Ninja && ninja -C build/emulator"
+        f"the emulated HIP library is not built: no {packaged}, none in {build}; build it with: "
+        "cmake -S emulator -B build/emulator -G Ninja && ninja -C build/emulator"
     )
 
 

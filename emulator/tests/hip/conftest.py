@@ -72,6 +72,8 @@ def kernel(module: Any) -> Callable[[str], Any]:
 
 
 @pytest.fixture
-def stream() -> Any:
-    """A stream of the current device."""
+def stream(request: pytest.FixtureRequest) -> Any:
+    """A stream of the current device: that of the chip, in tests that have one."""
+    if "chip" in request.fixturenames:
+        request.getfixturevalue("chip")
     return ok(hip.hipStreamCreate())

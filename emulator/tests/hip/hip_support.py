@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import textwrap
@@ -152,6 +153,18 @@ def compile_kernels(chip: str, source: Path, output: Path) -> Path:
     command += ["--no-gpu-bundle-output", "-nogpuinc", "-nogpulib", "-O2"]
     subprocess.run([*command, str(source), "-o", str(output)], check=True)
     return output
+
+
+def bundle(images: dict[str, bytes]) -> bytes:
+    """An offload bundle: code objects of several chips behind a table, each on a page."""
+    entries = {"host-x86_64-unknown-linux-gnu-": b""}
+    entries |= {f"hipv4-amdgcn-amd-amdhsa--{chip}": data for chip, data in images.items()}
+    head = b"__CLANG_OFFLOAD_BUNDLE__" + struct.pack("<Q", len(entries))
+    offset, table, body = 4096, b"", b""
+    for name, data in entries.items():
+        table += struct.pack("<QQQ", offset + len(body), len(data), len(name)) + name.encode()
+        body += data + b"\0" * (-len(data) % 4096)
+    return (head + table).ljust(offset, b"\0") + body
 
 
 def run_python(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
