@@ -10,10 +10,11 @@ neighbours, whatever the stride:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, vector
 
 from mgx_mlir.codegen.cpu import emit, pack
 from mgx_mlir.codegen.cpu.contraction import Store
@@ -41,7 +42,13 @@ class Direct:
     width: int
 
     def items(self, problem: Contraction) -> int:
-        return problem.batch * math.ceil(_height(problem) / self.image_rows)
+        return problem.batch * math.ceil(image_height(problem) / self.image_rows)
+
+    def elements(self, problem: Contraction) -> int:
+        """Elements of the copy."""
+        assert isinstance(problem.b, Image)
+        channels = problem.K // math.prod(problem.b.window)
+        return channels * self.rows * self.planes * self.width
 
 
 def choose_direct(problem: Contraction, machine: Machine) -> Direct | None:
@@ -64,13 +71,14 @@ def choose_direct(problem: Contraction, machine: Machine) -> Direct | None:
     if most < 1:
         return None
     wanted = max(1, ITEM_MULTIPLY_ADDS // (problem.M * problem.K * image.width))
-    height = _height(problem)
+    height = image_height(problem)
     blocks = math.ceil(height / min(most, wanted, height))
     image_rows = math.ceil(height / blocks)
     return Direct(lanes, image_rows, (image_rows - 1) * row_step + overlap, step, width)
 
 
-def _height(problem: Contraction) -> int:
+def image_height(problem: Contraction) -> int:
+    """Rows of output."""
     assert isinstance(problem.b, Image)
     return problem.N // problem.b.width
 
@@ -87,10 +95,8 @@ def emit_direct(
     """Builds the work of items begin .. end at the insertion point."""
     image = problem.b
     assert isinstance(image, Image)
-    channels = problem.K // math.prod(image.window)
-    row_size = cut.planes * cut.width
-    copy = emit.stack(channels * cut.rows * row_size, problem.accumulator)
-    height = _height(problem)
+    copy = emit.stack(cut.elements(problem), problem.accumulator)
+    height = image_height(problem)
     blocks = math.ceil(height / cut.image_rows)
 
     def item(number: Index) -> None:
@@ -99,24 +105,26 @@ def emit_direct(
         rows: Index = cut.image_rows
         if height % cut.image_rows:
             rows = emit.minimum(rows, emit.sub(height, first))
-        _copy_rows(problem, image, cut, b, copy, channels, batch, first)
+        copy_rows(problem, image, cut, b, copy, batch, first)
         for m in range(problem.M):
             _row_of_channel(problem, image, cut, a, copy, store, batch, m, first, rows)
 
     emit.loop(begin, end, 1, item)
 
 
-def _copy_rows(
+def copy_rows(
     problem: Contraction,
     image: Image,
     cut: Direct,
     source: ir.Value,
     copy: ir.Value,
-    channels: int,
     batch: Index,
     first: Index,
+    fill: ir.Value | None = None,
 ) -> None:
-    read = pack.row_reader(source, image, cut.lanes)
+    """Copies what `cut.image_rows` rows of output from `first` on read; `fill` around it."""
+    channels = problem.K // math.prod(image.window)
+    read = _plane_reader(source, image, cut.lanes, fill)
     start = image.start(batch)
     tall = len(image.sizes) == 2
     size = cut.planes * cut.width
@@ -132,19 +140,41 @@ def _copy_rows(
                 inside = emit.compare("ult", at, image.sizes[0])
                 limit = arith.select(inside, emit.value(limit), emit.value(0))
             target = emit.mul(emit.linear(r, (c, cut.rows)), size)
-            for plane in range(cut.planes):
 
-                def part(q: Index, plane: int = plane) -> None:
-                    column = emit.add(emit.mul(q, image.steps[-1]), plane - image.pads[-1])
-                    x = emit.convert(read(place, column, limit), image.element, problem.accumulator)
+            def part(q: Index) -> None:
+                at = emit.add(emit.mul(q, cut.planes), -image.pads[-1])
+                for plane, x in enumerate(read(place, at, limit)):
+                    x = emit.convert(x, image.element, problem.accumulator)
                     to = emit.add(emit.add(target, plane * cut.width), q)
                     emit.store_vector(x, copy, to)
 
-                emit.loop(0, cut.width, cut.lanes, part)
+            emit.loop(0, cut.width, cut.lanes, part)
 
         emit.loop(0, cut.rows, 1, row)
 
     emit.loop(0, channels, 1, channel)
+
+
+def _plane_reader(
+    source: ir.Value, image: Image, lanes: int, fill: ir.Value | None
+) -> Callable[[Index, Index, Index], list[ir.Value]]:
+    """read(place, at, limit): vectors of columns at, at + 1, ... of the planes."""
+    step = image.steps[-1]
+    if step == 2 and image.strides[-1] == 1:
+        whole = pack.row_reader(source, replace(image, steps=(*image.steps[:-1], 1)), lanes, fill)
+
+        def pair(place: Index, at: Index, limit: Index) -> list[ir.Value]:
+            low, high = (whole(place, emit.add(at, n), limit) for n in (0, lanes))
+            return [
+                vector.shuffle(low, high, [2 * lane + odd for lane in range(lanes)])
+                for odd in (0, 1)
+            ]
+
+        return pair
+    read = pack.row_reader(source, image, lanes, fill)
+    return lambda place, at, limit: [
+        read(place, emit.add(at, plane), limit) for plane in range(step)
+    ]
 
 
 def _row_of_channel(
@@ -163,14 +193,10 @@ def _row_of_channel(
     size = cut.planes * cut.width
     tall = len(image.sizes) == 2
     taps = []
-    for k in range(problem.K):
-        rest, kw = divmod(k, image.window[-1])
-        c, kh = divmod(rest, image.window[0]) if tall else (rest, 0)
-        down = kh * image.dilations[0] if tall else 0
-        q, plane = divmod(kw * image.dilations[-1], image.steps[-1])
+    for k, offset in enumerate(tap_offsets(problem, image, cut)):
         w = emit.load(weights, problem.a.at(batch, m, k))
         w = emit.splat(emit.convert(w, problem.a.element, accumulator), lanes)
-        taps.append((w, (c * cut.rows + down) * size + plane * cut.width + q))
+        taps.append((w, offset))
     row_step = image.steps[0] if tall else 1
 
     def row(r: Index) -> None:
@@ -190,3 +216,17 @@ def _row_of_channel(
         emit.loop(0, image.width, lanes, part)
 
     emit.loop(0, rows, 1, row)
+
+
+def tap_offsets(problem: Contraction, image: Image, cut: Direct) -> list[int]:
+    """Where each tap of the window lies in the copy, for the first output."""
+    size = cut.planes * cut.width
+    tall = len(image.sizes) == 2
+    offsets = []
+    for k in range(problem.K):
+        rest, kw = divmod(k, image.window[-1])
+        c, kh = divmod(rest, image.window[0]) if tall else (rest, 0)
+        down = kh * image.dilations[0] if tall else 0
+        q, plane = divmod(kw * image.dilations[-1], image.steps[-1])
+        offsets.append((c * cut.rows + down) * size + plane * cut.width + q)
+    return offsets

@@ -199,15 +199,20 @@ def lane_mask(count: Index, lanes: int) -> ir.Value | None:
 
 
 def load_vector(
-    memory: ir.Value, index: Index, lanes: int, mask: ir.Value | None = None
+    memory: ir.Value,
+    index: Index,
+    lanes: int,
+    mask: ir.Value | None = None,
+    fill: ir.Value | None = None,
 ) -> ir.Value:
-    """`lanes` elements from `index`; a masked lane is zero and not read."""
+    """`lanes` elements from `index`; a masked lane is that of `fill`, or zero, and not read."""
     element = ir.MemRefType(memory.type).element_type
     type_ = ir.VectorType.get([lanes], element)
     if mask is None:
         return vector.load(type_, memory, [value(index)])
-    zero = arith.constant(type_, ir.DenseElementsAttr.get_splat(type_, _zero(element)))
-    return vector.maskedload(type_, memory, [value(index)], mask, zero)
+    if fill is None:
+        fill = arith.constant(type_, ir.DenseElementsAttr.get_splat(type_, _zero(element)))
+    return vector.maskedload(type_, memory, [value(index)], mask, fill)
 
 
 def store_vector(x: ir.Value, memory: ir.Value, index: Index, mask: ir.Value | None = None) -> None:

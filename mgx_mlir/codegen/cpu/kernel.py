@@ -12,7 +12,9 @@ from mgx_mlir.codegen.cpu.contraction import emit_contraction
 from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
+from mgx_mlir.codegen.cpu.generic import compile_generic
 from mgx_mlir.codegen.cpu.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
 from mgx_mlir.codegen.cpu.problem import Contraction
 from mgx_mlir.codegen.cpu.schedule import Machine, choose
 from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny
@@ -35,8 +37,9 @@ def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
         found = match_contraction(kernel)
         if found is not None:
             return _contraction(kernel, found, target)
-        from mgx_mlir.codegen.cpu.generic import compile_generic
-
+        pooling = match_pooling(kernel, Machine(target.vector_bytes))
+        if pooling is not None:
+            return _pooling(kernel, pooling, target)
         return compile_generic(kernel, target)
 
 
@@ -48,6 +51,23 @@ def kernel_types(kernel: ir.OpView) -> tuple[Sequence[ir.Type], Sequence[ir.Type
     """The tensor types of the kernel's inputs and results."""
     type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
     return type_.inputs, type_.results
+
+
+def _pooling(kernel: ir.OpView, pooling: Pooling, target: Target) -> CodeObject:
+    inputs, results = kernel_types(kernel)
+    number, element = pooling.image.argument, pooling.image.element
+    memories = [
+        Memory(Argument("input", number), element, math.prod(inputs[number].shape)),
+        Memory(Argument("output", 0), element, math.prod(results[0].shape)),
+    ]
+    builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        source, result = pointers
+        emit_pooling(pooling, source, result, begin, end)
+
+    builder.add(memories, pooling.cut.items(pooling.problem), body)
+    return builder.finish(target, explicit=True)
 
 
 def _contraction(kernel: ir.OpView, match: Match, target: Target) -> CodeObject:

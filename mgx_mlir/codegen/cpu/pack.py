@@ -275,9 +275,12 @@ def _overruns(image: Image, axis: int) -> bool:
 
 
 def row_reader(
-    source: ir.Value, image: Image, lanes: int
+    source: ir.Value, image: Image, lanes: int, fill: ir.Value | None = None
 ) -> Callable[[Index, Index, Index], ir.Value]:
-    """read(place, at, limit): elements at, at + step, ... of the row, 0 outside [0, limit)."""
+    """read(place, at, limit): elements at, at + step, ... of the row that starts at `place`.
+
+    Outside of [0, limit) it gives `fill`, a vector; zero by default.
+    """
     step, stride = image.steps[-1], image.strides[-1]
     padded = bool(image.pads[-1])
 
@@ -292,29 +295,25 @@ def row_reader(
 
     def read(place: Index, at: Index, limit: Index) -> ir.Value:
         if step == 1 and stride == 1:
-            return emit.load_vector(source, emit.add(place, at), lanes, window_mask(at, limit))
+            mask = window_mask(at, limit)
+            return emit.load_vector(source, emit.add(place, at), lanes, mask, fill)
         if step == 2 and stride == 1:
             halves = []
             for half in (at, emit.add(at, lanes)):
                 mask = window_mask(half, limit)
-                halves.append(emit.load_vector(source, emit.add(place, half), lanes, mask))
+                halves.append(emit.load_vector(source, emit.add(place, half), lanes, mask, fill))
             return vector.shuffle(*halves, [2 * lane for lane in range(lanes)])
-        return _gather(source, place, at, limit, step, stride, lanes, image.element)
+        rest = fill if fill is not None else emit.constant(0, image.element, lanes)
+        return _gather(source, place, at, limit, step, stride, rest)
 
     return read
 
 
 def _gather(
-    source: ir.Value,
-    place: Index,
-    at: Index,
-    limit: Index,
-    step: int,
-    stride: int,
-    lanes: int,
-    element: str,
+    source: ir.Value, place: Index, at: Index, limit: Index, step: int, stride: int, fill: ir.Value
 ) -> ir.Value:
     i64 = ir.IntegerType.get_signless(64)
+    (lanes,) = ir.VectorType(fill.type).shape
     wide = ir.VectorType.get([lanes], i64)
     steps = ir.DenseElementsAttr.get(np.arange(lanes, dtype=np.int64) * step, type=wide)
     at64 = arith.index_cast(i64, emit.value(at))
@@ -323,6 +322,4 @@ def _gather(
     mask = arith.cmpi(arith.CmpIPredicate.ult, positions, end)
     if stride != 1:
         positions = arith.muli(positions, emit.constant(stride, "i64", lanes))
-    type_ = ir.VectorType.get([lanes], emit.memory_type(element))
-    zero = emit.constant(0, element, lanes)
-    return vector.gather(type_, source, [emit.value(place)], positions, mask, zero)
+    return vector.gather(fill.type, source, [emit.value(place)], positions, mask, fill)

@@ -99,18 +99,6 @@ def test_layer_norm_is_one_launch():
     kernel.check()
 
 
-@pytest.mark.parametrize("mode", ["max", "average"])
-@pytest.mark.parametrize("pads", [0, 1])
-def test_pooling(mode, pads):
-    x, out = tensor((1, 5, 20, 20)), (20 + 2 * pads - 3) // 2 + 1
-    y = tensor((1, 5, out, out))
-    body = (
-        f"%y = mgx.pooling {mode} %x lengths = [3, 3] pads = {[pads] * 4} strides = [2, 2] "
-        f"dilations = [1, 1] : {x} -> {y}"
-    )
-    HostKernel(kernel_text(f"%x: {x}", y, body, "%y")).check()
-
-
 def test_concat_along_the_middle():
     a, b, y = tensor((2, 3, 40)), tensor((2, 5, 40)), tensor((2, 8, 40))
     body = f"%y = mgx.concat %a, %b axis = 1 : {a}, {b} -> {y}"

@@ -1,0 +1,190 @@
+"""Pooling over rows of output: the windows of a direct convolution, with another sum.
+
+What lies around the image is the neutral element: minus infinity of a maximum, zero of an
+average, which counts the elements inside.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.cpu import emit
+from mgx_mlir.codegen.cpu.direct import (
+    Direct,
+    choose_direct,
+    copy_rows,
+    image_height,
+    tap_offsets,
+)
+from mgx_mlir.codegen.cpu.emit import Index
+from mgx_mlir.codegen.cpu.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.cpu.views import element_name, resolve
+
+_SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """The windows as those of a convolution; `mode` is 'max' or 'average'."""
+
+    problem: Contraction
+    image: Image
+    cut: Direct
+    mode: str
+    counts_padding: bool
+
+
+def match_pooling(kernel: ir.OpView, machine: Machine) -> Pooling | None:
+    """The kernel as pooling that this generator takes; None for any other."""
+    operations = list(kernel.regions[0].blocks[0].operations)
+    pools = [op for op in operations if op.operation.name == "mgx.pooling"]
+    if len(pools) != 1 or list(operations[-1].operands) != list(pools[0].results):
+        return None
+    (op,) = pools
+    mode = str(op.attributes["mode"]).rpartition(" ")[2].rstrip(">")
+    if mode not in ("max", "average"):
+        return None
+    view = resolve(op.operands[0])
+    element = element_name(op.results[0].type)
+    if view is None or element not in _SUMMED_AS or any(len(dim) != 1 for dim in view.dims[2:]):
+        return None
+    image = Image(
+        view.argument,
+        element,
+        view.offset,
+        view.axis(0, 2),
+        Axis(()),
+        tuple(view.shape[2:]),
+        tuple(dim[0][1] for dim in view.dims[2:]),
+        tuple(op.results[0].type.shape[2:]),
+        _integers(op, "lengths"),
+        _integers(op, "strides"),
+        _integers(op, "dilations"),
+        _integers(op, "pads")[: len(view.dims) - 2],
+    )
+    plain = not _flag(op, "ceil_mode") and all(d == 1 for d in image.dilations)
+    if mode == "average" and not plain:
+        return None
+    nothing = Matrix(0, element, 0, Axis(()), Axis(()), Axis(()))
+    problem = Contraction(
+        image.batch.size,
+        1,
+        math.prod(image.outputs),
+        math.prod(image.window),
+        nothing,
+        image,
+        _SUMMED_AS[element],
+    )
+    cut = choose_direct(problem, machine)
+    # Few outputs in a row leave most lanes idle; a reduction serves those better.
+    if cut is None or image.width < cut.lanes // 2:
+        return None
+    return Pooling(problem, image, cut, mode, _flag(op, "count_include_pad"))
+
+
+def _integers(op: ir.OpView, name: str) -> tuple[int, ...]:
+    return tuple(ir.DenseI64ArrayAttr(op.attributes[name]))
+
+
+def _flag(op: ir.OpView, name: str) -> bool:
+    return name in op.attributes and bool(ir.BoolAttr(op.attributes[name]).value)
+
+
+def emit_pooling(
+    pooling: Pooling, source: ir.Value, target: ir.Value, begin: ir.Value, end: ir.Value
+) -> None:
+    """Builds the work of items begin .. end at the insertion point."""
+    problem, image, cut = pooling.problem, pooling.image, pooling.cut
+    accumulator, lanes = problem.accumulator, cut.lanes
+    copy = emit.stack(cut.elements(problem), accumulator)
+    height = image_height(problem)
+    blocks = math.ceil(height / cut.image_rows)
+    neutral = -math.inf if pooling.mode == "max" else 0.0
+    offsets = tap_offsets(problem, image, cut)
+    row_size = cut.planes * cut.width * (image.steps[0] if len(image.sizes) == 2 else 1)
+
+    def item(number: Index) -> None:
+        batch = emit.div(number, blocks)
+        first = emit.mul(emit.rem(number, blocks), cut.image_rows)
+        rows: Index = cut.image_rows
+        if height % cut.image_rows:
+            rows = emit.minimum(rows, emit.sub(height, first))
+        fill = emit.constant(neutral, image.element, lanes)
+        copy_rows(problem, image, cut, source, copy, batch, first, fill)
+
+        def row(r: Index) -> None:
+            out = emit.add(first, r)
+
+            def part(column: Index) -> None:
+                base = emit.linear(column, (r, row_size))
+                taps = [emit.load_vector(copy, emit.add(base, at), lanes) for at in offsets]
+                total = taps[0]
+                for x in taps[1:]:
+                    if pooling.mode == "max":
+                        total = arith.maximumf(total, x)
+                    else:
+                        total = arith.addf(total, x)
+                if pooling.mode == "average":
+                    total = arith.divf(total, _count(pooling, out, column))
+                mask = None
+                if image.width % lanes:
+                    mask = emit.lane_mask(emit.sub(image.width, column), lanes)
+                place = emit.linear(column, (batch, problem.N), (out, image.width))
+                emit.store_vector(
+                    emit.convert(total, accumulator, image.element), target, place, mask
+                )
+
+            emit.loop(0, image.width, lanes, part)
+
+        emit.loop(0, rows, 1, row)
+
+    emit.loop(begin, end, 1, item)
+
+
+def _count(pooling: Pooling, row: Index, column: Index) -> ir.Value:
+    """How many elements the windows at `column` and the lanes after it divide by."""
+    image, lanes = pooling.image, pooling.cut.lanes
+    accumulator = pooling.problem.accumulator
+    if pooling.counts_padding or not (any(image.pads) or _reaches(image)):
+        return emit.constant(math.prod(image.window), accumulator, lanes)
+    rows: Index = 1
+    if len(image.sizes) == 2:
+        rows = _inside(image, 0, row)
+    i64 = ir.IntegerType.get_signless(64)
+    wide = ir.VectorType.get([lanes], i64)
+    lane = arith.constant(
+        wide, ir.DenseElementsAttr.get(np.arange(lanes, dtype=np.int64), type=wide)
+    )
+
+    def number(n: int) -> ir.Value:
+        return emit.constant(n, "i64", lanes)
+
+    columns = arith.addi(emit.splat(arith.index_cast(i64, emit.value(column)), lanes), lane)
+    start = arith.subi(arith.muli(columns, number(image.steps[-1])), number(image.pads[-1]))
+    stop = arith.minsi(arith.addi(start, number(image.window[-1])), number(image.sizes[-1]))
+    inside = arith.subi(stop, arith.maxsi(start, number(0)))
+    both = arith.muli(inside, emit.splat(arith.index_cast(i64, emit.value(rows)), lanes))
+    return arith.sitofp(ir.VectorType.get([lanes], emit.element_type(accumulator)), both)
+
+
+def _inside(image: Image, axis: int, out: Index) -> Index:
+    """How much of the window at `out` lies inside of the image along an axis."""
+    start = emit.add(emit.mul(out, image.steps[axis]), -image.pads[axis])
+    stop = emit.minimum(emit.add(start, image.window[axis]), image.sizes[axis])
+    return emit.sub(stop, emit.maximum(start, 0))
+
+
+def _reaches(image: Image) -> bool:
+    """Whether the last window reaches behind the image."""
+    return any(
+        (out - 1) * step - pad + window > size
+        for out, step, pad, window, size in zip(
+            image.outputs, image.steps, image.pads, image.window, image.sizes, strict=True
+        )
+    )
