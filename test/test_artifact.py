@@ -199,7 +199,14 @@ def test_parts_must_fit_together() -> None:
 
 def test_summary_and_json_tell_what_is_inside() -> None:
     text = finalized().summary()
-    for word in ("net", "x: float32[2, 3]", "2 (2 distinct)", "bf16", "gfx942: 2", "mgx dialect 1.0"):
+    for word in (
+        "net",
+        "x: float32[2, 3]",
+        "2 (2 distinct)",
+        "bf16",
+        "gfx942: 2",
+        "mgx dialect 1.0",
+    ):
         assert word in text
     assert json.loads(json.dumps(finalized().to_json()))["kernels"][0]["nodes"] == ["Add_0"]
 
