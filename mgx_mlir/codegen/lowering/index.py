@@ -116,8 +116,7 @@ class Index:
         if divisor == 1:
             return self
         whole, rest = self._split(divisor)
-        low, high = rest.bounds
-        if low >= 0 and high < divisor:
+        if rest.bounds[1] < divisor:
             return whole
         return whole + Index(((Quotient(rest, divisor), 1),))
 
@@ -125,17 +124,21 @@ class Index:
         if divisor == 1:
             return Index(())
         _, rest = self._split(divisor)
-        low, high = rest.bounds
-        if low >= 0 and high < divisor:
+        if rest.bounds[1] < divisor:
             return rest
         return Index(((Remainder(rest, divisor), 1),))
 
     def _split(self, divisor: int) -> tuple[Index, Index]:
-        """(q, r) with self = q * divisor + r, where q takes every term that divides evenly."""
+        """(q, r) with self = q * divisor + r and r >= 0, where q takes what divides evenly."""
         whole = {a: f // divisor for a, f in self.terms if f % divisor == 0}
         rest = {a: f for a, f in self.terms if f % divisor}
         quotient, remainder = divmod(self.constant, divisor)
-        return _normal(whole, quotient), _normal(rest, remainder)
+        low, _ = _normal(rest, remainder).bounds
+        borrowed = -(low // divisor) if low < 0 else 0
+        return (
+            _normal(whole, quotient - borrowed),
+            _normal(rest, remainder + borrowed * divisor),
+        )
 
     def _with_constant(self, constant: int) -> Index:
         return _normal(dict(self.terms), constant)
