@@ -124,6 +124,33 @@ static void denorm_mode(Wave &w, const Inst &in) {
   w.mode = (w.mode & ~0xf0u) | (in.imm & 15) << 4;
   mode_changed(w);
 }
+// Sources and destination are relative until s_set_gpr_idx_off; what is in
+// between is decoded as such (decode.cpp).
+static void gpr_idx_on(Wave &w, const Inst &in) {
+  w.s[kM0] = (rs(w, in.src[0]) & 0xff) | (w.s[kM0] & 0xffff0f00) | (u32(in.imm) & 15) << 12;
+}
+static void gpr_idx_idx(Wave &w, const Inst &in) { w.s[kM0] = (w.s[kM0] & ~0xffu) | (rs(w, in.src[0]) & 0xff); }
+static void gpr_idx_mode(Wave &w, const Inst &in) { w.s[kM0] = (w.s[kM0] & ~0xf000u) | (u32(in.imm) & 15) << 12; }
+
+static u32 relative_sgpr(Wave &w, u32 reg, u32 words) {
+  u64 r = u64(reg) + w.s[kM0];
+  if (r + words <= 106) return u32(r);
+  raise_fault(w, Fault::invalid_instruction, -1, 0, "scalar register index beyond the register file");
+  return 0;
+}
+template <u32 kWords, bool kSource> static void movrel(Wave &w, const Inst &in) {
+  u32 r = relative_sgpr(w, kSource ? in.src[0].reg : in.dst.reg, kWords);
+  if (w.stop == Stop::fault) return;
+  if (kSource && in.src[0].kind != O_SGPR) return;
+  if constexpr (kWords == 2) {
+    if (kSource) set_s64(w, in.dst.reg, s64(w, r));
+    else set_s64(w, r, rs64(w, in.src[0]));
+  } else {
+    if (kSource) w.s[in.dst.reg] = w.s[r];
+    else w.s[r] = rs(w, in.src[0]);
+  }
+}
+
 static void memtime(Wave &w, const Inst &in) { set_s64(w, in.dst.reg, w.group->clock_base + w.count); }
 static void sendmsg_rtn32(Wave &w, const Inst &in) { w.s[in.dst.reg] = 0; }
 static void sendmsg_rtn64(Wave &w, const Inst &in) { set_s64(w, in.dst.reg, w.group->clock_base + w.count); }
@@ -157,6 +184,19 @@ template <class T> static void s_load_small(Wave &w, const Inst &in) {
   w.s[in.dst.reg] = u32(i32(x));
 }
 // Scalar buffer loads: words beyond the size of the buffer read 0.
+template <class T> static void s_buffer_load_small(Wave &w, const Inst &in) {
+  const u32 *r = &w.s[in.src[0].reg];
+  u64 base = u64(r[1] & 0xffff) << 32 | r[0], stride = r[1] >> 16 & 0x3fff;
+  u64 size = stride ? stride * r[2] : r[2], offset = u64(i64(in.imm));
+  if (in.src[1].kind != O_NONE) offset += rs(w, in.src[1]);
+  T x = 0;
+  if (offset + sizeof(T) <= size) {
+    if (!readable(w, base + offset, sizeof(T)))
+      return raise_fault(w, Fault::out_of_bounds, -1, base + offset, "scalar buffer load outside every allocation");
+    std::memcpy(&x, reinterpret_cast<const void *>(base + offset), sizeof x);
+  }
+  w.s[in.dst.reg] = u32(i32(x));
+}
 template <u32 kWords> static void s_buffer_load(Wave &w, const Inst &in) {
   const u32 *r = &w.s[in.src[0].reg];
   u64 base = (u64(r[1] & 0xffff) << 32 | r[0]) & ~u64(3);
@@ -197,6 +237,13 @@ static void register_flow(OpTable &t) {
     o.flags = flags;
     add_op(t, name, o);
   };
+  add("s_set_gpr_idx_on", gpr_idx_on, Class::salu, Ty::none, Ty::b32);
+  add("s_set_gpr_idx_idx", gpr_idx_idx, Class::salu, Ty::none, Ty::b32);
+  add("s_set_gpr_idx_mode", gpr_idx_mode, Class::salu);
+  add("s_movrels_b32", movrel<1, true>, Class::salu, Ty::b32, Ty::b32);
+  add("s_movrels_b64", movrel<2, true>, Class::salu, Ty::b64, Ty::b64);
+  add("s_movreld_b32", movrel<1, false>, Class::salu, Ty::b32, Ty::b32);
+  add("s_movreld_b64", movrel<2, false>, Class::salu, Ty::b64, Ty::b64);
   add("s_getpc_b64", getpc, Class::salu, Ty::b64);
   add("s_setpc_b64", setpc, Class::salu, Ty::none, Ty::b64);
   add("s_swappc_b64", swappc, Class::salu, Ty::b64, Ty::b64);
@@ -229,7 +276,7 @@ static void register_flow(OpTable &t) {
        {"s_nop", "s_setprio", "s_setprio_inc_wg", "s_sethalt", "s_sendmsg", "s_sendmsghalt", "s_icache_inv", "s_incperflevel",
         "s_decperflevel", "s_ttracedata", "s_ttracedata_imm", "s_delay_alu", "s_clause", "s_inst_prefetch",
         "s_set_inst_prefetch_distance", "s_code_end", "s_singleuse_vdst", "s_version", "s_setkill",
-        "s_set_gpr_idx_off", "s_dcache_inv", "s_dcache_inv_vol", "s_dcache_wb", "s_dcache_wb_vol", "s_gl1_inv",
+        "s_set_gpr_idx_off", "s_wakeup", "s_cbranch_cdbgsys_and_user", "s_cbranch_cdbgsys_or_user", "s_dcache_inv", "s_dcache_inv_vol", "s_dcache_wb", "s_dcache_wb_vol", "s_gl1_inv",
         "s_prefetch_inst", "s_prefetch_inst_pc_rel", "s_prefetch_data", "s_prefetch_data_pc_rel",
         "s_buffer_prefetch_data"})
     add(name, nop, Class::other);
@@ -262,6 +309,10 @@ static void register_memory(OpTable &t) {
   add("s_buffer_load_b128", s_buffer_load<4>, Ty::b128, Ty::b128);
   add("s_buffer_load_b256", s_buffer_load<8>, Ty::b256, Ty::b128);
   add("s_buffer_load_b512", s_buffer_load<16>, Ty::b512, Ty::b128);
+  add("s_buffer_load_i8", s_buffer_load_small<i8>, Ty::b32, Ty::b128);
+  add("s_buffer_load_u8", s_buffer_load_small<u8>, Ty::b32, Ty::b128);
+  add("s_buffer_load_i16", s_buffer_load_small<i16>, Ty::b32, Ty::b128);
+  add("s_buffer_load_u16", s_buffer_load_small<u16>, Ty::b32, Ty::b128);
   add("s_memtime", memtime, Ty::b64, Ty::none);
   add("s_memrealtime", memtime, Ty::b64, Ty::none);
 }

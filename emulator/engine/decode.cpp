@@ -140,7 +140,7 @@ public:
 
 private:
   struct Known {
-    const OpInfo *info = nullptr;
+    const OpInfo *info = nullptr, *clamped = nullptr; // clamped: saturating integer form
     MatrixPair matrix;
     std::string mnemonic;
     u16 name = 0;
@@ -165,7 +165,25 @@ private:
       why = "instruction " + k.mnemonic + " is not implemented";
       return 0;
     }
-    return f_.fill(enc, *k.info, d, in, k.mnemonic);
+    u32 size = f_.fill(enc, *k.info, d, in, k.mnemonic);
+    if (k.clamped && in.flags & F_CLAMP) {
+      in.fn = k.clamped->fn;
+      in.flags &= ~F_CLAMP;
+      if (!(in.flags & (F_DPP8 | F_DPP16 | F_SDWA | F_OPSEL_HI | F_MERGE16))) in.flags |= F_SIMPLE;
+    }
+    if (k.mnemonic.compare(0, 14, "s_set_gpr_idx_") == 0) indexed_ = k.mnemonic == "s_set_gpr_idx_on";
+    else if (indexed_ && k.mnemonic[0] == 'v') index_registers(in);
+    return size;
+  }
+
+  // Between s_set_gpr_idx_on and _off vector registers are relative to M0 (Vega
+  // ISA, "VGPR Indexing"). Compilers emit the three in a row.
+  void index_registers(Inst &in) {
+    auto original = std::make_unique<Dual>();
+    original->x = in;
+    in.aux = original.get();
+    in.fn = op_table().at(".indexed").fn;
+    p_.duals.push_back(std::move(original));
   }
 
   void learn(Known &k, u64 at) {
@@ -184,6 +202,8 @@ private:
     const OpTable &table = op_table();
     auto it = table.find(canonical(n.mnemonic));
     if (it != table.end()) k.info = &it->second;
+    it = table.find(std::string(canonical(n.mnemonic)) + ".clamp");
+    if (it != table.end()) k.clamped = &it->second;
   }
 
   u32 matrix(const Known &k, const u32 *d, Inst &in) {
@@ -214,6 +234,7 @@ private:
   const u8 *code_;
   Fields f_;
   std::unordered_map<u32, Known> known_;
+  bool indexed_ = false;
 };
 
 } // namespace

@@ -253,6 +253,7 @@ u32 Fields::fill(Encoding enc, const OpInfo &info, const u32 *d, Inst &in, const
   case Encoding::sopc:
     src(0, bits(w, 7, 0));
     src(1, bits(w, 15, 8));
+    in.imm = i32(bits(w, 15, 8)); // s_set_gpr_idx_on
     break;
   case Encoding::sopk:
     in.imm = sext(bits(w, 15, 0), 16);
@@ -492,6 +493,11 @@ u32 Fields::vop3(const OpInfo &info, const u32 *d, Inst &in, const std::string &
   if (bit(w, 15)) in.flags |= F_CLAMP;
   in.omod = u8(bits(d[1], 28, 27));
   if (compare) in.flags &= ~F_CLAMP;
+  if (name.compare(0, 8, "v_bitop3") == 0) { // the truth table lies in the modifier fields
+    in.imm = i32(bits(w, 10, 8) | bits(d[1], 28, 27) << 3 | bits(d[1], 31, 29) << 5);
+    in.omod = 0;
+    for (Operand &o : in.src) o.mods = 0;
+  }
   return size;
 }
 

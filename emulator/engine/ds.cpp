@@ -111,6 +111,34 @@ template <u32 kWords, u32 kStride> static void store2(Wave &w, const Inst &in) {
   });
 }
 
+// gfx950 transposing loads: 16 lanes hold a tile of 16 columns, kBits wide
+// elements, row after row; each lane gets a column (CDNA4 ISA, DS_READ_B64_TR_B16).
+template <u32 kWords, u32 kBits> static void load_transposed(Wave &w, const Inst &in) {
+  alignas(64) u32 at[kLanes];
+  if (!lds_addresses(w, in, u32(in.imm), 4 * kWords, true, false, at)) return;
+  constexpr u32 count = 32 * kWords / kBits, lanes_of_row = 16 / count;
+  u32 result[kWords][kLanes] = {};
+  auto element = [&](u32 lane, u32 e) {
+    u32 bit = e * kBits, x = 0;
+    for (u32 b = 0; b < kBits; ++b) x |= u32(w.lds[at[lane] + (bit + b) / 8] >> (bit + b) % 8 & 1) << b;
+    return x;
+  };
+  u64 exec = exec_of(w);
+  for (u32 i = 0; i < w.lanes; ++i)
+    for (u32 row = 0; row < count; ++row) {
+      u32 column = i & 15, from = (i & ~15u) + row * lanes_of_row + column / count;
+      if (!(exec >> from & 1)) continue;
+      u64 x = u64(element(from, column % count)) << (row * kBits % 32);
+      result[row * kBits / 32][i] |= u32(x);
+      if (x >> 32) result[row * kBits / 32 + 1][i] |= u32(x >> 32);
+    }
+  const u32 *m = mask_lanes(w, exec);
+  u32 *d = w.vgpr(in.dst.reg);
+  for (u32 k = 0; k < kWords; ++k)
+    for (u32 i = 0; i < w.lanes; ++i)
+      if (m[i]) d[k * kLanes + i] = result[k][i];
+}
+
 // Address from M0 and the lane instead of a VGPR.
 static bool addtid(Wave &w, const Inst &in, u32 *at) {
   u32 base = (w.s[kM0] & 0xffff) + u32(in.imm);
@@ -227,6 +255,10 @@ void register_ds(OpTable &t) {
   ld("ds_load_2addr_b64", load2<2, 1>, Ty::b128);
   ld("ds_load_2addr_stride64_b32", load2<1, 64>, Ty::b64);
   ld("ds_load_2addr_stride64_b64", load2<2, 64>, Ty::b128);
+  ld("ds_read_b64_tr_b16", load_transposed<2, 16>, Ty::b64);
+  ld("ds_read_b64_tr_b8", load_transposed<2, 8>, Ty::b64);
+  ld("ds_read_b64_tr_b4", load_transposed<2, 4>, Ty::b64);
+  ld("ds_read_b96_tr_b6", load_transposed<3, 6>, Ty::b96);
   add("ds_load_addtid_b32", load_addtid, Ty::b32, Ty::none, Ty::none, Class::lds_read);
   st("ds_store_b8", store_small<u8, 0>, Ty::b32);
   st("ds_store_b16", store_small<u16, 0>, Ty::b32);

@@ -46,6 +46,41 @@ template <class T> static void mskor(Wave &w, const Inst &in) {
   modify<T>(w, in, [](T m, T a, T b) { return (m & ~a) | b; });
 }
 
+// The float forms compare as floats do: -0 equals 0, NaN nothing.
+template <class T, bool kStoreFirst> static void cmpst_float(Wave &w, const Inst &in) {
+  modify<T>(w, in, [](T m, T a, T b) {
+    T compare = kStoreFirst ? b : a, value = kStoreFirst ? a : b;
+    if constexpr (sizeof(T) == 8) return f64_of(m) == f64_of(compare) ? value : m;
+    else return f32_of(m) == f32_of(compare) ? value : m;
+  });
+}
+template <class T> static void wrap(Wave &w, const Inst &in) {
+  modify<T>(w, in, [](T m, T a, T b) { return m >= a ? m - a : m + b; });
+}
+// Two exchanges in one.
+template <class T, u32 kStride> static void exchange2(Wave &w, const Inst &in) {
+  alignas(64) u32 at0[kLanes], at1[kLanes];
+  u32 unit = u32(sizeof(T)) * kStride;
+  if (!lds_addresses(w, in, u32(in.imm & 0xff) * unit, sizeof(T), true, true, at0)) return;
+  if (!lds_addresses(w, in, u32(in.imm >> 8 & 0xff) * unit, sizeof(T), true, true, at1)) return;
+  const u32 *s[2] = {w.vgpr(in.src[1].reg), w.vgpr(in.src[2].reg)};
+  u32 *d = w.vgpr(in.dst.reg);
+  each_lane(exec_of(w), [&](u32 i) {
+    T value[2];
+    for (u32 k = 0; k < 2; ++k)
+      if constexpr (sizeof(T) == 8) value[k] = ld<u64>(s[k], i);
+      else value[k] = s[k][i];
+    const u32 at[2] = {at0[i], at1[i]};
+    for (u32 k = 0; k < 2; ++k) {
+      T old;
+      std::memcpy(&old, w.lds + at[k], sizeof old);
+      std::memcpy(w.lds + at[k], &value[k], sizeof old);
+      if constexpr (sizeof(T) == 8) st<u64>(d + 2 * k * kLanes, i, old);
+      else d[k * kLanes + i] = old;
+    }
+  });
+}
+
 // ds_append, ds_consume: one counter for all active lanes, at M0[31:16] + offset.
 template <bool kAppend> static void counter(Wave &w, const Inst &in) {
   u32 at = (w.s[kM0] >> 16) + u32(in.imm);
@@ -112,6 +147,27 @@ void register_ds_atomic(OpTable &t) {
   add("ds_cmpstore", "b64", cmpstore<u64>, Ty::b64, true);
   add("ds_mskor", "b32", mskor<u32>, Ty::b32, true);
   add("ds_mskor", "b64", mskor<u64>, Ty::b64, true);
+  add("ds_cmpst", "f32", cmpst_float<u32, false>, Ty::b32, true);
+  add("ds_cmpst", "f64", cmpst_float<u64, false>, Ty::b64, true);
+  add("ds_cmpstore", "f32", cmpst_float<u32, true>, Ty::b32, true);
+  add("ds_cmpstore", "f64", cmpst_float<u64, true>, Ty::b64, true);
+  add("ds_wrap", "b32", wrap<u32>, Ty::b32, true);
+  auto two = [&](const char *name, Handler fn, Ty data, Ty dst) {
+    OpInfo o;
+    o.fn = fn;
+    o.dst = dst;
+    o.src[0] = Ty::b32;
+    o.src[1] = o.src[2] = data;
+    o.nsrc = 3;
+    o.cls = Class::lds_atomic;
+    add_op(t, name, o);
+  };
+  for (const char *name : {"ds_wrxchg2_rtn_b32", "ds_storexchg_2addr_rtn_b32"}) two(name, exchange2<u32, 1>, Ty::b32, Ty::b64);
+  for (const char *name : {"ds_wrxchg2_rtn_b64", "ds_storexchg_2addr_rtn_b64"}) two(name, exchange2<u64, 1>, Ty::b64, Ty::b128);
+  for (const char *name : {"ds_wrxchg2st64_rtn_b32", "ds_storexchg_2addr_stride64_rtn_b32"})
+    two(name, exchange2<u32, 64>, Ty::b32, Ty::b64);
+  for (const char *name : {"ds_wrxchg2st64_rtn_b64", "ds_storexchg_2addr_stride64_rtn_b64"})
+    two(name, exchange2<u64, 64>, Ty::b64, Ty::b128);
   OpInfo o;
   o.dst = Ty::b32;
   o.nsrc = 1;

@@ -3,7 +3,9 @@
 
 namespace mgx::emu {
 
+#ifdef MGX_HAVE_ISA_BASE
 namespace isa_base { void register_handlers(OpTable &); }
+#endif
 #ifdef MGX_HAVE_ISA_V3
 namespace isa_v3 { void register_handlers(OpTable &); }
 #endif
@@ -23,9 +25,14 @@ static OpTable make_table() {
   bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
             __builtin_cpu_supports("bmi2");
   if (v3) isa_v3::register_handlers(t);
-  else
+#else
+  bool v3 = false;
 #endif
-    isa_base::register_handlers(t);
+#ifdef MGX_HAVE_ISA_BASE
+  if (!v3) isa_base::register_handlers(t);
+#else
+  (void)v3;
+#endif
   register_salu(t);
   register_control(t);
   return t;

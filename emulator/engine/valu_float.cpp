@@ -41,7 +41,7 @@ static void register_arithmetic(OpTable &t) {
   OP2("v_subrev_f16", h16, h16, h16, b.v - a.v)
   OP2("v_mul_f16", h16, h16, h16, a.v * b.v)
   OP3("v_fma_f16", h16, h16, h16, h16, fma16(a, b, c))
-  OP3("v_mad_f16", h16, h16, h16, h16, h16(f32(h16(f32_of(as_bits(half_to_float(float_to_half(a.v * b.v)))))) + c.v))
+  OP3("v_mad_f16", h16, h16, h16, h16, half_to_float(float_to_half(a.v * b.v)) + c.v)
   OP3("v_fmaak_f16", h16, h16, h16, h16, fma16(a, b, c))
   OP3("v_fmamk_f16", h16, h16, h16, h16, fma16(a, b, c))
   OPACC("v_fmac_f16", h16, h16, h16, h16, fma16(a, b, c))

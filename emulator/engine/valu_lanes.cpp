@@ -102,6 +102,8 @@ static void matrix(Wave &w, const Inst &in) {
   m.op_sel = in.op_sel;
   m.op_sel_hi = in.op_sel_hi;
   m.clamp = in.flags & F_CLAMP;
+  m.fp16_ovfl = w.mode >> 23 & 1;
+  m.flush_input_denormals = !(w.mode >> 4 & 1);
   if (op->scaled) {
     m.scale_a = matrix_source(w, in.src[3]);
     m.scale_b = matrix_source(w, in.sdst);
@@ -119,6 +121,24 @@ static void vopd(Wave &w, const Inst &in) {
   const u32 *m = mask_lanes(w, exec_of(w)), *x = w.vgpr(kTempVgpr);
   u32 *to = w.vgpr(d->x_dst);
   for (u32 i = 0; i < w.lanes; ++i) to[i] = m[i] ? x[i] : to[i];
+}
+
+// An instruction under s_set_gpr_idx_on: M0[7:0] is added to the registers that
+// M0[15:12] names (sources 0 to 2, destination).
+static void indexed(Wave &w, const Inst &in) {
+  Inst moved = static_cast<const Dual *>(in.aux)->x;
+  u32 index = w.s[kM0] & 0xff, which = w.s[kM0] >> 12 & 15;
+  bool bad = false;
+  auto move = [&](Operand &o) {
+    if (o.kind != O_VGPR || o.reg >= kAccBase) return;
+    bad |= o.reg + index > 255;
+    o.reg = u16(o.reg + index);
+  };
+  for (u32 i = 0; i < 3; ++i)
+    if (which >> i & 1) move(moved.src[i]);
+  if (which >> 3 & 1) move(moved.dst);
+  if (bad) return raise_fault(w, Fault::invalid_instruction, -1, 0, "register index beyond the register file");
+  moved.fn(w, moved);
 }
 
 static void nop(Wave &, const Inst &) {}
@@ -146,6 +166,7 @@ void register_valu_lanes(OpTable &t) {
   add("v_permlane32_swap_b32", permlane_swap<32>, 1, Ty::b32, 0);
   add(".matrix", matrix, 0, Ty::none, 0);
   add(".vopd", vopd, 0, Ty::none, 0);
+  add(".indexed", indexed, 0, Ty::none, 0);
 }
 
 } // namespace MGX_ISA

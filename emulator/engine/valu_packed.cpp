@@ -19,51 +19,61 @@ MGX_INLINE Halves halves(Wave &w, const Inst &in, u32 i, u32 *buffer, bool is_fl
   h.flip[1] = is_float ? (in.neg_hi >> i & 1) << 15 : 0;
   return h;
 }
-template <class T> MGX_INLINE T half(const Halves &h, u32 i, u32 k) {
-  u32 x = (h.p[i] >> h.shift[k] & 0xffff) ^ h.flip[k];
-  if constexpr (std::is_same_v<T, h16>) return h16(half_to_float(x));
-  else return T(x);
-}
-template <class T> MGX_INLINE u32 half_bits(T x) {
-  if constexpr (std::is_same_v<T, h16>) return float_to_half(x.v);
-  else return u16(x);
-}
 MGX_INLINE u32 clamp_half(u32 h) {
   u32 a = h & 0x7fff;
   return a > 0x7c00 || h & 0x8000 ? 0 : h > 0x3c00 ? 0x3c00 : h;
 }
 
-template <class Op, class T, bool kF> static void pk2(Wave &w, const Inst &in) {
-  Buffer t0, t1, td;
-  MGX_LANES(w)
-  Halves a = halves(w, in, 0, t0.x, kF), b = halves(w, in, 1, t1.x, kF);
+// The values of both halves of a source. Loops this small vectorise.
+template <class T> struct Values { alignas(64) std::conditional_t<std::is_same_v<T, h16>, f32, T> x[2][kLanes]; };
+template <class T> MGX_INLINE void unpack(const Halves &h, u32 n, Values<T> &v) {
+  for (u32 k = 0; k < 2; ++k) {
+    u32 shift = h.shift[k], flip = h.flip[k];
+    const u32 *p = h.p;
+    auto *x = v.x[k];
+    if constexpr (std::is_same_v<T, h16>) MGX_EACH x[i] = half_to_float((p[i] >> shift & 0xffff) ^ flip);
+    else MGX_EACH x[i] = T((p[i] >> shift & 0xffff) ^ flip);
+  }
+}
+template <class T> MGX_INLINE void pack(Wave &w, const Inst &in, u32 n, const Values<T> &v, bool is_float) {
+  Buffer td;
   bool whole = direct(w, in);
   u32 *d = whole ? w.vgpr(in.dst.reg) : td.x;
-  MGX_EACH {
-    u32 lo = half_bits<T>(Op::f(half<T>(a, i, 0), half<T>(b, i, 0)));
-    u32 hi = half_bits<T>(Op::f(half<T>(a, i, 1), half<T>(b, i, 1)));
-    d[i] = lo | hi << 16;
-  }
+  const auto *lo = v.x[0], *hi = v.x[1];
+  if constexpr (std::is_same_v<T, h16>) MGX_EACH d[i] = float_to_half(lo[i]) | float_to_half(hi[i]) << 16;
+  else MGX_EACH d[i] = u16(lo[i]) | u32(u16(hi[i])) << 16;
   if (whole) return;
-  if (kF && in.flags & F_CLAMP)
+  if (is_float && in.flags & F_CLAMP)
     for (u32 i = 0; i < n; ++i) d[i] = clamp_half(d[i] & 0xffff) | clamp_half(d[i] >> 16) << 16;
   commit_bits(w, in, d, 1);
 }
-template <class Op, class T, bool kF> static void pk3(Wave &w, const Inst &in) {
-  Buffer t0, t1, t2, td;
+template <class T> struct Result { using type = T; };
+template <> struct Result<h16> { using type = f32; };
+
+template <class Op, class T, bool kF> static void pk2(Wave &w, const Inst &in) {
+  Buffer t0, t1;
+  Values<T> a, b, d;
   MGX_LANES(w)
-  Halves a = halves(w, in, 0, t0.x, kF), b = halves(w, in, 1, t1.x, kF), c = halves(w, in, 2, t2.x, kF);
-  bool whole = direct(w, in);
-  u32 *d = whole ? w.vgpr(in.dst.reg) : td.x;
-  MGX_EACH {
-    u32 lo = half_bits<T>(Op::f(half<T>(a, i, 0), half<T>(b, i, 0), half<T>(c, i, 0)));
-    u32 hi = half_bits<T>(Op::f(half<T>(a, i, 1), half<T>(b, i, 1), half<T>(c, i, 1)));
-    d[i] = lo | hi << 16;
+  unpack<T>(halves(w, in, 0, t0.x, kF), n, a);
+  unpack<T>(halves(w, in, 1, t1.x, kF), n, b);
+  for (u32 k = 0; k < 2; ++k) {
+    auto *x = a.x[k], *y = b.x[k], *r = d.x[k];
+    MGX_EACH r[i] = typename Result<T>::type(Op::f(x[i], y[i]));
   }
-  if (whole) return;
-  if (kF && in.flags & F_CLAMP)
-    for (u32 i = 0; i < n; ++i) d[i] = clamp_half(d[i] & 0xffff) | clamp_half(d[i] >> 16) << 16;
-  commit_bits(w, in, d, 1);
+  pack<T>(w, in, n, d, kF);
+}
+template <class Op, class T, bool kF> static void pk3(Wave &w, const Inst &in) {
+  Buffer t0, t1, t2;
+  Values<T> a, b, c, d;
+  MGX_LANES(w)
+  unpack<T>(halves(w, in, 0, t0.x, kF), n, a);
+  unpack<T>(halves(w, in, 1, t1.x, kF), n, b);
+  unpack<T>(halves(w, in, 2, t2.x, kF), n, c);
+  for (u32 k = 0; k < 2; ++k) {
+    auto *x = a.x[k], *y = b.x[k], *z = c.x[k], *r = d.x[k];
+    MGX_EACH r[i] = typename Result<T>::type(Op::f(x[i], y[i], z[i]));
+  }
+  pack<T>(w, in, n, d, kF);
 }
 
 #define PK(name, T, expr) PK_AS(name, T, T, expr)

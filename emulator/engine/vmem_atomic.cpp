@@ -29,7 +29,7 @@ template <class Op, class T> static void atomic(Wave &w, const Inst &in) {
 }
 
 // The data registers hold the new value, then the one to compare with.
-template <class T> static void cmpswap(Wave &w, const Inst &in) {
+template <class T, bool kFloat> static void cmpswap(Wave &w, const Inst &in) {
   Access a;
   if (!resolve(w, in, sizeof(T), true, true, a)) return;
   const u32 *s = w.vgpr(in.src[1].reg);
@@ -47,7 +47,18 @@ template <class T> static void cmpswap(Wave &w, const Inst &in) {
       data = s[i];
       old = s[kLanes + i];
     }
-    __atomic_compare_exchange_n(p, &old, data, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    if constexpr (kFloat) { // -0 equals 0
+      T compare = old;
+      old = __atomic_load_n(p, __ATOMIC_RELAXED);
+      auto equal = [&] {
+        if constexpr (sizeof(T) == 8) return f64_of(old) == f64_of(compare);
+        else return f32_of(old) == f32_of(compare);
+      };
+      while (equal() && !__atomic_compare_exchange_n(p, &old, data, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+      }
+    } else {
+      __atomic_compare_exchange_n(p, &old, data, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    }
     if (!d) return;
     d[i] = u32(old);
     if constexpr (sizeof(T) == 8) d[kLanes + i] = u32(u64(old) >> 32);
@@ -111,8 +122,10 @@ void register_vmem_atomic(OpTable &t) {
   ATOMIC(AtomicMaxF, u64, Ty::b64, "max_f64", "fmax_x2", "max_num_f64")
   ATOMIC(AtomicPkF16, u32, Ty::b32, "pk_add_f16")
   ATOMIC(AtomicPkBf16, u32, Ty::b32, "pk_add_bf16")
-  for (const char *name : {"cmpswap", "cmpswap_b32"}) add_atomic(t, name, cmpswap<u32>, Ty::b32, Ty::b64);
-  for (const char *name : {"cmpswap_x2", "cmpswap_b64"}) add_atomic(t, name, cmpswap<u64>, Ty::b64, Ty::b128);
+  for (const char *name : {"cmpswap", "cmpswap_b32"}) add_atomic(t, name, cmpswap<u32, false>, Ty::b32, Ty::b64);
+  for (const char *name : {"fcmpswap", "cmpswap_f32"}) add_atomic(t, name, cmpswap<u32, true>, Ty::b32, Ty::b64);
+  add_atomic(t, "fcmpswap_x2", cmpswap<u64, true>, Ty::b64, Ty::b128);
+  for (const char *name : {"cmpswap_x2", "cmpswap_b64"}) add_atomic(t, name, cmpswap<u64, false>, Ty::b64, Ty::b128);
 }
 
 } // namespace MGX_ISA

@@ -7,6 +7,7 @@
 
 using namespace mgx::emu;
 
+
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 static thread_local std::string g_text;
