@@ -287,7 +287,7 @@ class _Part:
         missing = []
         left = list(self.found)
         for number, content in enumerate(text.splitlines(), 1):
-            pattern = r"expected-(error|warning|remark|note)(?:@([+-]\d+|above|below|unknown))?\s*"
+            pattern = r"expected-(error|warning|remark|note)\s*(?:@([+-]\d+|above|below|unknown))?\s*"
             for match in re.finditer(pattern + r"(\d+)?\s*\{\{(.*?)\}\}", content):
                 kind, offset, count, message = match.groups()
                 line = number + {"above": -1, "below": 1}.get(offset, 0)
