@@ -200,7 +200,8 @@ class Conversion:
 
     def _expand(self, node: Node, opset: int) -> list[Value]:
         """Converts the body that a node's definition gives it."""
-        function = function_body(node, opset)
+        assert node.schema is not None
+        function = function_body(node, node.schema, opset)
         attributes = {
             name: declared.default_value
             for name, declared in node.schema.attributes.items()
@@ -254,15 +255,24 @@ class UnavailableError(Exception):
     """Something that a node needs could not be converted, which is already noted."""
 
 
-def resolve(proto: NodeProto, opset: int | None) -> tuple[registry.Operator, onnx.defs.OpSchema]:
-    """The row and the definition of a node's operator. Raises UnsupportedError."""
+def resolve(
+    proto: NodeProto, opset: int | None
+) -> tuple[registry.Operator, onnx.defs.OpSchema | None]:
+    """The row and the definition of a node's operator. Raises UnsupportedError.
+
+    onnx's library holds no definitions of other domains' operators.
+    """
     row = registry.find(proto.domain, proto.op_type)
     if row is None:
         if proto.domain == "":
             raise UnsupportedError("this operator is not supported")
+        if proto.domain in {known.domain for known in registry.operators()}:
+            raise UnsupportedError("this operator is not supported")
         raise UnsupportedError(f"operators of domain '{proto.domain}' are not supported")
     if opset is None:
         raise ModelError(f"the model does not import the opset of domain '{proto.domain}'")
+    if proto.domain:
+        return row, None
     try:
         schema = onnx.defs.get_schema(proto.op_type, opset, proto.domain)
     except onnx.defs.SchemaError:
@@ -276,9 +286,8 @@ def resolve(proto: NodeProto, opset: int | None) -> tuple[registry.Operator, onn
     return row, schema
 
 
-def function_body(node: Node, opset: int) -> onnx.FunctionProto:
+def function_body(node: Node, schema: onnx.defs.OpSchema, opset: int) -> onnx.FunctionProto:
     """The body of a node, as its definition writes it. Raises UnsupportedError."""
-    schema = node.schema
     body: bytes = b""
     if schema.has_context_dependent_function:
         types = [_type_proto(v).SerializeToString() for v in node.inputs]

@@ -26,20 +26,23 @@ _WITHOUT_EFFECT = frozenset(("consumed_inputs", "is_test"))
 class Node:
     """One node. `version` is the opset that introduced its definition.
 
+    `schema` is that definition, None for operators of other domains than ONNX's.
+
     Every attribute must be read: `unread` lists the others, so that none is ignored.
     """
 
     def __init__(
         self,
         proto: NodeProto,
-        schema: onnx.defs.OpSchema,
+        schema: onnx.defs.OpSchema | None,
         inputs: Sequence[Value | None],
         conversion: Conversion,
         scope: Scope,
     ) -> None:
         self.proto = proto
         self.schema = schema
-        self.version: int = schema.since_version
+        self.version: int = schema.since_version if schema else 1
+        self._declared = schema.attributes if schema else {}
         self.name: str = proto.name
         self.op_type: str = proto.op_type
         self.inputs = list(inputs)
@@ -53,17 +56,17 @@ class Node:
         """Makes constants of the program."""
         return self.conversion.constants
 
-    def attribute(self, name: str) -> Any:
-        """The attribute's value, or its default, or None. Strings are str."""
+    def attribute(self, name: str, default: Any = None) -> Any:
+        """The attribute's value, or that of its definition, or `default`. Strings are str."""
         self._read.add(name)
-        declared = self.schema.attributes.get(name)
+        declared = self._declared.get(name)
         if name in self._attributes:
             stated = self._attributes[name]
             if declared is not None and stated.type != int(declared.type.value):
                 raise ModelError(f"its attribute {name} is not of type {declared.type.name}")
             return _plain(helper.get_attribute_value(stated))
         if declared is None or not declared.default_value.name:
-            return None
+            return default
         return _plain(helper.get_attribute_value(declared.default_value))
 
     def has_attribute(self, name: str) -> bool:
@@ -76,7 +79,7 @@ class Node:
         for name, attribute in self._attributes.items():
             if name in self._read or name in _WITHOUT_EFFECT:
                 continue
-            declared = self.schema.attributes.get(name)
+            declared = self._declared.get(name)
             value = _plain(helper.get_attribute_value(attribute))
             if declared is not None and declared.default_value.name:
                 default = _plain(helper.get_attribute_value(declared.default_value))
@@ -132,6 +135,10 @@ class Node:
     def integers(self, index: int, what: str) -> list[int]:
         """The elements of a constant input, as ints."""
         return [int(i) for i in self.constant(index, what).reshape(-1)]
+
+    def declares(self, name: str) -> bool:
+        """Whether the node's operator has an attribute of that name, in this version."""
+        return name in self._declared
 
     def axis(self, name: str = "axis", index: int = 0) -> int:
         """The attribute as an axis of input `index`, counted from the front."""

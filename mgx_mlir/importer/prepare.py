@@ -19,6 +19,7 @@ from mgx_mlir.importer.loading import Source
 
 # Converters understand operators as they are from this opset; older models are converted.
 OLDEST_OPSET = 7
+_LONGEST_VECTOR = 1 << 17
 
 
 def prepare(
@@ -71,9 +72,7 @@ def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
         if value.type.WhichOneof("value") == "tensor_type":
             value.type.tensor_type.ClearField("shape")
     try:
-        inferred = onnx.shape_inference.infer_shapes(
-            copy, check_type=True, strict_mode=True, data_prop=True
-        )
+        types = _inferred(copy, strict_mode=True)
     except (
         onnx.shape_inference.InferenceError,
         onnx.checker.ValidationError,
@@ -81,9 +80,27 @@ def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
     ) as error:
         if not _blames_a_function(str(error)):
             raise ModelError(f"types or shapes do not fit: {_first_lines(error)}") from error
-        inferred = onnx.shape_inference.infer_shapes(copy, data_prop=True)
-    values = [*inferred.graph.value_info, *inferred.graph.output]
-    return {value.name: value.type for value in values}
+        return _inferred(copy)
+    # Propagation of data finds shapes that the model computes from symbols. It makes a list
+    # as long as each vector that it meets.
+    longest = max((_vector_size(t) for t in types.values()), default=0)
+    if longest <= _LONGEST_VECTOR and any(_is_symbolic(v.type) for v in copy.graph.input):
+        return _inferred(copy, data_prop=True)
+    return types
+
+
+def _inferred(model: onnx.ModelProto, **options: bool) -> dict[str, TypeProto]:
+    graph = onnx.shape_inference.infer_shapes(model, check_type=True, **options).graph
+    return {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
+
+
+def _vector_size(type_: TypeProto) -> int:
+    dims = type_.tensor_type.shape.dim
+    return int(dims[0].dim_value) if len(dims) == 1 else 0
+
+
+def _is_symbolic(type_: TypeProto) -> bool:
+    return any(not d.HasField("dim_value") for d in type_.tensor_type.shape.dim)
 
 
 def _blames_a_function(message: str) -> bool:

@@ -192,7 +192,7 @@ def space_to_depth(node: Node) -> ir.Value:
     if h % b or w % b:
         raise ModelError(f"an image of {h} by {w} does not divide into blocks of {b} by {b}")
     y = emit.reshape(x, (n, c, h // b, b, w // b, b))
-    if "mode" in node.schema.attributes and node.attribute("mode") == "CRD":
+    if node.declares("mode") and node.attribute("mode") == "CRD":
         y = emit.transpose(y, [0, 1, 3, 5, 2, 4])
     else:
         y = emit.transpose(y, [0, 3, 5, 1, 2, 4])

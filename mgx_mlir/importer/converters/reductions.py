@@ -80,7 +80,7 @@ def _reduction(before: Unary, reduction: Reduction, after: Unary) -> Callable[[N
         if not axes:
             keep = bool(node.attribute("noop_with_empty_axes"))
             axes = [] if keep else list(range(rank))
-        elif "noop_with_empty_axes" in node.schema.attributes:
+        elif node.declares("noop_with_empty_axes"):
             node.attribute("noop_with_empty_axes")
         kept = node.attribute("keepdims")
         y = before(x)
