@@ -1,8 +1,8 @@
 """The artifact: a compiled program as one value, and as one `.mgx` file.
 
 It holds the host plan, each kernel in portable form, the weights or where they lie, and any
-number of code objects beside them. docs/artifact.md describes the file byte for byte; the
-reading and writing of it is in `artifact_file.py`. Knows no MLIR.
+number of code objects beside them. docs/artifact.md describes the file byte for byte;
+`artifact_file.py` writes it, `artifact_reader.py` reads it. Knows no MLIR.
 """
 
 from __future__ import annotations
@@ -137,16 +137,16 @@ class Artifact:
         Weights beside the file must lie below its folder; `allow_absolute` lets them lie
         anywhere, for files that the user trusts.
         """
-        from mgx_mlir import artifact_file
+        from mgx_mlir import artifact_reader
 
-        return artifact_file.open_file(path, allow_absolute)
+        return artifact_reader.open_file(path, allow_absolute)
 
     @staticmethod
     def from_bytes(data: bytes) -> Artifact:
         """The artifact that `to_bytes` gave. ArtifactError where the bytes are not sound."""
-        from mgx_mlir import artifact_file
+        from mgx_mlir import artifact_reader
 
-        return artifact_file.parse(memoryview(data), None, False)
+        return artifact_reader.parse(memoryview(data), None, False)
 
     def save(self, path: Path, *, weights: str = "inside") -> None:
         """Writes one file, whole or not at all.

@@ -9,6 +9,7 @@ taken from the cache where it has them.
 
 from __future__ import annotations
 
+import functools
 import shlex
 import sys
 import tempfile
@@ -112,7 +113,7 @@ def finalize_all(
         return run.result()
     if executor is None and (jobs <= 1 or len(tasks) <= FEW):
         for task in tasks:
-            run.finish(task, lambda task=task: _in_thread(task, options, time_limit))
+            run.finish(task, functools.partial(_in_thread, task, options, time_limit))
         return run.result()
     with _pool(executor, min(jobs, len(tasks)), time_limit) as pool:
         futures: dict[Future[Any], _Task] = {

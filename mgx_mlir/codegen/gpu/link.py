@@ -271,12 +271,14 @@ def _dynamic_parts(symbols: Sequence[_Symbol]) -> list[_Part]:
     """.dynsym (to be filled), .gnu.hash, .hash and .dynstr for the exported symbols."""
     strings = bytearray(b"\0" + b"".join(symbol.name + b"\0" for symbol in symbols))
     table = bytearray(_SYMBOL.size * (1 + len(symbols)))
-    common = {"link": b".dynsym"}
+    gnu, sysv = _gnu_hash_table(symbols), _sysv_hash_table(symbols)
     return [
-        _Part(b".dynsym", SHT_DYNSYM, SHF_ALLOC, 8, table, link=b".dynstr", info=1,
-              entry_size=_SYMBOL.size),
-        _Part(b".gnu.hash", SHT_GNU_HASH, SHF_ALLOC, 8, _gnu_hash_table(symbols), **common),
-        _Part(b".hash", SHT_HASH, SHF_ALLOC, 4, _sysv_hash_table(symbols), entry_size=4, **common),
+        _Part(
+            b".dynsym", SHT_DYNSYM, SHF_ALLOC, 8, table,
+            link=b".dynstr", info=1, entry_size=_SYMBOL.size,
+        ),
+        _Part(b".gnu.hash", SHT_GNU_HASH, SHF_ALLOC, 8, gnu, link=b".dynsym"),
+        _Part(b".hash", SHT_HASH, SHF_ALLOC, 4, sysv, link=b".dynsym", entry_size=4),
         _Part(b".dynstr", SHT_STRTAB, SHF_ALLOC, 1, strings),
     ]  # fmt: skip
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import prod
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from mlir import ir
 
 from mgx_mlir.errors import CompilerError
 
 # An index that is known, or that code computes.
-Index = int | ir.Value
+Index: TypeAlias = "int | ir.Value"
 
 SCRATCH_ALIGNMENT = 256
 
