@@ -33,15 +33,18 @@ def wave_sizes(chip: str) -> tuple[int, ...]:
 CACHE = Path(__file__).resolve().parents[3] / "build" / "isa" / "assembled"
 
 
-def assemble(chip: str, wave: int, lines: list[str]) -> list[tuple[str, bytes] | None]:
-    """What LLVM prints for each line and its bytes; None for a line it refuses. Kept under build/."""
+def assemble(chip: str, wave: int, lines: list[str], *, true16: bool = False) -> list[tuple[str, bytes] | None]:
+    """What LLVM prints for each line and its bytes; None for a line it refuses. Kept under build/.
+
+    `true16`: the halves of registers have names (gfx11, gfx12).
+    """
     if not lines:
         return []
-    stamp = f"{LLVM_MC.resolve()}\n{LLVM_MC.stat().st_mtime}\n{chip} {wave}\n" + "\n".join(lines)
+    stamp = f"{LLVM_MC.resolve()}\n{LLVM_MC.stat().st_mtime}\n{chip} {wave} {true16}\n" + "\n".join(lines)
     kept = CACHE / f"{hashlib.sha256(stamp.encode()).hexdigest()[:24]}.json"
     if kept.exists():
         return [(text, bytes.fromhex(code)) if text else None for text, code in json.loads(kept.read_text())]
-    result = _assemble(chip, wave, lines)
+    result = _assemble(chip, wave, lines, true16)
     CACHE.mkdir(parents=True, exist_ok=True)
     scratch = kept.with_suffix(f".{os.getpid()}")
     scratch.write_text(json.dumps([(got[0], got[1].hex()) if got else ("", "") for got in result]))
@@ -49,10 +52,13 @@ def assemble(chip: str, wave: int, lines: list[str]) -> list[tuple[str, bytes] |
     return result
 
 
-def _assemble(chip: str, wave: int, lines: list[str]) -> list[tuple[str, bytes] | None]:
+def _assemble(chip: str, wave: int, lines: list[str], true16: bool) -> list[tuple[str, bytes] | None]:
     # Each line is followed by a marker, so that refused lines leave a gap.
     source = "".join(f"{line}\ns_nop {n & 7}\n" for n, line in enumerate(lines))
-    features = [] if chip.startswith("gfx9") else [f"-mattr=+wavefrontsize{wave}"]
+    names = [] if chip.startswith("gfx9") else [f"+wavefrontsize{wave}"]
+    if true16 and chip.startswith(("gfx11", "gfx12")):
+        names.append("+real-true16")
+    features = ["-mattr=" + ",".join(names)] if names else []
     run = subprocess.run([str(LLVM_MC), "-triple=amdgcn-amd-amdhsa", f"-mcpu={chip}", *features, "-show-encoding"], input=source,
                          capture_output=True, text=True, check=False)
     result: list[tuple[str, bytes] | None] = []

@@ -19,6 +19,7 @@ SOURCES = (32, 40, 48)  # v32.., s32..
 MASK = 12  # s[12:13], a mask that VOP3 names
 ADDRESS, DATA, DATA2 = 60, 64, 72
 BASE = 4  # s[4:5], a scalar address
+DESCRIPTOR = 84  # s[84:87], a buffer
 
 
 @dataclass(frozen=True)
@@ -28,9 +29,10 @@ class Operand:
     words: int = 1
     value: int = 0  # constants: the bits
     text: str = ""
+    high: bool = False  # the upper half of a register
 
     def __str__(self) -> str:
-        return self.text or register(self.index, self.words, self.kind)
+        return (self.text or register(self.index, self.words, self.kind)) + (".h" if self.high else "")
 
 
 @dataclass(frozen=True)
@@ -184,9 +186,12 @@ def candidates(chip: str, wave: int, name: str, family: str, pcode: str) -> list
         result += ds_candidates(blank, base)
     elif family in ("FLAT", "GLOBAL", "VFLAT", "VGLOBAL"):
         result += flat_candidates(blank, base)
-    elif family == "SMEM" and "LOAD" in name and "BUFFER" not in name:
+    elif family in ("MUBUF", "VBUFFER"):
+        result += buffer_candidates(blank, base)
+    elif family == "SMEM" and "LOAD" in name:
         target = Operand("s", SDST, max(width_of(pcode, "SDATA"), 1))
-        add(f"{base} {target}, {register(BASE, 2, 's')}, 0x10", dst=target, extra={"memory": "scalar", "offset": 16})
+        base_register = register(DESCRIPTOR, 4, "s") if "BUFFER" in name else register(BASE, 2, "s")
+        add(f"{base} {target}, {base_register}, 0x10", dst=target, extra={"memory": "scalar", "offset": 16})
     return result
 
 
@@ -250,13 +255,37 @@ def flat_candidates(blank: Case, base: str) -> list[Case]:
     return result
 
 
+def buffer_candidates(blank: Case, base: str) -> list[Case]:
+    pcode = blank.pcode
+    stores = "STORE" in blank.name
+    data = max(width_of(pcode, "DATA"), width_of(pcode, "VDATA") if stores else 1)
+    back = max(width_of(pcode, "RETURN_DATA"), width_of(pcode, "VDATA"))
+    place = f"v{ADDRESS}, {register(DESCRIPTOR, 4, 's')}, "
+    result = []
+    extra = {"memory": "buffer", "offset": 32}
+    for offset in ("0 offen offset:32", "null offen offset:32"):
+        for count in dict.fromkeys((data if stores or "ATOMIC" in blank.name else back, 1, 2, 3, 4)):
+            if "ATOMIC" in blank.name:
+                # The register goes both ways; cmpswap returns half of it.
+                value = Operand("v", DATA, count)
+                for bit in ("sc0", "glc", "th:TH_ATOMIC_RETURN"):
+                    result.append(replace(blank, text=f"{base} {value}, {place}{offset} {bit}", dst=Operand("v", DATA, back if "CMPSWAP" in blank.name else count), sources=(value,), extra=extra))
+            elif stores:
+                value = Operand("v", DATA, count)
+                result.append(replace(blank, text=f"{base} {value}, {place}{offset}", sources=(value,), extra=extra))
+            else:
+                target = Operand("v", D, count)
+                result.append(replace(blank, text=f"{base} {target}, {place}{offset}", dst=target, extra=extra))
+    return result
+
+
 # Not about arithmetic or memory: control flow, waiting, hardware state, graphics.
 SKIP = re.compile(r"S_(BARRIER|SENDMSG|SET_GPR|SETVSKIP|CBRANCH|CALL|RFE|TRAP|ALLOC|SLEEP|WAKEUP|GET_BARRIER|GETREG|SETREG|MOVREL|SETPC|SWAPPC|GETPC"
                   r"|WAITCNT|SUBVECTOR|VERSION|DCACHE|ICACHE|MEMTIME|MEMREAL|PREFETCH|ATC|SCRATCH|GET_SHADER|SETKILL|SETHALT)"
                   r"|V_INTERP|DS_GWS|DS_.*(GS_REG|ORDERED|BVH|PARAM|ADDTID|CONDXCHG|SRC2)|ADDTID|V_NOP|V_PIPEFLUSH|V_CLREXCP|V_SCREEN|EXP|.*MOVREL|SWAPREL"
-                  r"|LOAD_LDS|LOAD_TR|BLOCK|ORDERED|INVALIDATE|V_(MFMA|SMFMAC|WMMA|SWMMAC)|V_ACCVGPR|CSUB|S_LOAD_(TM|RT)|_INV$|_WB$|GATHER_MASK")
+                  r"|LOAD_LDS|_LDS_|FORMAT|BUFFER_(WBINV|GL0|GL1|GL2|WBL2|INV)|LOAD_TR|BLOCK|ORDERED|INVALIDATE|V_(MFMA|SMFMAC|WMMA|SWMMAC)|V_ACCVGPR|CSUB|S_LOAD_(TM|RT)|_INV$|_WB$|GATHER_MASK")
 SKIP_EXCEPT = re.compile(r"V_EXP|_EXP_|FREXP")
-FAMILIES = ("SOP1", "SOP2", "SOPC", "SOPK", "VOP1", "VOP2", "VOPC", "VOP3", "VOP3P", "VOP3SD", "DS", "FLAT", "GLOBAL", "VFLAT", "VGLOBAL", "SMEM")
+FAMILIES = ("MUBUF", "VBUFFER", "SOP1", "SOP2", "SOPC", "SOPK", "VOP1", "VOP2", "VOPC", "VOP3", "VOP3P", "VOP3SD", "DS", "FLAT", "GLOBAL", "VFLAT", "VGLOBAL", "SMEM")
 
 
 @lru_cache
@@ -327,3 +356,34 @@ def operand_variants(chip: str, wave: int) -> tuple[Case, ...]:
     got = assemble(chip, wave, [case.text for case in tried])
     return tuple(replace(case, code=encoded[1]) for case, encoded in zip(tried, got)
                  if encoded and plain(encoded[0]) == plain(case.text))
+
+
+@lru_cache
+def half_variants(chip: str, wave: int) -> tuple[Case, ...]:
+    """16-bit operations on the upper halves of registers: by name from gfx11 on, by op_sel before."""
+    tried = []
+    for case in cases(chip, wave):
+        if not case.family.startswith("VOP") or case.family == "VOP3P" or case.extra.get("wave") or not case.sources or not re.search(r"\.[fbiu]16", case.pcode):
+            continue
+        if "OPSEL" in case.pcode or any(o.words > 1 for o in (case.dst, *case.sources) if o) or "VGPR" in case.pcode or "V_PK_" in case.name:
+            continue
+        operands = [*case.sources, *([case.dst] if case.dst else [])]
+        for chosen in dict.fromkeys([(True,) * len(operands), (True, *(False,) * (len(operands) - 1)), (*(True,) * len(case.sources), *(False,) * (len(operands) - len(case.sources)))]):
+            narrow = [re.search(rf"\b{name}\.[fbiu]16\b", case.pcode) and not re.search(rf"\b{name}(\[[^\]]*\]|\.[fbiu](32|64))", case.pcode)
+                      for name in ("S0", "S1", "S2")[: len(case.sources)] + (("D0",) if case.dst else ())]
+            if "CMP_CLASS" in case.name and not chip.startswith(("gfx9", "gfx10")):
+                narrow[1] = True  # the mask has ten bits
+            renamed = [replace(o, high=bool(h and o.kind == "v" and n)) for o, h, n in zip(operands, chosen, narrow)]
+            if not any(o.high for o in renamed):
+                continue
+            if chip.startswith(("gfx9", "gfx10")):
+                text = case.text + " op_sel:[" + ",".join("01"[o.high] for o in renamed) + "]"
+            else:
+                text = case.text
+                for old, new in zip(operands, renamed):
+                    text = re.sub(rf"\b{re.escape(str(old))}\b(?!\.)", f"{old}.{'h' if new.high else 'l'}", text, count=1)
+            sources, dst = tuple(renamed[: len(case.sources)]), renamed[-1] if case.dst else None
+            label = "".join("lh"[o.high] for o in renamed)
+            tried.append(replace(case, text=text, sources=sources, dst=dst, extra={**case.extra, "variant": f"-{label}"}))
+    got = assemble(chip, wave, [case.text for case in tried], true16=True)
+    return tuple(replace(case, code=encoded[1]) for case, encoded in zip(tried, got) if encoded and plain(encoded[0]) == plain(case.text))

@@ -6,7 +6,7 @@ import re
 import struct
 
 import numpy as np
-from cases import ADDRESS, BASE, Case, Operand
+from cases import ADDRESS, BASE, DESCRIPTOR, Case, Operand
 from snippet import State
 
 F32 = [0x00000000, 0x80000000, 0x00000001, 0x807FFFFF, 0x00800000, 0x3F800000, 0xBF800000, 0x3F000000, 0x40490FDB, 0x7F7FFFFF, 0x7F800000,
@@ -108,7 +108,16 @@ def state_for(case: Case, seed: int) -> State:
         where = state.memory_address + rng.permutation(64).astype(np.uint64) * np.uint64(32)
         state.vgpr[ADDRESS], state.vgpr[ADDRESS + 1] = (where & np.uint64(0xFFFFFFFF)).astype(np.uint32), (where >> np.uint64(32)).astype(np.uint32)
         float_memory(case, state.memory, rng)
-    elif memory == "scalar":
+    elif memory == "buffer":
+        state.vgpr[ADDRESS] = rng.permutation(64).astype(np.uint32) * np.uint32(32)
+        float_memory(case, state.memory, rng)
+    if memory in ("scalar", "buffer"):
+        # A raw buffer: stride 0, so that records are bytes. The last word is a 32-bit format, which
+        # each generation writes differently; raw accesses need none but its bits for bounds checks.
+        where = state.memory_address
+        last = 0x31016FAC if case.chip.startswith(("gfx10", "gfx11", "gfx12")) else 0x00027000
+        state.sgpr[DESCRIPTOR: DESCRIPTOR + 4] = where & 0xFFFFFFFF, where >> 32 & 0xFFFF, state.memory.size, last
+    if memory == "scalar":
         where = state.memory_address + 256
         state.sgpr[BASE], state.sgpr[BASE + 1] = where & 0xFFFFFFFF, where >> 32
     return state

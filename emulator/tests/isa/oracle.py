@@ -141,7 +141,8 @@ def scalar_value(state: State, operand: Operand) -> int:
 def lane_value(state: State, operand: Operand, lane: int) -> int:
     if operand.kind != "v":
         return scalar_value(state, operand)
-    return sum(int(state.vgpr[operand.index + n, lane]) << 32 * n for n in range(operand.words))
+    value = sum(int(state.vgpr[operand.index + n, lane]) << 32 * n for n in range(operand.words))
+    return value >> 16 if operand.high else value
 
 
 def set_scalar(state: State, operand: Operand, value: int) -> None:
@@ -226,7 +227,9 @@ def scalar_instruction(case: Case, before: State, after: State, body) -> None:
     if case.family == "SMEM":
         destination = "SDATA"
         address = before.memory_address + 256
-        for name in ("CalcScalarGlobalAddr", "CalcGlobalAddr"):
+        if "BUFFER" in case.name:
+            address = before.memory_address
+        for name in ("CalcScalarGlobalAddr", "CalcGlobalAddr", "CalcScalarBufferAddr", "CalcBufferAddr"):
             functions[name] = lambda env, *a: V("u", 64, address + case.extra["offset"])
         variables.update(ADDR=V("u", 64, address + case.extra["offset"]), sgpr_base=V("u", 64, address), offset=V("u", 64, 0), SBASE=V("u", 64, address), SOFFSET=V("u", 32, 0), OFFSET=V("i", 32, case.extra["offset"]), IOFFSET=V("i", 32, case.extra["offset"]))
         memories["MEM"] = Memory(before.memory, before.memory_address)
@@ -282,7 +285,7 @@ def vector_lane(case: Case, before: State, result: Expectation, body, lane: int,
     memories = {"VGPR": Registers(after, False), "SGPR": Registers(after, True)}
     functions = Functions(case.chip)
     destination = "D0"
-    if case.family in ("DS", "FLAT", "GLOBAL", "VFLAT", "VGLOBAL"):
+    if "memory" in case.extra:
         destination = "VDATA" if "VDATA" in case.pcode and "RETURN_DATA" not in case.pcode else "RETURN_DATA"
         memory_operands(case, before, after, lane, variables, functions, memories)
     if dst and dst.kind == "v":
@@ -301,6 +304,9 @@ def vector_lane(case: Case, before: State, result: Expectation, body, lane: int,
             bits = flush32(bits & 0xFFFFFFFF)
         if dst.kind == "s":
             set_scalar(after, dst, bits)
+        elif dst.high:  # the other half stays
+            after.vgpr[dst.index, lane] = (int(before.vgpr[dst.index, lane]) & 0xFFFF) | (bits & 0xFFFF) << 16
+            result.defined[dst.index, lane] = 0xFFFFFFFF
         else:
             for word in range(dst.words):
                 after.vgpr[dst.index + word, lane] = bits >> 32 * word & 0xFFFFFFFF
@@ -323,7 +329,9 @@ def vector_lane(case: Case, before: State, result: Expectation, body, lane: int,
 
 def memory_operands(case: Case, before: State, after: State, lane: int, variables: dict, functions: Functions, memories: dict) -> None:
     lds = case.extra["memory"] == "lds"
-    address = lane_value(before, Operand("v", ADDRESS, 1 if lds else 2), lane)
+    address = lane_value(before, Operand("v", ADDRESS, 1 if lds or case.extra["memory"] == "buffer" else 2), lane)
+    if case.extra["memory"] == "buffer":
+        address += before.memory_address
     for name, index in (("DATA", DATA), ("DATA0", DATA), ("DATA2", DATA2)):
         if index == DATA and case.sources:
             variables[name] = V("b", 32 * case.sources[0].words, lane_value(before, case.sources[0], lane))
@@ -342,7 +350,8 @@ def memory_operands(case: Case, before: State, after: State, lane: int, variable
     else:
         where = address + case.extra["offset"]
         variables["ADDR"] = V("u", 64, where)
-        for name in ("CalcGlobalAddr", "CalcFlatAddr"):
+        variables.update({name: V("u", 64, 0) for name in ("VADDR", "SRSRC", "SOFFSET", "vgpr_a", "sgpr_o")})
+        for name in ("CalcGlobalAddr", "CalcFlatAddr", "CalcBufferAddr"):
             functions[name] = lambda env, *a: V("u", 64, where)
         variables.update(OFFSET=V("i", 32, 0), SADDR=V("u", 64, 0), IOFFSET=V("i", 32, 0), v_addr=V("u", 64, where), s_saddr=V("u", 64, 0),
                          flat_scratch=V("u", 64, 0))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 from assembler import CHIPS, wave_sizes
-from cases import FAMILIES, Case, cases, operand_variants
+from cases import FAMILIES, Case, cases, half_variants, operand_variants
 from compare import differences
 from inputs import state_for
 from oracle import expect
@@ -71,3 +71,16 @@ def test_scalar_and_constant_operands(chip: str) -> None:
 @pytest.mark.parametrize("chip", CHIPS)
 def test_all_scalar_and_constant_operands(chip: str) -> None:
     report(list(operand_variants(chip, wave_sizes(chip)[0])), (0,))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_upper_halves_of_registers(chip: str) -> None:
+    everything = half_variants(chip, wave_sizes(chip)[0])
+    assert len(everything) > 20
+    report(list(everything[:: 1 if len(everything) < 60 else 8]), (1,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", CHIPS)
+def test_all_upper_halves_of_registers(chip: str) -> None:
+    report(list(half_variants(chip, wave_sizes(chip)[0])), (0,))
