@@ -132,6 +132,19 @@ bool is_flag(hipMemPoolAttr attribute) {
   return attribute <= hipMemPoolReuseAllowInternalDependencies;
 }
 
+// Frees that streams have not reached yet count as room: where it does not suffice, they are
+// waited for.
+std::shared_ptr<Allocation> allocate_after_frees(Pool& pool, size_t size,
+                                                 const std::shared_ptr<Pool>& self) {
+  try {
+    return pool.allocate(size, self);
+  } catch (const Failure& failure) {
+    if (failure.code != hipErrorOutOfMemory) throw;
+  }
+  for (const auto& stream : pool.device.streams()) stream->drain();
+  return pool.allocate(size, self);
+}
+
 void malloc_async(void** out, size_t size, std::shared_ptr<Pool> pool, hipStream_t handle) {
   require(out != nullptr, hipErrorInvalidValue);
   auto stream = find_stream(handle);
@@ -150,7 +163,7 @@ void malloc_async(void** out, size_t size, std::shared_ptr<Pool> pool, hipStream
     *out = work.params.dptr;
     return;
   }
-  auto allocation = pool->allocate(size, pool);
+  auto allocation = allocate_after_frees(*pool, size, pool);
   // Ready for this stream at once: blocks come back to the pool when a stream has passed them.
   *out = reinterpret_cast<void*>(allocation->base);
 }
