@@ -13,7 +13,7 @@ import onnx
 from mlir import ir
 from mlir.dialects import func
 
-from mgx_mlir.dialects import context
+from mgx_mlir.dialects import context, mgx
 from mgx_mlir.errors import CompilerError, ModelError, UnsupportedError
 from mgx_mlir.graph import Graph
 from mgx_mlir.importer import element_types, loading, prepare, structure
@@ -211,7 +211,9 @@ class _Program:
                     raise UnsupportedError(f"inputs of {kind.removesuffix('_type')} type")
                 tensor = value.type.tensor_type
                 element = element_types.of_onnx(tensor.elem_type)
-                types[name] = tensor_type(element.mlir, dims_of_proto(tensor.shape))
+                types[name] = tensor_type(
+                    mgx.element_type(element.numpy), dims_of_proto(tensor.shape)
+                )
             except UnsupportedError as error:
                 reason = f"{error} are not supported"
                 self.refused.append(Unsupported(name, "input", reason))

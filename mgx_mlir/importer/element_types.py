@@ -1,4 +1,4 @@
-"""Element types: ONNX's numbers for them, numpy's and MLIR's."""
+"""Element types: ONNX's numbers for them, and numpy's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mgx_mlir.errors import UnsupportedError
 
 @dataclass(frozen=True)
 class ElementType:
-    """`onnx` is the number in TensorProto.DataType, `mlir` the type as text.
+    """`onnx` is the number in TensorProto.DataType.
 
     `bits` is the size of an element in ONNX's raw data; `numpy` holds one in whole bytes.
     """
@@ -20,40 +20,39 @@ class ElementType:
     onnx: int
     name: str
     numpy: np.dtype
-    mlir: str
     bits: int
 
 
-def _row(number: int, name: str, numpy: type | str, mlir: str, bits: int = 0) -> ElementType:
+def _row(number: int, name: str, numpy: type | str, bits: int = 0) -> ElementType:
     dtype = np.dtype(numpy)
-    return ElementType(number, name, dtype, mlir, bits or dtype.itemsize * 8)
+    return ElementType(number, name, dtype, bits or dtype.itemsize * 8)
 
 
 # Source of the numbers: onnx.proto, TensorProto.DataType.
 TABLE: tuple[ElementType, ...] = (
-    _row(1, "float", "float32", "f32"),
-    _row(2, "uint8", "uint8", "ui8"),
-    _row(3, "int8", "int8", "i8"),
-    _row(4, "uint16", "uint16", "ui16"),
-    _row(5, "int16", "int16", "i16"),
-    _row(6, "int32", "int32", "i32"),
-    _row(7, "int64", "int64", "i64"),
-    _row(9, "bool", "bool", "i1", 8),
-    _row(10, "float16", "float16", "f16"),
-    _row(11, "double", "float64", "f64"),
-    _row(12, "uint32", "uint32", "ui32"),
-    _row(13, "uint64", "uint64", "ui64"),
-    _row(16, "bfloat16", ml_dtypes.bfloat16, "bf16"),
-    _row(17, "float8e4m3fn", ml_dtypes.float8_e4m3fn, "f8E4M3FN"),
-    _row(18, "float8e4m3fnuz", ml_dtypes.float8_e4m3fnuz, "f8E4M3FNUZ"),
-    _row(19, "float8e5m2", ml_dtypes.float8_e5m2, "f8E5M2"),
-    _row(20, "float8e5m2fnuz", ml_dtypes.float8_e5m2fnuz, "f8E5M2FNUZ"),
-    _row(21, "uint4", ml_dtypes.uint4, "ui4", 4),
-    _row(22, "int4", ml_dtypes.int4, "i4", 4),
-    _row(23, "float4e2m1", ml_dtypes.float4_e2m1fn, "f4E2M1FN", 4),
-    _row(24, "float8e8m0", ml_dtypes.float8_e8m0fnu, "f8E8M0FNU"),
-    _row(25, "uint2", ml_dtypes.uint2, "ui2", 2),
-    _row(26, "int2", ml_dtypes.int2, "i2", 2),
+    _row(1, "float", "float32"),
+    _row(2, "uint8", "uint8"),
+    _row(3, "int8", "int8"),
+    _row(4, "uint16", "uint16"),
+    _row(5, "int16", "int16"),
+    _row(6, "int32", "int32"),
+    _row(7, "int64", "int64"),
+    _row(9, "bool", "bool", 8),
+    _row(10, "float16", "float16"),
+    _row(11, "double", "float64"),
+    _row(12, "uint32", "uint32"),
+    _row(13, "uint64", "uint64"),
+    _row(16, "bfloat16", ml_dtypes.bfloat16),
+    _row(17, "float8e4m3fn", ml_dtypes.float8_e4m3fn),
+    _row(18, "float8e4m3fnuz", ml_dtypes.float8_e4m3fnuz),
+    _row(19, "float8e5m2", ml_dtypes.float8_e5m2),
+    _row(20, "float8e5m2fnuz", ml_dtypes.float8_e5m2fnuz),
+    _row(21, "uint4", ml_dtypes.uint4, 4),
+    _row(22, "int4", ml_dtypes.int4, 4),
+    _row(23, "float4e2m1", ml_dtypes.float4_e2m1fn, 4),
+    _row(24, "float8e8m0", ml_dtypes.float8_e8m0fnu),
+    _row(25, "uint2", ml_dtypes.uint2, 2),
+    _row(26, "int2", ml_dtypes.int2, 2),
 )
 _BY_ONNX = {row.onnx: row for row in TABLE}
 _BY_NUMPY = {row.numpy: row for row in TABLE}
@@ -80,9 +79,9 @@ def unpack(raw: np.ndarray, element: ElementType, count: int) -> np.ndarray:
     mask = (1 << element.bits) - 1
     shifts = np.arange(per_byte, dtype=np.uint8) * element.bits
     values = ((raw[:, None] >> shifts) & mask).reshape(-1)[:count]
-    if element.mlir.startswith("i"):  # sign-extend
+    if element.name.startswith("int"):  # sign-extend
         sign = 1 << (element.bits - 1)
         return ((values ^ sign).astype(np.int8) - sign).astype(element.numpy)
-    if element.mlir.startswith("ui"):
+    if element.name.startswith("uint"):
         return values.astype(element.numpy)
     return values.view(element.numpy)

@@ -167,7 +167,7 @@ def _convert(node: Node, element: element_types.ElementType) -> ir.Value:
         node.attribute("round_mode")
     if element.name == "float8e8m0":
         raise UnsupportedError("conversion to float8e8m0, which rounds in a way of its own")
-    return emit.convert(node.tensor(0), element.mlir, saturate)
+    return emit.convert(node.tensor(0), mgx.element_type(element.numpy), saturate)
 
 
 @operator("Cast", (6, 28), "convert")
