@@ -31,7 +31,7 @@ BODY_SUFFIX = "_body"
 
 _PIPELINE = """builtin.module(
     canonicalize,cse,
-    mgx-expand-math,convert-vector-to-scf{full-unroll=true},
+    mgx-expand-math,ROUNDINGconvert-vector-to-scf{full-unroll=true},
     expand-strided-metadata,lower-affine,
     convert-math-to-llvm,convert-math-to-libm,
     convert-scf-to-cf,
@@ -43,6 +43,27 @@ _PIPELINE = """builtin.module(
     reconcile-unrealized-casts,canonicalize,cse)"""
 
 
+# Without an instruction that rounds to bf16, LLVM makes calls of this function even where
+# MLIR has expanded every rounding (it goes through f32 to select between two bf16).
+_ROUND_TO_BF16 = """
+@llvm.compiler.used = appending global [1 x ptr] [ptr @__truncsfbf2], section "llvm.metadata"
+define hidden bfloat @__truncsfbf2(float %x) nounwind noinline optnone {
+  %nan = fcmp uno float %x, %x
+  %bits = bitcast float %x to i32
+  %high = lshr i32 %bits, 16
+  %odd = and i32 %high, 1
+  %half = add i32 %odd, 32767
+  %rounded = add i32 %bits, %half
+  %number = lshr i32 %rounded, 16
+  %quiet = or i32 %high, 64
+  %chosen = select i1 %nan, i32 %quiet, i32 %number
+  %short = trunc i32 %chosen to i16
+  %result = bitcast i16 %short to bfloat
+  ret bfloat %result
+}
+"""
+
+
 def compile_module(
     module: ir.Module, entries: Sequence[tuple[str, int]], target: Target, explicit: bool = False
 ) -> bytes:
@@ -51,7 +72,9 @@ def compile_module(
     `entries` are the exported functions: name and number of pointer arguments; the module
     holds the body of `name` as `name_body`. The same module gives the same bytes.
     """
-    pipeline = PassManager.parse(_PIPELINE, context=module.context)
+    rounds = "avx512bf16" in processor(target)[1]
+    rounding = "" if rounds else "arith-expand{include-bf16=true},"
+    pipeline = PassManager.parse(_PIPELINE.replace("ROUNDING", rounding), context=module.context)
     pipeline.enable_verifier(False)
     try:
         pipeline.run(module.operation)
@@ -60,6 +83,8 @@ def compile_module(
     _check_lowered(module)
     text = llvm_dialect.translate_module_to_llvmir(module.operation)
     text += "".join(_entry(name, pointers) for name, pointers in entries)
+    if not rounds and "bfloat" in text:
+        text += _ROUND_TO_BF16
     return link(llvm.compile_object(text, *processor(target), explicit))
 
 

@@ -31,7 +31,7 @@ PT_LOAD, PT_DYNAMIC, PT_GNU_STACK = 1, 2, 0x6474E551
 READ, READ_EXECUTE, READ_WRITE = 4, 5, 6
 DT_HASH, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_RELAENT = 4, 5, 6, 7, 8, 9
 DT_STRSZ, DT_SYMENT, DT_FLAGS, DF_BIND_NOW = 10, 11, 30, 8
-STB_GLOBAL, STT_FUNC = 1, 2
+STB_GLOBAL, STT_FUNC, STV_DEFAULT = 1, 2, 0
 R_PC32, R_GLOB_DAT, R_PLT32 = 2, 6, 4
 # jmp *disp(%rip), padded to its alignment.
 _STUB_SIZE = 16
@@ -57,6 +57,7 @@ class _Section:
 class _Symbol:
     name: bytes
     info: int
+    other: int
     section: int
     value: int
     size: int
@@ -84,8 +85,8 @@ def _read(data: bytes) -> tuple[list[_Section], list[_Symbol]]:
     for section in sections:
         if section.kind == SHT_SYMTAB:
             strings = sections[section.link].data
-            for name, info, _, index, value, size in _SYMBOL.iter_unpack(section.data):
-                symbols.append(_Symbol(_text(strings, name), info, index, value, size))
+            for name, *rest in _SYMBOL.iter_unpack(section.data):
+                symbols.append(_Symbol(_text(strings, name), *rest))
     return sections, symbols
 
 
@@ -116,7 +117,11 @@ class _Layout:
         }
         self.imports = sorted(called)
         self.exports = sorted(
-            (s for s in symbols if s.section and s.info == STB_GLOBAL << 4 | STT_FUNC),
+            (
+                s
+                for s in symbols
+                if s.section and s.info == STB_GLOBAL << 4 | STT_FUNC and s.other == STV_DEFAULT
+            ),
             key=lambda s: s.name,
         )
 
