@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from mgx_mlir.errors import UsageError
 from mgx_mlir.importer import parse_onnx
-from test.importer.agreement import assert_agrees, floats
+from test.importer.agreement import assert_agrees, floats, one_node
 from test.onnx_models import random_inputs, small
 
 
@@ -85,3 +85,13 @@ def test_static_models_take_their_own_sizes():
     model = two_inputs("batch", 3)
     inputs = {"a": floats(5, 3), "b": floats(5, 3, seed=1)}
     assert_agrees(model, inputs, input_dims={"a": [5, 3], "b": [5, 3]})
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_recurrent_networks_take_a_symbolic_batch(kind):
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
+    weights = {"w": floats(1, gates * 4, 3), "r": floats(1, gates * 4, 4)}
+    model, _ = one_node(kind, {"x": floats(5, 2, 3)} | weights, 14, list(weights), hidden_size=4)
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "batch"
+    made = signature(model)
+    assert made.endswith("-> tensor<5x1x?x4xf32, #mgx.dims<[_, _, batch : 1 ... ?, _]>>")

@@ -19,6 +19,7 @@ from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.converters.pointwise import hard_sigmoid_of, softplus_of, softsign_of
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.importer.tensors import Dim
 
 Activation = Callable[[ir.Value], ir.Value]
 
@@ -77,7 +78,7 @@ class Cell:
 
     def product(self, h: ir.Value, weights: ir.Value, bias: ir.Value | None) -> ir.Value:
         """h times weights, plus a bias."""
-        y = mgx.dot(h, weights)
+        y = emit.dot(h, weights)
         return y if bias is None else emit.add(y, bias)
 
     def gate(self, x: ir.Value, number: int) -> ir.Value:
@@ -99,7 +100,7 @@ def _unrolled(node: Node, gates: int, states: int, default: Sequence[str], step:
     x = node.tensor(0)
     batch_first = node.version >= 14 and bool(node.attribute("layout"))
     x = emit.transpose(x, [1, 0, 2]) if batch_first else x
-    length, batch, _ = tensors.static_dims(x, "the sequence")
+    length, batch = tensors.size_of(x, 0, "the length of the sequence"), tensors.dims(x)[1]
     if length > MAX_STEPS:
         raise UnsupportedError(f"a sequence of {length} steps; at most {MAX_STEPS} are unrolled")
     direction = str(node.attribute("direction"))
@@ -130,10 +131,8 @@ def _run(
     cell: Cell, x: ir.Value, state: list[ir.Value], masks: list[ir.Value] | None, step: Step
 ) -> tuple[list[ir.Value], list[ir.Value]]:
     """All steps of one direction: the first state after each, in order of time, and the last."""
-    length, batch, inputs = tensors.static_dims(x)
-    flat = emit.reshape(x, (length * batch, inputs))
-    projected = cell.product(flat, cell.w, cell.bias_w)
-    projected = emit.reshape(projected, (length, batch, tensors.dims(projected)[1]))
+    length = tensors.size_of(x, 0, "the length of the sequence")
+    projected = cell.product(x, cell.w, cell.bias_w)
     outputs: list[ir.Value] = [state[0]] * length
     for time in reversed(range(length)) if cell.backwards else range(length):
         here = emit.squeeze(emit.take(projected, 0, time, time + 1), [0])
@@ -182,7 +181,7 @@ def _initial(
     return emit.squeeze(emit.take(state, axis, number, number + 1), [axis])
 
 
-def _masks(node: Node, length: int, batch: int, hidden: int) -> list[ir.Value] | None:
+def _masks(node: Node, length: int, batch: Dim, hidden: int) -> list[ir.Value] | None:
     """For each step, where a sequence is not over; None where all have the full length."""
     if not node.given(4):
         return None
