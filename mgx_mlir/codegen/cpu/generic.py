@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Literal
 
 from mlir import ir
 
@@ -63,7 +64,14 @@ class _Generator:
         for number, argument in enumerate(self._block.arguments):
             is_input = number < inputs
             index = number if is_input else number - inputs
-            self._memory.bind(argument, "input" if is_input else "output", index)
+            kind: Literal["input", "output"] = "input" if is_input else "output"
+            shape = tuple(ir.MemRefType(argument.type).shape)
+            if 0 in shape:
+                # MLIR gives no strides to what has no elements.
+                piece = Piece(kind, index, 0, ir.MemRefType(argument.type).element_type)
+                self._memory.views[argument] = View(piece, 0, (0,) * len(shape), shape)
+            else:
+                self._memory.bind(argument, kind, index)
 
     def run(self) -> None:
         operations = [op.operation for op in self._block.operations]

@@ -168,3 +168,27 @@ def test_transposes(permutation):
     shape = (18, 35, 50)
     x, y = tensor(shape), tensor([shape[i] for i in permutation])
     HostKernel(unary("mgx.transpose", x, y, f"permutation = {permutation}")).check()
+
+
+def test_results_without_elements_need_no_work():
+    x = tensor((0, 5))
+    kernel = HostKernel(unary("mgx.neg", x, x))
+    assert not kernel.code.launches
+    kernel.check()
+
+
+def test_sum_of_no_elements_is_zero():
+    x, y = tensor((0, 5)), tensor((1, 5))
+    HostKernel(unary("mgx.reduce_sum", x, y, "axes = [0]")).check()
+
+
+def test_product_of_empty_matrices_is_zero():
+    a, b, c = tensor((3, 0)), tensor((0, 4)), tensor((3, 4))
+    body = f"%c = mgx.dot %a, %b : {a}, {b} -> {c}"
+    HostKernel(kernel_text(f"%a: {a}, %b: {b}", c, body, "%c")).check()
+
+
+def test_functions_of_libm_resolve():
+    x = tensor((5, 9), "f64")
+    kernel = HostKernel(unary("mgx.exp", x, x))
+    kernel.check(*kernel.random(), rtol=1e-12)

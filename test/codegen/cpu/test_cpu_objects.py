@@ -1,0 +1,98 @@
+"""From LLVM IR to shared objects of the host."""
+
+from __future__ import annotations
+
+import ctypes
+
+import numpy as np
+import pytest
+
+from mgx_mlir.codegen.cpu import elf, llvm
+from mgx_mlir.codegen.cpu.compile import link
+from mgx_mlir.codegen.cpu.host import host_target, processor
+from mgx_mlir.errors import CompilerError
+from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.runtime.cpu import CodeLibrary
+
+FUNCTIONS = """
+declare double @exp(double)
+define double @of_libm(double %x) {
+  %y = call double @exp(double %x)
+  %z = fadd double %y, 1.25
+  ret double %z
+}
+define i64 @twice(i64 %x) {
+  %y = call i64 @inner(i64 %x)
+  ret i64 %y
+}
+define hidden i64 @inner(i64 %x) noinline {
+  %y = shl i64 %x, 1
+  ret i64 %y
+}
+"""
+
+
+def compiled(text: str) -> bytes:
+    return llvm.compile_object(text, *processor(host_target()))
+
+
+def function(data: bytes, name: str, result: type, argument: type):
+    library = CodeLibrary(CodeObject("x86-64", data, (), 0, {}))
+    made = ctypes.CFUNCTYPE(result, argument)(library.address(name))
+    made.library = library
+    return made
+
+
+def test_code_constants_and_calls_are_linked():
+    data = elf.link(compiled(FUNCTIONS))
+    assert function(data, "twice", ctypes.c_int64, ctypes.c_int64)(21) == 42
+    of_libm = function(data, "of_libm", ctypes.c_double, ctypes.c_double)
+    np.testing.assert_allclose(of_libm(1.0), np.e + 1.25)
+
+
+def test_hidden_functions_are_not_exported():
+    data = elf.link(compiled(FUNCTIONS))
+    with pytest.raises(Exception, match="no function 'inner'"):
+        function(data, "inner", ctypes.c_int64, ctypes.c_int64)
+
+
+def test_objects_beyond_plain_code_go_to_lld():
+    text = """
+@counter = global i64 7
+define i64 @next(i64 %x) {
+  %old = load i64, ptr @counter
+  %new = add i64 %old, %x
+  store i64 %new, ptr @counter
+  ret i64 %new
+}
+"""
+    data = compiled(text)
+    with pytest.raises(elf.UnsupportedObjectError):
+        elf.link(data)
+    assert function(link(data), "next", ctypes.c_int64, ctypes.c_int64)(3) == 10
+
+
+def test_many_libraries_live_side_by_side():
+    functions = [
+        function(
+            link(compiled(f"define i64 @f(i64 %x) {{\n  ret i64 {n}\n}}")),
+            "f",
+            ctypes.c_int64,
+            ctypes.c_int64,
+        )
+        for n in range(20)
+    ]
+    assert [f(0) for f in functions] == list(range(20))
+
+
+def test_text_that_does_not_parse_is_a_fault_of_the_compiler():
+    with pytest.raises(CompilerError, match="does not parse"):
+        compiled("define void @f() { nonsense }")
+
+
+def test_the_host_names_its_features():
+    target = host_target()
+    assert target.kind == "cpu"
+    assert target.vector_bytes in (32, 64)
+    assert target.identity.startswith("x86-64:")
+    assert "+avx2" in target.identity
