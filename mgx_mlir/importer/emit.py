@@ -25,6 +25,12 @@ def numpy_type(x: ir.Value) -> np.dtype:
     return dtype
 
 
+def counted(size: Dim) -> ir.Value:
+    """0, 1, 2, ... as i64, for a size that is a symbol."""
+    ones = filled(np.ones((), np.int64), [size])
+    return mgx.prefix_scan_sum(ones, 0, exclusive=True)
+
+
 def like(x: ir.Value, number: Number | np.generic) -> ir.Value:
     """A tensor of x's type whose elements are all `number`."""
     scalar = np.asarray(number).astype(numpy_type(x))

@@ -215,15 +215,19 @@ def one_hot(node: Node) -> ir.Value:
     return emit.where(hot, on, off)
 
 
+def _places(node: Node, size: tensors.Dim) -> ir.Value:
+    return node.make(np.arange(size)) if isinstance(size, int) else emit.counted(size)
+
+
 @operator("Trilu", (14, 14), "greater where")
 def trilu(node: Node) -> ir.Value:
     x = node.tensor(0)
-    rows, columns = (tensors.size_of(x, axis, "the size of the matrix") for axis in (-2, -1))
+    rows, columns = tensors.dims(x)[-2:]
     diagonal = int(node.constant(1, "k").reshape(())) if node.given(1) else 0
-    row = np.arange(rows)[:, None] + diagonal
-    column = np.arange(columns)[None, :]
-    a, b = emit.broadcast_together(node.make(column), node.make(row))
-    drop = mgx.less(a, b) if node.attribute("upper") else mgx.greater(a, b)
+    row = emit.unsqueeze(emit.add(_places(node, rows), diagonal), [1])
+    column = emit.unsqueeze(_places(node, columns), [0])
+    row, column = (emit.broadcast(place, (rows, columns)) for place in (row, column))
+    drop = mgx.less(column, row) if node.attribute("upper") else mgx.greater(column, row)
     return emit.where(drop, 0, x)
 
 
