@@ -43,11 +43,11 @@ def test_every_truncation_is_noticed():
         refused(data[:end], "not an ONNX model|holds|nothing in the model|refuses|imports no opset")
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_damaged_bytes_never_crash(seed):
     rng = random.Random(seed)
     data = small("lstm").SerializeToString()
-    for _ in range(60):
+    for _ in range(40):
         damaged = bytearray(data)
         for _ in range(rng.choice((1, 2, 8))):
             damaged[rng.randrange(min(len(damaged), 6000))] = rng.randrange(256)

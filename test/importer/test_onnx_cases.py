@@ -56,16 +56,10 @@ def cases_of(module: str) -> list:
 
 
 MODULES = sorted(m.name for m in pkgutil.iter_modules(cases.__path__) if m.name[0] != "_")
-SLOW = {
-    "ai_onnx_ml",
-    "attention",
-    "averagepool",
-    "lppool",
-    "cast",
-    "castlike",
-    "flexattention",
-    "image_decoder",
-}
+SLOW = frozenset(
+    """affinegrid attention averagepool castlike flexattention layernormalization
+    linear_attention lppool maxpool negativeloglikelihoodloss softmax_cross_entropy_loss""".split()
+)
 
 
 @pytest.mark.parametrize(
