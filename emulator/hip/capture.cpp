@@ -66,6 +66,7 @@ struct NodeType {
   int operator()(const FillWork&) { return hipGraphNodeTypeMemset; }
   int operator()(const HostWork&) { return hipGraphNodeTypeHost; }
   int operator()(const EmptyWork&) { return hipGraphNodeTypeEmpty; }
+  int operator()(const GraphWork&) { return hipGraphNodeTypeGraph; }
   int operator()(const AllocWork&) { return hipGraphNodeTypeMemAlloc; }
   int operator()(const FreeWork&) { return hipGraphNodeTypeMemFree; }
   template <class T>

@@ -68,7 +68,7 @@ std::string device_json(Device& device) {
          field("max_vgprs", c.max_vgprs) + field("max_sgprs", c.max_sgprs) +
          field("clock_khz", c.clock_khz) + field("memory_clock_khz", c.memory_clock_khz) +
          field("memory_bus_bits", c.memory_bus_bits) + field("memory_bytes", c.memory_bytes) +
-         field("used_bytes", used_bytes(device)) + field("l2_bytes", c.l2_bytes) +
+         field("used_bytes", device.live_bytes) + field("l2_bytes", c.l2_bytes) +
          field("max_threads_per_multiprocessor", c.max_threads_per_multiprocessor) +
          field("elf_mach", c.elf_mach) + "}";
 }

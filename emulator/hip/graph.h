@@ -80,6 +80,8 @@ struct Plan {
   std::vector<PlanStep> steps;
 };
 Plan make_plan(const Graph& graph);
+// The way back, for a launch that is captured: its steps as a child graph.
+GraphPtr graph_of(const Plan& plan);
 
 class GraphExec {
  public:

@@ -251,3 +251,21 @@ MGX_EXPORT hipError_t hipGraphReleaseUserObject(hipGraph_t graph_handle, hipUser
     drop_references(handle, *find_object(handle), count);
   });
 }
+
+MGX_EXPORT hipError_t hipDeviceGetGraphMemAttribute(int ordinal, hipGraphMemAttributeType which,
+                                                    void* value) {
+  MGX_API(kPlain, {
+    require(value != nullptr, hipErrorInvalidValue);
+    require(which >= hipGraphMemAttrUsedMemCurrent && which <= hipGraphMemAttrReservedMemHigh,
+            hipErrorInvalidValue);
+    // Graphs keep what they allocate, so the present is the highest.
+    uint64_t bytes = 0;
+    for (const auto& allocation : allocations_of(runtime().device(ordinal)))
+      if (allocation->of_graph) bytes += allocation->size;
+    *static_cast<uint64_t*>(value) = bytes;
+  });
+}
+
+MGX_EXPORT hipError_t hipDeviceGraphMemTrim(int ordinal) {
+  MGX_API(kPlain, { runtime().device(ordinal); });
+}

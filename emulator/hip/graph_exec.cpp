@@ -46,6 +46,21 @@ Plan make_plan(const Graph& graph) {
   return plan;
 }
 
+GraphPtr graph_of(const Plan& plan) {
+  GraphPtr graph = new_graph();
+  graph->owned_by_node = true;
+  std::vector<GraphNode*> made;
+  for (const PlanStep& step : plan.steps) {
+    std::vector<GraphNode*> before;
+    for (uint32_t index : step.dependencies) before.push_back(made[index]);
+    bool empty = !step.enabled || step.type == hipGraphNodeTypeGraph;
+    NodePtr node = empty ? graph->add(hipGraphNodeTypeEmpty, EmptyWork{}, before)
+                         : graph->add(step.type, step.work, before);
+    made.push_back(node.get());
+  }
+  return graph;
+}
+
 GraphExec::GraphExec(Device& device, Plan plan, unsigned long long flags)
     : device(device), flags(flags), plan_(std::make_shared<Plan>(std::move(plan))) {
   for (size_t i = 0; i < plan_->steps.size(); ++i) index_[plan_->steps[i].node] = uint32_t(i);
@@ -136,7 +151,10 @@ void launch(hipGraphExec_t handle, hipStream_t stream_handle) {
   auto exec = find_executable(handle);
   auto stream = find_stream(stream_handle);
   require(&exec->device == &stream->device, hipErrorInvalidValue);
-  if (stream->capturing) refuse_capturing(*stream);
+  if (stream->capturing) {
+    GraphLock lock(graph_mutex());
+    if (capture_work(*stream, GraphWork{graph_of(*exec->plan())})) return;
+  }
   refuse_implicit(*stream);
   exec->launch(*stream);
 }

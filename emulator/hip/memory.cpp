@@ -87,13 +87,16 @@ uint64_t pages(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 }  // namespace
 
 std::shared_ptr<Allocation> allocate_device(Device& device, size_t size, unsigned flags) {
-  emu::Memory& memory = device.memory();
-  require(size <= device.chip.memory_bytes &&
-              memory.allocated_bytes() <= device.chip.memory_bytes - size,
-          hipErrorOutOfMemory);
+  const uint64_t capacity = device.chip.memory_bytes;
+  require(size <= capacity, hipErrorOutOfMemory);
   auto allocation = std::make_shared<Allocation>();
-  void* base = memory.allocate(size, nullptr);
-  require(base != nullptr, hipErrorOutOfMemory);
+  // Counted before it is taken, so that two threads cannot both get the last bytes.
+  bool room = device.live_bytes.fetch_add(size) <= capacity - size;
+  void* base = room ? device.memory().allocate(size, nullptr) : nullptr;
+  if (!base) {
+    device.live_bytes -= size;
+    fail(hipErrorOutOfMemory);
+  }
   allocation->base = uint64_t(base);
   allocation->size = size;
   allocation->kind = MemoryKind::device;
@@ -152,6 +155,7 @@ void release(const std::shared_ptr<Allocation>& allocation) {
   switch (allocation->kind) {
     case MemoryKind::device:
       allocation->device->memory().free(base);
+      allocation->device->live_bytes -= allocation->size;
       break;
     case MemoryKind::host:
     case MemoryKind::managed:
@@ -182,11 +186,6 @@ bool is_device_address(const void* address) {
 
 bool is_pageable(const void* address) {
   return !is_device_address(address) && !find_allocation(address);
-}
-
-uint64_t used_bytes(const Device& device) {
-  emu::Memory* memory = const_cast<Device&>(device).memory_if_made();
-  return memory ? memory->allocated_bytes() : 0;
 }
 
 std::vector<std::shared_ptr<Allocation>> allocations_of(const Device& device) {

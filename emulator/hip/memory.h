@@ -44,9 +44,6 @@ void release(const std::shared_ptr<Allocation>& allocation);
 std::shared_ptr<Allocation> find_allocation(const void* address);
 // True for addresses of a device's arena, allocated or not: never a host buffer.
 bool is_device_address(const void* address);
-// Bytes of live device allocations, as hipMemGetInfo counts them.
-uint64_t used_bytes(const Device& device);
-
 std::vector<std::shared_ptr<Allocation>> allocations_of(const Device& device);
 // Lets kernels of `from` address the memory of `to`, or no longer.
 void map_peer(Device& from, Device& to);

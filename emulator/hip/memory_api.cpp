@@ -196,7 +196,7 @@ MGX_EXPORT hipError_t hipMemGetInfo(size_t* free, size_t* total) {
   MGX_API(kPlain, {
     require(free || total, hipErrorInvalidValue);
     Device& device = current_device();
-    if (free) *free = device.chip.memory_bytes - used_bytes(device);
+    if (free) *free = device.chip.memory_bytes - device.live_bytes;
     if (total) *total = device.chip.memory_bytes;
   });
 }

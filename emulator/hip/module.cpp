@@ -19,6 +19,20 @@ uint32_t Function::dynamic_lds_limit() const {
   return chosen < 0 ? room : std::min(room, uint32_t(chosen));
 }
 
+Module::Module(Device& device, std::unique_ptr<emu::CodeObject> loaded)
+    : device(device), object(std::move(loaded)) {
+  // The image is one allocation: any address in it finds its size.
+  uint64_t inside = 0;
+  if (!object->kernels().empty())
+    inside = object->kernels().front().entry;
+  else if (!object->globals().empty())
+    inside = object->globals().begin()->second.base;
+  if (inside) bytes_ = device.memory().find(inside).size;
+  device.live_bytes += bytes_;
+}
+
+Module::~Module() { device.live_bytes -= bytes_; }
+
 std::shared_ptr<Function> Module::function(const std::string& name) {
   std::lock_guard lock(mutex_);
   auto known = handles_.find(name);

@@ -23,8 +23,8 @@ struct Function {
 
 class Module : public std::enable_shared_from_this<Module> {
  public:
-  Module(Device& device, std::unique_ptr<emu::CodeObject> object)
-      : device(device), object(std::move(object)) {}
+  Module(Device& device, std::unique_ptr<emu::CodeObject> object);
+  ~Module();
 
   Device& device;
   const std::unique_ptr<emu::CodeObject> object;
@@ -37,6 +37,7 @@ class Module : public std::enable_shared_from_this<Module> {
  private:
   std::mutex mutex_;
   std::map<std::string, hipFunction_t> handles_;
+  uint64_t bytes_ = 0;  // of device memory
 };
 
 // Loads an image (ELF, bundle, compressed bundle) for a device. Throws; says why on stderr.

@@ -69,6 +69,10 @@ class Device {
   std::string fault_text() const;
   void reset();
 
+  // Bytes of live allocations and modules: what hipMemGetInfo counts. Not the arena's own count,
+  // which includes what a running kernel needs for itself.
+  std::atomic<uint64_t> live_bytes{0};
+
   // Orders submissions, so that the rules of the null stream are decided at one point.
   std::mutex order_mutex;
 

@@ -121,7 +121,9 @@ def launch(
     g = (grid, 1, 1) if isinstance(grid, int) else grid
     b = (block, 1, 1) if isinstance(block, int) else block
     return code(
-        hip.hipModuleLaunchKernel(function, *g, *b, lds, stream or 0, packed.addresses or None, None)
+        hip.hipModuleLaunchKernel(
+            function, *g, *b, lds, stream or 0, packed.addresses or None, None
+        )
     )
 
 

@@ -377,9 +377,12 @@ def test_capture_into_a_graph_of_the_caller(stream, memory):
     graph = ok(hip.hipGraphCreate(0))
     first = ok(hip.hipGraphAddEmptyNode(graph, None, 0))
     nodes = (ctypes.c_void_p * 1)(int(first))
-    assert raw.hipStreamBeginCaptureToGraph(
-        void(stream), void(graph), nodes, None, ctypes.c_size_t(1), int(GLOBAL)
-    ) == 0
+    assert (
+        raw.hipStreamBeginCaptureToGraph(
+            void(stream), void(graph), nodes, None, ctypes.c_size_t(1), int(GLOBAL)
+        )
+        == 0
+    )
     ok(hip.hipMemsetD32Async(memory, 8, 16, stream))
     assert int(end(stream)) == int(graph)
     assert len(all_nodes(raw.hipGraphNodeGetDependentNodes, first)) == 1
@@ -394,6 +397,24 @@ def test_dependencies_of_a_capture_can_be_set(stream, memory):
     ok(hip.hipMemsetD32Async(memory, 2, 16, stream))
     graph = end(stream)
     assert len(all_nodes(raw.hipGraphGetRootNodes, graph)) == 2
+
+
+def test_a_launch_of_a_graph_is_captured_as_a_child(stream, memory):
+    inner = ok(hip.hipGraphCreate(0))
+    params = hip.hipMemsetParams()
+    params.dst, params.value, params.elementSize = int(memory), 4, 4
+    params.width, params.height = 16, 1
+    ok(hip.hipGraphAddMemsetNode(inner, None, 0, params))
+    executable = ok(hip.hipGraphInstantiateWithFlags(inner, 0))
+    begin(stream)
+    ok(hip.hipGraphLaunch(executable, stream))
+    ok(hip.hipMemsetD32Async(memory, 9, 1, stream))
+    graph = end(stream)
+    ok(hip.hipGraphExecDestroy(executable))
+    (first, _) = all_nodes(raw.hipGraphGetNodes, graph)
+    assert ok(hip.hipGraphNodeGetType(first)) == hip.hipGraphNodeType.hipGraphNodeTypeGraph
+    replay(graph, stream)
+    assert download(memory, 3, np.uint32).tolist() == [9, 4, 4]
 
 
 def test_replays_follow_memory_not_values(kernel, stream):

@@ -107,11 +107,17 @@ def test_functions_are_found_by_name():
 
     found, status = ctypes.c_void_p(), ctypes.c_int(-1)
     for name in (b"hipMalloc", b"hipGetDeviceProperties"):
-        assert raw.hipGetProcAddress(
-            name, ctypes.byref(found), 70000000, ctypes.c_uint64(0), ctypes.byref(status)
-        ) == 0
+        assert (
+            raw.hipGetProcAddress(
+                name, ctypes.byref(found), 70000000, ctypes.c_uint64(0), ctypes.byref(status)
+            )
+            == 0
+        )
         assert found.value and status.value == 0
-    assert raw.hipGetProcAddress(
-        b"malloc", ctypes.byref(found), 70000000, ctypes.c_uint64(0), ctypes.byref(status)
-    ) == E.hipErrorNotFound
+    assert (
+        raw.hipGetProcAddress(
+            b"malloc", ctypes.byref(found), 70000000, ctypes.c_uint64(0), ctypes.byref(status)
+        )
+        == E.hipErrorNotFound
+    )
     assert status.value == 1

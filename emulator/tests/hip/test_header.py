@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hip_support import E, HERE
+from hip_support import HERE, E
 
 SOURCES = HERE.parents[1] / "hip"
 # Newer than the header: hip-python's enumeration vouches for them.
@@ -75,7 +75,9 @@ def facts() -> list[str]:
 def values(compiler: str, folder: Path, name: str, options: list[str]) -> list[str]:
     lines = [f'  std::printf("%s = %ld\\n", "{fact}", long({fact}));' for fact in facts()]
     source = folder / f"{name}.cpp"
-    source.write_text('#include "abi.h"\n#include <cstdio>\nint main() {\n' + "\n".join(lines) + "\n}\n")
+    source.write_text(
+        '#include "abi.h"\n#include <cstdio>\nint main() {\n' + "\n".join(lines) + "\n}\n"
+    )
     program = folder / name
     command = [compiler, "-std=c++17", "-w", *options, f"-I{SOURCES}", str(source)]
     result = subprocess.run([*command, "-o", str(program)], capture_output=True, text=True)
@@ -91,9 +93,7 @@ def test_every_size_offset_and_enumerator_is_that_of_the_header(include, compile
 
 
 def test_every_error_code_is_that_of_hip_python():
-    rows = re.findall(
-        r"MGX_HIP_ERROR\((\w+), (\d+),", (SOURCES / "error_codes.inc").read_text()
-    )
+    rows = re.findall(r"MGX_HIP_ERROR\((\w+), (\d+),", (SOURCES / "error_codes.inc").read_text())
     ours = {name: int(value) for name, value in rows}
     theirs = {name: int(E[name]) for name in E.__members__}
     assert ours.keys() >= NEWER

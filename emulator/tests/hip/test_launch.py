@@ -64,9 +64,12 @@ def test_the_buffer_form_is_checked(kernel):
     assert go(3) == E.hipErrorInvalidValue
     array = (ctypes.c_void_p * 5)(1, address, 2, of_size, 3)
     both = Arguments(x, 1, 1.0)
-    assert raw.hipModuleLaunchKernel(
-        void(function), 1, 1, 1, 64, 1, 1, 0, None, both.array, ctypes.byref(array)
-    ) == E.hipErrorInvalidValue
+    assert (
+        raw.hipModuleLaunchKernel(
+            void(function), 1, 1, 1, 64, 1, 1, 0, None, both.array, ctypes.byref(array)
+        )
+        == E.hipErrorInvalidValue
+    )
 
 
 def test_a_kernel_with_arguments_needs_them(kernel):
@@ -188,7 +191,11 @@ def test_arguments_are_copied_at_the_launch(kernel, stream):
     function = kernel("add_value")
     for value in (1.0, 2.0, 4.0):
         packed.values[2].value = value
-        ok(hip.hipModuleLaunchKernel(function, 1, 1, 1, 64, 1, 1, 0, stream, packed.addresses, None))
+        ok(
+            hip.hipModuleLaunchKernel(
+                function, 1, 1, 1, 64, 1, 1, 0, stream, packed.addresses, None
+            )
+        )
     packed.values[2].value = 100.0
     ok(hip.hipStreamSynchronize(stream))
     assert (download(x, 64) == 7).all()

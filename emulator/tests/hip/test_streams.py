@@ -9,7 +9,7 @@ import time
 import numpy as np
 import pytest
 from hip import hip
-from hip_support import CALLBACK, E, HOST_FN, K, code, download, entry, ok, raw, upload, void
+from hip_support import CALLBACK, HOST_FN, E, K, code, download, entry, ok, raw, upload, void
 
 
 def test_streams_say_what_they_are():
@@ -99,7 +99,9 @@ def test_callbacks_get_stream_status_and_data(stream):
     ok(hip.hipStreamAddCallback(stream, entry(callback), 0x42, 0))
     ok(hip.hipStreamSynchronize(stream))
     assert seen == [(int(stream), 0, 0x42)]
-    assert code(hip.hipStreamAddCallback(stream, entry(callback), None, 1)) == E.hipErrorInvalidValue
+    assert (
+        code(hip.hipStreamAddCallback(stream, entry(callback), None, 1)) == E.hipErrorInvalidValue
+    )
     assert raw.hipStreamAddCallback(void(stream), None, None, 0) == E.hipErrorInvalidValue
     assert raw.hipLaunchHostFunc(void(stream), None, None) == E.hipErrorInvalidValue
 
