@@ -19,10 +19,10 @@ ITEM_MULTIPLY_ADDS = 1 << 20
 # fewer items than `FEW_ITEMS`, so much.
 PACK_SHARE, PACK_SHARE_FEW = 0.04, 0.12
 FEW_ITEMS = 8
-# Costs in multiply-adds of one vector. A load beside it costs a share of one; packing a
-# vector of B is loads, stores and, along k, a transposition; so are sums that leave and
-# come back between two depths of a block.
-LOAD = 0.25
+# Costs in multiply-adds of one vector. An element of A comes from the first-level cache, a
+# vector of B from the second; packing a vector of B is loads, stores and, along k, a
+# transposition; sums that leave and come back between two depths are loads and stores too.
+LOAD_A, LOAD_B = 0.4, 1.0
 PACK_VECTOR, PACK_TRANSPOSED = 2.5, 6.0
 PACK_A_VECTOR = 2.5
 SUMS_VECTOR = 4.0
@@ -139,7 +139,7 @@ def _cost(
 
     def tile(width: int) -> float:
         chains = max(1.0, CHAINS / (rows * width))
-        return rows * width * chains * (1 + LOAD * (1 / rows + 1 / width))
+        return rows * width * chains * (1 + LOAD_A / width + LOAD_B / rows)
 
     one, whole = tile(1), tile(vectors)
     depths = math.ceil(problem.K / _depth(problem, lanes, columns))
