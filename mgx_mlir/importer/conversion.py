@@ -35,13 +35,15 @@ class Scope:
     """The values that nodes of one graph or function body can read.
 
     An absent optional input of a function is None. `used` holds the names that something
-    reads. `function` names the node whose body this is, '' in a graph of the model.
+    reads. `function` and `operator` name the node whose body this is; they are '' in a
+    graph of the model.
     """
 
     opsets: Mapping[str, int]
     used: frozenset[str]
     outer: Scope | None = None
     function: str = ""
+    operator: str = ""
     values: dict[str, Value | None] = field(default_factory=dict)
 
     def find(self, name: str) -> Value | None:
@@ -93,7 +95,9 @@ class Conversion:
                 f"{structure.display_name(node.proto)}: its {name} takes {len(graph.input)} "
                 f"inputs and gets {len(arguments)}"
             )
-        scope = Scope(node.scope.opsets, used_names(graph), node.scope)
+        outer = node.scope
+        names = used_names(graph)
+        scope = Scope(outer.opsets, names, outer, outer.function, outer.operator)
         for value, argument in zip(graph.input, arguments, strict=True):
             scope.values[value.name] = argument
         outputs = self.graph(graph, scope)
@@ -131,7 +135,10 @@ class Conversion:
             except UnavailableError:
                 results = []
             except UnsupportedError as error:
-                self._refuse(name, structure.operator_name(proto), str(error), scope.function)
+                operator, reason = structure.operator_name(proto), str(error)
+                if scope.operator:
+                    operator, reason = scope.operator, f"in its body, {operator}: {reason}"
+                self._refuse(name, operator, reason)
                 results = self._stand_ins(proto, scope)
             except ModelError as error:
                 raise ModelError(f"{structure.display_name(proto)}: {error}") from error
@@ -210,7 +217,9 @@ class Conversion:
         attributes |= {a.name: a for a in node.proto.attribute}
         opsets = {o.domain: o.version for o in function.opset_import}
         used = frozenset(n for inner in function.node for n in inner.input)
-        scope = Scope(opsets, used | set(function.output), None, node.name)
+        outermost = node.scope.function or node.name
+        operator = node.scope.operator or structure.operator_name(node.proto)
+        scope = Scope(opsets, used | set(function.output), None, outermost, operator)
         formal = list(function.input)
         given = [*node.inputs, *[None] * (len(formal) - len(node.inputs))]
         scope.values = dict(zip(formal, given, strict=False))
@@ -242,11 +251,8 @@ class Conversion:
             results.append(value)
         return results
 
-    def _refuse(self, node: str, operator: str, reason: str, function: str = "") -> None:
-        if function:
-            reason = f"in its body, {operator}: {reason}"
-            operator = ""
-        entry = Unsupported(node, operator or "function", reason)
+    def _refuse(self, node: str, operator: str, reason: str) -> None:
+        entry = Unsupported(node, operator, reason)
         if entry not in self.unsupported:
             self.unsupported.append(entry)
 
@@ -264,8 +270,6 @@ def resolve(
     """
     row = registry.find(proto.domain, proto.op_type)
     if row is None:
-        if proto.domain == "":
-            raise UnsupportedError("this operator is not supported")
         if proto.domain in {known.domain for known in registry.operators()}:
             raise UnsupportedError("this operator is not supported")
         raise UnsupportedError(f"operators of domain '{proto.domain}' are not supported")

@@ -129,3 +129,18 @@ def test_nodes_in_function_bodies_are_named_by_the_node_they_stand_for():
 def test_the_coverage_page_is_current():
     page = Path(__file__).resolve().parents[2] / "docs" / "operators.md"
     assert page.read_text() == coverage.page(), "run python -m mgx_mlir.importer.coverage"
+
+
+def test_a_reason_inside_a_function_body_names_the_node_it_stands_for():
+    inputs = [
+        helper.make_tensor_value_info("x", 1, [2, 3, 4]),
+        helper.make_tensor_value_info("shape", 7, [2]),
+    ]
+    node = helper.make_node("CenterCropPad", ["x", "shape"], ["y"], "crop", axes=[1, 2])
+    outputs = [helper.make_tensor_value_info("y", 1, None)]
+    model = simple_model(nodes=[node], inputs=inputs, outputs=outputs)
+    model.opset_import[0].version = 18
+    (entry, *_) = check_model(model).unsupported
+    assert entry.node == "crop"
+    assert entry.operator == "CenterCropPad"
+    assert entry.reason.startswith("in its body, ")

@@ -11,7 +11,8 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import element_types, emit, tensors
+from mgx_mlir.importer.loading import MAX_ELEMENTS, small_array
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
@@ -216,8 +217,6 @@ def size(node: Node) -> Any:
 
 @operator("Constant", (1, 25), "constant literal")
 def constant(node: Node) -> Any:
-    from mgx_mlir.importer.loading import small_array
-
     for name, dtype in (
         ("value_float", np.float32),
         ("value_floats", np.float32),
@@ -234,8 +233,6 @@ def constant(node: Node) -> Any:
 
 @operator("ConstantOfShape", (9, 25), "constant")
 def constant_of_shape(node: Node) -> Any:
-    from mgx_mlir.importer.loading import MAX_ELEMENTS, small_array
-
     tensor = node.attribute("value")
     scalar = np.zeros((), np.float32) if tensor is None else small_array(tensor, node.name)
     if scalar.size != 1:
@@ -265,8 +262,6 @@ def range_(node: Node) -> Any:
 
 @operator("EyeLike", (9, 22), "constant")
 def eye_like(node: Node) -> Any:
-    from mgx_mlir.importer import element_types
-
     rows, columns = tensors.static_dims(node.tensor(0))
     stated = node.attribute("dtype")
     dtype = node.value(0).dtype if stated is None else element_types.of_onnx(stated).numpy
