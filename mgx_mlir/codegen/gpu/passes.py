@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mlir import ir
+from mlir.dialects import arith
 from mlir.dialects import llvm as llvm_dialect
 from mlir.passmanager import PassManager
 
@@ -37,6 +38,7 @@ _OCML_FMOD = re.compile(
     r"call (?:\w+ )*?(float|double) @__ocml_fmod_f\d+\(\w+ ([^,]+), \w+ ([^)]+)\)"
 )
 _OCML_FMOD_DECLARED = re.compile(r"^declare \w+ @__ocml_fmod_f\d+\(.*$", re.MULTILINE)
+_REPLACED = frozenset((*_INTRINSICS, "arith.remf"))
 EXPAND_MATH = (f"mgx-expand-math{{ops={_EXPANDED}}}", "canonicalize", "cse")
 
 
@@ -46,7 +48,7 @@ def expand_math(module: ir.Module) -> None:
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _INTRINSICS and isinstance(op.results[0].type, ir.FloatType):
+        if op.name in _REPLACED and isinstance(op.results[0].type, ir.FloatType):
             found.append(op)
         return ir.WalkResult.ADVANCE
 
@@ -55,12 +57,31 @@ def expand_math(module: ir.Module) -> None:
         module.context.get_dialect_descriptor("llvm")
     for op in found:
         with ir.InsertionPoint(op), op.location:
-            result = op.results[0]
-            call = llvm_dialect.CallIntrinsicOp(
-                result.type, f"{_INTRINSICS[op.name]}.{result.type}", list(op.operands), [], []
-            )
-        result.replace_all_uses_with(call.operation.results[0])
+            new = _remainder(op) if op.name == "arith.remf" else _intrinsic(op)
+        op.results[0].replace_all_uses_with(new)
         op.erase()
+
+
+def _intrinsic(op: ir.Operation) -> ir.Value:
+    type_ = op.results[0].type
+    name = f"{_INTRINSICS[op.name]}.{type_}"
+    call = llvm_dialect.CallIntrinsicOp(type_, name, list(op.operands), [], [])
+    return call.operation.results[0]
+
+
+def _remainder(op: ir.Operation) -> ir.Value:
+    """In f32 for bf16, whose remainder LLVM does not expand; the result is exact in both."""
+    type_ = op.results[0].type
+    if not isinstance(type_, ir.BF16Type):
+        return arith.remf(*op.operands)
+    return arith.truncf(type_, arith.remf(*(_widened(x) for x in op.operands)))
+
+
+def _widened(value: ir.Value) -> ir.Value:
+    """bf16 as f32 by its bits: LLVM would make the remainder of extended values narrow again."""
+    i16, i32 = ir.IntegerType.get_signless(16), ir.IntegerType.get_signless(32)
+    bits = arith.extui(i32, arith.bitcast(i16, value))
+    return arith.bitcast(ir.F32Type.get(), arith.shli(bits, arith.constant(i32, 16)))
 
 
 def calls_device_library(module: ir.Module) -> bool:

@@ -173,6 +173,24 @@ def test_f64_math_links_the_device_library(chip: str) -> None:
     assert "v_fma_f64" in disassemble(code.data)
 
 
+@pytest.mark.parametrize("element", ["bf16", "f16", "f32", "f64"])
+def test_remainders_of_every_float_are_compiled(element: str) -> None:
+    text = f"""
+#id = affine_map<(i) -> (i)>
+func.func @f(%x: tensor<9x{element}>) -> tensor<9x{element}> {{
+  %e = tensor.empty() : tensor<9x{element}>
+  %c = arith.constant 3.0 : {element}
+  %r = linalg.generic {{indexing_maps = [#id, #id], iterator_types = ["parallel"]}}
+      ins(%x : tensor<9x{element}>) outs(%e : tensor<9x{element}>) {{
+  ^bb0(%a: {element}, %o: {element}):
+    %m = arith.remf %a, %c : {element}
+    linalg.yield %m : {element}
+  }} -> tensor<9x{element}>
+  return %r : tensor<9x{element}>
+}}"""
+    assert code_object(gpu_program(ir.Module.parse(text, context())), Target.get("gfx942")).data
+
+
 def test_isa_version_of_a_chip() -> None:
     assert [ocml._isa_version(chip) for chip in ("gfx90a", "gfx942", "gfx1030", "gfx1151")] == [
         9010, 9402, 10300, 11501,
