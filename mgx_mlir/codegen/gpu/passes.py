@@ -35,7 +35,7 @@ _INTRINSICS: dict[str, str] = {
 }
 # convert-gpu-to-rocdl makes calls of arith.remf; LLVM 22 expands frem itself, exactly.
 _OCML_FMOD = re.compile(
-    r"call (?:\w+ )*?(float|double) @__ocml_fmod_f\d+\(\w+ ([^,]+), \w+ ([^)]+)\)"
+    r"call (?:\w+ )*?(half|float|double) @__ocml_fmod_f\d+\(\w+ ([^,]+), \w+ ([^)]+)\)"
 )
 _OCML_FMOD_DECLARED = re.compile(r"^declare \w+ @__ocml_fmod_f\d+\(.*$", re.MULTILINE)
 _REPLACED = frozenset((*_INTRINSICS, "arith.remf"))
