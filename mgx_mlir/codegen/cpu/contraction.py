@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 
@@ -17,7 +17,7 @@ from mgx_mlir.codegen.cpu import emit, pack
 from mgx_mlir.codegen.cpu.emit import Index
 from mgx_mlir.codegen.cpu.pack import Packed
 from mgx_mlir.codegen.cpu.problem import Contraction, Image
-from mgx_mlir.codegen.cpu.schedule import Schedule
+from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, Schedule
 
 # store(sums, batch, m, n, mask): what happens to a vector of results of row m from column n.
 Store = Callable[[ir.Value, Index, Index, Index, ir.Value | None], None]
@@ -32,12 +32,43 @@ def emit_contraction(
     begin: ir.Value,
     end: ir.Value,
 ) -> None:
-    """Builds the work of items begin .. end at the insertion point."""
+    """Builds the work of items begin .. end at the insertion point.
+
+    `b` is the operand or, with a schedule that shares it, what `emit_packing` made of it.
+    """
     _Emitter(problem, schedule, a, b, store).emit(begin, end)
 
 
+def emit_packing(
+    problem: Contraction,
+    schedule: Schedule,
+    b: ir.Value,
+    packed: ir.Value,
+    begin: ir.Value,
+    end: ir.Value,
+) -> None:
+    """Builds the packing of B for all items: parts begin .. end of its rows and blocks."""
+    parts = math.ceil(problem.K / PACK_DEPTH)
+    blocks = schedule.column_blocks(problem)
+
+    def item(number: Index) -> None:
+        k = emit.mul(emit.rem(number, parts), PACK_DEPTH)
+        block = emit.div(number, parts)
+        depth: Index = min(PACK_DEPTH, problem.K)
+        if problem.K % PACK_DEPTH:
+            depth = emit.minimum(PACK_DEPTH, emit.sub(problem.K, k))
+        batch = emit.div(block, blocks)
+        columns = column_block(problem, schedule, emit.rem(block, blocks))
+        start = emit.mul(block, schedule.packed_block(problem))
+        start = emit.linear(start, (k, schedule.packed_row))
+        target = Packed(packed, 1, schedule.packed_row, start)
+        pack_block(problem, schedule, b, target, batch, columns, k, depth)
+
+    emit.loop(begin, end, 1, item)
+
+
 @dataclass(frozen=True)
-class _Columns:
+class Columns:
     """One block of columns: first column of C, how many, and where they come from."""
 
     first: Index
@@ -45,6 +76,63 @@ class _Columns:
     image_row: Index = 0
     image_rows: Index = 0
     image_column: Index = 0
+
+
+def column_block(problem: Contraction, schedule: Schedule, number: Index) -> Columns:
+    if not isinstance(problem.b, Image):
+        first = emit.mul(number, schedule.columns)
+        count: Index = schedule.columns
+        if problem.N % schedule.columns:
+            count = emit.minimum(count, emit.sub(problem.N, first))
+        return Columns(first, count)
+    width = problem.b.width
+    image_rows = problem.N // width
+    if schedule.columns >= width:
+        row = emit.mul(number, schedule.image_rows)
+        rows: Index = schedule.image_rows
+        if image_rows % schedule.image_rows:
+            rows = emit.minimum(rows, emit.sub(image_rows, row))
+        return Columns(emit.mul(row, width), emit.mul(rows, width), row, rows)
+    parts = math.ceil(width / schedule.columns)
+    row, part = emit.div(number, parts), emit.rem(number, parts)
+    column = emit.mul(part, schedule.columns)
+    count = emit.minimum(schedule.columns, emit.sub(width, column))
+    return Columns(emit.linear(column, (row, width)), count, row, 1, column)
+
+
+def pack_block(
+    problem: Contraction,
+    schedule: Schedule,
+    source: ir.Value,
+    target: Packed,
+    batch: Index,
+    columns: Columns,
+    k: Index,
+    depth: Index,
+) -> None:
+    """Packs rows k .. k + depth of one block of columns of B."""
+    accumulator, lanes = problem.accumulator, schedule.lanes
+    if isinstance(problem.b, Image):
+        width = problem.b.width
+        count = columns.count if schedule.columns < width else width
+        pack.pack_image(
+            source,
+            problem.b,
+            target,
+            accumulator,
+            lanes,
+            batch,
+            columns.image_row,
+            columns.image_rows,
+            columns.image_column,
+            count,
+            k,
+            depth,
+        )
+    else:
+        vectors = emit.div(emit.add(columns.count, lanes - 1), lanes)
+        first = columns.first
+        pack.pack_b(source, problem.b, target, accumulator, lanes, batch, first, vectors, k, depth)
 
 
 class _Emitter:
@@ -58,12 +146,12 @@ class _Emitter:
         depth = math.ceil(schedule.depth / self.lanes) * self.lanes
         self.width = math.ceil(schedule.columns / self.lanes) * self.lanes
         accumulator = problem.accumulator
-        # A vector of slack for writes past the end of a row; an odd number of cache lines
-        # between rows, so that they do not compete for the same sets of the cache.
-        b_row = self.width + self.lanes
-        if (b_row // self.lanes) % 2 == 0:
-            b_row += self.lanes
-        self.packed_b = Packed(emit.stack(depth * b_row + self.lanes, accumulator), 1, b_row)
+        b_row = schedule.packed_row
+        if schedule.shared:
+            self.packed_b = Packed(b, 1, b_row)
+        else:
+            memory = emit.stack(depth * b_row + self.lanes, accumulator)
+            self.packed_b = Packed(memory, 1, b_row)
         if pack.by_rows(problem.a, self.lanes):
             a_row = depth + self.lanes
             self.packed_a = Packed(emit.stack(schedule.rows * a_row, accumulator), a_row, 1)
@@ -85,13 +173,18 @@ class _Emitter:
             block = emit.div(number, row_blocks)
             row_block = emit.rem(number, row_blocks)
             batch = emit.div(block, column_blocks)
-            columns = self._column_block(emit.rem(block, column_blocks))
+            columns = column_block(self.problem, self.schedule, emit.rem(block, column_blocks))
             first = emit.mul(row_block, self.schedule.item_rows)
             rows = emit.minimum(self.schedule.item_rows, emit.sub(self.problem.M, first))
             if self.problem.M % self.schedule.item_rows == 0:
                 rows = self.schedule.item_rows
-            if self.depths > 1 or row_blocks == 1:
-                fresh: ir.Value | bool = True
+            fresh: ir.Value | bool = True
+            if self.schedule.shared:
+                fresh = False
+                start = emit.mul(block, self.schedule.packed_block(self.problem))
+                self.packed_b = replace(self.packed_b, start=start)
+            elif self.depths > 1 or row_blocks == 1:
+                fresh = True
             else:
                 # The block of B that the item before packed serves this one too.
                 fresh = emit.either(
@@ -101,30 +194,8 @@ class _Emitter:
 
         emit.loop(begin, end, 1, item)
 
-    def _column_block(self, number: Index) -> _Columns:
-        problem, schedule = self.problem, self.schedule
-        if not isinstance(problem.b, Image):
-            first = emit.mul(number, schedule.columns)
-            count: Index = schedule.columns
-            if problem.N % schedule.columns:
-                count = emit.minimum(count, emit.sub(problem.N, first))
-            return _Columns(first, count)
-        width = problem.b.width
-        image_rows = problem.N // width
-        if schedule.columns >= width:
-            row = emit.mul(number, schedule.image_rows)
-            rows: Index = schedule.image_rows
-            if image_rows % schedule.image_rows:
-                rows = emit.minimum(rows, emit.sub(image_rows, row))
-            return _Columns(emit.mul(row, width), emit.mul(rows, width), row, rows)
-        parts = math.ceil(width / schedule.columns)
-        row, part = emit.div(number, parts), emit.rem(number, parts)
-        column = emit.mul(part, schedule.columns)
-        count = emit.minimum(schedule.columns, emit.sub(width, column))
-        return _Columns(emit.linear(column, (row, width)), count, row, 1, column)
-
     def _item(
-        self, batch: Index, first: Index, rows: Index, columns: _Columns, fresh: ir.Value | bool
+        self, batch: Index, first: Index, rows: Index, columns: Columns, fresh: ir.Value | bool
     ) -> None:
         problem, schedule, lanes = self.problem, self.schedule, self.lanes
         vectors = emit.div(emit.add(columns.count, lanes - 1), lanes)
@@ -138,7 +209,13 @@ class _Emitter:
             depth: Index = schedule.depth
             if problem.K % schedule.depth:
                 depth = emit.minimum(depth, emit.sub(problem.K, k))
-            emit.when(fresh, lambda: self._pack_b(batch, columns, vectors, k, depth))
+            emit.when(
+                fresh,
+                lambda: pack_block(
+                    problem, schedule, self.b, self.packed_b, batch, columns, k, depth
+                ),
+            )
+            first_row: Index = k if schedule.shared else 0
             last: ir.Value | bool = True
             if self.depths > 1:
                 last = emit.compare("eq", number, self.depths - 1)
@@ -163,7 +240,7 @@ class _Emitter:
                     at: Index = 0
                     if self.depths > 1:
                         at = emit.linear(column, (row, self.sum_row))
-                    self._multiply(column, count, depth, at)
+                    self._multiply(column, count, first_row, depth, at)
                     emit.when(last, lambda: self._store_tile(batch, m, columns, column, count, at))
 
                 whole = emit.mul(emit.div(vectors, schedule.vectors), schedule.vectors)
@@ -174,43 +251,14 @@ class _Emitter:
 
         emit.loop(0, self.depths, 1, depth_block)
 
-    def _pack_b(
-        self, batch: Index, columns: _Columns, vectors: Index, k: Index, depth: Index
-    ) -> None:
-        problem = self.problem
-        accumulator, lanes = problem.accumulator, self.lanes
-        if isinstance(problem.b, Image):
-            count = columns.count if self.schedule.columns < problem.b.width else problem.b.width
-            pack.pack_image(
-                self.b,
-                problem.b,
-                self.packed_b,
-                accumulator,
-                lanes,
-                batch,
-                columns.image_row,
-                columns.image_rows,
-                columns.image_column,
-                count,
-                k,
-                depth,
-            )
-        else:
-            pack.pack_b(
-                self.b,
-                problem.b,
-                self.packed_b,
-                accumulator,
-                lanes,
-                batch,
-                columns.first,
-                vectors,
-                k,
-                depth,
-            )
+    def _multiply(self, column: Index, vectors: int, row: Index, depth: Index, at: Index) -> None:
+        """Adds one register tile's products over a block's depth to the sums from `at` on.
 
-    def _multiply(self, column: Index, vectors: int, depth: Index, at: Index) -> None:
-        """Adds one register tile's products over a block's depth to the sums from `at` on."""
+        The block starts at row `row` of the packed B.
+        """
+        right_start = emit.linear(
+            emit.add(self.packed_b.start, column), (row, self.packed_b.k_step)
+        )
         lanes, rows = self.lanes, self.schedule.rows
         accumulator = self.problem.accumulator
         places = [
@@ -224,7 +272,7 @@ class _Emitter:
             start = [emit.constant(0, accumulator, lanes)] * len(places)
 
         def step(k: Index, *sums: ir.Value) -> list[ir.Value]:
-            base = emit.linear(column, (k, self.packed_b.k_step))
+            base = emit.linear(right_start, (k, self.packed_b.k_step))
             right = [
                 emit.load_vector(self.packed_b.memory, emit.add(base, j * lanes), lanes)
                 for j in range(vectors)
@@ -244,7 +292,7 @@ class _Emitter:
             emit.store_vector(x, self.sums, place)
 
     def _store_tile(
-        self, batch: Index, m: Index, columns: _Columns, column: Index, vectors: int, at: Index
+        self, batch: Index, m: Index, columns: Columns, column: Index, vectors: int, at: Index
     ) -> None:
         problem, lanes = self.problem, self.lanes
         rows: Index = self.schedule.rows

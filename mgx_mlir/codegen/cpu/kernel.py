@@ -8,7 +8,7 @@ from functools import partial
 
 from mlir import ir
 
-from mgx_mlir.codegen.cpu.contraction import emit_contraction
+from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
@@ -16,7 +16,7 @@ from mgx_mlir.codegen.cpu.generic import compile_generic
 from mgx_mlir.codegen.cpu.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
 from mgx_mlir.codegen.cpu.problem import Contraction
-from mgx_mlir.codegen.cpu.schedule import Machine, choose
+from mgx_mlir.codegen.cpu.schedule import Machine, Schedule, choose
 from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny
 from mgx_mlir.codegen.cpu.views import element_name
 from mgx_mlir.finalizer.code_object import Argument, CodeObject
@@ -84,25 +84,53 @@ def _contraction(kernel: ir.OpView, match: Match, target: Target) -> CodeObject:
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
     match = match.as_row()
     problem = match.problem
-    items, generate = _generator(problem, Machine(target.vector_bytes))
+    items, generate, schedule = _generator(problem, Machine(target.vector_bytes))
+    if schedule is not None and schedule.shared:
+        memories.append(_packing_launch(builder, problem, schedule, dict(used), memories))
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
-        store = Epilogue(match, places, pointers[len(used) :])
+        store = Epilogue(match, places, pointers[len(used) :][: len(results)])
+        shared = schedule is not None and schedule.shared
         a, b = places[problem.a.argument], places[problem.b.argument]
+        b = pointers[-1] if shared else b
         generate(a, b, store, begin, end)
 
     builder.add(memories, items, body)
     return builder.finish(target, explicit=True)
 
 
-def _generator(problem: Contraction, machine: Machine) -> tuple[int, Callable[..., None]]:
-    """Work items of a contraction, and what builds them: the first generator that takes it."""
+def _packing_launch(
+    builder: KernelBuilder,
+    problem: Contraction,
+    schedule: Schedule,
+    elements: dict[int, str],
+    memories: Sequence[Memory],
+) -> Memory:
+    """Adds the launch that packs B into scratch, and gives that scratch."""
+    scratch = builder.scratch(schedule.packed_size(problem), problem.accumulator)
+    operand = memories[list(elements).index(problem.b.argument)]
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        source, packed = pointers
+        emit_packing(problem, schedule, source, packed, begin, end)
+
+    builder.add([operand, scratch], schedule.pack_items(problem), body)
+    return scratch
+
+
+def _generator(
+    problem: Contraction, machine: Machine
+) -> tuple[int, Callable[..., None], Schedule | None]:
+    """Work items of a contraction, and what builds them: the first generator that takes it.
+
+    The general one comes with its schedule.
+    """
     skinny = choose_skinny(problem, machine)
     if skinny is not None:
-        return skinny.items(problem), partial(emit_skinny, problem, skinny)
+        return skinny.items(problem), partial(emit_skinny, problem, skinny), None
     direct = choose_direct(problem, machine)
     if direct is not None:
-        return direct.items(problem), partial(emit_direct, problem, direct)
+        return direct.items(problem), partial(emit_direct, problem, direct), None
     schedule = choose(problem, machine)
-    return schedule.items(problem), partial(emit_contraction, problem, schedule)
+    return schedule.items(problem), partial(emit_contraction, problem, schedule), schedule

@@ -21,11 +21,12 @@ from mgx_mlir.codegen.cpu.problem import Image, Matrix
 
 @dataclass(frozen=True)
 class Packed:
-    """A packed block: element (x, k) lies at x * step + k * k_step of `memory`."""
+    """A packed block: element (x, k) lies at start + x * step + k * k_step of `memory`."""
 
     memory: ir.Value
     step: int
     k_step: int
+    start: Index = 0
 
 
 def by_rows(matrix: Matrix, lanes: int) -> bool:
@@ -120,7 +121,8 @@ def pack_b(
 
     def put(x: ir.Value, row: Index, column: Index) -> None:
         x = emit.convert(x, matrix.element, accumulator)
-        emit.store_vector(x, target.memory, emit.linear(column, (row, target.k_step)))
+        place = emit.linear(emit.add(target.start, column), (row, target.k_step))
+        emit.store_vector(x, target.memory, place)
 
     if matrix.column.contiguous(lanes):
 
@@ -160,7 +162,8 @@ def pack_b(
                     for place in places
                 ]
                 for number, x in enumerate(transpose(rows)):
-                    here = emit.linear(column, (emit.add(i, number), target.k_step))
+                    row = emit.add(i, number)
+                    here = emit.linear(emit.add(target.start, column), (row, target.k_step))
                     emit.store_vector(x, target.memory, here)
 
             emit.loop(0, depth, lanes, square)
@@ -175,7 +178,8 @@ def pack_b(
                 here = emit.minimum(emit.add(first, j), columns - 1)
                 x = emit.load(source, emit.add(place, matrix.column.offset(here)))
                 x = emit.convert(x, matrix.element, accumulator)
-                emit.store(x, target.memory, emit.linear(j, (i, target.k_step)))
+                here = emit.linear(emit.add(target.start, j), (i, target.k_step))
+                emit.store(x, target.memory, here)
 
             emit.loop(0, emit.mul(vectors, lanes), 1, element)
 
@@ -230,7 +234,7 @@ def pack_image(
             taps.insert(0, emit.rem(rest, size))
             rest = emit.div(rest, size)
         channel = emit.add(start, image.channel.offset(rest))
-        base = emit.mul(i, target.k_step)
+        base = emit.linear(target.start, (i, target.k_step))
         # Where the window's tap lies for the first output of each dimension.
         shifts = [
             emit.add(emit.mul(tap, dilation), -pad)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mgx_mlir.codegen.cpu import emit
 from mgx_mlir.codegen.cpu.problem import Contraction, Image
@@ -19,6 +19,11 @@ ITEM_MULTIPLY_ADDS = 1 << 20
 # fewer items than `FEW_ITEMS`, so much.
 PACK_SHARE, PACK_SHARE_FEW = 0.04, 0.12
 FEW_ITEMS = 8
+# From this share on, B is packed once for all items, where it is not too large for that.
+SHARE_FROM = 0.06
+MAX_SHARED_BYTES = 16 << 20
+# Rows of B that one item of a packing launch packs.
+PACK_DEPTH = 128
 # Costs in multiply-adds of one vector. An element of A comes from the first-level cache, a
 # vector of B from the second; packing a vector of B is loads, stores and, along k, a
 # transposition; sums that leave and come back between two depths are loads and stores too.
@@ -50,7 +55,8 @@ class Schedule:
 
     A cache block of B has `depth` rows of k and up to `columns` columns; for images a block
     is `image_rows` rows of output, or part of one. A work item multiplies `item_rows` rows
-    of A by one block of columns.
+    of A by one block of columns. `shared`: B is packed once, by a launch of its own, and not
+    by each item.
     """
 
     lanes: int
@@ -60,6 +66,7 @@ class Schedule:
     columns: int
     image_rows: int
     item_rows: int
+    shared: bool
 
     def depths(self, problem: Contraction) -> int:
         return math.ceil(problem.K / self.depth)
@@ -78,6 +85,30 @@ class Schedule:
     def items(self, problem: Contraction) -> int:
         return problem.batch * self.column_blocks(problem) * self.row_blocks(problem)
 
+    @property
+    def packed_row(self) -> int:
+        """Elements from one row of a packed block of B to the next.
+
+        A vector of slack for writes past the end of a row; an odd number of cache lines, so
+        that rows do not compete for the same sets of the cache.
+        """
+        vectors = math.ceil(self.columns / self.lanes) + 1
+        return (vectors | 1) * self.lanes
+
+    def packed_block(self, problem: Contraction) -> int:
+        """Elements of a packed block of B of full depth."""
+        depth = math.ceil(problem.K / self.lanes) * self.lanes
+        return depth * self.packed_row + self.lanes
+
+    def packed_size(self, problem: Contraction) -> int:
+        """Elements of B packed as a whole."""
+        return problem.batch * self.column_blocks(problem) * self.packed_block(problem)
+
+    def pack_items(self, problem: Contraction) -> int:
+        """Work items of the launch that packs B."""
+        parts = math.ceil(problem.K / PACK_DEPTH)
+        return problem.batch * self.column_blocks(problem) * parts
+
 
 def choose(problem: Contraction, machine: Machine) -> Schedule:
     """The schedule with the least estimated work."""
@@ -95,8 +126,15 @@ def choose(problem: Contraction, machine: Machine) -> Schedule:
     ]
     _, rows, vectors, columns, image_rows = min(candidates)
     depth = _depth(problem, lanes, columns)
-    item_rows = _item_rows(problem, lanes, rows, columns)
-    return Schedule(lanes, rows, vectors, depth, columns, image_rows, item_rows)
+    item_rows = _item_rows(problem, lanes, rows, columns, shared=False)
+    plan = Schedule(lanes, rows, vectors, depth, columns, image_rows, item_rows, False)
+    # Each item packs its block again: with many, packing first is worth the barrier.
+    again = plan.row_blocks(problem) * _pack_vector(problem, lanes) / problem.M
+    size = plan.packed_size(problem) * emit.element_bytes(problem.accumulator)
+    if again < SHARE_FROM or plan.row_blocks(problem) < 3 or size > MAX_SHARED_BYTES:
+        return plan
+    item_rows = _item_rows(problem, lanes, rows, columns, shared=True)
+    return replace(plan, item_rows=item_rows, shared=True)
 
 
 def _tiles(registers: int) -> Iterator[tuple[int, int]]:
@@ -169,15 +207,15 @@ def _depth(problem: Contraction, lanes: int, columns: int) -> int:
     return min(problem.K, math.ceil(part / lanes) * lanes)
 
 
-def _item_rows(problem: Contraction, lanes: int, rows: int, columns: int) -> int:
+def _item_rows(problem: Contraction, lanes: int, rows: int, columns: int, shared: bool) -> int:
     """Rows of A of a work item, in whole tiles: few enough to share out, but worth an item
-    and the packing of its own block of B."""
+    and, if it is not shared, the packing of its own block of B."""
     tiles = math.ceil(problem.M / rows)
     blocks = problem.batch * math.ceil(problem.N / columns)
     worth = ITEM_MULTIPLY_ADDS / (columns * problem.K)
     pack = _pack_vector(problem, lanes)
-    least = max(worth, pack / PACK_SHARE)
-    if blocks * problem.M / least < FEW_ITEMS:
+    least = max(worth, 0 if shared else pack / PACK_SHARE)
+    if not shared and blocks * problem.M / least < FEW_ITEMS:
         least = max(worth, pack / PACK_SHARE_FEW, min(least, blocks * problem.M / FEW_ITEMS))
     parts = max(1, int(problem.M // least))
     return math.ceil(tiles / min(parts, tiles)) * rows

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from cpu_kernels import HostKernel, kernel_text, tensor
 
+from mgx_mlir.codegen.cpu import schedule
 from mgx_mlir.target import Target
 
 
@@ -211,3 +212,12 @@ def test_nan_in_padding_lanes_stays_there():
     a, b = (np.full(s.shape, np.nan, np.float32) for s in kernel.program.inputs)
     assert np.isnan(kernel.run(a, b)[0]).all()
     assert not np.isnan(kernel.run(np.zeros_like(a), np.zeros_like(b))[0]).any()
+
+
+@pytest.mark.parametrize("layout", ["nn", "nt", "tt"])
+@pytest.mark.parametrize("batch", [(), (2,)], ids=str)
+def test_operand_packed_once_for_many_rows(batch, layout, monkeypatch):
+    monkeypatch.setattr(schedule, "SHARE_FROM", 0.0)
+    kernel = HostKernel(dot(700, 50, 1001, layout, batch=batch))
+    assert len(kernel.code.launches) == 2
+    kernel.check(atol=1e-3)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from cpu_kernels import HostKernel, kernel_text, tensor
 
+from mgx_mlir.codegen.cpu import schedule
+
 
 def convolution(
     x: tuple[int, ...],
@@ -125,3 +127,15 @@ def test_image_read_through_a_transpose():
         f": {x}, {w} -> {y}"
     )
     HostKernel(kernel_text(f"%s: {stored}, %w: {w}", y, body, "%y")).check()
+
+
+@pytest.mark.parametrize(("count", "group"), [(1, 1), (2, 1), (1, 2)], ids=str)
+def test_windows_packed_once_for_many_rows(count, group, monkeypatch):
+    monkeypatch.setattr(schedule, "SHARE_FROM", 0.0)
+    text = convolution((count, 64 * group, 10, 10), (300 * group, 64, 3, 3), 1, group=group)
+    kernel = HostKernel(text)
+    packing, products = kernel.code.launches
+    assert kernel.code.scratch_bytes
+    assert packing.grid[0] > 1
+    assert products.grid[0] > 2
+    kernel.check(atol=1e-3)
