@@ -70,15 +70,28 @@ def _intrinsic(op: ir.Operation) -> ir.Value:
 
 
 def _remainder(op: ir.Operation) -> ir.Value:
-    """In f32 for bf16, whose remainder LLVM does not expand; the result is exact in both."""
+    """In f32 for bf16, whose remainder LLVM does not expand; the result is exact in both.
+
+    LLVM makes the remainder of extended values narrow again: bf16 is extended by its bits.
+    """
     type_ = op.results[0].type
-    if not isinstance(type_, ir.BF16Type):
-        return arith.remf(*op.operands)
-    return arith.truncf(type_, arith.remf(*(_widened(x) for x in op.operands)))
+    if isinstance(type_, ir.BF16Type):
+        return arith.truncf(type_, arith.remf(*(_widened(x) for x in op.operands)))
+    return arith.remf(*(_widened(_extended_bf16(x) or x) for x in op.operands))
+
+
+def _extended_bf16(value: ir.Value) -> ir.Value | None:
+    """What `value` is the extension of, where that is a bf16."""
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.extf":
+        return None
+    source = value.owner.operation.operands[0]
+    return source if isinstance(source.type, ir.BF16Type) else None
 
 
 def _widened(value: ir.Value) -> ir.Value:
-    """bf16 as f32 by its bits: LLVM would make the remainder of extended values narrow again."""
+    """A bf16 as f32; other types as they are."""
+    if not isinstance(value.type, ir.BF16Type):
+        return value
     i16, i32 = ir.IntegerType.get_signless(16), ir.IntegerType.get_signless(32)
     bits = arith.extui(i32, arith.bitcast(i16, value))
     return arith.bitcast(ir.F32Type.get(), arith.shli(bits, arith.constant(i32, 16)))
