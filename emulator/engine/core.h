@@ -40,7 +40,7 @@ constexpr u32 kVgprs = 548; // the widest operand may start at the last register
 enum : u16 { kVcc = 106, kTtmp = 108, kM0 = 124, kExec = 126, kSink = 128, kScalars = 160 };
 
 // Operand types: how inline constants and float modifiers are read.
-enum class Ty : u8 { none, b32, f32, b64, i64, f64, b16, f16, bf16, pk_b16, pk_f16, pk_bf16, pk_f32, mask, b96, b128, b256, b512, b1024 };
+enum class Ty : u8 { none, b32, f32, b64, i64, f64, b16, f16, bf16, pk_b16, pk_f16, pk_bf16, pk_f32, mask, b96, b128, b192, b256, b512, b1024 };
 
 enum OperandKind : u8 { O_NONE, O_VGPR, O_SGPR, O_CONST, O_SCC, O_VCCZ, O_EXECZ, O_LDS };
 enum OperandMods : u8 { M_ABS = 1, M_NEG = 2, M_SEXT = 4, M_DPP = 8 };

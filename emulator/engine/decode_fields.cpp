@@ -81,6 +81,7 @@ u32 words_of(Ty ty) {
   case Ty::b64: case Ty::i64: case Ty::f64: case Ty::pk_f32: return 2;
   case Ty::b96: return 3;
   case Ty::b128: return 4;
+  case Ty::b192: return 6;
   case Ty::b256: return 8;
   case Ty::b512: return 16;
   case Ty::b1024: return 32;

@@ -271,6 +271,7 @@ struct Profile {
   uint32_t workgroups_per_cu = 0, waves_per_simd = 0; // occupancy
   double lambda = 0, nu = 0, mu = 0;       // LDS, VALU port, global over matrix cycles
   double u_sim[3] = {0, 0, 0};             // fast, mid, slow latencies (gfx942); 0: no model
+  double rdna_bound = 0;                   // RDNA: matrix clocks over those of the busiest unit
   double modelled_clocks = 0;              // of the whole dispatch on the chip
   double modelled_ms = 0;
   std::string json() const;

@@ -109,7 +109,6 @@ Progress run_group(const Launch &l, GroupState &s) {
         spinning |= w.count % kSlice == 0 || !w.special_mode;
         break;
       }
-      if (w.strict && !strict_group_check(w, s)) return Progress::fault;
     }
     if (!left) return Progress::done;
     if (!ran) {
@@ -236,7 +235,6 @@ public:
     u32 resident = l_.dispatch->cooperative ? ~0u : kResidentPerThread;
     while (!stop_.load(std::memory_order_relaxed)) {
       bool fresh = active.empty() || wants_more_;
-      wants_more_local_ = false;
       if (fresh && active.size() < resident) {
         u64 index = next_.fetch_add(1);
         if (index < l_.total_groups) {
@@ -265,9 +263,6 @@ public:
       }
       if (p == Progress::done) {
         finish_probe(probe.get(), *s);
-        if (l_.options.strict) {
-          if (auto f = strict_finish(l_, *s)) report(*f);
-        }
         idle.push_back(std::move(s));
       } else {
         active.push_back(std::move(s));
@@ -295,7 +290,6 @@ private:
   std::mutex mutex_;
   std::atomic<u64> next_{0};
   std::atomic<bool> stop_{false}, wants_more_{false};
-  bool wants_more_local_ = false;
 };
 
 } // namespace
@@ -327,6 +321,7 @@ std::optional<Fault> execute(const Dispatch &d, Memory &memory, ThreadPool &pool
   l.scratch_bytes = (std::max(k.private_bytes, l.descriptor->private_bytes) + 15) & ~15u;
   if (k.dynamic_stack) l.scratch_bytes += 65536;
   set_registers(l);
+  if (options.strict) l.shadow = make_global_shadow();
 
   constexpr u32 kKernargAt = 512;
   auto *block = static_cast<u8 *>(memory.allocate(kKernargAt + std::max<u32>(k.kernarg_size, 1)));

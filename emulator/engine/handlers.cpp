@@ -10,6 +10,7 @@ void register_valu_convert(OpTable &);
 void register_valu_compare(OpTable &);
 void register_valu_misc(OpTable &);
 void register_valu_packed(OpTable &);
+void register_valu_scale(OpTable &);
 void register_valu_lanes(OpTable &);
 void register_vmem(OpTable &);
 void register_vmem_atomic(OpTable &);
@@ -22,6 +23,7 @@ void register_handlers(OpTable &t) {
   register_valu_convert(t);
   register_valu_compare(t);
   register_valu_packed(t);
+  register_valu_scale(t);
   register_valu_lanes(t);
   register_valu_misc(t);
   register_vmem(t);

@@ -1,19 +1,436 @@
+// Profile mode. Costs are those of MI300X's compute unit and of RDNA's as listed
+// in the project's notes on kernel quality: a model, never measured.
 #include "probe.h"
 
 #include "hooks.h"
+#include "matrix.h"
+#include "strict.h"
+
+#include <algorithm>
+#include <cstdio>
 
 namespace mgx::emu {
 
-struct Probe {};
+namespace {
 
-std::unique_ptr<Probe, void (*)(Probe *)> make_probe(const Launch &) { return {nullptr, [](Probe *p) { delete p; }}; }
-void probe_instruction(Wave &, const Inst &) {}
-void finish_probe(Probe *, const GroupState &) {}
-void collect_probe(Probe *, Profile &) {}
-void finish_profile(const Launch &, Profile &) {}
-void probe_global(Wave &, const Inst &, const u64 *, u64, u32, bool, bool) {}
-void probe_lds(Wave &, const Inst &, const u32 *, u64, u32, bool, bool) {}
-std::string Profile::json() const { return "{}"; }
-uint32_t occupancy(const Kernel &, const Chip &, uint32_t, uint32_t) { return 1; }
+// What one instruction of a traced wave asks of the machine.
+struct Event {
+  u16 port = 0;    // clocks its unit is busy
+  u8 unit = 0;     // 0 issue only, 1 VALU, 2 matrix, 3 LDS, 4 global
+  u8 wait = 0;     // 1: waits for memory, 2: barrier
+  u8 vm = 255, lgkm = 255; // how many may stay outstanding
+  u8 kind = 0;     // of latency: 0 none, 1 LDS, 2 global, 3 scalar
+  u16 wave = 0;
+};
+
+constexpr size_t kTraceLimit = 400000; // events of the traced work-group
+
+} // namespace
+
+struct Probe {
+  const Launch *launch = nullptr;
+  Profile p;
+  bool rdna = false;
+  // The first work-group this thread runs is replayed for U_sim.
+  bool tracing = true;
+  u32 traced_group[3] = {0, 0, 0};
+  bool trace_started = false;
+  std::vector<Event> trace;
+};
+
+std::unique_ptr<Probe, void (*)(Probe *)> make_probe(const Launch &l) {
+  if (!l.options.profile) return {nullptr, [](Probe *p) { delete p; }};
+  auto *p = new Probe;
+  p->launch = &l;
+  p->rdna = !l.chip->is_gfx9();
+  return {p, [](Probe *x) { delete x; }};
+}
+
+//===-- Counting ----------------------------------------------------------===//
+
+namespace {
+
+// Clocks of a matrix instruction: 512 f16 flop a clock and SIMD on gfx942; f32
+// runs at a quarter, f64 at an eighth of that, 8-bit formats at twice. WMMA
+// 16x16x16 f16 takes 32 clocks on gfx11 and 16 on gfx12.
+u32 matrix_clocks(const Wave &w, const Inst &in) {
+  auto *pair = static_cast<const MatrixPair *>(in.aux);
+  const MatrixOp *op = w.lanes == 64 && pair->w64 ? pair->w64 : pair->w32;
+  if (!op) return 16;
+  u64 flop = u64(op->m) * op->n * op->k * std::max<u32>(op->blocks, 1) * 2;
+  if (op->kind == MatrixKind::kWmma || op->kind == MatrixKind::kSwmmac)
+    return u32(std::max<u64>(flop / (w.chip->is_gfx12() ? 512 : 256), 4));
+  u64 rate = 512;
+  switch (op->a) {
+  case MatrixFormat::kF64: rate = 128; break;
+  case MatrixFormat::kF32: rate = 64; break;
+  case MatrixFormat::kXf32: rate = 256; break;
+  case MatrixFormat::kF16: case MatrixFormat::kBf16: rate = 512; break;
+  default: rate = 1024; break;
+  }
+  if (w.chip->generation == Generation::cdna2) rate = op->a == MatrixFormat::kF32 ? 64 : std::min<u64>(rate, 256);
+  if (w.chip->generation == Generation::cdna4) rate *= 2;
+  return u32(std::max<u64>(flop / rate, 4));
+}
+
+void record(Probe &p, Wave &w, Event e) {
+  if (!p.tracing || p.trace.size() >= kTraceLimit) return;
+  const u32 *id = w.group->id;
+  if (!p.trace_started) {
+    p.trace_started = true;
+    std::copy_n(id, 3, p.traced_group);
+  }
+  if (!std::equal(id, id + 3, p.traced_group)) return;
+  e.wave = u16(w.id);
+  p.trace.push_back(e);
+}
+
+Event event_of(u8 unit, u32 port) {
+  Event e;
+  e.unit = unit;
+  e.port = u16(std::min<u32>(port, 65535));
+  return e;
+}
+
+} // namespace
+
+void probe_instruction(Wave &w, const Inst &in) {
+  Probe &p = *w.probe;
+  Profile &c = p.p;
+  ++c.instructions;
+  u32 valu = p.rdna ? 1 : 4, trans = p.rdna ? 4 : 16;
+  switch (in.cls) {
+  case Class::salu: ++c.salu; break;
+  case Class::valu:
+    ++c.valu;
+    c.valu_cycles += valu;
+    record(p, w, event_of(1, valu));
+    return;
+  case Class::trans: case Class::mul32:
+    ++(in.cls == Class::trans ? c.transcendental : c.valu);
+    c.valu_cycles += trans;
+    record(p, w, event_of(1, trans));
+    return;
+  case Class::matrix: {
+    ++c.matrix;
+    u32 clocks = matrix_clocks(w, in);
+    c.matrix_cycles += clocks;
+    c.valu_cycles += valu; // it holds the port for its issue
+    record(p, w, event_of(2, clocks));
+    return;
+  }
+  case Class::smem: ++c.smem; break;
+  case Class::global_load: ++c.global_loads; return; // recorded with its addresses
+  case Class::global_store: ++c.global_stores; return;
+  case Class::global_atomic: ++c.global_atomics; return;
+  case Class::flat: ++c.flat; return;
+  case Class::scratch: ++c.scratch; break;
+  case Class::lds_read: ++c.lds_reads; return;
+  case Class::lds_write: ++c.lds_writes; return;
+  case Class::lds_atomic: ++c.lds_atomics; return;
+  case Class::branch: ++c.branches; break;
+  case Class::barrier: ++c.barriers; break;
+  case Class::wait: ++c.waits; break;
+  default: break;
+  }
+  Event e = event_of(0, 0);
+  if (in.cls == Class::wait) {
+    e.wait = 1;
+    e.vm = e.lgkm = 0;
+    if (!p.rdna) { // s_waitcnt of gfx9
+      u32 x = u32(in.imm);
+      e.vm = u8((x & 15) | (x >> 14 & 3) << 4);
+      e.lgkm = u8(x >> 8 & 15);
+      if (e.vm == 63) e.vm = 255;
+      if (e.lgkm == 15) e.lgkm = 255;
+    }
+  }
+  if (in.cls == Class::barrier) e.wait = 2;
+  if (in.cls == Class::smem) e.kind = 3;
+  record(p, w, e);
+}
+
+//===-- Memory ------------------------------------------------------------===//
+
+// The largest of lanes / 16, bytes / 64 and distinct 64-byte segments.
+void probe_global(Wave &w, const Inst &in, const u64 *address, u64 mask, u32 bytes, bool load, bool store) {
+  if (w.strict) strict_global(w, in, address, mask, bytes, load, store);
+  if (!w.probe) return;
+  Probe &p = *w.probe;
+  u64 segments[4 * kLanes];
+  u32 n = 0, lanes = u32(__builtin_popcountll(mask));
+  for (u32 i = 0; i < w.lanes; ++i)
+    if (mask >> i & 1)
+      for (u64 s = address[i] >> 6; s <= (address[i] + bytes - 1) >> 6; ++s)
+        if (n < 4 * kLanes && (!n || segments[n - 1] != s)) segments[n++] = s;
+  std::sort(segments, segments + n);
+  n = u32(std::unique(segments, segments + n) - segments);
+  u32 clocks = std::max({(lanes + 15) / 16, (lanes * bytes + 63) / 64, n});
+  p.p.global_segments += n;
+  p.p.global_cycles += clocks;
+  if (load) p.p.global_bytes_read += u64(lanes) * bytes;
+  if (store) p.p.global_bytes_written += u64(lanes) * bytes;
+  Event e = event_of(4, clocks);
+  e.kind = load ? 2 : 0;
+  record(p, w, e);
+}
+
+// Lanes that share a phase, by access size. gfx9's LDS serves 128-bit reads in
+// odd groups of eight lanes, writes in groups of eight neighbours.
+static u32 lds_phase(u32 lane, u32 bytes, bool load) {
+  if (bytes <= 4) return lane / 32;
+  if (bytes <= 8) return lane / 16;
+  if (!load) return lane / 8;
+  u32 half = lane & 32, l = lane & 31;
+  u32 group = l < 4 ? 0 : l < 8 ? 1 : l < 12 ? 2 : l < 16 ? 3 : l < 20 ? 1 : l < 24 ? 0 : l < 28 ? 3 : 2;
+  return half / 8 + group;
+}
+
+void probe_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes, bool load, bool store) {
+  if (w.strict) strict_lds(w, in, address, mask, bytes, load, store);
+  if (!w.probe) return;
+  Probe &p = *w.probe;
+  u32 clocks = 0, ideal = 0;
+  for (u32 phase = 0; phase < 8; ++phase) {
+    u32 words[4 * kLanes], n = 0;
+    for (u32 i = 0; i < w.lanes; ++i) {
+      if (!(mask >> i & 1) || lds_phase(i, bytes, load && !store) != phase) continue;
+      for (u32 b = address[i] / 4; b <= (address[i] + bytes - 1) / 4 && n < 4 * kLanes; ++b) words[n++] = b;
+    }
+    if (!n) continue;
+    // Lanes that read the same word share the access; a bank serves one word a clock.
+    std::sort(words, words + n);
+    n = u32(std::unique(words, words + n) - words);
+    u32 bank[32] = {}, busiest = 0;
+    for (u32 k = 0; k < n; ++k) busiest = std::max(busiest, ++bank[words[k] & 31]);
+    clocks += busiest;
+    ideal += (n + 31) / 32;
+  }
+  p.p.lds_cycles += clocks;
+  p.p.lds_conflict_cycles += clocks - std::min(ideal, clocks);
+  Event e = event_of(3, clocks);
+  e.kind = load ? 1 : 0;
+  record(p, w, e);
+}
+
+//===-- Occupancy ---------------------------------------------------------===//
+
+static u32 waves_by_registers(const Chip &c, u32 wave_size, u32 vgprs, u32 agprs) {
+  if (c.is_gfx9()) {
+    u32 used = std::max<u32>(((vgprs + 7) & ~7u) + ((agprs + 7) & ~7u), 8);
+    return std::min<u32>(c.max_waves_per_simd, c.total_vgprs / used);
+  }
+  u32 file = wave_size == 32 ? c.total_vgprs : c.total_vgprs / 2;
+  u32 granule = c.is_gfx10() ? 8 : c.total_vgprs == 1536 ? 24 : 16;
+  if (wave_size == 64) granule /= 2;
+  u32 used = std::max((vgprs + granule - 1) / granule * granule, granule);
+  return std::min<u32>(c.max_waves_per_simd, file / used);
+}
+
+uint32_t occupancy(const Kernel &k, const Chip &c, uint32_t threads, uint32_t dynamic_lds) {
+  if (!threads || !k.descriptor) return 0;
+  u32 waves = (threads + k.wave_size - 1) / k.wave_size;
+  u32 vgprs = k.vgprs, agprs = 0;
+  if (c.is_gfx9() && k.agprs) { // the note's count holds both files
+    agprs = k.agprs;
+    vgprs = k.vgprs > k.agprs ? k.vgprs - k.agprs : k.vgprs;
+  }
+  u32 by_registers = waves_by_registers(c, k.wave_size, vgprs, agprs) * c.simds_per_cu / waves;
+  u32 lds = k.group_bytes + dynamic_lds;
+  u32 by_lds = lds ? c.lds_per_cu / lds : ~0u;
+  // A compute unit holds at most 16 work-groups of more than one wave, 32 on RDNA.
+  u32 by_slots = waves > 1 ? (c.is_gfx9() ? 16 : 32) : c.max_waves_per_simd * c.simds_per_cu;
+  return std::min({by_registers, by_lds, by_slots});
+}
+
+//===-- Replay ------------------------------------------------------------===//
+
+namespace {
+
+// In-order replay of the traced group at its real occupancy on one compute unit:
+// a wave issues its next event when the unit is free; a wait stalls it until its
+// outstanding memory has returned, a barrier until its group has arrived.
+double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 simds, const double latency[4]) {
+  struct Lane { // a wave
+    std::vector<const Event *> events;
+    size_t at = 0;
+    double ready = 0;
+    std::vector<double> vm, lgkm; // when outstanding accesses return, in order
+    u32 simd = 0, group = 0;
+  };
+  std::vector<Lane> all(size_t(waves) * groups);
+  for (u32 g = 0; g < groups; ++g)
+    for (const Event &e : trace) all[g * waves + e.wave].events.push_back(&e);
+  for (size_t i = 0; i < all.size(); ++i) {
+    all[i].simd = u32(i % simds);
+    all[i].group = u32(i / waves);
+  }
+  std::vector<double> issue(simds, 0), valu(simds, 0), matrix(simds, 0);
+  double lds = 0, global = 0, end = 0;
+  for (;;) {
+    Lane *next = nullptr;
+    double best = 0;
+    for (Lane &l : all) {
+      if (l.at >= l.events.size()) continue;
+      const Event &e = *l.events[l.at];
+      double t = std::max(l.ready, issue[l.simd]);
+      if (e.wait == 1) {
+        if (e.vm < l.vm.size()) t = std::max(t, l.vm[l.vm.size() - e.vm - 1]);
+        if (e.lgkm < l.lgkm.size()) t = std::max(t, l.lgkm[l.lgkm.size() - e.lgkm - 1]);
+      }
+      if (e.wait == 2) {
+        // Waits for the slowest wave of the group to reach its barrier too.
+        bool all_here = true;
+        for (u32 k = 0; k < waves; ++k) {
+          const Lane &o = all[l.group * waves + k];
+          if (o.at < o.events.size() && o.events[o.at]->wait != 2) all_here = false;
+          else if (o.at < o.events.size()) t = std::max(t, o.ready);
+        }
+        if (!all_here) continue;
+      }
+      if (e.unit == 1) t = std::max(t, valu[l.simd]);
+      if (e.unit == 2) t = std::max({t, valu[l.simd], matrix[l.simd]});
+      if (!next || t < best) {
+        next = &l;
+        best = t;
+      }
+    }
+    if (!next) break;
+    Lane &l = *next;
+    const Event &e = *l.events[l.at];
+    if (e.wait == 2) { // release the whole group
+      for (u32 k = 0; k < waves; ++k) {
+        Lane &o = all[l.group * waves + k];
+        if (o.at >= o.events.size()) continue;
+        o.ready = best + 4;
+        ++o.at;
+      }
+      continue;
+    }
+    double t = best;
+    issue[l.simd] = t + 1; // one instruction a clock and SIMD
+    l.ready = t + 4;       // a slot of the wave
+    if (e.unit == 1) valu[l.simd] = t + e.port, l.ready = t + e.port;
+    if (e.unit == 2) {
+      valu[l.simd] = t + 4;
+      matrix[l.simd] = t + e.port;
+      end = std::max(end, t + e.port);
+    }
+    if (e.unit == 3) {
+      lds = std::max(lds, t) + e.port;
+      l.lgkm.push_back(e.kind ? lds + latency[1] : lds);
+    }
+    if (e.unit == 4) {
+      global = std::max(global, t) + e.port;
+      l.vm.push_back(e.kind ? global + latency[2] : global);
+    }
+    if (e.kind == 3) l.lgkm.push_back(t + latency[3]);
+    if (e.wait == 1) {
+      if (e.vm < l.vm.size()) l.vm.erase(l.vm.begin(), l.vm.end() - e.vm);
+      if (e.lgkm < l.lgkm.size()) l.lgkm.erase(l.lgkm.begin(), l.lgkm.end() - e.lgkm);
+    }
+    ++l.at;
+    end = std::max(end, l.ready);
+  }
+  return end;
+}
+
+} // namespace
+
+void finish_probe(Probe *p, const GroupState &s) {
+  if (!p) return;
+  ++p->p.workgroups;
+  p->p.waves += s.live_waves;
+  if (p->trace_started && std::equal(s.group.id, s.group.id + 3, p->traced_group)) p->tracing = false;
+}
+
+void collect_probe(Probe *p, Profile &out) {
+  if (!p) return;
+  const Profile &c = p->p;
+  static constexpr u64 Profile::*counts[] = {
+      &Profile::waves, &Profile::workgroups, &Profile::instructions, &Profile::salu, &Profile::valu,
+      &Profile::transcendental, &Profile::matrix, &Profile::smem, &Profile::global_loads, &Profile::global_stores,
+      &Profile::global_atomics, &Profile::flat, &Profile::scratch, &Profile::lds_reads, &Profile::lds_writes,
+      &Profile::lds_atomics, &Profile::branches, &Profile::barriers, &Profile::waits, &Profile::matrix_cycles,
+      &Profile::valu_cycles, &Profile::lds_cycles, &Profile::lds_conflict_cycles, &Profile::global_cycles,
+      &Profile::global_segments, &Profile::global_bytes_read, &Profile::global_bytes_written};
+  for (auto m : counts) out.*m += c.*m;
+  const Launch &l = *p->launch;
+  bool first = p->trace_started && !p->traced_group[0] && !p->traced_group[1] && !p->traced_group[2];
+  if (!first || p->trace.empty() || p->trace.size() >= kTraceLimit) return;
+  u32 groups = std::max(1u, std::min(occupancy(*l.kernel, *l.chip, l.threads, l.dispatch->dynamic_lds), l.total_groups));
+  if (p->trace.size() * groups > 4 * kTraceLimit) groups = std::max<u32>(1, u32(4 * kTraceLimit / p->trace.size()));
+  double matrix = 0;
+  for (const Event &e : p->trace)
+    if (e.unit == 2) matrix += e.port;
+  static const double latencies[3][4] = {{0, 32, 250, 100}, {0, 64, 500, 200}, {0, 128, 1000, 400}};
+  for (int i = 0; i < 3; ++i) {
+    double clocks = replay(p->trace, l.waves, groups, l.chip->simds_per_cu, latencies[i]);
+    if (matrix > 0 && clocks > 0) out.u_sim[i] = matrix * groups / l.chip->simds_per_cu / clocks;
+    if (i == 1) out.modelled_clocks = clocks / groups; // of one group while the unit is full
+  }
+}
+
+void finish_profile(const Launch &l, Profile &p) {
+  const Chip &c = *l.chip;
+  const Kernel &k = *l.kernel;
+  p.vgprs = k.vgprs;
+  p.lds_bytes = l.lds_bytes;
+  p.waves_per_group = l.waves;
+  p.workgroups_per_cu = std::max(1u, occupancy(k, c, l.threads, l.dispatch->dynamic_lds));
+  p.waves_per_simd = (p.workgroups_per_cu * l.waves + c.simds_per_cu - 1) / c.simds_per_cu;
+  // LDS and the global port are one for the unit, matrix and vector units one a SIMD.
+  double simds = c.simds_per_cu, matrix = double(p.matrix_cycles) / simds;
+  if (matrix > 0) {
+    p.lambda = double(p.lds_cycles) / matrix;
+    p.nu = double(p.valu_cycles) / double(p.matrix_cycles);
+    p.mu = double(p.global_cycles) / matrix;
+  }
+  // Without a replay: the busiest unit bounds a group.
+  double bound = std::max({matrix, double(p.valu_cycles) / simds, double(p.lds_cycles), double(p.global_cycles),
+                           double(p.instructions) / simds});
+  double group = p.workgroups ? bound / double(p.workgroups) : 0;
+  double clocks = std::max(p.modelled_clocks, group);
+  double units = std::min<double>(c.compute_units, double(l.total_groups));
+  double rounds = double(l.total_groups) / std::max(units, 1.0);
+  double total = clocks * std::max(rounds, 1.0);
+  // The memory roof: bus width times twice the memory clock (double data rate).
+  double bytes = double(p.global_bytes_read + p.global_bytes_written);
+  double per_clock = double(c.memory_bus_bits) / 8 * 2 * c.memory_clock_khz / c.clock_khz;
+  p.modelled_clocks = std::max(total, bytes / per_clock) + 2000; // and a launch
+  p.modelled_ms = p.modelled_clocks / c.clock_khz;
+  if (p.rdna_bound == 0 && !c.is_gfx9() && matrix > 0 && group > 0)
+    p.rdna_bound = matrix / bound;
+}
+
+std::string Profile::json() const {
+  std::string s = "{";
+  char line[96];
+  auto integer = [&](const char *name, u64 x) {
+    std::snprintf(line, sizeof line, "%s\"%s\": %llu", s.size() > 1 ? ", " : "", name, (unsigned long long)x);
+    s += line;
+  };
+  auto real = [&](const char *name, double x) {
+    std::snprintf(line, sizeof line, ", \"%s\": %.6g", name, x);
+    s += line;
+  };
+#define INT(x) integer(#x, x)
+  INT(waves); INT(workgroups); INT(instructions); INT(salu); INT(valu); INT(transcendental); INT(matrix); INT(smem);
+  INT(global_loads); INT(global_stores); INT(global_atomics); INT(flat); INT(scratch); INT(lds_reads); INT(lds_writes);
+  INT(lds_atomics); INT(branches); INT(barriers); INT(waits); INT(matrix_cycles); INT(valu_cycles); INT(lds_cycles);
+  INT(lds_conflict_cycles); INT(global_cycles); INT(global_segments); INT(global_bytes_read); INT(global_bytes_written);
+  INT(vgprs); INT(lds_bytes); INT(waves_per_group); INT(workgroups_per_cu); INT(waves_per_simd);
+#undef INT
+  real("lambda", lambda);
+  real("nu", nu);
+  real("mu", mu);
+  real("u_sim_fast", u_sim[0]);
+  real("u_sim_mid", u_sim[1]);
+  real("u_sim_slow", u_sim[2]);
+  real("rdna_bound", rdna_bound);
+  real("modelled_clocks", modelled_clocks);
+  real("modelled_ms", modelled_ms);
+  return s + "}";
+}
 
 } // namespace mgx::emu

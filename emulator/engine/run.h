@@ -5,6 +5,8 @@
 
 namespace mgx::emu {
 
+struct GlobalShadow; // strict mode
+
 // What all work-groups of a dispatch share.
 struct Launch {
   const Dispatch *dispatch = nullptr;
@@ -20,6 +22,7 @@ struct Launch {
   u32 threads = 0, waves = 0;             // of a full work-group
   u32 vgprs = 0, agprs = 0;               // that a wave may use
   u32 total_groups = 0;
+  std::shared_ptr<GlobalShadow> shadow;
 };
 
 // Lazily committed host memory.

@@ -1,15 +1,355 @@
+// Strict mode. In-order execution hides what a GPU would show only sometimes:
+//  - a result used before the s_waitcnt that guarantees it,
+//  - values of registers or LDS nobody wrote, once they reach an address or
+//    global memory,
+//  - accesses of two waves to the same place that nothing orders.
 #include "strict.h"
 
 #include "hooks.h"
 
+#include <algorithm>
+#include <unordered_map>
+
 namespace mgx::emu {
 
-struct Strict {};
+namespace {
 
-void strict_start(const Launch &, GroupState &) {}
-bool strict_before(Wave &, const Inst &) { return true; }
-void strict_after(Wave &, const Inst &) {}
-bool strict_group_check(Wave &, GroupState &) { return true; }
-std::optional<Fault> strict_finish(const Launch &, GroupState &) { return std::nullopt; }
+enum Counter : u8 { kNone, kVm, kLds, kSmem, kCounters };
+
+struct Pending {
+  u32 sequence = 0;
+  Counter counter = kNone;
+};
+
+struct WaveShadow {
+  Pending v[kVgprs], s[kScalars];
+  u64 defined[kVgprs] = {};   // lanes
+  bool sdefined[kScalars] = {};
+  u32 issued[kCounters] = {}, done[kCounters] = {};
+  u64 undefined_load = 0;     // lanes whose LDS bytes nobody wrote
+  u64 last_atomic = 0;        // time of the wave's last global atomic
+};
+
+struct LdsWord {
+  u32 epoch = ~0u;
+  i16 writer = -1;
+  bool atomic = false;
+  u32 readers = 0; // waves
+};
+
+struct GlobalWord {
+  u32 group = ~0u, epoch = 0;
+  i16 wave = -1;
+  u8 kind = 0; // 1 read, 2 write, 4 atomic
+  u64 time = 0;
+};
+
+} // namespace
+
+// Of one dispatch; shared by its threads.
+struct GlobalShadow {
+  static constexpr u32 kShards = 64;
+  struct Shard {
+    std::mutex mutex;
+    std::unordered_map<u64, GlobalWord> reads, writes;
+  } shards[kShards];
+  std::atomic<u64> time{1};
+};
+
+struct Strict {
+  std::vector<std::unique_ptr<WaveShadow>> waves;
+  std::vector<LdsWord> words;
+  std::vector<bool> lds_defined;
+  GlobalShadow *global = nullptr;
+  u32 group = 0;
+};
+
+std::shared_ptr<GlobalShadow> make_global_shadow() { return std::make_shared<GlobalShadow>(); }
+
+void strict_start(const Launch &l, GroupState &g) {
+  auto *s = new Strict;
+  g.strict = {s, [](Strict *p) { delete p; }};
+  s->global = l.shadow.get();
+  s->group = g.group.id[0] + l.dispatch->grid[0] * (g.group.id[1] + l.dispatch->grid[1] * g.group.id[2]);
+  s->words.resize(l.lds_bytes / 4 + 2);
+  s->lds_defined.resize(l.lds_bytes + 8);
+  u32 user = (l.descriptor->rsrc2 >> 1 & 31) + 8;
+  for (u32 i = 0; i < g.live_waves; ++i) {
+    auto w = std::make_unique<WaveShadow>();
+    for (u32 r = 0; r < kScalars; ++r) w->sdefined[r] = r < user || r >= 102;
+    for (u32 r = 0; r < (l.chip->is_gfx10() ? 3u : 1u); ++r) w->defined[r] = ~u64(0);
+    s->waves.push_back(std::move(w));
+    g.waves[i]->strict = s;
+  }
+}
+
+//===-- Waits -------------------------------------------------------------===//
+
+namespace {
+
+void complete(WaveShadow &s, Counter c, u32 outstanding) {
+  if (s.issued[c] > outstanding) s.done[c] = std::max(s.done[c], s.issued[c] - outstanding);
+}
+
+// Field layouts: LLVM AMDGPUBaseInfo "Waitcnt" and the ISA documents.
+void wait(const Wave &w, WaveShadow &s, const Inst &in) {
+  const std::string &name = w.program->names[in.name];
+  u32 x = u32(in.imm) & 0xffff;
+  u32 vm = ~0u, lds = ~0u, smem = ~0u;
+  if (name == "s_waitcnt") {
+    if (w.chip->is_gfx11()) {
+      vm = x >> 10 & 63;
+      lds = x >> 4 & 63;
+    } else {
+      vm = (x & 15) | (x >> 14 & 3) << 4;
+      lds = x >> 8 & (w.chip->is_gfx9() ? 15 : 63);
+    }
+    // A field of all ones waits for nothing.
+    if (vm == 63) vm = ~0u;
+    if (lds == (w.chip->is_gfx9() ? 15u : 63u)) lds = ~0u;
+    smem = lds == 0 ? 0 : ~0u; // scalar loads return out of order
+  } else if (name == "s_wait_loadcnt" || name == "s_waitcnt_vmcnt") vm = x;
+  else if (name == "s_wait_dscnt") lds = x;
+  else if (name == "s_wait_kmcnt") smem = x == 0 ? 0 : ~0u;
+  else if (name == "s_wait_loadcnt_dscnt") vm = x >> 8 & 63, lds = x & 63;
+  else if (name == "s_waitcnt_lgkmcnt") lds = x, smem = x == 0 ? 0 : ~0u;
+  else if (name == "s_wait_idle") vm = lds = smem = 0;
+  if (vm != ~0u) complete(s, kVm, vm);
+  if (lds != ~0u) complete(s, kLds, lds);
+  if (smem != ~0u) complete(s, kSmem, 0);
+}
+
+bool is_load(Class c) {
+  return c == Class::global_load || c == Class::global_atomic || c == Class::flat || c == Class::scratch ||
+         c == Class::lds_read || c == Class::lds_atomic;
+}
+bool is_vmem(Class c) {
+  return c == Class::global_load || c == Class::global_store || c == Class::global_atomic || c == Class::flat || c == Class::scratch;
+}
+
+bool pending(const WaveShadow &s, const Pending &p) { return p.counter != kNone && p.sequence > s.done[p.counter]; }
+
+// A general scalar register, whose state is tracked.
+bool tracked(const Operand &o) { return o.kind == O_SGPR && o.ty != Ty::mask && o.reg < 102; }
+
+bool any_pending(const WaveShadow &s, const Operand &o) {
+  if (o.kind == O_VGPR)
+    for (u32 k = 0; k < o.words; ++k)
+      if (pending(s, s.v[o.reg + k])) return true;
+  if (tracked(o))
+    for (u32 k = 0; k < o.words; ++k)
+      if (pending(s, s.s[o.reg + k])) return true;
+  return false;
+}
+
+// Lanes in which all registers of the operand are defined.
+u64 defined(const WaveShadow &s, const Operand &o) {
+  u64 m = ~u64(0);
+  if (o.kind == O_VGPR)
+    for (u32 k = 0; k < o.words; ++k) m &= s.defined[o.reg + k];
+  if (tracked(o))
+    for (u32 k = 0; k < o.words; ++k)
+      if (!s.sdefined[o.reg + k]) return 0;
+  return m;
+}
+
+bool undefined_fault(Wave &w, u64 lanes, const char *text) {
+  if (!lanes) return true;
+  raise_fault(w, Fault::uninitialized, __builtin_ctzll(lanes), 0, text);
+  return false;
+}
+
+} // namespace
+
+bool strict_before(Wave &w, const Inst &in) {
+  WaveShadow &s = *w.strict->waves[w.id];
+  s.undefined_load = 0;
+  if (in.cls == Class::wait) {
+    wait(w, s, in);
+    return true;
+  }
+  bool late = false;
+  for (const Operand &o : in.src) late |= any_pending(s, o);
+  if (in.cls == Class::matrix) late |= any_pending(s, in.sdst);
+  if (!is_load(in.cls) && in.cls != Class::smem) late |= any_pending(s, in.dst);
+  if (late) {
+    raise_fault(w, Fault::missing_wait, -1, 0, "a register is used while a memory instruction may still write it: an s_waitcnt is missing");
+    return false;
+  }
+  u64 exec = exec_of(w);
+  if (is_vmem(in.cls)) {
+    for (u32 i : {0u, 2u})
+      if (!undefined_fault(w, exec & ~defined(s, in.src[i]), "an address is computed from a value nobody wrote")) return false;
+    bool memory = in.cls == Class::global_store || in.cls == Class::global_atomic;
+    if (memory && !undefined_fault(w, exec & ~defined(s, in.src[1]), "a value nobody wrote is stored to global memory")) return false;
+  }
+  if ((in.cls == Class::lds_read || in.cls == Class::lds_write || in.cls == Class::lds_atomic) && in.src[0].kind == O_VGPR &&
+      !undefined_fault(w, exec & ~defined(s, in.src[0]), "an LDS address is computed from a value nobody wrote"))
+    return false;
+  if (in.cls == Class::smem && exec && !defined(s, in.src[0]))
+    return undefined_fault(w, 1, "a scalar address is computed from a value nobody wrote");
+  return true;
+}
+
+//===-- Results -----------------------------------------------------------===//
+
+namespace {
+
+void set_defined(WaveShadow &s, const Operand &dst, u64 exec, u64 value) {
+  for (u32 k = 0; k < dst.words; ++k) s.defined[dst.reg + k] = (s.defined[dst.reg + k] & ~exec) | (value & exec);
+}
+
+void loaded(WaveShadow &s, const Operand &dst, Counter c) {
+  for (u32 k = 0; k < dst.words; ++k) (dst.kind == O_VGPR ? s.v : s.s)[dst.reg + k] = {s.issued[c], c};
+}
+
+u64 sources(const WaveShadow &s, const Inst &in) {
+  u64 m = ~u64(0);
+  for (const Operand &o : in.src)
+    if (!(o.mods & M_DPP)) m &= defined(s, o);
+  return m;
+}
+
+} // namespace
+
+void strict_after(Wave &w, const Inst &in) {
+  WaveShadow &s = *w.strict->waves[w.id];
+  u64 exec = exec_of(w);
+  bool separate = w.chip->is_gfx12(); // LDS and scalar loads have counters of their own
+  switch (in.cls) {
+  case Class::smem:
+    ++s.issued[kSmem];
+    if (!separate) ++s.issued[kLds];
+    if (in.dst.kind == O_SGPR) {
+      for (u32 k = 0; k < in.dst.words; ++k) s.sdefined[in.dst.reg + k] = true;
+      loaded(s, in.dst, kSmem);
+    }
+    return;
+  case Class::global_load: case Class::global_atomic: case Class::flat: case Class::scratch: case Class::global_store: {
+    bool returns = in.dst.kind == O_VGPR && !(in.flags & F_LDS);
+    // From gfx10 on stores and atomics without result have a counter of their own.
+    if (w.chip->is_gfx9() || returns || in.flags & F_LDS) ++s.issued[kVm];
+    if (in.cls == Class::flat) ++s.issued[kLds];
+    if (in.cls == Class::global_atomic) s.last_atomic = w.strict->global->time.fetch_add(1);
+    if (!returns) return;
+    set_defined(s, in.dst, exec, exec & ~s.undefined_load);
+    loaded(s, in.dst, kVm);
+    return;
+  }
+  case Class::lds_read: case Class::lds_write: case Class::lds_atomic:
+    ++s.issued[kLds];
+    if (in.dst.kind != O_VGPR) return;
+    set_defined(s, in.dst, exec, exec & ~s.undefined_load);
+    loaded(s, in.dst, kLds);
+    return;
+  case Class::matrix: // ignores EXEC, mixes lanes
+    set_defined(s, in.dst, ~u64(0), ~u64(0));
+    return;
+  case Class::salu: {
+    if (in.dst.kind != O_SGPR || in.dst.reg >= 102) return;
+    u64 m = sources(s, in);
+    for (u32 k = 0; k < in.dst.words; ++k) s.sdefined[in.dst.reg + k] = m != 0;
+    return;
+  }
+  case Class::valu: case Class::trans: case Class::mul32: {
+    if (in.sdst.kind == O_SGPR && in.sdst.reg < 102)
+      for (u32 k = 0; k < 2; ++k) s.sdefined[in.sdst.reg + k] = true;
+    if (in.dst.kind == O_SGPR && in.dst.reg < 102)
+      for (u32 k = 0; k < in.dst.words; ++k) s.sdefined[in.dst.reg + k] = true;
+    const std::string &name = w.program->names[in.name];
+    if (name.compare(0, 7, "v_dual_") == 0) {
+      auto *d = static_cast<const Dual *>(in.aux);
+      u64 x = sources(s, d->x), y = sources(s, d->y);
+      Operand first = d->x.dst;
+      first.reg = u16(d->x_dst);
+      set_defined(s, first, exec, x);
+      set_defined(s, d->y.dst, exec, y);
+      return;
+    }
+    if (in.dst.kind != O_VGPR) return;
+    bool lanes = name.compare(0, 9, "v_permlan") == 0 || name.compare(0, 6, "v_swap") == 0;
+    if (name == "v_writelane_b32") { // lanes one by one: the register counts as written
+      exec = ~u64(0);
+      lanes = true;
+    }
+    set_defined(s, in.dst, exec, lanes ? ~u64(0) : sources(s, in));
+    if (name.compare(0, 6, "v_swap") == 0) set_defined(s, in.src[0], exec, ~u64(0));
+    return;
+  }
+  default: return;
+  }
+}
+
+//===-- Races -------------------------------------------------------------===//
+
+void strict_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes, bool load, bool store) {
+  Strict &t = *w.strict;
+  WaveShadow &s = *t.waves[w.id];
+  u32 epoch = w.group->barrier_phase;
+  bool atomic = load && store;
+  u64 data = in.cls == Class::lds_write || atomic ? defined(s, in.src[1]) : ~u64(0);
+  for (u32 i = 0; i < w.lanes; ++i) {
+    if (!(mask >> i & 1)) continue;
+    for (u32 b = 0; b < bytes; ++b) {
+      if (load && !t.lds_defined[address[i] + b]) s.undefined_load |= u64(1) << i;
+      if (store) t.lds_defined[address[i] + b] = data >> i & 1;
+    }
+    for (u32 word = address[i] / 4; word <= (address[i] + bytes - 1) / 4; ++word) {
+      LdsWord &r = t.words[word];
+      if (r.epoch != epoch) {
+        r = LdsWord();
+        r.epoch = epoch;
+      }
+      bool other_wrote = r.writer >= 0 && r.writer != i16(w.id);
+      bool other_read = r.readers & ~(1u << (w.id & 31));
+      if ((other_wrote && !(atomic && r.atomic)) || (store && !atomic && other_read))
+        return raise_fault(w, Fault::race, int(i), word * 4, "two waves access the same LDS word between barriers, one of them writes");
+      if (store) {
+        r.writer = i16(w.id);
+        r.atomic = atomic;
+      } else {
+        r.readers |= 1u << (w.id & 31);
+      }
+    }
+  }
+}
+
+void strict_global(Wave &w, const Inst &, const u64 *address, u64 mask, u32 bytes, bool load, bool store) {
+  Strict &t = *w.strict;
+  WaveShadow &s = *t.waves[w.id];
+  GlobalShadow &g = *t.global;
+  bool atomic = load && store;
+  GlobalWord own;
+  own.group = t.group;
+  own.epoch = w.group->barrier_phase;
+  own.wave = i16(w.id);
+  own.kind = atomic ? 4 : store ? 2 : 1;
+  own.time = g.time.load();
+  // Unordered: another wave, no barrier of the own group between, and no atomic
+  // of this wave since, by which it could have learnt of the other's access.
+  auto conflict = [&](const GlobalWord &o) {
+    if (o.group == own.group && (o.wave == own.wave || o.epoch != own.epoch)) return false;
+    if (o.kind == 4 && atomic) return false;
+    return s.last_atomic < o.time;
+  };
+  for (u32 i = 0; i < w.lanes; ++i) {
+    if (!(mask >> i & 1)) continue;
+    for (u64 word = address[i] / 4; word <= (address[i] + bytes - 1) / 4; ++word) {
+      GlobalShadow::Shard &shard = g.shards[word % GlobalShadow::kShards];
+      std::lock_guard lock(shard.mutex);
+      // Sub-word stores of neighbours share a word without touching: only whole
+      // words are compared.
+      auto written = shard.writes.find(word);
+      bool race = bytes >= 4 && written != shard.writes.end() && conflict(written->second);
+      if (store && bytes >= 4 && !race) {
+        auto read = shard.reads.find(word);
+        race = read != shard.reads.end() && conflict(read->second);
+      }
+      if (race)
+        return raise_fault(w, Fault::race, int(i), word * 4, "two waves access the same global memory, one of them writes, and nothing orders them");
+      if (bytes >= 4) (store ? shard.writes : shard.reads)[word] = own;
+    }
+  }
+}
 
 } // namespace mgx::emu
