@@ -240,21 +240,21 @@ static inline uint8_t f32_to_bf8(float x, bool fnuz, bool saturate = false, Roun
 
 // Stochastic rounding: `random` is added, aligned to its top, to the bits of the significand that
 // the format has no room for, and the sum is cut off.
-static inline uint32_t encode_stochastic(float x, uint32_t random, const FloatFormat& format,
+static inline uint32_t encode_stochastic(double x, uint32_t random, const FloatFormat& format,
                                   Overflow overflow = Overflow::kIeee) {
   if (std::isnan(x) || std::isinf(x) || x == 0) return encode(x, format, Round::kZero, overflow);
-  const uint64_t u = bits(double(x));
+  const uint64_t u = bits(x);
   const int exponent = int(u >> 52 & 0x7ff) - 1023, minimum = 1 - format.bias;
   const int drop = 52 - format.fraction_bits + (exponent < minimum ? minimum - exponent : 0);
   // One unit in the last place of the format is 2^(drop - 52 + exponent); random / 2^32 of it.
   const double step = std::ldexp(double(random), drop - 52 + exponent - 32);
   // Both terms and their sum fit f64 unless x is far below the last place, where only the
   // comparison with one unit counts.
-  const double sum = std::fabs(double(x)) + step;
+  const double sum = std::fabs(x) + step;
   // Truncation keeps the maximum where rounding up has passed it; that is an overflow here.
   const double largest = decode(format.max_code(), format), place = std::ldexp(1.0, std::ilogb(largest) - format.fraction_bits);
-  if (sum >= largest + place) return encode(std::copysign(double(INFINITY), double(x)), format, Round::kZero, overflow);
-  return encode(std::copysign(sum, double(x)), format, Round::kZero, overflow);
+  if (sum >= largest + place) return encode(std::copysign(double(INFINITY), x), format, Round::kZero, overflow);
+  return encode(std::copysign(sum, x), format, Round::kZero, overflow);
 }
 
 // e8m0: a power of two, 255 is NaN.

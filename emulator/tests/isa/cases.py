@@ -79,7 +79,7 @@ def width_of(text: str, name: str) -> int:
         elif width and not slices:
             bits = max(bits, int(width))
     if "sOffset" in text and name in ("S0", "S1"):  # loops over packed elements
-        element = 32 if re.search(rf"{name}\[sOffset \+ 31", text) else 16
+        element = next((n for n in (32, 16, 6) if re.search(rf"{name}\[sOffset \+ {n - 1}\b", text)), 16)
         passes = int(re.search(r"0 : (\d+) do", text)[1]) + 1
         bits = element * passes if f"{name}[sOffset" in text else bits
     return (bits + 31) // 32

@@ -374,6 +374,8 @@ CORRECTIONS: list[tuple[str, str, str]] = [
     ("CVT_SR_BF8_F32", r"f32_to_bf8\(tmp\.f32\)", "f32_to_bf8_sr(S0.f32, S1.u32)"),
     ("CVT_SR_(F16|BF16)", r"_SR\(", "_sr("),
     ("CVT_SR_(F16|BF16)", r"16'B?F\((f32_to_b?f16_sr\([^)]*\))\)", r"\1"),
+    # One half is written (LLVM: the intrinsic takes the old value of the destination).
+    ("SCALEF32_F16_(FP8|BF8)", r"D0 = tmp\.b32", "D0[15 : 0].f16 = tmp"),
     # gfx10 and gfx11 run the halves of a wave64 apart, each within itself: code for shuffles swaps
     # them by v_permlane64 first (LLPC, SubgroupBuilder).
     ("DS_B?PERMUTE", r"% 32;", "% 32 + i / 32 * 32;"),
