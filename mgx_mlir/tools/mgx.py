@@ -14,13 +14,15 @@ import mgx_mlir
 import mgx_mlir.tools.verbs as verbs
 from mgx_mlir.errors import MgxError, UsageError
 from mgx_mlir.settings import VARIABLES
+from mgx_mlir.tools.options import join_dims
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `mgx`; returns the exit code: 0, 1 for a failure, 2 for wrong usage, 130 for Ctrl-C."""
     try:
         parser = _parser()
-        options = parser.parse_args(arguments)
+        words = sys.argv[1:] if arguments is None else arguments
+        options = parser.parse_args(join_dims(words))
         if options.verb is None:
             parser.print_help()
             return 2

@@ -31,6 +31,11 @@ from mgx_mlir.target import Target
 
 SPLIT_MARKER = "// -----"
 BYTECODE_MAGIC = b"ML\xefR"
+# expected-error@+1 2 {{text}}: severity, where, how often, what.
+EXPECTED = re.compile(
+    r"expected-(error|warning|remark|note)\s*(?:@([+-]\d+|above|below|unknown))?\s*"
+    r"(\d+)?\s*\{\{(.*?)\}\}"
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -287,8 +292,7 @@ class _Part:
         missing = []
         left = list(self.found)
         for number, content in enumerate(text.splitlines(), 1):
-            pattern = r"expected-(error|warning|remark|note)\s*(?:@([+-]\d+|above|below|unknown))?\s*"
-            for match in re.finditer(pattern + r"(\d+)?\s*\{\{(.*?)\}\}", content):
+            for match in EXPECTED.finditer(content):
                 kind, offset, count, message = match.groups()
                 line = number + {"above": -1, "below": 1}.get(offset, 0)
                 if offset and offset[0] in "+-":

@@ -23,9 +23,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--input-dim",
         action="append",
-        nargs="+",
+        type=str.split,
         default=[],
-        metavar=("@NAME", "D"),
+        metavar="@NAME D D D",
         help="the shape of an input, such as --input-dim @x 1 3 224 224",
     )
     add(
@@ -52,6 +52,20 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--timing", action="store_true", help="print the time of each stage, pass and kernel")
     add("--explain", action="store_true", help="list which rewrites fired where")
+
+
+def join_dims(arguments: Sequence[str]) -> list[str]:
+    """The command line with each `--input-dim @x 1 3` as one word, so that a model can follow."""
+    joined: list[str] = []
+    inside = False
+    for word in arguments:
+        inside = inside and (word[0:1] == "@" or word.isdecimal())
+        if inside:
+            joined[-1] += f" {word}"
+        else:
+            joined.append("--input-dim=" if word == "--input-dim" else word)
+        inside = inside or word == "--input-dim"
+    return joined
 
 
 def compile_options(arguments: argparse.Namespace) -> CompileOptions:

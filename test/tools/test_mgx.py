@@ -39,6 +39,11 @@ def test_run_prints_each_output(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.startswith("probabilities: float32 1x10, min ")
 
 
+def test_shapes_may_stand_before_the_model(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["params", "--input-dim", "@image", "1", "1", "8", "8", str(DIGITS)]) == 0
+    assert "image: tensor<1x1x8x8xf32>" in capsys.readouterr().out
+
+
 def test_run_reads_and_writes_arrays(tmp_path: Path) -> None:
     image = tmp_path / "image.npy"
     np.save(image, np.zeros((1, 1, 8, 8), np.float32))
