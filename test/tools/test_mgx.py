@@ -160,7 +160,7 @@ def test_check_lists_every_unsupported_node(
         (["run", "missing.onnx"], 1, "missing.onnx"),
         (["run", str(DIGITS), "--input", "image"], 2, "use name=file.npy"),
         (["run", str(DIGITS), "--input", "picture=x.npy"], 2, "the model's inputs are image"),
-        (["run", str(DIGITS), "--input-dim", "@image", "x"], 2, "whole numbers"),
+        (["run", str(DIGITS), "--dim-param", "@n", "x"], 2, "whole numbers"),
         (["compile", str(DIGITS), "-o", "no/such/folder/x.mgx"], 1, "no/such/folder"),
         (["compile", str(DIGITS), "-o", "x.mgx", "--arch", "gfx1"], 1, "unknown target 'gfx1'"),
         (["run", str(DIGITS), "--target", "gfx942"], 1, "gfx942"),
