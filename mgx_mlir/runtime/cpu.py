@@ -19,8 +19,16 @@ from pathlib import Path
 import numpy as np
 
 from mgx_mlir.errors import ArtifactError, CompilerError, UsageError
-from mgx_mlir.finalizer.code_object import Argument, CodeObject
-from mgx_mlir.plan import Plan, Step
+from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.plan import Plan
+from mgx_mlir.runtime.binding import (
+    BoundCopy,
+    BoundLaunch,
+    Place,
+    arena_bytes,
+    bind,
+    scratch_bytes,
+)
 
 _ALIGNMENT = 64
 _INTERFACE = 1
@@ -121,20 +129,19 @@ class CpuExecutor:
         """
         if threads < 1:
             raise UsageError(f"a program runs on at least one thread, not {threads}")
-        self._plan = plan
         self._threads = threads
         self._weights = {
             b.key: _weight(weights, b.key, b.bytes) for b in plan.buffers if b.kind == "weight"
         }
         self._libraries = [CodeLibrary(code) for code in code_objects]
-        self.arena_bytes = -(-plan.arena_bytes // _ALIGNMENT) * _ALIGNMENT
-        self.scratch_bytes = max((code.scratch_bytes for code in code_objects), default=0)
+        self.arena_bytes = arena_bytes(plan)
+        self.scratch_bytes = scratch_bytes(code_objects)
         self._steps: list[_NativeStep] = []
         self._bases: list[int] = []
         self._arena_entries: list[int] = []
         self._entries: dict[tuple[str, int], list[int]] = {}
-        for number, step in enumerate(plan.steps):
-            self._add(number, step, code_objects)
+        for step in bind(plan, code_objects):
+            self._add(step)
         self._native_steps = (_NativeStep * len(self._steps))(*self._steps)
         self.fixed = np.array(self._bases, np.uint64)
         self.in_arena = np.array(self._arena_entries, np.intp)
@@ -158,59 +165,28 @@ class CpuExecutor:
         if error:
             raise CompilerError(f"the CPU executor failed: {os.strerror(error)}")
 
-    def _add(self, number: int, step: Step, code_objects: Sequence[CodeObject]) -> None:
-        if step.kernel < 0:
-            size = self._plan.buffers[step.arguments[0]].bytes
-            if self._plan.buffers[step.arguments[1]].bytes != size:
-                raise ArtifactError(f"plan: step {number} copies between buffers of two sizes")
-            if size:
-                self._steps.append(_NativeStep(None, size, len(self._bases)))
-                for buffer in step.arguments:
-                    self._point(buffer)
-            return
-        if step.kernel >= len(code_objects):
-            raise ArtifactError(f"plan: step {number} runs kernel {step.kernel}, which is missing")
-        code, library = code_objects[step.kernel], self._libraries[step.kernel]
-        inputs = len(step.arguments) - _outputs(code)
-        for launch in code.launches:
-            function = library.address(launch.function)
-            self._steps.append(_NativeStep(function, launch.grid[0], len(self._bases)))
-            for argument in launch.arguments:
-                self._argument(number, step, argument, inputs)
-
-    def _argument(self, number: int, step: Step, argument: Argument, inputs: int) -> None:
-        if argument.kind == "scratch":
-            self._arena_entries.append(len(self._bases))
-            self._bases.append(self.arena_bytes + argument.index)
-            return
-        place = argument.index + (inputs if argument.kind == "output" else 0)
-        limit = inputs if argument.kind == "input" else len(step.arguments)
-        if inputs < 0 or place >= limit:
-            raise ArtifactError(
-                f"plan: step {number} ({step.node}) has {len(step.arguments)} arguments, too few "
-                f"for its kernel, which wants {argument.kind} {argument.index}"
-            )
-        self._point(step.arguments[place])
-
-    def _point(self, number: int) -> None:
-        """Adds a pointer to the plan's buffer of that number."""
-        buffer = self._plan.buffers[number]
-        base = 0
-        if buffer.kind == "arena":
-            self._arena_entries.append(len(self._bases))
-            base = buffer.offset
-        elif buffer.kind == "weight":
-            base = self._weights[buffer.key].ctypes.data
+    def _add(self, step: BoundLaunch | BoundCopy) -> None:
+        first = len(self._bases)
+        if isinstance(step, BoundCopy):
+            self._steps.append(_NativeStep(None, step.bytes, first))
         else:
-            entries = self._entries.setdefault((buffer.kind, buffer.index), [])
+            function = self._libraries[step.kernel].address(step.launch.function)
+            self._steps.append(_NativeStep(function, step.launch.grid[0], first))
+        for place in step.places:
+            self._point(place)
+
+    def _point(self, place: Place) -> None:
+        """Adds a pointer to a place."""
+        base = 0
+        if place.kind in ("arena", "scratch"):
+            self._arena_entries.append(len(self._bases))
+            base = place.index + (self.arena_bytes if place.kind == "scratch" else 0)
+        elif place.kind == "weight":
+            base = self._weights[place.key].ctypes.data
+        else:
+            entries = self._entries.setdefault((place.kind, place.index), [])
             entries.append(len(self._bases))
         self._bases.append(base)
-
-
-def _outputs(code: CodeObject) -> int:
-    """How many outputs the kernel has: every output is written by a launch."""
-    written = [a.index for la in code.launches for a in la.arguments if a.kind == "output"]
-    return max(written, default=-1) + 1
 
 
 def _weight(weights: Mapping[str, np.ndarray], key: str, size: int) -> np.ndarray:

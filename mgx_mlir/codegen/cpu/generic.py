@@ -17,11 +17,13 @@ from typing import Literal
 
 from mlir import ir
 
+from mgx_mlir.codegen.cpu import emit
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import Stage, build_rows, build_single, common_rows, item_count
 from mgx_mlir.codegen.gpu import loops
 from mgx_mlir.codegen.gpu.body import Body
 from mgx_mlir.codegen.gpu.bufferize import bufferize
+from mgx_mlir.codegen.gpu.generic import _flat_constant, _symbols_used
 from mgx_mlir.codegen.gpu.memory import Memory, Piece, View
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.errors import CompilerError
@@ -245,7 +247,6 @@ class _Generator:
                 self._slots[result] = view
             return
         space = loops.parallel_space(op)
-        from mgx_mlir.codegen.cpu import emit
 
         def iteration(item: emit.Index) -> None:
             counts: list[emit.Index] = []
@@ -258,8 +259,6 @@ class _Generator:
 
     def _copy_constants(self) -> None:
         """The tables that functions read, flat, into the module."""
-        from mgx_mlir.codegen.gpu.generic import _flat_constant, _symbols_used
-
         module = self._builder.module
         table = ir.SymbolTable(self._source)
         for name in _symbols_used(module.body):

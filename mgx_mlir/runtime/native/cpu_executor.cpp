@@ -179,12 +179,12 @@ public:
     ensure(threads - (own ? 1 : 0));
     if (!own && workers == 0)
       return false;
-    int helpers = threads - (own ? 1 : 0);
-    if (workers != 0 && helpers != 0) {
+    int others = threads - (own ? 1 : 0);
+    if (workers != 0 && others != 0) {
       {
         std::lock_guard<std::mutex> hold(lock);
         current = &run;
-        vacant = helpers;
+        vacant = others;
       }
       calls.advance();
     }

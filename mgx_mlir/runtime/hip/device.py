@@ -1,0 +1,109 @@
+"""The devices of the HIP library, and which of them runs a target's programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from mgx_mlir.errors import DeviceError, TargetError
+from mgx_mlir.runtime.hip.library import call, library_kind
+from mgx_mlir.target import Target
+
+
+@dataclass(frozen=True)
+class Device:
+    """One device. `chip` is its target's name, `target_id` HIP's (gfx942:sramecc+:xnack-).
+
+    Sizes are in bytes.
+    """
+
+    ordinal: int
+    chip: str
+    target_id: str
+    product: str
+    memory_bytes: int
+    compute_units: int
+    lds_bytes: int
+    wave_size: int
+
+    def __str__(self) -> str:
+        return f"device {self.ordinal}: {self.chip} ({self.product})"
+
+
+def devices() -> tuple[Device, ...]:
+    """Every device, by ordinal. Raises DeviceError, also where there is none."""
+    return tuple(device(ordinal) for ordinal in range(call("hipGetDeviceCount")))
+
+
+def device(ordinal: int) -> Device:
+    """The device of that number. Raises DeviceError where there is none."""
+    properties: Any = call(
+        "hipGetDeviceProperties", ordinal, purpose=f"there is no device {ordinal}"
+    )
+    target_id = _text(properties.gcnArchName)
+    return Device(
+        ordinal,
+        target_id.partition(":")[0],
+        target_id,
+        _text(properties.name),
+        int(properties.totalGlobalMem),
+        int(properties.multiProcessorCount),
+        int(properties.sharedMemPerBlock),
+        int(properties.warpSize),
+    )
+
+
+def device_for(target: Target, ordinal: int | None = None) -> Device:
+    """The first device of the target's chip, or the device `ordinal` if it is one.
+
+    Raises TargetError with the devices that there are.
+    """
+    found = devices()
+    for candidate in found:
+        if candidate.chip == target.name and ordinal in (None, candidate.ordinal):
+            return candidate
+    raise TargetError(_no_device(target, ordinal, found))
+
+
+def _no_device(target: Target, ordinal: int | None, found: Sequence[Device]) -> str:
+    listed = "; ".join(map(str, found)) or "none"
+    which = "no device is" if ordinal is None else f"device {ordinal} is not"
+    message = f"{which} a {target.name}; there are: {listed}"
+    if library_kind() == "emulated":
+        message += f". Name it before the process starts: MGX_EMULATED_DEVICES={target.name}"
+    return message
+
+
+def _text(value: Any) -> str:
+    return bytes(value).split(b"\0")[0].decode() if isinstance(value, bytes) else str(value)
+
+
+class Current:
+    """`with Current(n):` makes device n the thread's current one, and the old one afterwards."""
+
+    __slots__ = ("_before", "_ordinal")
+
+    def __init__(self, ordinal: int) -> None:
+        self._ordinal = ordinal
+        self._before = ordinal
+
+    def __enter__(self) -> None:
+        self._before = call("hipGetDevice")
+        if self._before != self._ordinal:
+            call("hipSetDevice", self._ordinal)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._before != self._ordinal:
+            try:
+                call("hipSetDevice", self._before)
+            except DeviceError:
+                # The error that is on its way, if any, is the one that matters.
+                if kind is None:
+                    raise

@@ -1,0 +1,118 @@
+"""Which libamdhip64 this process uses, and checked calls of its functions.
+
+hip-python opens one library a process, at its first call, and keeps it; so the choice is
+made once, before that call, and never again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from mgx_mlir import emulator
+from mgx_mlir.errors import DeviceError, UsageError
+
+DRIVER = Path("/dev/kfd")
+OUT_OF_MEMORY = "hipErrorOutOfMemory"
+
+logger = logging.getLogger("mgx_mlir.hip")
+_lock = threading.Lock()
+_opened: tuple[str, int] | None = None  # kind, and the process that opened it
+
+
+def open_library(hip: str = "auto", devices: Sequence[str] = ()) -> str:
+    """Chooses the library, or says which was chosen before: 'real' or 'emulated'.
+
+    `hip` is real, emulated or auto; auto takes the real one where the kernel driver is
+    there. `devices` are the chips of the emulated library, in the order of their ordinals;
+    none leaves its own choice. Raises UsageError where the process has opened the other
+    library, DeviceError without hip-python or in a child of a process that used HIP.
+    """
+    global _opened
+    with _lock:
+        if _opened is None:
+            kind = _choose(hip, devices)
+            _opened = (kind, os.getpid())
+        kind, process = _opened
+    if process != os.getpid():
+        raise DeviceError("HIP does not survive fork(); start processes with 'spawn'")
+    if hip not in ("auto", kind):
+        raise UsageError(f"MGX_HIP asks for the {hip} HIP library; the process uses the {kind} one")
+    return kind
+
+
+def library_kind() -> str:
+    """'real' or 'emulated'; '' before the library is opened."""
+    return _opened[0] if _opened else ""
+
+
+def _choose(hip: str, devices: Sequence[str]) -> str:
+    if emulator.enabled():
+        logger.info("HIP: the emulated library, which this process has opened already")
+        return "emulated"
+    driver = DRIVER.exists()
+    kind = hip if hip != "auto" else "real" if driver else "emulated"
+    why = f"MGX_HIP={hip}" if hip != "auto" else f"{DRIVER} is {'there' if driver else 'missing'}"
+    if kind == "emulated":
+        path = emulator.enable(devices or None)
+        logger.info("HIP: the emulated library %s, because %s", path, why)
+    else:
+        logger.info("HIP: the real library, because %s", why)
+    return kind
+
+
+def call(function: str, *arguments: Any, kernel: str = "", purpose: str = "") -> Any:
+    """Calls a function of hip-python; gives its results without the status.
+
+    None, the only result, or a tuple. `purpose` ends the message of an error. Raises
+    DeviceError with HIP's name and text.
+    """
+    try:
+        result = _functions()(function)(*arguments)
+    except RuntimeError as error:
+        # hip-python's own, where it finds no library or no such function.
+        raise DeviceError(f"{function}: {error}", call=function, kernel=kernel) from error
+    if result[0]:
+        raise failure(result[0], function, kernel, purpose)
+    return None if len(result) == 1 else result[1] if len(result) == 2 else result[1:]
+
+
+def failure(status: Any, function: str, kernel: str = "", purpose: str = "") -> DeviceError:
+    """The exception for a status other than success; clears the thread's last error."""
+    from hip import hip
+
+    name = str(status.name)
+    text = str(hip.hipGetErrorString(status)[1])
+    hip.hipGetLastError()
+    message = f"{function} failed: {name} ({text})"
+    message += f", kernel {kernel}" if kernel else ""
+    message += f"; {purpose}" if purpose else ""
+    fault = emulator.last_fault() if library_kind() == "emulated" else ""
+    message += f"\n{fault}" if fault else ""
+    return DeviceError(message, name, function, kernel)
+
+
+def release(function: str, handle: Any) -> None:
+    """Frees or destroys something; HIP needs no current device for that.
+
+    Failures are logged: whoever lets go of a thing can do nothing about them. Does nothing
+    in a forked child, where HIP has no state.
+    """
+    if _opened is None or _opened[1] != os.getpid():
+        return
+    try:
+        call(function, handle)
+    except DeviceError as error:
+        logger.warning("%s", error)
+
+
+def _functions() -> Callable[[str], Any]:
+    try:
+        from hip import hip
+    except ImportError as error:
+        raise DeviceError(f"hip-python does not load: {error}; pip install hip-python") from error
+    return lambda name: getattr(hip, name)
