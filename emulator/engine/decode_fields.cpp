@@ -156,7 +156,7 @@ u64 Fields::inline_float(u32 field, Ty ty) {
   static const u16 b[] = {0x3f00, 0xbf00, 0x3f80, 0xbf80, 0x4000, 0xc000, 0x4080, 0xc080, 0x3e22};
   u32 i = field - 240;
   switch (ty) {
-  case Ty::f16: case Ty::b16: case Ty::pk_f16: return h[i];
+  case Ty::f16: case Ty::pk_f16: return h[i];
   case Ty::bf16: case Ty::pk_bf16: return b[i];
   case Ty::f64: case Ty::b64: case Ty::i64: {
     u64 x = 0x3fc45f306dc9c882; // 1 / (2 pi)

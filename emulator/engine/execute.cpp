@@ -156,8 +156,9 @@ Fault make_fault(const Launch &l, const Wave &w) {
   char head[160];
   char lane[24] = "";
   if (f.lane >= 0) std::snprintf(lane, sizeof lane, " lane %d", f.lane);
-  std::snprintf(head, sizeof head, ", work-group (%u, %u, %u) wave %u%s, pc 0x%llx", f.group[0], f.group[1], f.group[2],
-                f.wave, lane, (unsigned long long)f.pc);
+  bool before = i64(f.pc) < 0; // in a function that lies before the kernel
+  std::snprintf(head, sizeof head, ", work-group (%u, %u, %u) wave %u%s, pc %s0x%llx", f.group[0], f.group[1], f.group[2],
+                f.wave, lane, before ? "-" : "", (unsigned long long)(before ? -f.pc : f.pc));
   f.text = std::string(fault_name(f.kind)) + " in kernel " + f.kernel + head + " (" + f.instruction + ")";
   if (f.address) {
     char address[32];

@@ -5,6 +5,7 @@
 //  - accesses of two waves to the same place that nothing orders.
 #include "strict.h"
 
+#include "decode_fields.h"
 #include "hooks.h"
 
 #include <algorithm>
@@ -181,6 +182,8 @@ bool strict_before(Wave &w, const Inst &in) {
     for (u32 i : {0u, 2u})
       if (!undefined_fault(w, exec & ~defined(s, in.src[i]), "an address is computed from a value nobody wrote")) return false;
     bool memory = in.cls == Class::global_store || in.cls == Class::global_atomic;
+    // Private memory by way of a buffer: callee-saved registers are stored unread.
+    if (in.cbsz == S_BUFFER && w.s[in.src[2].reg + 3] >> 23 & 1) memory = false;
     if (memory && !undefined_fault(w, exec & ~defined(s, in.src[1]), "a value nobody wrote is stored to global memory")) return false;
   }
   if ((in.cls == Class::lds_read || in.cls == Class::lds_write || in.cls == Class::lds_atomic) && in.src[0].kind == O_VGPR &&
@@ -201,6 +204,12 @@ void set_defined(WaveShadow &s, const Operand &dst, u64 exec, u64 value) {
 
 void loaded(WaveShadow &s, const Operand &dst, Counter c) {
   for (u32 k = 0; k < dst.words; ++k) (dst.kind == O_VGPR ? s.v : s.s)[dst.reg + k] = {s.issued[c], c};
+}
+
+// 64-bit operations whose low result depends on the low halves only; compilers
+// leave the high half of such a source unset.
+bool low_from_low(const std::string &name) {
+  return name.compare(0, 5, "v_mad") == 0 || name == "v_lshl_add_u64" || name == "v_lshlrev_b64";
 }
 
 u64 sources(const WaveShadow &s, const Inst &in) {
@@ -267,6 +276,33 @@ void strict_after(Wave &w, const Inst &in) {
       return;
     }
     if (in.dst.kind != O_VGPR) return;
+    if (in.dst.words == 2) {
+      if (low_from_low(name)) {
+        u64 low = ~u64(0);
+        for (Operand o : in.src) {
+          if (o.words == 2) o.words = 1;
+          low &= defined(s, o);
+        }
+        set_defined(s, in.dst, exec, sources(s, in));
+        Operand half = in.dst;
+        half.words = 1;
+        set_defined(s, half, exec, low);
+        return;
+      }
+      if (name.compare(0, 5, "v_pk_") == 0 || name == "v_mov_b64") {
+        // op_sel pairs the halves anew: as good as the better half.
+        u64 both = ~u64(0);
+        for (Operand o : in.src) {
+          u32 words = o.words;
+          o.words = 1;
+          u64 m = defined(s, o);
+          if (words == 2) ++o.reg, m |= defined(s, o);
+          both &= m;
+        }
+        set_defined(s, in.dst, exec, both);
+        return;
+      }
+    }
     bool lanes = name.compare(0, 9, "v_permlan") == 0 || name.compare(0, 6, "v_swap") == 0;
     if (name == "v_writelane_b32") { // lanes one by one: the register counts as written
       exec = ~u64(0);

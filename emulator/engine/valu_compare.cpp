@@ -67,7 +67,7 @@ struct Class32 {
   static inline __attribute__((always_inline)) bool f(u32 a, u32 b) { return class_f32(a) & b; }
 };
 struct Class16 {
-  static inline __attribute__((always_inline)) bool f(u16 a, u32 b) { return class_f16(a) & b; }
+  static inline __attribute__((always_inline)) bool f(u16 a, u16 b) { return class_f16(a) & b; }
 };
 struct Class64 {
   static inline __attribute__((always_inline)) bool f(u64 a, u32 b) { return class_f64(a) & b; }
@@ -91,7 +91,7 @@ void register_valu_compare(OpTable &t) {
   register_ints(t);
   register_floats(t);
   add_compare(t, "class", "f32", run_compare<Class32, u32, u32>, Ty::f32, Ty::b32, 0);
-  add_compare(t, "class", "f16", run_compare<Class16, u16, u32>, Ty::f16, Ty::b32, 0);
+  add_compare(t, "class", "f16", run_compare<Class16, u16, u16>, Ty::f16, Ty::b16, 0);
   add_compare(t, "class", "f64", run_compare<Class64, u64, u32>, Ty::f64, Ty::b32, 0);
 }
 

@@ -41,12 +41,13 @@ template <bool kX, bool kVar> static void permlane16(Wave &w, const Inst &in) {
   }
   commit_bits(w, in, td.x, 1);
 }
-// v_permlane64: swaps the halves of a wave64.
+// v_permlane64: swaps the halves of a wave64, and does nothing in a wave32.
 static void permlane64(Wave &w, const Inst &in) {
+  if (w.lanes == 32) return;
   Buffer td;
   MGX_LANES(w)
   const u32 *p = w.vgpr(in.src[0].reg);
-  for (u32 i = 0; i < n; ++i) td.x[i] = n == 64 ? p[i ^ 32] : p[i];
+  for (u32 i = 0; i < n; ++i) td.x[i] = p[i ^ 32];
   commit_bits(w, in, td.x, 1);
 }
 // gfx950 v_permlane16_swap, v_permlane32_swap: odd rows (halves) of the first

@@ -193,6 +193,8 @@ void register_valu_misc(OpTable &t) {
   OP3("v_cubesc_f32", f32, f32, f32, f32, cube(a, b, c).s)
   OP3("v_cubetc_f32", f32, f32, f32, f32, cube(a, b, c).t)
   OP3("v_cubema_f32", f32, f32, f32, f32, cube(a, b, c).m)
+  OP3("v_mullit_f32", f32, f32, f32, f32,
+      b == -3.402823466e38f || !(b >= -3.402823466e38f) || !(c > 0) ? -3.402823466e38f : (a == 0 || b == 0 ? 0.0f : a * b))
   OP3("v_msad_u8", u32, u32, u32, u32, sad4(a, b, true) + c)
   OP3("v_ashr_pk_i8_i32", u16, i32, i32, u32, (clip(a >> (c & 31), -128, 127) & 0xff) | (clip(b >> (c & 31), -128, 127) & 0xff) << 8)
   OP3("v_ashr_pk_u8_i32", u16, i32, i32, u32, clip(a >> (c & 31), 0, 255) | clip(b >> (c & 31), 0, 255) << 8)

@@ -104,6 +104,28 @@ template <class Op, class T, bool kF> static void pk3(Wave &w, const Inst &in) {
     o.flags = F_F64;                                                                               \
     add_op(t, name, o);                                                                            \
   }
+// MODE.IEEE chooses between two rules for signalling NaNs.
+#define PKM(name, ieee, num)                                                                       \
+  {                                                                                                \
+    struct Run {                                                                                   \
+      struct I {                                                                                   \
+        static inline __attribute__((always_inline)) u16 f(u16 a, u16 b) { return ieee; }          \
+      };                                                                                           \
+      struct N {                                                                                   \
+        static inline __attribute__((always_inline)) u16 f(u16 a, u16 b) { return num; }           \
+      };                                                                                           \
+      static void run(Wave &w, const Inst &in) {                                                   \
+        if ((w.mode >> 9 & 1) && !w.chip->is_gfx12()) pk2<I, u16, true>(w, in);                    \
+        else pk2<N, u16, true>(w, in);                                                             \
+      }                                                                                            \
+    };                                                                                             \
+    OpInfo o;                                                                                      \
+    o.fn = Run::run;                                                                               \
+    o.dst = Ty::b32;                                                                               \
+    o.src[0] = o.src[1] = Ty::pk_f16;                                                              \
+    o.nsrc = 2;                                                                                    \
+    add_op(t, name, o);                                                                            \
+  }
 #define PK3(name, T, tied, expr)                                                                   \
   {                                                                                                \
     struct Op {                                                                                    \
@@ -127,8 +149,8 @@ MGX_INLINE i32 pick(bool c, i32 a, i32 b) { return c ? a : b; }
 static void register_pk16(OpTable &t) {
   PK("v_pk_add_f16", h16, a.v + b.v)
   PK("v_pk_mul_f16", h16, a.v * b.v)
-  PKF("v_pk_min_f16", min_num_f16)
-  PKF("v_pk_max_f16", max_num_f16)
+  PKM("v_pk_min_f16", min_f16(a, b, true), min_num_f16(a, b))
+  PKM("v_pk_max_f16", max_f16(a, b, true), max_num_f16(a, b))
   PKF("v_pk_minimum_f16", minimum_f16)
   PKF("v_pk_maximum_f16", maximum_f16)
   PK3("v_pk_fma_f16", h16, false, fma_half(a, b, c))
@@ -275,9 +297,9 @@ template <bool kPacked, bool kBf16> static void dot2_f32(Wave &w, const Inst &in
     }
     auto value = [](u32 x) { return kBf16 ? f32_of(x << 16) : half_to_float(x); };
     if (kPacked) c ^= (in.neg_lo >> 2 & 1) << 31;
-    // Products of 11-bit significands are exact in f64, and so is their sum in practice.
-    f64 sum = f64(value(h[0][0])) * value(h[1][0]) + f64(value(h[0][1])) * value(h[1][1]);
-    f32 r = f32(sum + f64(f32_of(c)));
+    // One product after the other, as the documents write it; the products are exact.
+    f32 r = f32_of(c) + value(h[0][0]) * value(h[1][0]);
+    r = r + value(h[0][1]) * value(h[1][1]);
     if (kPacked && in.flags & F_CLAMP) r = clamp_f32(r, true);
     return as_bits(r);
   });
