@@ -12,6 +12,7 @@ from mgx_mlir.passes.fuse_pointwise import FusePointwise
 from mgx_mlir.passes.fuse_reduce import FuseReduce
 from mgx_mlir.passes.normalize_ops import NormalizeOps
 from mgx_mlir.passes.outline_kernels import OutlineKernels
+from mgx_mlir.passes.place_concats import PlaceConcats
 from mgx_mlir.passes.plan_memory import PlanMemory
 from mgx_mlir.passes.rewrite_reduce import RewriteReduce
 from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
@@ -56,6 +57,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             FuseReduce(),
             FusePointwise(),
             "canonicalize",
+            PlaceConcats(),
             OutlineKernels(),
             PlanMemory(),
         ),

@@ -11,7 +11,8 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.graph import Graph, kernels, node_name, symbol_name, value_names
-from mgx_mlir.passes.plan_memory import direct_outputs, memory_source
+from mgx_mlir.passes.place_concats import IN_PLACE, memory_of
+from mgx_mlir.passes.plan_memory import direct_outputs
 from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.rewriting import RESHAPES, definition, op_name
 
@@ -50,10 +51,12 @@ class _Planner:
         for op in block.operations:
             if op.operation.name == "mgx.launch":
                 self._launch(op, numbers)
+            elif IN_PLACE in op.operation.attributes:
+                self._results(op)
             elif op.operation.name not in SILENT:
                 self._refuse(op)
         for index, value in enumerate(terminator.operation.operands):
-            if direct.get(memory_source(value)) != index:
+            if direct.get(memory_of(value)) != index:
                 source, size = self._buffer(value), mgx.byte_size(value.type)
                 self.buffers.append(Buffer("output", size, index=index))
                 self.steps.append(Step(-1, (source, len(self.buffers) - 1)))
@@ -70,17 +73,20 @@ class _Planner:
             (node,),
         )
 
-    def _launch(self, op: ir.OpView, numbers: dict[str, int]) -> None:
+    def _results(self, op: ir.OpView) -> None:
         offsets = list(ir.DenseI64ArrayAttr(op.operation.attributes["mgx.offsets"]))
         for result, offset in zip(op.operation.results, offsets, strict=True):
             if result not in self.numbers:
                 self._add(result, Buffer("arena", mgx.byte_size(result.type), offset=offset))
+
+    def _launch(self, op: ir.OpView, numbers: dict[str, int]) -> None:
+        self._results(op)
         values = [*op.operation.operands, *op.operation.results]
         kernel = numbers[ir.FlatSymbolRefAttr(op.operation.attributes["kernel"]).value]
         self.steps.append(Step(kernel, tuple(self._buffer(v) for v in values), node_name(op)))
 
     def _buffer(self, value: ir.Value) -> int:
-        source = memory_source(value)
+        source = memory_of(value)
         if source not in self.numbers:
             producer = definition(source)
             assert producer is not None

@@ -11,6 +11,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.passes.place_concats import IN_PLACE
 from mgx_mlir.rewriting import (
     BROADCASTS,
     CONTRACTIONS,
@@ -66,6 +67,8 @@ class OutlineKernels(Pass):
 
 def _is_anchor(op: ir.OpView) -> bool:
     name = op.operation.name
+    if IN_PLACE in op.operation.attributes:
+        return False
     return name.startswith("mgx.") and name not in HOST | PULLED
 
 

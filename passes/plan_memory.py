@@ -11,7 +11,8 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import RESHAPES, definition
+from mgx_mlir.passes.place_concats import IN_PLACE, memory_of
+from mgx_mlir.rewriting import definition
 
 # A launch's result that the caller provides memory for.
 OUTPUT = -1
@@ -47,23 +48,19 @@ class PlanMemory(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         block = main_function(module).operation.regions[0].blocks[0]
         steps = [op for op in block.operations if op.operation.name == "mgx.launch"]
-        lives = _lives(block, steps)
-        size = _place([life for life in lives if life.offset != OUTPUT], self.alignment)
-        offsets = {life.result: life.offset for life in lives}
-        for step in steps:
-            places = [offsets[result] for result in step.operation.results]
-            step.operation.attributes["mgx.offsets"] = ir.DenseI64ArrayAttr.get(places)
+        concats = [op for op in block.operations if IN_PLACE in op.operation.attributes]
+        parts = _parts(concats)
+        lives = _lives(block, steps, parts)
+        size = _place([life for life in lives.values() if life.offset != OUTPUT], self.alignment)
+        for op in (*steps, *concats):
+            offsets = []
+            for result in op.operation.results:
+                whole, inside = parts.get(result, (result, 0))
+                offset = lives[whole].offset
+                offsets.append(offset + inside if offset != OUTPUT else OUTPUT)
+            op.operation.attributes["mgx.offsets"] = ir.DenseI64ArrayAttr.get(offsets)
         i64 = ir.IntegerType.get_signless(64)
         module.operation.attributes["mgx.arena_bytes"] = ir.IntegerAttr.get(i64, size)
-
-
-def memory_source(value: ir.Value) -> ir.Value:
-    """The value whose memory a value lies in: reshapes share that of their operand."""
-    op = definition(value)
-    while op is not None and op.operation.name in RESHAPES:
-        value = op.operation.operands[0]
-        op = definition(value)
-    return value
 
 
 def direct_outputs(terminator: ir.OpView) -> dict[ir.Value, int]:
@@ -73,27 +70,45 @@ def direct_outputs(terminator: ir.OpView) -> dict[ir.Value, int]:
     """
     outputs: dict[ir.Value, int] = {}
     for number, value in enumerate(terminator.operation.operands):
-        source = memory_source(value)
+        source = memory_of(value)
         producer = definition(source)
         if producer is not None and producer.operation.name == "mgx.launch":
             outputs.setdefault(source, number)
     return outputs
 
 
-def _lives(block: ir.Block, steps: Sequence[ir.OpView]) -> list[_Life]:
-    terminator = list(block.operations)[-1]
-    outputs = direct_outputs(terminator)
+def _parts(concats: Sequence[ir.OpView]) -> dict[ir.Value, tuple[ir.Value, int]]:
+    """For what is part of a concat in place: the outermost result, and the offset in it."""
+    parts: dict[ir.Value, tuple[ir.Value, int]] = {}
+    # A concat of concats stands behind them: from the last to the first, wholes are known.
+    for op in reversed(concats):
+        whole, offset = parts.get(op.operation.results[0], (op.operation.results[0], 0))
+        for operand in op.operation.operands:
+            parts[memory_of(operand)] = (whole, offset)
+            offset += mgx.byte_size(operand.type)
+    return parts
+
+
+def _lives(
+    block: ir.Block, steps: Sequence[ir.OpView], parts: dict[ir.Value, tuple[ir.Value, int]]
+) -> dict[ir.Value, _Life]:
+    """The life of each tensor that has memory of its own, by its value."""
+    outputs = direct_outputs(list(block.operations)[-1])
     lives: dict[ir.Value, _Life] = {}
     for number, step in enumerate(steps):
         for operand in step.operation.operands:
-            source = memory_source(operand)
-            if source in lives:
-                lives[source].last = number
+            source = memory_of(operand)
+            whole, _ = parts.get(source, (source, 0))
+            if whole in lives:
+                lives[whole].last = number
         for result in step.operation.results:
-            life = _Life(result, mgx.byte_size(result.type), number, number)
-            life.offset = OUTPUT if result in outputs else 0
-            lives[result] = life
-    return list(lives.values())
+            whole, _ = parts.get(result, (result, 0))
+            if whole not in lives:
+                life = _Life(whole, mgx.byte_size(whole.type), number, number)
+                life.offset = OUTPUT if whole in outputs else 0
+                lives[whole] = life
+            lives[whole].last = number
+    return lives
 
 
 def _place(lives: list[_Life], alignment: int) -> int:

@@ -132,7 +132,9 @@ def _random_op(generator: np.random.Generator, values: Sequence[ir.Value]) -> ir
 
     x = pick()
     rank = len(x.type.shape)
-    kind = generator.choice(["unary", "binary", "binary", "reduce", "view", "softmax", "dot"])
+    kind = generator.choice(
+        ["unary", "binary", "binary", "reduce", "view", "softmax", "dot", "concat"]
+    )
     if kind == "unary" or rank == 0:
         return getattr(mgx, str(generator.choice(UNARY)))(x)
     if kind == "binary":
@@ -143,6 +145,11 @@ def _random_op(generator: np.random.Generator, values: Sequence[ir.Value]) -> ir
     axis = int(generator.integers(rank))
     if kind == "reduce":
         return getattr(mgx, str(generator.choice(REDUCE)))(x, [axis])
+    if kind == "concat":
+        # Taken apart again, so that all shapes stay broadcastable.
+        size = x.type.shape[0]
+        both = mgx.concat([mgx.neg(x), mgx.abs(x)], 0)
+        return mgx.add(mgx.slice(both, [0], [0], [size]), mgx.slice(both, [0], [size], [2 * size]))
     if kind == "softmax":
         return mgx.softmax(x, axis)
     if kind == "dot" and rank >= 2:

@@ -12,7 +12,7 @@ from test.passes.graphs import check_keeps_results, random_graph
 # Passes that make what others have prepared, with what prepares it.
 PREPARED = {
     "mgx-outline-kernels": ("mgx-fuse-pointwise",),
-    "mgx-plan-memory": ("mgx-fuse-pointwise", "mgx-outline-kernels"),
+    "mgx-plan-memory": ("mgx-fuse-pointwise", "mgx-place-concats", "mgx-outline-kernels"),
 }
 # Passes whose second run sees the first one's result as new input.
 NOT_IDEMPOTENT = {"mgx-outline-kernels"}
