@@ -96,7 +96,7 @@ class Module:
     def __init__(self, image: bytes, chip: str):
         self.handle = library().engine_load(image, len(image), chip.encode())
         if not self.handle:
-            raise LoadError(library().engine_text().decode())
+            raise LoadError(library().engine_text().decode(errors="replace"))
         self.chip = chip
 
     def kernels(self) -> dict[str, list[int]]:
@@ -139,7 +139,7 @@ class Module:
             strict | profile << 1 | cooperative << 2, budget, ctypes.byref(micros))
         self.seconds = micros.value * 1e-6
         if status > 0:
-            raise Fault(_FAULTS[status - 1], library().engine_text().decode())
+            raise Fault(_FAULTS[status - 1], library().engine_text().decode(errors="replace"))
         return library().engine_text().decode() if profile else None
 
 

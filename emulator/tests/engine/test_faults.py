@@ -1,0 +1,197 @@
+"""What a broken kernel, or a broken image, is answered with."""
+
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import engine
+
+needs_clang = pytest.mark.skipif(engine.CLANG is None, reason="needs clang-22")
+pytestmark = pytest.mark.skipif(engine.LLVM_MC is None or engine.LLD is None, reason="needs llvm-mc and ld.lld")
+
+SOURCE = """
+extern "C" __global__ void beyond(float* x, int at) { x[at + TX] = 1; }
+extern "C" __global__ void unaligned(char* x) { __hip_atomic_fetch_add((int*)(x + 1), 1, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT); }
+extern __shared__ int dynamic[];
+extern "C" __global__ void overrun(int* out, int at) { dynamic[at + TX] = TX; barrier(); out[TX] = dynamic[at + (TX ^ 1)]; }
+extern "C" __global__ void trapped(int* x) { if (x[0]) __builtin_trap(); x[1] = 1; }
+extern "C" __global__ void endless(volatile int* x) { while (x[0] == 0) ; }
+extern "C" __global__ void racing(int* out) { __shared__ int s[256]; s[TX] = 0; barrier(); s[TX] = TX; out[TX] = s[TX ^ 64]; }
+extern "C" __global__ void global_race(int* x) { x[0] = TX + BX; }
+extern "C" __global__ void unset_lds(int* out) { __shared__ int s[64]; if (TX < 8) s[TX] = 1; barrier(); out[TX] = s[TX]; }
+extern "C" __global__ __launch_bounds__(64) void small(int* x) { x[TX] = 1; }
+"""
+
+
+@pytest.fixture(params=engine.CHIPS, scope="module")
+def module(request):
+    return engine.Module(engine.hip(SOURCE, request.param), request.param)
+
+
+def fault(module, *arguments, **options):
+    with pytest.raises(engine.Fault) as raised:
+        module.run(*arguments, **options)
+    return raised.value
+
+
+@needs_clang
+class TestFaults:
+    def test_store_beyond_the_allocation(self, module):
+        x = engine.Array(np.zeros(64, np.float32))
+        found = fault(module, "beyond", 1, 64, x, 8)
+        assert found.kind == "out_of_bounds"
+        place = "wave 0 lane 56" if module.chip in engine.CDNA else "wave 1 lane 24"
+        assert "kernel beyond" in str(found) and place in str(found)
+        assert f"{x.address + 256:#x}" in str(found)
+        module.run("beyond", 1, 64, x, 0)  # the same kernel goes on working
+
+    def test_misaligned_atomic(self, module):
+        assert fault(module, "unaligned", 1, 1, engine.Array(np.zeros(64, np.int32))).kind == "misaligned"
+
+    def test_lds_overrun(self, module):
+        out = engine.Array(np.zeros(64, np.int32))
+        module.run("overrun", 1, 64, out, 0, lds=256)
+        assert fault(module, "overrun", 1, 64, out, 1, lds=256).kind == "lds_out_of_bounds"
+
+    def test_trap(self, module):
+        x = engine.Array(np.array([1, 0], np.int32))
+        assert fault(module, "trapped", 1, 1, x).kind == "trap"
+        assert x.view[1] == 0
+
+    def test_instruction_budget(self, module):
+        assert fault(module, "endless", 1, 1, engine.Array(np.zeros(1, np.int32)), budget=100000).kind == "hang"
+
+    def test_launch_beyond_the_limits(self, module):
+        x = engine.Array(np.zeros(128, np.int32))
+        assert fault(module, "small", 1, 128, x).kind == "launch"
+        assert fault(module, "overrun", 1, 64, x, 0, lds=1 << 20).kind == "launch"
+
+
+@needs_clang
+class TestStrict:
+    def test_race_in_lds(self, module):
+        out = engine.Array(np.zeros(256, np.int32))
+        module.run("racing", 1, 256, out)
+        assert fault(module, "racing", 1, 256, out, strict=True).kind == "race"
+
+    def test_race_in_global_memory(self, module):
+        assert fault(module, "global_race", 2, 32, engine.Array(np.zeros(1, np.int32)), strict=True).kind == "race"
+
+    def test_uninitialized_lds(self, module):
+        out = engine.Array(np.zeros(64, np.int32))
+        module.run("unset_lds", 1, 64, out)
+        assert fault(module, "unset_lds", 1, 64, out, strict=True).kind == "uninitialized"
+
+
+def bare(chip: str, body: str) -> bytes:
+    """A kernel `k` of one pointer argument, in s[0:1] of the argument segment at s[0:1]."""
+    cdna = chip in engine.CDNA
+    wave = 64 if cdna else 32
+    extra = ".amdhsa_accum_offset 32" if cdna else ".amdhsa_wavefront_size32 1"
+    return engine.assemble(f"""
+.amdgcn_target "amdgcn-amd-amdhsa--{chip}"
+.text
+.globl k
+.p2align 8
+.type k,@function
+k:
+{body}
+s_endpgm
+.size k, .-k
+.rodata
+.amdhsa_kernel k
+ .amdhsa_next_free_vgpr 32
+ .amdhsa_next_free_sgpr 32
+ .amdhsa_user_sgpr_kernarg_segment_ptr 1
+ .amdhsa_kernarg_size 8
+ {extra}
+.end_amdhsa_kernel
+.amdgpu_metadata
+---
+amdhsa.version: [1, 2]
+amdhsa.kernels:
+  - .name: k
+    .symbol: k.kd
+    .kernarg_segment_size: 8
+    .group_segment_fixed_size: 0
+    .private_segment_fixed_size: 0
+    .kernarg_segment_align: 8
+    .wavefront_size: {wave}
+    .sgpr_count: 32
+    .vgpr_count: 32
+    .max_flat_workgroup_size: 1024
+    .args:
+      - {{.offset: 0, .size: 8, .value_kind: global_buffer, .address_space: global}}
+...
+.end_amdgpu_metadata
+""", chip)
+
+
+WAIT_SCALAR = {"gfx1200": "s_wait_kmcnt 0", "gfx1201": "s_wait_kmcnt 0"}
+WAIT_LOAD = {"gfx1200": "s_wait_loadcnt 0", "gfx1201": "s_wait_loadcnt 0"}
+
+
+@pytest.mark.parametrize("chip", engine.CHIPS)
+class TestWaits:
+    def run(self, chip, scalar_wait, vector_wait, strict=True):
+        load = "s_load_b64 s[2:3], s[0:1], 0x0" if not (chip in engine.CDNA or chip == "gfx1030") else "s_load_dwordx2 s[2:3], s[0:1], 0x0"
+        b32 = "dword" if chip in engine.CDNA or chip == "gfx1030" else "b32"
+        body = "\n".join([
+            load, WAIT_SCALAR.get(chip, "s_waitcnt lgkmcnt(0)") if scalar_wait else "", "v_mov_b32 v1, 0",
+            f"global_load_{b32} v2, v1, s[2:3]", WAIT_LOAD.get(chip, "s_waitcnt vmcnt(0)") if vector_wait else "",
+            "v_lshlrev_b32 v2, 1, v2", f"global_store_{b32} v1, v2, s[2:3]"])
+        x = engine.Array(np.array([21], np.int32))
+        engine.Module(bare(chip, body), chip).run("k", 1, 1, x, strict=strict)
+        return x.view[0]
+
+    def test_waited_for(self, chip):
+        assert self.run(chip, True, True) == 42
+
+    def test_missing_vector_wait(self, chip):
+        assert self.run(chip, True, False, strict=False) == 42
+        with pytest.raises(engine.Fault, match="missing wait"):
+            self.run(chip, True, False)
+
+    def test_missing_scalar_wait(self, chip):
+        with pytest.raises(engine.Fault, match="missing wait"):
+            self.run(chip, False, True)
+
+    def test_unset_register_in_an_address(self, chip):
+        b32 = "dword" if chip in engine.CDNA or chip == "gfx1030" else "b32"
+        image = bare(chip, f"global_load_{b32} v2, v[10:11], off")
+        with pytest.raises(engine.Fault, match="nobody wrote"):
+            engine.Module(image, chip).run("k", 1, 1, engine.Array(np.zeros(1, np.int32)), strict=True)
+
+
+@needs_clang
+class TestLoader:
+    def test_other_chip_is_named(self):
+        with pytest.raises(engine.LoadError, match="gfx942"):
+            engine.Module(engine.hip(SOURCE, "gfx942"), "gfx1100")
+
+    def test_unknown_instruction_is_named(self):
+        with pytest.raises(engine.LoadError, match=r"kernel k: instruction s_rfe_b64 is not implemented at offset 0"):
+            engine.Module(bare("gfx942", "s_rfe_b64 s[2:3]"), "gfx942")
+
+    def test_damaged_images_never_crash(self):
+        # In a process of its own: a crash is a failure, not the end of the tests.
+        program = """
+import random, sys, engine
+image = engine.hip(sys.argv[1], "gfx942")
+generator = random.Random(1)
+for round in range(400):
+    damaged = bytearray(image)
+    for _ in range(generator.choice((1, 4, 32))):
+        damaged[generator.randrange(len(damaged)) if round & 1 else generator.randrange(min(len(damaged), 2048))] = generator.randrange(256)
+    if round % 5 == 0:
+        damaged = damaged[:generator.randrange(len(damaged))]
+    try:
+        engine.Module(bytes(damaged), "gfx942").unload()
+    except engine.LoadError:
+        pass
+"""
+        done = subprocess.run([sys.executable, "-c", program, SOURCE], cwd=__file__.rsplit("/", 1)[0], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
