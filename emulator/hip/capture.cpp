@@ -210,20 +210,6 @@ void refuse_implicit(Stream& stream) {
   require(!refused, hipErrorStreamCaptureImplicit);
 }
 
-void refuse_any_capture() {
-  if (open_captures.load() == 0) return;
-  GraphLock lock(graph_mutex());
-  bool refused = false;
-  for (const auto& capture : captures())
-    for (const auto& member : capture->streams) {
-      auto stream = member.lock();
-      if (!stream || stream->capture != capture || &stream->device != &current_device()) continue;
-      invalidate(*capture);
-      refused = true;
-    }
-  require(!refused, hipErrorStreamCaptureUnsupported);
-}
-
 bool capture_work(Stream& stream, const Work& work) {
   if (!stream.capturing.load()) {
     refuse_implicit(stream);

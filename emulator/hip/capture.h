@@ -32,8 +32,6 @@ void refuse_in_capture();
 void refuse_capturing(Stream& stream);
 // Throws and invalidates where a capture of a blocking stream would depend on the null stream.
 void refuse_implicit(Stream& stream);
-// Both for all streams of a device.
-void refuse_any_capture();
 
 // False where the stream does not capture.
 bool capture_record(Stream& stream, const std::shared_ptr<Event>& event, bool external);

@@ -183,7 +183,7 @@ MGX_EXPORT hipError_t hipCtxGetDevice(hipDevice_t* device) {
 }
 
 MGX_EXPORT hipError_t hipCtxSynchronize(void) {
-  MGX_API(kPlain, { current_device().synchronize(); });
+  MGX_API(kUnsafeInCapture, { current_device().synchronize(); });
 }
 
 MGX_EXPORT hipError_t hipCtxGetFlags(unsigned int* flags) {

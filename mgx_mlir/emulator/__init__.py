@@ -126,6 +126,10 @@ def enable(devices: Sequence[str] | None = None) -> Path:
     if devices is not None:
         os.environ["MGX_EMULATED_DEVICES"] = ",".join(devices)
     os.environ["ROCM_PATH"] = str(rocm_path())
+    try:
+        _library()
+    except OSError as error:
+        raise UsageError(f"the emulated HIP library cannot be opened: {error}") from error
     if importlib.util.find_spec("hip") is None:
         return library
     from hip import hip

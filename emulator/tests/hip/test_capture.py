@@ -269,6 +269,8 @@ def in_thread(function):
 def test_modes_decide_what_other_threads_may_do(stream, mode, expected):
     begin(stream, mode)
     assert in_thread(lambda: code(hip.hipMalloc(64))) == expected
+    if expected == E.hipSuccess:
+        assert in_thread(lambda: code(hip.hipDeviceSynchronize())) == expected
     result = code(hip.hipStreamEndCapture(stream))
     failed = expected != E.hipSuccess
     assert result == (E.hipErrorStreamCaptureInvalidated if failed else E.hipSuccess)
