@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.artifact import Artifact
-from mgx_mlir.errors import TargetError
 from mgx_mlir.finalizer import finalize_all
 from mgx_mlir.finalizer.cache import Cache
 from mgx_mlir.graph import Graph, kernels
@@ -21,6 +20,9 @@ from mgx_mlir.portable import portable_kernel
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.settings import Settings
 from mgx_mlir.target import Target
+
+if TYPE_CHECKING:
+    from mgx_mlir.runtime.hip.device import Device
 
 # (what is being done, how many are done, of how many)
 Progress = Callable[[str, int, int], None]
@@ -165,27 +167,49 @@ def compile(
     *,
     settings: Settings | None = None,
     progress: Progress | None = None,
+    device: int | None = None,
+    graph: bool = True,
 ) -> Program:
     """Compiles a model, or an artifact, to a program that runs on `target`.
 
-    Raises what `compile_to_bytecode` and `finalize` raise, and TargetError for a target
-    whose programs this machine cannot run.
+    `target` is 'cpu', a chip such as 'gfx942', or 'gpu' for the chip of `device` (default 0).
+    A chip's program runs on `device`, by default on the first device that is such a chip; with
+    `graph` it is replayed as a HIP graph. Raises what `compile_to_bytecode` and `finalize`
+    raise, TargetError where there is no such device, and DeviceError.
     """
     settings = settings or Settings.from_environment()
-    target = target if isinstance(target, Target) else Target.get(target)
-    if target.kind != "cpu":
-        raise TargetError(
-            f"programs for {target.name} are compiled and finalized here, but run only on the "
-            "cpu target; use compile_to_bytecode and finalize"
-        )
+    if target != "gpu" and not isinstance(target, Target):
+        target = Target.get(target)
+    if isinstance(target, Target) and target.kind == "cpu":
+        artifact = model if isinstance(model, Artifact) else compile_to_bytecode(model, options)
+        artifact = finalize(artifact, target, settings=settings, progress=progress)
+        code, weights = artifact.code_objects_for(target), artifact.weight_arrays()
+        return Program(artifact.plan, code, weights, threads=settings.threads)
+    # Looked for before the work: a missing device is known at once.
+    found = hip_device(target, settings, device)
+    target = target if isinstance(target, Target) else Target.get(found.chip)
     artifact = model if isinstance(model, Artifact) else compile_to_bytecode(model, options)
     artifact = finalize(artifact, target, settings=settings, progress=progress)
-    return Program(
-        artifact.plan,
-        artifact.code_objects_for(target),
-        artifact.weight_arrays(),
-        threads=settings.threads,
-    )
+    from mgx_mlir.runtime.hip.program import HipProgram  # needs hip-python
+
+    code = artifact.code_objects_for(target)
+    return HipProgram(artifact.plan, code, artifact.weights, found, graph)
+
+
+def hip_device(target: str | Target, settings: Settings, ordinal: int | None = None) -> Device:
+    """The device that runs a chip's programs; 'gpu' takes the device `ordinal`, default 0.
+
+    The first call chooses the HIP library. An emulated one whose devices nobody named has
+    the target's chip. Raises TargetError or DeviceError.
+    """
+    from mgx_mlir.runtime.hip import device  # needs hip-python
+    from mgx_mlir.runtime.hip.library import open_library
+
+    chip = () if isinstance(target, str) else (target.name,)
+    open_library(settings.hip, settings.emulated_devices or chip)
+    if isinstance(target, str):
+        return device.device(ordinal or 0)
+    return device.device_for(target, ordinal)
 
 
 def load(path: str | Path) -> Artifact:

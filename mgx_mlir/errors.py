@@ -40,3 +40,17 @@ class UsageError(UserError):
 
 class CompilerError(MgxError):
     """A fault of the compiler. The message names the reproducer, where one was written."""
+
+
+class DeviceError(MgxError):
+    """A HIP call failed, or there is no HIP to call.
+
+    `name` is HIP's name of the error ('' where no call was made), `call` the function, and
+    `kernel` what was to be launched, where it was a launch.
+    """
+
+    def __init__(self, message: str, name: str = "", call: str = "", kernel: str = "") -> None:
+        super().__init__(message)
+        self.name = name
+        self.call = call
+        self.kernel = kernel

@@ -36,6 +36,7 @@ class Settings:
     cache_dir: Path | None = None
     cache_bytes: int = 4096 << 20
     hip: str = "auto"
+    emulated_devices: tuple[str, ...] = ()
     jobs: int = field(default_factory=lambda: available_cores())
     threads: int = field(default_factory=lambda: available_cores())
 
@@ -56,6 +57,11 @@ class Settings:
             cache_dir=cache_dir,
             cache_bytes=_positive(environment, "MGX_CACHE_SIZE", 4096) << 20,
             hip=hip,
+            emulated_devices=tuple(
+                name.strip()
+                for name in environment.get("MGX_EMULATED_DEVICES", "").split(",")
+                if name.strip()
+            ),
             jobs=_positive(environment, "MGX_JOBS", available_cores()),
             threads=_positive(environment, "MGX_THREADS", available_cores()),
         )

@@ -45,6 +45,16 @@ class Target:
         return _GPUS[name]
 
     @staticmethod
+    def of_device(ordinal: int = 0) -> Target:
+        """The target of a device of the HIP library, by the chip that HIP names.
+
+        Raises DeviceError where there is no such device, TargetError for an unknown chip.
+        """
+        from mgx_mlir.runtime.hip.device import device  # needs HIP
+
+        return Target.get(device(ordinal).chip)
+
+    @staticmethod
     def names() -> list[str]:
         """All target names, 'cpu' first."""
         return ["cpu", *sorted(_GPUS)]

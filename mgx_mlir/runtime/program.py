@@ -1,4 +1,4 @@
-"""A compiled program that runs: named arrays in, named arrays out."""
+"""A compiled program that runs: named arrays in, named arrays out. On the host's cores here."""
 
 from __future__ import annotations
 
@@ -35,9 +35,12 @@ class Program:
         Weights are used where they lie, so that a memory-mapped file stays one. Raises
         ArtifactError where the parts do not fit together.
         """
+        self._set_plan(plan)
+        self._executor = CpuExecutor(plan, code_objects, weights, threads or available_cores())
+
+    def _set_plan(self, plan: Plan) -> None:
         self._plan = plan
         self._dtypes = {s.dtype: numpy_dtype(s.dtype) for s in (*plan.inputs, *plan.outputs)}
-        self._executor = CpuExecutor(plan, code_objects, weights, threads or available_cores())
 
     @property
     def inputs(self) -> tuple[TensorSpec, ...]:
@@ -94,7 +97,8 @@ class Program:
             )
         return array
 
-    def _check(self, what: str, spec: TensorSpec, array: np.ndarray) -> None:
+    def _check(self, what: str, spec: TensorSpec, array: Any) -> None:
+        """`array` is anything with a dtype and a shape."""
         dtype = self._dtypes[spec.dtype]
         if array.dtype != dtype or array.shape != spec.shape:
             raise UsageError(

@@ -39,6 +39,14 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     add("--batch", type=_size, metavar="N", help="the size of all dimensions not given otherwise")
 
 
+def add_target_options(parser: argparse.ArgumentParser, what: str) -> None:
+    """Where a program runs; `what` is done there."""
+    add = parser.add_argument
+    add("--target", default="cpu", metavar="T", help=f"{what}: cpu, a chip such as gfx942, or gpu")
+    add("--device", type=int, metavar="N", help="the GPU's number (default: the first that fits)")
+    add("--no-graph", action="store_true", help="launch kernels one by one, not as a HIP graph")
+
+
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """How to compile."""
     add = parser.add_argument

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import mgx_mlir
@@ -25,4 +26,16 @@ def program_of(options: argparse.Namespace, tick: Tick) -> Program:
             reproducer=Path("mgx-reproducer.mlir"),
         )
         print_report(report, options)
-    return mgx_mlir.compile(artifact, options.target, progress=tick)
+    program = mgx_mlir.compile(
+        artifact,
+        options.target,
+        progress=tick,
+        device=options.device,
+        graph=not options.no_graph,
+    )
+    where = getattr(program, "device", None)
+    if where is not None:
+        from mgx_mlir.runtime.hip.library import library_kind
+
+        print(f"on {where}, {library_kind()}", file=sys.stderr)
+    return program

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +72,11 @@ def call(function: str, *arguments: Any, kernel: str = "", purpose: str = "") ->
     DeviceError with HIP's name and text.
     """
     try:
-        result = _functions()(function)(*arguments)
+        result = getattr(hip_python(), function)(*arguments)
     except RuntimeError as error:
         # hip-python's own, where it finds no library or no such function.
-        raise DeviceError(f"{function}: {error}", call=function, kernel=kernel) from error
+        hint = "; without ROCm, use MGX_HIP=emulated" if library_kind() == "real" else ""
+        raise DeviceError(f"{function}: {error}{hint}", call=function, kernel=kernel) from error
     if result[0]:
         raise failure(result[0], function, kernel, purpose)
     return None if len(result) == 1 else result[1] if len(result) == 2 else result[1:]
@@ -83,8 +84,7 @@ def call(function: str, *arguments: Any, kernel: str = "", purpose: str = "") ->
 
 def failure(status: Any, function: str, kernel: str = "", purpose: str = "") -> DeviceError:
     """The exception for a status other than success; clears the thread's last error."""
-    from hip import hip
-
+    hip = hip_python()
     name = str(status.name)
     text = str(hip.hipGetErrorString(status)[1])
     hip.hipGetLastError()
@@ -110,9 +110,10 @@ def release(function: str, handle: Any) -> None:
         logger.warning("%s", error)
 
 
-def _functions() -> Callable[[str], Any]:
+def hip_python() -> Any:
+    """hip-python's module of HIP functions. Raises DeviceError where it does not load."""
     try:
         from hip import hip
     except ImportError as error:
         raise DeviceError(f"hip-python does not load: {error}; pip install hip-python") from error
-    return lambda name: getattr(hip, name)
+    return hip

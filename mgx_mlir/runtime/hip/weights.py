@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 
 from mgx_mlir.runtime.hip.device import Current
-from mgx_mlir.runtime.hip.library import call
+from mgx_mlir.runtime.hip.library import call, hip_python
 from mgx_mlir.runtime.hip.memory import DeviceMemory
 from mgx_mlir.weights import Weight, is_splat
 
@@ -63,8 +63,7 @@ def _fill(memory: DeviceMemory, weight: Weight) -> bool:
 
 
 def _copy(memory: DeviceMemory, weight: Weight) -> None:
-    from hip import hip
-
+    hip = hip_python()
     kind = hip.hipMemcpyKind.hipMemcpyHostToDevice
     offset = 0
     for chunk in weight.chunks():

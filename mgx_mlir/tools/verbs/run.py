@@ -16,7 +16,7 @@ from mgx_mlir.tools import options as shared
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_model_options(parser)
     add = parser.add_argument
-    add("--target", default="cpu", help="where to run: cpu")
+    shared.add_target_options(parser, "where to run")
     add("--input", action="append", default=[], metavar="NAME=FILE", help="an input's .npy file")
     add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs")
     add("--output", type=Path, metavar="DIR", help="write each output to DIR/NAME.npy")

@@ -20,7 +20,7 @@ DEFAULT_TOLERANCE = (1e-3, 1e-4)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_model_options(parser)
     add = parser.add_argument
-    add("--target", default="cpu", help="what to verify: cpu")
+    shared.add_target_options(parser, "what to verify")
     add("--input", action="append", default=[], metavar="NAME=FILE", help="an input's .npy file")
     add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs")
     add("--rtol", type=float, metavar="X", help="relative tolerance (default 1e-3, 16 bit 4e-2)")

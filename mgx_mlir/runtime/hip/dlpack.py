@@ -1,0 +1,154 @@
+"""DLPack: tensors of other libraries used where they lie, and ours by them.
+
+https://dmlc.github.io/dlpack/latest/python_spec.html; the structs are those of dlpack.h, in
+the form without a version, which every library reads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from typing import Any
+
+from mgx_mlir.errors import UsageError
+
+CPU = 1
+ROCM = 10
+
+# dlpack.h's DLDataTypeCode, and bits, by the name of the element type.
+_TYPES: dict[str, tuple[int, int]] = {
+    "bfloat16": (4, 16),
+    "bool": (6, 8),
+    "float16": (2, 16),
+    "float32": (2, 32),
+    "float64": (2, 64),
+    "float8_e4m3fn": (10, 8),
+    "float8_e4m3fnuz": (11, 8),
+    "float8_e5m2": (12, 8),
+    "float8_e5m2fnuz": (13, 8),
+    "float8_e8m0fnu": (14, 8),
+    **{f"int{bits}": (0, bits) for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": (1, bits) for bits in (8, 16, 32, 64)},
+}
+_NAMES = {code: name for name, code in _TYPES.items()}
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("byte_offset", ctypes.c_uint64),
+    )
+
+
+_Deleter = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = (
+        ("tensor", _Tensor),
+        ("context", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p),
+    )
+
+
+_api = ctypes.pythonapi
+_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", _api)
+)
+_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", _api)
+)
+_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
+    ("PyCapsule_SetName", _api)
+)
+# For a capsule that is being destroyed, which must not be referred to again.
+_dying_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_IsValid", _api)
+)
+_dying_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
+    ("PyCapsule_GetPointer", _api)
+)
+_FRESH = b"dltensor"
+_USED = b"used_dltensor"
+
+# What was handed out and not given back: the struct, what it points to, and the owner.
+_exported: dict[int, tuple[Any, ...]] = {}
+
+
+def _forget(address: int) -> None:
+    _exported.pop(address, None)
+
+
+def _capsule_dies(capsule: int) -> None:
+    if _dying_is_valid(capsule, _FRESH):
+        _forget(_dying_pointer(capsule, _FRESH))
+
+
+# As C functions; they live as long as the process, since any library may call them.
+_c_forget = _Deleter(_forget)
+_c_capsule_dies = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_capsule_dies)
+
+
+def export_capsule(
+    address: int, device: tuple[int, int], dtype: str, shape: tuple[int, ...], owner: object
+) -> Any:
+    """A capsule of a row-major tensor; `owner` lives until the consumer lets go.
+
+    Raises UsageError for an element type that DLPack cannot name.
+    """
+    if dtype not in _TYPES:
+        raise UsageError(f"DLPack has no element type {dtype}")
+    code, bits = _TYPES[dtype]
+    sizes = (ctypes.c_int64 * len(shape))(*shape)
+    steps = (ctypes.c_int64 * len(shape))(*(math.prod(shape[i + 1 :]) for i in range(len(shape))))
+    tensor = _Tensor(address, *device, len(shape), code, bits, 1, sizes, steps, 0)
+    managed = _Managed(tensor, None, ctypes.cast(_c_forget, ctypes.c_void_p).value)
+    where = ctypes.addressof(managed)
+    _exported[where] = (managed, sizes, steps, owner)
+    return _new(where, _FRESH, ctypes.cast(_c_capsule_dies, ctypes.c_void_p).value)
+
+
+class Imported:
+    """A tensor of another library: where it lies, and of what kind; given back at the end.
+
+    `strides` are in elements, None for row-major order.
+    """
+
+    def __init__(self, capsule: Any) -> None:
+        """Raises UsageError for an element type that has no name here."""
+        self._managed = _Managed.from_address(_pointer(capsule, _FRESH))
+        _rename(capsule, _USED)
+        tensor = self._managed.tensor
+        self.address = (tensor.data or 0) + tensor.byte_offset
+        self.device = (tensor.device_type, tensor.device_id)
+        self.shape = tuple(tensor.shape[: tensor.ndim])
+        self.strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else None
+        kind = (tensor.code, tensor.bits)
+        if kind not in _NAMES or tensor.lanes != 1:
+            raise UsageError(f"a tensor has DLPack's element type {kind}, which is not supported")
+        self.dtype = _NAMES[kind]
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether the elements lie in row-major order without gaps."""
+        if self.strides is None or 0 in self.shape:
+            return True
+        wanted = 1
+        for size, step in zip(reversed(self.shape), reversed(self.strides), strict=True):
+            if size != 1 and step != wanted:
+                return False
+            wanted *= size
+        return True
+
+    def __del__(self) -> None:
+        managed = getattr(self, "_managed", None)
+        if managed is not None and managed.deleter:
+            _Deleter(managed.deleter)(ctypes.addressof(managed))

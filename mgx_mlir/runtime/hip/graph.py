@@ -1,0 +1,107 @@
+"""The steps of a program as one HIP graph, replayed with one call.
+
+Built from the plan, node by node: nothing is captured, so no stream is ever left in a
+state that it could not be used in. The pointers that change are parameters of nodes.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from mgx_mlir.runtime.hip.library import call, hip_python, release
+from mgx_mlir.runtime.hip.prepared import PreparedCopy, PreparedLaunch
+
+Parameters = Callable[[PreparedLaunch], int]
+
+
+class RunGraph:
+    """An executable graph of steps that run one after another.
+
+    `stale` holds the numbers of steps whose arguments changed since the last update.
+    """
+
+    def __init__(
+        self,
+        steps: Sequence[PreparedLaunch | PreparedCopy],
+        arguments: np.ndarray,
+        parameters: Parameters,
+    ) -> None:
+        """Raises DeviceError, having destroyed what there was."""
+        self.stale: set[int] = set()
+        self._steps = steps
+        self._executable: Any = None
+        self._nodes: list[Any] = []
+        self._graph = call("hipGraphCreate", 0)
+        for step in steps:
+            # The node before, as a C array of one handle.
+            before = np.array([int(node) for node in self._nodes[-1:]], np.uint64)
+            place = (self._graph, before.ctypes.data if before.size else None, before.size)
+            if isinstance(step, PreparedLaunch):
+                node = call(
+                    "hipGraphAddKernelNode",
+                    *place,
+                    _kernel_parameters(step, parameters),
+                    kernel=step.name,
+                )
+            else:
+                node = call("hipGraphAddMemcpyNode1D", *place, *_copy_parameters(step, arguments))
+            self._nodes.append(node)
+        self._executable = call("hipGraphInstantiateWithFlags", self._graph, 0)
+
+    def update(self, arguments: np.ndarray, parameters: Parameters) -> None:
+        """Gives the stale nodes their new arguments; runs under way keep the old ones.
+
+        Raises DeviceError, after which the graph must not be launched.
+        """
+        for number in sorted(self.stale):
+            step, node = self._steps[number], self._nodes[number]
+            if isinstance(step, PreparedLaunch):
+                call(
+                    "hipGraphExecKernelNodeSetParams",
+                    self._executable,
+                    node,
+                    _kernel_parameters(step, parameters),
+                    kernel=step.name,
+                )
+            else:
+                call(
+                    "hipGraphExecMemcpyNodeSetParams1D",
+                    self._executable,
+                    node,
+                    *_copy_parameters(step, arguments),
+                )
+        self.stale.clear()
+
+    def launch(self, stream: Any) -> None:
+        """Gives the stream one run. Raises DeviceError."""
+        call("hipGraphLaunch", self._executable, stream)
+
+    def __del__(self) -> None:
+        if sys.is_finalizing():
+            return
+        if getattr(self, "_executable", None) is not None:
+            release("hipGraphExecDestroy", self._executable)
+        if getattr(self, "_graph", None) is not None:
+            release("hipGraphDestroy", self._graph)
+
+
+def _kernel_parameters(step: PreparedLaunch, parameters: Parameters) -> Any:
+    hip = hip_python()
+    found = hip.hipKernelNodeParams()
+    found.func = int(step.function)
+    found.gridDim.x, found.gridDim.y, found.gridDim.z = step.grid
+    found.blockDim.x, found.blockDim.y, found.blockDim.z = step.block
+    found.sharedMemBytes = 0
+    found.kernelParams = parameters(step)
+    found.extra = None
+    return found
+
+
+def _copy_parameters(step: PreparedCopy, arguments: np.ndarray) -> tuple[Any, ...]:
+    hip = hip_python()
+    source, target = (int(a) for a in arguments[step.first : step.first + 2])
+    return target, source, step.bytes, hip.hipMemcpyKind.hipMemcpyDeviceToDevice

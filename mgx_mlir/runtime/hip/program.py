@@ -1,0 +1,236 @@
+"""A compiled program on an AMD GPU."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mgx_mlir.errors import UsageError
+from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.plan import Plan, TensorSpec
+from mgx_mlir.runtime.hip.context import Context
+from mgx_mlir.runtime.hip.device import Current, Device
+from mgx_mlir.runtime.hip.event import Event
+from mgx_mlir.runtime.hip.library import call, hip_python, open_library
+from mgx_mlir.runtime.hip.pending import PendingRun
+from mgx_mlir.runtime.hip.pool import ContextPool
+from mgx_mlir.runtime.hip.prepared import Prepared
+from mgx_mlir.runtime.hip.tensor import DeviceTensor, device_tensor
+from mgx_mlir.runtime.program import Program
+from mgx_mlir.weights import Weight
+
+RESULTS = ("numpy", "device")
+
+
+class HipProgram(Program):
+    """A plan with its code objects and weights on one device. Any number of threads may run it.
+
+    Inputs are numpy arrays or anything with `__dlpack__`; what is on the program's device
+    is used where it lies. Outputs are numpy arrays, or `DeviceTensor`s, which speak DLPack.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        code_objects: Sequence[CodeObject],
+        weights: Mapping[str, Weight],
+        device: Device,
+        graph: bool = True,
+    ) -> None:
+        """Loads the code objects and the weights. `graph`: replay runs as a HIP graph.
+
+        Raises ArtifactError where the parts do not fit together, DeviceError.
+        """
+        self._set_plan(plan)
+        self.device = device
+        with Current(device.ordinal):
+            self._prepared = Prepared(plan, code_objects, weights, device.ordinal)
+        self._pool = ContextPool(self._prepared, graph)
+
+    @property
+    def memory_bytes(self) -> dict[str, int]:
+        """Device memory in bytes: the weights', and the arena's of each execution context."""
+        return {"weights": self._prepared.weight_bytes, "arena": self._prepared.memory_bytes}
+
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        *,
+        stream: Any = None,
+        results: str = "numpy",
+    ) -> dict[str, Any]:
+        """The outputs by name. `outputs` may name arrays or device tensors to write into.
+
+        `stream`: the caller's HIP stream, as a number or an object that has one. `results`:
+        'numpy' or 'device', for outputs that `outputs` does not name. Returns when the
+        outputs hold their values; but where a stream is given and every tensor is on the
+        device, as soon as the work is given to the stream. Raises UsageError when a tensor is
+        missing, unknown, or not of the shape, type and device that the program has, and
+        DeviceError. After an error the program runs again.
+        """
+        pending, on_device = self._submit(inputs, outputs or {}, stream, results)
+        if stream is not None and on_device:
+            return pending.detach()
+        return pending.result()
+
+    def run_async(
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None = None,
+        *,
+        stream: Any = None,
+        results: str = "numpy",
+    ) -> PendingRun:
+        """As `run`, but gives a handle at once; its `result()` waits.
+
+        Inputs and outputs must not be changed before. Raises what `run` raises, except for
+        failures of the device while it works: `result()` raises those.
+        """
+        return self._submit(inputs, outputs or {}, stream, results)[0]
+
+    def _submit(
+        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], stream: Any, results: str
+    ) -> tuple[PendingRun, bool]:
+        """The run, and whether everything of it is on the device."""
+        open_library()
+        if results not in RESULTS:
+            raise UsageError(f"results is '{results}'; use one of {', '.join(RESULTS)}")
+        self._check_names("input", self.inputs, inputs, complete=True)
+        self._check_names("output", self.outputs, outputs, complete=False)
+        handle = None if stream is None else _stream_handle(stream)
+        with Current(self.device.ordinal):
+            context = self._pool.acquire()
+            pending = PendingRun(self._pool, context, self.device.ordinal)
+            try:
+                return pending, self._enqueue(pending, context, inputs, outputs, handle, results)
+            except BaseException as error:
+                pending.fail(error)
+                raise
+
+    def _enqueue(
+        self,
+        pending: PendingRun,
+        context: Context,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        handle: int | None,
+        results: str,
+    ) -> bool:
+        """Gives the whole run to its stream; whether everything of it is on the device."""
+        stream = context.stream if handle is None else handle
+        ordinal = self.device.ordinal
+        given = [self._tensor("input", s, inputs[s.name], stream) for s in self.inputs]
+        found: dict[str, Any] = {}
+        for spec in self.outputs:
+            if spec.name in outputs:
+                found[spec.name] = self._own_output(spec, outputs[spec.name], stream)
+            elif results == "device":
+                found[spec.name] = DeviceTensor.empty(spec.shape, self._dtypes[spec.dtype], ordinal)
+            else:
+                found[spec.name] = self._output(spec, None)
+        self._check_overlaps(given, found, outputs)
+        pending.keep((given, found))
+        context.begin(stream)
+        for index, value in enumerate(given):
+            self._point(context, ("input", index), value, stream)
+        for index, value in enumerate(found.values()):
+            self._point(context, ("output", index), value, stream)
+        context.launch(stream)
+        for index, value in enumerate(found.values()):
+            if isinstance(value, np.ndarray) and value.nbytes:
+                self._copy_back(context, index, value, stream)
+        event = None if handle is None else Event(stream)
+        on_device = not any(isinstance(v, np.ndarray) for v in (*given, *found.values()))
+        if handle is not None:
+            for value in found.values():
+                if isinstance(value, DeviceTensor):
+                    value.written_by(event)
+        shown = {name: outputs.get(name, value) for name, value in found.items()}
+        pending.submitted(shown, event)
+        return on_device
+
+    def _point(
+        self, context: Context, tensor: tuple[str, int], value: np.ndarray | DeviceTensor,
+        stream: Any,
+    ) -> None:  # fmt: skip
+        """Makes the context's arguments point to the tensor, or to its copy on the device."""
+        if isinstance(value, DeviceTensor):
+            context.point(tensor, value.address)
+            return
+        address = context.staging(tensor)
+        context.point(tensor, address)
+        if tensor[0] == "input" and value.nbytes:
+            hip = hip_python()
+            kind = hip.hipMemcpyKind.hipMemcpyHostToDevice
+            name = f"input '{self.inputs[tensor[1]].name}'"
+            source = value.ctypes.data
+            call("hipMemcpyAsync", address, source, value.nbytes, kind, stream, purpose=name)
+
+    def _copy_back(self, context: Context, index: int, value: np.ndarray, stream: Any) -> None:
+        hip = hip_python()
+        kind = hip.hipMemcpyKind.hipMemcpyDeviceToHost
+        source = context.staging(("output", index))
+        name = f"output '{self.outputs[index].name}'"
+        target = value.ctypes.data
+        call("hipMemcpyAsync", target, source, value.nbytes, kind, stream, purpose=name)
+
+    def _tensor(
+        self, what: str, spec: TensorSpec, value: Any, stream: Any
+    ) -> np.ndarray | DeviceTensor:
+        found = device_tensor(value, f"{what} '{spec.name}'", self.device.ordinal, stream)
+        if found is None:
+            return self._input(spec, value)
+        self._check(what, spec, found)
+        return found
+
+    def _own_output(self, spec: TensorSpec, value: Any, stream: Any) -> np.ndarray | DeviceTensor:
+        """The caller's tensor for an output."""
+        found = device_tensor(value, f"output '{spec.name}'", self.device.ordinal, stream)
+        if found is not None:
+            self._check("output", spec, found)
+            return found
+        if not isinstance(value, np.ndarray):
+            raise UsageError(
+                f"output '{spec.name}' is to be written into a {type(value).__name__}; give a "
+                f"numpy array, or a tensor on device {self.device.ordinal}"
+            )
+        return self._output(spec, value)
+
+    def _check_overlaps(
+        self, given: Sequence[Any], found: Mapping[str, Any], own: Mapping[str, Any]
+    ) -> None:
+        """Kernels read and write without looking whether both are the same memory."""
+        seen = [(s.name, _range(v)) for s, v in zip(self.inputs, given, strict=True)]
+        for name in own:
+            begin, end = _range(found[name])
+            for other, (first, last) in seen:
+                if begin < last and first < end:
+                    raise UsageError(
+                        f"the tensor for output '{name}' overlaps that of '{other}'; "
+                        f"give it memory of its own"
+                    )
+            seen.append((name, (begin, end)))
+
+
+def _range(value: np.ndarray | DeviceTensor) -> tuple[int, int]:
+    """The addresses of a row-major tensor; the device's and the host's never meet."""
+    if isinstance(value, DeviceTensor):
+        size = math.prod(value.shape) * value.dtype.itemsize
+        return value.address, value.address + size
+    start = int(value.ctypes.data)
+    return start, start + value.nbytes
+
+
+def _stream_handle(stream: Any) -> int:
+    """The number of a stream: itself, or what hip-python, torch and cupy call it."""
+    for name in ("cuda_stream", "ptr"):
+        if isinstance(getattr(stream, name, None), int):
+            return int(getattr(stream, name))
+    try:
+        return int(stream)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"a {type(stream).__name__} is not a HIP stream") from error
