@@ -32,7 +32,9 @@ class Operand:
     high: bool = False  # the upper half of a register
 
     def __str__(self) -> str:
-        return (self.text or register(self.index, self.words, self.kind)) + (".h" if self.high else "")
+        return (self.text or register(self.index, self.words, self.kind)) + (
+            ".h" if self.high else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,10 @@ def width_of(text: str, name: str) -> int:
     """Words of an operand, from the widest part of it that the text names."""
     text = re.sub(r"//.*", "", text)
     bits = 1
-    for match in re.finditer(rf"(?<![A-Z_\w]){name}((?:\[[^\[\]]*(?:\[[^\]]*\][^\[\]]*)?\])*)(?:\.(?:bf|fp|[fuib])(\d+))?", text):
+    for match in re.finditer(
+        rf"(?<![A-Z_\w]){name}((?:\[[^\[\]]*(?:\[[^\]]*\][^\[\]]*)?\])*)(?:\.(?:bf|fp|[fuib])(\d+))?",
+        text,
+    ):
         slices, width = match.groups()
         number = re.match(r"\[(\d+) : \d+\]", slices or "")
         if number:
@@ -79,7 +84,9 @@ def width_of(text: str, name: str) -> int:
         elif width and not slices:
             bits = max(bits, int(width))
     if "sOffset" in text and name in ("S0", "S1"):  # loops over packed elements
-        element = next((n for n in (32, 16, 6) if re.search(rf"{name}\[sOffset \+ {n - 1}\b", text)), 16)
+        element = next(
+            (n for n in (32, 16, 6) if re.search(rf"{name}\[sOffset \+ {n - 1}\b", text)), 16
+        )
         passes = int(re.search(r"0 : (\d+) do", text)[1]) + 1
         bits = element * passes if f"{name}[sOffset" in text else bits
     return (bits + 31) // 32
@@ -130,23 +137,51 @@ def candidates(chip: str, wave: int, name: str, family: str, pcode: str) -> list
         add(line(base, *scalar), sources=scalar)
     elif family == "SOPK":
         for constant in (0x1234, -7):
-            add(f"{base} {sdst}, {constant & 0xFFFF:#x}", dst=sdst, extra={"simm16": constant & 0xFFFF})
+            add(
+                f"{base} {sdst}, {constant & 0xFFFF:#x}",
+                dst=sdst,
+                extra={"simm16": constant & 0xFFFF},
+            )
     elif family == "VOP1":
         if "VGPR" in pcode and not vector:
             for target in (dst, sdst):
-                add(line(f"{base}_e32", target, Operand("v", SOURCES[0])), dst=target, extra={"wave": True})
+                add(
+                    line(f"{base}_e32", target, Operand("v", SOURCES[0])),
+                    dst=target,
+                    extra={"wave": True},
+                )
         add(line(f"{base}_e32", dst, *vector), dst=dst, sources=vector)
         add(line(f"{base}_e32", sdst, *vector), dst=sdst, sources=vector)
         if any(s.words > 1 for s in vector) or dst.words > 1:
             add(line(f"{base}_e32", Operand("v", D), *vector), dst=Operand("v", D), sources=vector)
     elif family == "VOP2":
-        add(line(f"{base}_e32", dst, vcc_operand, *vector, vcc_operand), dst=dst, sources=vector, mask_in=vcc_operand, mask_out=vcc_operand)
-        add(line(f"{base}_e32", dst, vcc_operand, *vector), dst=dst, sources=vector, mask_out=vcc_operand)
-        add(line(f"{base}_e32", dst, *vector, vcc_operand), dst=dst, sources=vector, mask_in=vcc_operand)
+        add(
+            line(f"{base}_e32", dst, vcc_operand, *vector, vcc_operand),
+            dst=dst,
+            sources=vector,
+            mask_in=vcc_operand,
+            mask_out=vcc_operand,
+        )
+        add(
+            line(f"{base}_e32", dst, vcc_operand, *vector),
+            dst=dst,
+            sources=vector,
+            mask_out=vcc_operand,
+        )
+        add(
+            line(f"{base}_e32", dst, *vector, vcc_operand),
+            dst=dst,
+            sources=vector,
+            mask_in=vcc_operand,
+        )
         add(line(f"{base}_e32", dst, *vector), dst=dst, sources=vector)
         literal = Operand("c", value=0x40490FDB, text="0x40490fdb")
         if "SIMM32" in pcode:
-            order = (vector[0], vector[1], literal) if "fmaak" in low or "madak" in low else (vector[0], literal, *vector[1:2])
+            order = (
+                (vector[0], vector[1], literal)
+                if "fmaak" in low or "madak" in low
+                else (vector[0], literal, *vector[1:2])
+            )
             add(line(base, dst, *order), dst=dst, sources=vector, extra={"simm32": 0x40490FDB})
     elif family == "VOPC":
         add(line(f"{base}_e32", vcc_operand, *vector), sources=vector, mask_out=vcc_operand)
@@ -156,29 +191,76 @@ def candidates(chip: str, wave: int, name: str, family: str, pcode: str) -> list
             if "laneId]" in pcode and re.search(r"(VCC|D0|EXEC)\.u64\[laneId\]", pcode):
                 add(line(mnemonic, mask_dst, *vector), sources=vector, mask_out=mask_dst)
                 add(line(mnemonic, *vector), sources=vector)
-                add(line(mnemonic, dst, mask_dst, *vector, mask_operand), dst=dst, sources=vector, mask_in=mask_operand, mask_out=mask_dst)
-                add(line(mnemonic, dst, *vector, mask_operand), dst=dst, sources=vector, mask_in=mask_operand)
+                add(
+                    line(mnemonic, dst, mask_dst, *vector, mask_operand),
+                    dst=dst,
+                    sources=vector,
+                    mask_in=mask_operand,
+                    mask_out=mask_dst,
+                )
+                add(
+                    line(mnemonic, dst, *vector, mask_operand),
+                    dst=dst,
+                    sources=vector,
+                    mask_in=mask_operand,
+                )
                 if "DIV_FMAS" in name:
                     add(line(mnemonic, dst, *vector), dst=dst, sources=vector, mask_in=vcc_operand)
             add(line(mnemonic, dst, mask_dst, *vector), dst=dst, sources=vector, mask_out=mask_dst)
             add(line(mnemonic, dst, *vector), dst=dst, sources=vector)
             if "PK_MOV" in name:
-                add(line(mnemonic, Operand("v", D, 2), Operand("v", SOURCES[0], 2), Operand("v", SOURCES[1], 2)), dst=Operand("v", D, 2),
-                    sources=(Operand("v", SOURCES[0], 2), Operand("v", SOURCES[1], 2)))
+                add(
+                    line(
+                        mnemonic,
+                        Operand("v", D, 2),
+                        Operand("v", SOURCES[0], 2),
+                        Operand("v", SOURCES[1], 2),
+                    ),
+                    dst=Operand("v", D, 2),
+                    sources=(Operand("v", SOURCES[0], 2), Operand("v", SOURCES[1], 2)),
+                )
             if "READLANE" in name:
-                add(line(mnemonic, sdst, vector[0] if vector else Operand("v", SOURCES[0]), Operand("s", SOURCES[1])), dst=sdst, extra={"wave": True})
+                add(
+                    line(
+                        mnemonic,
+                        sdst,
+                        vector[0] if vector else Operand("v", SOURCES[0]),
+                        Operand("s", SOURCES[1]),
+                    ),
+                    dst=sdst,
+                    extra={"wave": True},
+                )
             if "WRITELANE" in name:
-                add(line(mnemonic, dst, Operand("s", SOURCES[0]), Operand("s", SOURCES[1])), dst=dst,
-                    sources=(Operand("s", SOURCES[0]), Operand("s", SOURCES[1])), extra={"wave": True})
+                add(
+                    line(mnemonic, dst, Operand("s", SOURCES[0]), Operand("s", SOURCES[1])),
+                    dst=dst,
+                    sources=(Operand("s", SOURCES[0]), Operand("s", SOURCES[1])),
+                    extra={"wave": True},
+                )
             if "READFIRSTLANE" in name:
                 add(line(mnemonic, sdst, Operand("v", SOURCES[0])), dst=sdst, extra={"wave": True})
-            if vector and any(o.kind == "v" for o in vector):  # scalar transcendental functions of gfx12
+            if vector and any(
+                o.kind == "v" for o in vector
+            ):  # scalar transcendental functions of gfx12
                 add(line(mnemonic, sdst, *scalar), dst=sdst, sources=scalar)
             if len(vector) == 3:
-                add(line(mnemonic, dst, vector[0], vector[1], Operand("s", SOURCES[2], vector[2].words)), dst=dst,
-                    sources=(vector[0], vector[1], Operand("s", SOURCES[2], vector[2].words)))
+                add(
+                    line(
+                        mnemonic,
+                        dst,
+                        vector[0],
+                        vector[1],
+                        Operand("s", SOURCES[2], vector[2].words),
+                    ),
+                    dst=dst,
+                    sources=(vector[0], vector[1], Operand("s", SOURCES[2], vector[2].words)),
+                )
             if "PERMLANE" in name:
-                pair = (Operand("v", SOURCES[0]), Operand("s", SOURCES[1]), Operand("s", SOURCES[2]))
+                pair = (
+                    Operand("v", SOURCES[0]),
+                    Operand("s", SOURCES[1]),
+                    Operand("s", SOURCES[2]),
+                )
                 add(line(mnemonic, dst, *pair), dst=dst, sources=pair, extra={"wave": True})
                 pair = (Operand("v", SOURCES[0]), Operand("v", SOURCES[1]))
                 add(line(mnemonic, dst, *pair), dst=dst, sources=pair, extra={"wave": True})
@@ -191,7 +273,11 @@ def candidates(chip: str, wave: int, name: str, family: str, pcode: str) -> list
     elif family == "SMEM" and "LOAD" in name:
         target = Operand("s", SDST, max(width_of(pcode, "SDATA"), 1))
         base_register = register(DESCRIPTOR, 4, "s") if "BUFFER" in name else register(BASE, 2, "s")
-        add(f"{base} {target}, {base_register}, 0x10", dst=target, extra={"memory": "scalar", "offset": 16})
+        add(
+            f"{base} {target}, {base_register}, 0x10",
+            dst=target,
+            extra={"memory": "scalar", "offset": 16},
+        )
     return result
 
 
@@ -199,8 +285,21 @@ def ds_candidates(blank: Case, base: str) -> list[Case]:
     pcode = blank.pcode
     if "VGPR" in pcode:  # between lanes, through no memory
         dst, source = Operand("v", D), Operand("v", DATA)
-        return [Case(blank.chip, blank.wave, blank.name, "DS", f"{base} {dst}, {address}, {source} offset:24", b"", pcode, dst, (source,),
-                     extra={"memory": "lds", "offset": 24, "wave": True}) for address in (Operand("v", ADDRESS),)]
+        return [
+            Case(
+                blank.chip,
+                blank.wave,
+                blank.name,
+                "DS",
+                f"{base} {dst}, {address}, {source} offset:24",
+                b"",
+                pcode,
+                dst,
+                (source,),
+                extra={"memory": "lds", "offset": 24, "wave": True},
+            )
+            for address in (Operand("v", ADDRESS),)
+        ]
     data = max(width_of(pcode, "DATA"), width_of(pcode, "DATA0"), 1)
     data2 = width_of(pcode, "DATA2")
     back = width_of(pcode, "RETURN_DATA")
@@ -211,20 +310,47 @@ def ds_candidates(blank: Case, base: str) -> list[Case]:
     result = []
     for dst in (Operand("v", D, back), None):
         for count in dict.fromkeys((data, 1, 2, 3, 4)):
-            values = [Operand("v", DATA, count), Operand("v", DATA2, data2 if "DATA2" in pcode else count)]
+            values = [
+                Operand("v", DATA, count),
+                Operand("v", DATA2, data2 if "DATA2" in pcode else count),
+            ]
             for n in (0, 1, 2):
                 operands = [o for o in (dst, address, *values[:n]) if o]
                 text = f"{base} " + ", ".join(map(str, operands)) + tail
-                result.append(Case(blank.chip, blank.wave, blank.name, "DS", text, b"", pcode, dst, tuple(values[:n]),
-                                   extra={"memory": "lds", **offsets}))
-    fitting = [c for c in result if (c.dst is not None) == ("RETURN_DATA" in pcode and not returns_nothing(base))
-               and len(c.sources) == used_data(pcode) and all(s.words == (data if n == 0 else data2) for n, s in enumerate(c.sources))]
-    return fitting + [c for c in result if c not in fitting and (c.dst is not None) == ("RETURN_DATA" in pcode and not returns_nothing(base))]
+                result.append(
+                    Case(
+                        blank.chip,
+                        blank.wave,
+                        blank.name,
+                        "DS",
+                        text,
+                        b"",
+                        pcode,
+                        dst,
+                        tuple(values[:n]),
+                        extra={"memory": "lds", **offsets},
+                    )
+                )
+    fitting = [
+        c
+        for c in result
+        if (c.dst is not None) == ("RETURN_DATA" in pcode and not returns_nothing(base))
+        and len(c.sources) == used_data(pcode)
+        and all(s.words == (data if n == 0 else data2) for n, s in enumerate(c.sources))
+    ]
+    return fitting + [
+        c
+        for c in result
+        if c not in fitting
+        and (c.dst is not None) == ("RETURN_DATA" in pcode and not returns_nothing(base))
+    ]
 
 
 def returns_nothing(base: str) -> bool:
     """Atomics without "_rtn" keep what they read."""
-    return "rtn" not in base and not re.search(r"read|load|swizzle|permute|append|consume|pop", base)
+    return "rtn" not in base and not re.search(
+        r"read|load|swizzle|permute|append|consume|pop", base
+    )
 
 
 def used_data(pcode: str) -> int:
@@ -243,15 +369,38 @@ def flat_candidates(blank: Case, base: str) -> list[Case]:
         for count in dict.fromkeys((back if loads else data, 1, 2, 3, 4)):
             extra = {"memory": "flat", "offset": 32 if offset else 0}
             value = Operand("v", DATA, count)
-            make = lambda text, dst, sources: Case(blank.chip, blank.wave, blank.name, blank.family, text, b"", pcode, dst, sources, extra=extra)  # noqa: E731, B023
             if loads:
-                result.append(make(f"{base} {Operand('v', D, count)}, {address}{off}{offset}", Operand("v", D, count), ()))
+                result.append(
+                    replace(
+                        blank,
+                        text=f"{base} {Operand('v', D, count)}, {address}{off}{offset}",
+                        dst=Operand("v", D, count),
+                        sources=(),
+                        extra=extra,
+                    )
+                )
             else:
                 if "atomic" in base:
                     dst = Operand("v", D, back)
                     for bit in ("sc0", "glc", "th:TH_ATOMIC_RETURN"):
-                        result.append(make(f"{base} {dst}, {address}, {value}{off}{offset} {bit}", dst, (value,)))
-                result.append(make(f"{base} {address}, {value}{off}{offset}", None, (value,)))
+                        result.append(
+                            replace(
+                                blank,
+                                text=f"{base} {dst}, {address}, {value}{off}{offset} {bit}",
+                                dst=dst,
+                                sources=(value,),
+                                extra=extra,
+                            )
+                        )
+                result.append(
+                    replace(
+                        blank,
+                        text=f"{base} {address}, {value}{off}{offset}",
+                        dst=None,
+                        sources=(value,),
+                        extra=extra,
+                    )
+                )
     return result
 
 
@@ -264,28 +413,70 @@ def buffer_candidates(blank: Case, base: str) -> list[Case]:
     result = []
     extra = {"memory": "buffer", "offset": 32}
     for offset in ("0 offen offset:32", "null offen offset:32"):
-        for count in dict.fromkeys((data if stores or "ATOMIC" in blank.name else back, 1, 2, 3, 4)):
+        for count in dict.fromkeys(
+            (data if stores or "ATOMIC" in blank.name else back, 1, 2, 3, 4)
+        ):
             if "ATOMIC" in blank.name:
                 # The register goes both ways; cmpswap returns half of it.
                 value = Operand("v", DATA, count)
                 for bit in ("sc0", "glc", "th:TH_ATOMIC_RETURN"):
-                    result.append(replace(blank, text=f"{base} {value}, {place}{offset} {bit}", dst=Operand("v", DATA, back if "CMPSWAP" in blank.name else count), sources=(value,), extra=extra))
+                    result.append(
+                        replace(
+                            blank,
+                            text=f"{base} {value}, {place}{offset} {bit}",
+                            dst=Operand("v", DATA, back if "CMPSWAP" in blank.name else count),
+                            sources=(value,),
+                            extra=extra,
+                        )
+                    )
             elif stores:
                 value = Operand("v", DATA, count)
-                result.append(replace(blank, text=f"{base} {value}, {place}{offset}", sources=(value,), extra=extra))
+                result.append(
+                    replace(
+                        blank,
+                        text=f"{base} {value}, {place}{offset}",
+                        sources=(value,),
+                        extra=extra,
+                    )
+                )
             else:
                 target = Operand("v", D, count)
-                result.append(replace(blank, text=f"{base} {target}, {place}{offset}", dst=target, extra=extra))
+                result.append(
+                    replace(
+                        blank, text=f"{base} {target}, {place}{offset}", dst=target, extra=extra
+                    )
+                )
     return result
 
 
 # Not about arithmetic or memory: control flow, waiting, hardware state, graphics.
-SKIP = re.compile(r"S_(BARRIER|SENDMSG|SET_GPR|SETVSKIP|CBRANCH|CALL|RFE|TRAP|ALLOC|SLEEP|WAKEUP|GET_BARRIER|GETREG|SETREG|MOVREL|SETPC|SWAPPC|GETPC"
-                  r"|WAITCNT|SUBVECTOR|VERSION|DCACHE|ICACHE|MEMTIME|MEMREAL|PREFETCH|ATC|SCRATCH|GET_SHADER|SETKILL|SETHALT)"
-                  r"|V_INTERP|DS_GWS|DS_.*(GS_REG|ORDERED|BVH|PARAM|ADDTID|CONDXCHG|SRC2)|ADDTID|V_NOP|V_PIPEFLUSH|V_CLREXCP|V_SCREEN|EXP|.*MOVREL|SWAPREL"
-                  r"|LOAD_LDS|_LDS_|FORMAT|BUFFER_(WBINV|GL0|GL1|GL2|WBL2|INV)|LOAD_TR|BLOCK|ORDERED|INVALIDATE|V_(MFMA|SMFMAC|WMMA|SWMMAC)|V_ACCVGPR|CSUB|S_LOAD_(TM|RT)|_INV$|_WB$|GATHER_MASK")
+SKIP = re.compile(
+    r"S_(BARRIER|SENDMSG|SET_GPR|SETVSKIP|CBRANCH|CALL|RFE|TRAP|ALLOC|SLEEP|WAKEUP|GET_BARRIER|GETREG|SETREG|MOVREL|SETPC|SWAPPC|GETPC"
+    r"|WAITCNT|SUBVECTOR|VERSION|DCACHE|ICACHE|MEMTIME|MEMREAL|PREFETCH|ATC|SCRATCH|GET_SHADER|SETKILL|SETHALT)"
+    r"|V_INTERP|DS_GWS|DS_.*(GS_REG|ORDERED|BVH|PARAM|ADDTID|CONDXCHG|SRC2)|ADDTID|V_NOP|V_PIPEFLUSH|V_CLREXCP|V_SCREEN|EXP|.*MOVREL|SWAPREL"
+    r"|LOAD_LDS|_LDS_|FORMAT|BUFFER_(WBINV|GL0|GL1|GL2|WBL2|INV)|LOAD_TR|BLOCK|ORDERED|INVALIDATE|V_(MFMA|SMFMAC|WMMA|SWMMAC)|V_ACCVGPR|CSUB|S_LOAD_(TM|RT)|_INV$|_WB$|GATHER_MASK"
+)
 SKIP_EXCEPT = re.compile(r"V_EXP|_EXP_|FREXP")
-FAMILIES = ("MUBUF", "VBUFFER", "SOP1", "SOP2", "SOPC", "SOPK", "VOP1", "VOP2", "VOPC", "VOP3", "VOP3P", "VOP3SD", "DS", "FLAT", "GLOBAL", "VFLAT", "VGLOBAL", "SMEM")
+FAMILIES = (
+    "MUBUF",
+    "VBUFFER",
+    "SOP1",
+    "SOP2",
+    "SOPC",
+    "SOPK",
+    "VOP1",
+    "VOP2",
+    "VOPC",
+    "VOP3",
+    "VOP3P",
+    "VOP3SD",
+    "DS",
+    "FLAT",
+    "GLOBAL",
+    "VFLAT",
+    "VGLOBAL",
+    "SMEM",
+)
 
 
 @lru_cache
@@ -302,7 +493,7 @@ def cases(chip: str, wave: int) -> tuple[Case, ...]:
                 known.add(key)
                 tried += candidates(chip, wave, op.name, family, pcode)
     found: dict[tuple[str, str], Case] = {}
-    for case, got in zip(tried, assemble(chip, wave, [case.text for case in tried])):
+    for case, got in zip(tried, assemble(chip, wave, [case.text for case in tried]), strict=False):
         if not got or (case.family, case.name) in found:
             continue
         if got[0].split()[0] != case.text.split()[0] and plain(got[0]) != plain(case.text):
@@ -317,73 +508,11 @@ def plain(text: str) -> str:
 
 def unassembled(chip: str, wave: int) -> list[str]:
     have = {(c.family, c.name) for c in cases(chip, wave)}
-    return [f"{type(op).__name__}.{op.name}" for table in tables_of(chip)[:1] for op in load(table)
-            if (type(op).__name__.removesuffix("Op"), op.name) not in have and type(op).__name__.removesuffix("Op") in FAMILIES
-            and not (SKIP.search(op.name) and not SKIP_EXCEPT.search(op.name))]
-
-
-# How an assembler spells a constant, and its bits as each kind of operand.
-CONSTANTS = (
-    ("0.5", {"f64": 0x3FE0000000000000, "f32": 0x3F000000, "f16": 0x3800, "bf16": 0x3F00, "i": 0x3F000000}),
-    ("-4", {"f64": 0xFFFFFFFFFFFFFFFC, "f32": 0xFFFFFFFC, "f16": 0xFFFC, "bf16": 0xFFFC, "i": 0xFFFFFFFFFFFFFFFC}),
-    ("0x40490fdb", {"f64": 0x40490FDB00000000, "f32": 0x40490FDB, "f16": 0x0FDB, "i": 0x40490FDB}),
-)
-
-
-@lru_cache
-def operand_variants(chip: str, wave: int) -> tuple[Case, ...]:
-    """Vector instructions with a scalar register, an inline constant or a literal for their first source."""
-    from inputs import kind_of
-
-    tried = []
-    for case in cases(chip, wave):
-        if not case.family.startswith("VOP") or case.extra.get("wave") or not case.sources or case.sources[0].kind != "v":
-            continue
-        if "VGPR[" in case.pcode or "DIV_SCALE" in case.name or "SWAP" in case.name or "sOffset" in case.pcode:
-            continue
-        first = case.sources[0]
-        kind = kind_of(case, "S0")
-        scalar = Operand("s", first.index, first.words)
-        replacements = [("scalar", scalar)]
-        for spelling, bits in CONSTANTS:
-            # Packed operands treat constants by rules of their own; 64-bit integers take no literal here.
-            if kind in bits and case.family != "VOP3P" and not re.search(r"V_PK_|DOT\d", case.name) and not (first.words > 1 and kind != "f64" and spelling != "-4"):
-                value = bits[kind] if first.words > 1 else bits[kind] & 0xFFFFFFFF
-                replacements.append((spelling, Operand("c", words=first.words, value=value, text=spelling)))
-        for label, operand in replacements:
-            text = case.text.replace(str(first), str(operand), 1)
-            tried.append(replace(case, text=text, sources=(operand, *case.sources[1:]), extra={**case.extra, "variant": f"-{label}"}))
-    got = assemble(chip, wave, [case.text for case in tried])
-    return tuple(replace(case, code=encoded[1]) for case, encoded in zip(tried, got)
-                 if encoded and plain(encoded[0]) == plain(case.text))
-
-
-@lru_cache
-def half_variants(chip: str, wave: int) -> tuple[Case, ...]:
-    """16-bit operations on the upper halves of registers: by name from gfx11 on, by op_sel before."""
-    tried = []
-    for case in cases(chip, wave):
-        if not case.family.startswith("VOP") or case.family == "VOP3P" or case.extra.get("wave") or not case.sources or not re.search(r"\.[fbiu]16", case.pcode):
-            continue
-        if "OPSEL" in case.pcode or any(o.words > 1 for o in (case.dst, *case.sources) if o) or "VGPR" in case.pcode or "V_PK_" in case.name:
-            continue
-        operands = [*case.sources, *([case.dst] if case.dst else [])]
-        for chosen in dict.fromkeys([(True,) * len(operands), (True, *(False,) * (len(operands) - 1)), (*(True,) * len(case.sources), *(False,) * (len(operands) - len(case.sources)))]):
-            narrow = [re.search(rf"\b{name}\.[fbiu]16\b", case.pcode) and not re.search(rf"\b{name}(\[[^\]]*\]|\.[fbiu](32|64))", case.pcode)
-                      for name in ("S0", "S1", "S2")[: len(case.sources)] + (("D0",) if case.dst else ())]
-            if "CMP_CLASS" in case.name and not chip.startswith(("gfx9", "gfx10")):
-                narrow[1] = True  # the mask has ten bits
-            renamed = [replace(o, high=bool(h and o.kind == "v" and n)) for o, h, n in zip(operands, chosen, narrow)]
-            if not any(o.high for o in renamed):
-                continue
-            if chip.startswith(("gfx9", "gfx10")):
-                text = case.text + " op_sel:[" + ",".join("01"[o.high] for o in renamed) + "]"
-            else:
-                text = case.text
-                for old, new in zip(operands, renamed):
-                    text = re.sub(rf"\b{re.escape(str(old))}\b(?!\.)", f"{old}.{'h' if new.high else 'l'}", text, count=1)
-            sources, dst = tuple(renamed[: len(case.sources)]), renamed[-1] if case.dst else None
-            label = "".join("lh"[o.high] for o in renamed)
-            tried.append(replace(case, text=text, sources=sources, dst=dst, extra={**case.extra, "variant": f"-{label}"}))
-    got = assemble(chip, wave, [case.text for case in tried], true16=True)
-    return tuple(replace(case, code=encoded[1]) for case, encoded in zip(tried, got) if encoded and plain(encoded[0]) == plain(case.text))
+    return [
+        f"{type(op).__name__}.{op.name}"
+        for table in tables_of(chip)[:1]
+        for op in load(table)
+        if (type(op).__name__.removesuffix("Op"), op.name) not in have
+        and type(op).__name__.removesuffix("Op") in FAMILIES
+        and not (SKIP.search(op.name) and not SKIP_EXCEPT.search(op.name))
+    ]

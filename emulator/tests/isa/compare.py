@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from cases import Case
+from cases import Case, Operand
 from oracle import Expectation
 from snippet import State
 
 # Units in the last place by which a result may differ. The hardware's own tables are good to one.
-TOLERANCE = ((re.compile(r"V_(S_)?(EXP|LOG|SIN|COS|RSQ|RCP|SQRT)"), 1), (re.compile(r"DOT\d.*_B?F16_B?F16$|DOT2_B?F16"), 16), (re.compile(r"DOT\d"), 4))
+TOLERANCE = (
+    (re.compile(r"V_(S_)?(EXP|LOG|SIN|COS|RSQ|RCP|SQRT)"), 1),
+    (re.compile(r"DOT\d.*_B?F16_B?F16$|DOT2_B?F16"), 16),
+    (re.compile(r"DOT\d"), 4),
+)
 
 
 def float_kind(case: Case) -> str | None:
@@ -18,7 +22,11 @@ def float_kind(case: Case) -> str | None:
     if case.chip == "gfx942" and re.search("FP8|BF8", case.name.split("_F32")[0]):
         return None  # one NaN only
     text = case.pcode
-    found = re.findall(r"(?:D0|tmp\w*|RETURN_DATA|VDATA|MEM|dst|VGPR)(?:\[[^\]]*\])*\.(f64|f32|f16|bf16) (?:=|\+=)", text)
+    found = re.findall(
+        r"(?:D0|tmp\w*|RETURN_DATA|VDATA|MEM|dst|VGPR)(?:\[[^\]]*\])*"
+        r"\.(f64|f32|f16|bf16) (?:=|\+=)",
+        text,
+    )
     for kind in ("f64", "f32", "bf16", "f16"):
         if kind in found:
             return kind
@@ -40,8 +48,14 @@ def split(bits: int, width: int, total: int) -> list[int]:
 
 
 def is_nan(code: int, kind: str) -> bool:
-    sign, infinity = {"f64": (63, 0x7FF << 52), "f32": (31, 0x7F800000), "f16": (15, 0x7C00), "bf16": (15, 0x7F80), "bf8": (7, 0x7C),
-                      "fp8": (7, 0x7E)}[kind]
+    sign, infinity = {
+        "f64": (63, 0x7FF << 52),
+        "f32": (31, 0x7F800000),
+        "f16": (15, 0x7C00),
+        "bf16": (15, 0x7F80),
+        "bf8": (7, 0x7C),
+        "fp8": (7, 0x7E),
+    }[kind]
     return code & (1 << sign) - 1 > infinity
 
 
@@ -58,8 +72,15 @@ def same(got: int, want: int, kind: str | None, ulps: int, total: int) -> bool:
     width = int(kind.lstrip("bfp"))
     if total < width:
         return False
-    return all((is_nan(g, kind) and is_nan(w, kind)) or (distance(g, w, width) <= ulps and not is_nan(g, kind) and not is_nan(w, kind))
-               for g, w in zip(split(got, width, total), split(want, width, total)))
+    return all(
+        (is_nan(g, kind) and is_nan(w, kind))
+        or (distance(g, w, width) <= ulps and not is_nan(g, kind) and not is_nan(w, kind))
+        for g, w in zip(split(got, width, total), split(want, width, total), strict=False)
+    )
+
+
+def lane_bits(state: State, operand: Operand, lane: int) -> int:
+    return sum(int(state.vgpr[operand.index + w, lane]) << 32 * w for w in range(operand.words))
 
 
 def differences(case: Case, original: State, got: State, expected: Expectation) -> list[str]:
@@ -67,33 +88,54 @@ def differences(case: Case, original: State, got: State, expected: Expectation) 
     kind = float_kind(case)
     ulps = next((n for pattern, n in TOLERANCE if pattern.search(case.name)), 0)
     problems: list[str] = []
-    sources = lambda lane: ", ".join(  # noqa: E731
-        f"{s}=" + "".join(f"{int(original.vgpr[s.index + w, lane] if s.kind == 'v' else original.sgpr[s.index + w]):08x}" for w in reversed(range(s.words)))
-        for s in case.sources if s.kind in "vs")
+
+    def sources(lane: int) -> str:
+        words = []
+        for source in case.sources:
+            if source.kind == "v":
+                words.append(f"{source}={lane_bits(original, source, lane):0{8 * source.words}x}")
+            elif source.kind == "s":
+                words.append(f"{source}={int(original.sgpr[source.index]):08x}")
+        return ", ".join(words)
+
     lanes = original.wave
     dst = case.dst
     if dst and dst.kind == "v":
         for lane in range(lanes):
-            defined = sum(expected.defined.get((dst.index + w, lane), 0) << 32 * w for w in range(dst.words))
-            value = lambda s: sum(int(s.vgpr[dst.index + w, lane]) << 32 * w for w in range(dst.words))  # noqa: E731, B023
-            g, w = value(got) & defined, value(want) & defined
+            defined = sum(
+                expected.defined.get((dst.index + w, lane), 0) << 32 * w for w in range(dst.words)
+            )
+            before, g, w = (lane_bits(s, dst, lane) for s in (original, got, want))
+            g, w = g & defined, w & defined
             total = max(defined.bit_length(), 1)
             # The order of roundings of a 16-bit dot product decides what overflows.
-            loose = "DOT2_" in case.name and kind in ("f16", "bf16") and (w & 0x7F80 == 0x7F80 or w & 0x7C00 == 0x7C00 and kind == "f16")
+            loose = (
+                "DOT2_" in case.name
+                and kind in ("f16", "bf16")
+                and (w & 0x7F80 == 0x7F80 or (w & 0x7C00 == 0x7C00 and kind == "f16"))
+            )
             if not loose and not same(g, w, kind, ulps, total):
-                problems.append(f"lane {lane}: {dst} = {g:#x}, expected {w:#x}; {sources(lane)}, before {value(original):#x}")
+                problems.append(
+                    f"lane {lane}: {dst} = {g:#x}, expected {w:#x}; "
+                    f"{sources(lane)}, before {before:#x}"
+                )
     untouched = np.ones((256, 64), bool)
     for register, lane in expected.defined:
         untouched[register, lane] = False
     wrong = np.argwhere((got.vgpr[:256] != want.vgpr[:256]) & untouched)
     wrong = [w for w in wrong if w[1] < lanes]
-    problems += [f"v{r} lane {lane} = {int(got.vgpr[r, lane]):#x}, should be {int(want.vgpr[r, lane]):#x}" for r, lane in wrong[:3]]
+    problems += [
+        f"v{r} lane {lane} = {int(got.vgpr[r, lane]):#x}, should be {int(want.vgpr[r, lane]):#x}"
+        for r, lane in wrong[:3]
+    ]
     if dst and dst.kind == "s":
         value = lambda s: sum(int(s.sgpr[dst.index + w]) << 32 * w for w in range(dst.words))  # noqa: E731
         if not same(value(got), value(want), kind, ulps, 32 * dst.words):
             problems.append(f"{dst} = {value(got):#x}, expected {value(want):#x}; {sources(0)}")
     for n in range(104):
-        if got.sgpr[n] != want.sgpr[n] and not (dst and dst.kind == "s" and dst.index <= n < dst.index + dst.words):
+        if got.sgpr[n] != want.sgpr[n] and not (
+            dst and dst.kind == "s" and dst.index <= n < dst.index + dst.words
+        ):
             problems.append(f"s{n} = {int(got.sgpr[n]):#x}, expected {int(want.sgpr[n]):#x}")
     limit = (1 << lanes) - 1
     for name, low in (("scc", 1), ("vcc", limit), ("exec", limit)):
@@ -101,13 +143,15 @@ def differences(case: Case, original: State, got: State, expected: Expectation) 
         if g != w:
             which = (g ^ w) & -(g ^ w)
             lane = which.bit_length() - 1
-            problems.append(f"{name} = {g:#x}, expected {w:#x}; lane {lane}: {sources(min(lane, 63))}")
+            problems.append(
+                f"{name} = {g:#x}, expected {w:#x}; lane {lane}: {sources(min(lane, 63))}"
+            )
     for name in ("memory", "lds"):
         a, b = getattr(got, name), getattr(want, name)
         step = {"f64": 8, "f32": 4}.get(kind or "", 2 if kind else 4)
         for at in np.unique(np.flatnonzero(a != b) // step):
-            g = int.from_bytes(a[at * step: at * step + step].tobytes(), "little")
-            w = int.from_bytes(b[at * step: at * step + step].tobytes(), "little")
+            g = int.from_bytes(a[at * step : at * step + step].tobytes(), "little")
+            w = int.from_bytes(b[at * step : at * step + step].tobytes(), "little")
             if not same(g, w, kind, ulps, 8 * step):
                 problems.append(f"{name}+{at * step:#x} = {g:#x}, expected {w:#x}")
                 break

@@ -10,10 +10,25 @@ import re
 from dataclasses import dataclass
 
 import numpy as np
-from pcode_values import FNUZ, IEEE, OCP as SMALL, Format, decode
+from pcode_values import FNUZ, IEEE, Format, decode
+from pcode_values import OCP as SMALL
 
-BITS = {"f64": 64, "f32": 32, "xf32": 32, "i32": 32, "f16": 16, "bf16": 16, "fp8": 8, "bf8": 8, "i8": 8, "iu8": 8,
-        "iu4": 4, "fp6": 6, "bf6": 6, "fp4": 4}
+BITS = {
+    "f64": 64,
+    "f32": 32,
+    "xf32": 32,
+    "i32": 32,
+    "f16": 16,
+    "bf16": 16,
+    "fp8": 8,
+    "bf8": 8,
+    "i8": 8,
+    "iu8": 8,
+    "iu4": 4,
+    "fp6": 6,
+    "bf6": 6,
+    "fp4": 4,
+}
 F8F6F4 = ("fp8", "bf8", "fp6", "bf6", "fp4")
 
 
@@ -46,7 +61,10 @@ class Instruction:
 
 
 def parse(mnemonic: str, chip: str, wave: int) -> Instruction:
-    match = re.match(r"v_(mfma|smfmac|wmma|swmmac)_(?:scale_)?(f32|f64|i32|f16|bf16)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_?(.*?)$", mnemonic)
+    match = re.match(
+        r"v_(mfma|smfmac|wmma|swmmac)_(?:scale_)?(f32|f64|i32|f16|bf16)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_?(.*?)$",
+        mnemonic,
+    )
     assert match, mnemonic
     kind, acc, m, n, k, blocks, types = match.groups()
     m, n, k = int(m), int(n), int(k)
@@ -65,7 +83,9 @@ def cdna_input(rows: int, blocks: int, columns: int, spread: bool) -> tuple[np.n
     if spread:  # two runs of k in a lane: gfx950's 8-bit f8f6f4 and its larger sparse shapes
         half = columns // 2
         run = half // (64 // (rows * blocks))
-        return i + rows * (b + blocks * (k % half // run)), k // half * run + k % run + 0 * i + 0 * b
+        return i + rows * (
+            b + blocks * (k % half // run)
+        ), k // half * run + k % run + 0 * i + 0 * b
     run = columns // (64 // (rows * blocks))
     return i + rows * (b + blocks * (k // run)), k % run + 0 * i + 0 * b
 
@@ -76,7 +96,9 @@ def cdna_output(ins: Instruction) -> tuple[np.ndarray, np.ndarray]:
     b_i = -(-64 // (ins.n * ins.m // h))
     m_i = (64 // b_i) // ins.n
     g = ins.m // (h * m_i)
-    return j + ins.n * ((i // h) % m_i + m_i * (b % b_i)), i % h + h * (i // (h * m_i) + g * (b // b_i)) + 0 * j
+    return j + ins.n * ((i // h) % m_i + m_i * (b % b_i)), i % h + h * (
+        i // (h * m_i) + g * (b // b_i)
+    ) + 0 * j
 
 
 # RDNA4 ISA, table in 7.12.2: size of an element, columns of the packed A: (wave32, wave64), each
@@ -95,7 +117,10 @@ RDNA4_SPARSE_B = {
     (4, 32): (("c4 r3:0", "c3", "c2:0"), ("c3 c4 r3:0", "", "c2:0")),
     (4, 64): (("c5 r3:0", "c4 c3", "c2:0"), ("c4 c5 r3:0", "c3", "c2:0")),
 }
-RDNA4_D = {32: (("r3 c3:0", "r2:0", ""), ("r2 r3 c3:0", "r1:0", "")), 16: (("r3 c3:0", "r2:1", "r0"), ("r2 r3 c3:0", "r1", "r0"))}
+RDNA4_D = {
+    32: (("r3 c3:0", "r2:0", ""), ("r2 r3 c3:0", "r1:0", "")),
+    16: (("r3 c3:0", "r2:1", "r0"), ("r2 r3 c3:0", "r1", "r0")),
+}
 
 
 def bit_string(spec: str, row: np.ndarray, column: np.ndarray) -> np.ndarray:
@@ -107,7 +132,9 @@ def bit_string(spec: str, row: np.ndarray, column: np.ndarray) -> np.ndarray:
     return value
 
 
-def table_layout(entry: tuple[str, str, str], rows: int, columns: int, bits: int) -> tuple[np.ndarray, np.ndarray]:
+def table_layout(
+    entry: tuple[str, str, str], rows: int, columns: int, bits: int
+) -> tuple[np.ndarray, np.ndarray]:
     row, column = np.ogrid[:rows, :columns]
     lane, register, position = (bit_string(spec, row, column) for spec in entry)
     return lane[None], (register * (32 // bits) + position)[None]
@@ -119,8 +146,11 @@ def layouts(ins: Instruction, formats: tuple[str, str]) -> list[tuple[np.ndarray
     if ins.kind in ("mfma", "smfmac"):
         spread = ins.sparse and ins.n * ins.k // 64 * b_bits == 256
         f8f6f4 = ins.a == "f8f6f4"
-        return [cdna_input(ins.m, ins.blocks, ins.columns, spread or (f8f6f4 and a_bits == 8)),
-                cdna_input(ins.n, ins.blocks, ins.k, spread or (f8f6f4 and b_bits == 8)), cdna_output(ins)]
+        return [
+            cdna_input(ins.m, ins.blocks, ins.columns, spread or (f8f6f4 and a_bits == 8)),
+            cdna_input(ins.n, ins.blocks, ins.k, spread or (f8f6f4 and b_bits == 8)),
+            cdna_output(ins),
+        ]
     if ins.chip.startswith("gfx11"):
         i, k = np.ogrid[:16, : ins.k]
         whole = (i + 0 * k)[None], (k + 0 * i)[None]
@@ -139,7 +169,9 @@ def gather(registers: np.ndarray, lane: np.ndarray, item: np.ndarray, bits: int)
     """The codes of elements that may cross from one register into the next."""
     first = item * bits
     word, shift = first // 32, (first % 32).astype(np.uint64)
-    padded = np.vstack([registers, np.zeros((1, registers.shape[1]), registers.dtype)]).astype(np.uint64)
+    padded = np.vstack([registers, np.zeros((1, registers.shape[1]), registers.dtype)]).astype(
+        np.uint64
+    )
     pair = padded[word, lane] | padded[word + 1, lane] << np.uint64(32)
     code = pair >> shift if bits < 64 else pair
     return code & np.uint64((1 << bits) - 1)
@@ -148,12 +180,20 @@ def gather(registers: np.ndarray, lane: np.ndarray, item: np.ndarray, bits: int)
 def format_of(name: str, chip: str) -> Format:
     if name in ("fp8", "bf8"):
         return (FNUZ if chip == "gfx942" else SMALL)[name]
-    return SMALL["bf" if name == "bf16" else name] if name in ("bf16", "fp6", "bf6", "fp4") else IEEE[BITS[name]]
+    return (
+        SMALL["bf" if name == "bf16" else name]
+        if name in ("bf16", "fp6", "bf6", "fp4")
+        else IEEE[BITS[name]]
+    )
 
 
 def numbers(codes: np.ndarray, name: str, chip: str, signed: bool = True) -> np.ndarray:
     if name in ("f64", "f32", "f16"):
-        unsigned, real = {"f64": (np.uint64, np.float64), "f32": (np.uint32, np.float32), "f16": (np.uint16, np.float16)}[name]
+        unsigned, real = {
+            "f64": (np.uint64, np.float64),
+            "f32": (np.uint32, np.float32),
+            "f16": (np.uint16, np.float16),
+        }[name]
         return codes.astype(unsigned).view(real).astype(np.float64)
     if name == "xf32":
         return (codes.astype(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
@@ -185,8 +225,24 @@ class Model:
     item: np.ndarray
 
 
-def multiply(ins: Instruction, a, b, c, *, index=None, scale_a=None, scale_b=None, cbsz=0, abid=0, blgp=0, neg_lo=0,
-             neg_hi=0, op_sel=0, op_sel_hi=0, clamp=False) -> Model:
+def multiply(
+    ins: Instruction,
+    a,
+    b,
+    c,
+    *,
+    index=None,
+    scale_a=None,
+    scale_b=None,
+    cbsz=0,
+    abid=0,
+    blgp=0,
+    neg_lo=0,
+    neg_hi=0,
+    op_sel=0,
+    op_sel_hi=0,
+    clamp=False,
+) -> Model:
     formats = (F8F6F4[cbsz], F8F6F4[blgp]) if ins.a == "f8f6f4" else (ins.a, ins.b)
     (lane_a, item_a), (lane_b, item_b), (lane_d, item_d) = layouts(ins, formats)
     if ins.kind == "mfma" and ins.a != "f8f6f4" and ins.acc != "f64":
@@ -195,7 +251,9 @@ def multiply(ins: Instruction, a, b, c, *, index=None, scale_a=None, scale_b=Non
             lane_a = lane_a % size + size * abid
         permuted = {0: lane_b, 1: lane_b % 32, 2: lane_b % 32 + 32, 3: (lane_b + 16) % 64}
         lane_b = permuted.get(blgp, lane_b % 16 + 16 * (blgp - 4))
-    signed = [True, True] if ins.kind in ("mfma", "smfmac") else [bool(neg_lo & 1), bool(neg_lo & 2)]
+    signed = (
+        [True, True] if ins.kind in ("mfma", "smfmac") else [bool(neg_lo & 1), bool(neg_lo & 2)]
+    )
     x = numbers(gather(a, lane_a, item_a, BITS[formats[0]]), formats[0], ins.chip, signed[0])
     y = numbers(gather(b, lane_b, item_b, BITS[formats[1]]), formats[1], ins.chip, signed[1])
     half = op_sel >> 2 & 1 if ins.chip.startswith("gfx11") and BITS[ins.acc] == 16 else 0
@@ -226,11 +284,17 @@ def multiply(ins: Instruction, a, b, c, *, index=None, scale_a=None, scale_b=Non
     d = z + np.einsum("bik,bjk->bij", x, y)
     magnitude = np.abs(z) + np.einsum("bik,bjk->bij", np.abs(x), np.abs(y))
     if ins.acc == "i32":
-        d = np.clip(d, -(1 << 31), (1 << 31) - 1) if clamp else (d.astype(np.int64) + (1 << 31)) % (1 << 32) - (1 << 31)
+        d = (
+            np.clip(d, -(1 << 31), (1 << 31) - 1)
+            if clamp
+            else (d.astype(np.int64) + (1 << 31)) % (1 << 32) - (1 << 31)
+        )
     return Model(d, magnitude, lane_d, item_d)
 
 
-def indices(ins: Instruction, index, lane_a, item_a, name: str, cbsz: int, abid: int, op_sel: int) -> np.ndarray:
+def indices(
+    ins: Instruction, index, lane_a, item_a, name: str, cbsz: int, abid: int, op_sel: int
+) -> np.ndarray:
     """Which of its four ks each element of A is."""
     items = int(item_a.max()) + 1
     sets = 16 // items

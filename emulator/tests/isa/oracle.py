@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 
 import numpy as np
 from cases import ADDRESS, DATA, DATA2, Case, Operand, load, tables_of
 from pcode import compile_pcode
 from pcode_functions import CONSTANTS, CORRECTIONS, FUNCTIONS
-from pcode_state import Env, Unsupported, type_of_suffix
+from pcode_state import Env, UnsupportedError, type_of_suffix
 from pcode_values import IEEE, V, bits_of, encode, from_bits, mask, select_formats
 from snippet import State
 
 FLUSHING = re.compile(r"^V_(S_)?(RCP|RSQ|SQRT|EXP|LOG)(_IFLAG)?_F32")
 
 
-@lru_cache(maxsize=None)
+@cache
 def corrected(name: str, text: str) -> str:
     text = re.sub(r"//.*", "", text)
     for pattern, old, new in CORRECTIONS:
@@ -25,16 +25,19 @@ def corrected(name: str, text: str) -> str:
     return text
 
 
-@lru_cache(maxsize=None)
+@cache
 def program(name: str, text: str):
     return compile_pcode(corrected(name, text))
 
 
-@lru_cache(maxsize=None)
+@cache
 def named_operations(chip: str) -> dict:
     """v_min_f32(...) and the like: operations that the text calls by name."""
     found: dict = {}
-    for table in ("rdna4", *reversed(tables_of(chip))):  # gfx950 calls v_minimum_f32, which it lacks
+    for table in (
+        "rdna4",
+        *reversed(tables_of(chip)),
+    ):  # gfx950 calls v_minimum_f32, which it lacks
         for op, text in load(table).items():
             found[re.sub(r"_E(32|64)$", "", op.name).lower()] = (op.name, text)
     return found
@@ -74,7 +77,7 @@ class Functions:
         return call
 
 
-@lru_cache(maxsize=None)
+@cache
 def shared_functions(chip: str) -> dict:
     return dict(FUNCTIONS)
 
@@ -87,7 +90,7 @@ class Registers:
 
     def place(self, env: Env, chain: list):
         indices = [step[1](env).x for step in chain if step[0] == "index"]
-        rest = [step for step in chain[1 if self.scalar else 2:]]
+        rest = list(chain[1 if self.scalar else 2 :])
         if self.scalar:
             return self.state.sgpr, (indices[0],), rest
         return self.state.vgpr, (indices[1], indices[0]), rest
@@ -118,7 +121,9 @@ class Memory:
 
     def read(self, env: Env, chain: list) -> V:
         at, (kind, width) = self._at(env, chain)
-        return from_bits(kind, width, int.from_bytes(self.data[at: at + width // 8].tobytes(), "little"))
+        return from_bits(
+            kind, width, int.from_bytes(self.data[at : at + width // 8].tobytes(), "little")
+        )
 
     def write(self, env: Env, chain: list, value: V) -> None:
         from pcode_state import convert
@@ -127,7 +132,9 @@ class Memory:
         if not any(step[0] == "suffix" for step in chain[1:]) and value.width:
             type_ = ("b", value.width)
         bits = bits_of(convert(value, *type_))
-        self.data[at: at + type_[1] // 8] = np.frombuffer((bits & mask(type_[1])).to_bytes(type_[1] // 8, "little"), np.uint8)
+        self.data[at : at + type_[1] // 8] = np.frombuffer(
+            (bits & mask(type_[1])).to_bytes(type_[1] // 8, "little"), np.uint8
+        )
 
 
 def scalar_value(state: State, operand: Operand) -> int:
@@ -156,12 +163,28 @@ def set_scalar(state: State, operand: Operand, value: int) -> None:
 def base_variables(case: Case, state: State) -> dict:
     variables = dict(CONSTANTS)
     variables.update(
-        EXEC=V("u", 64, state.exec), EXEC_LO=V("u", 32, state.exec & 0xFFFFFFFF), SCC=V("u", 1, state.scc), M0=V("u", 32, state.m0),
-        VCC=V("u", 64, state.vcc), WAVE32=V("u", 1, int(state.wave == 32)), WAVE64=V("u", 1, int(state.wave == 64)), wave32=V("u", 1, int(state.wave == 32)),
-        WAVE_MODE={"IEEE": V("u", 1, int(not case.chip.startswith("gfx12")))}, TRAPSTS={"INVALID": V("u", 1, 0)},
-        OPSEL=V("b", 4, case.extra.get("op_sel", 0)), OPSEL_HI=V("b", 4, case.extra.get("op_sel_hi", 0 if "_MIX" in case.name else 7)), NEG=V("b", 3, case.extra.get("neg_lo", 0)),
-        NEG_HI=V("b", 3, case.extra.get("neg_hi", 0)), SDWA_SRC0_SEL=V("b", 3, 0), BYTE1=V("b", 3, 1), BYTE2=V("b", 3, 2), BYTE3=V("b", 3, 3),
-        WORD1=V("b", 2, 2), BITOP_TABLE=V("b", 8, case.extra.get("bitop", 0)), PC=V("u", 64, 0))
+        EXEC=V("u", 64, state.exec),
+        EXEC_LO=V("u", 32, state.exec & 0xFFFFFFFF),
+        SCC=V("u", 1, state.scc),
+        M0=V("u", 32, state.m0),
+        VCC=V("u", 64, state.vcc),
+        WAVE32=V("u", 1, int(state.wave == 32)),
+        WAVE64=V("u", 1, int(state.wave == 64)),
+        wave32=V("u", 1, int(state.wave == 32)),
+        WAVE_MODE={"IEEE": V("u", 1, int(not case.chip.startswith("gfx12")))},
+        TRAPSTS={"INVALID": V("u", 1, 0)},
+        OPSEL=V("b", 4, case.extra.get("op_sel", 0)),
+        OPSEL_HI=V("b", 4, case.extra.get("op_sel_hi", 0 if "_MIX" in case.name else 7)),
+        NEG=V("b", 3, case.extra.get("neg_lo", 0)),
+        NEG_HI=V("b", 3, case.extra.get("neg_hi", 0)),
+        SDWA_SRC0_SEL=V("b", 3, 0),
+        BYTE1=V("b", 3, 1),
+        BYTE2=V("b", 3, 2),
+        BYTE3=V("b", 3, 3),
+        WORD1=V("b", 2, 2),
+        BITOP_TABLE=V("b", 8, case.extra.get("bitop", 0)),
+        PC=V("u", 64, 0),
+    )
     if "simm16" in case.extra:
         variables["SIMM16"] = V("i", 16, case.extra["simm16"] - (case.extra["simm16"] >> 15 << 16))
     if "simm32" in case.extra:
@@ -175,7 +198,11 @@ def base_variables(case: Case, state: State) -> dict:
         if compares:
             variables["S0"] = V("b", 32, scalar_value(state, case.dst))
     if "PERMUTE" in case.name and case.family == "DS":
-        variables.update(ADDR=V("u", 32, ADDRESS), DATA0=V("u", 32, DATA), OFFSET=V("u", 32, case.extra["offset"]))
+        variables.update(
+            ADDR=V("u", 32, ADDRESS),
+            DATA0=V("u", 32, DATA),
+            OFFSET=V("u", 32, case.extra["offset"]),
+        )
     if len(case.sources) > 1:
         variables["SRC1"] = V("u", 32, case.sources[1].index)
     if case.sources:
@@ -198,7 +225,7 @@ class Expectation:
 
 
 def expect(case: Case, before: State) -> Expectation:
-    """Raises Unsupported where the pseudocode cannot be evaluated."""
+    """Raises UnsupportedError where the pseudocode cannot be evaluated."""
     after = before.copy()
     select_formats(case.chip)
     result = Expectation(after)
@@ -229,9 +256,22 @@ def scalar_instruction(case: Case, before: State, after: State, body) -> None:
         address = before.memory_address + 256
         if "BUFFER" in case.name:
             address = before.memory_address
-        for name in ("CalcScalarGlobalAddr", "CalcGlobalAddr", "CalcScalarBufferAddr", "CalcBufferAddr"):
+        for name in (
+            "CalcScalarGlobalAddr",
+            "CalcGlobalAddr",
+            "CalcScalarBufferAddr",
+            "CalcBufferAddr",
+        ):
             functions[name] = lambda env, *a: V("u", 64, address + case.extra["offset"])
-        variables.update(ADDR=V("u", 64, address + case.extra["offset"]), sgpr_base=V("u", 64, address), offset=V("u", 64, 0), SBASE=V("u", 64, address), SOFFSET=V("u", 32, 0), OFFSET=V("i", 32, case.extra["offset"]), IOFFSET=V("i", 32, case.extra["offset"]))
+        variables.update(
+            ADDR=V("u", 64, address + case.extra["offset"]),
+            sgpr_base=V("u", 64, address),
+            offset=V("u", 64, 0),
+            SBASE=V("u", 64, address),
+            SOFFSET=V("u", 32, 0),
+            OFFSET=V("i", 32, case.extra["offset"]),
+            IOFFSET=V("i", 32, case.extra["offset"]),
+        )
         memories["MEM"] = Memory(before.memory, before.memory_address)
     if case.dst:
         variables[destination] = V("b", 32 * case.dst.words, scalar_value(before, case.dst))
@@ -259,7 +299,11 @@ def wave_instruction(case: Case, before: State, result: Expectation, body) -> No
         variables["S1"] = V("b", 32, int(before.sgpr[40]))
     if case.dst and case.dst.kind == "s":
         variables["D0"] = V("b", 32, 0)
-    env = Env(variables, Functions(case.chip), {"VGPR": Registers(after, False), "SGPR": Registers(after, True)})
+    env = Env(
+        variables,
+        Functions(case.chip),
+        {"VGPR": Registers(after, False), "SGPR": Registers(after, True)},
+    )
     body(env)
     if case.dst and case.dst.kind == "s":
         set_scalar(after, case.dst, bits_of(env.vars["D0"]))
@@ -268,7 +312,9 @@ def wave_instruction(case: Case, before: State, result: Expectation, body) -> No
             result.defined[register, lane] = 0xFFFFFFFF
 
 
-def vector_lane(case: Case, before: State, result: Expectation, body, lane: int, base: dict) -> None:
+def vector_lane(
+    case: Case, before: State, result: Expectation, body, lane: int, base: dict
+) -> None:
     after = result.state
     variables = dict(base)
     variables["laneId"] = V("u", 32, lane)
@@ -286,7 +332,9 @@ def vector_lane(case: Case, before: State, result: Expectation, body, lane: int,
     functions = Functions(case.chip)
     destination = "D0"
     if "memory" in case.extra:
-        destination = "VDATA" if "VDATA" in case.pcode and "RETURN_DATA" not in case.pcode else "RETURN_DATA"
+        destination = (
+            "VDATA" if "VDATA" in case.pcode and "RETURN_DATA" not in case.pcode else "RETURN_DATA"
+        )
         memory_operands(case, before, after, lane, variables, functions, memories)
     if dst and dst.kind == "v":
         old = lane_value(before, dst, lane)
@@ -305,12 +353,16 @@ def vector_lane(case: Case, before: State, result: Expectation, body, lane: int,
         if dst.kind == "s":
             set_scalar(after, dst, bits)
         elif dst.high:  # the other half stays
-            after.vgpr[dst.index, lane] = (int(before.vgpr[dst.index, lane]) & 0xFFFF) | (bits & 0xFFFF) << 16
+            after.vgpr[dst.index, lane] = (int(before.vgpr[dst.index, lane]) & 0xFFFF) | (
+                bits & 0xFFFF
+            ) << 16
             result.defined[dst.index, lane] = 0xFFFFFFFF
         else:
             for word in range(dst.words):
                 after.vgpr[dst.index + word, lane] = bits >> 32 * word & 0xFFFFFFFF
-                result.defined[dst.index + word, lane] = env.written[destination] >> 32 * word & 0xFFFFFFFF
+                result.defined[dst.index + word, lane] = (
+                    env.written[destination] >> 32 * word & 0xFFFFFFFF
+                )
     elif dst and dst.kind == "v" and "VGPR[" in case.pcode:
         for word in range(dst.words):
             result.defined[dst.index + word, lane] = 0xFFFFFFFF
@@ -319,7 +371,7 @@ def vector_lane(case: Case, before: State, result: Expectation, body, lane: int,
     if carries:
         source = "D0" if not dst and "D0" in env.written else "D1" if "D1" in env.written else "VCC"
         bits = bits_of(env.vars[source])
-        # Carry and compare results are one bit of a lane mask; D1.u1 and div_scale's VCC are the bit itself.
+        # Carries and comparisons are a bit of a lane mask; D1.u1 and div_scale's VCC are the bit.
         single = source == "D1" or "DIV_SCALE" in case.name
         bit = bits & 1 if single else bits >> lane & 1
         case.extra.setdefault("mask_bits", {})[lane] = bit
@@ -327,34 +379,63 @@ def vector_lane(case: Case, before: State, result: Expectation, body, lane: int,
         case.extra.setdefault("exec_bits", {})[lane] = bits_of(env.vars["EXEC"]) >> lane & 1
 
 
-def memory_operands(case: Case, before: State, after: State, lane: int, variables: dict, functions: Functions, memories: dict) -> None:
+def memory_operands(
+    case: Case,
+    before: State,
+    after: State,
+    lane: int,
+    variables: dict,
+    functions: Functions,
+    memories: dict,
+) -> None:
     lds = case.extra["memory"] == "lds"
-    address = lane_value(before, Operand("v", ADDRESS, 1 if lds or case.extra["memory"] == "buffer" else 2), lane)
+    address = lane_value(
+        before, Operand("v", ADDRESS, 1 if lds or case.extra["memory"] == "buffer" else 2), lane
+    )
     if case.extra["memory"] == "buffer":
         address += before.memory_address
     for name, index in (("DATA", DATA), ("DATA0", DATA), ("DATA2", DATA2)):
         if index == DATA and case.sources:
-            variables[name] = V("b", 32 * case.sources[0].words, lane_value(before, case.sources[0], lane))
+            variables[name] = V(
+                "b", 32 * case.sources[0].words, lane_value(before, case.sources[0], lane)
+            )
         elif len(case.sources) > 1:
-            variables[name] = V("b", 32 * case.sources[1].words, lane_value(before, case.sources[1], lane))
+            variables[name] = V(
+                "b", 32 * case.sources[1].words, lane_value(before, case.sources[1], lane)
+            )
     if "store" in case.text and case.sources and not lds:
         variables["VDATA"] = variables["DATA"]
     if lds:
         offset = case.extra.get("offset", 0)
         two = "offset0" in case.extra
-        variables.update(OFFSET0=V("u", 32, case.extra.get("offset0", offset)), OFFSET1=V("u", 32, case.extra.get("offset1", 0)), OFFSET=V("u", 32, offset),
-                         ADDR=V("u", 32, address + (0 if two or "OFFSET.u32" in case.pcode else offset)), ADDR_BASE=V("u", 32, address))
+        variables.update(
+            OFFSET0=V("u", 32, case.extra.get("offset0", offset)),
+            OFFSET1=V("u", 32, case.extra.get("offset1", 0)),
+            OFFSET=V("u", 32, offset),
+            ADDR=V("u", 32, address + (0 if two or "OFFSET.u32" in case.pcode else offset)),
+            ADDR_BASE=V("u", 32, address),
+        )
         variables.update(vgpr_a=V("u", 32, address), offset=V("u", 32, offset))
-        functions["CalcDsAddr"] = lambda env, base, *rest: V("u", 32, address + sum(r.x for r in rest))
+        functions["CalcDsAddr"] = lambda env, base, *rest: V(
+            "u", 32, address + sum(r.x for r in rest)
+        )
         memories["MEM"] = Memory(after.lds, 0)
     else:
         where = address + case.extra["offset"]
         variables["ADDR"] = V("u", 64, where)
-        variables.update({name: V("u", 64, 0) for name in ("VADDR", "SRSRC", "SOFFSET", "vgpr_a", "sgpr_o")})
+        variables.update(
+            {name: V("u", 64, 0) for name in ("VADDR", "SRSRC", "SOFFSET", "vgpr_a", "sgpr_o")}
+        )
         for name in ("CalcGlobalAddr", "CalcFlatAddr", "CalcBufferAddr"):
             functions[name] = lambda env, *a: V("u", 64, where)
-        variables.update(OFFSET=V("i", 32, 0), SADDR=V("u", 64, 0), IOFFSET=V("i", 32, 0), v_addr=V("u", 64, where), s_saddr=V("u", 64, 0),
-                         flat_scratch=V("u", 64, 0))
+        variables.update(
+            OFFSET=V("i", 32, 0),
+            SADDR=V("u", 64, 0),
+            IOFFSET=V("i", 32, 0),
+            v_addr=V("u", 64, where),
+            s_saddr=V("u", 64, 0),
+            flat_scratch=V("u", 64, 0),
+        )
         memories["MEM"] = Memory(after.memory, before.memory_address)
 
 
@@ -368,4 +449,4 @@ def finish_masks(case: Case, before: State, after: State) -> None:
         after.exec = sum(bit << lane for lane, bit in bits.items())
 
 
-__all__ = ["Expectation", "Unsupported", "expect", "IEEE", "encode"]
+__all__ = ["IEEE", "Expectation", "UnsupportedError", "encode", "expect"]

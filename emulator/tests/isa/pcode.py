@@ -7,11 +7,10 @@ the operands (``S0`` ... as bits), destinations and the state that the text name
 from __future__ import annotations
 
 import re
-from typing import Callable
+from collections.abc import Callable
 
-from pcode_state import Env, Unsupported, store, type_of_suffix, walk
+from pcode_state import Env, UnsupportedError, store, type_of_suffix, walk
 from pcode_values import V, bits_of, cast, from_bits, is_float, make, mask, round_float
-
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -23,7 +22,20 @@ _TOKEN = re.compile(
     )""",
     re.X,
 )
-_KEYWORDS = {"if", "then", "elsif", "else", "endif", "for", "in", "do", "endfor", "declare", "break", "return"}
+_KEYWORDS = {
+    "if",
+    "then",
+    "elsif",
+    "else",
+    "endif",
+    "for",
+    "in",
+    "do",
+    "endfor",
+    "declare",
+    "break",
+    "return",
+}
 
 
 def tokenize(text: str) -> list[tuple[str, str]]:
@@ -33,18 +45,18 @@ def tokenize(text: str) -> list[tuple[str, str]]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if not match:
-            raise Unsupported(f"cannot read {text[at:at + 30]!r}")
+            raise UnsupportedError(f"cannot read {text[at : at + 30]!r}")
         tokens.append((match.lastgroup or "", match.group(match.lastgroup or 0).strip()))
         at = match.end()
     tokens.append(("end", ""))
     return tokens
 
 
-class Break(Exception):
+class LoopBreakError(Exception):
     pass
 
 
-class Return(Exception):
+class ReturnError(Exception):
     def __init__(self, value: V):
         self.value = value
 
@@ -112,7 +124,7 @@ def arithmetic(op: str, a: V, b: V) -> V:
             return round_float(width, divide(x, y))
         if op == "**":
             return V("f", 64, x**y)
-        raise Unsupported(f"{op} of floats")
+        raise UnsupportedError(f"{op} of floats")
     kind, width = _common(a, b)
     x, y = a.x, b.x
     if op == "+":
@@ -132,11 +144,13 @@ def arithmetic(op: str, a: V, b: V) -> V:
     if op == "^":
         return make(kind, width, x ^ y)
     if op in ("<<", ">>"):
-        kind, width = ("n", None) if a.kind == "n" and a.width is None else (a.kind, max(32, a.width or 32))
+        kind, width = (
+            ("n", None) if a.kind == "n" and a.width is None else (a.kind, max(32, a.width or 32))
+        )
         if op == "<<":
             return make(kind, width, x << y) if y < 4096 else make(kind, width, 0)
         return make(kind, width, x >> y)
-    raise Unsupported(op)
+    raise UnsupportedError(op)
 
 
 def compare(op: str, a: V, b: V) -> V:
@@ -158,7 +172,7 @@ class Parser:
 
     def next(self) -> tuple[str, str]:
         if self.at >= len(self.tokens):
-            raise Unsupported("text ends early")
+            raise UnsupportedError("text ends early")
         token = self.tokens[self.at]
         self.at += 1
         return token
@@ -174,7 +188,7 @@ class Parser:
 
     def expect(self, text: str) -> None:
         if not self.take(text):
-            raise Unsupported(f"expected {text!r} before {self.tokens[self.at:self.at + 4]}")
+            raise UnsupportedError(f"expected {text!r} before {self.tokens[self.at : self.at + 4]}")
 
     # ---- statements ----
     def block(self, *ends: str) -> Statement:
@@ -204,14 +218,14 @@ class Parser:
         if self.take("break"):
 
             def stop(env: Env) -> None:
-                raise Break
+                raise LoopBreakError
 
             return stop
         if self.take("return"):
             value = self.expression()
 
             def give(env: Env) -> None:
-                raise Return(value(env))
+                raise ReturnError(value(env))
 
             return give
         return self.assignment()
@@ -257,7 +271,7 @@ class Parser:
                 env.vars[name] = V(kind, width, i)
                 try:
                     body(env)
-                except Break:
+                except LoopBreakError:
                     break
 
         return run
@@ -267,7 +281,7 @@ class Parser:
         self.expect(":")
         kind, text = self.next()
         if kind != "cast":
-            raise Unsupported(f"type {text}")
+            raise UnsupportedError(f"type {text}")
         width, letter = text.split("'")
         type_ = ("bf" if letter == "BF" else letter.lower(), int(width))
         count = None
@@ -276,7 +290,7 @@ class Parser:
             self.expect("]")
 
         def run(env: Env) -> None:
-            # Names that the caller supplies (DATA0, S, CVT_OFF_TABLE) are declared for their type only.
+            # What the caller supplies (DATA0, S, CVT_OFF_TABLE) is declared for its type only.
             if name in env.vars and (name.isupper() or len(name) == 1):
                 return
             zero = from_bits(*type_, 0)
@@ -289,28 +303,33 @@ class Parser:
             return self.split_assignment()
         name = self.next()
         if name[0] != "name" or (name[1] in _KEYWORDS and name[1] != "in"):
-            raise Unsupported(f"statement starting with {name[1]!r}")
+            raise UnsupportedError(f"statement starting with {name[1]!r}")
         if self.peek() == "(":
             arguments = self.arguments()
 
             def call(env: Env) -> None:
                 function = env.functions.get(name[1])
                 if not function:
-                    raise Unsupported(f"call of {name[1]}")
+                    raise UnsupportedError(f"call of {name[1]}")
                 function(env, *[a(env) for a in arguments])
 
             return call
         chain = self.chain()
         op = self.next()[1]
         if op not in ("=", "+=", "-=", "*="):
-            raise Unsupported(f"operator {op!r} in a statement")
+            raise UnsupportedError(f"operator {op!r} in a statement")
         if op == "=" and self.peek() == "lambda":
             return self.function_definition(name[1])
         targets = [(name[1], chain)]
         while True:  # a = b = c
             start = self.at
             following = self.next()
-            if op == "=" and following[0] == "name" and following[1] not in _KEYWORDS and self.peek() != "(":
+            if (
+                op == "="
+                and following[0] == "name"
+                and following[1] not in _KEYWORDS
+                and self.peek() != "("
+            ):
                 more = self.chain()
                 if self.take("="):
                     targets.append((following[1], more))
@@ -364,20 +383,20 @@ class Parser:
             self.expect(")")
 
             def body(env: Env) -> None:
-                raise Return(value(env))
-        except Unsupported:
+                raise ReturnError(value(env))
+        except UnsupportedError:
             self.at = start
             body = self.block(")")
             self.expect(")")
 
         def call(env: Env, *arguments: V) -> V:
             inner = env.child()
-            inner.vars.update(zip(parameters, arguments))
+            inner.vars.update(zip(parameters, arguments, strict=False))
             try:
                 body(inner)
-            except Return as result:
+            except ReturnError as result:
                 return result.value
-            raise Unsupported(f"{name} returned nothing")
+            raise UnsupportedError(f"{name} returned nothing")
 
         def define(env: Env) -> None:
             env.functions[name] = call
@@ -394,14 +413,28 @@ class Parser:
         no = self.expression()
         return lambda env: yes(env) if test(env).x else no(env)
 
-    LEVELS = (("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!=", "<>"), ("<", ">", "<=", ">="),
-              ("<<", ">>"), ("+", "-"), ("*", "/", "%"), ("**",))
+    LEVELS = (
+        ("||",),
+        ("&&",),
+        ("|",),
+        ("^",),
+        ("&",),
+        ("==", "!=", "<>"),
+        ("<", ">", "<=", ">="),
+        ("<<", ">>"),
+        ("+", "-"),
+        ("*", "/", "%"),
+        ("**",),
+    )
 
     def binary(self, level: int) -> Node:
         if level == len(self.LEVELS):
             return self.unary()
         left = self.binary(level + 1)
-        while self.peek() in self.LEVELS[level] and self.tokens[min(self.at, len(self.tokens) - 1)][0] == "op":
+        while (
+            self.peek() in self.LEVELS[level]
+            and self.tokens[min(self.at, len(self.tokens) - 1)][0] == "op"
+        ):
             op = self.next()[1]
             left = self.combine(op, left, self.binary(level + 1))
         return left
@@ -480,14 +513,14 @@ class Parser:
                 def base(env: Env) -> V:
                     function = env.functions.get(text)
                     if not function:
-                        raise Unsupported(f"function {text}")
+                        raise UnsupportedError(f"function {text}")
                     return function(env, *[a(env) for a in arguments])
             else:
                 return self.reader(text, self.chain())
         elif text == "in":  # a variable of this name
             return self.reader(text, self.chain())
         else:
-            raise Unsupported(f"expression at {text!r}")
+            raise UnsupportedError(f"expression at {text!r}")
         chain = self.chain()
         if not chain:
             return base
@@ -534,7 +567,7 @@ class Parser:
                 return env.memories[name].read(env, chain)
             value = env.vars.get(name)
             if value is None:
-                raise Unsupported(f"unknown name {name}")
+                raise UnsupportedError(f"unknown name {name}")
             return walk(env, value, chain)
 
         return read
@@ -544,5 +577,5 @@ def compile_pcode(text: str) -> Statement:
     parser = Parser(text)
     program = parser.block()
     if not parser.at_end():
-        raise Unsupported(f"text goes on at {parser.tokens[parser.at:parser.at + 4]}")
+        raise UnsupportedError(f"text goes on at {parser.tokens[parser.at : parser.at + 4]}")
     return program

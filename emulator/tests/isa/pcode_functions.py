@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Callable
 
 import pcode_values as values
-from pcode_state import Env, Unsupported
-from pcode_values import IEEE, SMALL, V, bits_of, decode, double_bits, encode, make, mask, round_float
+from pcode_state import Env
+from pcode_values import (
+    IEEE,
+    SMALL,
+    V,
+    bits_of,
+    decode,
+    double_bits,
+    encode,
+    make,
+    mask,
+    round_float,
+)
 
 
 def divide(x: float, y: float) -> float:
@@ -77,7 +88,11 @@ def saturating(kind: str, width: int) -> Callable:
 
 
 def to_float(width: int) -> Callable:
-    return lambda env, v: round_float(width, Fraction(v.x) if not isinstance(v.x, float) else v.x) if not is_nan(v) else V("f", width, v.x)
+    return lambda env, v: (
+        round_float(width, Fraction(v.x) if not isinstance(v.x, float) else v.x)
+        if not is_nan(v)
+        else V("f", width, v.x)
+    )
 
 
 def f32_to_f16(env: Env, v: V) -> V:
@@ -119,7 +134,9 @@ def quotient_denormal(env: Env, a: V, b: V) -> V:
     """A quotient of finite numbers, other than 0, that has no normal number near it."""
     if not (math.isfinite(a.x) and math.isfinite(b.x)) or a.x == 0 or b.x == 0:
         return V("u", 1, 0)
-    return V("u", 1, int(abs(Fraction(a.x) / Fraction(b.x)) < Fraction(2) ** (1 - IEEE[a.width].bias)))
+    return V(
+        "u", 1, int(abs(Fraction(a.x) / Fraction(b.x)) < Fraction(2) ** (1 - IEEE[a.width].bias))
+    )
 
 
 def small_float(source: str, target: str, *, scaled: bool, stochastic: bool) -> Callable:
@@ -127,7 +144,11 @@ def small_float(source: str, target: str, *, scaled: bool, stochastic: bool) -> 
         formats = values.SMALL
         exponent = rest[-1].x - 127 if scaled else 0
         if target in formats:
-            x = v.x if not math.isfinite(v.x) or v.x == 0 else Fraction(v.x) / Fraction(2) ** exponent
+            x = (
+                v.x
+                if not math.isfinite(v.x) or v.x == 0
+                else Fraction(v.x) / Fraction(2) ** exponent
+            )
             if stochastic and isinstance(x, Fraction):
                 x = dithered(x, rest[0].x, formats[target])
             return V("b", values.SMALL_WIDTH[target], encode(x, formats[target]))
@@ -138,7 +159,11 @@ def small_float(source: str, target: str, *, scaled: bool, stochastic: bool) -> 
             x = Fraction(x) * Fraction(2) ** exponent
         width = {"f32": 32, "f16": 16}.get(target)
         if width:
-            return round_float(width, x) if not isinstance(x, float) or not math.isnan(x) else V("f", width, x)
+            return (
+                round_float(width, x)
+                if not isinstance(x, float) or not math.isnan(x)
+                else V("f", width, x)
+            )
         return V("bf", 16, decode(encode(x, SMALL["bf"]), SMALL["bf"]))
 
     return convert
@@ -210,7 +235,11 @@ def trailing_zeros(width: int) -> Callable:
 
 
 def absolute(env: Env, v: V) -> V:
-    return V(v.kind, v.width, math.copysign(v.x, 1)) if isinstance(v.x, float) else make(v.kind, v.width, abs(v.x))
+    return (
+        V(v.kind, v.width, math.copysign(v.x, 1))
+        if isinstance(v.x, float)
+        else make(v.kind, v.width, abs(v.x))
+    )
 
 
 def quiet(env: Env, v: V) -> V:
@@ -273,7 +302,11 @@ def _build() -> dict[str, Callable]:
         "trunc": floor_like(math.trunc),
         "ceil": floor_like(math.ceil),
         "rndne": floor_like(round),
-        "fract": lambda env, v: round_float(v.width, v.x - math.floor(v.x)) if math.isfinite(v.x) else V("f", v.width, math.nan),
+        "fract": lambda env, v: (
+            round_float(v.width, v.x - math.floor(v.x))
+            if math.isfinite(v.x)
+            else V("f", v.width, math.nan)
+        ),
         "sqrt": transcendental(math.sqrt),
         "log2": transcendental(log2),
         "sin": transcendental(math.sin),
@@ -314,9 +347,15 @@ def _build() -> dict[str, Callable]:
     for small in ("fp8", "bf8", "fp6", "bf6", "fp4"):
         for wide in ("f32", "f16", "bf16"):
             for tail, scaled in (("", False), ("_scale", True)):
-                table[f"{wide}_to_{small}{tail}"] = small_float(wide, small, scaled=scaled, stochastic=False)
-                table[f"{small}_to_{wide}{tail}"] = small_float(small, wide, scaled=scaled, stochastic=False)
-            table[f"{wide}_to_{small}_sr_scale"] = small_float(wide, small, scaled=True, stochastic=True)
+                table[f"{wide}_to_{small}{tail}"] = small_float(
+                    wide, small, scaled=scaled, stochastic=False
+                )
+                table[f"{small}_to_{wide}{tail}"] = small_float(
+                    small, wide, scaled=scaled, stochastic=False
+                )
+            table[f"{wide}_to_{small}_sr_scale"] = small_float(
+                wide, small, scaled=True, stochastic=True
+            )
     return table
 
 
@@ -359,15 +398,29 @@ CORRECTIONS: list[tuple[str, str, str]] = [
     ("DIV_FMAS_F32", r"2\.0F \*\* 32 \* fma\((.*)\)", r"ldexp_fma(\1, 64)"),
     ("DIV_FMAS_F64", r"2\.0 \*\* 64 \* fma\((.*)\)", r"ldexp_fma(\1, 128)"),
     # A NaN quotient of finite operands means overflow on the way.
-    ("DIV_FIXUP_F(32|64)", r"sign_out \? -abs\(S0\.(f\d+)\) : abs\(S0\.f\d+\)",
-     r"isNAN(64'F(S0.\1)) ? (sign_out ? -INF.\1 : +INF.\1) : (sign_out ? -abs(S0.\1) : abs(S0.\1))"),
+    (
+        "DIV_FIXUP_F(32|64)",
+        r"sign_out \? -abs\(S0\.(f\d+)\) : abs\(S0\.f\d+\)",
+        r"isNAN(64'F(S0.\1)) ? (sign_out ? -INF.\1 : +INF.\1) "
+        r": (sign_out ? -abs(S0.\1) : abs(S0.\1))",
+    ),
     # The result is S0 where no case applies. "1.0 / S1 == DENORM" and "S2 / S1 == DENORM" are about
     # quotients in the format itself, and a denominator that is scaled alone for its reciprocal's
     # sake must become smaller: 2^126 and more times 2^64 is infinite.
     ("V_DIV_SCALE_(F32|F64)", r"VCC = 0x0LL;", "VCC = 0x0LL;\nD0 = S0;"),
-    ("V_DIV_SCALE", r"1\.0 / (?:64'F\()?S1\.(f\d+)\)? == DENORM\.f64", r"quotient_denormal(one(S1.\1), S1.\1)"),
+    (
+        "V_DIV_SCALE",
+        r"1\.0 / (?:64'F\()?S1\.(f\d+)\)? == DENORM\.f64",
+        r"quotient_denormal(one(S1.\1), S1.\1)",
+    ),
     ("V_DIV_SCALE", r"S2\.(f\d+) / S1\.f\d+ == DENORM\.f\d+", r"quotient_denormal(S2.\1, S1.\1)"),
-    ("V_DIV_SCALE", r"(S1\.f\d+\) && quotient_denormal\(S2[^)]*\)\) then\s*VCC = 0x1LL;\s*if S0\.f\d+ == S1\.f\d+ then\s*D0\.f\d+ = ldexp\(S0\.f\d+, )(\d+)", r"\1-\2"),
+    (
+        "V_DIV_SCALE",
+        r"(S1\.f\d+\) && quotient_denormal\(S2[^)]*\)\) then"
+        r"\s*VCC = 0x1LL;\s*if S0\.f\d+ == S1\.f\d+ then"
+        r"\s*D0\.f\d+ = ldexp\(S0\.f\d+, )(\d+)",
+        r"\1-\2",
+    ),
     # Random bits are added and the sum truncated (CDNA4 ISA 7.3); the text adds and then rounds.
     ("CVT_SR_(FP8|BF8)_F32", r"(?s)s = sign.*?tmp = float32\(s, e, m\);", ""),
     ("CVT_SR_FP8_F32", r"f32_to_fp8\(tmp\.f32\)", "f32_to_fp8_sr(S0.f32, S1.u32)"),
@@ -380,7 +433,11 @@ CORRECTIONS: list[tuple[str, str, str]] = [
     # them by v_permlane64 first (LLPC, SubgroupBuilder).
     ("DS_B?PERMUTE", r"% 32;", "% 32 + i / 32 * 32;"),
     # Minimum and maximum in memory keep the number where the other operand is NaN (RDNA4 ISA 13.3).
-    ("(DS|ATOMIC)_(RTN_)?(MIN|MAX)(_NUM)?(_RTN)?_F", r"src (<|>) tmp \? src : tmp", r"number_or(src, tmp, src \1 tmp)"),
+    (
+        "(DS|ATOMIC)_(RTN_)?(MIN|MAX)(_NUM)?(_RTN)?_F",
+        r"src (<|>) tmp \? src : tmp",
+        r"number_or(src, tmp, src \1 tmp)",
+    ),
     # floor(x + 0.5) as one operation.
     ("CVT_RPI|CVT_NEAREST", r"floor\(S0\.f32 \+ 0\.5F\)", "floor(64'F(S0.f32) + 0.5)"),
     # `lambda` bodies that take a whole word are given the byte they index.
@@ -406,7 +463,11 @@ def turns(f: Callable[[float], float]) -> Callable:
         if not math.isfinite(v.x):
             return V("f", v.width, math.nan)
         part = v.x - round(v.x)  # exact
-        result = 0.0 if abs(part) in ((0.0, 0.5) if f is math.sin else (0.25,)) else f(2 * math.pi * part)
+        result = (
+            0.0
+            if abs(part) in ((0.0, 0.5) if f is math.sin else (0.25,))
+            else f(2 * math.pi * part)
+        )
         return round_float(v.width, result)
 
     return call
@@ -436,13 +497,25 @@ def number_or(env: Env, a: V, b: V, first: V) -> V:
 
 
 for _kind in ("fp8", "bf8"):
-    FUNCTIONS[f"f32_to_{_kind}_sr"] = (lambda kind: lambda env, v, r: narrow_stochastic(values.SMALL[kind], kind)(env, v, r))(_kind)
+    FUNCTIONS[f"f32_to_{_kind}_sr"] = (
+        lambda kind: lambda env, v, r: narrow_stochastic(values.SMALL[kind], kind)(env, v, r)
+    )(_kind)
 FUNCTIONS["f32_to_f16_sr"] = narrow_stochastic(IEEE[16], "f")
 FUNCTIONS["f32_to_bf16_sr"] = narrow_stochastic(SMALL["bf"], "bf")
 # Rounds as the mode says (CLRX, "V_CVT_PK_U8_F32").
-FUNCTIONS["f32_to_u8"] = lambda env, v: V("u", 8, 0 if math.isnan(v.x) else 255 if v.x >= 255 else 0 if v.x <= 0 else round(v.x))
-FUNCTIONS.update(number_or=number_or, quotient_denormal=quotient_denormal, one=lambda env, v: V("f", v.width, 1.0))
-FUNCTIONS.update(frexp_exp=frexp_exp, fract_below_one=fract_below_one, sin_turns=turns(math.sin),
-                 cos_turns=turns(math.cos), rsq=rsq, ldexp_fma=ldexp_fma)
-
-
+FUNCTIONS["f32_to_u8"] = lambda env, v: V(
+    "u", 8, 0 if math.isnan(v.x) else 255 if v.x >= 255 else 0 if v.x <= 0 else round(v.x)
+)
+FUNCTIONS.update(
+    number_or=number_or,
+    quotient_denormal=quotient_denormal,
+    one=lambda env, v: V("f", v.width, 1.0),
+)
+FUNCTIONS.update(
+    frexp_exp=frexp_exp,
+    fract_below_one=fract_below_one,
+    sin_turns=turns(math.sin),
+    cos_turns=turns(math.cos),
+    rsq=rsq,
+    ldexp_fma=ldexp_fma,
+)

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
-from typing import Callable
+from collections.abc import Callable
 
-from pcode_values import FLOAT_KINDS, V, bits_of, cast, from_bits, is_float, make, mask, round_float, suffix
+from pcode_values import (
+    FLOAT_KINDS,
+    V,
+    bits_of,
+    cast,
+    is_float,
+    make,
+    mask,
+    round_float,
+    suffix,
+)
 
 _TYPE = re.compile(r"^(u|i|b|f|bf|fp)(\d+)$")
 
 
-class Unsupported(Exception):
+class UnsupportedError(Exception):
     """The text is prose, or uses something the grammar lacks."""
 
 
@@ -27,15 +37,16 @@ def type_of_suffix(name: str) -> tuple[str, int] | None:
 class Env:
     """State of one evaluation: variables, and functions and memories the caller supplies."""
 
-    def __init__(self, variables: dict, functions: dict[str, Callable], memories: dict | None = None):
+    def __init__(
+        self, variables: dict, functions: dict[str, Callable], memories: dict | None = None
+    ):
         self.vars = variables
         self.functions = functions
         self.memories = memories or {}
         self.written: dict[str, int] = {}  # bits of a destination that were assigned
 
-    def child(self) -> "Env":
-        env = Env(dict(self.vars), self.functions, self.memories)
-        return env
+    def child(self) -> Env:
+        return Env(dict(self.vars), self.functions, self.memories)
 
 
 # Variables whose bits, once assigned in part, leave the rest alone.
@@ -52,8 +63,10 @@ def walk(env: Env, value, chain: list) -> V:
             if type_ is None:
                 if value.kind == "constant" or step[1] == "u":
                     continue
-                raise Unsupported(f"suffix {step[1]}")
-            value = V("denormal", type_[1], 0) if value.kind == "denormal" else suffix(*type_, value)
+                raise UnsupportedError(f"suffix {step[1]}")
+            value = (
+                V("denormal", type_[1], 0) if value.kind == "denormal" else suffix(*type_, value)
+            )
         elif step[0] == "index":
             index = step[1](env)
             if isinstance(value, list):
@@ -88,14 +101,22 @@ def store(env: Env, name: str, chain: list, value: V) -> None:
     if isinstance(old, dict):
         return  # TRAPSTS and the like
     if not chain and name not in REGISTERS:
-        if isinstance(old, V) and old.width and old.kind in "uib" and not is_float(value) and old.kind != "n":
+        if (
+            isinstance(old, V)
+            and old.width
+            and old.kind in "uib"
+            and not is_float(value)
+            and old.kind != "n"
+        ):
             value = make(old.kind, max(old.width, value.width or 0), value.x)
         env.vars[name] = value
         return
     if name not in REGISTERS and len(chain) == 1 and chain[0][0] == "suffix":
         env.vars[name] = convert(value, *type_of_suffix(chain[0][1]))
         return
-    env.vars[name], written = insert(env, old if isinstance(old, V) else V("b", 0, 0), chain, value, name)
+    env.vars[name], written = insert(
+        env, old if isinstance(old, V) else V("b", 0, 0), chain, value, name
+    )
     env.written[name] = env.written.get(name, 0) | written
 
 
@@ -114,7 +135,7 @@ def insert(env: Env, old: V, chain: list, value: V, name: str) -> tuple[V, int]:
         if step[0] == "suffix":
             type_ = type_of_suffix(step[1])
             if type_ is None:
-                raise Unsupported(f"suffix {step[1]}")
+                raise UnsupportedError(f"suffix {step[1]}")
             width = type_[1]
         elif step[0] == "index":
             low, width, type_ = low + step[1](env).x, 1, None
@@ -130,4 +151,6 @@ def insert(env: Env, old: V, chain: list, value: V, name: str) -> tuple[V, int]:
     if is_float(old) or (not chain and name not in REGISTERS):
         return convert(value, old.kind, old.width or 32), part
     total = max(old.width or 0, low + width)
-    return make(old.kind if old.width else "b", total, (old.x & mask(total) & ~part) | bits << low), part
+    return make(
+        old.kind if old.width else "b", total, (old.x & mask(total) & ~part) | bits << low
+    ), part

@@ -38,7 +38,11 @@ class Format(NamedTuple):
         return everything - (self.special == "only_nan")
 
 
-IEEE = {16: Format(5, 10, 15, "ieee"), 32: Format(8, 23, 127, "ieee"), 64: Format(11, 52, 1023, "ieee")}
+IEEE = {
+    16: Format(5, 10, 15, "ieee"),
+    32: Format(8, 23, 127, "ieee"),
+    64: Format(11, 52, 1023, "ieee"),
+}
 SMALL = {
     "bf": Format(8, 7, 127, "ieee"),
     "fp8": Format(4, 3, 7, "only_nan"),
@@ -55,6 +59,8 @@ OCP = dict(SMALL)
 def select_formats(chip: str) -> None:
     """Which fp8 and bf8 the suffixes mean from now on."""
     SMALL.update(FNUZ if chip == "gfx942" else OCP)
+
+
 FLOAT_KINDS = {"f", *SMALL}
 SMALL_WIDTH = {"bf": 16, "fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4}
 
@@ -83,7 +89,9 @@ def decode(code: int, fmt: Format) -> float:
     return -value if negative else value
 
 
-def encode(x: float | Fraction, fmt: Format, *, toward_zero: bool = False, saturate: bool = False) -> int:
+def encode(
+    x: float | Fraction, fmt: Format, *, toward_zero: bool = False, saturate: bool = False
+) -> int:
     """The code of `x` rounded to nearest even (or towards zero)."""
     if isinstance(x, float):
         if math.isnan(x):
@@ -183,7 +191,11 @@ def cast(kind: str, width: int, v: V) -> V:
             return from_bits(kind, width, v.x)
         return round_float(width, float(v.x))
     if is_float(v):
-        return make(kind, width, 0 if math.isnan(v.x) or math.isinf(v.x) else int(v.x)) if kind != "b" else make(kind, width, bits_of(v))
+        return (
+            make(kind, width, 0 if math.isnan(v.x) or math.isinf(v.x) else int(v.x))
+            if kind != "b"
+            else make(kind, width, bits_of(v))
+        )
     return make(kind, width, v.x)
 
 

@@ -12,19 +12,30 @@ import numpy as np
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
-class EngineMissing(Exception):
+class EngineMissingError(Exception):
     """The emulator's library has not been built."""
 
 
 class _Snippet(ctypes.Structure):
     _fields_ = [
-        ("chip", ctypes.c_char_p), ("wave_size", ctypes.c_uint32), ("mode", ctypes.c_uint32),
-        ("code", ctypes.c_void_p), ("code_size", ctypes.c_uint64),
-        ("scc", ctypes.c_uint32), ("m0", ctypes.c_uint32), ("vcc", ctypes.c_uint64), ("exec", ctypes.c_uint64),
-        ("sgpr", ctypes.c_void_p), ("vgpr", ctypes.c_void_p),
-        ("memory", ctypes.c_void_p), ("memory_size", ctypes.c_uint64),
-        ("lds", ctypes.c_void_p), ("lds_size", ctypes.c_uint32), ("reserved", ctypes.c_uint32),
-        ("error", ctypes.c_char_p), ("error_size", ctypes.c_uint64),
+        ("chip", ctypes.c_char_p),
+        ("wave_size", ctypes.c_uint32),
+        ("mode", ctypes.c_uint32),
+        ("code", ctypes.c_void_p),
+        ("code_size", ctypes.c_uint64),
+        ("scc", ctypes.c_uint32),
+        ("m0", ctypes.c_uint32),
+        ("vcc", ctypes.c_uint64),
+        ("exec", ctypes.c_uint64),
+        ("sgpr", ctypes.c_void_p),
+        ("vgpr", ctypes.c_void_p),
+        ("memory", ctypes.c_void_p),
+        ("memory_size", ctypes.c_uint64),
+        ("lds", ctypes.c_void_p),
+        ("lds_size", ctypes.c_uint32),
+        ("reserved", ctypes.c_uint32),
+        ("error", ctypes.c_char_p),
+        ("error_size", ctypes.c_uint64),
     ]
 
 
@@ -33,8 +44,15 @@ def find_library() -> Path | None:
     if named:
         return Path(named)
     build = REPOSITORY / "build"
-    found = [path for path in (REPOSITORY / "mgx_mlir" / "emulator" / "lib" / "libamdhip64.so", *build.glob("*/libamdhip64.so"),
-                               *build.glob("*/emulator/libamdhip64.so")) if path.is_file()]
+    found = [
+        path
+        for path in (
+            REPOSITORY / "mgx_mlir" / "emulator" / "lib" / "libamdhip64.so",
+            *build.glob("*/libamdhip64.so"),
+            *build.glob("*/emulator/libamdhip64.so"),
+        )
+        if path.is_file()
+    ]
     return max(found, key=lambda path: path.stat().st_mtime) if found else None
 
 
@@ -42,7 +60,9 @@ def find_library() -> Path | None:
 def _function():
     path = find_library()
     if path is None:
-        raise EngineMissing("no libamdhip64.so under build/: build the emulator first, or set MGX_EMULATOR_LIBRARY")
+        raise EngineMissingError(
+            "no libamdhip64.so under build/: build the emulator first, or set MGX_EMULATOR_LIBRARY"
+        )
     function = ctypes.CDLL(str(path)).mgxEmulatorRunSnippet
     function.argtypes = [ctypes.POINTER(_Snippet)]
     function.restype = ctypes.c_int
@@ -62,7 +82,7 @@ class State:
         self.exec = (1 << wave) - 1
         self.mode = 0x3F0  # denormals kept, IEEE, DX10_CLAMP
 
-    def copy(self) -> "State":
+    def copy(self) -> State:
         other = State(self.wave)
         for name, value in vars(self).items():
             setattr(other, name, value.copy() if isinstance(value, np.ndarray) else value)
@@ -73,7 +93,7 @@ class State:
         return self.memory.ctypes.data
 
 
-class SnippetFault(Exception):
+class SnippetError(Exception):
     pass
 
 
@@ -82,9 +102,25 @@ def run(chip: str, code: bytes, state: State) -> None:
     error = ctypes.create_string_buffer(1024)
     buffer = ctypes.create_string_buffer(code, len(code))
     snippet = _Snippet(
-        chip.encode(), state.wave, state.mode, ctypes.cast(buffer, ctypes.c_void_p), len(code), state.scc, state.m0, state.vcc, state.exec,
-        state.sgpr.ctypes.data, state.vgpr.ctypes.data, state.memory.ctypes.data, state.memory.size, state.lds.ctypes.data, state.lds.size, 0,
-        ctypes.cast(error, ctypes.c_char_p), len(error))
+        chip.encode(),
+        state.wave,
+        state.mode,
+        ctypes.cast(buffer, ctypes.c_void_p),
+        len(code),
+        state.scc,
+        state.m0,
+        state.vcc,
+        state.exec,
+        state.sgpr.ctypes.data,
+        state.vgpr.ctypes.data,
+        state.memory.ctypes.data,
+        state.memory.size,
+        state.lds.ctypes.data,
+        state.lds.size,
+        0,
+        ctypes.cast(error, ctypes.c_char_p),
+        len(error),
+    )
     if _function()(ctypes.byref(snippet)):
-        raise SnippetFault(error.value.decode())
+        raise SnippetError(error.value.decode())
     state.scc, state.m0, state.vcc, state.exec = snippet.scc, snippet.m0, snippet.vcc, snippet.exec

@@ -1,4 +1,4 @@
-"""Matrix instructions assembled by LLVM and run by the engine: operands and modifiers reach matrix.h."""
+"""Matrix instructions assembled by LLVM: operands and modifiers reach matrix.h."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def spelled(ins: Instruction, modifiers: dict, sizes: dict[str, int], acc: bool)
     """The assembly of an instruction with D in v64, A in v0, B in v16, C in v96."""
     letter = "a" if acc else "v"
     third = "v48" if ins.sparse else register(96, sizes["c"], letter)
-    text = f"{ins.mnemonic} {register(64, sizes['c'], letter)}, {register(0, sizes['a'])}, {register(16, sizes['b'])}, {third}"
+    d, a, b = register(64, sizes["c"], letter), register(0, sizes["a"]), register(16, sizes["b"])
+    text = f"{ins.mnemonic} {d}, {a}, {b}, {third}"
     if ins.scaled:
         text += ", v49, v50"
         for name in ("op_sel", "op_sel_hi"):
@@ -32,7 +33,9 @@ def spelled(ins: Instruction, modifiers: dict, sizes: dict[str, int], acc: bool)
     if ins.acc == "f64" and "blgp" in modifiers and ins.chip != "gfx90a":
         text += " neg:[" + ",".join(str(modifiers["blgp"] >> n & 1) for n in range(3)) + "]"
     else:
-        text += "".join(f" {name}:{modifiers[name]}" for name in ("cbsz", "abid", "blgp") if modifiers.get(name))
+        text += "".join(
+            f" {name}:{modifiers[name]}" for name in ("cbsz", "abid", "blgp") if modifiers.get(name)
+        )
     for name in ("neg_lo", "neg_hi"):
         if modifiers.get(name):
             text += f" {name}:[" + ",".join(str(modifiers[name] >> n & 1) for n in range(3)) + "]"
@@ -52,23 +55,25 @@ def test_engine_agrees_with_the_model(ins: Instruction) -> None:
     rng = np.random.default_rng(7)
     shape = matrix_shape(ins.mnemonic, GFX[ins.chip], ins.wave)
     choices = modifiers_of(ins)
-    texts = [spelled(ins, modifiers, sizes_of(ins, shape, modifiers), acc=False) for modifiers in choices]
+    texts = [
+        spelled(ins, modifiers, sizes_of(ins, shape, modifiers), acc=False) for modifiers in choices
+    ]
     encoded = assemble(ins.chip, ins.wave, texts)
     assert any(encoded), texts[0]
-    for modifiers, got in zip(choices, encoded):
+    for modifiers, got in zip(choices, encoded, strict=False):
         if not got:  # a modifier this chip's assembler refuses
             continue
         ops = operands(ins, shape, rng, True, modifiers)
         state = State(ins.wave)
         state.vgpr[:256] = rng.integers(0, 1 << 32, (256, 64), dtype=np.uint64).astype(np.uint32)
         for name, at in (("a", 0), ("b", 16), ("c", 64 if ins.sparse else 96)):
-            state.vgpr[at: at + len(ops[name])] = ops[name]
+            state.vgpr[at : at + len(ops[name])] = ops[name]
         for name, at in (("index", 48), ("scale_a", 49), ("scale_b", 50)):
             if name in ops:
                 state.vgpr[at] = ops[name]
-        before = state.vgpr[64: 64 + len(ops["c"])].copy()
+        before = state.vgpr[64 : 64 + len(ops["c"])].copy()
         run(ins.chip, got[1], state)
-        check(ins, state.vgpr[64: 64 + len(ops["c"])], ops, before, modifiers, True)
+        check(ins, state.vgpr[64 : 64 + len(ops["c"])], ops, before, modifiers, True)
 
 
 @pytest.mark.parametrize("chip", ("gfx90a", "gfx942", "gfx950"))
@@ -80,16 +85,22 @@ def test_accumulators_in_accumulation_registers(chip: str) -> None:
     (got,) = assemble(chip, 64, [spelled(ins, {}, sizes_of(ins, shape, {}), acc=True)])
     assert got
     state = State(64)
-    state.vgpr[0:2], state.vgpr[16:18], state.vgpr[256 + 96: 256 + 112] = ops["a"], ops["b"], ops["c"]
+    state.vgpr[0:2], state.vgpr[16:18], state.vgpr[256 + 96 : 256 + 112] = (
+        ops["a"],
+        ops["b"],
+        ops["c"],
+    )
     run(chip, got[1], state)
-    check(ins, state.vgpr[256 + 64: 256 + 80], ops, np.zeros((16, 64), np.uint32), {}, True)
+    check(ins, state.vgpr[256 + 64 : 256 + 80], ops, np.zeros((16, 64), np.uint32), {}, True)
 
 
 @pytest.mark.parametrize("text,value", (("0", 0.0), ("1.0", 1.0), ("-4.0", -4.0)))
 def test_inline_constant_accumulators(text: str, value: float) -> None:
-    for chip, wave, line, kind in (("gfx942", 64, "v_mfma_f32_16x16x16_f16 v[64:67], v[0:1], v[16:17], ", np.float32),
-                                   ("gfx1100", 32, "v_wmma_f32_16x16x16_f16 v[64:71], v[0:7], v[16:23], ", np.float32),
-                                   ("gfx1200", 32, "v_wmma_f16_16x16x16_f16 v[64:67], v[0:3], v[16:19], ", np.float16)):
+    for chip, wave, line, kind in (
+        ("gfx942", 64, "v_mfma_f32_16x16x16_f16 v[64:67], v[0:1], v[16:17], ", np.float32),
+        ("gfx1100", 32, "v_wmma_f32_16x16x16_f16 v[64:71], v[0:7], v[16:23], ", np.float32),
+        ("gfx1200", 32, "v_wmma_f16_16x16x16_f16 v[64:67], v[0:3], v[16:19], ", np.float16),
+    ):
         (got,) = assemble(chip, wave, [line + text])
         assert got
         state = State(wave)

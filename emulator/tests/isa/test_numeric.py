@@ -8,11 +8,27 @@ import ml_dtypes
 import numpy as np
 import pytest
 from harness import numeric
-from pcode_values import FNUZ, IEEE, OCP as SMALL, decode, encode
+from pcode_values import FNUZ, IEEE, decode, encode
+from pcode_values import OCP as SMALL
 
-SMALL_FORMATS = [SMALL["fp8"], SMALL["bf8"], FNUZ["fp8"], FNUZ["bf8"], SMALL["fp6"], SMALL["bf6"], SMALL["fp4"]]
-ML_DTYPES = [ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2fnuz,
-             ml_dtypes.float6_e2m3fn, ml_dtypes.float6_e3m2fn, ml_dtypes.float4_e2m1fn]
+SMALL_FORMATS = [
+    SMALL["fp8"],
+    SMALL["bf8"],
+    FNUZ["fp8"],
+    FNUZ["bf8"],
+    SMALL["fp6"],
+    SMALL["bf6"],
+    SMALL["fp4"],
+]
+ML_DTYPES = [
+    ml_dtypes.float8_e4m3fn,
+    ml_dtypes.float8_e5m2,
+    ml_dtypes.float8_e4m3fnuz,
+    ml_dtypes.float8_e5m2fnuz,
+    ml_dtypes.float6_e2m3fn,
+    ml_dtypes.float6_e3m2fn,
+    ml_dtypes.float4_e2m1fn,
+]
 DENORMALS = 0xF0
 
 
@@ -21,7 +37,20 @@ def floats(width: int, count: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     bits = rng.integers(0, 1 << 64, count, dtype=np.uint64, endpoint=False) >> np.uint64(64 - width)
     fmt = IEEE[width]
-    exponents = rng.choice([0, 1, 2, fmt.bias - 3, fmt.bias, fmt.bias + 2, 2 * fmt.bias - 1, 2 * fmt.bias, 2 * fmt.bias + 1], count)
+    exponents = rng.choice(
+        [
+            0,
+            1,
+            2,
+            fmt.bias - 3,
+            fmt.bias,
+            fmt.bias + 2,
+            2 * fmt.bias - 1,
+            2 * fmt.bias,
+            2 * fmt.bias + 1,
+        ],
+        count,
+    )
     keep = rng.random(count) < 0.5
     field = np.uint64(2 * fmt.bias + 1) << np.uint64(fmt.fraction_bits)
     edge = (bits & ~field) | exponents.astype(np.uint64) << np.uint64(fmt.fraction_bits)
@@ -58,16 +87,26 @@ def test_rounds_once_in_every_mode(operation: str, width: int, mode: int) -> Non
     count = 1500
     a, b, c = (floats(width, count, seed) for seed in range(3))
     # Products near an addend, for cancellation.
-    c[: count // 3] = numeric(f"mul_f{width}", a[: count // 3], b[: count // 3]) ^ np.uint64(1 << (width - 1))
+    c[: count // 3] = numeric(f"mul_f{width}", a[: count // 3], b[: count // 3]) ^ np.uint64(
+        1 << (width - 1)
+    )
     got = numeric(f"{operation}_f{width}", a, b, c, mode=DENORMALS | mode | mode << 2)
     for i in range(count):
         x, y, z = (decode(int(v[i]), IEEE[width]) for v in (a, b, c))
         if not all(np.isfinite(v) for v in (x, y, z)):
             continue
-        exact = {"add": Fraction(x) + Fraction(y), "mul": Fraction(x) * Fraction(y), "fma": Fraction(x) * Fraction(y) + Fraction(z)}[operation]
+        exact = {
+            "add": Fraction(x) + Fraction(y),
+            "mul": Fraction(x) * Fraction(y),
+            "fma": Fraction(x) * Fraction(y) + Fraction(z),
+        }[operation]
         if exact == 0:
             continue  # the sign of zero has its own test
-        assert int(got[i]) == rounded(exact, width, mode), (hex(int(a[i])), hex(int(b[i])), hex(int(c[i])))
+        assert int(got[i]) == rounded(exact, width, mode), (
+            hex(int(a[i])),
+            hex(int(b[i])),
+            hex(int(c[i])),
+        )
 
 
 @pytest.mark.parametrize("width", (32, 16))
@@ -75,7 +114,10 @@ def test_sum_of_opposites_is_minus_zero_only_when_rounding_down(width: int) -> N
     one = np.array([encode(1.0, IEEE[width])], np.uint64)
     minus_one = one | np.uint64(1 << (width - 1))
     for mode, want in ((0, 0), (1, 0), (2, 1 << (width - 1)), (3, 0)):
-        assert int(numeric(f"add_f{width}", one, minus_one, mode=DENORMALS | mode | mode << 2)[0]) == want
+        assert (
+            int(numeric(f"add_f{width}", one, minus_one, mode=DENORMALS | mode | mode << 2)[0])
+            == want
+        )
 
 
 def test_flushes_denormals_as_the_mode_says() -> None:
@@ -89,7 +131,13 @@ def test_flushes_denormals_as_the_mode_says() -> None:
 
 def test_f16_conversion_is_exact_both_ways() -> None:
     codes = np.arange(1 << 16, dtype=np.uint64)
-    wide = codes.astype(np.uint16).view(np.float16).astype(np.float32).view(np.uint32).astype(np.uint64)
+    wide = (
+        codes.astype(np.uint16)
+        .view(np.float16)
+        .astype(np.float32)
+        .view(np.uint32)
+        .astype(np.uint64)
+    )
     same(numeric("f16_to_f32", codes), wide, 32)
     same(numeric("f32_to_f16", wide), codes, 16)
 
@@ -98,12 +146,20 @@ def test_narrowing_rounds_to_nearest_even() -> None:
     x = floats(32, 20000)
     single = x.astype(np.uint32).view(np.float32)
     with np.errstate(all="ignore"):
-        same(numeric("f32_to_f16", x), single.astype(np.float16).view(np.uint16).astype(np.uint64), 16)
+        same(
+            numeric("f32_to_f16", x),
+            single.astype(np.float16).view(np.uint16).astype(np.uint64),
+            16,
+        )
         bf16 = single.astype(ml_dtypes.bfloat16).view(np.uint16).astype(np.uint64)
         got = numeric("f32_to_bf16", x)
         assert np.array_equal(got[~np.isnan(single)], bf16[~np.isnan(single)])
         y = floats(64, 20000)
-        same(numeric("f64_to_f32", y), y.view(np.float64).astype(np.float32).view(np.uint32).astype(np.uint64), 32)
+        same(
+            numeric("f64_to_f32", y),
+            y.view(np.float64).astype(np.float32).view(np.uint32).astype(np.uint64),
+            32,
+        )
 
 
 @pytest.mark.parametrize("index", range(7))
@@ -139,7 +195,12 @@ def test_stochastic_rounding_picks_a_neighbour_with_the_right_odds(index: int) -
     fmt, rng = SMALL_FORMATS[index], np.random.default_rng(index)
     for x in (1.3, -0.7, 0.19, 2.0**-9 * 1.4, 1.0):
         exact = np.full(4000, np.float32(x).view(np.uint32), np.uint64)
-        codes = numeric("encode_stochastic", exact, np.full(4000, index, np.uint64), rng.integers(0, 1 << 32, 4000, dtype=np.uint64))
+        codes = numeric(
+            "encode_stochastic",
+            exact,
+            np.full(4000, index, np.uint64),
+            rng.integers(0, 1 << 32, 4000, dtype=np.uint64),
+        )
         drawn = np.array([decode(int(code), fmt) for code in codes])
         values = sorted(set(drawn))
         assert len(values) <= 2 and values[0] <= np.float32(x) <= values[-1]
@@ -148,15 +209,24 @@ def test_stochastic_rounding_picks_a_neighbour_with_the_right_odds(index: int) -
 
 
 FUNCTIONS = {
-    "rcp_f32": lambda x: 1 / x, "sqrt_f32": np.sqrt, "rsq_f32": lambda x: 1 / np.sqrt(x),
-    "exp2_f32": np.exp2, "log2_f32": np.log2,
-    "sin_f32": lambda x: np.sin(2 * np.pi * (x - np.floor(x))), "cos_f32": lambda x: np.cos(2 * np.pi * (x - np.floor(x))),
+    "rcp_f32": lambda x: 1 / x,
+    "sqrt_f32": np.sqrt,
+    "rsq_f32": lambda x: 1 / np.sqrt(x),
+    "exp2_f32": np.exp2,
+    "log2_f32": np.log2,
+    "sin_f32": lambda x: np.sin(2 * np.pi * (x - np.floor(x))),
+    "cos_f32": lambda x: np.cos(2 * np.pi * (x - np.floor(x))),
 }
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_transcendental_functions_are_good_to_one_ulp(name: str) -> None:
-    x = np.concatenate([np.random.default_rng(1).uniform(-130, 130, 4000), np.random.default_rng(2).uniform(0, 1e-3, 1000)]).astype(np.float32)
+    x = np.concatenate(
+        [
+            np.random.default_rng(1).uniform(-130, 130, 4000),
+            np.random.default_rng(2).uniform(0, 1e-3, 1000),
+        ]
+    ).astype(np.float32)
     got = numeric(name, x.view(np.uint32)).astype(np.uint32).view(np.float32)
     with np.errstate(all="ignore"):
         want = FUNCTIONS[name](x.astype(np.float64))
