@@ -56,10 +56,11 @@ class CompileOptions:
 
 @dataclass
 class Report:
-    """What a compilation did: seconds by stage and pass, and the rewrites that fired."""
+    """What a compilation did: seconds by stage, pass and kernel, and the rewrites that fired."""
 
     stages: list[tuple[str, float]] = field(default_factory=list)
     passes: PassTimes = field(default_factory=PassTimes)
+    kernels: dict[str, float] = field(default_factory=dict)
     fired: list[tuple[str, str, str]] = field(default_factory=list)
 
 
@@ -143,6 +144,7 @@ def finalize(
     *,
     settings: Settings | None = None,
     progress: Progress | None = None,
+    report: Report | None = None,
 ) -> Artifact:
     """The artifact with code objects for the given chips, beside those it has.
 
@@ -154,9 +156,17 @@ def finalize(
     targets = [name if isinstance(name, Target) else Target.get(name) for name in names]
     missing = [t for t in targets if not artifact.has_code_objects(t)]
     cache = Cache(settings.cache_dir, settings.cache_bytes) if settings.cache_dir else None
+    report = report or Report()
+    started = time.perf_counter()
     found = finalize_all(
-        artifact.kernels, missing, jobs=settings.jobs, cache=cache, progress=progress
+        artifact.kernels,
+        missing,
+        jobs=settings.jobs,
+        cache=cache,
+        progress=progress,
+        times=report.kernels,
     )
+    report.stages.append(("finalize", time.perf_counter() - started))
     return artifact.with_code_objects(found)
 
 

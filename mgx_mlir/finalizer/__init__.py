@@ -14,6 +14,7 @@ import shlex
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future, as_completed
 from contextlib import contextmanager
@@ -86,6 +87,15 @@ def finalize_kernel_for(
     return found
 
 
+def timed_finalize(
+    bytecode: bytes, targets: Sequence[Target], options: FinalizeOptions
+) -> tuple[float, list[CodeObject]]:
+    """finalize_kernel_for, with the seconds that it took where it ran."""
+    started = time.perf_counter()
+    found = finalize_kernel_for(bytecode, targets, options)
+    return time.perf_counter() - started, found
+
+
 def finalize_all(
     kernels: Sequence[PortableKernel],
     targets: Sequence[Target],
@@ -97,8 +107,11 @@ def finalize_all(
     time_limit: float = TIME_LIMIT,
     options: FinalizeOptions = FinalizeOptions(),
     reproducers: Path | None = None,
+    times: dict[str, float] | None = None,
 ) -> dict[str, list[CodeObject]]:
     """The code objects of all kernels, in order, by the identity of the target.
+
+    `times` gets the seconds of each kernel that was finalized, by its name.
 
     Works in `jobs` processes, or in `executor` where one is given (Dask's, for a farm of
     machines; it keeps its own time limits). A kernel that takes longer than `time_limit`
@@ -106,7 +119,7 @@ def finalize_all(
     the failing pass; its reproducer lies in `reproducers`, by default in the system's folder
     for temporary files.
     """
-    run = _Run(kernels, targets, cache, progress, options, reproducers)
+    run = _Run(kernels, targets, cache, progress, options, reproducers, times)
     run.look_up()
     tasks = run.tasks()
     if not tasks:
@@ -117,7 +130,7 @@ def finalize_all(
         return run.result()
     with _pool(executor, min(jobs, len(tasks)), time_limit) as pool:
         futures: dict[Future[Any], _Task] = {
-            pool.submit(finalize_kernel_for, task.kernel.bytecode, task.targets, options): task
+            pool.submit(timed_finalize, task.kernel.bytecode, task.targets, options): task
             for task in tasks
         }
         try:
@@ -149,10 +162,11 @@ class _Run:
         progress: Progress | None,
         options: FinalizeOptions,
         reproducers: Path | None,
+        times: dict[str, float] | None,
     ) -> None:
         self._kernels, self._targets = kernels, targets
         self._cache, self._progress = cache, progress
-        self._options, self._reproducers = options, reproducers
+        self._options, self._reproducers, self._times = options, reproducers, times
         self._distinct = {kernel.sha256: kernel for kernel in kernels}
         self._found: dict[tuple[str, str], CodeObject] = {}
 
@@ -178,12 +192,14 @@ class _Run:
         tasks = [task for task in missing if task.targets]
         return sorted(tasks, key=lambda task: -len(task.kernel.bytecode))
 
-    def finish(self, task: _Task, result: Callable[[], list[CodeObject]]) -> None:
+    def finish(self, task: _Task, result: Callable[[], tuple[float, list[CodeObject]]]) -> None:
         """Keeps the result of a task; raises for a kernel that failed, naming it."""
         try:
-            found = result()
+            seconds, found = result()
         except (MgxError, WorkerError) as error:
             raise self._failure(task, error) from error
+        if self._times is not None:
+            self._times[task.kernel.name] = seconds
         for target, code in zip(task.targets, found, strict=True):
             self._found[task.kernel.sha256, target.identity] = code
             if self._cache is not None:
@@ -227,14 +243,16 @@ def _pool(executor: Executor | None, jobs: int, time_limit: float) -> Iterator[E
         yield pool
 
 
-def _in_thread(task: _Task, options: FinalizeOptions, time_limit: float) -> list[CodeObject]:
+def _in_thread(
+    task: _Task, options: FinalizeOptions, time_limit: float
+) -> tuple[float, list[CodeObject]]:
     """Runs a task in this process, in a thread that is left behind when it takes too long."""
     outcome: list[Any] = []
 
     def run() -> None:
         try:
             bytecode = task.kernel.bytecode
-            outcome.extend((True, finalize_kernel_for(bytecode, task.targets, options)))
+            outcome.extend((True, timed_finalize(bytecode, task.targets, options)))
         except BaseException as error:
             outcome.extend((False, error))
 
@@ -244,7 +262,7 @@ def _in_thread(task: _Task, options: FinalizeOptions, time_limit: float) -> list
     if not outcome:
         raise WorkerError(f"it took more than {time_limit:g} seconds")
     if outcome[0]:
-        found: list[CodeObject] = outcome[1]
+        found: tuple[float, list[CodeObject]] = outcome[1]
         return found
     raise outcome[1]
 

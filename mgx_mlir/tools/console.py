@@ -57,6 +57,9 @@ def print_report(report: Report, options: argparse.Namespace) -> None:
         _print_times("stage", report.stages)
         slowest = sorted(report.passes.entries, key=lambda entry: -entry[1])
         _print_times("pass (slowest first)", slowest[:20])
+        kernels = sorted(report.kernels.items(), key=lambda entry: -entry[1])
+        if kernels:
+            _print_times("kernel, all its chips (slowest first)", kernels[:20])
     if options.explain:
         for name, rewrite, node in report.fired:
             print(f"{name}: {rewrite} at {node or '(no node)'}")

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
         arch = options.arch.split(",") if options.arch else []
         arch += ["cpu"] if options.target == "cpu" else []
         if arch:
-            artifact = finalize(artifact, arch, progress=tick)
+            artifact = finalize(artifact, arch, progress=tick, report=report)
     artifact.save(output, weights=options.weights)
     print(f"{output}: {size_text(output.stat().st_size)}\n{artifact.summary()}")
     print_report(report, options)
