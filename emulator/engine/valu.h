@@ -41,7 +41,7 @@ MGX_INLINE f32 f32_of(u32 x) { return bits_as<f32>(x); }
 
 //===-- f16 as a 32-bit float, without branches ---------------------------===//
 
-MGX_INLINE f32 half_to_float(u32 h) {
+MGX_INLINE f32 half_to_float(u32 h) { // the compiler turns the choice into a blend
   u32 sign = (h & 0x8000) << 16, magnitude = (h & 0x7fff) << 13;
   // The product with 2^112 rebiases the exponent and normalises denormals.
   f32 f = f32_of(magnitude) * f32_of(0x77800000);
@@ -82,9 +82,11 @@ MGX_INLINE f32 fma_to_odd(f32 a, f32 b, f32 c) {
   f32 p = a * b, s = p + c, t = s - p;
   f32 e = (p - (s - t)) + (c - t);
   u32 bs = as_bits(s), be = as_bits(e);
-  u32 inexact = (be << 1) != 0, finite = (bs & 0x7f800000) != 0x7f800000, even = ~bs & 1;
-  u32 toward = (be ^ bs) >> 31 ? ~0u : 1u; // the exact sum is smaller or larger in magnitude
-  return f32_of(bs + (toward & (0u - (inexact & finite & even))));
+  // All in integers: a comparison would become a branch in the loop over lanes.
+  u32 magnitude = be << 1, exponent = (bs >> 23 & 255) ^ 255;
+  u32 inexact = (magnitude | (0u - magnitude)) >> 31, finite = (exponent + 255) >> 8 & 1, even = ~bs & 1;
+  u32 toward = 1u - 2 * ((be ^ bs) >> 31); // the exact sum is larger or smaller in magnitude
+  return f32_of(bs + toward * (inexact & finite & even));
 }
 
 // Lane types that are no C++ numbers.
