@@ -140,12 +140,18 @@ class _Worker:
     def _read(self, stream: IO[bytes], size: int, deadline: float, time_limit: float) -> bytes:
         parts: list[bytes] = []
         while size:
-            ready, _, _ = select.select([stream], [], [], max(0.0, deadline - time.monotonic()))
+            # Another thread may end the worker, which closes its streams, at any moment.
+            try:
+                left = max(0.0, deadline - time.monotonic())
+                ready, _, _ = select.select([stream], [], [], left)
+                part = os.read(stream.fileno(), min(size, 1 << 20)) if ready else b""
+                words = "" if part or not ready else self._last_words()
+            except (OSError, ValueError) as error:
+                raise WorkerError("its process was ended") from error
             if not ready:
                 raise WorkerError(f"it took more than {time_limit:g} seconds")
-            part = os.read(stream.fileno(), min(size, 1 << 20))
             if not part:
-                raise WorkerError(f"the process that compiled it died: {self._last_words()}")
+                raise WorkerError(f"the process that compiled it died: {words}")
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
