@@ -21,7 +21,6 @@ PREFIX = "MGX_"
 VARIABLES: dict[str, str] = {
     "MGX_CACHE_DIR": "where finalized kernels are kept; 'none' keeps nothing",
     "MGX_CACHE_SIZE": "size bound of the cache in megabytes (default 4096)",
-    "MGX_EMULATED_DEVICES": "devices of the emulated libamdhip64, such as gfx942,gfx1100",
     "MGX_HIP": "real, emulated or auto: which libamdhip64 runs GPU programs",
     "MGX_JOBS": "worker processes that finalize kernels (default: all cores)",
     "MGX_LLVM_SOURCE": "an LLVM 22.1.8 source tree or archive for building the bindings",

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import mgx_mlir
 import mgx_mlir.tools.verbs as verbs
+from mgx_mlir.emulator import VARIABLES as EMULATOR_VARIABLES
 from mgx_mlir.errors import MgxError, UsageError
 from mgx_mlir.settings import VARIABLES
 from mgx_mlir.tools.options import join_dims
@@ -50,8 +51,9 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    width = max(map(len, VARIABLES))
-    lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in VARIABLES.items())
+    variables = sorted((VARIABLES | EMULATOR_VARIABLES).items())
+    width = max(len(name) for name, _ in variables)
+    lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in variables)
     parser = argparse.ArgumentParser(
         prog="mgx",
         description=__doc__,
