@@ -27,6 +27,7 @@ pytest: setup  ## the Python tests
 	@$(PYTHON) -m pytest -n $(JOBS) -m "not slow"
 
 test-all: setup check lit  ## every test, the slow ones too
+	@$(PYTHON) -m pip install -q --disable-pip-version-check "triton==3.9.*"
 	@$(PYTHON) -m pytest -n $(JOBS) -m ""
 
 format:  ## format the Python code
