@@ -9,9 +9,8 @@ from typing import TypeAlias
 
 from mlir import ir
 
-from mgx_mlir.codegen.cpu.problem import Axis, Contraction, Image, Matrix
-from mgx_mlir.codegen.cpu.skinny import transposed
-from mgx_mlir.codegen.cpu.views import (
+from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Image, Matrix, transposed
+from mgx_mlir.codegen.contraction.views import (
     RESHAPES,
     View,
     element_name,

@@ -9,10 +9,10 @@ C is row-major; what happens to it before it is stored is the epilogue's matter.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from mgx_mlir.codegen.cpu import emit
-from mgx_mlir.codegen.cpu.emit import Index
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
 
 
 @dataclass(frozen=True)
@@ -142,3 +142,16 @@ class Contraction:
     @property
     def multiply_adds(self) -> int:
         return self.batch * self.M * self.N * self.K
+
+
+def transposed(problem: Contraction) -> Contraction:
+    """The product with both matrices, and so the result, transposed."""
+    a, b = problem.a, problem.b
+    assert isinstance(b, Matrix)
+    return replace(
+        problem,
+        M=problem.N,
+        N=problem.M,
+        a=replace(b, row=b.column, column=b.row),
+        b=replace(a, row=a.column, column=a.row),
+    )

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from mgx_mlir.codegen.cpu.problem import Axis
+from mgx_mlir.codegen.contraction.problem import Axis
 
 # (size, stride) of one dimension, slowest first.
 Factors = tuple[tuple[int, int], ...]

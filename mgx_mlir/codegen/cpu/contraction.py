@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from mgx_mlir.codegen.cpu import emit, pack
-from mgx_mlir.codegen.cpu.emit import Index
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.contraction.problem import Contraction, Image
+from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.pack import Packed
-from mgx_mlir.codegen.cpu.problem import Contraction, Image
 from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, Schedule
 
 # store(sums, batch, m, n, mask): what happens to a vector of results of row m from column n.

@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith, vector
 
-from mgx_mlir.codegen.cpu import emit, pack
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.contraction.problem import Contraction, Image
+from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.contraction import Store
-from mgx_mlir.codegen.cpu.emit import Index
-from mgx_mlir.codegen.cpu.problem import Contraction, Image
 from mgx_mlir.codegen.cpu.schedule import Machine
 
 MAX_ROWS = 4

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 from mlir.dialects import arith, vector
 
-from mgx_mlir.codegen.cpu import emit
-from mgx_mlir.codegen.cpu.emit import Index
-from mgx_mlir.codegen.cpu.match import Match, Operand
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.contraction.match import Match, Operand
 from mgx_mlir.codegen.lowering import emit_pointwise
 
 

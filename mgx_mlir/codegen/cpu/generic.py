@@ -17,7 +17,7 @@ from typing import Literal
 
 from mlir import ir
 
-from mgx_mlir.codegen.cpu import emit
+from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import Stage, build_rows, build_single, common_rows, item_count
 from mgx_mlir.codegen.gpu import loops

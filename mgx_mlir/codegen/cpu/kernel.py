@@ -8,17 +8,17 @@ from functools import partial
 
 from mlir import ir
 
+from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.contraction.problem import Contraction
+from mgx_mlir.codegen.contraction.views import element_name
 from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.generic import compile_generic
-from mgx_mlir.codegen.cpu.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
-from mgx_mlir.codegen.cpu.problem import Contraction
 from mgx_mlir.codegen.cpu.schedule import Machine, Schedule, choose
 from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny
-from mgx_mlir.codegen.cpu.views import element_name
 from mgx_mlir.finalizer.code_object import Argument, CodeObject
 from mgx_mlir.target import Target
 

@@ -13,8 +13,8 @@ from math import ceil, prod
 
 from mlir import ir
 
-from mgx_mlir.codegen.cpu import emit
-from mgx_mlir.codegen.cpu.emit import Index
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.cpu.transposes import build_copy, copy_items, crossed_group
 from mgx_mlir.codegen.gpu import loops
 from mgx_mlir.codegen.gpu.body import Body

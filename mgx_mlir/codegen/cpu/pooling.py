@@ -13,7 +13,10 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.cpu import emit
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.codegen.contraction.views import element_name, resolve
 from mgx_mlir.codegen.cpu.direct import (
     Direct,
     choose_direct,
@@ -21,10 +24,7 @@ from mgx_mlir.codegen.cpu.direct import (
     image_height,
     tap_offsets,
 )
-from mgx_mlir.codegen.cpu.emit import Index
-from mgx_mlir.codegen.cpu.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.codegen.cpu.schedule import Machine
-from mgx_mlir.codegen.cpu.views import element_name, resolve
 
 _SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
 

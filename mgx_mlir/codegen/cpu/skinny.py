@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from mgx_mlir.codegen.cpu import emit, pack
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.contraction.problem import Contraction, Matrix, transposed
+from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.contraction import Store
-from mgx_mlir.codegen.cpu.emit import Index
 from mgx_mlir.codegen.cpu.pack import Packed
-from mgx_mlir.codegen.cpu.problem import Contraction, Matrix
 from mgx_mlir.codegen.cpu.schedule import Machine
 
 MAX_ROWS = 8
@@ -59,19 +60,6 @@ def choose_skinny(problem: Contraction, machine: Machine) -> Skinny | None:
         cut = _cut(transposed(problem), machine)
         return replace(cut, turned=True) if cut and cut.along_k else None
     return _cut(problem, machine) if problem.M <= MAX_ROWS else None
-
-
-def transposed(problem: Contraction) -> Contraction:
-    """The product with both matrices, and so the result, transposed."""
-    a, b = problem.a, problem.b
-    assert isinstance(b, Matrix)
-    return replace(
-        problem,
-        M=problem.N,
-        N=problem.M,
-        a=replace(b, row=b.column, column=b.row),
-        b=replace(a, row=a.column, column=a.row),
-    )
 
 
 def _cut(problem: Contraction, machine: Machine) -> Skinny | None:

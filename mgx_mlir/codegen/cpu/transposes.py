@@ -9,8 +9,8 @@ from math import ceil, prod
 
 from mlir import ir
 
-from mgx_mlir.codegen.cpu import emit
-from mgx_mlir.codegen.cpu.emit import Index
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.cpu.pack import transpose
 from mgx_mlir.codegen.gpu import loops
 from mgx_mlir.codegen.gpu.body import Body
