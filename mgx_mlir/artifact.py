@@ -175,6 +175,7 @@ class Artifact:
             "content_hash": self.content_hash,
             "options": dict(self.options),
             "pipelines": [list(pipeline) for pipeline in self.pipelines],
+            "launches": self.plan.launches,
             "plan": self.plan.to_json(),
             "kernels": [
                 {

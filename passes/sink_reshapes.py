@@ -17,11 +17,12 @@ from mgx_mlir.rewriting import (
     definition,
     element_type,
     erase_dead,
-    has_one_use,
+    identity,
     op_name,
     replace,
     shape,
     splat,
+    users,
 )
 
 
@@ -36,7 +37,7 @@ class SinkReshapes(Pass):
 
     The other operands are reshaped, which costs nothing; a broadcast among them has to be
     one in the new shape too, so it must be of one element or only gain or lose dimensions
-    of size 1.
+    of size 1. The reshape stays where anything but pointwise ops reads it.
     """
 
     cleanup: ClassVar[bool] = True
@@ -73,13 +74,19 @@ def _sink(op: ir.OpView, context: PassContext) -> None:
 def _source(value: ir.Value) -> ir.Value | None:
     """What a reshape is of, where the reshape can sink."""
     reshape = definition(value)
-    if op_name(reshape) != "mgx.reshape" or not has_one_use(value):
+    if op_name(reshape) != "mgx.reshape" or not _all_pointwise(users(value)):
         return None
     assert reshape is not None
     source = reshape.operation.operands[0]
     producer = op_name(definition(source))
-    is_work = producer in CONTRACTIONS or producer in mgx.POINTWISE
-    return source if is_work and has_one_use(source) else None
+    others = [user for user in users(source) if identity(user) != value]
+    if producer not in CONTRACTIONS and producer not in mgx.POINTWISE:
+        return None
+    return source if _all_pointwise(others) else None
+
+
+def _all_pointwise(ops: list[ir.OpView]) -> bool:
+    return all(op.operation.name in mgx.POINTWISE for op in ops)
 
 
 def _fits(value: ir.Value, before: tuple[int, ...], after: tuple[int, ...]) -> bool:

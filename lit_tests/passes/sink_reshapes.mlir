@@ -42,3 +42,19 @@ func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>) -> (tensor<48xf32>, te
   %y = mgx.relu %r : tensor<48xf32>
   return %r, %y : tensor<48xf32>, tensor<48xf32>
 }
+
+// -----
+
+// Several pointwise ops read the reshape: all of them move.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[D:.*]] = mgx.dot
+// CHECK:         %[[E:.*]] = mgx.erf %[[D]] : tensor<8x6xf32>
+// CHECK:         %[[M:.*]] = mgx.mul %[[D]], %[[E]]
+// CHECK:         mgx.reshape %[[M]] : tensor<8x6xf32> -> tensor<48xf32>
+func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>) -> tensor<48xf32> {
+  %d = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %r = mgx.reshape %d : tensor<8x6xf32> -> tensor<48xf32>
+  %e = mgx.erf %r : tensor<48xf32>
+  %y = mgx.mul %r, %e : tensor<48xf32>, tensor<48xf32> -> tensor<48xf32>
+  return %y : tensor<48xf32>
+}
