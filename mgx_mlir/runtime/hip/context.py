@@ -108,7 +108,7 @@ class Context:
                 self._graph.update(self.arguments, self.parameters)
         except DeviceError as error:
             self._graph, self._graph_wanted = None, False
-            logger.warning("no HIP graph, kernels are launched one by one: %s", error)
+            logger.warning("no HIP graph, kernels are launched one by one: %s", str(error))
 
     def wait(self) -> None:
         """Blocks until the context's work is done. Raises DeviceError if it failed."""
@@ -123,7 +123,7 @@ class Context:
         try:
             self.wait()
         except DeviceError as error:
-            logger.info("while closing an execution context: %s", error)
+            logger.info("while closing an execution context: %s", str(error))
         self._graph = None
         stream, self.stream = self.stream, None
         if stream is not None:

@@ -107,7 +107,7 @@ def release(function: str, handle: Any) -> None:
     try:
         call(function, handle)
     except DeviceError as error:
-        logger.warning("%s", error)
+        logger.warning("%s", str(error))
 
 
 def hip_python() -> Any:

@@ -25,6 +25,8 @@ class DeviceMemory:
                 # Kernels get an address also of tensors without elements.
                 self.address = int(call("hipMalloc", max(size, ALIGNMENT)))
             except DeviceError as error:
+                if error.name != OUT_OF_MEMORY:
+                    raise
                 raise _explained(error, size, purpose) from error
 
     def free(self) -> None:
@@ -39,8 +41,6 @@ class DeviceMemory:
 
 
 def _explained(error: DeviceError, size: int, purpose: str) -> DeviceError:
-    if error.name != OUT_OF_MEMORY:
-        return error
     try:
         free, total = call("hipMemGetInfo")
         left = f"; {size_text(free)} of {size_text(total)} are free"

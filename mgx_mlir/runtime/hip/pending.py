@@ -23,7 +23,8 @@ class PendingRun:
         self._event: Event | None = None
         self._kept: list[Any] = []
         self._results: dict[str, Any] = {}
-        self._error: BaseException | None = None
+        # Of a failure, not the exception: that would refer to this run by its traceback.
+        self._error: tuple[str, str, str, str] | None = None
         self._lock = threading.Lock()
 
     def keep(self, value: Any) -> None:
@@ -50,7 +51,7 @@ class PendingRun:
             if self._context is not None:
                 self._finish(self._context)
         if self._error is not None:
-            raise self._error
+            raise DeviceError(*self._error)
         return self._results
 
     def detach(self) -> dict[str, Any]:
@@ -64,7 +65,7 @@ class PendingRun:
 
     def fail(self, error: BaseException) -> None:
         """The run could not be submitted whole: waits for what was, and forgets it."""
-        context, self._context, self._error = self._context, None, error
+        context, self._context = self._context, None
         if context is None:
             return
         try:
@@ -85,7 +86,7 @@ class PendingRun:
                 else:
                     context.wait()
         except DeviceError as error:
-            self._error = error
+            self._error = (str(error), error.name, error.call, error.kernel)
             self._pool.discard(context)
         else:
             context.last = None

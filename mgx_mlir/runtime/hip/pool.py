@@ -44,7 +44,10 @@ class ContextPool:
                 self._changed.notify()
             if not isinstance(error, DeviceError) or error.name != OUT_OF_MEMORY:
                 raise
-            return self._wait_for_one(error)
+            found = self._wait_for_one(str(error))
+            if found is None:
+                raise
+            return found
 
     def release(self, context: Context) -> None:
         """Gives a context back; its work may be under way still."""
@@ -61,12 +64,10 @@ class ContextPool:
                 self._count -= 1
                 self._changed.notify()
 
-    def _wait_for_one(self, error: DeviceError) -> Context:
+    def _wait_for_one(self, why: str) -> Context | None:
+        """A context that another run gives back; None where no run has one."""
         with self._changed:
-            if not self._count and not self._idle:
-                raise error
-            logger.warning("waiting for another run of the program to end: %s", error)
+            if self._count and not self._idle:
+                logger.warning("waiting for another run of the program to end: %s", why)
             self._changed.wait_for(lambda: self._idle or not self._count)
-            if not self._idle:
-                raise error
-            return self._idle.pop()
+            return self._idle.pop() if self._idle else None

@@ -1,0 +1,160 @@
+"""What programs on a GPU accept, refuse and compute: on emulated devices."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from hip_programs import CHIPS, close, digits, expected, image, program, used_bytes
+
+import mgx_mlir
+from mgx_mlir.errors import TargetError, UsageError
+from mgx_mlir.runtime.hip.device import devices
+from mgx_mlir.runtime.hip.tensor import DeviceTensor
+from mgx_mlir.runtime.hip.weights import shared_bytes
+from mgx_mlir.target import Target
+
+
+@pytest.mark.parametrize("graph", [True, False], ids=["graph", "plain"])
+@pytest.mark.parametrize("chip", CHIPS)
+def test_results_are_the_host_s(chip: str, graph: bool) -> None:
+    digit = program(chip, graph=graph)
+    for seed in range(3):
+        x = image(seed)
+        assert close(digit.run({"image": x})["probabilities"], x)
+
+
+def test_graph_and_plain_launches_give_the_same_bits() -> None:
+    replayed, plain = program(), program(graph=False)
+    for seed in range(5):
+        x = {"image": image(seed)}
+        first, second = replayed.run(x)["probabilities"], plain.run(x)["probabilities"]
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("graph", [True, False], ids=["graph", "plain"])
+def test_a_thousand_runs_with_changing_inputs_and_addresses(graph: bool) -> None:
+    digit = program(graph=graph)
+    images = [image(seed) for seed in range(8)]
+    want = [expected(x) for x in images]
+    tensors = [DeviceTensor.from_numpy(x) for x in images]
+    results = [DeviceTensor.empty((1, 10), np.float32) for _ in range(3)]
+    start = used_bytes()
+    for number in range(1000):
+        which = number * 5 % 8
+        given = tensors[which] if number % 3 else images[which]
+        outputs = {"probabilities": results[number % 7]} if number % 7 < 3 else {}
+        found = digit.run({"image": given}, outputs)["probabilities"]
+        array = found.numpy() if outputs else found
+        np.testing.assert_allclose(array, want[which], rtol=1e-4, atol=1e-6)
+    # One context and its staging memory, once.
+    assert used_bytes() - start <= 2 * (digit.memory_bytes["arena"] + 4096)
+
+
+def test_eight_threads_run_one_program() -> None:
+    digit, wrong = program(), []
+
+    def work(number: int) -> None:
+        x = image(number)
+        want = expected(x)
+        for _ in range(25):
+            found = digit.run({"image": x})["probabilities"]
+            if not np.allclose(found, want, rtol=1e-4, atol=1e-6):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_results_go_into_given_arrays() -> None:
+    y = np.zeros((1, 10), np.float32)
+    found = program().run({"image": image(0)}, {"probabilities": y})
+    assert found["probabilities"] is y
+    assert close(y, image(0))
+
+
+def test_asynchronous_runs_give_their_results_later() -> None:
+    digit = program()
+    handles = [digit.run_async({"image": image(seed)}) for seed in range(4)]
+    for seed, handle in enumerate(handles):
+        assert close(handle.result()["probabilities"], image(seed))
+        assert handle.done()
+        assert handle.result() is handle.result()
+
+
+def test_an_unasked_run_ends_before_its_memory_goes() -> None:
+    start = used_bytes()
+    digit = program()
+    digit.run_async({"image": image(0)})
+    assert close(digit.run({"image": image(1)})["probabilities"], image(1))
+    del digit
+    assert used_bytes() == start
+
+
+def test_programs_share_weights_and_modules() -> None:
+    first = program()
+    weights = shared_bytes(0)
+    second = program()
+    assert shared_bytes(0) == weights == first.memory_bytes["weights"]
+    del first
+    assert close(second.run({"image": image(0)})["probabilities"], image(0))
+    del second
+    assert shared_bytes(0) == 0
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ({}, "input 'image' is missing; the program's inputs: 'image'"),
+        ({"image": image(0), "z": 1}, "no input 'z'; its inputs: 'image'"),
+        ({"image": image(0).astype("f8")}, r"'image' is float32\[1, 1, 8, 8\]; got float64"),
+        ({"image": np.zeros(7, np.float32)}, r"'image' is float32\[1, 1, 8, 8\]; got float32\[7\]"),
+    ],
+    ids=["missing", "unknown", "type", "shape"],
+)
+def test_refuses_inputs_that_do_not_fit_and_runs_on(inputs: dict, message: str) -> None:
+    digit = program()
+    with pytest.raises(UsageError, match=message):
+        digit.run(inputs)
+    assert close(digit.run({"image": image(0)})["probabilities"], image(0))
+
+
+def test_refuses_outputs_that_do_not_fit() -> None:
+    digit, x = program(), {"image": image(0)}
+    with pytest.raises(UsageError, match="no output 'q'"):
+        digit.run(x, {"q": image(0)})
+    with pytest.raises(UsageError, match="written into a list"):
+        digit.run(x, {"probabilities": [0.0] * 10})
+    with pytest.raises(UsageError, match=r"got float32\[10\]"):
+        digit.run(x, {"probabilities": DeviceTensor.empty((10,), np.float32)})
+    with pytest.raises(UsageError, match="results is 'cuda'"):
+        digit.run(x, results="cuda")
+
+
+def test_refuses_tensors_of_another_device() -> None:
+    tensor = DeviceTensor.from_numpy(image(0), 1)
+    with pytest.raises(UsageError, match="'image' is on device 1; the program runs on device 0"):
+        program("gfx942").run({"image": tensor})
+    assert close(program("gfx1100").run({"image": tensor})["probabilities"], image(0))
+
+
+def test_devices_and_their_targets() -> None:
+    assert [device.chip for device in devices()] == list(CHIPS)
+    assert [Target.of_device(n).name for n in range(2)] == list(CHIPS)
+    assert mgx_mlir.compile(digits(), "gpu", device=1).device.chip == "gfx1100"
+
+
+def test_a_missing_chip_is_an_error_that_lists_the_devices() -> None:
+    with pytest.raises(
+        TargetError, match=r"(?s)no device is a gfx90a; there are: device 0: gfx942"
+    ):
+        mgx_mlir.compile(digits(), "gfx90a")
+    with pytest.raises(TargetError, match="MGX_EMULATED_DEVICES=gfx90a"):
+        mgx_mlir.compile(digits(), "gfx90a")
+    with pytest.raises(TargetError, match="device 0 is not a gfx1100"):
+        mgx_mlir.compile(digits(), "gfx1100", device=0)

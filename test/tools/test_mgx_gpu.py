@@ -1,0 +1,61 @@
+"""`mgx` with a GPU as the target, each in a process of its own: it chooses one HIP library."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+DIGITS = str(ROOT / "examples/digits.onnx")
+
+
+def mgx(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("MGX_EMULAT")}
+    environment |= {"MGX_HIP": "emulated", "PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run(
+        [sys.executable, "-m", "mgx_mlir.tools.mgx", *arguments],
+        env=environment, capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+
+
+def test_run_names_the_device_and_gives_the_host_s_numbers(tmp_path: Path) -> None:
+    for target in ("cpu", "gfx1100"):
+        done = mgx("run", DIGITS, "--target", target, "--output", str(tmp_path / target))
+        assert done.returncode == 0, done.stderr
+    assert "on device 0: gfx1100" in done.stderr
+    assert "emulated" in done.stderr
+    host, gpu = (np.load(tmp_path / t / "probabilities.npy") for t in ("cpu", "gfx1100"))
+    np.testing.assert_allclose(gpu, host, rtol=1e-4, atol=1e-6)
+
+
+def test_verify_compares_with_the_reference() -> None:
+    done = mgx("verify", DIGITS, "--target", "gfx942", "--no-graph")
+    assert done.returncode == 0, done.stderr
+    assert "gfx942 against" in done.stdout
+
+
+def test_the_chip_of_a_device_is_the_target_gpu() -> None:
+    variables = {"MGX_EMULATED_DEVICES": "gfx942,gfx1100"}
+    done = mgx("run", DIGITS, "--target", "gpu", "--device", "1", **variables)
+    assert done.returncode == 0, done.stderr
+    assert "on device 1: gfx1100" in done.stderr
+
+
+def test_a_chip_that_is_not_there_is_named_with_those_that_are() -> None:
+    done = mgx("run", DIGITS, "--target", "gfx1100", MGX_EMULATED_DEVICES="gfx942")
+    assert done.returncode == 1
+    assert "no device is a gfx1100; there are: device 0: gfx942" in done.stderr
+    assert "MGX_EMULATED_DEVICES=gfx1100" in done.stderr
+
+
+def test_without_rocm_the_real_library_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    variables = {"MGX_HIP": "real", "ROCM_PATH": str(tmp_path), "ROCM_HOME": str(tmp_path)}
+    if Path("/dev/kfd").exists():
+        return
+    done = mgx("run", DIGITS, "--target", "gfx942", **variables)
+    assert done.returncode == 1
+    assert "MGX_HIP=emulated" in done.stderr
