@@ -34,7 +34,7 @@ format:  ## format the Python code
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --fix --quiet .
 
 bench: setup  ## the measurements that the README quotes
-	@$(PYTHON) -m pip install -q --disable-pip-version-check "iree-base-compiler==3.13.*"
+	@$(PYTHON) -m pip install -q --disable-pip-version-check "iree-base-compiler==3.13.*" "iree-base-runtime==3.13.*"
 	@$(PYTHON) -m benchmarks.compile
 
 clean:  ## remove what the build made; .venv and the machine's caches stay
