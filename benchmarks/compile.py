@@ -33,6 +33,21 @@ from test.onnx_models import MODELS, light, random_inputs
 CHIP = "gfx942"
 DEFAULT_MODELS = ("squeezenet", "resnet50", "bert")
 OPSET = 17
+# Starts the process to measure from a small one: Linux counts what a process inherits from
+# its parent, before it runs the new program, as its own largest resident set.
+LAUNCHER = """
+import json, os, sys, time
+started = time.perf_counter()
+pid = os.fork()
+if pid == 0:
+    null = os.open(os.devnull, os.O_RDWR)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    os.execv(sys.argv[1], sys.argv[1:])
+_, status, usage = os.wait4(pid, 0)
+print(json.dumps([time.perf_counter() - started, usage.ru_maxrss]))
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
 
 
 @dataclass(frozen=True)
@@ -131,14 +146,13 @@ def iree(model: Path, folder: Path, backend: str) -> Cost | None:
 def run(command: Sequence[str]) -> Cost | None:
     """The cost of one process; None when it fails."""
     environment = os.environ | {"MGX_CACHE_DIR": "none"}
-    started = time.perf_counter()
-    process = subprocess.Popen(
-        command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    result = subprocess.run(
+        [sys.executable, "-S", "-c", LAUNCHER, *command], env=environment, capture_output=True
     )
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    seconds = time.perf_counter() - started
-    return Cost(seconds, usage.ru_maxrss / 1024) if process.returncode == 0 else None
+    if result.returncode != 0:
+        return None
+    seconds, kilobytes = json.loads(result.stdout)
+    return Cost(seconds, kilobytes / 1024)
 
 
 def latency(model: Path, threads: int) -> tuple[float, float]:

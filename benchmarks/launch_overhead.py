@@ -53,7 +53,9 @@ def main() -> None:
     data = link(emit_object(NOTHING, options.chip))
     device = hip_device(Target.get(options.chip), Settings.from_environment())
     print(f"{device}, {library_kind()}; {options.count} launches a run, {options.runs} runs")
-    print(f"{'':>6} {'C us':>15} {'program us':>17} {'ratio':>6} {'us a launch':>12} {'more us':>8}")
+    print(
+        f"{'':>6} {'C us':>15} {'program us':>17} {'ratio':>6} {'us a launch':>12} {'more us':>8}"
+    )
     with tempfile.TemporaryDirectory() as folder:
         c_program = _compile(Path(folder))
         image = Path(folder) / "nothing.co"
