@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from mgx_mlir.artifact import Artifact
 from mgx_mlir.finalizer import finalize_all
 from mgx_mlir.finalizer.cache import Cache
@@ -34,6 +36,7 @@ class CompileOptions:
 
     `input_dims` gives whole shapes by input name, `dim_params` sizes by the name of a
     symbolic dimension, `default_dim` the size of those that nothing else names.
+    `input_values` builds the values of inputs into the program, which then are no inputs.
     `disable` names passes to leave out.
     """
 
@@ -41,6 +44,7 @@ class CompileOptions:
     input_dims: Mapping[str, Sequence[int]] = field(default_factory=dict)
     dim_params: Mapping[str, int] = field(default_factory=dict)
     default_dim: int | None = None
+    input_values: Mapping[str, np.ndarray] = field(default_factory=dict)
     disable: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -50,6 +54,7 @@ class CompileOptions:
             "input_dims": {name: list(dims) for name, dims in sorted(self.input_dims.items())},
             "dim_params": dict(sorted(self.dim_params.items())),
             "default_dim": self.default_dim,
+            "input_values": {n: a.tolist() for n, a in sorted(self.input_values.items())},
             "disable": sorted(self.disable),
         }
 
@@ -73,6 +78,7 @@ def import_model(model: Any, options: CompileOptions) -> Graph:
         input_dims=dict(options.input_dims),
         dim_params=dict(options.dim_params),
         default_dim=options.default_dim,
+        input_values=dict(options.input_values),
     )
 
 

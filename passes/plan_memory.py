@@ -9,7 +9,8 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.graph import main_function
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.passes.place_concats import IN_PLACE, memory_of
 from mgx_mlir.rewriting import definition
@@ -48,6 +49,7 @@ class PlanMemory(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         block = main_function(module).operation.regions[0].blocks[0]
         steps = [op for op in block.operations if op.operation.name == "mgx.launch"]
+        _require_static(steps)
         concats = [op for op in block.operations if IN_PLACE in op.operation.attributes]
         parts = _parts(concats)
         lives = _lives(block, steps, parts)
@@ -61,6 +63,19 @@ class PlanMemory(Pass):
             op.operation.attributes["mgx.offsets"] = ir.DenseI64ArrayAttr.get(offsets)
         i64 = ir.IntegerType.get_signless(64)
         module.operation.attributes["mgx.arena_bytes"] = ir.IntegerAttr.get(i64, size)
+
+
+def _require_static(steps: Sequence[ir.OpView]) -> None:
+    """Raises UnsupportedError naming the node of a launch whose results' sizes are not known."""
+    for op in steps:
+        for result in op.operation.results:
+            if not ir.RankedTensorType(result.type).has_static_shape:
+                node = node_name(op) or "?"
+                raise UnsupportedError(
+                    f"node '{node}': its result {result.type} has a size that is known only "
+                    "when the model runs",
+                    (node,),
+                )
 
 
 def direct_outputs(terminator: ir.OpView) -> dict[ir.Value, int]:

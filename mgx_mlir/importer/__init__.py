@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+import numpy as np
 import onnx
 from mlir import ir
 from mlir.dialects import func
@@ -63,18 +64,21 @@ def parse_onnx(
     input_dims: Mapping[str, Sequence[int]] | None = None,
     dim_params: Mapping[str, int] | None = None,
     default_dim: int | None = None,
+    input_values: Mapping[str, np.ndarray] | None = None,
     external_data_folder: str | os.PathLike[str] | None = None,
 ) -> Graph:
     """Imports an ONNX model, given as a path, as bytes or as a ModelProto.
 
     `input_dims` gives the sizes of an input, `dim_params` the size of every dimension of a
     name, `default_dim` that of every dimension still unknown. Dimensions that stay unknown
-    are symbolic. Weights stay in the model's file, and in those of its external data.
+    are symbolic. Inputs that `input_values` gives become constants. Weights stay in the
+    model's file, and in those of its external data.
 
     Raises ModelError where the model is malformed, UnsupportedError naming every node
     that is not supported, UsageError where the sizes contradict the model.
     """
-    graph, report = _import(model, input_dims, dim_params, default_dim, external_data_folder)
+    source = _load(model, external_data_folder, input_values)
+    graph, report = _import(source, input_dims, dim_params, default_dim)
     if not report.supported:
         names = tuple(entry.node for entry in report.unsupported)
         raise UnsupportedError(str(report), names)
@@ -88,24 +92,33 @@ def check_model(
     input_dims: Mapping[str, Sequence[int]] | None = None,
     dim_params: Mapping[str, int] | None = None,
     default_dim: int | None = None,
+    input_values: Mapping[str, np.ndarray] | None = None,
     external_data_folder: str | os.PathLike[str] | None = None,
 ) -> CheckReport:
     """What in a model is not supported, with a reason for each node.
 
     Takes the arguments of `parse_onnx`. Raises ModelError where the model is malformed.
     """
-    _, report = _import(model, input_dims, dim_params, default_dim, external_data_folder)
+    source = _load(model, external_data_folder, input_values)
+    _, report = _import(source, input_dims, dim_params, default_dim)
     return report
 
 
-def _import(
+def _load(
     model: Model,
+    folder: str | os.PathLike[str] | None,
+    input_values: Mapping[str, np.ndarray] | None,
+) -> loading.Source:
+    source = loading.load(model, Path(folder) if folder is not None else None)
+    return prepare.fix_inputs(source, input_values or {})
+
+
+def _import(
+    source: loading.Source,
     input_dims: Mapping[str, Sequence[int]] | None,
     dim_params: Mapping[str, int] | None,
     default_dim: int | None,
-    folder: str | os.PathLike[str] | None,
 ) -> tuple[Graph | None, CheckReport]:
-    source = loading.load(model, Path(folder) if folder is not None else None)
     prepare.prepare(source, input_dims or {}, dim_params or {}, default_dim)
     opsets = prepare.opsets(source.model)
     unsupported = _survey(source.model.graph, opsets)

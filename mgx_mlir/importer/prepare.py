@@ -4,22 +4,40 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
+import numpy as np
 import onnx
 import onnx.checker
 import onnx.defs
 import onnx.inliner
 import onnx.shape_inference
 import onnx.version_converter
-from onnx import TypeProto
+from onnx import TypeProto, numpy_helper
 
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer import structure, symbols
 from mgx_mlir.importer.loading import Source
 
 # Converters understand operators as they are from this opset; older models are converted.
 OLDEST_OPSET = 7
 _LONGEST_VECTOR = 1 << 17
+
+
+def fix_inputs(source: Source, values: Mapping[str, np.ndarray]) -> Source:
+    """The source with inputs made constants. Raises UsageError where there is no such input."""
+    for name in values:
+        if name not in source.inputs:
+            known = ", ".join(source.inputs)
+            raise UsageError(f"the model has no input '{name}'; its inputs are {known}")
+    if not values:
+        return source
+    graph = source.model.graph
+    kept = [v for v in graph.input if v.name not in values]
+    del graph.input[:]
+    graph.input.extend(kept)
+    graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in values.items())
+    return replace(source, inputs=tuple(n for n in source.inputs if n not in values))
 
 
 def prepare(

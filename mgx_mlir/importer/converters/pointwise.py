@@ -167,7 +167,11 @@ def _convert(node: Node, element: element_types.ElementType) -> ir.Value:
         node.attribute("round_mode")
     if element.name == "float8e8m0":
         raise UnsupportedError("conversion to float8e8m0, which rounds in a way of its own")
-    return emit.convert(node.tensor(0), mgx.element_type(element.numpy), saturate)
+    x = node.tensor(0)
+    if element.bits < 8 and "int" in element.name and tensors.is_float(x):
+        # ONNX leaves floats out of range open; its own cases drop the upper bits.
+        x = emit.convert(x, "i32")
+    return emit.convert(x, mgx.element_type(element.numpy), saturate)
 
 
 @operator("Cast", (6, 28), "convert")

@@ -1,0 +1,152 @@
+"""Programs for models whose sizes are known only when they run.
+
+A compiled program is static. `SpecializedModel` takes a model whose inputs have symbolic
+dimensions, or inputs that shapes depend on (the `shape` of a Reshape, the `axes` of a
+reduction, the condition of an If), and compiles a program for each combination of sizes and
+of such values that it meets:
+
+    model = SpecializedModel("model.onnx")
+    outputs = model.run({"x": array, "shape": np.array([2, -1])})
+
+Values are built in only where the model does not compile without them: small vectors and
+scalars of integers and booleans, or else of floats too, and of these only the ones that
+matter. The programs of the last `limit` combinations are kept.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mgx_mlir.artifact import Artifact
+from mgx_mlir.compiler import CompileOptions, compile, compile_to_bytecode
+from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.runtime.program import Program
+from mgx_mlir.settings import Settings
+from mgx_mlir.target import Target
+
+# Values of more elements are data, not sizes.
+MAX_VALUE_ELEMENTS = 64
+
+Arrays = Mapping[str, np.ndarray]
+
+
+class SpecializedModel:
+    """A model, and the programs compiled from it. Any number of threads may run it.
+
+    `model` and `target` are those of `mgx_mlir.compile`. `options` holds for every program;
+    sizes that it gives must be those of the inputs.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        target: str | Target = "cpu",
+        options: CompileOptions | None = None,
+        *,
+        settings: Settings | None = None,
+        limit: int = 16,
+    ) -> None:
+        self._model = model
+        self._target = target
+        self._options = options or CompileOptions()
+        self._settings = settings or Settings.from_environment()
+        self._limit = limit
+        self._programs: OrderedDict[Any, Program] = OrderedDict()
+        # Names of the inputs whose values are built in; it only grows.
+        self._fixed: tuple[str, ...] = ()
+        self._lock = threading.Lock()
+
+    @property
+    def fixed(self) -> tuple[str, ...]:
+        """The inputs whose values programs were compiled for, so far."""
+        return self._fixed
+
+    def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """The outputs by name, as `Program.run` gives them; the first run compiles.
+
+        Raises what `mgx_mlir.compile` and `Program.run` raise.
+        """
+        arrays = {name: np.asarray(value) for name, value in inputs.items()}
+        program = self.program(arrays)
+        names = {spec.name for spec in program.inputs}
+        return program.run({n: a for n, a in arrays.items() if n in names})
+
+    def program(self, inputs: Arrays) -> Program:
+        """The program for inputs of these sizes and, where it depends on them, values."""
+        with self._lock:
+            key = self._key(inputs)
+            if key not in self._programs:
+                artifact = self._compile(inputs)
+                key = self._key(inputs)  # what is built in may have become known now
+                self._programs[key] = compile(artifact, self._target, settings=self._settings)
+                if len(self._programs) > self._limit:
+                    self._programs.popitem(last=False)
+            self._programs.move_to_end(key)
+            return self._programs[key]
+
+    def _key(self, inputs: Arrays) -> Any:
+        values = tuple((n, inputs[n].tobytes()) for n in self._fixed if n in inputs)
+        return tuple((n, a.shape, a.dtype.name) for n, a in sorted(inputs.items())), values
+
+    def _compile(self, inputs: Arrays) -> Artifact:
+        """The artifact with as few values built in as do. Raises the first attempt's error."""
+        fixed = {n: inputs[n] for n in self._fixed if n in inputs}
+        try:
+            return self._artifact(inputs, fixed)
+        except (UnsupportedError, ModelError) as error:
+            refused = error
+        for could_be_size in (_counts, _numbers):
+            more = {n: a for n, a in inputs.items() if could_be_size(a)}
+            if not more.keys() - fixed.keys():
+                continue
+            try:
+                artifact = self._artifact(inputs, more | fixed)
+            except (UnsupportedError, ModelError):
+                continue
+            artifact, kept = self._without_needless(inputs, fixed, more, artifact)
+            self._fixed = tuple(sorted(kept))
+            return artifact
+        raise refused
+
+    def _without_needless(
+        self, inputs: Arrays, fixed: Arrays, more: Arrays, artifact: Artifact
+    ) -> tuple[Artifact, Arrays]:
+        """Leaves out the values, one after another, without which the model compiles too."""
+        kept = {**more, **fixed}
+        if len(kept) == 1:
+            return artifact, kept
+        for name in sorted(more.keys() - fixed.keys()):
+            fewer = {n: a for n, a in kept.items() if n != name}
+            try:
+                artifact = self._artifact(inputs, fewer)
+            except (UnsupportedError, ModelError):
+                continue
+            kept = fewer
+        return artifact, kept
+
+    def _artifact(self, inputs: Arrays, fixed: Arrays) -> Artifact:
+        dims = {n: list(a.shape) for n, a in inputs.items() if n not in fixed}
+        options = replace(
+            self._options,
+            input_dims={**self._options.input_dims, **dims},
+            input_values={**self._options.input_values, **fixed},
+        )
+        return compile_to_bytecode(self._model, options)
+
+
+def _small(array: np.ndarray, kinds: str) -> bool:
+    return array.ndim <= 1 and array.size <= MAX_VALUE_ELEMENTS and array.dtype.kind in kinds
+
+
+def _counts(array: np.ndarray) -> bool:
+    return _small(array, "iub")
+
+
+def _numbers(array: np.ndarray) -> bool:
+    return _small(array, "iubf")

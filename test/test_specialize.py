@@ -1,0 +1,85 @@
+"""Models whose sizes are known only when they run."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.settings import Settings
+from mgx_mlir.specialize import SpecializedModel
+
+
+def model_of(nodes, inputs, outputs) -> onnx.ModelProto:
+    infos = [helper.make_tensor_value_info(n, t, d) for n, t, d in inputs]
+    results = [onnx.ValueInfoProto(name=n) for n in outputs]
+    graph = helper.make_graph(nodes, "test", infos, results)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.fixture
+def specialized(tmp_path_factory):
+    cache = tmp_path_factory.getbasetemp() / "kernel-cache"
+
+    def make(model: onnx.ModelProto, limit: int = 16) -> SpecializedModel:
+        settings = Settings(cache_dir=cache, jobs=1, threads=1)
+        return SpecializedModel(model, settings=settings, limit=limit)
+
+    return make
+
+
+def test_symbolic_dimensions_take_the_sizes_of_each_run(specialized):
+    relu = helper.make_node("Relu", ["x"], ["y"])
+    model = specialized(model_of([relu], [("x", TensorProto.FLOAT, ["n", 3])], ["y"]))
+    for n in (1, 4):
+        x = np.arange(-n, 2 * n, dtype=np.float32).reshape(n, 3)
+        np.testing.assert_array_equal(model.run({"x": x})["y"], np.maximum(x, 0))
+    assert model.fixed == ()
+
+
+def reshape_and_add(specialized, **options):
+    nodes = [
+        helper.make_node("Add", ["x", "k"], ["s"]),
+        helper.make_node("Reshape", ["s", "shape"], ["y"]),
+    ]
+    inputs = [("x", TensorProto.INT64, [6]), ("k", TensorProto.INT64, [1])]
+    return specialized(
+        model_of(nodes, [*inputs, ("shape", TensorProto.INT64, [2])], ["y"]), **options
+    )
+
+
+def test_only_values_that_shapes_need_are_built_in(specialized):
+    model = reshape_and_add(specialized)
+    x = np.arange(6)
+    for shape in ([2, 3], [3, -1]):
+        y = model.run({"x": x, "k": np.array([4]), "shape": np.array(shape)})["y"]
+        np.testing.assert_array_equal(y, (x + 4).reshape(shape))
+    assert model.fixed == ("shape",)
+
+
+def test_programs_are_kept_up_to_the_limit(specialized):
+    model = reshape_and_add(specialized, limit=1)
+
+    def program(*shape: int):
+        given = {"x": np.arange(6), "k": np.array([0]), "shape": np.array(shape)}
+        return model.program(given)
+
+    first = program(2, 3)
+    assert program(2, 3) is first
+    assert program(3, 2) is not first
+    assert program(2, 3) is not first
+
+
+def test_what_no_value_helps_is_refused(specialized):
+    nonzero = helper.make_node("NonZero", ["x"], ["y"])
+    model = specialized(model_of([nonzero], [("x", TensorProto.FLOAT, [2, 3])], ["y"]))
+    with pytest.raises(UnsupportedError, match="known only when the model runs"):
+        model.run({"x": np.ones((2, 3), np.float32)})
+
+
+def test_an_input_that_is_missing_is_named(specialized):
+    model = reshape_and_add(specialized)
+    with pytest.raises(UsageError, match="'k' is missing"):
+        model.run({"x": np.arange(6), "shape": np.array([2, 3])})
