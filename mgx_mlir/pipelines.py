@@ -8,6 +8,7 @@ from mgx_mlir.errors import UsageError
 from mgx_mlir.pass_manager import Pipeline
 from mgx_mlir.passes.eliminate_identities import EliminateIdentities
 from mgx_mlir.passes.fold_constants import FoldConstants
+from mgx_mlir.passes.fuse_horizontal import FuseHorizontal
 from mgx_mlir.passes.fuse_pointwise import FusePointwise
 from mgx_mlir.passes.fuse_reduce import FuseReduce
 from mgx_mlir.passes.normalize_ops import NormalizeOps
@@ -48,6 +49,8 @@ PIPELINES: dict[str, NamedPipeline] = {
             EliminateIdentities(),
             SinkReshapes(),
             SimplifyReshapes(),
+            FuseHorizontal(),
+            FoldConstants(),
             RewriteReduce(),
         ),
     ),

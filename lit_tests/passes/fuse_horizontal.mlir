@@ -1,0 +1,98 @@
+// RUN: %mgx-opt %s --split-input-file --mgx-fuse-horizontal | FileCheck %s
+
+// Biases and activations are done once, before the slices.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<8x4xf32>
+// CHECK:         %[[W:.*]] = mgx.concat %{{.*}}, %{{.*}} axis = 1 : tensor<4x6xf32>, tensor<4x2xf32> -> tensor<4x8xf32>
+// CHECK:         %[[D:.*]] = mgx.dot %[[X]], %[[W]]
+// CHECK:         %[[C:.*]] = mgx.concat
+// CHECK:         %[[B:.*]] = mgx.multibroadcast %[[C]] : tensor<1x8xf32> -> tensor<8x8xf32>
+// CHECK:         %[[A:.*]] = mgx.add %[[D]], %[[B]]
+// CHECK:         %[[P:.*]] = mgx.slice %[[A]] axes = [1] starts = [0] ends = [6]
+// CHECK:         %[[Q:.*]] = mgx.slice %[[A]] axes = [1] starts = [6] ends = [8]
+// CHECK:         mgx.reduce_sum %[[P]]
+// CHECK:         mgx.reduce_sum %[[Q]]
+func.func @main(%x: tensor<8x4xf32>) -> (tensor<8x1xf32>, tensor<8x1xf32>) {
+  %v = mgx.literal "v" : tensor<4x6xf32>
+  %w = mgx.literal "w" : tensor<4x2xf32>
+  %b = mgx.literal "b" : tensor<6xf32>
+  %c = mgx.literal "c" : tensor<2xf32>
+  %bb = mgx.multibroadcast %b : tensor<6xf32> -> tensor<8x6xf32>
+  %cc = mgx.multibroadcast %c : tensor<2xf32> -> tensor<8x2xf32>
+  %d = mgx.dot %x, %v : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %e = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x2xf32> -> tensor<8x2xf32>
+  %p = mgx.add %d, %bb : tensor<8x6xf32>, tensor<8x6xf32> -> tensor<8x6xf32>
+  %q = mgx.add %e, %cc : tensor<8x2xf32>, tensor<8x2xf32> -> tensor<8x2xf32>
+  %s = mgx.reduce_sum %p axes = [1] : tensor<8x6xf32> -> tensor<8x1xf32>
+  %t = mgx.reduce_sum %q axes = [1] : tensor<8x2xf32> -> tensor<8x1xf32>
+  return %s, %t : tensor<8x1xf32>, tensor<8x1xf32>
+}
+
+// -----
+
+// Convolutions: output channels are the first dimension of the weights.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.concat %{{.*}}, %{{.*}} axis = 0 : tensor<5x3x1x1xf32>, tensor<2x3x1x1xf32> -> tensor<7x3x1x1xf32>
+// CHECK:         %[[D:.*]] = mgx.convolution {{.*}} -> tensor<1x7x8x8xf32>
+// CHECK:         %[[R:.*]] = mgx.relu %[[D]]
+// CHECK:         mgx.slice %[[R]] axes = [1] starts = [0] ends = [5]
+// CHECK:         mgx.slice %[[R]] axes = [1] starts = [5] ends = [7]
+func.func @main(%x: tensor<1x3x8x8xf32>) -> (tensor<1x5x1x1xf32>, tensor<1x2x1x1xf32>) {
+  %v = mgx.literal "v" : tensor<5x3x1x1xf32>
+  %w = mgx.literal "w" : tensor<2x3x1x1xf32>
+  %d = mgx.convolution %x, %v pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x3x8x8xf32>, tensor<5x3x1x1xf32> -> tensor<1x5x8x8xf32>
+  %e = mgx.convolution %x, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x3x8x8xf32>, tensor<2x3x1x1xf32> -> tensor<1x2x8x8xf32>
+  %p = mgx.relu %d : tensor<1x5x8x8xf32>
+  %q = mgx.relu %e : tensor<1x2x8x8xf32>
+  %s = mgx.reduce_sum %p axes = [2, 3] : tensor<1x5x8x8xf32> -> tensor<1x5x1x1xf32>
+  %t = mgx.reduce_sum %q axes = [2, 3] : tensor<1x2x8x8xf32> -> tensor<1x2x1x1xf32>
+  return %s, %t : tensor<1x5x1x1xf32>, tensor<1x2x1x1xf32>
+}
+
+// -----
+
+// One is returned: its slice would be a copy.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     mgx.concat
+func.func @main(%x: tensor<8x4xf32>) -> (tensor<8x6xf32>, tensor<8x1xf32>) {
+  %v = mgx.literal "v" : tensor<4x6xf32>
+  %w = mgx.literal "w" : tensor<4x6xf32>
+  %d = mgx.dot %x, %v : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %e = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %t = mgx.reduce_sum %e axes = [1] : tensor<8x6xf32> -> tensor<8x1xf32>
+  return %d, %t : tensor<8x6xf32>, tensor<8x1xf32>
+}
+
+// -----
+
+// Different activations follow.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     mgx.concat
+func.func @main(%x: tensor<8x4xf32>) -> (tensor<8x1xf32>, tensor<8x1xf32>) {
+  %v = mgx.literal "v" : tensor<4x6xf32>
+  %w = mgx.literal "w" : tensor<4x6xf32>
+  %d = mgx.dot %x, %v : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %e = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %p = mgx.relu %d : tensor<8x6xf32>
+  %q = mgx.tanh %e : tensor<8x6xf32>
+  %s = mgx.reduce_sum %p axes = [1] : tensor<8x6xf32> -> tensor<8x1xf32>
+  %t = mgx.reduce_sum %q axes = [1] : tensor<8x6xf32> -> tensor<8x1xf32>
+  return %s, %t : tensor<8x1xf32>, tensor<8x1xf32>
+}
+
+// -----
+
+// What takes one apart takes it apart as it is: its kernels stay equal to those of the other.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     mgx.concat
+func.func @main(%x: tensor<8x4xf32>) -> (tensor<1x6xf32>, tensor<1x6xf32>) {
+  %v = mgx.literal "v" : tensor<4x6xf32>
+  %w = mgx.literal "w" : tensor<4x6xf32>
+  %d = mgx.dot %x, %v : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %e = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %f = mgx.slice %d axes = [0] starts = [3] ends = [4] : tensor<8x6xf32> -> tensor<1x6xf32>
+  %g = mgx.slice %e axes = [0] starts = [3] ends = [4] : tensor<8x6xf32> -> tensor<1x6xf32>
+  %p = mgx.relu %f : tensor<1x6xf32>
+  %q = mgx.relu %g : tensor<1x6xf32>
+  return %p, %q : tensor<1x6xf32>, tensor<1x6xf32>
+}

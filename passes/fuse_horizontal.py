@@ -1,0 +1,237 @@
+"""mgx-fuse-horizontal: contractions that share an input become one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import (
+    blocks,
+    broadcast_source,
+    element_type,
+    erase_dead,
+    fused_location,
+    has_one_use,
+    is_constant,
+    shape,
+    sort_topologically,
+    splat,
+    users,
+)
+
+_DOTS = frozenset({"mgx.dot", "mgx.quant_dot"})
+_CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
+# Ops that read memory and no views.
+_NEEDS_MEMORY = frozenset({"mgx.concat", "mgx.if", "mgx.loop", "mgx.yield"})
+_PARTS = frozenset({"mgx.slice", "mgx.step"})
+
+
+@dataclass(frozen=True)
+class FuseHorizontal(Pass):
+    """Puts the constant weights of contractions with one input side by side.
+
+    Before:  %p = mgx.dot %x, %v : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+             %q = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+    After:   %u = mgx.concat %v, %w axis = 1      // a constant, folded by mgx-fold-constants
+             %d = mgx.dot %x, %u : tensor<8x4xf32>, tensor<4x12xf32> -> tensor<8x12xf32>
+             %p = mgx.slice %d axes = [1] starts = [0] ends = [6] : ...
+             %q = mgx.slice %d axes = [1] starts = [6] ends = [12] : ...
+
+    Equal chains of pointwise ops with constants (biases, activations) that follow are done
+    once, before the slices. What reads the slices reads through them; a contraction whose
+    result is part of a concat, is returned, or has other pointwise work to do stays alone,
+    since a slice would cost it a copy; so does one that is taken apart, as recurrences do.
+    New weights have at most `max_bytes` bytes.
+    """
+
+    max_bytes: int = 1 << 28
+
+    cleanup: ClassVar[bool] = True
+    name: ClassVar[str] = "mgx-fuse-horizontal"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            siblings: dict[tuple[object, ...], list[_Branch]] = {}
+            for op in block.operations:
+                branch = _branch(op)
+                if branch is not None:
+                    siblings.setdefault(branch.signature, []).append(branch)
+            fused = False
+            for branches in siblings.values():
+                if len(branches) > 1 and _weight_bytes(branches) <= self.max_bytes:
+                    context.note(f"{len(branches)} contractions", node_name(branches[0].ops[0]))
+                    _fuse(branches)
+                    fused = True
+            if fused:
+                sort_topologically(block)
+                erase_dead(block)
+
+
+@dataclass
+class _Branch:
+    """A contraction and the pointwise ops that follow it, each the only user of the last."""
+
+    ops: list[ir.OpView]
+    # For each pointwise op: which of its operands comes from the op before.
+    places: list[int] = field(default_factory=list)
+
+    @property
+    def result(self) -> ir.Value:
+        result: ir.Value = self.ops[-1].operation.results[0]
+        return result
+
+    @property
+    def weights(self) -> ir.Value:
+        weights: ir.Value = self.ops[0].operation.operands[1]
+        return weights
+
+    @property
+    def axis(self) -> int:
+        """The dimension of the result that has the output channels."""
+        return 1 if _is_convolution(self.ops[0]) else len(shape(self.result)) - 1
+
+    @property
+    def weight_axis(self) -> int:
+        return 0 if _is_convolution(self.ops[0]) else len(shape(self.weights)) - 1
+
+    @property
+    def signature(self) -> tuple[object, ...]:
+        """What branches that may be fused have in common."""
+        sizes = list(shape(self.weights))
+        sizes[self.weight_axis] = -1
+        return (
+            self.ops[0].operation.operands[0],
+            tuple(sizes),
+            tuple(_kind(op) for op in self.ops),
+            tuple(self.places),
+        )
+
+
+def _is_convolution(op: ir.OpView) -> bool:
+    return op.operation.name in _CONVOLUTIONS
+
+
+def _kind(op: ir.OpView) -> tuple[object, ...]:
+    operation = op.operation
+    attributes = [(name, operation.attributes[name]) for name in operation.attributes]
+    values = [*operation.operands, *operation.results]
+    return operation.name, tuple(attributes), tuple(element_type(value) for value in values)
+
+
+def _branch(op: ir.OpView) -> _Branch | None:
+    operation = op.operation
+    if operation.name not in _DOTS | _CONVOLUTIONS:
+        return None
+    if not is_constant(operation.operands[1]) or is_constant(operation.operands[0]):
+        return None
+    attributes = operation.attributes
+    if "group" in attributes and ir.IntegerAttr(attributes["group"]).value != 1:
+        return None
+    if not all(ir.RankedTensorType(v.type).has_static_shape for v in operation.results):
+        return None
+    branch = _Branch([op])
+    while has_one_use(branch.result):
+        user = users(branch.result)[0]
+        if user.operation.name not in mgx.POINTWISE or user.operation.block != operation.block:
+            break
+        operands = list(user.operation.operands)
+        others = [value for value in operands if value != branch.result]
+        if not all(is_constant(value) and _is_along(value, branch.axis) for value in others):
+            return None
+        branch.places.append(operands.index(branch.result))
+        branch.ops.append(user)
+    return branch if _reads_slices(branch.result) else None
+
+
+def _is_along(value: ir.Value, axis: int) -> bool:
+    """Whether a value differs along one dimension only."""
+    sizes = _sizes(value)
+    return splat(value) is not None or all(n == 1 for i, n in enumerate(sizes) if i != axis)
+
+
+def _sizes(value: ir.Value) -> tuple[int, ...]:
+    """The sizes of what a broadcast is of, with ones in front for the dimensions it adds."""
+    source = shape(broadcast_source(value))
+    return (1,) * (len(shape(value)) - len(source)) + source
+
+
+def _reads_slices(value: ir.Value) -> bool:
+    """Whether kernels alone read a value, none of them for pointwise work or a part of it."""
+    if any(user.operation.name in mgx.POINTWISE for user in users(value)):
+        return False
+    return _is_read_whole(value)
+
+
+def _is_read_whole(value: ir.Value) -> bool:
+    """Whether no concat, no return, no control flow and no slice reads a value, or a view of it."""
+    for user in users(value):
+        name = user.operation.name
+        if not name.startswith("mgx.") or name in _NEEDS_MEMORY or name in _PARTS:
+            return False
+        if name in mgx.VIEWS and not _is_read_whole(user.operation.results[0]):
+            return False
+    return True
+
+
+def _weight_bytes(branches: list[_Branch]) -> int:
+    return sum(mgx.byte_size(branch.weights.type) for branch in branches)
+
+
+def _fuse(branches: list[_Branch]) -> None:
+    first = branches[0]
+    axis, parts = first.axis, [shape(branch.result)[first.axis] for branch in branches]
+    dims = list(shape(first.result))
+    dims[axis] = sum(parts)
+    location = fused_location(op for branch in branches for op in branch.ops)
+    with ir.InsertionPoint(first.ops[0]), location:
+        weights = mgx.concat([branch.weights for branch in branches], first.weight_axis)
+        operands = list(first.ops[0].operation.operands)
+        operands[1] = weights
+        value = _create(first.ops[0], operands, dims)
+        for number, place in enumerate(first.places, 1):
+            ops = [branch.ops[number] for branch in branches]
+            operands = [
+                value if i == place else _side_by_side([op.operands[i] for op in ops], axis, dims)
+                for i in range(len(ops[0].operation.operands))
+            ]
+            value = _create(ops[0], operands, dims)
+        start = 0
+        for branch, size in zip(branches, parts, strict=True):
+            part = mgx.slice(value, [axis], [start], [start + size])
+            branch.result.replace_all_uses_with(part)
+            start += size
+
+
+def _create(like: ir.OpView, operands: list[ir.Value], dims: list[int]) -> ir.Value:
+    """An op as `like`, on other operands, with a result of shape `dims`."""
+    operation = like.operation
+    created = ir.Operation.create(
+        operation.name,
+        results=[ir.RankedTensorType.get(dims, element_type(operation.results[0]))],
+        operands=operands,
+        attributes={name: operation.attributes[name] for name in operation.attributes},
+    )
+    value: ir.Value = created.results[0]
+    return value
+
+
+def _side_by_side(values: list[ir.Value], axis: int, dims: list[int]) -> ir.Value:
+    """Constants that differ along `axis` only, one after another, broadcast to `dims`."""
+    numbers = [splat(value) for value in values]
+    if numbers[0] is not None and all(number == numbers[0] for number in numbers):
+        return mgx.splat(numbers[0], ir.RankedTensorType.get(dims, element_type(values[0])))
+    parts = []
+    for value, number in zip(values, numbers, strict=True):
+        sizes = [1] * len(dims)
+        sizes[axis] = shape(value)[axis]
+        if number is not None:
+            parts.append(mgx.splat(number, ir.RankedTensorType.get(sizes, element_type(value))))
+            continue
+        source = mgx.reshape(broadcast_source(value), list(_sizes(value)))
+        parts.append(source if list(shape(source)) == sizes else mgx.multibroadcast(source, sizes))
+    return mgx.multibroadcast(mgx.concat(parts, axis), dims)
