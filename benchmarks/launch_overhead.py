@@ -10,6 +10,7 @@ beside the median, because other programs may use the cores meanwhile.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import shutil
 import statistics
@@ -27,6 +28,7 @@ from mgx_mlir.compiler import hip_device
 from mgx_mlir.errors import UsageError
 from mgx_mlir.finalizer.code_object import Argument, CodeObject, Launch
 from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
+from mgx_mlir.runtime.hip.device import Device
 from mgx_mlir.runtime.hip.library import library_kind
 from mgx_mlir.runtime.hip.program import HipProgram
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
@@ -76,7 +78,7 @@ def main() -> None:
             )
 
 
-def _program(data: bytes, chip: str, count: int, device: object, graph: bool) -> HipProgram:
+def _program(data: bytes, chip: str, count: int, device: Device, graph: bool) -> HipProgram:
     """A chain of `count` launches from the input to the output, through the arena."""
     spec = TensorSpec("x", "float32", (64,)), TensorSpec("y", "float32", (64,))
     buffers = (
@@ -86,7 +88,7 @@ def _program(data: bytes, chip: str, count: int, device: object, graph: bool) ->
         Buffer("arena", 256, offset=256),
     )
     ends = [0, *(2 + n % 2 for n in range(count - 1)), 1]
-    steps = tuple(Step(0, pair) for pair in zip(ends, ends[1:], strict=False))
+    steps = tuple(Step(0, pair) for pair in itertools.pairwise(ends))
     arguments = (Argument("input", 0), Argument("output", 0))
     launch = Launch("nothing", (1, 1, 1), (64, 1, 1), arguments)
     code = CodeObject(chip, data, (launch,), 0, {})

@@ -17,13 +17,26 @@ CHIPS = ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151", "gfx1200
 CDNA = CHIPS[:3]
 RDNA = CHIPS[3:]
 
-_FAULTS = ("out_of_bounds", "misaligned", "lds_out_of_bounds", "invalid_instruction", "barrier", "hang", "trap",
-           "uninitialized", "missing_wait", "race", "launch")
+_FAULTS = (
+    "out_of_bounds",
+    "misaligned",
+    "lds_out_of_bounds",
+    "invalid_instruction",
+    "barrier",
+    "hang",
+    "trap",
+    "uninitialized",
+    "missing_wait",
+    "race",
+    "launch",
+)
 
 
 def _build_directory() -> pathlib.Path:
     named = os.environ.get("MGX_EMULATOR_BUILD")
-    return pathlib.Path(named) if named else pathlib.Path(__file__).parents[3] / "build" / "emulator"
+    return (
+        pathlib.Path(named) if named else pathlib.Path(__file__).parents[3] / "build" / "emulator"
+    )
 
 
 def _tool(*names: str) -> str | None:
@@ -54,13 +67,32 @@ class _Library:
         lib = ctypes.CDLL(str(_build_directory() / "libengine_harness.so"))
         p, u64, u32, text = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_char_p
         for name, result, arguments in (
-            ("engine_text", text, []), ("engine_allocate", p, [u64]), ("engine_free", ctypes.c_bool, [p]),
-            ("engine_allocated", u64, []), ("engine_threads", None, [ctypes.c_uint]),
-            ("engine_load", p, [p, ctypes.c_size_t, text]), ("engine_unload", None, [p]),
-            ("engine_global", u64, [p, text, ctypes.POINTER(u64)]), ("engine_kernels", text, [p]),
+            ("engine_text", text, []),
+            ("engine_allocate", p, [u64]),
+            ("engine_free", ctypes.c_bool, [p]),
+            ("engine_allocated", u64, []),
+            ("engine_threads", None, [ctypes.c_uint]),
+            ("engine_load", p, [p, ctypes.c_size_t, text]),
+            ("engine_unload", None, [p]),
+            ("engine_global", u64, [p, text, ctypes.POINTER(u64)]),
+            ("engine_kernels", text, [p]),
             ("engine_arguments", ctypes.c_int, [p, text, ctypes.POINTER(u32), ctypes.c_int]),
-            ("engine_run", ctypes.c_int, [p, text, ctypes.POINTER(u32), ctypes.POINTER(u32), u32, p, ctypes.c_size_t,
-                                          ctypes.c_uint, u64, ctypes.POINTER(u64)]),
+            (
+                "engine_run",
+                ctypes.c_int,
+                [
+                    p,
+                    text,
+                    ctypes.POINTER(u32),
+                    ctypes.POINTER(u32),
+                    u32,
+                    p,
+                    ctypes.c_size_t,
+                    ctypes.c_uint,
+                    u64,
+                    ctypes.POINTER(u64),
+                ],
+            ),
         ):
             function = getattr(lib, name)
             function.restype, function.argtypes = result, arguments
@@ -84,7 +116,11 @@ class Array:
         source = np.ascontiguousarray(source)
         self.address = library().engine_allocate(max(source.nbytes, 1))
         buffer = (ctypes.c_uint8 * max(source.nbytes, 1)).from_address(self.address)
-        self.view = np.frombuffer(buffer, dtype=np.uint8, count=source.nbytes).view(source.dtype).reshape(source.shape)
+        self.view = (
+            np.frombuffer(buffer, dtype=np.uint8, count=source.nbytes)
+            .view(source.dtype)
+            .reshape(source.shape)
+        )
         self.view[...] = source
 
     def free(self):
@@ -111,7 +147,18 @@ class Module:
         library().engine_unload(self.handle)
         self.handle = None
 
-    def run(self, kernel, grid, block, *arguments, lds=0, strict=False, profile=False, cooperative=False, budget=0):
+    def run(
+        self,
+        kernel,
+        grid,
+        block,
+        *arguments,
+        lds=0,
+        strict=False,
+        profile=False,
+        cooperative=False,
+        budget=0,
+    ):
         """Launches and waits. An argument is an Array, a numpy scalar, or an int of 4 or 8 bytes."""
         grid = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
         block = tuple(block) if isinstance(block, (tuple, list)) else (block,)
@@ -130,13 +177,22 @@ class Module:
             else:
                 data = np.asarray(argument).tobytes()
             packed.extend(b"\0" * (offset + size - len(packed)))
-            packed[offset:offset + size] = data[:size]
+            packed[offset : offset + size] = data[:size]
         u3 = ctypes.c_uint32 * 3
         micros = ctypes.c_uint64()
         raw = (ctypes.c_uint8 * max(len(packed), 1)).from_buffer_copy(bytes(packed) or b"\0")
         status = library().engine_run(
-            self.handle, kernel.encode(), u3(*(grid + (1, 1))[:3]), u3(*(block + (1, 1))[:3]), lds, raw, len(packed),
-            strict | profile << 1 | cooperative << 2, budget, ctypes.byref(micros))
+            self.handle,
+            kernel.encode(),
+            u3(*((*grid, 1, 1))[:3]),
+            u3(*((*block, 1, 1))[:3]),
+            lds,
+            raw,
+            len(packed),
+            strict | profile << 1 | cooperative << 2,
+            budget,
+            ctypes.byref(micros),
+        )
         self.seconds = micros.value * 1e-6
         if status > 0:
             raise Fault(_FAULTS[status - 1], library().engine_text().decode(errors="replace"))
@@ -162,12 +218,25 @@ def _run_tool(command, text):
 
 def assemble(source: str, chip: str, features: str = "") -> bytes:
     """A code object from AMDGPU assembly (with its own directives)."""
+
     def make(path):
         obj = path.with_suffix(".o")
-        _run_tool([LLVM_MC, "-triple=amdgcn-amd-amdhsa", f"-mcpu={chip}", f"-mattr={features}", "-filetype=obj",
-                   "-o", str(obj), "-"], source)
+        _run_tool(
+            [
+                LLVM_MC,
+                "-triple=amdgcn-amd-amdhsa",
+                f"-mcpu={chip}",
+                f"-mattr={features}",
+                "-filetype=obj",
+                "-o",
+                str(obj),
+                "-",
+            ],
+            source,
+        )
         _run_tool([LLD, "-shared", "-o", str(path), str(obj)], None)
         obj.unlink()
+
     return _cached(f"mc {chip} {features} {source}", make)
 
 
@@ -201,13 +270,50 @@ def hip(source: str, chip: str, *flags: str) -> bytes:
     text = _HIP_HEADER + source
 
     def make(path):
-        _run_tool([CLANG, "-x", "hip", f"--offload-arch={chip}", "--cuda-device-only", "-nogpulib", "-nogpuinc", "-O2",
-                   "-std=c++17", "-fuse-ld=lld", "-ffp-contract=on", "--no-gpu-bundle-output", *flags, "-o", str(path), "-"], text)
+        _run_tool(
+            [
+                CLANG,
+                "-x",
+                "hip",
+                f"--offload-arch={chip}",
+                "--cuda-device-only",
+                "-nogpulib",
+                "-nogpuinc",
+                "-O2",
+                "-std=c++17",
+                "-fuse-ld=lld",
+                "-ffp-contract=on",
+                "--no-gpu-bundle-output",
+                *flags,
+                "-o",
+                str(path),
+                "-",
+            ],
+            text,
+        )
+
     return _cached(f"hip {chip} {flags} {text}", make)
 
 
 def opencl(source: str, chip: str, *flags: str) -> bytes:
     def make(path):
-        _run_tool([CLANG, "-x", "cl", "-cl-std=CL2.0", "-target", "amdgcn-amd-amdhsa", f"-mcpu={chip}", "-nogpulib", "-O2", *flags,
-                   "-o", str(path), "-"], source)
+        _run_tool(
+            [
+                CLANG,
+                "-x",
+                "cl",
+                "-cl-std=CL2.0",
+                "-target",
+                "amdgcn-amd-amdhsa",
+                f"-mcpu={chip}",
+                "-nogpulib",
+                "-O2",
+                *flags,
+                "-o",
+                str(path),
+                "-",
+            ],
+            source,
+        )
+
     return _cached(f"cl {chip} {flags} {source}", make)

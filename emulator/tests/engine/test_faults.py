@@ -1,16 +1,16 @@
 """What a broken kernel, or a broken image, is answered with."""
 
-import random
 import subprocess
 import sys
 
+import engine
 import numpy as np
 import pytest
 
-import engine
-
 needs_clang = pytest.mark.skipif(engine.CLANG is None, reason="needs clang-22")
-pytestmark = pytest.mark.skipif(engine.LLVM_MC is None or engine.LLD is None, reason="needs llvm-mc and ld.lld")
+pytestmark = pytest.mark.skipif(
+    engine.LLVM_MC is None or engine.LLD is None, reason="needs llvm-mc and ld.lld"
+)
 
 SOURCE = """
 extern "C" __global__ void beyond(float* x, int at) { x[at + TX] = 1; }
@@ -49,7 +49,10 @@ class TestFaults:
         module.run("beyond", 1, 64, x, 0)  # the same kernel goes on working
 
     def test_misaligned_atomic(self, module):
-        assert fault(module, "unaligned", 1, 1, engine.Array(np.zeros(64, np.int32))).kind == "misaligned"
+        assert (
+            fault(module, "unaligned", 1, 1, engine.Array(np.zeros(64, np.int32))).kind
+            == "misaligned"
+        )
 
     def test_lds_overrun(self, module):
         out = engine.Array(np.zeros(64, np.int32))
@@ -62,7 +65,10 @@ class TestFaults:
         assert x.view[1] == 0
 
     def test_instruction_budget(self, module):
-        assert fault(module, "endless", 1, 1, engine.Array(np.zeros(1, np.int32)), budget=100000).kind == "hang"
+        assert (
+            fault(module, "endless", 1, 1, engine.Array(np.zeros(1, np.int32)), budget=100000).kind
+            == "hang"
+        )
 
     def test_launch_beyond_the_limits(self, module):
         x = engine.Array(np.zeros(128, np.int32))
@@ -78,7 +84,12 @@ class TestStrict:
         assert fault(module, "racing", 1, 256, out, strict=True).kind == "race"
 
     def test_race_in_global_memory(self, module):
-        assert fault(module, "global_race", 2, 32, engine.Array(np.zeros(1, np.int32)), strict=True).kind == "race"
+        assert (
+            fault(
+                module, "global_race", 2, 32, engine.Array(np.zeros(1, np.int32)), strict=True
+            ).kind
+            == "race"
+        )
 
     def test_uninitialized_lds(self, module):
         out = engine.Array(np.zeros(64, np.int32))
@@ -91,7 +102,8 @@ def bare(chip: str, body: str) -> bytes:
     cdna = chip in engine.CDNA
     wave = 64 if cdna else 32
     extra = ".amdhsa_accum_offset 32" if cdna else ".amdhsa_wavefront_size32 1"
-    return engine.assemble(f"""
+    return engine.assemble(
+        f"""
 .amdgcn_target "amdgcn-amd-amdhsa--{chip}"
 .text
 .globl k
@@ -127,7 +139,9 @@ amdhsa.kernels:
       - {{.offset: 0, .size: 8, .value_kind: global_buffer, .address_space: global}}
 ...
 .end_amdgpu_metadata
-""", chip)
+""",
+        chip,
+    )
 
 
 WAIT_SCALAR = {"gfx1200": "s_wait_kmcnt 0", "gfx1201": "s_wait_kmcnt 0"}
@@ -137,12 +151,23 @@ WAIT_LOAD = {"gfx1200": "s_wait_loadcnt 0", "gfx1201": "s_wait_loadcnt 0"}
 @pytest.mark.parametrize("chip", engine.CHIPS)
 class TestWaits:
     def run(self, chip, scalar_wait, vector_wait, strict=True):
-        load = "s_load_b64 s[2:3], s[0:1], 0x0" if not (chip in engine.CDNA or chip == "gfx1030") else "s_load_dwordx2 s[2:3], s[0:1], 0x0"
+        load = (
+            "s_load_b64 s[2:3], s[0:1], 0x0"
+            if not (chip in engine.CDNA or chip == "gfx1030")
+            else "s_load_dwordx2 s[2:3], s[0:1], 0x0"
+        )
         b32 = "dword" if chip in engine.CDNA or chip == "gfx1030" else "b32"
-        body = "\n".join([
-            load, WAIT_SCALAR.get(chip, "s_waitcnt lgkmcnt(0)") if scalar_wait else "", "v_mov_b32 v1, 0",
-            f"global_load_{b32} v2, v1, s[2:3]", WAIT_LOAD.get(chip, "s_waitcnt vmcnt(0)") if vector_wait else "",
-            "v_lshlrev_b32 v2, 1, v2", f"global_store_{b32} v1, v2, s[2:3]"])
+        body = "\n".join(
+            [
+                load,
+                WAIT_SCALAR.get(chip, "s_waitcnt lgkmcnt(0)") if scalar_wait else "",
+                "v_mov_b32 v1, 0",
+                f"global_load_{b32} v2, v1, s[2:3]",
+                WAIT_LOAD.get(chip, "s_waitcnt vmcnt(0)") if vector_wait else "",
+                "v_lshlrev_b32 v2, 1, v2",
+                f"global_store_{b32} v1, v2, s[2:3]",
+            ]
+        )
         x = engine.Array(np.array([21], np.int32))
         engine.Module(bare(chip, body), chip).run("k", 1, 1, x, strict=strict)
         return x.view[0]
@@ -163,7 +188,9 @@ class TestWaits:
         b32 = "dword" if chip in engine.CDNA or chip == "gfx1030" else "b32"
         image = bare(chip, f"global_load_{b32} v2, v[10:11], off")
         with pytest.raises(engine.Fault, match="nobody wrote"):
-            engine.Module(image, chip).run("k", 1, 1, engine.Array(np.zeros(1, np.int32)), strict=True)
+            engine.Module(image, chip).run(
+                "k", 1, 1, engine.Array(np.zeros(1, np.int32)), strict=True
+            )
 
 
 @needs_clang
@@ -173,7 +200,10 @@ class TestLoader:
             engine.Module(engine.hip(SOURCE, "gfx942"), "gfx1100")
 
     def test_unknown_instruction_is_named(self):
-        with pytest.raises(engine.LoadError, match=r"kernel k: instruction s_rfe_b64 is not implemented at offset 0"):
+        with pytest.raises(
+            engine.LoadError,
+            match=r"kernel k: instruction s_rfe_b64 is not implemented at offset 0",
+        ):
             engine.Module(bare("gfx942", "s_rfe_b64 s[2:3]"), "gfx942")
 
     def test_damaged_images_never_crash(self):
@@ -193,5 +223,10 @@ for round in range(400):
     except engine.LoadError:
         pass
 """
-        done = subprocess.run([sys.executable, "-c", program, SOURCE], cwd=__file__.rsplit("/", 1)[0], capture_output=True, text=True)
+        done = subprocess.run(
+            [sys.executable, "-c", program, SOURCE],
+            cwd=__file__.rsplit("/", 1)[0],
+            capture_output=True,
+            text=True,
+        )
         assert done.returncode == 0, done.stderr

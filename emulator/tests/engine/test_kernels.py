@@ -1,9 +1,8 @@
 """HIP C++ kernels of every chip against numpy."""
 
+import engine
 import numpy as np
 import pytest
-
-import engine
 
 pytestmark = pytest.mark.skipif(engine.CLANG is None, reason="needs clang-22")
 
@@ -110,13 +109,17 @@ def test_divergent_loop(module, strict):
         while v != 1:
             v, count = 3 * v + 1 if v & 1 else v // 2, count + 1
         return count
+
     x, out = engine.Array(np.arange(1, 257, dtype=np.int32)), engine.Array(np.zeros(256, np.int32))
     module.run("collatz", 2, 128, x, out, strict=strict)
     assert np.array_equal(out.view, [steps(i) for i in range(1, 257)])
 
 
 def test_global_atomics(module, rng, strict):
-    bins, keys = engine.Array(np.zeros(16, np.int32)), engine.Array(rng.integers(0, 1000, N, dtype=np.int32))
+    bins, keys = (
+        engine.Array(np.zeros(16, np.int32)),
+        engine.Array(rng.integers(0, 1000, N, dtype=np.int32)),
+    )
     module.run("histogram", 4, 256, bins, keys, strict=strict)
     assert np.array_equal(bins.view, np.bincount(keys.view & 15, minlength=16))
 
@@ -124,7 +127,10 @@ def test_global_atomics(module, rng, strict):
 def test_divisions_round_correctly(module, rng, strict):
     x, y, z = normal(rng), normal(rng), normal(rng)
     u, v = normal(rng, np.float64), normal(rng, np.float64)
-    p, q = engine.Array(rng.integers(-100000, 100000, N, dtype=np.int32)), engine.Array(np.zeros(N, np.int32))
+    p, q = (
+        engine.Array(rng.integers(-100000, 100000, N, dtype=np.int32)),
+        engine.Array(np.zeros(N, np.int32)),
+    )
     module.run("divide", 4, 256, x, y, z, u, v, p, q, strict=strict)
     divisor = (p.view[np.arange(N) ^ 1] | 1).astype(np.float64)
     assert np.array_equal(z.view, x.view / y.view)
@@ -154,7 +160,10 @@ def test_tiled_product(module, rng, strict):
 
 
 def test_scan(module, rng, strict):
-    x, out = engine.Array(rng.integers(0, 100, 128, dtype=np.int32)), engine.Array(np.zeros(128, np.int32))
+    x, out = (
+        engine.Array(rng.integers(0, 100, 128, dtype=np.int32)),
+        engine.Array(np.zeros(128, np.int32)),
+    )
     module.run("scan", 1, 128, x, out, strict=strict)
     assert np.array_equal(out.view, np.cumsum(x.view))
 
@@ -169,7 +178,10 @@ def test_wave_intrinsics(module, rng):
     assert np.array_equal(out.view[64:128], x.view[lane ^ 1])
     assert np.array_equal(out.view[128:192], x.view[lane // wave * wave])
     assert np.array_equal(out.view[192:], x.view[lane ^ 1])
-    bits = [sum(1 << (i % wave) for i in range(start, start + wave) if x.view[i] > 50) for start in range(0, 64, wave)]
+    bits = [
+        sum(1 << (i % wave) for i in range(start, start + wave) if x.view[i] > 50)
+        for start in range(0, 64, wave)
+    ]
     assert list(votes.view) == (bits if wave == 32 else [bits[0], bits[0]])
 
 
@@ -183,6 +195,7 @@ def test_global_table(module):
 
 def test_profile_counts_what_ran(module, rng):
     import json
+
     x, y, z = normal(rng), normal(rng), normal(rng)
     profile = json.loads(module.run("saxpy", 4, 256, 2.5, x, y, z, N, profile=True))
     waves = 1024 // (64 if module.chip in engine.CDNA else 32)
