@@ -29,8 +29,12 @@ class Place:
 
 @dataclass(frozen=True)
 class BoundLaunch:
-    """A function of code object number `kernel`, with its pointers in order."""
+    """A function of code object number `kernel`, with its pointers in order.
 
+    `step` is the number of the plan's step that it belongs to.
+    """
+
+    step: int
     kernel: int
     launch: Launch
     places: tuple[Place, ...]
@@ -41,6 +45,7 @@ class BoundLaunch:
 class BoundCopy:
     """`bytes` bytes, more than none, from the first place to the second."""
 
+    step: int
     bytes: int
     places: tuple[Place, Place]
 
@@ -73,13 +78,14 @@ def _copy(plan: Plan, number: int, step: Step) -> list[BoundCopy]:
     size = plan.buffers[source].bytes
     if plan.buffers[target].bytes != size:
         raise ArtifactError(f"plan: step {number} copies between buffers of two sizes")
-    return [BoundCopy(size, (_place(plan, source), _place(plan, target)))] if size else []
+    return [BoundCopy(number, size, (_place(plan, source), _place(plan, target)))] if size else []
 
 
 def _launches(plan: Plan, number: int, step: Step, code: CodeObject) -> list[BoundLaunch]:
     inputs = len(step.arguments) - _outputs(code)
     return [
         BoundLaunch(
+            number,
             step.kernel,
             launch,
             tuple(_argument(plan, number, step, a, inputs) for a in launch.arguments),

@@ -43,6 +43,11 @@ class Program:
         self._dtypes = {s.dtype: numpy_dtype(s.dtype) for s in (*plan.inputs, *plan.outputs)}
 
     @property
+    def plan(self) -> Plan:
+        """The program's steps and buffers."""
+        return self._plan
+
+    @property
     def inputs(self) -> tuple[TensorSpec, ...]:
         """Name, element type and shape of each input."""
         return self._plan.inputs

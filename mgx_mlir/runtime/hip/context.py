@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ class Context:
         count = max(len(self.arguments), 1)
         start = self.arguments.ctypes.data
         self._pointers = np.uint64(start) + np.arange(0, 8 * count, 8, dtype=np.uint64)
+        self._first_pointer = int(self._pointers.ctypes.data)
         self.stream = call("hipStreamCreateWithFlags", _NON_BLOCKING)
 
     def staging(self, tensor: Tensor) -> int:
@@ -75,23 +77,23 @@ class Context:
         if self._graph is not None:
             self._graph.launch(stream)
             return
-        for step in self._prepared.steps:
-            if isinstance(step, PreparedLaunch):
-                self._launch_kernel(step, stream)
-            else:
+        self.launch_steps(self._prepared.steps, stream)
+
+    def launch_steps(self, steps: Sequence[PreparedLaunch | PreparedCopy], stream: Any) -> None:
+        """Gives the stream some steps, one by one. Raises DeviceError naming the kernel."""
+        launch_kernel = hip_python().hipModuleLaunchKernel
+        for step in steps:
+            if isinstance(step, PreparedCopy):
                 self._copy(step, stream)
+                continue
+            parameters = self._first_pointer + 8 * step.first
+            (status,) = launch_kernel(*step.shape, stream, parameters, None)
+            if status:
+                raise failure(status, "hipModuleLaunchKernel", step.name)
 
     def parameters(self, step: PreparedLaunch) -> int:
         """The address of the launch's array of pointers to arguments."""
-        return int(self._pointers.ctypes.data) + 8 * step.first
-
-    def _launch_kernel(self, step: PreparedLaunch, stream: Any) -> None:
-        hip = hip_python()
-        (status,) = hip.hipModuleLaunchKernel(
-            step.function, *step.grid, *step.block, 0, stream, self.parameters(step), None
-        )
-        if status:
-            raise failure(status, "hipModuleLaunchKernel", step.name)
+        return self._first_pointer + 8 * step.first
 
     def _copy(self, step: PreparedCopy, stream: Any) -> None:
         hip = hip_python()

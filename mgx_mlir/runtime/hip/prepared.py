@@ -27,13 +27,19 @@ Tensor = tuple[str, int]
 
 @dataclass(frozen=True)
 class PreparedLaunch:
-    """One kernel launch; `first` is the place of its first argument among all of them."""
+    """One kernel launch; `first` is the place of its first argument among all of them.
+
+    `step` is the number of the plan's step.
+    `shape` is what hipModuleLaunchKernel takes first: function, grid, block, dynamic LDS bytes.
+    """
 
     function: Any
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     first: int
     name: str
+    shape: tuple[Any, ...]
+    step: int
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ class PreparedCopy:
 
     bytes: int
     first: int
+    step: int
 
 
 class Prepared:
@@ -77,13 +84,16 @@ class Prepared:
         self._in_arena: list[int] = []
         for step in bound:
             if isinstance(step, BoundCopy):
-                self.steps.append(PreparedCopy(step.bytes, len(values)))
+                self.steps.append(PreparedCopy(step.bytes, len(values), step.step))
             else:
                 launch = step.launch
                 function = self._modules[step.kernel].function(launch.function)
                 name = f"{launch.function} of '{step.node}' (kernel {step.kernel})"
+                grid, block = launch.grid, launch.block
+                shape = (function, *grid, *block, 0)
+                first = len(values)
                 self.steps.append(
-                    PreparedLaunch(function, launch.grid, launch.block, len(values), name)
+                    PreparedLaunch(function, grid, block, first, name, shape, step.step)
                 )
             for place in step.places:
                 values.append(self._value(place, len(values)))

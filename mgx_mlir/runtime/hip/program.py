@@ -47,13 +47,13 @@ class HipProgram(Program):
         self._set_plan(plan)
         self.device = device
         with Current(device.ordinal):
-            self._prepared = Prepared(plan, code_objects, weights, device.ordinal)
-        self._pool = ContextPool(self._prepared, graph)
+            self.prepared = Prepared(plan, code_objects, weights, device.ordinal)
+        self.pool = ContextPool(self.prepared, graph)
 
     @property
     def memory_bytes(self) -> dict[str, int]:
         """Device memory in bytes: the weights', and the arena's of each execution context."""
-        return {"weights": self._prepared.weight_bytes, "arena": self._prepared.memory_bytes}
+        return {"weights": self.prepared.weight_bytes, "arena": self.prepared.memory_bytes}
 
     def run(
         self,
@@ -103,8 +103,8 @@ class HipProgram(Program):
         self._check_names("output", self.outputs, outputs, complete=False)
         handle = None if stream is None else _stream_handle(stream)
         with Current(self.device.ordinal):
-            context = self._pool.acquire()
-            pending = PendingRun(self._pool, context, self.device.ordinal)
+            context = self.pool.acquire()
+            pending = PendingRun(self.pool, context, self.device.ordinal)
             try:
                 return pending, self._enqueue(pending, context, inputs, outputs, handle, results)
             except BaseException as error:
