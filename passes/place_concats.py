@@ -88,7 +88,7 @@ def _reaches_host(value: ir.Value, concat: ir.OpView | None) -> bool:
             return True
         if name in RESHAPES and _reaches_host(user.operation.results[0], concat):
             return True
-        if name == "mgx.concat" and IN_PLACE in user.operation.attributes:
-            if concat is None or user.operation != concat.operation:
-                return True
+        is_placed = name == "mgx.concat" and IN_PLACE in user.operation.attributes
+        if is_placed and (concat is None or user.operation != concat.operation):
+            return True
     return False
