@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -59,3 +60,21 @@ def test_without_rocm_the_real_library_is_an_error_that_says_what_to_do(tmp_path
     done = mgx("run", DIGITS, "--target", "gfx942", **variables)
     assert done.returncode == 1
     assert "MGX_HIP=emulated" in done.stderr
+
+
+def test_perf_marks_modelled_times() -> None:
+    done = mgx("perf", DIGITS, "--target", "gfx1100", "--runs", "2", "--json")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["times"] == "modelled"
+    assert sum(row["launches"] for row in record["kernels"]) == 8
+    assert all(row["ms"] > 0 for row in record["kernels"])
+    assert sorted(record["run_ms"]) == ["graph", "plain"]
+    text = mgx("perf", DIGITS, "--target", "gfx1100", "--runs", "1", "--no-graph").stdout
+    assert "modelled from the chip's facts, not measured" in text
+
+
+def test_perf_times_the_host() -> None:
+    done = mgx("perf", DIGITS, "--runs", "3")
+    assert done.returncode == 0, done.stderr
+    assert "on cpu, 3 runs" in done.stdout

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -49,6 +50,12 @@ class HipProgram(Program):
         with Current(device.ordinal):
             self.prepared = Prepared(plan, code_objects, weights, device.ordinal)
         self.pool = ContextPool(self.prepared, graph)
+
+    def without_graph(self) -> HipProgram:
+        """The same program, on the same weights, with its kernels launched one by one."""
+        other = copy.copy(self)
+        other.pool = ContextPool(self.prepared, False)
+        return other
 
     @property
     def memory_bytes(self) -> dict[str, int]:

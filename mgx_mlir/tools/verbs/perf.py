@@ -1,0 +1,146 @@
+"""perf: time a model: whole runs, and on a GPU each kernel.
+
+On an emulated GPU the kernels' times come from the emulator's model of the chip, and are
+marked so; what a run takes there is the emulator's own time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mgx_mlir.tools import options as shared
+
+if TYPE_CHECKING:
+    from mgx_mlir.runtime.hip.profile import StepTime
+    from mgx_mlir.runtime.program import Program
+    from mgx_mlir.tools.console import Tick
+
+PERCENTILES = (50, 90, 99)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    shared.add_model_options(parser)
+    shared.add_target_options(parser, "what to time")
+    add = parser.add_argument
+    add("--runs", type=int, default=20, metavar="N", help="timed runs of each kind (default 20)")
+    add("--input", action="append", default=[], metavar="NAME=FILE", help="an input's .npy file")
+    add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs")
+    add("--json", action="store_true", help="print JSON")
+    shared.add_compile_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    from mgx_mlir.errors import UsageError
+    from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.programs import program_of
+
+    if options.runs < 1:
+        raise UsageError(f"--runs is {options.runs}; it takes at least 1")
+    # The emulated library reads it at its first call; others do not know it.
+    os.environ.setdefault("MGX_EMULATOR_PROFILE", "1")
+    with progress("measuring") as tick:
+        program = program_of(options, tick)
+        inputs = shared.read_inputs(program.inputs, options.input, options.seed)
+        record = _measure(program, inputs, options, tick)
+    print(json.dumps(record, indent=2) if options.json else _text(record))
+    return 0
+
+
+def _measure(
+    program: Program, inputs: Mapping[str, np.ndarray], options: argparse.Namespace, tick: Tick
+) -> dict[str, Any]:
+    device = getattr(program, "device", None)
+    record: dict[str, Any] = {"model": str(options.model), "runs": options.runs}
+    if device is None:
+        record |= {"device": "cpu", "times": "measured"}
+        record["run_ms"] = {"cpu": _runs(program, inputs, options.runs, tick, "runs")}
+        return record
+    from mgx_mlir.runtime.hip.library import library_kind
+    from mgx_mlir.runtime.hip.profile import step_times
+    from mgx_mlir.runtime.hip.program import HipProgram
+
+    assert isinstance(program, HipProgram)
+    kinds = {"graph": program, "plain": program.without_graph()}
+    if options.no_graph:
+        del kinds["graph"]
+    record |= {
+        "device": str(device),
+        "times": "modelled" if library_kind() == "emulated" else "measured",
+        "memory_bytes": program.memory_bytes,
+        "run_ms": {
+            name: _runs(each, inputs, options.runs, tick, f"runs, {name}")
+            for name, each in kinds.items()
+        },
+    }
+    found = step_times(
+        program, inputs, options.runs, lambda done, total: tick("kernels", done, total)
+    )
+    return record | {"kernels": _by_kernel(found)}
+
+
+def _runs(
+    program: Program, inputs: Mapping[str, np.ndarray], runs: int, tick: Tick, what: str
+) -> dict[str, float]:
+    """Milliseconds of a run from inputs to outputs on the host, after a first one."""
+    program.run(inputs)
+    times = []
+    for number in range(runs):
+        started = time.perf_counter()
+        program.run(inputs)
+        times.append((time.perf_counter() - started) * 1e3)
+        tick(what, number + 1, runs)
+    found = {f"p{p}": float(np.percentile(times, p)) for p in PERCENTILES}
+    return {"min": min(times), **found}
+
+
+def _by_kernel(found: list[StepTime]) -> list[dict[str, Any]]:
+    """What each kernel takes in one run, all its steps together; the longest first."""
+    total = sum(step.median for step in found) or 1.0
+    rows: dict[int, dict[str, Any]] = {}
+    for step in found:
+        row = rows.setdefault(
+            step.kernel, {"kernel": step.kernel, "launches": 0, "ms": 0.0, "bytes": 0, "nodes": []}
+        )
+        row["launches"] += step.launches
+        row["ms"] += step.median
+        row["bytes"] += step.bytes
+        row["nodes"].append(step.node or "copy")
+    for row in rows.values():
+        row["share"] = row["ms"] / total
+        row["gb_per_s"] = row["bytes"] / row["ms"] / 1e6 if row["ms"] else 0.0
+    return sorted(rows.values(), key=lambda row: -row["ms"])
+
+
+def _text(record: Mapping[str, Any]) -> str:
+    lines = [f"{record['model']} on {record['device']}, {record['runs']} runs of each kind"]
+    modelled = record["times"] == "modelled"
+    if "kernels" in record:
+        lines += ["", *_table(record["kernels"], modelled), ""]
+    note = "  (the emulator's own time, not the chip's)" if modelled else ""
+    for kind, times in record["run_ms"].items():
+        figures = ", ".join(f"{name} {value:.3f}" for name, value in times.items())
+        lines.append(f"a run, {kind}: {figures} ms{note}")
+    return "\n".join(lines)
+
+
+def _table(kernels: list[dict[str, Any]], modelled: bool) -> list[str]:
+    unit = "ms (modelled)" if modelled else "ms"
+    lines = [f"{'kernel':>6} {'launches':>8} {unit:>13} {'share':>6} {'MB':>9} {'GB/s':>8}  nodes"]
+    for row in kernels:
+        name = "copy" if row["kernel"] < 0 else str(row["kernel"])
+        nodes = row["nodes"][0] + (f" and {len(row['nodes']) - 1} more" if row["nodes"][1:] else "")
+        lines.append(
+            f"{name:>6} {row['launches']:8d} {row['ms']:13.4f} {row['share']:6.1%} "
+            f"{row['bytes'] / 1e6:9.3f} {row['gb_per_s']:8.1f}  {nodes}"
+        )
+    launches = sum(row["launches"] for row in kernels)
+    total = sum(row["ms"] for row in kernels)
+    marked = "modelled from the chip's facts, not measured" if modelled else "kernels alone"
+    return [*lines, f"{'all':>6} {launches:8d} {total:13.4f}         {marked}"]
