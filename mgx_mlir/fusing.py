@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
-from mgx_mlir.rewriting import identity, used_values, users
+from mgx_mlir.rewriting import (
+    CONTRACTIONS,
+    definition,
+    has_one_use,
+    identity,
+    shape,
+    used_values,
+    users,
+)
 
 
 @dataclass
@@ -20,6 +28,8 @@ class Group:
     # The number in its block of each op that may become a member, by the op's identity.
     position: Mapping[ir.Value, int]
     members: dict[ir.Value, ir.Operation] = field(default_factory=dict)
+    # For ops that are fused already: the number of their first, where `position` has the last.
+    earliest: Mapping[ir.Value, int] = field(default_factory=dict)
 
     def __contains__(self, op: ir.Operation | ir.OpView) -> bool:
         return identity(op) in self.members
@@ -43,7 +53,7 @@ class Group:
     def would_cycle(self, op: ir.Operation | ir.OpView) -> bool:
         """Whether an operand of `op` from outside depends on a member."""
         # Nothing before the first member can depend on one.
-        first = min(self.position[member] for member in self.members)
+        first = min(self.earliest.get(m, self.position[m]) for m in self.members)
         outside = [d for d in _definitions(op.operation) if d not in self]
         seen: set[ir.Value] = set()
         while outside:
@@ -83,3 +93,19 @@ def positions(block: ir.Block) -> dict[ir.Value, int]:
     """The number in its block of each op that has a result."""
     numbered = ((identity(op), i) for i, op in enumerate(block.operations))
     return {key: i for key, i in numbered if key is not None}
+
+
+def contraction_of(pointwise: ir.OpView) -> ir.Operation | None:
+    """The contraction whose epilogue a `mgx.pointwise` becomes: the last one that can be."""
+    found: ir.Operation | None = None
+    for value in pointwise.operation.operands:
+        producer = definition(value)
+        if producer is None or producer.operation.name not in CONTRACTIONS:
+            continue
+        if producer.operation.block != pointwise.operation.block or not has_one_use(value):
+            continue
+        if shape(value) != shape(pointwise.operation.results[0]):
+            continue
+        if found is None or found.is_before_in_block(producer.operation):
+            found = producer.operation
+    return found

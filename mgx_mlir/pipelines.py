@@ -11,6 +11,7 @@ from mgx_mlir.passes.fold_constants import FoldConstants
 from mgx_mlir.passes.fuse_horizontal import FuseHorizontal
 from mgx_mlir.passes.fuse_pointwise import FusePointwise
 from mgx_mlir.passes.fuse_reduce import FuseReduce
+from mgx_mlir.passes.merge_pointwise import MergePointwise
 from mgx_mlir.passes.normalize_ops import NormalizeOps
 from mgx_mlir.passes.outline_kernels import OutlineKernels
 from mgx_mlir.passes.place_concats import PlaceConcats
@@ -59,6 +60,7 @@ PIPELINES: dict[str, NamedPipeline] = {
         (
             FuseReduce(),
             FusePointwise(),
+            MergePointwise(),
             "canonicalize",
             PlaceConcats(),
             OutlineKernels(),

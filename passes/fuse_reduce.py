@@ -46,20 +46,23 @@ class FuseReduce(Pass):
         for block in blocks(main_function(module)):
             erased: set[ir.Value | None] = set()
             position = positions(block)
+            earliest: dict[ir.Value, int] = {}
             for op, key in [(op, identity(op)) for op in block.operations]:
                 if key in erased or op.operation.name not in mgx.REDUCTIONS:
                     continue
                 if _is_static(op):
-                    group = self._grow(op, position)
+                    group = self._grow(op, position, earliest)
                     context.note(f"{len(group)} ops", node_name(op))
                     erased.update(group.members)
-                    _fuse(group, op, position)
+                    _fuse(group, op, position, earliest)
             sort_topologically(block)
             erase_dead(block)
 
-    def _grow(self, reduction: ir.OpView, position: dict[ir.Value, int]) -> Group:
+    def _grow(
+        self, reduction: ir.OpView, position: dict[ir.Value, int], earliest: dict[ir.Value, int]
+    ) -> Group:
         rows = _Rows(reduction)
-        group = Group(position)
+        group = Group(position, earliest=earliest)
         group.add(reduction)
         changed = True
         while changed and len(group) < self.max_ops:
@@ -116,7 +119,12 @@ def _is_static(op: ir.OpView) -> bool:
     return ir.RankedTensorType(op.operation.operands[0].type).has_static_shape
 
 
-def _fuse(group: Group, reduction: ir.OpView, position: dict[ir.Value, int]) -> None:
+def _fuse(
+    group: Group,
+    reduction: ir.OpView,
+    position: dict[ir.Value, int],
+    earliest: dict[ir.Value, int],
+) -> None:
     members = group.ordered()
     outputs = group.outputs()
     inputs = [value for value in group.inputs() if splat(value) is None]
@@ -139,6 +147,7 @@ def _fuse(group: Group, reduction: ir.OpView, position: dict[ir.Value, int]) -> 
         mgx.YieldOp([values[v] for v in outputs], loc=location)
     for value, new in zip(outputs, fused.operation.results, strict=True):
         position[new] = max(position[key] for key in group.members)
+        earliest[new] = min(position[key] for key in group.members)
         value.replace_all_uses_with(new)
     for op in reversed(members):
         op.erase()

@@ -9,6 +9,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.fusing import contraction_of
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.passes.place_concats import IN_PLACE
@@ -77,23 +78,7 @@ def _waits_for_epilogue(op: ir.OpView) -> bool:
     if op.operation.name not in CONTRACTIONS or not has_one_use(op.operation.results[0]):
         return False
     user = users(op.operation.results[0])[0]
-    return user.operation.name == "mgx.pointwise" and _contraction(user) == op.operation
-
-
-def _contraction(pointwise: ir.OpView) -> ir.Operation | None:
-    """The contraction whose epilogue a `mgx.pointwise` becomes: the last one that can be."""
-    found: ir.Operation | None = None
-    for value in pointwise.operation.operands:
-        producer = definition(value)
-        if producer is None or producer.operation.name not in CONTRACTIONS:
-            continue
-        if producer.operation.block != pointwise.operation.block or not has_one_use(value):
-            continue
-        if value.type.shape != pointwise.operation.results[0].type.shape:
-            continue
-        if found is None or found.is_before_in_block(producer.operation):
-            found = producer.operation
-    return found
+    return user.operation.name == "mgx.pointwise" and contraction_of(user) == op.operation
 
 
 def _is_read_by_host(op: ir.OpView) -> bool:
@@ -112,7 +97,7 @@ class _Kernels:
 
     def outline(self, anchor: ir.OpView) -> None:
         body = _Body(self.context)
-        contraction = _contraction(anchor) if anchor.operation.name == "mgx.pointwise" else None
+        contraction = contraction_of(anchor) if anchor.operation.name == "mgx.pointwise" else None
         taken = [contraction.opview] if contraction is not None else []
         taken.append(anchor)
         for op in taken:

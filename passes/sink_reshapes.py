@@ -17,7 +17,6 @@ from mgx_mlir.rewriting import (
     definition,
     element_type,
     erase_dead,
-    identity,
     op_name,
     replace,
     shape,
@@ -79,7 +78,7 @@ def _source(value: ir.Value) -> ir.Value | None:
     assert reshape is not None
     source = reshape.operation.operands[0]
     producer = op_name(definition(source))
-    others = [user for user in users(source) if identity(user) != value]
+    others = [user for user in users(source) if user.operation != reshape.operation]
     if producer not in CONTRACTIONS and producer not in mgx.POINTWISE:
         return None
     return source if _all_pointwise(others) else None

@@ -11,6 +11,7 @@ from test.passes.graphs import check_keeps_results, random_graph
 
 # Passes that make what others have prepared, with what prepares it.
 PREPARED = {
+    "mgx-merge-pointwise": ("mgx-fuse-pointwise",),
     "mgx-outline-kernels": ("mgx-fuse-pointwise",),
     "mgx-plan-memory": ("mgx-fuse-pointwise", "mgx-place-concats", "mgx-outline-kernels"),
 }

@@ -1,0 +1,56 @@
+// RUN: %mgx-opt %s --split-input-file --mgx-fuse-pointwise --mgx-merge-pointwise | FileCheck %s
+
+// What one makes the other reads, and so does the program.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[R:.*]]:2 = mgx.pointwise(%{{.*}}) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+// CHECK:           %[[A:.*]] = mgx.relu
+// CHECK:           %[[B:.*]] = mgx.tanh %[[A]]
+// CHECK:           mgx.yield %[[A]], %[[B]]
+// CHECK:         return %[[R]]#0, %[[R]]#1
+func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a = mgx.relu %x : tensor<4xf32>
+  %b = mgx.tanh %a : tensor<4xf32>
+  return %a, %b : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Both read one value.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.pointwise({{.*}}) : (tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>)
+// CHECK-NOT:     mgx.pointwise
+func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %a = mgx.relu %x : tensor<4xf32>
+  %b = mgx.tanh %x : tensor<4xf32>
+  return %a, %b : tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// Something that is not pointwise stands between.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.pointwise
+// CHECK:         mgx.reverse
+// CHECK:         mgx.pointwise
+func.func @main(%x: tensor<1x1x4x4xf32>) -> tensor<1x1x4x4xf32> {
+  %a = mgx.relu %x : tensor<1x1x4x4xf32>
+  %p = mgx.reverse %a axes = [3] : tensor<1x1x4x4xf32> -> tensor<1x1x4x4xf32>
+  %b = mgx.add %a, %p : tensor<1x1x4x4xf32>, tensor<1x1x4x4xf32> -> tensor<1x1x4x4xf32>
+  return %b : tensor<1x1x4x4xf32>
+}
+
+// -----
+
+// Two epilogues stay two.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.dot
+// CHECK:         mgx.pointwise
+// CHECK:         mgx.dot
+// CHECK:         mgx.pointwise
+func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>) {
+  %c = mgx.dot %x, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %a = mgx.add %c, %y : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %d = mgx.dot %y, %x : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %b = mgx.add %d, %y : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
+  return %a, %b : tensor<4x4xf32>, tensor<4x4xf32>
+}

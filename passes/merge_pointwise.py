@@ -1,0 +1,157 @@
+"""mgx-merge-pointwise: loops over the same elements become one loop with several results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.fusing import Group, contraction_of, positions
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import (
+    blocks,
+    definition,
+    fused_location,
+    identity,
+    is_constant,
+    op_name,
+    shape,
+    sort_topologically,
+    users,
+)
+
+
+@dataclass(frozen=True)
+class MergePointwise(Pass):
+    """Merges `mgx.pointwise` ops of one shape that read one value, or one of which reads the other.
+
+    Before:  %c = mgx.pointwise(%x, %c0) ... -> tensor<1x128xf32>
+             %h = mgx.pointwise(%x, %c) ... -> tensor<1x128xf32>
+             // %c is used again
+    After:   %c, %h = mgx.pointwise(%x, %c0) ... -> tensor<1x128xf32>, tensor<1x128xf32>
+
+    What both read is read once. Two that are the epilogues of two contractions stay two:
+    one of the contractions would lose its epilogue. A merged op has at most `max_results`
+    results, `max_inputs` inputs and `max_ops` ops.
+    """
+
+    max_results: int = 32
+    max_inputs: int = 96
+    max_ops: int = 256
+
+    name: ClassVar[str] = "mgx-merge-pointwise"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            position = positions(block)
+            earliest: dict[ir.Value, int] = {}
+            merged = False
+            erased: set[ir.Value | None] = set()
+            for start, key in [(op, identity(op)) for op in block.operations]:
+                if key in erased or start.operation.name != "mgx.pointwise":
+                    continue
+                op = start
+                while (partner := self._partner(op, position, earliest)) is not None:
+                    context.note("merge", node_name(op))
+                    erased.update((identity(partner), identity(op)))
+                    op = _merge(partner, op, position, earliest)
+                    merged = True
+            if merged:
+                sort_topologically(block)
+
+    def _partner(
+        self, op: ir.OpView, position: dict[ir.Value, int], earliest: dict[ir.Value, int]
+    ) -> ir.OpView | None:
+        """A `mgx.pointwise` before `op` that it can be merged with."""
+        key = identity(op)
+        assert key is not None
+        for other in _related(op):
+            place = identity(other)
+            if place not in position or position[place] >= position[key]:
+                continue
+            if shape(place) != shape(key) or not self._fits(other, op):
+                continue
+            group = Group(position, earliest=earliest)
+            group.add(other)
+            if not group.would_cycle(op):
+                return other
+        return None
+
+    def _fits(self, a: ir.OpView, b: ir.OpView) -> bool:
+        if contraction_of(a) is not None and contraction_of(b) is not None:
+            return False
+        ops = sum(len(list(op.regions[0].blocks[0].operations)) for op in (a, b))
+        results = len(a.operation.results) + len(b.operation.results)
+        inputs = {*a.operation.operands, *b.operation.operands}
+        return (
+            ops <= self.max_ops and results <= self.max_results and len(inputs) <= self.max_inputs
+        )
+
+
+def _related(op: ir.OpView) -> Iterator[ir.OpView]:
+    """The `mgx.pointwise` ops of whose results, or operands, `op` reads one."""
+    size = shape(op.operation.results[0])
+    for value in op.operation.operands:
+        if shape(value) != size or is_constant(value):
+            continue
+        producer = definition(value)
+        # A broadcast is read again for little.
+        if op_name(producer) in mgx.VIEWS:
+            continue
+        if producer is not None and producer.operation.name == "mgx.pointwise":
+            yield producer
+        for user in users(value):
+            if user.operation.name == "mgx.pointwise" and user.operation != op.operation:
+                yield user
+
+
+def _merge(
+    a: ir.OpView, b: ir.OpView, position: dict[ir.Value, int], earliest: dict[ir.Value, int]
+) -> ir.OpView:
+    """One op in the place of two, the second of which may read results of the first."""
+    own = set(a.operation.results)
+    operands = [*a.operation.operands, *(v for v in b.operation.operands if v not in own)]
+    inputs = list(dict.fromkeys(operands))
+    outputs = [v for v in a.operation.results if any(u.operation != b.operation for u in users(v))]
+    outputs += list(b.operation.results)
+    location = fused_location([a, b])
+    with ir.InsertionPoint(b), location:
+        fused = mgx.PointwiseOp([v.type for v in outputs], inputs)
+        types = [ir.RankedTensorType(v.type).element_type for v in inputs]
+        body = fused.body.blocks.append(*types, arg_locs=[location] * len(types))
+    values: dict[ir.Value, ir.Value] = dict(zip(inputs, body.arguments, strict=True))
+    with ir.InsertionPoint(body):
+        for op in (a, b):
+            yielded = _inline(op, values)
+            values.update(zip(op.operation.results, yielded, strict=True))
+        mgx.YieldOp([values[v] for v in outputs], loc=location)
+    keys = [key for key in (identity(a), identity(b)) if key is not None]
+    last = max(position[key] for key in keys)
+    first = min(earliest.get(key, position[key]) for key in keys)
+    for value, new in zip(outputs, fused.operation.results, strict=True):
+        position[new], earliest[new] = last, first
+        value.replace_all_uses_with(new)
+    b.operation.erase()
+    a.operation.erase()
+    merged: ir.OpView = fused.operation.opview
+    return merged
+
+
+def _inline(op: ir.OpView, outside: dict[ir.Value, ir.Value]) -> list[ir.Value]:
+    """Clones a body where `outside` maps the op's operands to scalars; what it yields."""
+    block = op.regions[0].blocks[0]
+    values = {
+        argument: outside[value]
+        for argument, value in zip(block.arguments, op.operation.operands, strict=True)
+    }
+    *inner, terminator = block.operations
+    for one in inner:
+        clone = one.operation.clone()
+        for i, value in enumerate(one.operation.operands):
+            clone.operands[i] = values[value]
+        values.update(zip(one.operation.results, clone.results, strict=True))
+    return [values[value] for value in terminator.operation.operands]
