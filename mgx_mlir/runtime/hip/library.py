@@ -15,9 +15,11 @@ from typing import Any
 
 from mgx_mlir import emulator
 from mgx_mlir.errors import DeviceError, UsageError
+from mgx_mlir.settings import Settings
 
 DRIVER = Path("/dev/kfd")
 OUT_OF_MEMORY = "hipErrorOutOfMemory"
+_FORKED = "HIP does not survive fork(); start processes with 'spawn'"
 
 logger = logging.getLogger("mgx_mlir.hip")
 _lock = threading.Lock()
@@ -39,7 +41,7 @@ def open_library(hip: str = "auto", devices: Sequence[str] = ()) -> str:
             _opened = (kind, os.getpid())
         kind, process = _opened
     if process != os.getpid():
-        raise DeviceError("HIP does not survive fork(); start processes with 'spawn'")
+        raise DeviceError(_FORKED)
     if hip not in ("auto", kind):
         raise UsageError(f"MGX_HIP asks for the {hip} HIP library; the process uses the {kind} one")
     return kind
@@ -111,7 +113,15 @@ def release(function: str, handle: Any) -> None:
 
 
 def hip_python() -> Any:
-    """hip-python's module of HIP functions. Raises DeviceError where it does not load."""
+    """hip-python's module of HIP functions, the library being chosen as the settings say.
+
+    Raises what `open_library` raises, and DeviceError where hip-python does not load.
+    """
+    if _opened is None:
+        settings = Settings.from_environment()
+        open_library(settings.hip, settings.emulated_devices)
+    elif _opened[1] != os.getpid():
+        raise DeviceError(_FORKED)
     try:
         from hip import hip
     except ImportError as error:

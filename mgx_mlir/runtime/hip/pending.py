@@ -10,13 +10,15 @@ from mgx_mlir.errors import DeviceError
 from mgx_mlir.runtime.hip.context import Context
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.event import Event, is_done
+from mgx_mlir.runtime.hip.library import call
 from mgx_mlir.runtime.hip.pool import ContextPool
 
 
 class PendingRun:
     """The handle of `HipProgram.run_async`; keeps everything alive that the run uses."""
 
-    def __init__(self, pool: ContextPool, context: Context, ordinal: int) -> None:
+    def __init__(self, pool: ContextPool, context: Context, ordinal: int, stream: Any) -> None:
+        self._stream = stream
         self._pool = pool
         self._context: Context | None = context
         self._ordinal = ordinal
@@ -69,6 +71,7 @@ class PendingRun:
         if context is None:
             return
         try:
+            call("hipStreamSynchronize", self._stream)
             context.wait()
         except DeviceError:
             self._pool.discard(context)

@@ -15,7 +15,7 @@ from mgx_mlir.plan import Plan, TensorSpec
 from mgx_mlir.runtime.hip.context import Context
 from mgx_mlir.runtime.hip.device import Current, Device
 from mgx_mlir.runtime.hip.event import Event
-from mgx_mlir.runtime.hip.library import call, hip_python, open_library
+from mgx_mlir.runtime.hip.library import call, hip_python
 from mgx_mlir.runtime.hip.pending import PendingRun
 from mgx_mlir.runtime.hip.pool import ContextPool
 from mgx_mlir.runtime.hip.prepared import Prepared
@@ -103,7 +103,6 @@ class HipProgram(Program):
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], stream: Any, results: str
     ) -> tuple[PendingRun, bool]:
         """The run, and whether everything of it is on the device."""
-        open_library()
         if results not in RESULTS:
             raise UsageError(f"results is '{results}'; use one of {', '.join(RESULTS)}")
         self._check_names("input", self.inputs, inputs, complete=True)
@@ -111,7 +110,8 @@ class HipProgram(Program):
         handle = None if stream is None else _stream_handle(stream)
         with Current(self.device.ordinal):
             context = self.pool.acquire()
-            pending = PendingRun(self.pool, context, self.device.ordinal)
+            stream = context.stream if handle is None else handle
+            pending = PendingRun(self.pool, context, self.device.ordinal, stream)
             try:
                 return pending, self._enqueue(pending, context, inputs, outputs, handle, results)
             except BaseException as error:

@@ -1,0 +1,94 @@
+"""Weights of every kind arrive on the device as they are; empty tensors do no harm."""
+
+from __future__ import annotations
+
+import multiprocessing
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hip_programs import image, program, used_bytes
+
+from mgx_mlir.errors import ArtifactError, DeviceError
+from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
+from mgx_mlir.runtime.hip.device import device
+from mgx_mlir.runtime.hip.program import HipProgram
+from mgx_mlir.runtime.hip.weights import device_weight, shared_bytes
+from mgx_mlir.weights import Weight
+
+
+def weight(array: np.ndarray, key: str = "w") -> Weight:
+    return Weight(key, array.dtype, array.shape, data=array)
+
+
+def copied(array: np.ndarray, graph: bool = True) -> np.ndarray:
+    """The weight, as a program that copies it twice gives it."""
+    spec = TensorSpec("y", array.dtype.name, array.shape)
+    size = array.nbytes
+    buffers = (
+        Buffer("weight", size, key="w"),
+        Buffer("arena", size, offset=0),
+        Buffer("output", size, index=0),
+    )
+    plan = Plan((), (spec,), size, buffers, (Step(-1, (0, 1)), Step(-1, (1, 2))))
+    return HipProgram(plan, [], {"w": weight(array)}, device(0), graph).run({})["y"]
+
+
+@pytest.mark.parametrize("graph", [True, False], ids=["graph", "plain"])
+@pytest.mark.parametrize(
+    "value",
+    [True, np.int8(-3), np.float16(1.5), ml_dtypes.bfloat16(2.5), np.float32(0.1), np.int64(-7)],
+    ids=lambda value: type(value).__name__,
+)
+def test_splats(value: object, graph: bool) -> None:
+    array = np.broadcast_to(np.asarray(value), (300, 7))
+    np.testing.assert_array_equal(copied(array, graph), array)
+
+
+def test_weights_that_are_views_and_large_ones() -> None:
+    array = np.arange(1 << 20, dtype=np.float32).reshape(1024, 1024)
+    np.testing.assert_array_equal(copied(array), array)
+    np.testing.assert_array_equal(copied(array.T), array.T)
+
+
+def test_tensors_without_elements() -> None:
+    assert copied(np.zeros((0, 3), np.float32)).shape == (0, 3)
+
+
+def test_equal_weights_are_one() -> None:
+    before = used_bytes()
+    first = device_weight(0, weight(np.arange(5), "a"))
+    assert device_weight(0, weight(np.arange(5), "b")) is first
+    assert device_weight(1, weight(np.arange(5), "a")) is not first
+    assert shared_bytes(0) == 40
+    del first
+    assert used_bytes() == before
+
+
+def test_refuses_weights_that_do_not_fit() -> None:
+    buffers = (Buffer("weight", 8, key="w"), Buffer("output", 8, index=0))
+    spec = (TensorSpec("y", "int64", (1,)),)
+    plan = Plan((), spec, 0, buffers, (Step(-1, (0, 1)),))
+    with pytest.raises(ArtifactError, match="weight 'w', which is missing"):
+        HipProgram(plan, [], {}, device(0))
+    with pytest.raises(ArtifactError, match="has 40 bytes; the plan says 8"):
+        HipProgram(plan, [], {"w": weight(np.arange(5))}, device(0))
+
+
+def test_a_forked_child_is_told_that_hip_is_not_there() -> None:
+    digit = program()
+    digit.run({"image": image(0)})
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+
+    def child() -> None:
+        try:
+            digit.run({"image": image(0)})
+        except DeviceError as error:
+            queue.put(str(error))
+
+    process = context.Process(target=child)
+    process.start()
+    process.join(20)
+    assert process.exitcode == 0
+    assert "fork" in queue.get()
