@@ -15,6 +15,7 @@ import numpy as np
 from mgx_mlir.runtime.hip.library import call, hip_python, release
 from mgx_mlir.runtime.hip.prepared import PreparedCopy, PreparedLaunch
 
+_HINT = "without a graph (graph=False, --no-graph) the kernel at fault is named"
 Parameters = Callable[[PreparedLaunch], int]
 
 
@@ -78,7 +79,7 @@ class RunGraph:
 
     def launch(self, stream: Any) -> None:
         """Gives the stream one run. Raises DeviceError."""
-        call("hipGraphLaunch", self._executable, stream)
+        call("hipGraphLaunch", self._executable, stream, purpose=_HINT)
 
     def __del__(self) -> None:
         if sys.is_finalizing():

@@ -20,6 +20,8 @@ from mgx_mlir.settings import Settings
 DRIVER = Path("/dev/kfd")
 OUT_OF_MEMORY = "hipErrorOutOfMemory"
 _FORKED = "HIP does not survive fork(); start processes with 'spawn'"
+# Errors of kernels, which every later call reports again.
+_STICKY = ("hipErrorIllegalAddress", "hipErrorLaunchFailure", "hipErrorLaunchTimeOut")
 
 logger = logging.getLogger("mgx_mlir.hip")
 _lock = threading.Lock()
@@ -93,6 +95,8 @@ def failure(status: Any, function: str, kernel: str = "", purpose: str = "") -> 
     message = f"{function} failed: {name} ({text})"
     message += f", kernel {kernel}" if kernel else ""
     message += f"; {purpose}" if purpose else ""
+    if name in _STICKY:
+        message += "; a kernel failed, and the device stays unusable for this process"
     fault = emulator.last_fault() if library_kind() == "emulated" else ""
     message += f"\n{fault}" if fault else ""
     return DeviceError(message, name, function, kernel)
