@@ -256,7 +256,8 @@ u32 Fields::fill(Encoding enc, const OpInfo &info, const u32 *d, Inst &in, const
   case Encoding::sopk:
     in.imm = sext(bits(w, 15, 0), 16);
     in.dst = scalar(bits(w, 22, 16), info.dst == Ty::none ? Ty::b32 : info.dst, true);
-    in.src[0] = scalar(bits(w, 22, 16), Ty::b32);
+    // All but s_movk_i32 may read their destination.
+    if (name != "s_movk_i32") in.src[0] = scalar(bits(w, 22, 16), Ty::b32);
     if (info.flags & F_LDS) { // s_setreg_imm32_b32
       in.src[0] = constant_operand(d[1], Ty::b32);
       size = 8;
