@@ -91,7 +91,9 @@ class MgxBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Runs one node once. `opset_version` is that of its definition, by default the newest.
+        """Runs one node once. `inputs` are those that it names, in order, or by name.
+
+        `opset_version` is that of its definition, by default the newest.
 
         `outputs_info` gives element type and shape of each output, where onnx's inference
         does not find the type.
@@ -99,6 +101,8 @@ class MgxBackend(Backend):
         version = kwargs.pop("opset_version", onnx.defs.onnx_opset_version())
         names = [name for name in node.input if name]
         if not isinstance(inputs, Mapping):
+            if len(inputs) != len(names):
+                raise UsageError(f"the node has {len(names)} inputs, and {len(inputs)} are given")
             inputs = dict(zip(names, inputs, strict=True))
         given = [_info(n, np.asarray(inputs[n])) for n in dict.fromkeys(names)]
         results = [onnx.ValueInfoProto(name=n) for n in node.output if n]

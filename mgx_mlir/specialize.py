@@ -149,4 +149,4 @@ def _counts(array: np.ndarray) -> bool:
 
 
 def _numbers(array: np.ndarray) -> bool:
-    return _small(array, "iubf")
+    return _small(array, "iubfV")  # V: the floats of ml_dtypes

@@ -89,6 +89,10 @@ class Conversion:
 
     def subgraph(self, node: Node, name: str, arguments: Sequence[Value]) -> list[ir.Value]:
         """Converts a node's graph attribute at the insertion point. Returns its outputs."""
+        return [self.constants.materialise(v) for v in self.inline(node, name, arguments)]
+
+    def inline(self, node: Node, name: str, arguments: Sequence[Value]) -> list[Value]:
+        """As `subgraph`; what is known of the outputs stays known."""
         graph: GraphProto = node.attribute(name)
         if len(graph.input) != len(arguments):
             raise ModelError(
@@ -103,7 +107,7 @@ class Conversion:
         outputs = self.graph(graph, scope)
         if any(v is _UNAVAILABLE for v in outputs):
             raise UnavailableError
-        return [self.constants.materialise(v) for v in outputs]
+        return outputs
 
     def inferred_dims(self, name: str, scope: Scope) -> tuple[Dim, ...] | None:
         """The dimensions that onnx's inference found for a value of the main graph."""

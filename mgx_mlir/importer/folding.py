@@ -22,7 +22,7 @@ _FOLDABLE = frozenset(
     CastLike Ceil Clip Concat Cos CumSum Div Equal Exp Expand Flatten Floor Gather
     GatherElements GatherND Greater GreaterOrEqual Identity Less LessOrEqual Log Max Min Mod
     Mul Neg NonZero Not OneHot Or Pad Pow Range Reciprocal ReduceMax ReduceMean ReduceMin
-    ReduceProd ReduceSum Reshape Round ScatterElements ScatterND Shape Sign Sin Size Slice
+    ReduceProd ReduceSum Relu Reshape Round ScatterElements ScatterND Shape Sign Sin Size Slice
     Split Sqrt Squeeze Sub Sum Tile TopK Transpose Trilu Unique Unsqueeze Where Xor""".split()
 )
 

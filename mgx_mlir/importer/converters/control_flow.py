@@ -10,7 +10,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import emit, tensors, unroll
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.values import Value
@@ -23,7 +23,7 @@ def _as_list(results: Any) -> list[ir.Value]:
 
 
 @operator("If", (1, 25), "if")
-def if_(node: Node) -> list[ir.Value]:
+def if_(node: Node) -> Sequence[ir.Value | Value]:
     """A condition that is known chooses its branch now."""
     known = node.known(0)
     if known is not None:
@@ -31,7 +31,7 @@ def if_(node: Node) -> list[ir.Value]:
         if not known.reshape(-1)[0]:
             chosen, other = other, chosen
         node.attribute(other)
-        return node.conversion.subgraph(node, chosen, [])
+        return node.conversion.inline(node, chosen, [])
     condition = emit.reshape(node.tensor(0), [])
     types: list[list[ir.Type]] = []
 
@@ -56,7 +56,13 @@ def _refuse_branches(first: Sequence[ir.Type], second: Sequence[ir.Type]) -> Non
 
 
 @operator("Loop", (1, 25), "loop")
-def loop(node: Node) -> list[ir.Value]:
+def loop(node: Node) -> Sequence[ir.Value | Value]:
+    """A loop whose trips are known, and few, is written out."""
+    unrolled = unroll.loop(node)
+    return _loop(node) if unrolled is None else unrolled
+
+
+def _loop(node: Node) -> list[ir.Value]:
     count = emit.reshape(emit.convert(node.tensor(0), "i64"), []) if node.given(0) else None
     start = emit.reshape(node.tensor(1), []) if node.given(1) else None
     if count is None:
@@ -111,12 +117,14 @@ def _stacked(result: ir.Value, trips: np.ndarray) -> ir.Value:
 
 @operator("Scan", (9, 25), "loop gather")
 def scan(node: Node) -> list[ir.Value]:
-    """A loop over the entries of the scanned inputs; each result is stacked along its axis."""
+    """A loop over the entries of the scanned inputs; each result is stacked along its axis.
+
+    It is written out where the entries are few.
+    """
     count = int(node.attribute("num_scan_inputs"))
     states = [node.tensor(i) for i in range(len(node.inputs) - count)]
     scanned = [node.tensor(i) for i in range(len(states), len(node.inputs))]
-    graph = node.attribute("body")
-    outputs = len(graph.output) - len(states)
+    node.attribute("body")
     axes = _axes(node, "scan_input_axes", [tensors.rank(x) for x in scanned])
     steps = tensors.size_of(scanned[0], axes[0], "the number of steps")
     backwards = list(node.attribute("scan_input_directions") or [0] * count)
@@ -124,6 +132,11 @@ def scan(node: Node) -> list[ir.Value]:
         mgx.reverse(x, [axis]) if back else x
         for x, axis, back in zip(scanned, axes, backwards, strict=True)
     ]
+
+    written_out = unroll.scan(node, states, scanned, axes, steps)
+    if written_out is not None:
+        results, stacked = written_out
+        return [*results, *_placed(node, stacked)]
 
     def body(i: ir.Value, go: ir.Value, *carried: ir.Value) -> list[ir.Value]:
         entries = [mgx.gather(x, i, axis) for x, axis in zip(scanned, axes, strict=True)]
@@ -135,14 +148,19 @@ def scan(node: Node) -> list[ir.Value]:
     trips = mgx.constant(steps, np.int64)
     results = _as_list(mgx.loop(trips, mgx.constant(True, np.bool_), states, body))
     stacked = [_stacked(r, np.array(steps)) for r in results[len(states) :]]
+    return [*results[: len(states)], *_placed(node, stacked)]
+
+
+def _placed(node: Node, stacked: list[ir.Value]) -> list[ir.Value]:
+    """The stacked results of a Scan with the new dimension, and in the order, that it asks for."""
     places = _axes(node, "scan_output_axes", [tensors.rank(r) for r in stacked])
-    directions = list(node.attribute("scan_output_directions") or [0] * outputs)
+    directions = list(node.attribute("scan_output_directions") or [0] * len(stacked))
     for place, (axis, back) in enumerate(zip(places, directions, strict=True)):
         if back:
             stacked[place] = mgx.reverse(stacked[place], [0])
         rest = list(range(1, tensors.rank(stacked[place])))
         stacked[place] = emit.transpose(stacked[place], [*rest[:axis], 0, *rest[axis:]])
-    return [*results[: len(states)], *stacked]
+    return stacked
 
 
 def _axes(node: Node, name: str, ranks: Sequence[int]) -> list[int]:
