@@ -1,0 +1,162 @@
+"""The whole way, for every model of the foundation: small forms on the CPU, all chips."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import mgx_mlir
+from mgx_mlir.compiler import CompileOptions, Report
+from mgx_mlir.errors import UsageError
+from mgx_mlir.settings import Settings
+from test.onnx_models import MODELS, light, light_names, random_inputs, small
+
+CHIPS = ("gfx90a", "gfx942", "gfx1100", "gfx1201")
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(cache_dir=tmp_path / "cache", jobs=1, threads=1)
+
+
+def expected(model: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, inputs), strict=True))
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_small_models_agree_with_onnxruntime(name: str, settings: Settings) -> None:
+    model = small(name)
+    inputs = random_inputs(model)
+    program = mgx_mlir.compile(model, "cpu", settings=settings)
+    found = program.run(inputs)
+    for output, values in expected(model, inputs).items():
+        np.testing.assert_allclose(found[output], values, 1e-3, 1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", light_names())
+def test_light_models_with_random_weights_agree(name: str, settings: Settings) -> None:
+    model = light(name, seed=0)
+    inputs = random_inputs(model)
+    found = mgx_mlir.compile(model, "cpu", settings=settings).run(inputs)
+    for output, values in expected(model, inputs).items():
+        np.testing.assert_allclose(found[output], values, 1e-3, 1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*light_names(), *sorted(MODELS)])
+def test_every_kernel_finalizes_for_every_chip(name: str) -> None:
+    model = small(name) if name in MODELS else light(name)
+    artifact = mgx_mlir.finalize(
+        mgx_mlir.compile_to_bytecode(model), CHIPS, settings=Settings(cache_dir=None)
+    )
+    assert sorted(artifact.code_objects) == sorted(CHIPS)
+
+
+def test_a_small_model_finalizes_for_every_chip(tmp_path: Path) -> None:
+    artifact = mgx_mlir.compile_to_bytecode(small("bert"))
+    assert artifact.code_objects == {}
+    artifact = mgx_mlir.finalize(artifact, CHIPS, settings=Settings(cache_dir=None))
+    machines = {"gfx90a": "gfx90a", "gfx942": "gfx942", "gfx1100": "gfx1100", "gfx1201": "gfx1201"}
+    for chip, name in machines.items():
+        for number, code in enumerate(artifact.code_objects[chip]):
+            file = tmp_path / f"{chip}-{number}.hsaco"
+            file.write_bytes(code.data)
+            header = subprocess.run(
+                ["/usr/lib/llvm-22/bin/llvm-readelf", "-h", str(file)],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            assert name in header and "AMDGPU" in header
+
+
+def test_equal_inputs_give_equal_bytes() -> None:
+    first = mgx_mlir.compile_to_bytecode(small("lstm")).to_bytes()
+    assert mgx_mlir.compile_to_bytecode(small("lstm")).to_bytes() == first
+
+
+def test_an_artifact_survives_the_disk(tmp_path: Path, settings: Settings) -> None:
+    file = tmp_path / "digits.mgx"
+    mgx_mlir.save(mgx_mlir.compile_to_bytecode(ROOT / "examples/digits.onnx"), file)
+    program = mgx_mlir.compile(mgx_mlir.load(file), "cpu", settings=settings)
+    data = np.load(ROOT / "examples/digits_test.npz")
+    right = sum(
+        int(program.run({"image": image[None, None].astype(np.float32)})["probabilities"].argmax())
+        == label
+        for image, label in zip(data["images"][:60], data["labels"][:60], strict=True)
+    )
+    assert right >= 57
+
+
+def test_memory_stays_near_what_is_alive() -> None:
+    # The largest sum of live bytes is a bound from below; a plan may waste 15 % on top.
+    for name in ("squeezenet", "resnet50"):
+        plan = mgx_mlir.compile_to_bytecode(light(name)).plan
+        last = {a: n for n, step in enumerate(plan.steps) for a in step.arguments}
+        first: dict[int, int] = {}
+        for n, step in enumerate(plan.steps):
+            for a in step.arguments:
+                first.setdefault(a, n)
+        alive = []
+        for n in range(len(plan.steps)):
+            spans = {
+                (plan.buffers[a].offset, plan.buffers[a].offset + plan.buffers[a].bytes)
+                for a in last
+                if plan.buffers[a].kind == "arena" and first[a] <= n <= last[a]
+            }
+            alive.append(_covered(spans))
+        assert plan.arena_bytes <= 1.15 * max(alive)
+
+
+def _covered(spans: set[tuple[int, int]]) -> int:
+    total, end = 0, 0
+    for low, high in sorted(spans):
+        total += max(0, high - max(low, end))
+        end = max(end, high)
+    return total
+
+
+def test_reports_name_stages_passes_and_rewrites() -> None:
+    report = Report()
+    mgx_mlir.compile_to_bytecode(small("vit"), report=report)
+    assert [name for name, _ in report.stages] == [
+        "import",
+        "core",
+        "optimize",
+        "fusion",
+        "portable",
+    ]
+    assert any(name == "mgx-fuse-reduce" for name, _ in report.passes.entries)
+    assert any(name == "mgx-fuse-reduce" for name, _, _ in report.fired)
+
+
+def test_disabled_passes_do_not_run() -> None:
+    report = Report()
+    options = CompileOptions(disable=("mgx-fuse-reduce",))
+    artifact = mgx_mlir.compile_to_bytecode(small("vit"), options, report=report)
+    assert all(name != "mgx-fuse-reduce" for name, _ in report.passes.entries)
+    assert artifact.options["disable"] == ["mgx-fuse-reduce"]
+
+
+def test_wrong_inputs_say_what_was_expected(settings: Settings) -> None:
+    program = mgx_mlir.compile(ROOT / "examples/digits.onnx", "cpu", settings=settings)
+    with pytest.raises(UsageError, match=r"'image' is missing"):
+        program.run({})
+    with pytest.raises(
+        UsageError, match=r"'image' is float32\[1, 1, 8, 8\]; got float32\[1, 8, 8\]"
+    ):
+        program.run({"image": np.zeros((1, 8, 8), np.float32)})
+    with pytest.raises(UsageError, match=r"got float64"):
+        program.run({"image": np.zeros((1, 1, 8, 8))})
