@@ -19,6 +19,7 @@ from mgx_mlir.passes.plan_memory import PlanMemory
 from mgx_mlir.passes.rewrite_reduce import RewriteReduce
 from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
 from mgx_mlir.passes.simplify_reshapes import SimplifyReshapes
+from mgx_mlir.passes.sink_concats import SinkConcats
 from mgx_mlir.passes.sink_reshapes import SinkReshapes
 
 
@@ -50,6 +51,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             EliminateIdentities(),
             SinkReshapes(),
             SimplifyReshapes(),
+            SinkConcats(),
             FuseHorizontal(),
             FoldConstants(),
             RewriteReduce(),

@@ -43,7 +43,8 @@ class SimplifyAlgebra(Pass):
              %y = mgx.add %c, %shift ...
 
     Also: (x + a) + b to x + (a + b); (x * a) * b to x * (a * b); (x + a) * b to
-    x * b + a * b below a contraction; x - a to x + (-a); x / a to x * (1 / a) for floats;
+    x * b + a * b below a contraction or a scale; x - a to x + (-a); x / a to x * (1 / a) for
+    floats;
     x ^ 2 to x * x; x ^ 0.5 to sqrt(x); 1 / sqrt(x) to rsqrt(x). `a` and `b` are constants.
     These change the rounding of float results, never an integer.
     """
@@ -121,7 +122,7 @@ def _combine_constants(op: ir.OpView) -> ir.Value | None:
 
 
 def _distribute_scale(op: ir.OpView) -> ir.Value | None:
-    """(x + a) * b = x * b + a * b where x comes from a contraction that can take the scale."""
+    """(x + a) * b = x * b + a * b where a contraction or another scale makes x, and takes b."""
     parts = _constant_operand(op)
     if parts is None or not has_one_use(parts[0]):
         return None
@@ -130,7 +131,11 @@ def _distribute_scale(op: ir.OpView) -> ir.Value | None:
         return None
     assert add is not None
     below = _constant_operand(add)
-    if below is None or op_name(definition(below[0])) not in CONTRACTIONS:
+    if below is None:
+        return None
+    maker = definition(below[0])
+    is_scaled = op_name(maker) == "mgx.mul" and maker and _constant_operand(maker) is not None
+    if not is_scaled and op_name(maker) not in CONTRACTIONS:
         return None
     if not _is_float(below[0]) or not has_one_use(below[0]):
         return None

@@ -1,0 +1,150 @@
+"""mgx-sink-concats: pointwise work is done on the parts of a concat, where they are made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import (
+    CONTRACTIONS,
+    blocks,
+    broadcast_source,
+    definition,
+    element_type,
+    erase_dead,
+    is_constant,
+    op_name,
+    replace,
+    shape,
+    splat,
+    users,
+)
+
+
+@dataclass(frozen=True)
+class SinkConcats(Pass):
+    """Moves a concat, concats of it too, below the pointwise ops with constants that read it.
+
+    Before:  %c = mgx.concat %a, %b axis = 1 : tensor<1x8x4x4xf32>, ... -> tensor<1x16x4x4xf32>
+             %y = mgx.relu %c : tensor<1x16x4x4xf32>
+    After:   %p = mgx.relu %a : tensor<1x8x4x4xf32>
+             %q = mgx.relu %b : tensor<1x8x4x4xf32>
+             %y = mgx.concat %p, %q axis = 1 : ...
+
+    The work becomes part of the kernels that make %a and %b, and the tensor is not read
+    again for it. So all but one of the parts must be made by a contraction or by pointwise
+    work, and nothing but such pointwise ops, and concats of which that holds, may read the
+    concat: it is not made any more.
+    """
+
+    cleanup: ClassVar[bool] = True
+    name: ClassVar[str] = "mgx-sink-concats"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            known: dict[ir.Value, bool] = {}
+            for op in list(block.operations):
+                if op.operation.name not in mgx.POINTWISE:
+                    continue
+                concat = _concat(op)
+                if concat is not None and _sinks(concat, known):
+                    context.note("concat", node_name(op))
+                    with ir.InsertionPoint(op), op.operation.location:
+                        replace(op, [_on_parts(op, concat)])
+            erase_dead(block)
+
+
+def _concat(op: ir.OpView) -> ir.OpView | None:
+    """The concat that a pointwise op reads, where all else it reads is constant."""
+    concats = [
+        v for v in dict.fromkeys(op.operation.operands) if op_name(definition(v)) == "mgx.concat"
+    ]
+    if len(concats) != 1:
+        return None
+    others = [value for value in op.operation.operands if value != concats[0]]
+    return definition(concats[0]) if all(is_constant(value) for value in others) else None
+
+
+def _axis(concat: ir.OpView) -> int:
+    return ir.IntegerAttr(concat.operation.attributes["axis"]).value
+
+
+def _parts(concat: ir.OpView) -> list[ir.Value]:
+    """What a concat is of, concats of the same axis among them taken apart."""
+    parts = []
+    for value in concat.operation.operands:
+        inner = definition(value)
+        if inner is not None and op_name(inner) == "mgx.concat" and _axis(inner) == _axis(concat):
+            parts += _parts(inner)
+        else:
+            parts.append(value)
+    return parts
+
+
+def _sinks(concat: ir.OpView, known: dict[ir.Value, bool]) -> bool:
+    """Whether nothing is left that reads the concat once all that can has moved above it."""
+    result = concat.operation.results[0]
+    if result not in known:
+        # Concats are read by later ones, so this ends.
+        known[result] = _has_makers(concat) and all(
+            _moves(user, concat, known) for user in users(result)
+        )
+    return known[result]
+
+
+def _moves(user: ir.OpView, concat: ir.OpView, known: dict[ir.Value, bool]) -> bool:
+    if user.operation.block != concat.operation.block:
+        return False
+    if user.operation.name == "mgx.concat":
+        return _axis(user) == _axis(concat) and _sinks(user, known)
+    return user.operation.name in mgx.POINTWISE and _concat(user) is not None
+
+
+def _has_makers(concat: ir.OpView) -> bool:
+    """Whether the kernels that make the parts can do more, all but one."""
+    if not ir.RankedTensorType(concat.operation.results[0].type).has_static_shape:
+        return False
+    parts = _parts(concat)
+    makers = CONTRACTIONS | mgx.POINTWISE
+    others = [part for part in parts if op_name(definition(part)) not in makers]
+    return len(parts) > 1 and len(others) <= 1 and not any(is_constant(part) for part in parts)
+
+
+def _on_parts(op: ir.OpView, concat: ir.OpView) -> ir.Value:
+    """The concat of the op on each part."""
+    operation, whole, axis = op.operation, concat.operation.results[0], _axis(concat)
+    element = element_type(operation.results[0])
+    results, start = [], 0
+    for part in _parts(concat):
+        size = shape(part)[axis]
+        done = ir.Operation.create(
+            operation.name,
+            results=[ir.RankedTensorType.get(list(shape(part)), element)],
+            operands=[
+                part if value == whole else _part_of(value, axis, start, list(shape(part)))
+                for value in operation.operands
+            ],
+            attributes={name: operation.attributes[name] for name in operation.attributes},
+        )
+        results.append(done.results[0])
+        start += size
+    return mgx.concat(results, axis)
+
+
+def _part_of(value: ir.Value, axis: int, start: int, dims: list[int]) -> ir.Value:
+    """A constant from `start` along `axis`, in the shape `dims`."""
+    number = splat(value)
+    if number is not None:
+        return mgx.splat(number, ir.RankedTensorType.get(dims, element_type(value)))
+    source = broadcast_source(value)
+    sizes = [1] * (len(dims) - len(shape(source))) + list(shape(source))
+    if list(shape(source)) != sizes:
+        source = mgx.reshape(source, sizes)
+    if sizes[axis] != 1:
+        source = mgx.slice(source, [axis], [start], [start + dims[axis]])
+    return source if list(shape(source)) == dims else mgx.multibroadcast(source, dims)
