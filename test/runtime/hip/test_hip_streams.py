@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -118,3 +120,31 @@ def test_device_tensors_come_to_the_host_on_request() -> None:
 
 def test_host_tensors_that_speak_dlpack_are_arrays() -> None:
     assert close(program().run({"image": memoryview(image(0))})["probabilities"], image(0))
+
+
+@pytest.mark.parametrize("name", ["cuda_stream", "ptr"])
+def test_streams_of_other_libraries_have_a_number(name: str, stream: Any) -> None:
+    theirs = SimpleNamespace(**{name: int(stream)})
+    found = program().run({"image": image(0)}, stream=theirs)
+    assert close(found["probabilities"], image(0))
+
+
+def test_threads_run_on_streams_of_their_own() -> None:
+    digit, wrong = program(), []
+
+    def work(number: int) -> None:
+        call("hipSetDevice", 0)
+        mine = call("hipStreamCreateWithFlags", 1)
+        tensor = DeviceTensor.from_numpy(image(number))
+        for _ in range(10):
+            found = digit.run({"image": tensor}, stream=mine, results="device")
+            if not close(found["probabilities"].numpy(), image(number)):
+                wrong.append(number)
+        call("hipStreamDestroy", mine)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
