@@ -31,6 +31,7 @@ MODEL_MAKERS: dict[str, Callable[[], onnx.ModelProto]] = {
     "inception_v2": partial(light, "inception_v2", seed=0),
     "bert": bert,
     "bert_base": partial(bert, layers=12, width=768),
+    "gpt2": MODELS["gpt2"],
     "vit": MODELS["vit"],
     "lstm": MODELS["lstm"],
 }

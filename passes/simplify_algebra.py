@@ -44,8 +44,8 @@ class SimplifyAlgebra(Pass):
 
     Also: (x + a) + b to x + (a + b); (x * a) * b to x * (a * b); (x + a) * b to
     x * b + a * b below a contraction or a scale; x - a to x + (-a); x / a to x * (1 / a) for
-    floats;
-    x ^ 2 to x * x; x ^ 0.5 to sqrt(x); 1 / sqrt(x) to rsqrt(x). `a` and `b` are constants.
+    floats; x ^ 1, 2, 3 to products; x ^ -1 to 1 / x; x ^ 0.5 to sqrt(x); 1 / sqrt(x) to
+    rsqrt(x). `a` and `b` are constants.
     These change the rounding of float results, never an integer.
     """
 
@@ -204,8 +204,13 @@ def _reciprocal_of_sqrt(op: ir.OpView) -> ir.Value | None:
 def _power(op: ir.OpView) -> ir.Value | None:
     base, exponent = op.operation.operands
     value = splat(exponent)
-    if value == 2:
-        return mgx.mul(base, base)
+    if value == 1:
+        return base
+    if value in (2, 3):
+        square = mgx.mul(base, base)
+        return square if value == 2 else mgx.mul(square, base)
+    if value == -1 and _is_float(base):
+        return mgx.recip(base)
     # pow(-0.0, 0.5) is 0.0 and pow(-inf, 0.5) is inf; sqrt differs there, as documented.
     return mgx.sqrt(base) if value == 0.5 and _is_float(base) else None
 

@@ -1,6 +1,6 @@
 """Models for tests and benchmarks, built by script, with seeded random weights.
 
-    python test/onnx_models.py bert out.onnx     (bert, vit, lstm; --small for tests)
+    python test/onnx_models.py bert out.onnx     (bert, gpt2, lstm, vit; --small for tests)
 
 The graphs are those that PyTorch's exporter writes: decomposed Gelu, shapes computed by
 Shape, Gather and Concat.
@@ -192,6 +192,61 @@ def vit(
     return b.model(inputs, {"logits": (logits, [batch, classes])}, "vit")
 
 
+def gpt2(
+    layers: int = 6,
+    width: int = 384,
+    tokens: int = 64,
+    heads: int = 12,
+    vocabulary: int = 50257,
+    batch: int = 1,
+    seed: int = 3,
+) -> onnx.ModelProto:
+    """A decoder with a causal mask, projections as Gemm, and Gelu by tanh. Input: input_ids."""
+    b = Builder(seed)
+    words = b.weight("wte", vocabulary, width, scale=0.02)
+    x = b.op("Gather", words, "input_ids", axis=0)
+    x = b.op("Add", x, b.weight("wpe", 1, tokens, width, scale=0.02))
+    causal = b.add(np.tril(np.ones((1, 1, tokens, tokens), bool)), "causal")
+
+    def projection(y: str, name: str, inputs: int, outputs: int) -> str:
+        shape = b.sizes(y, (0, 1), (outputs,))
+        y = b.op("Reshape", y, b.constant([-1, inputs]))
+        weight = b.weight(f"{name}.weight", inputs, outputs)
+        y = b.op("Gemm", y, weight, b.weight(f"{name}.bias", outputs, scale=0.02))
+        return b.op("Reshape", y, shape)
+
+    def attention(y: str, name: str) -> str:
+        parts = b.op("Split", projection(y, f"{name}.c_attn", width, 3 * width),
+                     b.constant([width] * 3), axis=2, outputs=3)  # fmt: skip
+        split = [b.op("Reshape", p, b.sizes(p, (0, 1), (heads, width // heads))) for p in parts]
+        orders = ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])
+        q, k, v = (b.op("Transpose", p, perm=o) for p, o in zip(split, orders, strict=True))
+        scores = b.op("Div", b.op("MatMul", q, k), b.constant(np.sqrt(width // heads), np.float32))
+        low = b.constant(np.finfo(np.float32).min, np.float32)
+        shares = b.op("Softmax", b.op("Where", causal, scores, low), axis=-1)
+        y = b.op("Transpose", b.op("MatMul", shares, v), perm=[0, 2, 1, 3])
+        y = b.op("Reshape", y, b.sizes(y, (0, 1), (width,)))
+        return projection(y, f"{name}.c_proj", width, width)
+
+    def gelu(y: str) -> str:
+        cube = b.op(
+            "Mul", b.op("Pow", y, b.constant(3, np.float32)), b.constant(0.044715, np.float32)
+        )
+        inner = b.op("Mul", b.op("Add", y, cube), b.constant(np.sqrt(2 / np.pi), np.float32))
+        inner = b.op("Add", b.op("Tanh", inner), b.constant(1, np.float32))
+        return b.op("Mul", b.op("Mul", y, b.constant(0.5, np.float32)), inner)
+
+    for layer in range(layers):
+        name = f"h.{layer}"
+        x = b.op("Add", attention(b.layer_norm(x, f"{name}.ln_1", width), f"{name}.attn"), x)
+        y = projection(b.layer_norm(x, f"{name}.ln_2", width), f"{name}.c_fc", width, 4 * width)
+        x = b.op("Add", x, projection(gelu(y), f"{name}.c_proj", 4 * width, width))
+    x = b.layer_norm(x, "ln_f", width)
+    logits = b.op("MatMul", x, b.op("Transpose", words, perm=[1, 0]))
+    inputs = {"input_ids": (TensorProto.INT64, [batch, tokens])}
+    return b.model(inputs, {"logits": (logits, [batch, tokens, vocabulary])}, "gpt2")
+
+
 def lstm(
     layers: int = 2,
     width: int = 128,
@@ -273,9 +328,10 @@ def light(name: str, seed: int | None = None) -> onnx.ModelProto:
     return model
 
 
-MODELS = {"bert": bert, "lstm": lstm, "vit": vit}
+MODELS = {"bert": bert, "gpt2": gpt2, "lstm": lstm, "vit": vit}
 SMALL: dict[str, dict[str, Any]] = {
     "bert": {"layers": 2, "width": 32, "tokens": 12, "heads": 4, "vocabulary": 100},
+    "gpt2": {"layers": 2, "width": 32, "tokens": 12, "heads": 4, "vocabulary": 100},
     "lstm": {"layers": 2, "width": 8, "tokens": 5, "vocabulary": 50},
     "vit": {"layers": 2, "width": 24, "heads": 3, "image": 32, "patch": 8, "classes": 10},
 }

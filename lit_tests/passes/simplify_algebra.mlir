@@ -82,3 +82,33 @@ func.func @main(%x: tensor<2xi32>) -> tensor<2xi32> {
   %0 = mgx.div %x, %a : tensor<2xi32>, tensor<2xi32> -> tensor<2xi32>
   return %0 : tensor<2xi32>
 }
+
+// -----
+
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<4xf32>
+// CHECK:         %[[S:.*]] = mgx.mul %[[X]], %[[X]]
+// CHECK:         %[[C:.*]] = mgx.mul %[[S]], %[[X]]
+// CHECK:         return %[[C]]
+func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %c = mgx.constant dense<3.0> : tensor<4xf32>
+  %y = mgx.pow %x, %c : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}
+
+// -----
+
+// Two scales and two offsets are one of each.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-1: mgx.mul %arg0
+// CHECK:         mgx.add
+// CHECK-NOT:     mgx.mul %arg0
+func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %a = mgx.literal "a" : tensor<2x4xf32>
+  %b = mgx.literal "b" : tensor<2x4xf32>
+  %c = mgx.literal "c" : tensor<2x4xf32>
+  %m = mgx.mul %x, %a : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  %s = mgx.add %m, %b : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  %y = mgx.mul %s, %c : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
