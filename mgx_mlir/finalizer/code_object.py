@@ -79,7 +79,8 @@ class CodeObject:
 
     `arch` is the target's name, `data` an ELF file (an AMDGPU code object, or a shared
     object of the host), `scratch_bytes` the device memory that the launches share between
-    them, `stats` figures by function name (registers, LDS bytes, spills, ...).
+    them, `stats` figures by function name (registers, LDS bytes, spills, ...), `why` the
+    chosen schedule, or why a generator refused the kernel, in words.
     """
 
     arch: str
@@ -87,6 +88,7 @@ class CodeObject:
     launches: tuple[Launch, ...]
     scratch_bytes: int
     stats: Mapping[str, Mapping[str, int]]
+    why: str = ""
 
     @property
     def sha256(self) -> str:
@@ -95,7 +97,7 @@ class CodeObject:
 
     def to_json(self) -> dict[str, Any]:
         """Everything but the bytes, of which it gives size and hash."""
-        return {
+        value = {
             "arch": self.arch,
             "bytes": len(self.data),
             "sha256": self.sha256,
@@ -103,6 +105,7 @@ class CodeObject:
             "launches": [launch.to_json() for launch in self.launches],
             "stats": {name: dict(figures) for name, figures in self.stats.items()},
         }
+        return {**value, "why": self.why} if self.why else value
 
     @classmethod
     def from_json(cls, value: Any, data: bytes) -> CodeObject:
@@ -115,12 +118,15 @@ class CodeObject:
             raise ValueError("the code object's bytes do not have the recorded sha256")
         if not isinstance(value.get("launches"), list):
             raise ValueError("the code object has no list of launches")
+        if not isinstance(value.get("why", ""), str):
+            raise ValueError(f"a code object's reason is text, got {value['why']!r:.80}")
         return cls(
             value["arch"],
             data,
             tuple(Launch.from_json(launch) for launch in value["launches"]),
             _count(value.get("scratch_bytes"), "scratch_bytes"),
             _stats(value.get("stats")),
+            value.get("why", ""),
         )
 
 

@@ -190,6 +190,19 @@ def constant(number: float | int, element: str, lanes: int = 0) -> ir.Value:
     return arith.constant(type_, attribute)
 
 
+def attribute_constant(attribute: ir.Attribute, lanes: int) -> ir.Value:
+    """A vector of an element of a constant, in the type that code computes with."""
+    type_ = attribute.type
+    if isinstance(type_, ir.IntegerType):
+        width = type_.width
+        number = int(ir.IntegerAttr(attribute).value) & ((1 << width) - 1)
+        signed = number - (1 << width) if width > 1 and number >> (width - 1) else number
+        type_ = ir.IntegerType.get_signless(width)
+        attribute = ir.IntegerAttr.get(type_, signed)
+    vector_type = ir.VectorType.get([lanes], type_)
+    return arith.constant(vector_type, ir.DenseElementsAttr.get_splat(vector_type, attribute))
+
+
 def lane_mask(count: Index, lanes: int) -> ir.Value | None:
     """A mask of the first `count` lanes; None when that is known to be all."""
     if isinstance(count, int) and count >= lanes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mlir import ir
-from mlir.dialects import arith, vector
+from mlir.dialects import vector
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -52,7 +52,7 @@ class Epilogue:
         lanes: int,
     ) -> ir.Value:
         if isinstance(source, ir.Attribute):
-            return _constant(source, lanes)
+            return emit.attribute_constant(source, lanes)
         memory = self._inputs[source.argument]
         place = emit.add(source.offset, source.batch.offset(batch))
         place = emit.add(place, source.row.offset(m))
@@ -74,16 +74,3 @@ class Epilogue:
             column = emit.minimum(emit.add(n, lane), last)
             scalars.append(emit.load(memory, emit.add(place, source.column.offset(column))))
         return vector.from_elements(ir.VectorType.get([lanes], scalars[0].type), scalars)
-
-
-def _constant(attribute: ir.Attribute, lanes: int) -> ir.Value:
-    """A vector of an element of a constant, in the type that code computes with."""
-    type_ = attribute.type
-    if isinstance(type_, ir.IntegerType):
-        width = type_.width
-        number = int(ir.IntegerAttr(attribute).value) & ((1 << width) - 1)
-        signed = number - (1 << width) if width > 1 and number >> (width - 1) else number
-        type_ = ir.IntegerType.get_signless(width)
-        attribute = ir.IntegerAttr.get(type_, signed)
-    vector_type = ir.VectorType.get([lanes], type_)
-    return arith.constant(vector_type, ir.DenseElementsAttr.get_splat(vector_type, attribute))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
 
 from mlir import ir
 
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.bufferize import bufferize
+from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.lowering import lower_kernel
@@ -28,9 +31,17 @@ def gpu_program(lowered: ir.Module) -> GpuProgram:
 
 
 def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
-    """Lowers a kernel once; the result compiles it for each chip that it is given.
+    """What compiles a kernel for each chip that it is given.
 
-    Raises UnsupportedError or CompilerError.
+    The contraction family's generator where it takes the kernel; else the generic path,
+    for which the kernel is lowered once. Raises UnsupportedError or CompilerError.
     """
-    program = gpu_program(lower_kernel(kernel))
-    return lambda target: code_object(program, target)
+    lowered = cache(lambda: gpu_program(lower_kernel(kernel)))
+
+    def compile_for(target: Target) -> CodeObject:
+        program, why = contraction_program(kernel, target)
+        if program is None:
+            program, why = lowered(), f"{why}; generic path" if why else "generic path"
+        return replace(code_object(program, target), why=why)
+
+    return compile_for

@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="everything but the bytes, as JSON")
     add("--kernel", metavar="NAME", help="print the portable IR of a kernel")
     add("--isa", metavar="KERNEL", help="print the disassembly of a kernel's code objects")
+    add("--why", action="store_true", help="each kernel's schedule, or why a generator refused it")
     add("--arch", metavar="A", help="only this chip's code object")
 
 
@@ -33,6 +34,8 @@ def run(options: argparse.Namespace) -> int:
         print(module)
     elif options.isa:
         return _print_isa(artifact, options.isa, options.arch)
+    elif options.why:
+        return _print_why(artifact, options.arch)
     elif options.json:
         print(json.dumps(artifact.to_json(), indent=2))
     else:
@@ -47,10 +50,8 @@ def _number(artifact: Artifact, name: str) -> int:
     return names.index(name)
 
 
-def _print_isa(artifact: Artifact, kernel: str, arch: str | None) -> int:
-    from mgx_mlir.codegen.gpu.binary import disassemble
-
-    number = _number(artifact, kernel)
+def _finalized(artifact: Artifact, arch: str | None) -> list[str]:
+    """The chips that the artifact has code objects for, of the one asked for."""
     there = [name for name in artifact.code_objects if arch in (None, name.partition(":")[0])]
     if not there:
         finalized = ", ".join(artifact.code_objects) or "none"
@@ -58,7 +59,22 @@ def _print_isa(artifact: Artifact, kernel: str, arch: str | None) -> int:
             f"no code objects for {arch or 'any chip'} (there are: {finalized}); "
             f"add them with mgx finalize --arch {arch or 'CHIP'}"
         )
-    for name in there:
+    return there
+
+
+def _print_why(artifact: Artifact, arch: str | None) -> int:
+    for name in _finalized(artifact, arch):
+        print(f"{name}:")
+        for kernel, code in zip(artifact.kernels, artifact.code_objects[name], strict=True):
+            print(f"  {kernel.name}: {code.why or 'not recorded'}")
+    return 0
+
+
+def _print_isa(artifact: Artifact, kernel: str, arch: str | None) -> int:
+    from mgx_mlir.codegen.gpu.binary import disassemble
+
+    number = _number(artifact, kernel)
+    for name in _finalized(artifact, arch):
         print(f"; {kernel} for {name}")
         print(disassemble(artifact.code_objects[name][number].data))
     return 0

@@ -1,0 +1,87 @@
+"""What the family takes: problems, and schedules for them. Each refusal says why."""
+
+from __future__ import annotations
+
+import math
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.match import Match, Operand
+from mgx_mlir.codegen.contraction.problem import Axis, Image
+from mgx_mlir.codegen.gpu.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.contraction.specs import ROW_BYTES, ROW_CHUNKS, Unit, unit_for
+from mgx_mlir.target import Target
+
+# Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".
+MAX_BYTES = 0x7FFFFF00
+# With fewer products a result, moving tiles through LDS costs more than it saves.
+MIN_DEPTH = 8
+# blockIdx.z counts batches.
+MAX_BATCH = 65535
+
+
+def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
+    """Why no schedule can be had for a match; '' where one can.
+
+    sizes: bytes of each input, by number.
+    """
+    problem = match.problem
+    if isinstance(problem.b, Image):
+        return "a convolution with a window is left to the generic path"
+    if unit_for(target, problem.a.element, problem.accumulator) is None:
+        return f"{target.name}: no instruction for {problem.a.element} in {problem.accumulator}"
+    if problem.a.element != problem.b.element and target.matrix != "wmma":
+        return f"operands of {problem.a.element} and {problem.b.element}"
+    if problem.K < MIN_DEPTH:
+        return f"K = {problem.K} is below {MIN_DEPTH}"
+    if problem.M * problem.N == 1:
+        return "one element a matrix"
+    if problem.batch > MAX_BATCH:
+        return f"{problem.batch} matrices are more than {MAX_BATCH}"
+    results = problem.batch * problem.M * problem.N
+    largest = max(emit.element_bytes(e) for e in match.result_elements) * results
+    arguments = [problem.a.argument, problem.b.argument]
+    arguments += [s.argument for s in match.sources if isinstance(s, Operand)]
+    largest = max(largest, *(sizes[number] for number in arguments))
+    if largest > MAX_BYTES:
+        return f"a tensor of {largest} bytes is more than 31-bit offsets reach"
+    return ""
+
+
+def schedule_refusal(schedule: Schedule, unit: Unit, target: Target) -> str:
+    """Why a schedule is illegal for an instruction on a chip; '' where it is legal."""
+    threads = schedule.waves * target.wave_size
+    rows, columns = schedule.rows(unit), schedule.columns(unit)
+    for size in (rows, columns):
+        if size * ROW_CHUNKS < threads:
+            return f"{threads} threads for {size} rows of {ROW_CHUNKS} chunks in LDS"
+    if (rows + columns) * ROW_BYTES > min(target.lds_bytes, 64 << 10):
+        return f"{(rows + columns) * ROW_BYTES} bytes of LDS"
+    limit = 232 if target.wave_size == 64 else 208
+    used = registers(schedule, unit, target)
+    return f"about {used} registers" if used > limit else ""
+
+
+def registers(schedule: Schedule, unit: Unit, target: Target) -> int:
+    """About how many vector registers a thread needs: sums, operands, the next tile."""
+    sums = schedule.tiles_m * schedule.tiles_n * unit.values
+    if unit.kind == "fma":
+        operands = 4 * (schedule.tiles_m + schedule.tiles_n * unit.values)
+    else:
+        size = emit.element_bytes(unit.element)
+        operands = (schedule.tiles_m + schedule.tiles_n) * max(4, unit.per_lane * size // 4)
+    threads = schedule.waves * target.wave_size
+    ahead = (schedule.rows(unit) + schedule.columns(unit)) * ROW_BYTES // threads // 4
+    return sums + operands + ahead + 40
+
+
+def vector_width(contiguous: Axis, *others: Axis, offset: int, limit: int) -> int:
+    """How many neighbours along `contiguous` can be read at once, wherever they start.
+
+    A power of two up to `limit` that divides every distance; 1 where nothing is known.
+    """
+    if not contiguous.factors or contiguous.factors[-1][1] != 1:
+        return 1
+    strides = [stride for axis in others for _, stride in axis.factors]
+    strides += [stride for _, stride in contiguous.factors[:-1]]
+    sizes = [contiguous.factors[-1][0]] if len(contiguous.factors) > 1 else []
+    return math.gcd(limit, offset, *strides, *sizes)

@@ -1,0 +1,62 @@
+"""How long a matrix product takes on a chip: an estimate from sizes alone, in clocks.
+
+A compute unit is bound by the slowest of its matrix cores, its LDS and its path to the
+caches, or by latency where it holds too few blocks. Figures: 64 bytes a clock from the L1
+cache, 128 from LDS; latencies as in the CDNA 3 and RDNA 3 ISA documents' order of magnitude.
+Only the order of the estimates matters.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mgx_mlir.codegen.contraction.problem import Contraction
+from mgx_mlir.codegen.gpu.contraction.constraints import registers, schedule_refusal
+from mgx_mlir.codegen.gpu.contraction.space import Schedule, schedules
+from mgx_mlir.codegen.gpu.contraction.specs import ROW_BYTES, Unit
+from mgx_mlir.target import Target
+
+GLOBAL_LATENCY = 600
+# Writing LDS, the barriers, and the first read.
+TILE_LATENCY = 200
+# Starting a block, filling the pipeline, storing the results.
+BLOCK_OVERHEAD = 1500
+LDS_BYTES_A_CLOCK = 128
+GLOBAL_BYTES_A_CLOCK = 64
+
+
+def choose(problem: Contraction, unit: Unit, target: Target) -> Schedule | None:
+    """The legal schedule with the least estimate; the first of several equal ones."""
+    legal = [s for s in schedules() if not schedule_refusal(s, unit, target)]
+    return min(legal, key=lambda s: clocks(problem, s, unit, target), default=None)
+
+
+def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target) -> float:
+    """The estimate for a legal schedule."""
+    rows, columns = schedule.rows(unit), schedule.columns(unit)
+    blocks = math.ceil(problem.M / rows) * math.ceil(problem.N / columns) * problem.batch
+    a_unit = math.ceil(blocks / target.compute_units)
+    tiles = math.ceil(problem.K / unit.tile_depth)
+
+    matrix = 2 * rows * columns * unit.tile_depth / unit.flops
+    # One wave keeps one of a compute unit's SIMDs busy.
+    matrix *= max(1.0, 4 / (schedule.waves * resident(schedule, unit, target, a_unit)))
+    read = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
+    lds = (read + rows + columns) * ROW_BYTES / LDS_BYTES_A_CLOCK
+    memory = (rows + columns) * ROW_BYTES / GLOBAL_BYTES_A_CLOCK
+    busy = max(matrix, lds, memory) + (matrix + lds + memory) / 8
+
+    together = resident(schedule, unit, target, a_unit)
+    alone = max(GLOBAL_LATENCY, TILE_LATENCY + busy)
+    loop = tiles * max(a_unit * busy, math.ceil(a_unit / together) * alone)
+    return loop + math.ceil(a_unit / together) * BLOCK_OVERHEAD
+
+
+def resident(schedule: Schedule, unit: Unit, target: Target, wanted: int) -> int:
+    """Blocks that a compute unit holds at a time, of those that it gets."""
+    lds = target.lds_bytes // ((schedule.rows(unit) + schedule.columns(unit)) * ROW_BYTES)
+    # A SIMD has 512 vector registers for a lane of 64; RDNA's 1536 for one of 32 are of
+    # two SIMDs a compute unit.
+    file = 512 * 4 if target.wave_size == 64 else 1536 * 2
+    waves = file // registers(schedule, unit, target)
+    return max(1, min(lds, waves // schedule.waves, wanted))

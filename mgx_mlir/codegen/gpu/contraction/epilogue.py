@@ -1,0 +1,102 @@
+"""What happens to the sums of a contraction on their way to memory, on a lane's vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from mlir import ir
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.contraction.match import Match, Operand
+from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
+from mgx_mlir.codegen.lowering import emit_pointwise
+
+
+class Epilogue:
+    """Converts sums to the result's type, inlines the kernel's `mgx.pointwise`, stores.
+
+    `inputs` (by number) and `outputs` are raw buffers: reads past their end give 0.
+    """
+
+    def __init__(
+        self, match: Match, inputs: Mapping[int, ir.Value], outputs: Sequence[ir.Value]
+    ) -> None:
+        self._match, self._inputs, self._outputs = match, inputs, outputs
+        self._loaded: dict[tuple[int, Index, Index], ir.Value] = {}
+
+    def __call__(
+        self,
+        sums: ir.Value,
+        batch: Index,
+        m: Index,
+        n: Index,
+        inside: Sequence[ir.Value],
+        bounded: bool,
+    ) -> None:
+        """Stores results [batch, m, n ..] of a vector of sums.
+
+        `inside`: what has to hold of m. `bounded`: columns may lie past the last one.
+        """
+        match, problem = self._match, self._match.problem
+        lanes = ir.VectorType(sums.type).shape[0]
+        x = emit.convert(sums, problem.accumulator, match.result_element)
+        values = [x]
+        if match.epilogue is not None:
+            operands = [
+                x if source is None else self._load(number, source, batch, m, n, lanes)
+                for number, source in enumerate(match.sources)
+            ]
+            with match.epilogue.location:
+                values = emit_pointwise(match.epilogue, operands)
+        place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
+        for buffer, number, element in zip(
+            self._outputs, match.results, match.result_elements, strict=True
+        ):
+            value = emit.to_memory(values[number], element)
+            size = emit.element_bytes(element)
+            width = math.gcd(problem.N, lanes, 16 // size)
+            for start in range(0, lanes, width):
+                conditions = list(inside)
+                if bounded:
+                    conditions.append(emit.compare("slt", emit.add(n, start), problem.N))
+                at = memory.guarded(emit.add(place, start), conditions, size)
+                memory.store(memory.part(value, start, width), buffer, at)
+
+    def _load(
+        self,
+        number: int,
+        source: Operand | ir.Attribute,
+        batch: Index,
+        m: Index,
+        n: Index,
+        lanes: int,
+    ) -> ir.Value:
+        if isinstance(source, ir.Attribute):
+            return emit.attribute_constant(source, lanes)
+        row: Index = 0 if source.row.stride == 0 else m
+        column: Index = 0 if source.column.stride == 0 else n
+        key = (number, row, column)
+        if key not in self._loaded:
+            self._loaded[key] = self._read(source, batch, row, column, lanes)
+        return self._loaded[key]
+
+    def _read(self, source: Operand, batch: Index, m: Index, n: Index, lanes: int) -> ir.Value:
+        buffer = self._inputs[source.argument]
+        place = emit.add(source.offset, source.batch.offset(batch))
+        place = emit.add(place, source.row.offset(m))
+        if source.column.stride == 0:
+            x = emit.splat(memory.element(memory.load(buffer, place, 1), 0), lanes)
+            return emit.from_memory(x, source.element)
+        limit = min(lanes, 16 // emit.element_bytes(source.element))
+        width = vector_width(
+            source.column, source.row, source.batch, offset=source.offset, limit=limit
+        )
+        elements = []
+        for start in range(0, lanes, width):
+            at = emit.add(place, source.column.offset(emit.add(n, start)))
+            x = memory.load(buffer, at, width)
+            elements += [memory.element(x, i) for i in range(width)]
+        return emit.from_memory(memory.joined(elements), source.element)

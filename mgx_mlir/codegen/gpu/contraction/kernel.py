@@ -1,0 +1,55 @@
+"""A kernel of the contraction family: whether the family takes it, and its program."""
+
+from __future__ import annotations
+
+import math
+
+from mlir import ir
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.match import match_contraction, used_arguments
+from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
+from mgx_mlir.codegen.gpu.contraction.cost import choose
+from mgx_mlir.codegen.gpu.contraction.generator import generate
+from mgx_mlir.codegen.gpu.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.contraction.specs import unit_for
+from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.gpu.passes import expand_math
+from mgx_mlir.target import Target
+
+
+def contraction_program(
+    kernel: ir.OpView, target: Target, schedule: Schedule | None = None
+) -> tuple[GpuProgram | None, str]:
+    """The program of an `mgx.kernel` for a chip, and the schedule in words.
+
+    None, and why the family refuses it, for other kernels; an empty reason where the kernel
+    holds no contraction. Without a `schedule` the cost model chooses.
+    """
+    with kernel.context, kernel.location:
+        anchors = [op.operation.name for op in kernel.regions[0].blocks[0].operations]
+        anchor = next((name for name in anchors if name in _ANCHORS), None)
+        if anchor is None:
+            return None, ""
+        match = match_contraction(kernel)
+        if match is None:
+            return None, f"{anchor}: types, views or an epilogue that the generator does not match"
+        type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+        inputs, results = ([math.prod(t.shape) for t in x] for x in (type_.inputs, type_.results))
+        used = used_arguments(match)
+        bytes_ = {number: inputs[number] * emit.element_bytes(e) for number, e in used}
+        refusal = problem_refusal(match, bytes_, target)
+        if refusal:
+            return None, f"{anchor}: {refusal}"
+        unit = unit_for(target, match.problem.a.element, match.problem.accumulator)
+        assert unit is not None  # or the problem would have been refused
+        schedule = schedule or choose(match.problem, unit, target)
+        if schedule is None:
+            return None, f"{anchor}: no schedule fits {target.name}"
+        name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        program = generate(match, (inputs, results), schedule, unit, target, name)
+        expand_math(program.module)
+        return program, f"{anchor}: {schedule.describe(unit)}"
+
+
+_ANCHORS = frozenset(("mgx.convolution", "mgx.dot", "mgx.quant_convolution", "mgx.quant_dot"))

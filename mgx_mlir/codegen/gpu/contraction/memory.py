@@ -1,0 +1,69 @@
+"""Vectors in global memory, through raw buffers, and in LDS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import amdgpu, arith, vector
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
+
+# A byte offset past the end of any buffer: reads there give 0, writes are dropped
+# (CDNA 3 ISA, 9.1.5.1: range checking of raw buffers).
+OUTSIDE = 0x7FFFFF00
+
+
+def buffer(pointer: ir.Value) -> ir.Value:
+    """A memref argument as a raw buffer, whose bounds the hardware checks."""
+    type_ = ir.MemRefType(pointer.type)
+    space = ir.Attribute.parse("#amdgpu.address_space<fat_raw_buffer>")
+    result = ir.MemRefType.get(type_.shape, type_.element_type, memory_space=space)
+    return amdgpu.FatRawBufferCastOp(pointer, results=[result]).result
+
+
+def guarded(place: Index, inside: Sequence[ir.Value], element_bytes: int) -> Index:
+    """`place`, or a place outside of every buffer where one of the conditions fails."""
+    if not inside:
+        return place
+    condition = inside[0]
+    for other in inside[1:]:
+        condition = arith.andi(condition, other)
+    return arith.select(condition, emit.value(place), emit.value(OUTSIDE // element_bytes))
+
+
+def load(memory: ir.Value, place: Index, count: int) -> ir.Value:
+    """A vector of `count` elements, from a place that is a multiple of `count`."""
+    element = ir.MemRefType(memory.type).element_type
+    type_ = ir.VectorType.get([count], element)
+    bytes_ = element.width // 8 * count
+    return vector.LoadOp(type_, memory, [emit.value(place)], alignment=bytes_).result
+
+
+def store(x: ir.Value, memory: ir.Value, place: Index) -> None:
+    """Stores a vector at a place that is a multiple of its length."""
+    type_ = ir.VectorType(x.type)
+    bytes_ = type_.element_type.width // 8 * type_.shape[0]
+    vector.StoreOp(x, memory, [emit.value(place)], alignment=min(bytes_, CHUNK_BYTES))
+
+
+def part(x: ir.Value, start: int, count: int) -> ir.Value:
+    """`count` neighbours of a vector."""
+    type_ = ir.VectorType(x.type)
+    if count == type_.shape[0]:
+        return x
+    result = ir.VectorType.get([count], type_.element_type)
+    return vector.ExtractStridedSliceOp(result, x, [start], [count], [1]).result
+
+
+def element(x: ir.Value, number: int) -> ir.Value:
+    """One element of a vector."""
+    return vector.ExtractOp(x, [], [number]).result
+
+
+def joined(values: Sequence[ir.Value]) -> ir.Value:
+    """A vector of scalars."""
+    type_ = ir.VectorType.get([len(values)], values[0].type)
+    return vector.FromElementsOp(type_, list(values)).result

@@ -1,0 +1,107 @@
+"""From tiles in LDS to sums: what a lane reads, and the instructions that multiply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import reduce
+
+from mlir import ir
+from mlir.dialects import amdgpu, vector
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.contraction.specs import Unit, swizzle
+from mgx_mlir.codegen.gpu.contraction.tile import exclusive_or, swizzled
+
+# Chunks of 16 bytes, neighbours along k, of one row or column.
+Fragment = list[ir.Value]
+
+
+@dataclass
+class Operand:
+    """The rows of one operand in LDS that a lane reads: row `lane_row` of each tile.
+
+    `group` is the lane's place along k. Addresses that differ by a constant share a register.
+    """
+
+    unit: Unit
+    lds: ir.Value
+    lane_row: Index
+    group: Index
+    bases: dict[int, Index] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.start = emit.mul(self.lane_row, self.unit.tile_depth)
+        self.lane_place = exclusive_or(self.group, swizzled(self.lane_row))
+
+    def prepare(self, rows: list[int], steps: int) -> None:
+        """Builds the addresses of all reads ahead of the loop."""
+        for row in rows:
+            for step in range(steps):
+                for chunk in self._chunks(step):
+                    self._base(chunk ^ swizzle(row))
+
+    def read(self, row: int, step: int) -> Fragment:
+        """The lane's chunks of the tile that begins at `row`."""
+        result = []
+        for chunk in self._chunks(step):
+            at = emit.add(self._base(chunk ^ swizzle(row)), row * self.unit.tile_depth)
+            result.append(memory.load(self.lds, at, self.unit.chunk))
+        return result
+
+    def _chunks(self, step: int) -> list[int]:
+        first = step * self.unit.step_chunks
+        return [first] if self.unit.groups > 1 else [*range(first, first + self.unit.step_chunks)]
+
+    def _base(self, place: int) -> Index:
+        if place not in self.bases:
+            chunk = exclusive_or(self.lane_place, place)
+            self.bases[place] = emit.add(self.start, emit.mul(chunk, self.unit.chunk))
+        return self.bases[place]
+
+
+def zero(unit: Unit) -> ir.Value:
+    """The sums of one tile at the start."""
+    return emit.constant(0, unit.accumulator, unit.values)
+
+
+def pieces(unit: Unit, fragment: Fragment) -> list[ir.Value]:
+    """A fragment as what one instruction after another takes of it."""
+    if unit.kind == "fma":
+        return [memory.element(x, k) for x in fragment for k in range(unit.chunk)]
+    if unit.per_lane > unit.chunk:
+        return [reduce(_concat, fragment)]
+    parts = [
+        memory.part(x, start, unit.per_lane)
+        for x in fragment
+        for start in range(0, unit.chunk, unit.per_lane)
+    ]
+    # A lane's one element is a scalar.
+    return [memory.element(x, 0) for x in parts] if unit.per_lane == 1 else parts
+
+
+def multiply(
+    unit: Unit,
+    row: ir.Value,
+    columns: list[ir.Value],
+    sums: ir.Value,
+    unsigned: tuple[bool, bool],
+) -> ir.Value:
+    """sums + row * columns by one instruction of a tile; `unsigned` for the two operands.
+
+    The result is transposed: columns are the instruction's first operand.
+    """
+    if unit.kind == "fma":
+        left = emit.splat(row, unit.values)
+        return emit.multiply_add(left, memory.joined(columns), sums, unit.accumulator)
+    (column,) = columns
+    if unit.kind == "wmma":
+        flags = {"unsignedA": unsigned[1] or None, "unsignedB": unsigned[0] or None}
+        return amdgpu.WMMAOp(16, 16, unit.depth, column, row, sums, **flags).result
+    return amdgpu.MFMAOp(16, 16, unit.depth, column, row, sums).result
+
+
+def _concat(a: ir.Value, b: ir.Value) -> ir.Value:
+    lanes = ir.VectorType(a.type).shape[0] + ir.VectorType(b.type).shape[0]
+    return vector.ShuffleOp(a, b, list(range(lanes))).result

@@ -1,0 +1,132 @@
+"""Facts of the instructions that multiply: what a wave's lanes hold of operands and result.
+
+Every instruction computes a tile of C transposed: its rows are columns of C, so that the
+results of a lane are neighbours in memory. Layouts: AMD's CDNA 3 and RDNA 3 / 4 ISA documents
+and https://github.com/ROCm/amd_matrix_instruction_calculator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.target import Target
+
+# A lane reads LDS 16 bytes at a time, the widest access there is.
+CHUNK_BYTES = 16
+# A row of a tile in LDS: as many bytes as the 32 banks deliver in a clock.
+ROW_BYTES = 128
+ROW_CHUNKS = ROW_BYTES // CHUNK_BYTES
+
+# Chunk c of row r lies at place c ^ swizzle(r) of its row. `swizzle` is linear in r's bits;
+# these are its values for bits 0 .. 4. Chosen so that no phase of an LDS access (8 lanes for
+# 128 bits) meets a bank twice: rows as operands of MFMA and WMMA need them, rows written one
+# after another, and every fourth row (a test counts the conflicts).
+SWIZZLE = (1, 2, 4, 5, 2)
+
+
+def swizzle(row: int) -> int:
+    """What the chunks of a row are XORed with."""
+    result = 0
+    for bit, value in enumerate(SWIZZLE):
+        if row >> bit & 1:
+            result ^= value
+    return result
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A kind of instruction and what a wave does with it.
+
+    kind: 'mfma', 'wmma', or 'fma' for plain vector instructions.
+    element: the operands' type in LDS. accumulator: the type of the sums.
+    depth: k of one instruction. per_lane: neighbours along k that a lane holds of an operand.
+    groups: groups of lanes along k. rows: rows of C of one tile; as many lanes differ in row.
+    columns, values: columns of C of one tile, and of one lane in it.
+    flops: multiplications and additions a clock of one compute unit.
+    """
+
+    kind: str
+    element: str
+    accumulator: str
+    depth: int
+    per_lane: int
+    groups: int
+    rows: int
+    columns: int
+    values: int
+    flops: int
+
+    @property
+    def chunk(self) -> int:
+        """Elements in 16 bytes of LDS."""
+        return CHUNK_BYTES // emit.element_bytes(self.element)
+
+    @property
+    def tile_depth(self) -> int:
+        """k of a block's tile in LDS."""
+        return ROW_CHUNKS * self.chunk
+
+    @property
+    def step_chunks(self) -> int:
+        """Chunks of a row that one step, the work between LDS reads, takes."""
+        return max(self.groups, self.per_lane // self.chunk)
+
+
+def _mfma(element: str, accumulator: str, depth: int, flops: int) -> Unit:
+    return Unit("mfma", element, accumulator, depth, depth // 4, 4, 16, 16, 4, flops)
+
+
+def _wmma(element: str, accumulator: str, groups: int, flops: int) -> Unit:
+    return Unit("wmma", element, accumulator, 16, 16 // groups, groups, 16, 16, 8, flops)
+
+
+# Flops a clock of a compute unit, dense: AMD's CDNA 2, 3, 4 and RDNA 3 white papers.
+_MFMA: dict[str, tuple[Unit, ...]] = {
+    "gfx908": (
+        _mfma("bf16", "f32", 8, 512),
+        _mfma("f16", "f32", 16, 1024),
+        _mfma("f32", "f32", 4, 256),
+        _mfma("i8", "i32", 16, 1024),
+    ),
+    "gfx90a": (
+        _mfma("bf16", "f32", 16, 1024),
+        _mfma("f16", "f32", 16, 1024),
+        _mfma("f32", "f32", 4, 256),
+        _mfma("i8", "i32", 16, 1024),
+    ),
+    "gfx942": (
+        _mfma("bf16", "f32", 16, 2048),
+        _mfma("f16", "f32", 16, 2048),
+        _mfma("f32", "f32", 4, 256),
+        _mfma("i8", "i32", 32, 4096),
+    ),
+    "gfx950": (
+        _mfma("bf16", "f32", 32, 4096),
+        _mfma("f16", "f32", 32, 4096),
+        _mfma("f32", "f32", 4, 256),
+        _mfma("i8", "i32", 64, 8192),
+    ),
+}
+_RDNA3 = tuple(_wmma(e, a, 1, 512) for e, a in (("bf16", "f32"), ("f16", "f32"), ("i8", "i32")))
+_RDNA4 = tuple(_wmma(e, a, 2, 1024) for e, a in (("bf16", "f32"), ("f16", "f32"), ("i8", "i32")))
+# Eight rows by four groups of four columns for the 32 lanes of a wave.
+_FMA = Unit("fma", "f32", "f32", 1, 4, 1, 8, 16, 4, 128)
+
+
+def unit_for(target: Target, element: str, accumulator: str) -> Unit | None:
+    """The instruction for operands of a type on a chip; None where there is none.
+
+    Types that plain FMAs take are converted to f32 on their way to LDS.
+    """
+    if target.matrix == "mfma":
+        units = _MFMA.get(target.name, ())
+    elif target.matrix == "wmma":
+        units = _RDNA4 if target.name.startswith("gfx12") else _RDNA3
+    else:
+        units = ()
+    for unit in units:
+        if (unit.element, unit.accumulator) == (element.removeprefix("u"), accumulator):
+            return None if unit.kind == "mfma" and element == "ui8" else unit
+    plain = accumulator == "f32" and element in ("bf16", "f16", "f32") and target.wave_size == 32
+    return _FMA if plain else None

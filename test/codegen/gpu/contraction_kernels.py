@@ -1,0 +1,192 @@
+"""Matrix products for the GPU tests: mgx kernels as text, and numpy's word on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.codegen.gpu.contraction.space import Schedule
+from mgx_mlir.dialects import context
+from mgx_mlir.target import Target
+
+Array = np.ndarray[Any, Any]
+
+DTYPES: dict[str, Any] = {
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+    "f32": np.float32,
+    "i8": np.int8,
+    "ui8": np.uint8,
+    "i32": np.int32,
+}
+# Bounds of the error relative to the sum of the magnitudes of the products.
+TOLERANCE = {"bf16": 2**-7, "f16": 2**-10, "f32": 2**-20, "i32": 0.0}
+EPILOGUES = ("", "bias", "gelu", "residual", "row")
+
+
+def tensor(shape: Sequence[int], element: str) -> str:
+    return f"tensor<{'x'.join([*map(str, shape), element])}>"
+
+
+@dataclass(frozen=True)
+class Product:
+    """C = A B with M, N, K of `shape`, for each of `batch`.
+
+    't' in the layout: the operand is stored transposed and read through a view; 'h' (A only):
+    stored [M, heads, K], where the last batch dimension is the heads.
+    """
+
+    shape: tuple[int, int, int]
+    layout: str = "nn"
+    element: str = "f16"
+    batch: tuple[int, ...] = ()
+    epilogue: str = ""
+    schedule: Schedule | None = None
+
+    @property
+    def name(self) -> str:
+        sizes = "x".join(map(str, (*self.batch, *self.shape)))
+        return "-".join(filter(None, (sizes, self.layout, self.element, self.epilogue)))
+
+    @property
+    def result(self) -> str:
+        return "i32" if self.element in ("i8", "ui8") else self.element
+
+    def stored(self) -> list[tuple[tuple[int, ...], str]]:
+        """Shapes and types of the kernel's inputs."""
+        M, N, K = self.shape
+        a = (K, M) if self.layout[0] == "t" else (M, K)
+        b = (N, K) if self.layout[1] == "t" else (K, N)
+        first = (*self.batch, *a)
+        if self.layout[0] == "h":
+            first = (*self.batch[:-1], M, self.batch[-1], K)
+        inputs = [(first, self.element), ((*self.batch, *b), self.element)]
+        extra = {"bias": (N,), "gelu": (N,), "residual": (*self.batch, M, N), "row": (M, 1)}
+        if self.epilogue:
+            inputs.append((extra[self.epilogue], self.result))
+        return inputs
+
+    def text(self) -> str:
+        """The mgx.kernel."""
+        M, N, K = self.shape
+        rank = len(self.batch)
+        swap = [*range(rank), rank + 1, rank]
+        heads = [*range(rank - 1), rank, rank - 1, rank + 1]
+        a, b = (
+            tensor((*self.batch, *shape), element)
+            for shape, element in (((M, K), self.element), ((K, N), self.element))
+        )
+        c = tensor((*self.batch, M, N), self.result)
+        types = [tensor(*x) for x in self.stored()]
+        op = "mgx.quant_dot" if self.result == "i32" else "mgx.dot"
+        lines = []
+        names = ["%x0", "%x1"]
+        for number, wanted in enumerate((a, b)):
+            mode = self.layout[number]
+            if mode != "n":
+                order = swap if mode == "t" else heads
+                lines.append(
+                    f"%v{number} = mgx.transpose %x{number} permutation = {order} "
+                    f": {types[number]} -> {wanted}"
+                )
+                names[number] = f"%v{number}"
+        lines.append(f"%c = {op} {names[0]}, {names[1]} : {a}, {b} -> {c}")
+        returned = "%c"
+        if self.epilogue:
+            lines += self._epilogue(types[2], c)
+            returned = "%y"
+        arguments = ", ".join(f"%x{n}: {t}" for n, t in enumerate(types))
+        body = "\n".join(lines)
+        return (
+            f"mgx.kernel @k({arguments}) -> ({c}) "
+            f'attributes {{arch = #mgx.arch<"gfxMIGX">}} {{\n'
+            f"{body}\nmgx.return {returned} : {c}\n}}"
+        )
+
+    def _epilogue(self, type_: str, c: str) -> list[str]:
+        lines, extra = [], "%x2"
+        if type_ != c:
+            extra = "%w"
+            lines.append(f"%w = mgx.multibroadcast %x2 : {type_} -> {c}")
+        e = self.result
+        inner, last = [f"%s = mgx.add %p, %q : {e}, {e} -> {e}"], "%s"
+        if self.epilogue == "gelu":
+            inner += [f"%h = mgx.erf %s : {e}", f"%g = mgx.mul %s, %h : {e}, {e} -> {e}"]
+            last = "%g"
+        body = "\n".join(inner)
+        lines.append(
+            f"%y = mgx.pointwise(%c, {extra}) : ({c}, {c}) -> {c} {{\n"
+            f"^bb0(%p: {e}, %q: {e}):\n{body}\nmgx.yield {last} : {e}\n}}"
+        )
+        return lines
+
+    def kernel(self) -> tuple[ir.Module, ir.OpView]:
+        with context(), ir.Location.unknown():
+            module = ir.Module.parse(self.text())
+            return module, next(iter(module.body.operations))
+
+    def arrays(self) -> list[Array]:
+        rng = np.random.default_rng(3)
+        made = []
+        for shape, element in self.stored():
+            dtype = DTYPES[element]
+            if element in ("i8", "ui8", "i32"):
+                low = 0 if element == "ui8" else -100
+                made.append(rng.integers(low, 101, shape).astype(dtype))
+            else:
+                made.append(rng.uniform(-1, 1, shape).astype(dtype))
+        return made
+
+    def meaning(self, *inputs: Array) -> tuple[Array, Array]:
+        """The result in f64, and the bound of its error."""
+        wide = [x.astype(np.float64) for x in inputs]
+        a, b = wide[:2]
+        if self.layout[0] == "t":
+            a = a.swapaxes(-1, -2)
+        elif self.layout[0] == "h":
+            a = a.swapaxes(-2, -3)
+        if self.layout[1] == "t":
+            b = b.swapaxes(-1, -2)
+        c, bound = a @ b, np.abs(a) @ np.abs(b)
+        if self.epilogue:
+            c, bound = c + wide[2], bound + np.abs(wide[2])
+        if self.epilogue == "gelu":
+            c = c * np.vectorize(math.erf)(c)
+            bound = 3 * bound
+        return c, bound * TOLERANCE[self.result] + (1e-6 if self.result != "i32" else 0)
+
+
+def emulated(target: Target) -> list[Product]:
+    """What the emulated device computes: few sizes that meet many cases."""
+    found = [
+        Product((16, 16, 64), "nt"),
+        Product((33, 40, 72), "nn", schedule=Schedule(2, 1, 1, 2)),
+        Product((24, 64, 136), "tn", epilogue="bias"),
+        Product((70, 90, 100), "tt", epilogue="residual", schedule=Schedule(2, 2, 2, 2)),
+        Product((13, 17, 19), "nt", epilogue="gelu"),
+        Product((13, 17, 37), "nn", epilogue="row"),
+        Product((5, 130, 300), "nt", "bf16", epilogue="bias"),
+        Product((31, 16, 40), "tn", "bf16"),
+        Product((40, 36, 44), "nn", "f32", epilogue="bias"),
+        Product((19, 23, 29), "tt", "f32"),
+        Product((64, 32, 96), "nt", "f32", epilogue="residual"),
+        Product((20, 24, 64), "ht", batch=(2, 3)),
+        Product((16, 24, 32), "nn", batch=(3,), epilogue="bias"),
+        Product((1, 70, 200), "nt"),
+        Product((70, 1, 200), "nn"),
+        Product((16, 16, 1500), "nt", "f16"),
+    ]
+    if target.matrix:
+        found += [
+            Product((33, 40, 200), "nn", "i8"),
+            Product((17, 19, 23), "nt", "i8", epilogue="residual"),
+        ]
+    if target.matrix == "wmma":
+        found += [Product((33, 40, 200), "tt", "ui8")]
+    return found

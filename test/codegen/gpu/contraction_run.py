@@ -1,0 +1,54 @@
+"""Runs matrix products through HIP on one chip; prints what went wrong.
+
+A program of its own, as `emulated_run` is:
+
+    ... python contraction_run.py gfx942 [part of a name]
+"""
+
+from __future__ import annotations
+
+import sys
+
+import contraction_kernels
+import numpy as np
+from emulated_run import run
+
+from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
+from mgx_mlir.target import Target
+
+
+def main(chip: str, wanted: str = "") -> int:
+    failed = 0
+    target = Target.get(chip)
+    for product in contraction_kernels.emulated(target):
+        if wanted not in product.name:
+            continue
+        _, kernel = product.kernel()
+        program, why = contraction_program(kernel, target, product.schedule)
+        if program is None:
+            failed += 1
+            print(f"{product.name} on {chip}: refused: {why}")
+            continue
+        inputs = product.arrays()
+        want, bound = product.meaning(*inputs)
+        have = np.full(want.shape, 99).astype(contraction_kernels.DTYPES[product.result])
+        try:
+            run(code_object(program, target), inputs, [have])
+        except RuntimeError as error:
+            failed += 1
+            print(f"{product.name} on {chip}: {why}: {error}")
+            continue
+        wrong = ~(np.abs(have.astype(np.float64) - want) <= bound)
+        if wrong.any():
+            failed += 1
+            place = tuple(int(x) for x in np.argwhere(wrong)[0])
+            print(
+                f"{product.name} on {chip}: {why}: {wrong.sum()} of {wrong.size} wrong, first at "
+                f"{place}: {have[place]}, want {want[place]} within {bound[place]:.2g}"
+            )
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
