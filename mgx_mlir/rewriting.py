@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -165,13 +166,32 @@ def sort_topologically(block: ir.Block) -> None:
         while stack:
             top = stack[-1]
             needed = {position[v] for v in used_values(ops[top]) if v in position}
-            waiting = sorted(needed - order.keys() - {top}, reverse=True)
+            waiting = sorted((n for n in needed if n not in order and n != top), reverse=True)
             if waiting and top not in order:
                 stack.extend(waiting)
                 continue
             order.setdefault(stack.pop())
     sequence = list(order)
-    if sequence == sorted(sequence):
-        return
+    stay = _longest_increasing(sequence)
+    if sequence[0] not in stay:
+        ops[sequence[0]].move_before(ops[0])
     for before, after in pairwise(sequence):
-        ops[after].move_after(ops[before])
+        if after not in stay:
+            ops[after].move_after(ops[before])
+
+
+def _longest_increasing(sequence: Sequence[int]) -> set[int]:
+    """The numbers of a longest increasing subsequence of distinct numbers."""
+    # The last number of the best subsequence of each length, and each number's predecessor.
+    lasts: list[int] = []
+    before: dict[int, int | None] = {}
+    for number in sequence:
+        place = bisect_left(lasts, number)
+        before[number] = lasts[place - 1] if place else None
+        lasts[place : place + 1] = [number]
+    found = set()
+    step = lasts[-1] if lasts else None
+    while step is not None:
+        found.add(step)
+        step = before[step]
+    return found
