@@ -172,8 +172,7 @@ class Conversion:
                 return [Value(name, array=array) for name, array in pairs]
         node = Node(proto, schema, inputs, self, scope)
         if row.converter is None:
-            assert opset is not None
-            return self._expand(node, opset)
+            return self._expand(node, scope.opsets[""])
         made = row.converter(node)
         unread = node.unread()
         if unread:
@@ -219,7 +218,7 @@ class Conversion:
             if declared.default_value.name
         }
         attributes |= {a.name: a for a in node.proto.attribute}
-        opsets = {o.domain: o.version for o in function.opset_import}
+        opsets = {"": opset} | {o.domain: o.version for o in function.opset_import}
         used = frozenset(n for inner in function.node for n in inner.input)
         outermost = node.scope.function or node.name
         operator = node.scope.operator or structure.operator_name(node.proto)
@@ -279,7 +278,7 @@ def resolve(
         raise UnsupportedError(f"operators of domain '{proto.domain}' are not supported")
     if opset is None:
         raise ModelError(f"the model does not import the opset of domain '{proto.domain}'")
-    if proto.domain:
+    if row.domain not in registry.STANDARD:
         return row, None
     try:
         schema = onnx.defs.get_schema(proto.op_type, opset, proto.domain)

@@ -27,12 +27,16 @@ EXPANDED: tuple[str, ...] = (
     "Attention",
     "CausalConvWithState",
     "CenterCropPad",
+    "FlexAttention",
     "LinearAttention",
     "NegativeLogLikelihoodLoss",
     "RMSNormalization",
     "RotaryEmbedding",
     "SoftmaxCrossEntropyLoss",
 )
+
+# Domains whose operators onnx's library may expand.
+STANDARD = ("", "ai.onnx.preview")
 
 
 @dataclass(frozen=True)
@@ -90,15 +94,15 @@ def _table() -> dict[tuple[str, str], Operator]:
     for module in pkgutil.iter_modules(converters.__path__):
         importlib.import_module(f"{converters.__name__}.{module.name}")
     table = dict(_REGISTERED)
-    schemas = [s for s in onnx.defs.get_all_schemas() if s.domain == "" and not s.deprecated]
+    schemas = [s for s in onnx.defs.get_all_schemas() if s.domain in STANDARD and not s.deprecated]
     found = True
     while found:  # bodies hold operators that have bodies
         found = False
         for schema in schemas:
             key = (schema.domain, schema.name)
             if key not in table and _is_expandable(schema, table):
-                versions = (_first_version(schema.name), schema.since_version)
-                table[key] = Operator("", schema.name, versions, ())
+                versions = (_first_version(*key), schema.since_version)
+                table[key] = Operator(schema.domain, schema.name, versions, ())
                 found = True
     return table
 
@@ -112,13 +116,13 @@ def _is_expandable(schema: onnx.defs.OpSchema, table: dict[tuple[str, str], Oper
 
 
 @cache
-def _first_version(name: str) -> int:
+def _first_version(domain: str, name: str) -> int:
     """The oldest definition of an operator that has a function body."""
     history = onnx.defs.get_all_schemas_with_history()
     return min(
         s.since_version
         for s in history
-        if s.domain == ""
+        if s.domain == domain
         and s.name == name
         and (s.has_function or s.has_context_dependent_function)
     )

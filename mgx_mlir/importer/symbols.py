@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 from onnx import TensorShapeProto, ValueInfoProto
 
-from mgx_mlir.errors import ModelError, UsageError
+from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer.loading import MAX_ELEMENTS
 
 
@@ -57,6 +57,9 @@ def _bind_symbol(bound: dict[str, int], symbol: str, size: int) -> None:
 
 
 def _bind_input(bound: dict[str, int], value: ValueInfoProto, sizes: Sequence[int]) -> None:
+    kind = value.type.WhichOneof("value") or "tensor_type"
+    if kind != "tensor_type":
+        raise UnsupportedError(f"inputs of {kind.removesuffix('_type')} type are not supported")
     dims = _dims(value)
     if not value.type.tensor_type.HasField("shape"):
         for _ in sizes:

@@ -167,10 +167,11 @@ def test_max_pool_without_indices_ignores_their_order():
     assert_agrees(*one_node("MaxPool", {"x": floats(1, 1, 4, 4)}, storage_order=1, **window))
 
 
-def test_indices_of_max_pool_are_refused_with_a_reason():
-    made = one_node("MaxPool", {"x": floats(1, 1, 4, 4)}, outputs=2, kernel_shape=[2, 2])
-    with pytest.raises(UnsupportedError, match=r"MaxPool 'the_MaxPool': .*result 1 \('y1'\)"):
-        parse_onnx(made[0])
+@pytest.mark.parametrize("columns_first", [0, 1])
+def test_indices_of_max_pool(columns_first):
+    window = {"kernel_shape": [2, 3], "strides": [2, 1], "pads": [1, 0, 0, 1]}
+    x = floats(2, 3, 5, 6)
+    assert_agrees(*one_node("MaxPool", {"x": x}, outputs=2, storage_order=columns_first, **window))
 
 
 @pytest.mark.parametrize("group", [1, 2])

@@ -135,6 +135,24 @@ def scatter_nd(node: Node) -> ir.Value:
     return build(node.tensor(0), node.tensor(1), node.tensor(2))
 
 
+@operator("TensorScatter", (24, 24), "scatter_none")
+def tensor_scatter(node: Node) -> ir.Value:
+    """Writes consecutive entries of a cache, from a place of its own in each batch."""
+    past, update = node.tensor(0), node.tensor(1)
+    axis = node.axis()
+    size = tensors.size_of(past, axis, "the length of the cache")
+    steps = tensors.size_of(update, axis, "the length of the update")
+    shape = [steps if i == axis else 1 for i in range(tensors.rank(past))]
+    places = node.make(np.arange(steps).reshape(shape))
+    if node.given(2):
+        starts = emit.convert(node.tensor(2), "i64")
+        batch = [tensors.dims(past)[0], *[1] * (tensors.rank(past) - 1)]
+        places = emit.add(places, emit.reshape(starts, batch))
+    if node.attribute("mode") == "circular":
+        places = emit.binary(mgx.mod, places, size)
+    return mgx.scatter_none(past, emit.broadcast(places, tensors.dims(update)), update, axis)
+
+
 @operator("Pad", (2, 25), "pad")
 def pad(node: Node) -> ir.Value:
     """Amounts and value are attributes before version 11, inputs since; axes since 18."""

@@ -16,19 +16,30 @@ from mgx_mlir.importer.registry import operator
 @operator("BatchNormalization", (7, 15), "rsqrt mul add")
 def batch_normalization(node: Node) -> Any:
     """x times one number for each channel, plus another: both fold into a convolution."""
-    node.attribute("momentum")  # of training
-    if node.version >= 14 and node.attribute("training_mode"):
-        raise UnsupportedError("training_mode = 1")
+    momentum = node.attribute("momentum")
+    training = node.version >= 14 and bool(node.attribute("training_mode"))
     if node.version < 9 and not node.attribute("spatial"):
         raise UnsupportedError("spatial = 0")
     x, scale, bias, mean, variance = (node.tensor(i) for i in range(5))
     epsilon = node.attribute("epsilon")
+    running: list[ir.Value] = []
+    if training:
+        # The batch's own mean and variance count, and move the running ones.
+        axes = [i for i in range(tensors.rank(x)) if i != 1]
+        of_batch = mgx.reduce_mean(x, axes)
+        centred = emit.sub(x, of_batch)
+        spread = emit.squeeze(mgx.reduce_mean(mgx.mul(centred, centred), axes), axes)
+        of_batch = emit.squeeze(of_batch, axes)
+        for old, new in ((mean, of_batch), (variance, spread)):
+            new = emit.convert(new, tensors.element(old))
+            running.append(mgx.add(emit.mul(old, momentum), emit.mul(new, 1 - momentum)))
+        mean, variance = of_batch, spread
     parameters = (scale, bias, mean, variance)
     scale, bias, mean, variance = (emit.convert(p, tensors.element(x)) for p in parameters)
     factor = mgx.mul(scale, mgx.rsqrt(emit.add(variance, epsilon)))
     offset = mgx.sub(bias, mgx.mul(mean, factor))
     y = mgx.mul(x, emit.along(x, factor, 1))
-    return mgx.add(y, emit.along(x, offset, 1))
+    return [mgx.add(y, emit.along(x, offset, 1)), *running]
 
 
 def standardised(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from mlir import ir
 from onnx import helper
@@ -161,17 +162,37 @@ def clip(node: Node) -> ir.Value:
     return mgx.min(x, high) if high else x
 
 
+# What is added to an f32's bits so that cutting off the fraction rounds it.
+_HALFWAY = {"up": 0x7FFFFF, "down": 0, "nearest": 0x400000}
+
+
 def _convert(node: Node, element: element_types.ElementType) -> ir.Value:
     saturate = bool(node.attribute("saturate")) if node.version >= 19 else True
-    if node.version >= 24:
-        node.attribute("round_mode")
     if element.name == "float8e8m0":
-        raise UnsupportedError("conversion to float8e8m0, which rounds in a way of its own")
+        return _to_powers_of_two(node, saturate)
     x = node.tensor(0)
     if element.bits < 8 and "int" in element.name and tensors.is_float(x):
         # ONNX leaves floats out of range open; its own cases drop the upper bits.
         x = emit.convert(x, "i32")
     return emit.convert(x, mgx.element_type(element.numpy), saturate)
+
+
+def _to_powers_of_two(node: Node, saturate: bool) -> ir.Value:
+    """float8e8m0 holds the exponent of an f32 and no more: by round_mode, the next one or not."""
+    mode = node.attribute("round_mode", "up")
+    if mode not in _HALFWAY:
+        raise UnsupportedError(f"round_mode = {mode}; up, down and nearest are supported")
+    bits = mgx.bit_cast(emit.convert(node.tensor(0), "f32"), np.dtype(np.uint32))
+    exponent = emit.binary(mgx.shift_right, emit.add(bits, _HALFWAY[mode]), 23)
+    infinite = emit.binary(mgx.equal, bits, 0x7F800000)
+    if saturate:
+        exponent = emit.where(mgx.greater(exponent, emit.like(exponent, 254)), 254, exponent)
+    # NaN and negative numbers have bits above those of infinity.
+    bad = mgx.greater(bits, emit.like(bits, 0x7F800000))
+    if not saturate:
+        bad = mgx.logical_or(bad, infinite)
+    exponent = emit.where(bad, 255, exponent)
+    return mgx.bit_cast(emit.convert(exponent, "ui8"), np.dtype(ml_dtypes.float8_e8m0fnu))
 
 
 @operator("Cast", (6, 28), "convert")
@@ -197,6 +218,8 @@ def bit_cast(node: Node) -> ir.Value:
     x = node.tensor(0)
     element = element_types.of_onnx(node.attribute("to"))
     source = element_types.of_numpy(node.value(0).dtype)
+    if (source.name, element.name) == ("bool", "uint8"):
+        return emit.convert(x, "ui8")
     if element.bits != source.bits or "bool" in (element.name, source.name):
         raise UnsupportedError(f"from {source.name} to {element.name}, whose bits differ in number")
     return mgx.bit_cast(x, element.numpy)
@@ -213,7 +236,9 @@ def dropout(node: Node) -> Any:
     for name in ("ratio", "seed") if node.version < 12 else ("seed",):
         node.attribute(name)
     if node.given(2) and node.constant(2, "training_mode").any():
-        raise UnsupportedError("training_mode is true")
+        ratio = node.constant(1, "ratio") if node.given(1) else np.array(0.5)
+        if ratio.any():
+            raise UnsupportedError("training_mode is true, and a ratio that is not 0")
     x = node.value(0)
     dtype = x.dtype if node.version < 10 else np.dtype(bool)
     mask = emit.filled(np.ones((), dtype), x.dims) if node.wanted(1) else None

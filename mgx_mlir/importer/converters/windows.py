@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
@@ -135,10 +138,48 @@ def _pool(node: Node, mode: str, **attributes: Any) -> ir.Value:
     )
 
 
-@operator("MaxPool", (1, 22), "pooling")
-def max_pool(node: Node) -> ir.Value:
-    node.attribute("storage_order")  # the order of indices, which are not computed
-    return _pool(node, "max")
+@operator("MaxPool", (1, 22), "pooling slice step equal where")
+def max_pool(node: Node) -> list[ir.Value]:
+    columns_first = bool(node.attribute("storage_order"))
+    y = _pool(node, "max")
+    return [y, _places(node, y, columns_first)] if node.wanted(1) else [y]
+
+
+def _places(node: Node, y: ir.Value, columns_first: bool) -> ir.Value:
+    """Where in x each maximum y is, as an index into the whole x: the first of equal ones."""
+    x = node.tensor(0)
+    window = Window(node, x, node.attribute("kernel_shape")).resolve(x)
+    sizes, outer, count = tensors.static_dims(x), tensors.static_dims(y), len(window.lengths)
+    low, spatial = window.pads[:count], outer[2:]
+    high = [
+        max((n - 1) * s + window.extent(i) - sizes[2 + i] - low[i], 0)
+        for i, (n, s) in enumerate(zip(spatial, window.strides, strict=True))
+    ]
+    padded = x
+    if any(low) or any(high):
+        dtype = emit.numpy_type(x)
+        smallest = -np.inf if tensors.is_float(x) else np.iinfo(dtype).min
+        padded = mgx.pad(x, [0, 0, *low], [0, 0, *high], value=float(smallest))
+    order = list(reversed(range(count))) if columns_first else list(range(count))
+    strides = [0] * count
+    for place, axis in enumerate(order):
+        strides[axis] = math.prod(sizes[2 + a] for a in order[place + 1 :])
+    images = np.arange(outer[0] * outer[1]).reshape(*outer[:2], *[1] * count)
+    found = emit.filled(np.zeros((), np.int64), outer)
+    for offset in reversed(list(itertools.product(*(range(n) for n in window.lengths)))):
+        index = images * math.prod(sizes[2:])
+        part = padded
+        for axis, at in enumerate(offset):
+            first, step = at * window.dilations[axis], window.strides[axis]
+            part = emit.take(part, 2 + axis, first, first + (spatial[axis] - 1) * step + 1)
+            if step > 1:
+                part = mgx.step(part, [2 + axis], [step])
+            places = np.arange(spatial[axis]) * step + first - low[axis]
+            index = index + np.expand_dims(
+                places * strides[axis], [i for i in range(2 + count) if i != 2 + axis]
+            )
+        found = emit.where(mgx.equal(part, y), node.make(index), found)
+    return found
 
 
 @operator("AveragePool", (7, 22), "pooling")

@@ -1,0 +1,112 @@
+"""Fourier transforms, written as products with the matrices of sines and cosines."""
+
+from __future__ import annotations
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import ModelError
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.registry import operator
+
+
+@operator("DFT", (17, 20), "dot add sub slice pad")
+def dft(node: Node) -> ir.Value:
+    """The axis is an attribute in version 17, an input since; the last one holds (re, im)."""
+    x = node.tensor(0)
+    rank = tensors.rank(x)
+    if node.version < 20:
+        axis = int(node.attribute("axis"))
+    else:
+        axis = node.integers(2, "axis")[0] if node.given(2) else -2
+    axis = tensors.axis_in(axis, rank)
+    if axis == rank - 1:
+        raise ModelError("a transform along the axis of real and imaginary parts")
+    length = node.integers(1, "dft_length")[0] if node.given(1) else None
+    inverse, onesided = bool(node.attribute("inverse")), bool(node.attribute("onesided"))
+    return transform(node, x, axis, length, inverse=inverse, onesided=onesided)
+
+
+@operator("STFT", (17, 17), "gather mul dot")
+def stft(node: Node) -> ir.Value:
+    """Transforms of parts of the signal (batch, length, 1 or 2), each times the window."""
+    signal = node.tensor(0)
+    (step,) = node.integers(1, "frame_step")
+    size = tensors.size_of(signal, 1, "the length of the signal")
+    if node.given(3):
+        (length,) = node.integers(3, "frame_length")
+    elif node.given(2):
+        length = tensors.size_of(node.tensor(2), 0, "the length of the window")
+    else:
+        length = size
+    if step < 1 or not 0 < length <= size:
+        raise ModelError(f"frames of {length} every {step} in a signal of {size}")
+    starts = np.arange(0, size - length + 1, step)
+    frames = mgx.gather(signal, node.make(starts[:, None] + np.arange(length)), 1)
+    if node.given(2):
+        window = node.tensor(2)
+        missing = length - tensors.size_of(window, 0, "the length of the window")
+        if missing > 0:
+            window = mgx.pad(window, [missing // 2], [missing - missing // 2])
+        frames = emit.mul(frames, emit.reshape(window, (1, 1, length, 1)))
+    return transform(node, frames, 2, length, onesided=bool(node.attribute("onesided")))
+
+
+def transform(
+    node: Node,
+    x: ir.Value,
+    axis: int,
+    length: int | None,
+    *,
+    inverse: bool = False,
+    onesided: bool = False,
+) -> ir.Value:
+    """The transform of x (..., 1 or 2) along an axis, which is cut or filled up to `length`.
+
+    onesided: only the first half of the spectrum is made; inverse too, only that is read.
+    """
+    size = tensors.size_of(x, axis, "the size of the transformed dimension")
+    to_real = inverse and onesided
+    if length is None:
+        length = 2 * (size - 1) if to_real else size
+    if length < 1:
+        raise ModelError(f"a transform of length {length}")
+    last = tensors.rank(x) - 1
+    x, back = emit.moved_to_end(_fitted(x, axis, length // 2 + 1 if to_real else length), axis)
+    # The parts are now the last dimension but one.
+    parts = [
+        emit.squeeze(emit.take(x, last - 1, i, i + 1), [last - 1])
+        for i in range(tensors.size_of(x, last - 1, "the number of parts"))
+    ]
+    half = length // 2 + 1
+    rows, columns = (half, length) if to_real else (length, half if onesided else length)
+    angles = 2 * np.pi * (np.outer(np.arange(rows), np.arange(columns)) % length) / length
+    cos, sin = np.cos(angles), np.sin(angles) * (1 if inverse else -1)
+    if inverse:
+        weights = np.ones((rows, 1))
+        if to_real:
+            weights[1 : (length + 1) // 2] = 2  # their mirror images are not stored
+        cos, sin = cos * weights / length, sin * weights / length
+    dtype = emit.numpy_type(x)
+    c, s = node.make(cos.astype(dtype)), node.make(sin.astype(dtype))
+    real = emit.dot(parts[0], c)
+    if len(parts) == 2:
+        real = mgx.sub(real, emit.dot(parts[1], s))
+    found = [real]
+    if not to_real:
+        imaginary = emit.dot(parts[0], s)
+        if len(parts) == 2:
+            imaginary = mgx.add(imaginary, emit.dot(parts[1], c))
+        found.append(imaginary)
+    return emit.transpose(emit.stack(found, last - 1), back)
+
+
+def _fitted(x: ir.Value, axis: int, size: int) -> ir.Value:
+    """x cut at the end of an axis, or filled up with zeros."""
+    missing = size - tensors.size_of(x, axis, "the size of the transformed dimension")
+    if missing <= 0:
+        return emit.take(x, axis, 0, size)
+    high = [missing if i == axis else 0 for i in range(tensors.rank(x))]
+    return mgx.pad(x, [0] * len(high), high)

@@ -1,0 +1,72 @@
+"""Operators that put windows back into an image: Col2Im and MaxUnpool."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import ModelError
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.registry import operator
+
+
+@operator("Col2Im", (18, 18), "convolution_backwards")
+def col2im(node: Node) -> ir.Value:
+    """A transposed convolution whose weights put each element of a block into its place."""
+    x = node.tensor(0)
+    image, block = node.integers(1, "image_shape"), node.integers(2, "block_shape")
+    count = len(block)
+    pads = list(node.attribute("pads") or [0] * (2 * count))
+    strides = list(node.attribute("strides") or [1] * count)
+    dilations = list(node.attribute("dilations") or [1] * count)
+    if not len(image) == len(strides) == len(dilations) == count or len(pads) != 2 * count:
+        raise ModelError("image_shape, block_shape, pads, strides and dilations do not fit")
+    batch, channels, _ = tensors.static_dims(x)
+    places = math.prod(block)
+    steps, extra = [], []
+    for i in range(count):
+        covered = dilations[i] * (block[i] - 1) + 1
+        free = image[i] + pads[i] + pads[count + i] - covered
+        steps.append(free // strides[i] + 1)
+        extra.append(free % strides[i])
+    if channels % places:
+        raise ModelError(f"{channels} channels do not make blocks of {block}")
+    channels //= places
+    weights = np.eye(places, dtype=emit.numpy_type(x)).reshape(places, 1, *block)
+    y = mgx.convolution_backwards(
+        emit.reshape(x, (batch * channels, places, *steps)),
+        node.make(weights),
+        pads=pads,
+        strides=strides,
+        dilations=dilations,
+        output_pads=extra,
+    )
+    return emit.reshape(y, (batch, channels, *image))
+
+
+@operator("MaxUnpool", (9, 22), "scatter_none pad")
+def max_unpool(node: Node) -> ir.Value:
+    """Zeros, but for the elements that the indices of MaxPool name."""
+    x, indices = node.tensor(0), node.tensor(1)
+    batch, channels, *sizes = tensors.static_dims(x)
+    lengths = list(node.attribute("kernel_shape"))
+    pads = list(node.attribute("pads") or [0] * (2 * len(sizes)))
+    strides = list(node.attribute("strides") or [1] * len(sizes))
+    whole = [batch, channels]
+    for i, size in enumerate(sizes):
+        removed = pads[i] + pads[len(sizes) + i]
+        whole.append((size - 1) * strides[i] - removed + lengths[i])
+    elements = math.prod(tensors.static_dims(x))
+    empty = emit.filled(np.zeros((), emit.numpy_type(x)), [math.prod(whole)])
+    flat = emit.reshape(indices, [elements])
+    y = emit.reshape(mgx.scatter_none(empty, flat, emit.reshape(x, [elements]), 0), whole)
+    if not node.given(2):
+        return y
+    more = [n - m for n, m in zip(node.integers(2, "output_shape"), whole, strict=True)]
+    if min(more) < 0:
+        raise ModelError(f"output_shape is less than what the windows cover, {whole}")
+    return mgx.pad(y, [0] * len(more), more) if any(more) else y
