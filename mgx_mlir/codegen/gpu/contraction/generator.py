@@ -184,13 +184,14 @@ class _Generator:
         ]
         tile_rows = [i * unit.rows for i in range(schedule.tiles_m)]
         tile_columns = [j * unit.columns for j in range(schedule.tiles_n)]
-        rows.prepare(tile_rows, steps)
-        for operand in columns:
-            operand.prepare(tile_columns, steps)
+        if unit.kind != "fma":
+            rows.prepare(tile_rows, steps)
+            for operand in columns:
+                operand.prepare(tile_columns, steps)
         b_element = self.problem.b.element
         unsigned = (self.problem.a.element == "ui8", b_element == "ui8")
 
-        def step(number: int, sums: list[ir.Value]) -> list[ir.Value]:
+        def step(number: Index, sums: list[ir.Value]) -> list[ir.Value]:
             left = [multiply.pieces(unit, rows.read(row, number)) for row in tile_rows]
             right = [
                 [multiply.pieces(unit, operand.read(first, number)) for operand in columns]
@@ -207,6 +208,9 @@ class _Generator:
             return result
 
         def multiplied(sums: list[ir.Value]) -> list[ir.Value]:
+            if unit.kind == "fma":
+                # Hundreds of instructions a step: not worth repeating.
+                return emit.loop(0, steps, 1, lambda n, *carried: step(n, list(carried)), sums)
             for number in range(steps):
                 sums = step(number, sums)
             return sums

@@ -42,13 +42,18 @@ class Operand:
                 for chunk in self._chunks(step):
                     self._base(chunk ^ swizzle(row))
 
-    def read(self, row: int, step: int) -> Fragment:
+    def read(self, row: int, step: Index) -> Fragment:
         """The lane's chunks of the tile that begins at `row`."""
-        result = []
-        for chunk in self._chunks(step):
-            at = emit.add(self._base(chunk ^ swizzle(row)), row * self.unit.tile_depth)
-            result.append(memory.load(self.lds, at, self.unit.chunk))
-        return result
+        start = row * self.unit.tile_depth
+        if not isinstance(step, int):
+            chunk = exclusive_or(exclusive_or(self.lane_place, step), swizzle(row))
+            at = emit.add(self.start, emit.mul(chunk, self.unit.chunk))
+            return [memory.load(self.lds, emit.add(at, start), self.unit.chunk)]
+        places = [chunk ^ swizzle(row) for chunk in self._chunks(step)]
+        return [
+            memory.load(self.lds, emit.add(self._base(place), start), self.unit.chunk)
+            for place in places
+        ]
 
     def _chunks(self, step: int) -> list[int]:
         first = step * self.unit.step_chunks

@@ -1,0 +1,153 @@
+"""The contraction family: what its kernels look like, compute, and leave to others."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from contraction_kernels import Product
+from test_gpu_emulated import LIBRARY, ROOT
+
+from mgx_mlir.codegen.gpu.binary import code_object, disassemble
+from mgx_mlir.codegen.gpu.contraction.constraints import schedule_refusal
+from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
+from mgx_mlir.codegen.gpu.contraction.space import schedules
+from mgx_mlir.codegen.gpu.contraction.specs import SWIZZLE, swizzle, unit_for
+from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.target import Target
+
+EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
+SHAPES = (
+    Product((4096, 4096, 4096), "nt"),
+    Product((4096, 4096, 4096), "nn", epilogue="bias"),
+    Product((384, 768, 768), "nt", "bf16", epilogue="gelu"),
+    Product((130, 1000, 2048), "tn", epilogue="residual"),
+    Product((128, 128, 64), "ht", batch=(2, 12)),
+    Product((512, 512, 512), "nt", "i8"),
+)
+
+
+@pytest.mark.skipif(LIBRARY is None, reason="the emulated libamdhip64 is not built")
+@pytest.mark.parametrize("chip", EMULATED)
+def test_products_equal_those_of_higher_precision(chip: str, tmp_path: Path) -> None:
+    assert LIBRARY is not None
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libamdhip64.so").symlink_to(LIBRARY)
+    environment = {
+        **os.environ,
+        "MGX_EMULATED_DEVICES": chip,
+        "MGX_EMULATOR_STRICT": "1",
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)]),
+        "ROCM_PATH": str(tmp_path),
+    }
+    program = Path(__file__).with_name("contraction_run.py")
+    done = subprocess.run(
+        [sys.executable, str(program), chip],
+        env=environment, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def listing(product: Product, chip: str) -> tuple[dict[str, int], list[str]]:
+    """Figures and instructions of a product's one function."""
+    target = Target.get(chip)
+    _, kernel = product.kernel()
+    program, why = contraction_program(kernel, target)
+    assert program is not None, why
+    code = code_object(program, target)
+    text = disassemble(code.data)
+    return dict(code.stats["k_0"]), re.findall(r"^\t(\w+)", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("product", SHAPES, ids=lambda product: product.name)
+def test_matrix_kernels_have_no_spills_and_wide_accesses_only(product: Product, chip: str) -> None:
+    stats, instructions = listing(product, chip)
+    assert stats["vgpr_spills"] == stats["sgpr_spills"] == stats["scratch_bytes"] == 0
+    matrix = "v_mfma" if chip == "gfx942" else "v_wmma"
+    assert any(name.startswith(matrix) for name in instructions)
+    reads = {name for name in instructions if re.match("ds_(read|load)", name)}
+    assert reads <= {"ds_read_b128", "ds_load_b128"}
+    writes = {name for name in instructions if re.match("ds_(write|store)", name)}
+    assert writes <= {"ds_write_b64", "ds_write_b128", "ds_store_b64", "ds_store_b128"}
+    loads = {name for name in instructions if name.startswith("buffer_load")}
+    assert loads & {"buffer_load_dwordx4", "buffer_load_b128", "buffer_load_b64"}
+    assert not any(name.startswith("scratch_") for name in instructions)
+
+
+def test_large_products_spend_their_instructions_on_matrix_cores() -> None:
+    _, instructions = listing(SHAPES[0], "gfx942")
+    end = max(n for n, name in enumerate(instructions) if name.startswith("s_cbranch"))
+    barrier = instructions.index("s_barrier")
+    loop = instructions[barrier:end]
+    assert len(loop) <= 2.4 * sum(name.startswith("v_mfma") for name in loop)
+
+
+def test_the_same_kernel_gives_the_same_bytes() -> None:
+    product = SHAPES[1]
+    _, kernel = product.kernel()
+    compile_for = compiler(kernel)
+    target = Target.get("gfx942")
+    assert compile_for(target).data == compile_for(target).data
+
+
+def test_rows_of_lds_meet_no_bank_twice() -> None:
+    """Places of the chunks that 8 lanes read or write in one phase of a 128-bit access."""
+    rows = {
+        "mfma": [(r, 0) for r in range(4)] + [(r, 1) for r in range(4, 8)],
+        "wmma": [(r, 0) for r in range(8)],
+        "wmma of RDNA 3": [(8 * (r % 2) + r // 2, 0) for r in range(8)],
+        "fma": [(4 * (r // 2) + r % 2 * 16, 0) for r in range(4)],
+        "every fourth": [(4 * r, 0) for r in range(8)],
+        "one row": [(5, chunk) for chunk in range(8)],
+    }
+    for name, phase in rows.items():
+        places = {chunk ^ swizzle(row) for row, chunk in phase}
+        assert len(places) == len(phase), name
+
+
+def test_swizzle_is_linear_in_the_bits_of_the_row() -> None:
+    limit = 1 << len(SWIZZLE)
+    assert all(
+        swizzle(a ^ b) == swizzle(a) ^ swizzle(b) for a in range(limit) for b in range(limit)
+    )
+
+
+@pytest.mark.parametrize(
+    ("product", "chip", "reason"),
+    [
+        (Product((64, 64, 4)), "gfx942", "K = 4 is below 8"),
+        (Product((1, 1, 64)), "gfx942", "one element a matrix"),
+        (Product((64, 64, 64), element="i8"), "gfx1030", "no instruction for i8 in i32"),
+        (Product((64, 64, 64), element="ui8"), "gfx942", "no instruction for ui8 in i32"),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_refusals_say_why_and_leave_the_kernel_to_the_generic_path(
+    product: Product, chip: str, reason: str
+) -> None:
+    _, kernel = product.kernel()
+    code = compiler(kernel)(Target.get(chip))
+    assert reason in code.why
+    assert code.why.endswith("generic path")
+    assert code.launches
+
+
+def test_chosen_schedule_is_told() -> None:
+    _, kernel = SHAPES[0].kernel()
+    assert re.fullmatch(
+        r"mgx\.dot: tile \d+x\d+x64, \dx\d waves, mfma of f16",
+        compiler(kernel)(Target.get("gfx942")).why,
+    )
+
+
+@pytest.mark.parametrize("chip", [name for name in Target.names() if name != "cpu"])
+def test_every_chip_has_a_schedule_for_f16(chip: str) -> None:
+    target = Target.get(chip)
+    unit = unit_for(target, "f16", "f32")
+    assert unit is not None
+    assert any(not schedule_refusal(s, unit, target) for s in schedules())
