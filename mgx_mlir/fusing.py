@@ -66,6 +66,12 @@ class Group:
                 outside.extend(_definitions(operation))
         return False
 
+    def would_be_read(self, op: ir.Operation | ir.OpView) -> bool:
+        """Whether a member depends on `op`, a producer of one, by way of ops outside."""
+        wider = Group(self.position, dict(self.members), self.earliest)
+        wider.add(op)
+        return any(wider.would_cycle(member) for member in self.members.values())
+
     def inputs(self) -> list[ir.Value]:
         """The values that enter the group, each once, in order of first use."""
         members = self.ordered()

@@ -12,10 +12,13 @@ from mgx_mlir.fusing import Group, positions
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import (
+    CONTRACTIONS,
+    RESHAPES,
     blocks,
     definition,
     erase_dead,
     fused_location,
+    has_one_use,
     identity,
     shape,
     sort_topologically,
@@ -34,8 +37,9 @@ class FuseReduce(Pass):
     After:   %y = mgx.fused_reduce(%x) axes = [1] : (tensor<2x3xf32>) -> tensor<2x3xf32> { ... }
 
     A softmax or a layer normalisation with what surrounds it becomes one op. A producer
-    goes in when nothing else uses it; a consumer goes in when its other operands do not
-    depend on the group.
+    goes in when nothing else uses it; one that others use too, as residuals are, becomes a
+    second result, unless a contraction's kernel can make it. A consumer goes in when its
+    other operands do not depend on the group.
     """
 
     max_ops: int = 128
@@ -79,11 +83,36 @@ class FuseReduce(Pass):
                     producer = definition(value)
                     if producer is None or producer in group or splat(value) is not None:
                         continue
-                    if rows.fit(producer) and group.owns_all_uses(producer):
+                    if rows.fit(producer) and _may_enter(group, producer, rows):
                         group.add(producer)
                         changed = True
         _leave_broadcasts(group)
         return group
+
+
+def _may_enter(group: Group, producer: ir.OpView, rows: _Rows) -> bool:
+    """Whether a producer costs less in the group, as a result too where others read it."""
+    if group.owns_all_uses(producer):
+        return True
+    if producer.operation.name not in mgx.POINTWISE or identity(producer) not in group.position:
+        return False
+    if shape(producer.operation.results[0]) != rows.whole or _is_epilogue(producer):
+        return False
+    return not group.would_be_read(producer)
+
+
+def _is_epilogue(op: ir.OpView) -> bool:
+    """Whether a contraction's kernel can do a pointwise op, alone or after others."""
+    for value in op.operation.operands:
+        producer = definition(value)
+        if producer is None or not has_one_use(value):
+            continue
+        name = producer.operation.name
+        if name in CONTRACTIONS:
+            return True
+        if (name in mgx.POINTWISE or name in RESHAPES) and _is_epilogue(producer):
+            return True
+    return False
 
 
 def _leave_broadcasts(group: Group) -> None:

@@ -45,3 +45,34 @@ func.func @main(%x: tensor<2x3xf32>) -> (tensor<2x1xf32>, tensor<1x3xf32>) {
   %1 = mgx.reduce_sum %x axes = [0] : tensor<2x3xf32> -> tensor<1x3xf32>
   return %0, %1 : tensor<2x1xf32>, tensor<1x3xf32>
 }
+
+// -----
+
+// A residual is a second result.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[R:.*]]:2 = mgx.fused_reduce(%arg0, %arg1) axes = [1]
+// CHECK-NOT:     mgx.add %arg0
+// CHECK:         mgx.tanh
+func.func @main(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %a = mgx.add %x, %y : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  %s = mgx.reduce_sum %a axes = [1] : tensor<2x3xf32> -> tensor<2x1xf32>
+  %v = mgx.reverse %s axes = [0] : tensor<2x1xf32> -> tensor<2x1xf32>
+  %b = mgx.multibroadcast %v : tensor<2x1xf32> -> tensor<2x3xf32>
+  %t = mgx.tanh %b : tensor<2x3xf32>
+  %z = mgx.add %a, %t : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  return %z : tensor<2x3xf32>
+}
+
+// -----
+
+// A contraction's kernel makes the residual.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.dot
+// CHECK:         %[[A:.*]] = mgx.add
+// CHECK:         mgx.fused_reduce(%[[A]]) axes = [1]
+func.func @main(%x: tensor<2x2xf32>, %y: tensor<2x3xf32>) -> (tensor<2x3xf32>, tensor<2x1xf32>) {
+  %d = mgx.dot %x, %y : tensor<2x2xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  %a = mgx.add %d, %y : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
+  %s = mgx.reduce_sum %a axes = [1] : tensor<2x3xf32> -> tensor<2x1xf32>
+  return %a, %s : tensor<2x3xf32>, tensor<2x1xf32>
+}
