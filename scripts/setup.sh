@@ -12,6 +12,26 @@ packages=(
 
 step() { printf '\033[1m==> %s\033[0m\n' "$*"; }
 
+# Runs a command that takes a while. Shows its last line on a terminal, one line now and
+# then elsewhere, and the end of all it printed when it fails.
+watch() {
+  local log=build/setup.log shown=$SECONDS line
+  mkdir -p build
+  "$@" 2>&1 | while IFS= read -r line; do
+    printf '%s\n' "$line"
+    if [ -t 2 ]; then
+      printf '\r\033[K    %.100s' "$line" >&2
+    elif [ $((SECONDS - shown)) -ge 20 ]; then
+      printf '    %.100s\n' "$line" >&2
+      shown=$SECONDS
+    fi
+  done >"$log"
+  local status=${PIPESTATUS[0]}
+  [ -t 2 ] && printf '\r\033[K' >&2
+  [ "$status" -eq 0 ] || tail -n 60 "$log" >&2
+  return "$status"
+}
+
 fail() {
   printf 'setup: %s\n' "$*" >&2
   exit 1
@@ -31,8 +51,8 @@ install_system_packages() {
     root=(sudo)
   fi
   "${root[@]}" apt-get update -qq || fail "apt-get update failed"
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null ||
+  watch "${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get install -y --no-install-recommends "${missing[@]}" ||
     fail "could not install ${missing[*]}; Debian 12 with bookworm-security carries them"
 }
 
@@ -69,7 +89,8 @@ with open("pyproject.toml", "rb") as file:
 tables = project["build-system"]["requires"], project["project"]["dependencies"]
 print("\n".join([*tables[0], *tables[1], *project["project"]["optional-dependencies"]["test"]]))
 PY
-  "$python" -m pip install -q --disable-pip-version-check -r .venv/requirements.txt
+  watch "$python" -m pip install --disable-pip-version-check -r .venv/requirements.txt ||
+    fail "pip could not install the packages, see above"
   done_step
 fi
 
@@ -83,10 +104,10 @@ cmake_files=$(git ls-files '*CMakeLists.txt' 2>/dev/null || find . -name CMakeLi
 # shellcheck disable=SC2086
 if changed package pyproject.toml $cmake_files || [ ! -d "$(native_build)" ]; then
   step "the package, with its native parts"
-  "$python" -m pip install --no-build-isolation --no-deps -q --disable-pip-version-check -e . ||
+  watch "$python" -m pip install --no-build-isolation --no-deps -v --disable-pip-version-check -e . ||
     fail "the native build failed, see above"
-  ls -dt build/editable-*/ | head -n 1 >.venv/native-build
+  printf '%s\n' build/editable-*/ | tail -n 1 >.venv/native-build
   done_step
 else
-  log=$(cmake --build "$(native_build)" 2>&1) || { printf '%s\n' "$log" >&2; fail "the native build failed"; }
+  watch cmake --build "$(native_build)" || fail "the native build failed, see above"
 fi
