@@ -109,6 +109,9 @@ def static_layout(memref: ir.MemRefType) -> tuple[tuple[int, ...], int | None]:
     """Strides, and the offset or None where it is dynamic. Refuses dynamic sizes."""
     if not memref.has_static_shape:
         raise CompilerError(f"a memref of dynamic shape cannot be addressed: {memref}")
+    if 0 in memref.shape:
+        # MLIR calls the strides of such a type dynamic; no element is ever addressed.
+        return (0,) * len(memref.shape), 0
     strides, offset = memref.get_strides_and_offset()
     if DYNAMIC in strides:
         raise CompilerError(f"a memref with dynamic strides cannot be addressed: {memref}")

@@ -74,7 +74,12 @@ class Prepared:
         self.entries: dict[Tensor, list[int]] = {}
         self.touching: dict[Tensor, list[int]] = {}
         bound = bind(plan, code_objects)
-        self._modules = [load_module(ordinal, code) for code in code_objects]
+        # A kernel whose results have no elements has no functions, and no bytes either.
+        self._modules = {
+            number: load_module(ordinal, code)
+            for number, code in enumerate(code_objects)
+            if code.launches
+        }
         self._weights = {
             b.key: device_weight(ordinal, _weight(weights, b.key, b.bytes))
             for b in plan.buffers

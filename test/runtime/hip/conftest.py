@@ -9,10 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from mgx_mlir import emulator
+from mgx_mlir.runtime.hip.library import open_library
 
 # Read at the library's first call, which is after collection.
 os.environ.setdefault("MGX_EMULATED_DEVICES", "gfx942,gfx1100")
 emulator.enable()
+# Settled now: a build that ends meanwhile would give another library.
+open_library()
+emulator.devices()
 
 
 @pytest.fixture(autouse=True)

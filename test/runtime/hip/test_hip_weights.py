@@ -8,7 +8,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 from hip_programs import image, program, used_bytes
+from onnx import TensorProto, helper
 
+import mgx_mlir
 from mgx_mlir.errors import ArtifactError, DeviceError
 from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.runtime.hip.device import device
@@ -92,3 +94,16 @@ def test_a_forked_child_is_told_that_hip_is_not_there() -> None:
     process.join(20)
     assert process.exitcode == 0
     assert "fork" in queue.get()
+
+
+def test_sums_of_nothing() -> None:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 0, 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 1, 4])
+    axes = helper.make_tensor("axes", TensorProto.INT64, [1], [1])
+    node = helper.make_node("ReduceSum", ["x", "axes"], ["y"])
+    model = helper.make_model(
+        helper.make_graph([node], "g", [x], [y], [axes]),
+        opset_imports=[helper.make_opsetid("", 17)], ir_version=9,
+    )  # fmt: skip
+    found = mgx_mlir.compile(model, "gfx942").run({"x": np.zeros((2, 0, 4), np.float32)})
+    np.testing.assert_array_equal(found["y"], np.zeros((2, 1, 4)))
