@@ -40,8 +40,16 @@ def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
 
     def compile_for(target: Target) -> CodeObject:
         program, why = contraction_program(kernel, target)
-        if program is None:
-            program, why = lowered(), f"{why}; generic path" if why else "generic path"
-        return replace(code_object(program, target), why=why)
+        if program is not None:
+            code = code_object(program, target)
+            if not _spills(code):
+                return replace(code, why=why)
+            why += " would spill registers"
+        why = f"{why}; generic path" if why else "generic path"
+        return replace(code_object(lowered(), target), why=why)
 
     return compile_for
+
+
+def _spills(code: CodeObject) -> bool:
+    return any(x["vgpr_spills"] or x["scratch_bytes"] for x in code.stats.values())

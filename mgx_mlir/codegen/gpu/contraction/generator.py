@@ -9,7 +9,7 @@ that sizes that no tile divides need no branches.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -28,7 +28,7 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.finalizer.code_object import Argument, Launch
 from mgx_mlir.target import Target
 
-_DIALECTS = ("amdgpu", "arith", "gpu", "math", "memref", "rocdl", "scf", "vector")
+_DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf", "vector")
 
 
 def generate(
@@ -209,8 +209,8 @@ class _Generator:
 
         def multiplied(sums: list[ir.Value]) -> list[ir.Value]:
             if unit.kind == "fma":
-                # Hundreds of instructions a step: not worth repeating.
-                return emit.loop(0, steps, 1, lambda n, *carried: step(n, list(carried)), sums)
+                # Hundreds of instructions a step: repeating them only takes registers.
+                return _rolled(steps, sums, step)
             for number in range(steps):
                 sums = step(number, sums)
             return sums
@@ -269,6 +269,19 @@ class _Generator:
                 column = emit.add(lane.wave_n, emit.mul(lane.group, unit.values))
                 n = emit.add(emit.add(n0, column), j * unit.columns)
                 epilogue(sums[i * schedule.tiles_n + j], batch, m, n, inside, bounded)
+
+
+def _rolled(
+    steps: int, sums: list[ir.Value], step: Callable[[Index, list[ir.Value]], list[ir.Value]]
+) -> list[ir.Value]:
+    """The steps as a loop that LLVM does not unroll."""
+    sums = emit.loop(0, steps, 1, lambda number, *carried: step(number, list(carried)), sums)
+    if steps > 1:
+        loop = sums[0].owner
+        loop.attributes["llvm.loop_annotation"] = ir.Attribute.parse(
+            "#llvm.loop_annotation<unroll = <disable = true>>"
+        )
+    return sums
 
 
 def _block(dimension: str, blocks: int) -> Index:
