@@ -23,14 +23,14 @@ EXCLUDED: tuple[tuple[str, str], ...] = (
         SEQUENCES,
         r"identity_opt|identity_sequence|if_opt|if_seq|loop13_seq|loop16_seq_none"
         r"|optional_get_element_(optional_)?sequence|optional_has_element_empty_optional_input"
-        r"|sequence_|split_to_sequence",
+        r"|sequence_(insert|map)|split_to_sequence",
     ),
     (DATA_SIZES, r"nonmaxsuppression|nonzero|unique_"),
     (RANDOM, r"bernoulli|training_dropout(?!_zero)"),
     (TRAINING, r"gradient_"),
     (CLASSICAL, r"ai_onnx_ml_(array_feature|binarizer|tree_ensemble)"),
     (IMAGES, r"image_decoder"),
-    (ROUNDING, r"attention_4d_causal_fp16|dft_inverse(?!_)|dft_inverse_opset19"),
+    (ROUNDING, r"attention_4d_causal_fp16|dft_inverse(_opset19)?_cpu"),
     (OPEN, r"cast(like)?_FLOAT(16)?_to_FLOAT4E2M1|resize_downsample_scales_(cubic|linear)_align"),
     (MISSING, r"basic_deform|deform_conv|melweightmatrix|scan_sum"),
 )

@@ -190,7 +190,12 @@ class _Program:
             return self.refused
         with ir.InsertionPoint(self.block):
             self.outputs = self.conversion.graph(self.graph, self.scope)
-        return self.conversion.unsupported
+        sequences = [v.name for v in self.outputs if v.items is not None]
+        reason = "outputs that are sequences are not supported"
+        return [
+            *self.conversion.unsupported,
+            *(Unsupported(n, "output", reason) for n in sequences),
+        ]
 
     def finish(self) -> Graph:
         """The verified graph."""

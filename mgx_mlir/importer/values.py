@@ -8,6 +8,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer import emit, folding
 from mgx_mlir.importer.tensors import Dim, dims_of_type
 from mgx_mlir.weights import Weight, WeightStore
@@ -19,7 +20,8 @@ CONSTANT_ELEMENTS = 64
 class Value:
     """One tensor of the model: `array`, `weight` or `tensor` says what it is.
 
-    An array can be one value repeated (strides of zero) and then costs no memory.
+    Or it is a sequence of tensors, its `items`. An array can be one value repeated (strides
+    of zero) and then costs no memory.
     """
 
     def __init__(
@@ -29,15 +31,23 @@ class Value:
         array: np.ndarray | None = None,
         weight: Weight | None = None,
         tensor: ir.Value | None = None,
+        items: tuple[Value, ...] | None = None,
     ) -> None:
         self.name = name
         self.array = array
         self.weight = weight
         self.tensor = tensor
+        self.items = items
+
+    def require_tensor(self) -> None:
+        """Raises UnsupportedError where this is a sequence."""
+        if self.items is not None:
+            raise UnsupportedError(f"the sequence '{self.name}' where tensors are supported")
 
     @property
     def dims(self) -> tuple[Dim, ...]:
         """The dimensions."""
+        self.require_tensor()
         if self.array is not None:
             return self.array.shape
         if self.weight is not None:
@@ -48,6 +58,7 @@ class Value:
     @property
     def dtype(self) -> np.dtype:
         """The element type, as numpy's."""
+        self.require_tensor()
         if self.array is not None:
             return self.array.dtype
         if self.weight is not None:
@@ -75,6 +86,7 @@ class Constants:
 
     def materialise(self, value: Value) -> ir.Value:
         """The value as an operand."""
+        value.require_tensor()
         if value.tensor is None:
             with self._next(), ir.Location.name(value.name):
                 value.tensor = self._create(value)
