@@ -17,6 +17,7 @@ CODE = CodeObject(
     (Launch("f", (3, 2, 1), (256, 1, 1), (Argument("input", 1), Argument("scratch", 512))),),
     1024,
     {"f": {"vgpr": 12}},
+    "mgx.dot: tile 64x64x64",
 )
 
 
@@ -31,6 +32,7 @@ def test_json_form_and_bytes_give_the_record_back() -> None:
     [
         (("arch",), 3),
         (("bytes",), 4),
+        (("why",), 4),
         (("sha256",), "00"),
         (("launches",), {}),
         (("launches", 0), "f"),

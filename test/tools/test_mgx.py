@@ -86,6 +86,10 @@ def test_an_artifact_is_inspected_run_and_finalized_further(
     assert 'arch = #mgx.arch<"gfxMIGX">' in capsys.readouterr().out
     assert main(["inspect", str(artifact), "--isa", kernel, "--arch", "gfx942"]) == 0
     assert "s_endpgm" in capsys.readouterr().out
+    assert main(["inspect", str(artifact), "--why", "--arch", "gfx942"]) == 0
+    reasons = capsys.readouterr().out
+    assert f"  {kernel}: " in reasons
+    assert "generic path" in reasons or "tile " in reasons
     assert main(["run", str(artifact)]) == 0
 
 
