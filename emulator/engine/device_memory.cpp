@@ -2,6 +2,7 @@
 // a page to its allocation, so that a look-up is two loads and takes no lock.
 #include "engine.h"
 
+#include <cstring>
 #include <new>
 #include <sys/mman.h>
 
@@ -11,6 +12,8 @@ namespace mgx::emu {
 // that host code overrunning them faults as well. Smaller ones rely on the
 // check alone: Linux limits the number of mappings of a process.
 static constexpr uint64_t kGuarded = 1 << 20;
+
+static constexpr uint64_t kClearedPages = 2;
 
 static void *reserve(uint64_t bytes, int protection) {
   void *p = mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -101,7 +104,9 @@ bool Memory::free(void *p) {
   allocated_ -= size;
   if (size >= kGuarded)
     mprotect(reinterpret_cast<void *>(base + used * kPage), kPage, PROT_READ | PROT_WRITE);
-  madvise(p, used * kPage, MADV_DONTNEED);
+  // Zero again for the next allocation; a small one at less than a page fault's cost.
+  if (used <= kClearedPages) std::memset(p, 0, used * kPage);
+  else madvise(p, used * kPage, MADV_DONTNEED);
   // Merge with the free neighbours.
   auto drop = [&](std::map<uint64_t, uint64_t>::iterator it) {
     auto range = free_by_size_.equal_range(it->second);

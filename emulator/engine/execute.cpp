@@ -15,6 +15,7 @@ namespace {
 constexpr u64 kSlice = 2000000;          // instructions of a wave before others get a turn
 constexpr u64 kDefaultBudget = u64(1) << 34;
 constexpr u32 kResidentPerThread = 16;   // work-groups in flight while some only spin
+constexpr size_t kKeptPerThread = 2;     // for the next dispatch
 
 // MXCSR of the host: all exceptions masked, nearest even, denormals kept.
 constexpr u32 kPlainMxcsr = 0x1f80;
@@ -228,11 +229,12 @@ public:
   Runner(const Launch &l, Profile *profile) : l_(l), profile_(profile) {}
 
   void work() {
+    // Registers, LDS and scratch: mapping and faulting them in costs more than a small kernel.
+    static thread_local std::vector<std::unique_ptr<GroupState>> idle;
     u32 saved = _mm_getcsr();
     _mm_setcsr(kPlainMxcsr);
     std::unique_ptr<Probe, void (*)(Probe *)> probe = make_probe(l_);
     std::deque<std::unique_ptr<GroupState>> active;
-    std::vector<std::unique_ptr<GroupState>> idle;
     u32 resident = l_.dispatch->cooperative ? ~0u : kResidentPerThread;
     while (!stop_.load(std::memory_order_relaxed)) {
       bool fresh = active.empty() || wants_more_;
@@ -270,6 +272,7 @@ public:
         wants_more_ = true; // it waits for something: let others run beside it
       }
     }
+    keep_some(idle);
     if (profile_) {
       std::lock_guard lock(mutex_);
       collect_probe(probe.get(), *profile_);
@@ -280,6 +283,16 @@ public:
   std::optional<Fault> fault;
 
 private:
+  // What the next dispatch may start from: a few groups of ordinary size.
+  static void keep_some(std::vector<std::unique_ptr<GroupState>> &idle) {
+    size_t kept = 0;
+    for (std::unique_ptr<GroupState> &s : idle) {
+      s->strict.reset();
+      if (kept < kKeptPerThread && s->keepable()) std::swap(idle[kept++], s);
+    }
+    idle.resize(kept);
+  }
+
   void report(const Fault &f) {
     std::lock_guard lock(mutex_);
     if (!fault) fault = f;

@@ -34,6 +34,7 @@ public:
   Pages &operator=(const Pages &) = delete;
   bool reserve(size_t bytes);
   u8 *data() const { return data_; }
+  size_t bytes() const { return bytes_; }
 
 private:
   u8 *data_ = nullptr;
@@ -49,6 +50,9 @@ struct GroupState {
   u32 live_waves = 0; // in use for this group
   std::unique_ptr<Strict, void (*)(Strict *)> strict{nullptr, nullptr};
   bool start(const Launch &launch, u64 index, Probe *probe);
+  // Not so large that keeping it for the next dispatch would hold much memory.
+  bool keepable() const { return registers.bytes() + lds.bytes() + scratch.bytes() <= kKeepBytes; }
+  static constexpr size_t kKeepBytes = size_t(8) << 20;
 };
 
 void init_wave(const Launch &launch, GroupState &state, u32 wave, const u32 *size);
