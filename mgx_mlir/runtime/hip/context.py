@@ -12,7 +12,14 @@ import numpy as np
 from mgx_mlir.errors import DeviceError
 from mgx_mlir.runtime.hip.event import Event
 from mgx_mlir.runtime.hip.graph import RunGraph
-from mgx_mlir.runtime.hip.library import call, failure, hip_python, release
+from mgx_mlir.runtime.hip.library import (
+    call,
+    failure,
+    hip_python,
+    no_extra,
+    pointer_list,
+    release,
+)
 from mgx_mlir.runtime.hip.memory import DeviceMemory
 from mgx_mlir.runtime.hip.prepared import Prepared, PreparedCopy, PreparedLaunch, Tensor
 
@@ -45,6 +52,11 @@ class Context:
         start = self.arguments.ctypes.data
         self._pointers = np.uint64(start) + np.arange(0, 8 * count, 8, dtype=np.uint64)
         self._first_pointer = int(self._pointers.ctypes.data)
+        self._lists = {
+            step.first: pointer_list(self.parameters(step))
+            for step in prepared.steps
+            if isinstance(step, PreparedLaunch)
+        }
         self.stream = call("hipStreamCreateWithFlags", _NON_BLOCKING)
 
     def staging(self, tensor: Tensor) -> int:
@@ -81,13 +93,12 @@ class Context:
 
     def launch_steps(self, steps: Sequence[PreparedLaunch | PreparedCopy], stream: Any) -> None:
         """Gives the stream some steps, one by one. Raises DeviceError naming the kernel."""
-        launch_kernel = hip_python().hipModuleLaunchKernel
+        launch_kernel, extra = hip_python().hipModuleLaunchKernel, no_extra()
         for step in steps:
             if isinstance(step, PreparedCopy):
                 self._copy(step, stream)
                 continue
-            parameters = self._first_pointer + 8 * step.first
-            (status,) = launch_kernel(*step.shape, stream, parameters, None)
+            (status,) = launch_kernel(*step.shape, stream, self._lists[step.first], extra)
             if status:
                 raise failure(status, "hipModuleLaunchKernel", step.name)
 
