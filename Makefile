@@ -30,6 +30,15 @@ test-all: setup check lit  ## every test, the slow ones too
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "triton==3.9.*"
 	@$(PYTHON) -m pytest -n $(JOBS) -m ""
 
+# What Python leaves at its end is not a leak of the engine's.
+sanitize: setup  ## the emulator's engine under AddressSanitizer and UBSan, loader fuzzed
+	@mkdir -p build && cmake -G Ninja -S emulator -B build/emulator-asan -DMGX_EMULATOR_SANITIZE=ON -DMGX_EMULATOR_BASELINE=OFF > build/emulator-asan.log
+	@cmake --build build/emulator-asan -j $(JOBS) --target engine_harness
+	@MGX_EMULATOR_BUILD=$(CURDIR)/build/emulator-asan ASAN_OPTIONS=detect_leaks=0 \
+	  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
+	  $(PYTHON) -m pytest -x -p no:cacheprovider -p no:xdist emulator/tests/engine
+
 format:  ## format the Python code
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --fix --quiet .
 
@@ -40,4 +49,4 @@ bench: setup  ## the measurements that the README quotes
 clean:  ## remove what the build made; .venv and the machine's caches stay
 	rm -rf build mgx_mlir/_native
 
-.PHONY: help setup demo test check lit pytest test-all format bench clean
+.PHONY: help setup demo test check lit pytest test-all sanitize format bench clean
