@@ -9,7 +9,17 @@ import sys
 import pytest
 from hip_support import HERE, passes, run_python
 
-FILES = ("memory", "copies", "pools", "streams", "launch", "graphs", "capture", "hip_faults", "threads")
+FILES = (
+    "memory",
+    "copies",
+    "pools",
+    "streams",
+    "launch",
+    "graphs",
+    "capture",
+    "hip_faults",
+    "threads",
+)
 
 
 @pytest.mark.parametrize("name", FILES)
