@@ -493,7 +493,7 @@ u32 Fields::vop3(const OpInfo &info, const u32 *d, Inst &in, const std::string &
   in.omod = u8(bits(d[1], 28, 27));
   if (compare) in.flags &= ~F_CLAMP;
   if (name.compare(0, 8, "v_bitop3") == 0) { // the truth table lies in the modifier fields
-    in.imm = i32(bits(w, 10, 8) | bits(d[1], 28, 27) << 3 | bits(d[1], 31, 29) << 5);
+    in.imm = i32(bits(d[1], 31, 29) | bits(w, 10, 8) << 3 | bits(d[1], 28, 27) << 6);
     in.omod = 0;
     for (Operand &o : in.src) o.mods = 0;
   }

@@ -376,3 +376,20 @@ def test_dual_instructions_read_before_they_write(chip: str, wave: int) -> None:
         state.vgpr.view(np.float32)[0, :wave], (v[1].astype(float) * v[2] + v[0])[:wave], rtol=1e-6
     )
     assert np.array_equal(state.vgpr[3, :wave].view(np.float32), v[4, :wave])
+
+
+# ---- Truth tables ----
+@pytest.mark.parametrize(
+    "table", [0x01, 0x02, 0x04, 0x08, 0x10, 0x20, 0x40, 0x80, 0x6C, 0xC8, 0xE4]
+)
+def test_bitop3_takes_each_bit_from_its_truth_table(table: int) -> None:
+    # The bits of the three sources, first one highest, index the table (CDNA4 ISA, V_BITOP3).
+    state = fresh(64)
+    a, b, c = (state.vgpr[i, :64].copy() for i in (1, 2, 3))
+    expected = np.zeros(64, np.uint32)
+    for index in range(8):
+        if table >> index & 1:
+            chosen = [v if index >> bit & 1 else ~v for v, bit in ((a, 2), (b, 1), (c, 0))]
+            expected |= chosen[0] & chosen[1] & chosen[2]
+    executed("gfx950", 64, f"v_bitop3_b32 v0, v1, v2, v3 bitop3:{table:#x}", state)
+    np.testing.assert_array_equal(state.vgpr[0, :64], expected)
