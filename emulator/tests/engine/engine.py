@@ -32,11 +32,19 @@ _FAULTS = (
 )
 
 
-def _build_directory() -> pathlib.Path:
+def _library_path() -> pathlib.Path:
+    """The engine's test library: in the folder that MGX_EMULATOR_BUILD names, else the newest."""
+    name = "libengine_harness.so"
     named = os.environ.get("MGX_EMULATOR_BUILD")
-    return (
-        pathlib.Path(named) if named else pathlib.Path(__file__).parents[3] / "build" / "emulator"
-    )
+    if named:
+        return pathlib.Path(named) / name
+    build = pathlib.Path(__file__).parents[3] / "build"
+    # Built alone, or with the project; one with sanitizers needs their runtime loaded first.
+    found = [*build.glob(f"emulator*/{name}"), *build.glob(f"*/emulator/{name}")]
+    found = [path for path in found if "asan" not in path.parent.name]
+    if not found:
+        raise FileNotFoundError(f"no {name} below {build}; run `make setup`")
+    return max(found, key=lambda path: path.stat().st_mtime_ns)
 
 
 def _tool(*names: str) -> str | None:
@@ -64,7 +72,7 @@ class LoadError(Exception):
 
 class _Library:
     def __init__(self):
-        lib = ctypes.CDLL(str(_build_directory() / "libengine_harness.so"))
+        lib = ctypes.CDLL(str(_library_path()))
         p, u64, u32, text = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32, ctypes.c_char_p
         for name, result, arguments in (
             ("engine_text", text, []),
