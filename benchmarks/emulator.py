@@ -143,8 +143,10 @@ def hip_launch_micros(image: bytes) -> float:
     import ctypes
     import os
 
+    from mgx_mlir.emulator import library_path
+
     os.environ["MGX_EMULATED_DEVICES"] = CHIP
-    hip = ctypes.CDLL(str(Path(engine._build_directory()) / "libamdhip64.so"))
+    hip = ctypes.CDLL(str(library_path()))
     module, function, null = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
     assert hip.hipModuleLoadData(ctypes.byref(module), image) == 0
     assert hip.hipModuleGetFunction(ctypes.byref(function), module, b"empty") == 0
