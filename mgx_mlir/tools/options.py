@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +12,7 @@ from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines import MODES
 from mgx_mlir.plan import TensorSpec
+from mgx_mlir.runtime.program import numpy_dtype
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -116,25 +115,13 @@ def read_inputs(
 
 def random_array(spec: TensorSpec, generator: np.random.Generator) -> np.ndarray:
     """A random tensor of the spec's shape and type; an integer called a mask is 0 or 1."""
-    dtype = numpy_type(spec.dtype)
+    dtype = numpy_dtype(spec.dtype)
     if spec.dtype == "bool" or ("int" in spec.dtype and "mask" in spec.name):
         return generator.integers(0, 2, spec.shape).astype(dtype)
     if "int" in spec.dtype:
         high = 2 if spec.dtype.endswith(("int2", "int4")) else 10
         return generator.integers(0, high, spec.shape).astype(dtype)
     return generator.standard_normal(spec.shape, np.float32).astype(dtype)
-
-
-def numpy_type(name: str) -> np.dtype:
-    """The numpy type of that name; narrow floats and integers are ml_dtypes'."""
-    import ml_dtypes
-
-    found: Any = getattr(ml_dtypes, name, None)
-    return np.dtype(found if found is not None else name)
-
-
-def stderr_is_terminal() -> bool:
-    return sys.stderr.isatty()
 
 
 def _load(file: Path) -> np.ndarray:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from contraction_kernels import Product
-from test_gpu_emulated import LIBRARY, ROOT
+from emulated import run_on
 
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.contraction.constraints import schedule_refusal
@@ -31,25 +28,9 @@ SHAPES = (
 )
 
 
-@pytest.mark.skipif(LIBRARY is None, reason="the emulated libamdhip64 is not built")
 @pytest.mark.parametrize("chip", EMULATED)
 def test_products_equal_those_of_higher_precision(chip: str, tmp_path: Path) -> None:
-    assert LIBRARY is not None
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "libamdhip64.so").symlink_to(LIBRARY)
-    environment = {
-        **os.environ,
-        "MGX_EMULATED_DEVICES": chip,
-        "MGX_EMULATOR_STRICT": "1",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(Path(__file__).parent)]),
-        "ROCM_PATH": str(tmp_path),
-    }
-    program = Path(__file__).with_name("contraction_run.py")
-    done = subprocess.run(
-        [sys.executable, str(program), chip],
-        env=environment, capture_output=True, text=True, check=False, timeout=600,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    run_on(chip, "contraction_run.py", tmp_path)
 
 
 def listing(product: Product, chip: str) -> tuple[dict[str, int], list[str]]:
