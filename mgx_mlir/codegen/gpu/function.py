@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
-from mgx_mlir.codegen.gpu.body import Body
-from mgx_mlir.codegen.gpu.loops import Place
-from mgx_mlir.codegen.gpu.memory import Index, Memory, Piece, View
+from mgx_mlir.codegen.buffers.body import Body
+from mgx_mlir.codegen.buffers.loops import Place
+from mgx_mlir.codegen.buffers.memory import Index, Memory, Piece, View
 
 Dimensions = tuple[int, int, int]
 
@@ -29,6 +29,13 @@ class Access:
     piece: Piece
     place: Place | None
     writes: bool
+
+
+class GpuBody(Body):
+    """A function's body whose pointers say which of the GPU's memories they point into."""
+
+    space = "#gpu.address_space<global>"
+    private_space = "#gpu.address_space<private>"
 
 
 class GpuFunction:
@@ -64,7 +71,7 @@ class GpuFunction:
             regions=1,
             ip=ir.InsertionPoint(block),
         )
-        self.body = Body(self._op.regions[0].blocks.append(), memory, slots)
+        self.body = GpuBody(self._op.regions[0].blocks.append(), memory, slots)
         self._guard: scf.IfOp | None = None
         with ir.InsertionPoint(self.body.entry):
             self.thread = self._thread_number()

@@ -8,14 +8,19 @@ from functools import cache
 
 from mlir import ir
 
+from mgx_mlir.codegen.buffers.bufferize import bufferize
 from mgx_mlir.codegen.gpu.binary import code_object
-from mgx_mlir.codegen.gpu.bufferize import bufferize
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.target import Target
+
+# A family gives the program of a kernel and the schedule in words; or None, and why it
+# refuses the kernel (nothing where the kernel is none of its own).
+Family = Callable[[ir.OpView, Target], tuple[GpuProgram | None, str]]
+FAMILIES: tuple[Family, ...] = (contraction_program,)
 
 
 def gpu_program(lowered: ir.Module) -> GpuProgram:
@@ -33,20 +38,23 @@ def gpu_program(lowered: ir.Module) -> GpuProgram:
 def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
     """What compiles a kernel for each chip that it is given.
 
-    The contraction family's generator where it takes the kernel; else the generic path,
-    for which the kernel is lowered once. Raises UnsupportedError or CompilerError.
+    The first family's generator that takes the kernel; else the generic path, for which the
+    kernel is lowered once. Raises UnsupportedError or CompilerError.
     """
     lowered = cache(lambda: gpu_program(lower_kernel(kernel)))
 
     def compile_for(target: Target) -> CodeObject:
-        program, why = contraction_program(kernel, target)
-        if program is not None:
-            code = code_object(program, target)
-            if not _spills(code):
-                return replace(code, why=why)
-            why += " would spill registers"
-        why = f"{why}; generic path" if why else "generic path"
-        return replace(code_object(lowered(), target), why=why)
+        refusals = []
+        for family in FAMILIES:
+            program, why = family(kernel, target)
+            if program is not None:
+                code = code_object(program, target)
+                if not _spills(code):
+                    return replace(code, why=why)
+                why += " would spill registers"
+            if why:
+                refusals.append(why)
+        return replace(code_object(lowered(), target), why="; ".join([*refusals, "generic path"]))
 
     return compile_for
 

@@ -1,4 +1,4 @@
-"""From a function on tensors to one on memrefs, for the generic GPU path."""
+"""From a function on tensors to one on memrefs."""
 
 from __future__ import annotations
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from mlir import ir
 from mlir.dialects import scf
 
-from mgx_mlir.codegen.gpu.index import IndexBuilder, LinearForm, extents, linear_form
-from mgx_mlir.codegen.gpu.memory import DYNAMIC, Index, Piece, View
+from mgx_mlir.codegen.buffers.index import IndexBuilder, LinearForm, extents, linear_form
+from mgx_mlir.codegen.buffers.memory import DYNAMIC, Index, Piece, View
 from mgx_mlir.errors import CompilerError
 
 if TYPE_CHECKING:
-    from mgx_mlir.codegen.gpu.body import Body
+    from mgx_mlir.codegen.buffers.body import Body
 
 
 # Loads in flight hide the latency of memory.

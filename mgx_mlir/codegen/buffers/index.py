@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.gpu.memory import Index
+from mgx_mlir.codegen.buffers.memory import Index
 
 
 class IndexBuilder:

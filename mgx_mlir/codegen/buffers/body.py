@@ -1,4 +1,4 @@
-"""The body of one GPU function, copied op by op from a bufferized function.
+"""The body of one function, copied op by op from a bufferized function.
 
 Loads and stores become loads and stores of the flat pieces of memory that the function
 takes as bare pointers; what is computed outside of the copied region and used in it is
@@ -13,9 +13,9 @@ from math import prod
 from mlir import ir
 from mlir.dialects import arith, memref, scf
 
-from mgx_mlir.codegen.gpu import loops
-from mgx_mlir.codegen.gpu.index import IndexBuilder
-from mgx_mlir.codegen.gpu.memory import (
+from mgx_mlir.codegen.buffers import loops
+from mgx_mlir.codegen.buffers.index import IndexBuilder
+from mgx_mlir.codegen.buffers.memory import (
     DYNAMIC,
     Index,
     Memory,
@@ -42,6 +42,10 @@ class Body:
     `slots` gives the view that holds a scalar which an earlier function computed.
     """
 
+    # The memory spaces of pointers to what the function is given, and to what is its own.
+    space: str | None = None
+    private_space: str | None = None
+
     def __init__(self, entry: ir.Block, memory: Memory, slots: dict[ir.Value, View]) -> None:
         self.entry = entry
         self.build = IndexBuilder(entry)
@@ -56,8 +60,6 @@ class Body:
         self._values: dict[ir.Value, ir.Value] = {}
         self._views: dict[ir.Value, View] = {}
         self._indices: list[list[Index]] = []
-        self._space = ir.Attribute.parse("#gpu.address_space<global>")
-        self._private_space = ir.Attribute.parse("#gpu.address_space<private>")
         # What is computed again goes before this op, after the constants it uses.
         with ir.InsertionPoint(entry):
             self._anchor = arith.constant(ir.IntegerType.get_signless(1), 0).owner
@@ -146,7 +148,9 @@ class Body:
         return self.pieces[piece]
 
     def _flat_type(self, piece: Piece) -> ir.Type:
-        return ir.MemRefType.get([piece.elements], piece.storage_type, memory_space=self._space)
+        return ir.MemRefType.get(
+            [piece.elements], piece.storage_type, memory_space=_attribute(self.space)
+        )
 
     def _constant(self, piece: Piece) -> ir.Value:
         flat = self._flat_type(piece)
@@ -231,7 +235,7 @@ class Body:
                 f"a thread needs {piece.bytes} bytes of its own; at most {PRIVATE_BYTES} are there"
             )
         flat = ir.MemRefType.get(
-            [piece.elements], piece.storage_type, memory_space=self._private_space
+            [piece.elements], piece.storage_type, memory_space=_attribute(self.private_space)
         )
         with ir.InsertionPoint(self._anchor):
             self.pieces[piece] = memref.alloca(flat, [], [])
@@ -291,6 +295,10 @@ class Body:
             self._values[argument] = self.build.value(index)
         for inner in list(block.operations)[:-1]:
             self.copy(inner.operation)
+
+
+def _attribute(space: str | None) -> ir.Attribute | None:
+    return None if space is None else ir.Attribute.parse(space)
 
 
 def _skip(body: Body, op: ir.Operation) -> None:

@@ -1,0 +1,1 @@
+"""A kernel as loops over buffers, for every target: what its memory is, and what runs."""
