@@ -534,7 +534,7 @@ u32 Fields::vop3p(const OpInfo &info, const u32 *d, Inst &in, const std::string 
 //===-- Matrix and dual instructions --------------------------------------===//
 
 u32 Fields::fill_matrix(const MatrixPair &pair, const u32 *d, Inst &in) {
-  const MatrixOp &op = pair.w64 ? *pair.w64 : *pair.w32;
+  const MatrixOp &op = pair.w32 ? *pair.w32 : *pair.w64; // wave32 has the wider operands
   u32 size = 8;
   if (op.scaled) { // 16 bytes: the scales come first
     in.src[3] = source(bits(d[1], 8, 0), Ty::b32, 0);

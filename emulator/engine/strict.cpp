@@ -133,6 +133,13 @@ bool pending(const WaveShadow &s, const Pending &p) { return p.counter != kNone 
 // A general scalar register, whose state is tracked.
 bool tracked(const Operand &o) { return o.kind == O_SGPR && o.ty != Ty::mask && o.reg < 102; }
 
+// An operand of a matrix instruction in this wave: decoded are the registers of wave32.
+Operand of_wave(const Wave &w, const Inst &in, Operand o, u8 MatrixOp::*registers) {
+  auto *pair = static_cast<const MatrixPair *>(in.aux);
+  if (o.kind == O_VGPR && w.lanes == 64 && pair->w32 && pair->w64 && o.words == pair->w32->*registers) o.words = pair->w64->*registers;
+  return o;
+}
+
 bool any_pending(const WaveShadow &s, const Operand &o) {
   if (o.kind == O_VGPR)
     for (u32 k = 0; k < o.words; ++k)
@@ -170,9 +177,14 @@ bool strict_before(Wave &w, const Inst &in) {
     return true;
   }
   bool late = false;
-  for (const Operand &o : in.src) late |= any_pending(s, o);
-  if (in.cls == Class::matrix) late |= any_pending(s, in.sdst);
-  if (!is_load(in.cls) && in.cls != Class::smem) late |= any_pending(s, in.dst);
+  if (in.cls == Class::matrix)
+    late = any_pending(s, of_wave(w, in, in.src[0], &MatrixOp::a_registers)) |
+           any_pending(s, of_wave(w, in, in.src[1], &MatrixOp::b_registers)) |
+           any_pending(s, of_wave(w, in, in.src[2], &MatrixOp::acc_registers)) | any_pending(s, in.src[3]) |
+           any_pending(s, in.sdst) | any_pending(s, of_wave(w, in, in.dst, &MatrixOp::acc_registers));
+  else
+    for (const Operand &o : in.src) late |= any_pending(s, o);
+  if (in.cls != Class::matrix && !is_load(in.cls) && in.cls != Class::smem) late |= any_pending(s, in.dst);
   if (late) {
     raise_fault(w, Fault::missing_wait, -1, 0, "a register is used while a memory instruction may still write it: an s_waitcnt is missing");
     return false;
@@ -252,7 +264,7 @@ void strict_after(Wave &w, const Inst &in) {
     loaded(s, in.dst, kLds);
     return;
   case Class::matrix: // ignores EXEC, mixes lanes
-    set_defined(s, in.dst, ~u64(0), ~u64(0));
+    set_defined(s, of_wave(w, in, in.dst, &MatrixOp::acc_registers), ~u64(0), ~u64(0));
     return;
   case Class::salu: {
     if (in.dst.kind != O_SGPR || in.dst.reg >= 102) return;

@@ -97,11 +97,11 @@ class TestStrict:
         assert fault(module, "unset_lds", 1, 64, out, strict=True).kind == "uninitialized"
 
 
-def bare(chip: str, body: str) -> bytes:
+def bare(chip: str, body: str, wave: int = 0) -> bytes:
     """A kernel `k` of one pointer argument, in s[0:1] of the argument segment at s[0:1]."""
     cdna = chip in engine.CDNA
-    wave = 64 if cdna else 32
-    extra = ".amdhsa_accum_offset 32" if cdna else ".amdhsa_wavefront_size32 1"
+    wave = wave or (64 if cdna else 32)
+    extra = ".amdhsa_accum_offset 32" if cdna else f".amdhsa_wavefront_size32 {int(wave == 32)}"
     return engine.assemble(
         f"""
 .amdgcn_target "amdgcn-amd-amdhsa--{chip}"
@@ -141,6 +141,7 @@ amdhsa.kernels:
 .end_amdgpu_metadata
 """,
         chip,
+        "" if cdna else f"+wavefrontsize{wave}",
     )
 
 
@@ -191,6 +192,40 @@ class TestWaits:
             engine.Module(image, chip).run(
                 "k", 1, 1, engine.Array(np.zeros(1, np.int32)), strict=True
             )
+
+
+@pytest.mark.parametrize("chip", ("gfx1100", "gfx1151", "gfx1200", "gfx1201"))
+@pytest.mark.parametrize("wave", (32, 64))
+class TestMatrixOperands:
+    """A WMMA has one encoding for both wave sizes; in wave64 the result takes half the registers."""
+
+    def run(self, chip: str, wave: int, *body: str) -> np.ndarray:
+        words = (8 if chip < "gfx12" else 4) if wave == 32 else (8 if chip < "gfx12" else 2)
+        d = 8 if wave == 32 else 4
+        text = [
+            "s_load_b64 s[2:3], s[0:1], 0x0",
+            WAIT_SCALAR.get(chip, "s_waitcnt lgkmcnt(0)"),
+            "v_lshlrev_b32 v0, 2, v0",
+            f"v_wmma_f32_16x16x16_f16 v[16:{15 + d}], v[1:{words}], v[1:{words}], 0",
+            *body,
+        ]
+        x = engine.Array(np.ones(wave, np.float32))
+        image = bare(
+            chip,
+            "\n".join(f"v_mov_b32 v{n}, 0" for n in range(1, 9)) + "\n" + "\n".join(text),
+            wave,
+        )
+        engine.Module(image, chip).run("k", 1, wave, x, strict=True)
+        return x.view.copy()
+
+    def test_the_last_result_register_is_written(self, chip, wave):
+        last = 23 if wave == 32 else 19
+        assert not self.run(chip, wave, f"global_store_b32 v0, v{last}, s[2:3]").any()
+
+    def test_the_register_behind_is_not(self, chip, wave):
+        behind = 24 if wave == 32 else 20
+        with pytest.raises(engine.Fault, match="nobody wrote"):
+            self.run(chip, wave, f"global_store_b32 v0, v{behind}, s[2:3]")
 
 
 @needs_clang
