@@ -1,0 +1,1 @@
+"""Artifacts as each version of the stored form wrote them, kept for good."""

@@ -1,0 +1,146 @@
+"""Writes the golden files of the version that this compiler writes: run once for each version.
+
+    python -m test.golden.make            # into test/golden/VERSION; never over what is there
+
+A folder holds small artifacts with their inputs and expected outputs (by onnxruntime), and every
+op of the dialect as bytecode.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from mlir import ir
+from onnx import TensorProto, helper, numpy_helper
+
+import mgx_mlir
+from mgx_mlir._native import _mgx
+from mgx_mlir.dialects import context
+
+HERE = Path(__file__).parent
+CORPUS = sorted((HERE.parents[1] / "lit_tests/dialect").glob("roundtrip_*.mlir"))
+
+
+def classifier() -> onnx.ModelProto:
+    """Convolution, pooling, a matrix product and softmax, in f32."""
+    return _model(
+        "classifier",
+        [
+            helper.make_node("Conv", ["x", "w"], ["a"], "conv", pads=[1, 1, 1, 1]),
+            helper.make_node("Relu", ["a"], ["b"], "relu"),
+            helper.make_node("MaxPool", ["b"], ["c"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
+            helper.make_node("Flatten", ["c"], ["d"], "flatten"),
+            helper.make_node("Gemm", ["d", "v", "bias"], ["e"], "gemm"),
+            helper.make_node("Softmax", ["e"], ["y"], "softmax", axis=-1),
+        ],
+        ("x", TensorProto.FLOAT, [1, 3, 8, 8]),
+        ("y", TensorProto.FLOAT, [1, 10]),
+        {"w": (4, 3, 3, 3), "v": (64, 10), "bias": (10,)},
+        np.float32,
+    )
+
+
+def attention() -> onnx.ModelProto:
+    """A head of attention and a layer norm, in f16."""
+    return _model(
+        "attention",
+        [
+            helper.make_node("MatMul", ["x", "w"], ["q"], "query"),
+            helper.make_node("Transpose", ["x"], ["k"], "keys", perm=[0, 2, 1]),
+            helper.make_node("MatMul", ["q", "k"], ["s"], "scores"),
+            helper.make_node("Softmax", ["s"], ["p"], "softmax", axis=-1),
+            helper.make_node("MatMul", ["p", "x"], ["a"], "values"),
+            helper.make_node("Add", ["a", "x"], ["r"], "residual"),
+            helper.make_node("LayerNormalization", ["r", "scale"], ["y"], "norm", axis=-1),
+        ],
+        ("x", TensorProto.FLOAT16, [1, 16, 32]),
+        ("y", TensorProto.FLOAT16, [1, 16, 32]),
+        {"w": (32, 32), "scale": (32,)},
+        np.float16,
+    )
+
+
+def quantized() -> onnx.ModelProto:
+    """To integers of 8 bits and back, with a product between."""
+    scale = numpy_helper.from_array(np.array(0.05, np.float32), "scale")
+    zero = numpy_helper.from_array(np.array(0, np.int8), "zero")
+    weight = np.random.default_rng(3).integers(-9, 9, (16, 8)).astype(np.int8)
+    graph = helper.make_graph(
+        [
+            helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"], "quantize"),
+            helper.make_node("MatMulInteger", ["q", "w"], ["m"], "product"),
+            helper.make_node("Cast", ["m"], ["f"], "cast", to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["f", "scale"], ["y"], "rescale"),
+        ],
+        "quantized",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 16])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 8])],
+        [scale, zero, numpy_helper.from_array(weight, "w")],
+    )
+    return _whole(graph)
+
+
+# What each version added, and what of the older ones is worth keeping beside it.
+MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
+    "attention": attention,
+    "classifier": classifier,
+    "quantized": quantized,
+}
+
+
+def main() -> int:
+    version = ".".join(map(str, _mgx.dialect_version()))
+    folder = HERE / f"v{version}"
+    if folder.exists():
+        print(f"{folder} is there: golden files are never written again", file=sys.stderr)
+        return 1
+    (folder / "ops").mkdir(parents=True)
+    for path in CORPUS:
+        with context():
+            module = ir.Module.parse(path.read_text())
+            name = path.stem.removeprefix("roundtrip_")
+            (folder / "ops" / f"{name}.mlirbc").write_bytes(
+                _mgx.write_bytecode(module.operation, _mgx.dialect_version())
+            )
+    for name, build in MODELS.items():
+        model = build()
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        (spec,) = session.get_inputs()
+        dtype = np.float16 if "16" in spec.type else np.float32
+        x = np.random.default_rng(7).standard_normal(spec.shape).astype(dtype)
+        (y,) = session.run(None, {"x": x})
+        mgx_mlir.compile_to_bytecode(model).save(folder / f"{name}.mgx")
+        np.savez_compressed(folder / f"{name}.npz", x=x, y=y)
+    return 0
+
+
+def _model(
+    name: str,
+    nodes: list[onnx.NodeProto],
+    x: tuple[str, int, list[int]],
+    y: tuple[str, int, list[int]],
+    weights: dict[str, tuple[int, ...]],
+    dtype: type,
+) -> onnx.ModelProto:
+    rng = np.random.default_rng(5)
+    tensors = [
+        numpy_helper.from_array((rng.standard_normal(shape) / 4).astype(dtype), key)
+        for key, shape in weights.items()
+    ]
+    inputs, outputs = ([helper.make_tensor_value_info(*v)] for v in (x, y))
+    return _whole(helper.make_graph(nodes, name, inputs, outputs, tensors))
+
+
+def _whole(graph: onnx.GraphProto) -> onnx.ModelProto:
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.checker.check_model(model)
+    return model
+
+
+if __name__ == "__main__":
+    sys.exit(main())
