@@ -181,6 +181,7 @@ def emulated(target: Target) -> list[Product]:
         Product((1, 70, 200), "nt"),
         Product((70, 1, 200), "nn"),
         Product((16, 16, 1500), "nt", "f16"),
+        Product((16, 32, 32), "nt", schedule=Schedule(1, 1, 1, 2)),
     ]
     if target.matrix:
         found += [

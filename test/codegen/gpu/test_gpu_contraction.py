@@ -17,7 +17,7 @@ from mgx_mlir.codegen.gpu.contraction.specs import SWIZZLE, swizzle, unit_for
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.target import Target
 
-EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
+EMULATED = ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201")
 SHAPES = (
     Product((4096, 4096, 4096), "nt"),
     Product((4096, 4096, 4096), "nn", epilogue="bias"),
