@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import (
+    CONTRACTIONS,
     blocks,
     broadcast_source,
+    definition,
     element_type,
     erase_dead,
     fused_location,
@@ -43,10 +46,12 @@ class FuseHorizontal(Pass):
              %q = mgx.slice %d axes = [1] starts = [6] ends = [12] : ...
 
     Equal chains of pointwise ops with constants (biases, activations) that follow are done
-    once, before the slices. What reads the slices reads through them; a contraction whose
-    result is part of a concat, is returned, or has other pointwise work to do stays alone,
-    since a slice would cost it a copy; so does one that is taken apart, as recurrences do.
-    New weights have at most `max_bytes` bytes.
+    once, before the slices; where only some end in a relu, all take the maximum with a
+    constant that is 0 for these and -inf for the others. What reads the slices reads through
+    them; a contraction whose result is part of a concat, is returned, or has other pointwise
+    work to do stays alone, since a slice would cost it a copy (work that another contraction
+    can end with costs none); so does one that is taken apart, as recurrences do. New weights
+    have at most `max_bytes` bytes.
     """
 
     max_bytes: int = 1 << 28
@@ -79,10 +84,12 @@ class _Branch:
     ops: list[ir.OpView]
     # For each pointwise op: which of its operands comes from the op before.
     places: list[int] = field(default_factory=list)
+    # A relu that follows them: branches with and without one may be fused.
+    relu: ir.OpView | None = None
 
     @property
     def result(self) -> ir.Value:
-        result: ir.Value = self.ops[-1].operation.results[0]
+        result: ir.Value = (self.relu or self.ops[-1]).operation.results[0]
         return result
 
     @property
@@ -142,9 +149,13 @@ def _branch(op: ir.OpView) -> _Branch | None:
         operands = list(user.operation.operands)
         others = [value for value in operands if value != branch.result]
         if not all(is_constant(value) and _is_along(value, branch.axis) for value in others):
-            return None
+            break
         branch.places.append(operands.index(branch.result))
         branch.ops.append(user)
+    last = branch.ops[-1]
+    if last.operation.name == "mgx.relu" and isinstance(element_type(branch.result), ir.FloatType):
+        branch.relu = last
+        del branch.ops[-1], branch.places[-1]
     return branch if _reads_slices(branch.result) else None
 
 
@@ -161,10 +172,27 @@ def _sizes(value: ir.Value) -> tuple[int, ...]:
 
 
 def _reads_slices(value: ir.Value) -> bool:
-    """Whether kernels alone read a value, none of them for pointwise work or a part of it."""
-    if any(user.operation.name in mgx.POINTWISE for user in users(value)):
-        return False
+    """Whether kernels alone read a value, none of them for pointwise work of their own or a
+    part of it."""
+    for user in users(value):
+        if user.operation.name in mgx.POINTWISE and not _ends_contraction(user, value):
+            return False
     return _is_read_whole(value)
+
+
+def _ends_contraction(pointwise: ir.OpView, value: ir.Value) -> bool:
+    """Whether another operand than `value` brings the contraction that does the op's work."""
+    for operand in pointwise.operation.operands:
+        producer = definition(operand)
+        while operand != value and producer is not None and has_one_use(operand):
+            operation = producer.operation
+            if operation.name in CONTRACTIONS:
+                return True
+            if operation.name not in mgx.POINTWISE:
+                break
+            operand = next((v for v in operation.operands if not is_constant(v)), value)
+            producer = definition(operand)
+    return False
 
 
 def _is_read_whole(value: ir.Value) -> bool:
@@ -200,11 +228,28 @@ def _fuse(branches: list[_Branch]) -> None:
                 for i in range(len(ops[0].operation.operands))
             ]
             value = _create(ops[0], operands, dims)
+        value = _rectify(value, branches, axis, parts)
         start = 0
         for branch, size in zip(branches, parts, strict=True):
             part = mgx.slice(value, [axis], [start], [start + size])
             branch.result.replace_all_uses_with(part)
             start += size
+
+
+def _rectify(value: ir.Value, branches: list[_Branch], axis: int, parts: list[int]) -> ir.Value:
+    """The relu of the branches that have one, on their parts of `value`."""
+    if all(branch.relu is None for branch in branches):
+        return value
+    if all(branch.relu is not None for branch in branches):
+        return mgx.relu(value)
+    low = [-np.inf if branch.relu is None else 0.0 for branch in branches]
+    sizes = [1] * len(shape(value))
+    sizes[axis] = sum(parts)
+    bounds = mgx.constant(
+        np.repeat(low, parts).reshape(sizes),
+        type=ir.RankedTensorType.get(sizes, element_type(value)),
+    )
+    return mgx.max(value, mgx.multibroadcast(bounds, list(shape(value))))
 
 
 def _create(like: ir.OpView, operands: list[ir.Value], dims: list[int]) -> ir.Value:

@@ -96,3 +96,28 @@ func.func @main(%x: tensor<8x4xf32>) -> (tensor<1x6xf32>, tensor<1x6xf32>) {
   %q = mgx.relu %g : tensor<1x6xf32>
   return %p, %q : tensor<1x6xf32>, tensor<1x6xf32>
 }
+
+// -----
+
+// One of two ends in a relu, and what the other's result is added to brings a contraction of
+// its own: a lower bound for each channel does for both.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[L:.*]] = mgx.constant dense<{{.*0.000000e\+00.*0xFF800000.*}}> : tensor<1x10x1x1xf32>
+// CHECK:         %[[D:.*]] = mgx.convolution {{.*}} -> tensor<1x10x8x8xf32>
+// CHECK:         %[[B:.*]] = mgx.multibroadcast %[[L]]
+// CHECK:         %[[M:.*]] = mgx.max %[[D]], %[[B]]
+// CHECK:         %[[P:.*]] = mgx.slice %[[M]] axes = [1] starts = [0] ends = [4]
+// CHECK:         %[[Q:.*]] = mgx.slice %[[M]] axes = [1] starts = [4] ends = [10]
+// CHECK:         %[[C:.*]] = mgx.convolution %[[P]]
+// CHECK:         mgx.add %[[C]], %[[Q]]
+func.func @main(%x: tensor<1x3x8x8xf32>) -> tensor<1x6x8x8xf32> {
+  %v = mgx.literal "v" : tensor<4x3x1x1xf32>
+  %w = mgx.literal "w" : tensor<6x3x1x1xf32>
+  %u = mgx.literal "u" : tensor<6x4x1x1xf32>
+  %d = mgx.convolution %x, %v pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32> -> tensor<1x4x8x8xf32>
+  %e = mgx.convolution %x, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x3x8x8xf32>, tensor<6x3x1x1xf32> -> tensor<1x6x8x8xf32>
+  %p = mgx.relu %d : tensor<1x4x8x8xf32>
+  %c = mgx.convolution %p, %u pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x4x8x8xf32>, tensor<6x4x1x1xf32> -> tensor<1x6x8x8xf32>
+  %s = mgx.add %c, %e : tensor<1x6x8x8xf32>, tensor<1x6x8x8xf32> -> tensor<1x6x8x8xf32>
+  return %s : tensor<1x6x8x8xf32>
+}
