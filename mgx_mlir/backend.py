@@ -1,7 +1,7 @@
 """The interface that the ONNX ecosystem shares: onnx.backend.base, on this compiler.
 
     import mgx_mlir.backend as backend
-    prepared = backend.prepare(model, "CPU")
+    prepared = backend.prepare(model, "CPU")     # or "GPU", or a chip: "gfx942"
     outputs = prepared.run([x])
 
 onnx.backend.test.BackendTest runs `mgx_mlir.backend.MgxBackend` as it is.
@@ -21,8 +21,9 @@ from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import DeviceError, TargetError, UsageError
 from mgx_mlir.settings import Settings
 from mgx_mlir.specialize import SpecializedModel
+from mgx_mlir.target import Target
 
-# The names of devices, and the targets that they stand for.
+# The names of devices, and the targets that they stand for. A chip's name is a device too.
 TARGETS = {"CPU": "cpu", "GPU": "gpu"}
 
 
@@ -115,22 +116,30 @@ class MgxBackend(Backend):
 
     @classmethod
     def supports_device(cls, device: str) -> bool:
-        """Whether models can run there: 'CPU' always, 'GPU' where HIP finds a device."""
-        if device.partition(":")[0] != "GPU":
-            return device == "CPU"
+        """Whether models can run there: 'CPU' always, 'GPU' or a chip where HIP has such a one."""
+        if device == "CPU":
+            return True
         from mgx_mlir.compiler import hip_device
 
         try:
-            hip_device("gpu", Settings.from_environment())
-        except (DeviceError, ImportError, TargetError):
+            target = _target(device.partition(":")[0])
+            hip_device(
+                target if target == "gpu" else Target.get(target), Settings.from_environment()
+            )
+        except (DeviceError, ImportError, TargetError, UsageError):
             return False
         return True
 
 
 def _target(device: str) -> str:
-    if device not in TARGETS:
-        raise UsageError(f"there is no device '{device}'; use {' or '.join(TARGETS)}")
-    return TARGETS[device]
+    if device in TARGETS:
+        return TARGETS[device]
+    try:
+        return Target.get(device).name
+    except TargetError:
+        raise UsageError(
+            f"there is no device '{device}'; use {', '.join(TARGETS)} or a chip, such as gfx942"
+        ) from None
 
 
 def _graph(model: Any) -> onnx.GraphProto:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 
-_ONNX_CASE = re.compile(r"test_onnx_backend\.py::test_(?:other_)?case\[OnnxBackend(\w+?)ModelTest-")
+_ONNX_CASE = re.compile(
+    r"test_(?:hip_)?onnx_backend\.py::test_(?:other_)?case\[(?:(gfx\w+)-)?OnnxBackend(\w+?)ModelTest-"
+)
 
 
 def pytest_terminal_summary(terminalreporter):
-    """How many of ONNX's backend tests passed, by group."""
-    passed: dict[str, int] = {}
+    """How many of ONNX's backend tests passed, by target and group."""
+    passed: dict[tuple[str, str], int] = {}
     for report in terminalreporter.stats.get("passed", ()):
         match = _ONNX_CASE.search(report.nodeid)
         if match and report.when == "call":
-            passed[match[1]] = passed.get(match[1], 0) + 1
-    if passed:
-        groups = ", ".join(f"{count} {group}" for group, count in sorted(passed.items()))
-        terminalreporter.write_line(f"ONNX's backend tests passed: {groups}")
+            key = match[1] or "cpu", match[2]
+            passed[key] = passed.get(key, 0) + 1
+    for target in sorted({target for target, _ in passed}):
+        groups = [f"{count} {group}" for (t, group), count in sorted(passed.items()) if t == target]
+        line = f"ONNX's backend tests passed on {target}: {', '.join(groups)}"
+        terminalreporter.write_line(line)

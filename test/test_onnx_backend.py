@@ -2,67 +2,46 @@
 
 from __future__ import annotations
 
-import unittest
-import warnings
-
 import numpy as np
-import onnx.backend.test
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
 from mgx_mlir import backend
 from mgx_mlir.errors import UsageError
+from test import onnx_suite
 from test.onnx_exclusions import EXCLUDED, reason
 
 # The default tier takes every so many'th case of those in the slow one.
 SAMPLE = 4
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    CASES: dict[str, type[unittest.TestCase]] = onnx.backend.test.BackendTest(
-        backend.MgxBackend, __name__
-    ).test_cases
-NAMES = [
-    (group, name)
-    for group, cases in sorted(CASES.items())
-    for name in unittest.defaultTestLoader.getTestCaseNames(cases)
-    if name.endswith("_cpu")
-]
-INCLUDED = [case for case in NAMES if reason(case[1]) is None]
+CASES = onnx_suite.cases_for(backend.MgxBackend, __name__)
+NAMES = onnx_suite.names_of(CASES)
+INCLUDED = onnx_suite.included(NAMES)
 LEFT_OUT = [case for case in NAMES if reason(case[1]) is not None]
 
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch, tmp_path_factory):
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if base.name.startswith("popen-") else base
-    monkeypatch.setenv("MGX_CACHE_DIR", str(shared / "kernel-cache"))
-    monkeypatch.setenv("MGX_JOBS", "1")
-    monkeypatch.setenv("MGX_THREADS", "1")
-    # Where onnx's runner writes inputs and results of its light models.
-    monkeypatch.setenv("ONNX_MODELS", str(base / "onnx-models"))
-
-
-def run(group: str, name: str) -> None:
-    getattr(CASES[group](name), name)()
+    onnx_suite.share_cache(monkeypatch, tmp_path_factory)
 
 
 @pytest.mark.parametrize(("group", "name"), INCLUDED[::SAMPLE])
 def test_case(group, name):
-    run(group, name)
+    onnx_suite.run(CASES, group, name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("group", "name"), [case for n, case in enumerate(INCLUDED) if n % SAMPLE])
 def test_other_case(group, name):
-    run(group, name)
+    onnx_suite.run(CASES, group, name)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("group", "name"), LEFT_OUT)
 def test_excluded_case_fails(group, name):
     try:
-        run(group, name)
+        onnx_suite.run(CASES, group, name)
     except Exception:  # whatever the reason in the table is
         return
     pytest.fail(f"{name} passes: take it out of the table")
@@ -109,7 +88,9 @@ def test_runs_one_node():
 def test_refuses_what_it_does_not_know():
     assert backend.supports_device("CPU")
     assert not backend.supports_device("CUDA")
-    with pytest.raises(UsageError, match="no device 'CUDA'; use CPU or GPU"):
+    with pytest.raises(
+        UsageError, match="no device 'CUDA'; use CPU, GPU or a chip, such as gfx942"
+    ):
         backend.prepare(relu(), "CUDA")
     prepared = backend.prepare(relu())
     with pytest.raises(UsageError, match="the model has 1 inputs, and 2 are given"):
