@@ -18,6 +18,10 @@ Encoding classify(const Chip &chip, u32 d0);
 u32 opcode_key(const Chip &chip, Encoding enc, const u32 *d);
 
 u32 words_of(Ty ty);
+static inline bool is16(Ty t) { return t == Ty::b16 || t == Ty::f16 || t == Ty::bf16; }
+
+// Values of a source field that are no operand but say what follows the instruction.
+constexpr u32 kLiteral = 255, kDpp16 = 250, kSdwa = 249, kDpp8 = 233, kDpp8Fi = 234;
 
 // How a memory instruction addresses, in Inst::cbsz.
 enum Space : u8 { S_GLOBAL, S_FLAT, S_SCRATCH, S_BUFFER };
