@@ -1,0 +1,197 @@
+"""The problems of `benchmarks.kernels`: each as an ONNX model, and as Triton's kernels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+OPSET = 20
+F16 = TensorProto.FLOAT16
+
+
+@dataclass(frozen=True)
+class TritonCall:
+    """How Triton's kernel `function` is compiled and launched.
+
+    `arguments`: '*' for a pointer to f16, or a number, by name in order.
+    """
+
+    function: str
+    grid: tuple[int, ...]
+    arguments: dict[str, str | int | float]
+    constants: dict[str, int]
+    warps: int
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem: `flop` where matrix cores bound it, else `bytes` that have to move."""
+
+    name: str
+    chip: str
+    model: Callable[[], onnx.ModelProto]
+    flop: int = 0
+    bytes: int = 0
+    triton: tuple[TritonCall, ...] = field(default=())
+
+
+def model_of(
+    nodes: Sequence[onnx.NodeProto],
+    inputs: dict[str, Sequence[int]],
+    result: Sequence[int],
+    constants: dict[str, float] | None = None,
+) -> onnx.ModelProto:
+    """A model of f16 inputs whose result is 'y'; `constants` are f16 scalars."""
+    graph = helper.make_graph(
+        list(nodes),
+        "benchmark",
+        [helper.make_tensor_value_info(n, F16, s) for n, s in inputs.items()],
+        [helper.make_tensor_value_info("y", F16, result)],
+        [numpy_helper.from_array(np.float16(v), n) for n, v in (constants or {}).items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+
+
+def gemm(size: int, layout: str, chip: str) -> Case:
+    """A product of two square matrices; in 'nt' the second is stored transposed."""
+
+    def model() -> onnx.ModelProto:
+        second = "b"
+        nodes = []
+        if layout == "nt":
+            second = "t"
+            nodes.append(helper.make_node("Transpose", ["b"], ["t"], perm=[1, 0]))
+        nodes.append(helper.make_node("MatMul", ["a", second], ["y"]))
+        shape = (size, size)
+        return model_of(nodes, {"a": shape, "b": shape}, shape)
+
+    strides = {"STRIDE_BK": size, "STRIDE_BN": 1}
+    if layout == "nt":
+        strides = {"STRIDE_BK": 1, "STRIDE_BN": size}
+    tiles = [(256, 256, 64, 8), (128, 128, 32, 4), (64, 64, 64, 4)]
+    if chip != "gfx942":
+        tiles = [(128, 128, 32, 4), (128, 128, 32, 8)]
+    calls = tuple(
+        TritonCall(
+            "matmul",
+            (size // m, size // n),
+            {"a": "*", "b": "*", "c": "*", "n": size, "k": size},
+            {**strides, "BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k},
+            warps,
+        )
+        for m, n, k, warps in tiles
+    )
+    return Case(f"gemm {size} {layout}", chip, model, flop=2 * size**3, triton=calls)
+
+
+def softmax(rows: int, columns: int, chip: str) -> Case:
+    def model() -> onnx.ModelProto:
+        node = helper.make_node("Softmax", ["x"], ["y"], axis=-1)
+        return model_of([node], {"x": (rows, columns)}, (rows, columns))
+
+    arguments = {"x": "*", "y": "*", "columns": columns}
+    calls = tuple(
+        TritonCall("softmax", (rows,), arguments, {"BLOCK": columns}, warps) for warps in (1, 2, 4)
+    )
+    return Case(f"softmax {columns}", chip, model, bytes=4 * rows * columns, triton=calls)
+
+
+def layernorm(rows: int, columns: int, chip: str) -> Case:
+    def model() -> onnx.ModelProto:
+        node = helper.make_node("LayerNormalization", ["x", "w", "b"], ["y"], axis=-1)
+        inputs = {"x": (rows, columns), "w": (columns,), "b": (columns,)}
+        return model_of([node], inputs, (rows, columns))
+
+    arguments = {"x": "*", "weight": "*", "bias": "*", "y": "*", "columns": columns}
+    calls = tuple(
+        TritonCall("layernorm", (rows,), arguments, {"BLOCK": columns}, warps)
+        for warps in (1, 2, 4)
+    )
+    return Case(f"layernorm {columns}", chip, model, bytes=4 * rows * columns, triton=calls)
+
+
+def add_gelu(size: int, chip: str) -> Case:
+    def model() -> onnx.ModelProto:
+        make = helper.make_node
+        nodes = [
+            make("Add", ["a", "b"], ["s"]),
+            make("Div", ["s", "root"], ["d"]),
+            make("Erf", ["d"], ["e"]),
+            make("Add", ["e", "one"], ["f"]),
+            make("Mul", ["s", "f"], ["g"]),
+            make("Mul", ["g", "half"], ["y"]),
+        ]
+        constants = {"root": math.sqrt(2), "one": 1.0, "half": 0.5}
+        return model_of(nodes, {"a": (size,), "b": (size,)}, (size,), constants)
+
+    calls = tuple(
+        TritonCall(
+            "add_gelu", (size // block,), {"a": "*", "b": "*", "y": "*"}, {"BLOCK": block}, 4
+        )
+        for block in (1024, 2048, 4096)
+    )
+    return Case("add + gelu", chip, model, bytes=6 * size, triton=calls)
+
+
+def convolution(batch: int, chip: str) -> Case:
+    def model() -> onnx.ModelProto:
+        node = helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3], pads=[1] * 4)
+        shape = (batch, 64, 56, 56)
+        return model_of([node], {"x": shape, "w": (64, 64, 3, 3)}, shape)
+
+    flop = 2 * batch * 56 * 56 * 64 * 64 * 9
+    return Case(f"conv 3x3 64 of {batch}", chip, model, flop=flop)
+
+
+def attention(heads: int, length: int, width: int, chip: str) -> Case:
+    def model() -> onnx.ModelProto:
+        make = helper.make_node
+        nodes = [
+            make("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]),
+            make("MatMul", ["q", "t"], ["s"]),
+            make("Mul", ["s", "scale"], ["m"]),
+            make("Softmax", ["m"], ["p"], axis=-1),
+            make("MatMul", ["p", "v"], ["y"]),
+        ]
+        shape = (1, heads, length, width)
+        return model_of(nodes, dict.fromkeys("qkv", shape), shape, {"scale": width**-0.5})
+
+    arguments = {**dict.fromkeys(("q", "k", "v", "y"), "*"), "length": length, "scale": 0.125}
+    calls = tuple(
+        TritonCall(
+            "attention",
+            (length // m, heads),
+            arguments,
+            {"WIDTH": width, "BLOCK_M": m, "BLOCK_N": n},
+            warps,
+        )
+        for m, n, warps in ((128, 64, 4), (128, 32, 4), (64, 64, 4))
+    )
+    flop = 4 * heads * length * length * width
+    return Case(f"attention {length}x{width}", chip, model, flop=flop, triton=calls)
+
+
+def cases() -> list[Case]:
+    """All problems, in the table's order."""
+    return [
+        gemm(4096, "nn", "gfx942"),
+        gemm(4096, "nt", "gfx942"),
+        gemm(1024, "nn", "gfx942"),
+        gemm(1024, "nt", "gfx942"),
+        gemm(4096, "nn", "gfx1100"),
+        gemm(4096, "nt", "gfx1100"),
+        convolution(32, "gfx942"),
+        convolution(1, "gfx942"),
+        attention(16, 1024, 64, "gfx942"),
+        softmax(16384, 1024, "gfx942"),
+        layernorm(16384, 1024, "gfx942"),
+        add_gelu(1 << 24, "gfx942"),
+        softmax(16384, 1024, "gfx1100"),
+        layernorm(16384, 1024, "gfx1100"),
+        add_gelu(1 << 24, "gfx1100"),
+    ]
