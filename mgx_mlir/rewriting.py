@@ -9,10 +9,11 @@ from itertools import pairwise
 import numpy as np
 from mlir import ir
 
+from mgx_mlir import views
 from mgx_mlir.dialects import mgx
 
 # Views that keep the row-major order of the elements: in contiguous memory they cost nothing.
-RESHAPES = frozenset({"mgx.reshape", "mgx.squeeze", "mgx.unsqueeze", "mgx.flatten", "mgx.identity"})
+RESHAPES = views.RESHAPES
 BROADCASTS = frozenset({"mgx.multibroadcast", "mgx.broadcast"})
 CONTRACTIONS = frozenset(
     {
@@ -106,6 +107,23 @@ def broadcast_source(value: ir.Value) -> ir.Value:
     op = definition(value)
     if op is not None and op.operation.name == "mgx.multibroadcast":
         return broadcast_source(op.operation.operands[0])
+    return value
+
+
+def in_views(value: ir.Value, steps: Iterable[views.Change]) -> ir.Value:
+    """A value through the view ops that `views.changes` gave."""
+    for step in steps:
+        match step.name:
+            case "reshape":
+                value = mgx.reshape(value, step.argument)
+            case "multibroadcast":
+                value = mgx.multibroadcast(value, step.argument)
+            case "transpose":
+                value = mgx.transpose(value, step.argument)
+            case "slice":
+                bounds = zip(step.argument, shape(value), strict=True)
+                parts = [(i, *part) for i, (part, size) in enumerate(bounds) if part != (0, size)]
+                value = mgx.slice(value, *map(list, zip(*parts, strict=True)))
     return value
 
 

@@ -50,3 +50,33 @@ func.func @main(%x: tensor<3xf32>) -> tensor<2x4x3xf32> {
   %2 = mgx.multibroadcast %1 : tensor<4x3xf32> -> tensor<2x4x3xf32>
   return %2 : tensor<2x4x3xf32>
 }
+
+// -----
+
+// A transpose undone through reshapes: nothing moves.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<2x12x5xf32>
+// CHECK-NEXT:    %[[R:.*]] = mgx.reshape %[[X]] : tensor<2x12x5xf32> -> tensor<2x60xf32>
+// CHECK-NEXT:    return %[[R]]
+func.func @main(%x: tensor<2x12x5xf32>) -> tensor<2x60xf32> {
+  %0 = mgx.transpose %x permutation = [0, 2, 1] : tensor<2x12x5xf32> -> tensor<2x5x12xf32>
+  %1 = mgx.reshape %0 : tensor<2x5x12xf32> -> tensor<2x5x3x4xf32>
+  %2 = mgx.transpose %1 permutation = [0, 2, 3, 1] : tensor<2x5x3x4xf32> -> tensor<2x3x4x5xf32>
+  %3 = mgx.reshape %2 : tensor<2x3x4x5xf32> -> tensor<2x60xf32>
+  return %3 : tensor<2x60xf32>
+}
+
+// -----
+
+// A slice of a slice is one, also through a transpose and a reshape.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<8x6xf32>
+// CHECK-NEXT:    %[[S:.*]] = mgx.slice %[[X]] axes = [0, 1] starts = [3, 2] ends = [5, 6]
+// CHECK-NEXT:    %[[T:.*]] = mgx.transpose %[[S]] permutation = [1, 0]
+// CHECK-NEXT:    return %[[T]]
+func.func @main(%x: tensor<8x6xf32>) -> tensor<4x2xf32> {
+  %0 = mgx.slice %x axes = [0] starts = [2] ends = [7] : tensor<8x6xf32> -> tensor<5x6xf32>
+  %1 = mgx.transpose %0 permutation = [1, 0] : tensor<5x6xf32> -> tensor<6x5xf32>
+  %2 = mgx.slice %1 axes = [0, 1] starts = [2, 1] ends = [6, 3] : tensor<6x5xf32> -> tensor<4x2xf32>
+  return %2 : tensor<4x2xf32>
+}

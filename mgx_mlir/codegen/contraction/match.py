@@ -10,13 +10,8 @@ from typing import TypeAlias
 from mlir import ir
 
 from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Image, Matrix, transposed
-from mgx_mlir.codegen.contraction.views import (
-    RESHAPES,
-    View,
-    element_name,
-    resolve,
-    splat_constant,
-)
+from mgx_mlir.codegen.contraction.views import View, element_name, resolve, splat_constant
+from mgx_mlir.views import RESHAPES
 
 _DOTS = frozenset(("mgx.dot", "mgx.quant_dot"))
 _CONVOLUTIONS = frozenset(("mgx.convolution", "mgx.quant_convolution"))

@@ -1,0 +1,386 @@
+"""The algebra of views: which elements of a tensor a chain of view ops gives, in which order.
+
+A view of a tensor in row-major order is an offset and, for each dimension, the strides with
+which it moves through the tensor's elements:
+
+    %t = mgx.transpose %x permutation = [1, 0] : tensor<4x5xf32> -> tensor<5x4xf32>
+
+moves by 1 along its first dimension and by 5 along its second. A dimension may have several
+factors, each a size and a stride, slowest first; a stride of 0 repeats elements. Views
+compose by applying op after op, are equal when their canonical forms are, and are turned
+back into the shortest chain of ops that gives them, or undone by another chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import prod
+from typing import Self, TypeVar
+
+from mlir import ir
+
+# (size, stride) of a part of one dimension.
+Factor = tuple[int, int]
+Factors = tuple[Factor, ...]
+
+RESHAPES = frozenset(
+    ("mgx.reshape", "mgx.squeeze", "mgx.unsqueeze", "mgx.flatten", "mgx.identity", "mgx.contiguous")
+)
+
+
+L = TypeVar("L", bound="Layout")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Element [0, ...] is element `offset` of the source; `dims` has each dimension's factors."""
+
+    offset: int
+    dims: tuple[Factors, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(prod(size for size, _ in dim) for dim in self.dims)
+
+    @property
+    def factors(self) -> Factors:
+        """The factors of all dimensions, as few as can be: what reshapes do not change."""
+        flat = [factor for dim in self.dims for factor in dim if factor[0] != 1]
+        merged: list[Factor] = []
+        for size, stride in flat:
+            if merged and merged[-1][1] == size * stride:
+                merged[-1] = (merged[-1][0] * size, stride)
+            else:
+                merged.append((size, stride))
+        return tuple(merged)
+
+    def reshaped(self, shape: Sequence[int]) -> Self | None:
+        """The elements in row-major order in another shape; None where that needs a copy."""
+        rest = list(reversed(self.factors))
+        dims: list[Factors] = []
+        for size in shape:
+            dim: list[Factor] = []
+            while size > 1:
+                if not rest:
+                    return None
+                have, stride = rest.pop()
+                if size % have == 0:
+                    dim.append((have, stride))
+                    size //= have
+                elif have % size == 0:
+                    dim.append((size, stride * (have // size)))
+                    rest.append((have // size, stride))
+                    size = 1
+                else:
+                    return None
+            dims.append(tuple(dim) or ((size, 0),))
+        return replace(self, dims=tuple(dims))
+
+    def transposed(self, permutation: Sequence[int]) -> Self:
+        return replace(self, dims=tuple(self.dims[i] for i in permutation))
+
+    def expanded(self, shape: Sequence[int], at: int) -> Self:
+        """The dimensions as dimensions `at` .. of `shape`, repeated where sizes differ."""
+        dims: list[Factors] = [((size, 0),) for size in shape]
+        for i, (have, dim) in enumerate(zip(self.shape, self.dims, strict=True)):
+            if have == shape[at + i]:
+                dims[at + i] = dim
+        return replace(self, dims=tuple(dims))
+
+    def sliced(self, axis: int, start: int, end: int, step: int = 1) -> Self | None:
+        """Elements start, start + step, ... before `end` of one dimension."""
+        dim = self.dims[axis]
+        inner = prod(size for size, _ in dim[1:])
+        if start == 0 and step == 1 and end == inner * dim[0][0]:
+            return self
+        # More factors than one: whole blocks of the slowest one.
+        if len(dim) > 1 and (step != 1 or start % inner or end % inner):
+            return None
+        (_, stride), *others = dim
+        count = -(-(end - start) // step) // inner
+        first = (count, stride * step)
+        dims = (*self.dims[:axis], (first, *others), *self.dims[axis + 1 :])
+        return replace(self, offset=self.offset + start // inner * stride, dims=dims)
+
+    def reversed(self, axis: int) -> Self:
+        dim = self.dims[axis]
+        offset = self.offset + sum((size - 1) * stride for size, stride in dim)
+        turned = tuple((size, -stride) for size, stride in dim)
+        return replace(
+            self, offset=offset, dims=(*self.dims[:axis], turned, *self.dims[axis + 1 :])
+        )
+
+
+def whole(shape: Sequence[int]) -> Layout:
+    """A tensor as it is."""
+    strides = row_major(shape)
+    return Layout(0, tuple(((size, step),) for size, step in zip(shape, strides, strict=True)))
+
+
+def row_major(shape: Sequence[int]) -> list[int]:
+    """The strides of a contiguous tensor."""
+    strides = [1] * len(shape)
+    for i in reversed(range(len(shape) - 1)):
+        strides[i] = strides[i + 1] * shape[i + 1]
+    return strides
+
+
+# From ops to layouts ---------------------------------------------------------------------
+
+
+def is_view(op: ir.OpView | ir.Operation | None) -> bool:
+    """Whether an op only says where elements lie, in static shapes."""
+    if op is None or (op.operation.name not in RESHAPES and op.operation.name not in _APPLY):
+        return False
+    types = [op.operation.operands[0].type, op.operation.results[0].type]
+    return all(ir.RankedTensorType(type_).has_static_shape for type_ in types)
+
+
+def apply(layout: L, op: ir.OpView | ir.Operation) -> L | None:
+    """The layout of a view op's result, given its operand's; None where it has no strides."""
+    operation = op.operation
+    shape = tuple(ir.RankedTensorType(operation.results[0].type).shape)
+    if operation.name in RESHAPES:
+        return layout.reshaped(shape)
+    found: L | None = _APPLY[operation.name](layout, operation, shape)
+    return found
+
+
+def trace(value: ir.Value) -> tuple[ir.Value, Layout, list[str]]:
+    """What a chain of views starts from, the layout of `value` in it, and the ops' names.
+
+    The chain goes up as far as strides can tell it.
+    """
+    chain: list[ir.Operation] = []
+    top = value
+    while not isinstance(top.owner, ir.Block) and is_view(top.owner):
+        chain.insert(0, top.owner.operation)
+        top = top.owner.operation.operands[0]
+    while True:
+        layout = whole(ir.RankedTensorType(top.type).shape)
+        for number, op in enumerate(chain):
+            after = apply(layout, op)
+            if after is None:
+                # What this op reads has to be made. No op is the first to fail: that would be
+                # a view of a whole tensor.
+                chain = chain[number:]
+                top = op.operands[0]
+                break
+            layout = after
+        else:
+            return top, layout, [op.name for op in chain]
+
+
+def _integers(op: ir.Operation, name: str) -> list[int]:
+    return list(ir.DenseI64ArrayAttr(op.attributes[name]))
+
+
+def _transpose(layout: L, op: ir.Operation, _: Sequence[int]) -> L | None:
+    return layout.transposed(_integers(op, "permutation"))
+
+
+def _multibroadcast(layout: L, op: ir.Operation, shape: Sequence[int]) -> L | None:
+    return layout.expanded(shape, len(shape) - len(layout.dims))
+
+
+def _broadcast(layout: L, op: ir.Operation, shape: Sequence[int]) -> L | None:
+    return layout.expanded(shape, ir.IntegerAttr(op.attributes["axis"]).value)
+
+
+def _slice(layout: L, op: ir.Operation, _: Sequence[int]) -> L | None:
+    bounds = (_integers(op, name) for name in ("axes", "starts", "ends"))
+    found: L | None = layout
+    for axis, start, end in zip(*bounds, strict=True):
+        found = found and found.sliced(axis, start, end)
+    return found
+
+
+def _step(layout: L, op: ir.Operation, _: Sequence[int]) -> L | None:
+    found: L | None = layout
+    for axis, step in zip(_integers(op, "axes"), _integers(op, "steps"), strict=True):
+        found = found and found.sliced(axis, 0, layout.shape[axis], step)
+    return found
+
+
+def _reverse(layout: L, op: ir.Operation, _: Sequence[int]) -> L | None:
+    for axis in _integers(op, "axes"):
+        layout = layout.reversed(axis)
+    return layout
+
+
+_APPLY = {
+    "mgx.broadcast": _broadcast,
+    "mgx.multibroadcast": _multibroadcast,
+    "mgx.reverse": _reverse,
+    "mgx.slice": _slice,
+    "mgx.step": _step,
+    "mgx.transpose": _transpose,
+}
+
+
+# From layouts to ops ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Change:
+    """One view op to make: its name without 'mgx.', and its argument.
+
+    'reshape' and 'multibroadcast' take a shape, 'transpose' a permutation, 'slice' the start
+    and end of each dimension.
+    """
+
+    name: str
+    argument: tuple[int, ...] | tuple[tuple[int, int], ...]
+
+
+def changes(layout: Layout, source: Sequence[int]) -> list[Change] | None:
+    """The view ops that give `layout` of a contiguous tensor of shape `source`.
+
+    Reshape to the parts that the layout tells apart, slice, transpose, reshape, broadcast,
+    reshape; each only where it does anything. None where no such chain gives it (steps that
+    do not divide a dimension, elements that overlap or run backwards).
+    """
+    if prod(layout.shape) == 0 or prod(source) == 0:
+        return None
+    few = layout.factors
+    chains = [_chain(f, layout, list(source)) for f in (few, _at_dimensions(few, source))]
+    return min((chain for chain in chains if chain is not None), key=len, default=None)
+
+
+def _at_dimensions(factors: Factors, source: Sequence[int]) -> Factors:
+    """The factors, parted where a dimension of the source ends."""
+    parted: list[Factor] = []
+    for size, stride in factors:
+        for end in row_major(source):
+            if stride < end < size * stride and end % stride == 0 == size * stride % end:
+                parted.append((size * stride // end, end))
+                size = end // stride
+        parted.append((size, stride))
+    return tuple(parted)
+
+
+def _chain(factors: Factors, layout: Layout, now: list[int]) -> list[Change] | None:
+    """The ops by way of one dimension for each factor, from a tensor of shape `now`."""
+    moving = sorted((f for f in factors if f[1]), key=lambda f: -f[1])
+    if any(stride < 0 for _, stride in moving):
+        return None
+    parts = _parts(moving, layout.offset, prod(now))
+    if parts is None:
+        return None
+    sizes, starts, counts = parts
+    steps: list[Change] = []
+
+    def reshape(shape: Sequence[int]) -> None:
+        if list(shape) != now:
+            steps.append(Change("reshape", tuple(shape)))
+            now[:] = shape
+
+    if counts != sizes:
+        sizes, starts, counts = _joined(sizes, starts, counts, now)
+        reshape(sizes)
+        bounds = tuple((a, a + n) for a, n in zip(starts, counts, strict=True))
+        steps.append(Change("slice", bounds))
+        now[:] = counts
+    permutation = [moving.index(f) for f in factors if f[1]]
+    if permutation != sorted(permutation):
+        shape = [size for size, _ in moving]
+        wide = [i for i, size in enumerate(now) if size != 1]
+        if [now[i] for i in wide] == shape:
+            # The tensor has these dimensions already, and some of size 1.
+            permutation = _padded([wide[i] for i in permutation], now, layout.shape)
+        else:
+            reshape(shape)
+        steps.append(Change("transpose", tuple(permutation)))
+        now[:] = [now[i] for i in permutation]
+    spread = _spread(layout.shape, factors)
+    if spread is not None:
+        narrow, dims = spread
+        if narrow != [1] * (len(narrow) - len(now)) + now:  # a broadcast adds dimensions itself
+            reshape(narrow)
+        steps.append(Change("multibroadcast", tuple(dims)))
+        now[:] = dims
+    reshape(layout.shape)
+    return steps
+
+
+def _parts(
+    moving: Sequence[Factor], offset: int, elements: int
+) -> tuple[list[int], list[int], list[int]] | None:
+    """The sizes of the parts of the source that the factors, by falling stride, move along,
+    with the start and the count of what they reach of each; parts that stay are of count 1."""
+    sizes, starts, counts = [], [], []
+    above = elements
+    for size, stride in moving:
+        have, start = above // stride, offset // stride
+        if above % stride or start + size > have:
+            return None
+        sizes.append(have)
+        starts.append(start)
+        counts.append(size)
+        offset -= start * stride
+        above = stride
+    if above > 1:
+        sizes.append(above)
+        starts.append(offset)
+        counts.append(1)
+    return sizes, starts, counts
+
+
+def _joined(
+    sizes: Sequence[int], starts: Sequence[int], counts: Sequence[int], shape: Sequence[int]
+) -> tuple[list[int], list[int], list[int]]:
+    """The parts with the tensor's own dimensions where these say the same."""
+    wide = [i for i, size in enumerate(shape) if size != 1]
+    if [shape[i] for i in wide] != list(sizes):
+        return list(sizes), list(starts), list(counts)
+    all_starts, all_counts = [0] * len(shape), [1] * len(shape)
+    for i, start, count in zip(wide, starts, counts, strict=True):
+        all_starts[i], all_counts[i] = start, count
+    return list(shape), all_starts, all_counts
+
+
+def _padded(wide: Sequence[int], shape: Sequence[int], wanted: Sequence[int]) -> list[int]:
+    """A permutation of dimensions that are not 1, with those that are: at the places that
+    `wanted` has for them, or in front."""
+    ones = [i for i, size in enumerate(shape) if size == 1]
+    if [size for size in wanted if size != 1] != [shape[i] for i in wide]:
+        return [*ones, *wide]
+    if len(wanted) != len(shape):
+        return [*ones, *wide]
+    left, right = iter(ones), iter(wide)
+    return [next(left) if size == 1 else next(right) for size in wanted]
+
+
+def _spread(shape: Sequence[int], factors: Factors) -> tuple[list[int], list[int]] | None:
+    """The shapes before and after the broadcast that repeats elements, None without one."""
+    if all(stride for _, stride in factors):
+        return None
+    # By the result's own dimensions where each repeats as a whole or not at all.
+    by_dimension = Layout(0, (factors,)).reshaped(shape)
+    if by_dimension is not None:
+        repeats = [{stride == 0 for size, stride in dim if size != 1} for dim in by_dimension.dims]
+        if all(len(kinds) < 2 for kinds in repeats):
+            pairs = zip(repeats, shape, strict=True)
+            return [1 if True in kinds else size for kinds, size in pairs], list(shape)
+    return [size if stride else 1 for size, stride in factors], [size for size, _ in factors]
+
+
+def inverse(layout: Layout, source: Sequence[int]) -> Layout | None:
+    """The view of `layout`'s result that gives back its source, of that shape.
+
+    None where an element of the source is there twice or not at all, or where its shape
+    parts the elements in a way that strides cannot tell.
+    """
+    if layout.offset or prod(layout.shape) != prod(source):
+        return None
+    falling = sorted(layout.factors, key=lambda f: -f[1])
+    if any(stride <= 0 for _, stride in falling):
+        return None  # and so the smallest is 1: the sizes' product is the source's
+    if any(outer[1] != inner[0] * inner[1] for outer, inner in pairwise(falling)):
+        return None
+    steps = row_major([size for size, _ in layout.factors])
+    place = dict(zip(layout.factors, steps, strict=True))
+    back = Layout(0, tuple(((size, place[size, stride]),) for size, stride in falling))
+    return back.reshaped(source)
