@@ -20,7 +20,7 @@ import numpy as np
 import mgx_mlir
 from mgx_mlir.errors import ArtifactError, TargetError
 from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.plan import Plan
+from mgx_mlir.plan import Plan, Step
 from mgx_mlir.target import Target
 from mgx_mlir.weights import Weight
 
@@ -65,8 +65,8 @@ class Artifact:
     producer: str = field(default_factory=lambda: f"mgx-mlir {mgx_mlir.__version__}")
 
     def __post_init__(self) -> None:
-        for step in self.plan.steps:
-            if step.kernel >= len(self.kernels):
+        for step in self.plan.work():
+            if isinstance(step, Step) and step.kernel >= len(self.kernels):
                 raise ArtifactError(f"the plan launches kernel {step.kernel}, which is not there")
         for buffer in self.plan.buffers:
             if buffer.kind == "weight" and buffer.key not in self.weights:
@@ -210,11 +210,11 @@ class Artifact:
         features = sorted({name for kernel in self.kernels for name in kernel.features})
         lines = [
             f"program       {self.name}",
-            f"written by    {self.producer}, mgx dialect {'.'.join(map(str, self.dialect))}",
+            f"written by    {self.producer}, mgx dialect {version_text(self.dialect)}",
             f"content hash  {self.content_hash}",
             *(f"input         {s.name}: {s.dtype}{list(s.shape)}" for s in self.plan.inputs),
             *(f"output        {s.name}: {s.dtype}{list(s.shape)}" for s in self.plan.outputs),
-            f"steps         {len(self.plan.steps)}, arena {size_text(self.plan.arena_bytes)}",
+            f"steps         {self.plan.launches}, arena {size_text(self.plan.arena_bytes)}",
             f"kernels       {len(self.kernels)} ({distinct} distinct), {size_text(bytecode)} "
             f"of bytecode, features: {' '.join(features) or 'none'}",
             f"weights       {len(self.weights)}, {size_text(weights)}",
@@ -232,6 +232,11 @@ class Artifact:
 def canonical_json(value: Any) -> bytes:
     """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def version_text(version: tuple[int, int]) -> str:
+    """A version for people: '1.0'."""
+    return f"{version[0]}.{version[1]}"
 
 
 def size_text(size: int) -> str:

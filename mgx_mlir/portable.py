@@ -13,9 +13,9 @@ from mlir import ir
 from mlir.passmanager import PassManager
 
 from mgx_mlir._native import _mgx
-from mgx_mlir.artifact import PortableKernel
+from mgx_mlir.artifact import PortableKernel, version_text
 from mgx_mlir.dialects import context as new_context
-from mgx_mlir.errors import ArtifactError, CompilerError
+from mgx_mlir.errors import ArtifactError, CompilerError, UnsupportedError
 from mgx_mlir.graph import node_name, symbol_name
 
 ARCH = "gfxMIGX"
@@ -58,27 +58,36 @@ _PLAIN_ATTRIBUTES = (
 )
 
 
-def portable_kernel(kernel: ir.OpView) -> PortableKernel:
+def portable_kernel(kernel: ir.OpView, version: tuple[int, int] | None = None) -> PortableKernel:
     """An `mgx.kernel` of a program in its stored form, with its name and its ONNX nodes.
 
-    Raises CompilerError when the kernel holds what a stored kernel may not.
+    The form is the oldest that holds the kernel: what needs nothing new has the bytes that an
+    older compiler gives it, and every reader that knows its ops reads it. Raises CompilerError
+    when the kernel holds what a stored kernel may not, UnsupportedError when a reader of
+    `version` would not know all of it.
     """
-    bytecode = kernel_to_bytecode(kernel)
+    needed, reason = _mgx.required_version(kernel.operation)
+    if version is not None and needed > version:
+        raise UnsupportedError(
+            f"{reason}, from {node_name(kernel) or 'the program'}, needs version "
+            f"{version_text(needed)} of the artifact, and {version_text(version)} is asked for"
+        )
+    bytecode = kernel_to_bytecode(kernel, needed)
     return PortableKernel(
         name=symbol_name(kernel),
         bytecode=bytecode,
         features=tuple(sorted(required_features(kernel))),
         nodes=tuple(filter(None, dict.fromkeys(node_name(kernel).split("+")))),
-        dialect=_mgx.dialect_version(),
+        dialect=needed,
     )
 
 
 def kernel_to_bytecode(kernel: ir.OpView, version: tuple[int, int] | None = None) -> bytes:
     """The kernel alone as bytecode; equal kernels give equal bytes.
 
-    `version` is the version of the dialect to write, by default the current one. Raises
-    CompilerError when the kernel holds what a stored kernel may not, ValueError for a
-    version that cannot be written.
+    `version` is the version of the dialect to write, by default the oldest that holds the
+    kernel. Raises CompilerError when the kernel holds what a stored kernel may not, ValueError
+    for a version that cannot be written, naming the op that prevents it.
     """
     with kernel.context, ir.Location.unknown():
         module = ir.Module.create()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from mlir import ir
 
-from mgx_mlir._native import _mgx
 from mgx_mlir.dialects import context
-from mgx_mlir.errors import ArtifactError, CompilerError
+from mgx_mlir.errors import ArtifactError, CompilerError, UnsupportedError
 from mgx_mlir.portable import (
     kernel_to_bytecode,
     portable_kernel,
@@ -67,7 +66,7 @@ def test_record_says_where_a_kernel_comes_from() -> None:
     record = portable_kernel(kernel("k5_add", "Add_7"))
     assert record.name == "k5_add"
     assert record.nodes == ("Add_7", "Relu_1")
-    assert record.dialect == _mgx.dialect_version()
+    assert record.dialect == (1, 0)  # the oldest that holds it
     assert record.sha256 == portable_kernel(kernel()).sha256
 
 
@@ -161,6 +160,17 @@ def test_text_is_no_stored_kernel() -> None:
 def test_bytecode_cut_short_is_refused(size: int) -> None:
     with pytest.raises(ArtifactError, match="cannot be read"):
         read_kernel(kernel_to_bytecode(kernel())[:size])
+
+
+def test_op_that_an_older_reader_does_not_know_is_named() -> None:
+    text = ADD.format(name="a", node="Softplus_3", t="f32", arch="gfxMIGX")
+    module = parsed(text.replace("mgx.mul %x, %x : f32, f32 -> f32", "mgx.log1p %x : f32"))
+    (op,) = module.body.operations
+    assert portable_kernel(op).dialect == (1, 1)
+    message = r"mgx\.log1p, from Softplus_3\+Relu_1, needs version 1\.1 .* 1\.0 is asked for"
+    with pytest.raises(UnsupportedError, match=message):
+        portable_kernel(op, (1, 0))
+    assert portable_kernel(kernel(), (1, 0)) == portable_kernel(kernel())
 
 
 def test_version_that_cannot_be_written_is_named() -> None:

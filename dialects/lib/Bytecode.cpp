@@ -147,8 +147,8 @@ MgxBytecodeInterface::readVersion(DialectBytecodeReader &reader) const {
   auto version = std::make_unique<Version>();
   if (failed(reader.readVarInt(version->major)) || failed(reader.readVarInt(version->minor)))
     return nullptr;
-  // A newer minor version is readable as long as it uses nothing that is new: an
-  // unknown op or attribute says so itself.
+  // A newer minor version is readable as long as it uses nothing that is new: an unknown op
+  // or attribute is refused where it stands.
   if (version->major <= Version::current().major)
     return version;
   reader.emitError() << "the bytecode has version " << version->str()
@@ -160,6 +160,7 @@ MgxBytecodeInterface::readVersion(DialectBytecodeReader &reader) const {
 
 LogicalResult MgxBytecodeInterface::upgradeFromVersion(Operation *,
                                                        const DialectVersion &) const {
-  // 1.0 is the oldest stored form: nothing is older.
+  // Ops and attributes are only added: what an older version holds means the same today. What
+  // an op got since then, its readProperties fills in (Versions.cpp).
   return success();
 }

@@ -35,6 +35,7 @@ const FloatFunction floatFunctions[] = {
     {"mgx.floor", [](double x, double) { return std::floor(x); }},
     {"mgx.leaky_relu", [](double x, double alpha) { return positiveOr(x, alpha * x); }},
     {"mgx.log", [](double x, double) { return std::log(x); }},
+    {"mgx.log1p", [](double x, double) { return std::log1p(x); }},
     {"mgx.log2", [](double x, double) { return std::log2(x); }},
     {"mgx.nearbyint", [](double x, double) { return std::nearbyint(x); }},
     {"mgx.neg", [](double x, double) { return -x; }},

@@ -102,6 +102,9 @@ LogicalResult BitCastOp::verify() {
 }
 
 LogicalResult QuantizelinearOp::verify() {
+  if (std::optional<Type> precision = getPrecision();
+      precision && !isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(*precision))
+    return emitOpError("precision must be f16, bf16, f32 or f64, got ") << *precision;
   Type result = elementOf(getY().getType());
   if (Value zero = getZeroPoint(); zero && elementOf(zero.getType()) != result)
     return emitOpError("the zero point must have the result's element type, ")

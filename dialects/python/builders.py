@@ -72,13 +72,20 @@ def quantizelinear(
     *,
     to: Element | None = None,
     saturate: bool | None = None,
+    precision: Element | None = None,
     **at: Any,
 ) -> ir.Value:
-    """x quantized to the zero point's element type, to `to`, or to ui8."""
+    """x quantized to the zero point's element type, to `to`, or to ui8.
+
+    `precision` is the type of the division.
+    """
     if to is None:
         to = scalar_type(zero_point.type) if zero_point is not None else "uint8"
     type_ = _with_element(x.type, to)
-    return gen.quantizelinear(type_, x, scale, zero_point=zero_point, saturate=saturate, **at)
+    divided = None if precision is None else ir.TypeAttr.get(_element(precision, x.context))
+    return gen.quantizelinear(
+        type_, x, scale, zero_point=zero_point, saturate=saturate, precision=divided, **at
+    )
 
 
 def dequantizelinear(

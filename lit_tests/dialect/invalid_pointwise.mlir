@@ -77,6 +77,15 @@ func.func @bit_cast_of_another_width(%x: tensor<2xf32>) {
 
 // -----
 
+func.func @quantize_precision_that_is_no_type_of_a_division(%x: tensor<2xf32>) {
+  // expected-error @+1 {{'mgx.quantizelinear' op precision must be f16, bf16, f32 or f64, got 'i8'}}
+  %r = mgx.quantizelinear %x scale %x {precision = i8}
+      : tensor<2xf32>, tensor<2xf32> -> tensor<2xui8>
+  return
+}
+
+// -----
+
 func.func @quantize_zero_point_of_another_type(%x: tensor<2xf32>, %z: tensor<2xi8>) {
   // expected-error @+1 {{'mgx.quantizelinear' op the zero point must have the result's element type, 'ui8', got 'i8'}}
   %r = mgx.quantizelinear %x scale %x zero_point %z

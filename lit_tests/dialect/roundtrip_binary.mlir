@@ -175,6 +175,13 @@ func.func @quantizelinear(%x: tensor<2x3xf32>, %s: tensor<2x3xf32>) -> tensor<2x
   return %r : tensor<2x3xi8>
 }
 
+// CHECK-LABEL: func.func @quantizelinear_precision(
+// CHECK: mgx.quantizelinear %{{.+}} scale %{{.+}} {precision = f16} : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xi8>
+func.func @quantizelinear_precision(%x: tensor<2x3xf32>, %s: tensor<2x3xf32>) -> tensor<2x3xi8> {
+  %r = mgx.quantizelinear %x scale %s {precision = f16} : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xi8>
+  return %r : tensor<2x3xi8>
+}
+
 // CHECK-LABEL: func.func @quantizelinear_zero_point(
 // CHECK: mgx.quantizelinear %{{.+}} scale %{{.+}} zero_point %{{.+}} : tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x3xui8> -> tensor<2x3xui8>
 func.func @quantizelinear_zero_point(%x: tensor<2x3xf32>, %s: tensor<2x3xf32>, %z: tensor<2x3xui8>) -> tensor<2x3xui8> {

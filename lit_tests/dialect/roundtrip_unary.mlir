@@ -133,6 +133,13 @@ func.func @log(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
   return %r : tensor<2x3xf32>
 }
 
+// CHECK-LABEL: func.func @log1p(
+// CHECK: mgx.log1p %{{.+}} : tensor<2x3xf32>
+func.func @log1p(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %r = mgx.log1p %x : tensor<2x3xf32>
+  return %r : tensor<2x3xf32>
+}
+
 // CHECK-LABEL: func.func @log2(
 // CHECK: mgx.log2 %{{.+}} : tensor<2x3xf32>
 func.func @log2(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {

@@ -64,7 +64,7 @@ def _with_version(major: int, minor: int) -> bytes:
 
 
 def test_versions_are_pairs():
-    assert _mgx.dialect_version() == (1, 0)
+    assert _mgx.dialect_version() == (1, 1)
     assert _mgx.oldest_dialect_version() == (1, 0)
 
 
@@ -73,20 +73,78 @@ def test_refuses_a_newer_major_version_and_says_both():
         ir.Module.parse(_with_version(2, 7))
 
 
-def test_reads_a_newer_minor_version():
-    assert "relu" in str(ir.Module.parse(_with_version(1, 1)))
+@pytest.mark.parametrize("ahead", [1, 2])
+def test_reads_a_newer_minor_version_of_known_ops(ahead):
+    major, minor = _mgx.dialect_version()
+    assert "relu" in str(ir.Module.parse(_with_version(major, minor + ahead)))
 
 
-def test_writes_the_version_asked_for():
+# The stored form: the op that it needs, its operands, and the version that it came with.
+NEWER = {
+    "mgx.log1p": ("%y = mgx.log1p %x : tensor<4xf32>", "f32", (1, 1)),
+    "attribute precision of mgx.quantizelinear": (
+        "%y = mgx.quantizelinear %x scale %x {precision = f16}"
+        " : tensor<4xf32>, tensor<4xf32> -> tensor<4xui8>",
+        "ui8",
+        (1, 1),
+    ),
+}
+
+
+def _kernel(body: str, element: str) -> ir.Module:
+    return ir.Module.parse(f"""
+        mgx.kernel @k(%x: tensor<4xf32>) -> tensor<4x{element}>
+            attributes {{arch = #mgx.arch<"gfxMIGX">}} {{
+          {body}
+          mgx.return %y : tensor<4x{element}>
+        }}""")
+
+
+@pytest.mark.parametrize("reason", NEWER)
+def test_what_is_new_asks_for_its_version_by_name(reason):
+    body, element, version = NEWER[reason]
+    module = _kernel(body, element)
+    assert _mgx.required_version(module.operation) == (version, reason)
+    data = _mgx.write_bytecode(module.operation)
+    assert str(ir.Module.parse(data)) == str(module)
+    assert data == _mgx.write_bytecode(module.operation, version=version)
+    with pytest.raises(ValueError, match=rf"{reason} needs version 1\.1 .* 1\.0 is asked for"):
+        _mgx.write_bytecode(module.operation, version=(1, 0))
+
+
+def test_what_needs_nothing_new_is_written_in_the_oldest_version():
     module = ir.Module.parse(KERNEL)
-    current = _mgx.write_bytecode(module.operation)
-    assert _mgx.write_bytecode(module.operation, version=(1, 0)) == current
+    assert _mgx.required_version(module.operation) == ((1, 0), "")
+    data = _mgx.write_bytecode(module.operation)
+    assert data == _mgx.write_bytecode(module.operation, version=(1, 0))
+    assert VERSION_SECTION in data
+    newest = _mgx.write_bytecode(module.operation, version=_mgx.dialect_version())
+    assert newest != data
+    assert str(ir.Module.parse(newest)) == str(ir.Module.parse(data))
 
 
-@pytest.mark.parametrize("version", [(0, 9), (1, 1), (2, 0)])
+def test_an_older_reader_refuses_an_attribute_that_it_does_not_know():
+    """Without the attribute the bytes are those of 1.0; with it, no bool stands where 1.0 reads
+    saturate."""
+    body = NEWER["attribute precision of mgx.quantizelinear"][0]
+    without = _kernel(body.replace(" {precision = f16}", ""), "ui8")
+    assert _mgx.required_version(without.operation) == ((1, 0), "")
+    assert b"precision" in _mgx.write_bytecode(_kernel(body, "ui8").operation)
+
+
+@pytest.mark.parametrize("version", [(0, 9), (1, 99), (2, 0)])
 def test_refuses_to_write_an_unknown_version(version):
-    with pytest.raises(ValueError, match=r"versions 1\.0 to 1\.0 .* can be written"):
+    with pytest.raises(ValueError, match=r"versions 1\.0 to 1\.1 .* can be written"):
         _mgx.write_bytecode(ir.Module.create().operation, version=version)
+
+
+def test_every_op_says_the_version_that_it_came_with():
+    """An op that is not in a golden file of 1.0 carries Mgx_Since<minor> in its list of traits."""
+    golden = Path(__file__).parents[1] / "golden" / "v1.0" / "ops.txt"
+    first = set(golden.read_text().split())
+    versions = _mgx.op_versions(ir.Context.current)
+    assert set(versions) == mgx.OPS
+    assert {op for op, version in versions.items() if version == (1, 0)} == first
 
 
 def test_damaged_bytes_are_an_error():

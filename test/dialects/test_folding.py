@@ -42,6 +42,7 @@ UNARY = {
     "floor": (np.floor, WIDE),
     "leaky_relu": (lambda x: np.where(x > 0, x, np.float32(0.01) * x), WIDE),
     "log": (np.log, POINTS),
+    "log1p": (np.log1p, POINTS),
     "log2": (np.log2, POINTS),
     "nearbyint": (np.rint, WIDE),
     "neg": (np.negative, WIDE),

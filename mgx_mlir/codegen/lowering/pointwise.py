@@ -32,13 +32,14 @@ Emitter = Callable[[Arithmetic, Any, Element, Sequence[ir.Value]], ir.Value]
 def emit_pointwise(op: ir.OpView, operands: Sequence[ir.Value]) -> list[ir.Value]:
     """The results of a pointwise op, at the current insertion point.
 
-    op: a pointwise op of the dialect on tensors or scalars, or `mgx.pointwise` as a whole.
+    op: a pointwise op of the dialect on tensors or scalars, or one with a body of them as a whole:
+    `mgx.pointwise`, or `mgx.attention`, whose operands are then a score and the extras.
     operands: one scalar, or one vector of a common shape, for each operand, in storage types
     (`Element.storage`): unsigned integers signless, 8-bit floats and 4-bit types as i8.
     Raises UnsupportedError for an op that is not pointwise.
     """
     name = op.operation.name
-    if name == "mgx.pointwise":
+    if name in ("mgx.pointwise", "mgx.attention"):
         return _emit_body(op, operands)
     a = Arithmetic.like(operands)
     special = _SPECIAL.get(name)
@@ -71,7 +72,7 @@ def _emit_body(op: ir.OpView, operands: Sequence[ir.Value]) -> list[ir.Value]:
             with inner.location:
                 results = emit_pointwise(inner, arguments)
         values.update(zip(inner.results, results, strict=True))
-    raise CompilerError(f"{op.location}: mgx.pointwise without mgx.yield")
+    raise CompilerError(f"{op.location}: a body without mgx.yield")
 
 
 def scalar_constant(a: Arithmetic, op: ir.OpView) -> ir.Value:
@@ -287,12 +288,25 @@ def _quantizelinear(a: Arithmetic, op: Any, x: Sequence[ir.Value]) -> ir.Value:
     target = element_of(op.results[0].type)
     wide = F64 if elements[0].name == "f64" else F32
     value, scale, *zero = [_as(a, e, wide, v) for e, v in zip(elements, x, strict=True)]
-    value = a.div(value, scale)
+    if "precision" in op.operation.attributes:
+        precision = element_of(op.operation.attributes["precision"].value)
+        value = _divide_in(a, precision, wide, value, scale)
+    else:
+        value = a.div(value, scale)
     if target.is_integer:
         value = a.math("roundeven", value)
     if zero:
         value = a.add(value, zero[0])
     return convert(a, wide, target, value, _bool(op, "saturate", True))
+
+
+def _divide_in(
+    a: Arithmetic, precision: Element, wide: Element, x: ir.Value, y: ir.Value
+) -> ir.Value:
+    """x / y with operands and quotient rounded to `precision`; given and taken in `wide`."""
+    x, y = (load(a, precision, convert(a, wide, precision, value)) for value in (x, y))
+    quotient = store(a, precision, a.div(x, y), keep=True)
+    return _as(a, precision, wide, quotient)
 
 
 def _dequantizelinear(a: Arithmetic, op: Any, x: Sequence[ir.Value]) -> ir.Value:
@@ -322,8 +336,8 @@ def _bool(op: Any, name: str, default: bool) -> bool:
 _FUNCTIONS = {
     name: name
     for name in (
-        "acos acosh asin asinh atan atanh ceil cos cosh erf exp floor log log2 rsqrt sin sinh sqrt "
-        "tan tanh"
+        "acos acosh asin asinh atan atanh ceil cos cosh erf exp floor log log1p log2 rsqrt sin "
+        "sinh sqrt tan tanh"
     ).split()
 } | {"nearbyint": "roundeven"}
 

@@ -268,15 +268,14 @@ def selu(node: Node) -> ir.Value:
     return emit.mul(mgx.elu(x, alpha=node.attribute("alpha")), gamma)
 
 
-@operator("Softplus", (1, 22), "max exp log add")
+@operator("Softplus", (1, 22), "relu exp log1p add")
 def softplus(node: Node) -> ir.Value:
     return softplus_of(node.tensor(0))
 
 
 def softplus_of(x: ir.Value) -> ir.Value:
     """log(1 + exp(x)), written so that exp does not overflow."""
-    tail = mgx.log(emit.add(mgx.exp(mgx.neg(mgx.abs(x))), 1))
-    return mgx.add(mgx.relu(x), tail)
+    return mgx.add(mgx.relu(x), mgx.log1p(mgx.exp(mgx.neg(mgx.abs(x)))))
 
 
 @operator("Softsign", (1, 22), "abs add div")

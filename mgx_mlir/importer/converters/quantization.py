@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from mlir import ir
 
@@ -37,6 +38,10 @@ def spread(node: Node, x: ir.Value, parameter: ir.Value) -> ir.Value:
     return emit.take(repeated, axis, 0, tensors.size_of(x, axis, "the blocked size"))
 
 
+# What a quantization may divide in.
+_PRECISIONS = tuple(map(np.dtype, ("float16", ml_dtypes.bfloat16, "float32", "float64")))
+
+
 @operator("QuantizeLinear", (10, 28), "quantizelinear")
 def quantize_linear(node: Node) -> ir.Value:
     x = emit.to_float(node.tensor(0))
@@ -49,9 +54,13 @@ def quantize_linear(node: Node) -> ir.Value:
         to = element_types.of_onnx(node.attribute("output_dtype")).numpy
     if zero is not None:
         to = emit.numpy_type(zero)
+    precision = None
     if node.version >= 23 and node.attribute("precision"):
-        raise UnsupportedError(f"precision = {node.attribute('precision')}")
-    return mgx.quantizelinear(x, scale, zero, to=to, saturate=saturate)
+        # ONNX's own type of the division; without it ours, which is f32 at least.
+        precision = element_types.of_onnx(node.attribute("precision")).numpy
+        if precision not in _PRECISIONS:
+            raise UnsupportedError(f"precision = {precision.name}; floats of 16 to 64 bits are")
+    return mgx.quantizelinear(x, scale, zero, to=to, saturate=saturate, precision=precision)
 
 
 @operator("DequantizeLinear", (10, 28), "dequantizelinear")
@@ -101,6 +110,15 @@ def _matrix_product(node: Node, a: int, b: int, a_zero: int, b_zero: int) -> ir.
 @operator("MatMulInteger", (10, 10), "quant_dot dot sub")
 def matmul_integer(node: Node) -> ir.Value:
     return _matrix_product(node, 0, 1, 2, 3)
+
+
+def matmul_to_float(
+    node: Node, a: int, b: int, a_scale: int, b_scale: int, a_zero: int, b_zero: int
+) -> ir.Value:
+    """The product of inputs a and b times their scales; those of b may be for each column."""
+    total = _matrix_product(node, a, b, a_zero, b_zero)
+    scale = emit.mul(node.tensor(a_scale), node.tensor(b_scale))
+    return emit.mul(emit.convert(total, tensors.element(scale)), scale)
 
 
 def _convolution(node: Node, x: int, w: int, x_zero: int, w_zero: int) -> ir.Value:

@@ -48,6 +48,7 @@ _UNARY: dict[str, Callable[[Array], Array]] = {
     "floor": np.floor,
     "isnan": np.isnan,
     "log": np.log,
+    "log1p": np.log1p,
     "log2": np.log2,
     "nearbyint": np.rint,
     "neg": lambda x: (0 - x) if x.dtype.kind in "iu" else -x,
@@ -212,7 +213,12 @@ def _quantizelinear(op: Any, operands: Sequence[Array], accumulate: Any) -> Arra
     wide: Any = np.float64 if operands[0].dtype == np.float64 else np.float32
     x, scale, *zero = (widened(a).astype(wide) for a in operands)
     dtype = numpy_dtype(op.results[0].type)
-    x = x / scale
+    if op.precision is not None:
+        precision = numpy_dtype(op.precision.value)
+        narrow = (widened(rounded(a, precision)) for a in (x, scale))
+        x = widened(rounded(np.divide(*narrow), precision)).astype(wide)
+    else:
+        x = x / scale
     if not is_float(dtype):
         x = np.rint(x)
     if zero:

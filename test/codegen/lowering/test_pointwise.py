@@ -16,6 +16,7 @@ DOMAIN = {
     "asin": between(-1, 1),
     "atanh": between(-0.9, 0.9),
     "log": between(0.01, 9),
+    "log1p": between(-0.9, 9),
     "log2": between(0.01, 9),
     "rsqrt": between(0.01, 9),
     "sqrt": between(0, 9),
@@ -58,7 +59,7 @@ def convert(
 
 
 FUNCTIONS = (
-    "acos acosh asin asinh atan atanh ceil cos cosh erf exp floor log log2 nearbyint recip "
+    "acos acosh asin asinh atan atanh ceil cos cosh erf exp floor log log1p log2 nearbyint recip "
     "rsqrt sigmoid sin sinh sqrt tan tanh elu leaky_relu"
 ).split()
 
@@ -291,6 +292,24 @@ def test_bit_cast_keeps_the_bits() -> None:
                 ("i64", "f64"),
                 ("bf16", "f16"),
             ]
+        ]
+    )
+
+
+def test_quantizing_divides_in_the_precision_asked_for() -> None:
+    # 3001 / 2 is 1500.5 in f32, 1500 in f16 (spaced by 1 there), 1504 in bf16 (by 8).
+    check(
+        [
+            Case(
+                f"quantize_{x}_in_{precision}",
+                f"%x: tensor<9x{x}>, %s: tensor<9x{x}>",
+                f"%y = mgx.quantizelinear %x scale %s {{precision = {precision}}} "
+                f": tensor<9x{x}>, tensor<9x{x}> -> tensor<9xi16>",
+                "%y: tensor<9xi16>",
+                {"%x": values(3001, -3001, 1001.5, 0.25, 70000, 3, 7, -0.3, 1.7), "%s": values(2)},
+            )
+            for x in ("f32", "f64")
+            for precision in ("f16", "bf16", "f32", "f64")
         ]
     )
 

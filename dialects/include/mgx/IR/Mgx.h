@@ -33,6 +33,12 @@ class IsView : public mlir::OpTrait::TraitBase<ConcreteType, IsView> {};
 template <typename ConcreteType>
 class IsReduction : public mlir::OpTrait::TraitBase<ConcreteType, IsReduction> {};
 
+// Mgx_Since: the minor version of the stored form that an op came with.
+template <unsigned minor> struct Since {
+  template <typename ConcreteType>
+  class Impl : public mlir::OpTrait::TraitBase<ConcreteType, Impl> {};
+};
+
 using OptionalLocation = std::optional<mlir::Location>;
 using InferredTypes = llvm::SmallVectorImpl<mlir::Type>;
 

@@ -167,6 +167,12 @@ def Mgx_View : NativeOpTrait<"IsView"> { let cppNamespace = "::mgx"; }
 // Reductions take `axes` and keep the reduced dimensions with size 1.
 def Mgx_Reduction : NativeOpTrait<"IsReduction"> { let cppNamespace = "::mgx"; }
 
+// What an op carries that came after version 1.0 of the stored form: the minor version that
+// it came with. Writing an older version refuses it by name.
+class Mgx_Since<int minor> : ParamNativeOpTrait<"Since", !cast<string>(minor)> {
+  let cppNamespace = "::mgx";
+}
+
 // Result types follow from operands and attributes. A result type that says more
 // (a static size, a name of a dimension) is accepted where it is compatible. The
 // inference checks what it reads, so that an op needs no verifier beside it.

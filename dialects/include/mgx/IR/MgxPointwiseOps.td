@@ -19,8 +19,9 @@ def Mgx_InferPredicate : Mgx_InferBy<
 //===----------------------------------------------------------------------===//
 
 // What an op computes for one element stands in `meaning`.
-class Mgx_UnaryOp<string mnemonic, string meaning, Type value = Mgx_FloatValue>
-    : Mgx_SameTypeOp<mnemonic, [Mgx_Pointwise]> {
+class Mgx_UnaryOp<string mnemonic, string meaning, Type value = Mgx_FloatValue,
+                  list<Trait> traits = []>
+    : Mgx_SameTypeOp<mnemonic, !listconcat([Mgx_Pointwise], traits)> {
   let summary = meaning;
   let description = "For each element: " # meaning # [{.
 
@@ -47,6 +48,8 @@ def Mgx_ErfOp : Mgx_UnaryOp<"erf", "Gauss error function">;
 def Mgx_ExpOp : Mgx_UnaryOp<"exp", "e to the power of x">;
 def Mgx_FloorOp : Mgx_UnaryOp<"floor", "largest whole number not above x">;
 def Mgx_LogOp : Mgx_UnaryOp<"log", "natural logarithm">;
+def Mgx_Log1pOp : Mgx_UnaryOp<"log1p", "natural logarithm of 1 + x, exact for small x",
+    Mgx_FloatValue, [Mgx_Since<1>]>;
 def Mgx_Log2Op : Mgx_UnaryOp<"log2", "base-2 logarithm">;
 def Mgx_NearbyintOp : Mgx_UnaryOp<"nearbyint", "nearest whole number, ties to even">;
 def Mgx_NegOp : Mgx_UnaryOp<"neg", "-x", Mgx_NumberValue>;
@@ -200,12 +203,16 @@ def Mgx_ClipOp : Mgx_ElementOp<"clip"> {
 def Mgx_QuantizelinearOp : Mgx_Op<"quantizelinear", [Pure, Mgx_Pointwise]> {
   let summary = "saturate(round(x / scale) + zero_point) in the result's type";
   let description = [{
-    Rounds to nearest even. Operands have one shape: broadcasts are explicit.
+    Rounds to nearest even. Operands have one shape: broadcasts are explicit. The division is
+    of `precision` (f16, bf16, f32 or f64; since 1.1), without it of f64 for x in f64, else
+    of f32.
 
     Example: `%y = mgx.quantizelinear %x scale %s : tensor<2xf32>, tensor<2xf32> -> tensor<2xi8>`
   }];
   let arguments = (ins Mgx_NumberValue:$x, Mgx_FloatValue:$scale,
-      Optional<Mgx_NumberValue>:$zero_point, DefaultValuedAttr<BoolAttr, "true">:$saturate);
+      Optional<Mgx_NumberValue>:$zero_point, DefaultValuedAttr<BoolAttr, "true">:$saturate,
+      OptionalAttr<TypeAttr>:$precision);
+  let useCustomPropertiesEncoding = 1;
   let results = (outs Mgx_NumberValue:$y);
   let assemblyFormat = [{
     $x `scale` $scale (`zero_point` $zero_point^)? attr-dict

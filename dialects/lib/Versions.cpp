@@ -1,0 +1,78 @@
+//===- Versions.cpp - what each version of the stored form added ----------===//
+#include "mgx/IR/Mgx.h"
+#include "mgx/IR/Version.h"
+
+using namespace mlir;
+using namespace mgx;
+
+namespace {
+// Attributes that ops got after they came, and the minor version that they came with.
+// Sorted. Such an op encodes its properties by hand (useCustomPropertiesEncoding).
+struct AddedAttribute {
+  StringLiteral op, attribute;
+  unsigned minor;
+};
+constexpr AddedAttribute addedAttributes[] = {
+    {"mgx.quantizelinear", "precision", 1},
+};
+
+template <unsigned... minors>
+unsigned minorOf(OperationName op, std::integer_sequence<unsigned, minors...>) {
+  unsigned found = 0;
+  ((found = op.hasTrait<Since<minors>::template Impl>() ? minors : found), ...);
+  return found;
+}
+} // namespace
+
+Version mgx::versionOf(OperationName op) {
+  return Version(1,
+                 minorOf(op, std::make_integer_sequence<unsigned, Version::currentMinor + 1>()));
+}
+
+Requirement mgx::requirementOf(Operation *top) {
+  Requirement found;
+  auto require = [&](Version version, const Twine &reason) {
+    if (found.version < version)
+      found = {version, reason.str()};
+  };
+  top->walk([&](Operation *op) {
+    StringRef name = op->getName().getStringRef();
+    require(versionOf(op->getName()), name);
+    for (const AddedAttribute &added : addedAttributes)
+      if (name == added.op && op->getInherentAttr(added.attribute).value_or(Attribute()))
+        require(Version(1, added.minor), "attribute " + added.attribute + " of " + name);
+  });
+  return found;
+}
+
+//===----------------------------------------------------------------------===//
+// Properties of ops that got attributes
+//===----------------------------------------------------------------------===//
+
+// An op without the added attributes has the bytes that it had before they came. With them,
+// a dictionary of all attributes stands where the first one stood: a reader of an older
+// version refuses the dictionary, instead of missing what it does not know.
+template <typename Op> static void writeAll(Op op, DialectBytecodeWriter &writer) {
+  writer.writeOptionalAttribute(op.getPropertiesAsAttr(op.getContext(), op.getProperties()));
+}
+
+LogicalResult QuantizelinearOp::readProperties(DialectBytecodeReader &reader,
+                                               OperationState &state) {
+  auto &properties = state.getOrAddProperties<Properties>();
+  auto emitError = [&] { return reader.emitError(); };
+  Attribute first;
+  if (failed(reader.readOptionalAttribute(first)))
+    return failure();
+  if (auto all = dyn_cast_or_null<DictionaryAttr>(first))
+    return setPropertiesFromAttr(properties, all, emitError);
+  properties.saturate = dyn_cast_or_null<BoolAttr>(first);
+  if (first && !properties.saturate)
+    return emitError() << "saturate of mgx.quantizelinear must be a bool, got " << first;
+  return success();
+}
+
+void QuantizelinearOp::writeProperties(DialectBytecodeWriter &writer) {
+  if (getPrecisionAttr())
+    return writeAll(*this, writer);
+  writer.writeOptionalAttribute(getProperties().saturate);
+}
