@@ -11,7 +11,9 @@ from mgx_mlir.passes.fold_constants import FoldConstants
 from mgx_mlir.passes.fuse_horizontal import FuseHorizontal
 from mgx_mlir.passes.fuse_pointwise import FusePointwise
 from mgx_mlir.passes.fuse_reduce import FuseReduce
+from mgx_mlir.passes.hoist_invariants import HoistInvariants
 from mgx_mlir.passes.merge_pointwise import MergePointwise
+from mgx_mlir.passes.normalize_control_flow import NormalizeControlFlow
 from mgx_mlir.passes.normalize_ops import NormalizeOps
 from mgx_mlir.passes.outline_kernels import OutlineKernels
 from mgx_mlir.passes.place_concats import PlaceConcats
@@ -20,7 +22,7 @@ from mgx_mlir.passes.rewrite_reduce import RewriteReduce
 from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
 from mgx_mlir.passes.simplify_reshapes import SimplifyReshapes
 from mgx_mlir.passes.sink_concats import SinkConcats
-from mgx_mlir.passes.sink_reshapes import SinkReshapes
+from mgx_mlir.passes.sink_views import SinkViews
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ PIPELINES: dict[str, NamedPipeline] = {
         (
             NormalizeOps(),
             FoldConstants(),
+            NormalizeControlFlow(),
             EliminateIdentities(),
             SimplifyReshapes(),
         ),
@@ -49,11 +52,12 @@ PIPELINES: dict[str, NamedPipeline] = {
             FoldConstants(),
             SimplifyReshapes(),
             EliminateIdentities(),
-            SinkReshapes(),
+            SinkViews(),
             SimplifyReshapes(),
             SinkConcats(),
             FuseHorizontal(),
             FoldConstants(),
+            HoistInvariants(),
             RewriteReduce(),
         ),
     ),

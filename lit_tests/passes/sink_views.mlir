@@ -1,4 +1,4 @@
-// RUN: %mgx-opt %s --split-input-file --mgx-sink-reshapes | FileCheck %s
+// RUN: %mgx-opt %s --split-input-file --mgx-sink-views | FileCheck %s
 
 // CHECK-LABEL: func.func @main
 // CHECK-SAME:    %[[X:.*]]: tensor<8x4xf32>, %[[W:.*]]: tensor<4x6xf32>, %[[B:.*]]: tensor<6xf32>
@@ -57,4 +57,55 @@ func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>) -> tensor<48xf32> {
   %e = mgx.erf %r : tensor<48xf32>
   %y = mgx.mul %r, %e : tensor<48xf32>, tensor<48xf32> -> tensor<48xf32>
   return %y : tensor<48xf32>
+}
+
+// -----
+
+// A transpose sinks too; constants are read in the product's order, and so is what is the
+// same view of another value.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<8x4xf32>, %[[W:.*]]: tensor<4x6xf32>, %[[O:.*]]: tensor<8x6xf32>
+// CHECK:         %[[D:.*]] = mgx.dot %[[X]], %[[W]]
+// CHECK:         %[[A:.*]] = mgx.add %[[D]], %[[O]]
+// CHECK:         %[[C:.*]] = mgx.multibroadcast %{{.*}} -> tensor<8x6xf32>
+// CHECK:         %[[M:.*]] = mgx.mul %[[A]], %[[C]]
+// CHECK:         mgx.transpose %[[M]] permutation = [1, 0]
+func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %o: tensor<8x6xf32>) -> tensor<6x8xf32> {
+  %b = mgx.literal "b" : tensor<6x1xf32>
+  %d = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %t = mgx.transpose %d permutation = [1, 0] : tensor<8x6xf32> -> tensor<6x8xf32>
+  %u = mgx.transpose %o permutation = [1, 0] : tensor<8x6xf32> -> tensor<6x8xf32>
+  %a = mgx.add %t, %u : tensor<6x8xf32>, tensor<6x8xf32> -> tensor<6x8xf32>
+  %c = mgx.multibroadcast %b : tensor<6x1xf32> -> tensor<6x8xf32>
+  %m = mgx.mul %a, %c : tensor<6x8xf32>, tensor<6x8xf32> -> tensor<6x8xf32>
+  return %m : tensor<6x8xf32>
+}
+
+// -----
+
+// The other operand would have to be transposed instead.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[T:.*]] = mgx.transpose
+// CHECK:         mgx.add %[[T]]
+func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>, %o: tensor<6x8xf32>) -> tensor<6x8xf32> {
+  %d = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %t = mgx.transpose %d permutation = [1, 0] : tensor<8x6xf32> -> tensor<6x8xf32>
+  %a = mgx.add %t, %o : tensor<6x8xf32>, tensor<6x8xf32> -> tensor<6x8xf32>
+  return %a : tensor<6x8xf32>
+}
+
+// -----
+
+// A reduction over transposed dimensions.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<8x4xf32>, %[[W:.*]]: tensor<4x6xf32>
+// CHECK:         %[[D:.*]] = mgx.dot %[[X]], %[[W]]
+// CHECK:         %[[P:.*]] = mgx.reshape %[[D]] : tensor<8x6xf32> -> tensor<8x2x3xf32>
+// CHECK:         mgx.reduce_max %[[P]] axes = [0, 2] : tensor<8x2x3xf32> -> tensor<1x2x1xf32>
+func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>) -> tensor<1x1x2xf32> {
+  %d = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %r = mgx.reshape %d : tensor<8x6xf32> -> tensor<8x2x3xf32>
+  %t = mgx.transpose %r permutation = [2, 0, 1] : tensor<8x2x3xf32> -> tensor<3x8x2xf32>
+  %m = mgx.reduce_max %t axes = [0, 1] : tensor<3x8x2xf32> -> tensor<1x1x2xf32>
+  return %m : tensor<1x1x2xf32>
 }

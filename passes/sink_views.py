@@ -1,0 +1,204 @@
+"""mgx-sink-views: work is done in the shape and order that its producer has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import (
+    CONTRACTIONS,
+    RESHAPES,
+    blocks,
+    definition,
+    element_type,
+    erase_dead,
+    in_views,
+    is_constant,
+    op_name,
+    replace,
+    shape,
+    splat,
+    users,
+)
+from mgx_mlir.views import Change, Layout, changes, inverse, trace
+
+# Kernels that further work can become a part of.
+_PRODUCERS = CONTRACTIONS | mgx.POINTWISE | mgx.REDUCTIONS
+
+
+@dataclass(frozen=True)
+class SinkViews(Pass):
+    """Moves a view of a kernel's result below the pointwise op or reduction that reads it.
+
+    Before:  %r = mgx.reshape %dot : tensor<128x384xf32> -> tensor<1x128x384xf32>
+             %y = mgx.add %r, %bias : tensor<1x128x384xf32>, ...
+    After:   %a = mgx.add %dot, %bias' : tensor<128x384xf32>, ...
+             %y = mgx.reshape %a : tensor<128x384xf32> -> tensor<1x128x384xf32>
+
+    Before:  %t = mgx.transpose %dot permutation = [1, 0] : tensor<8x4xf32> -> tensor<4x8xf32>
+             %s = mgx.reduce_sum %t axes = [0] : tensor<4x8xf32> -> tensor<1x8xf32>
+    After:   %r = mgx.reduce_sum %dot axes = [1] : tensor<8x4xf32> -> tensor<8x1xf32>
+             %s = mgx.reshape %r : tensor<8x1xf32> -> tensor<1x8xf32>
+
+    The view has to keep every element once: reshapes and transposes. Other operands are read
+    in the producer's order: constants, what is the same view of another value, broadcasts
+    and reshapes that stay such. The view stays where anything but pointwise ops reads it.
+    """
+
+    cleanup: ClassVar[bool] = True
+    name: ClassVar[str] = "mgx-sink-views"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            for op in list(block.operations):
+                sink = _sink_reduction if op.operation.name in mgx.REDUCTIONS else _sink_pointwise
+                if op.operation.name in mgx.REDUCTIONS | mgx.POINTWISE:
+                    node = node_name(op)
+                    with ir.InsertionPoint(op), op.operation.location:
+                        if sink(op):
+                            context.note("view", node)
+            erase_dead(block)
+
+
+@dataclass(frozen=True)
+class _Bijection:
+    """A value that is a view of `source` with each of its elements once; `back` undoes it."""
+
+    source: ir.Value
+    layout: Layout
+    back: list[Change]
+
+
+def _bijection(value: ir.Value) -> _Bijection | None:
+    source, layout, chain = trace(value)
+    if not chain or op_name(definition(source)) not in _PRODUCERS:
+        return None
+    back = inverse(layout, shape(source))
+    steps = None if back is None else changes(back, shape(value))
+    return None if steps is None else _Bijection(source, layout, steps)
+
+
+# Pointwise -------------------------------------------------------------------------------
+
+
+def _sink_pointwise(op: ir.OpView) -> bool:
+    view = next((v for value in op.operation.operands if (v := _sinkable(value))), None)
+    if view is None:
+        return False
+    plans = [_planned(value, view) for value in op.operation.operands]
+    if not all(plans):
+        return False
+    dims = shape(view.source)
+    operands = []
+    for value, plan in zip(op.operation.operands, plans, strict=True):
+        number = splat(value)
+        if number is not None:
+            type_ = ir.RankedTensorType.get(dims, element_type(value))
+            operands.append(mgx.splat(number, type_))
+        else:
+            assert plan is not None
+            operands.append(in_views(*plan))
+    moved = _create(op, operands, dims)
+    steps = changes(view.layout, dims)
+    assert steps is not None
+    replace(op, [in_views(moved, steps)])
+    return True
+
+
+def _sinkable(value: ir.Value) -> _Bijection | None:
+    """The view that a value is, where it may go below the pointwise ops that read it."""
+    if not _all_pointwise(users(value)):
+        return None
+    view = _bijection(value)
+    if view is None or op_name(definition(view.source)) in mgx.REDUCTIONS:
+        return None
+    # Other readers of the source, or of a part of the chain, keep it where it is.
+    step = definition(value)
+    while step is not None and step.operation.results[0] != view.source:
+        above = step.operation.operands[0]
+        others = [user for user in users(above) if user.operation != step.operation]
+        if not _all_pointwise(others):
+            return None
+        step = definition(above)
+    return view
+
+
+def _all_pointwise(ops: list[ir.OpView]) -> bool:
+    return all(op.operation.name in mgx.POINTWISE for op in ops)
+
+
+def _planned(value: ir.Value, view: _Bijection) -> tuple[ir.Value, list[Change]] | None:
+    """How an operand is read in the order of `view`'s source: what of, by which view ops."""
+    if splat(value) is not None:
+        return value, []
+    source, layout, chain = trace(value)
+    moved: Layout | None = layout
+    for step in view.back:
+        if moved is not None and step.name == "reshape":
+            moved = moved.reshaped([int(size) for size in step.argument])  # type: ignore[arg-type]
+        elif moved is not None:
+            moved = moved.transposed([int(i) for i in step.argument])  # type: ignore[arg-type]
+    if moved is None:
+        return None
+    steps = changes(moved, shape(source))
+    if steps is None or any(step.name == "multibroadcast" for step in steps[:-1]):
+        return None
+    moves = sum(step.name != "reshape" for step in steps)
+    if moves > sum(name not in RESHAPES for name in chain) and not is_constant(source):
+        return None
+    return source, steps
+
+
+# Reductions ------------------------------------------------------------------------------
+
+
+def _sink_reduction(op: ir.OpView) -> bool:
+    value = op.operation.operands[0]
+    view = _bijection(value)
+    # Through a mere reshape a reduction fuses with its producer as it is.
+    if view is None or not any(step.name == "transpose" for step in view.back):
+        return False
+    axes = set(ir.DenseI64ArrayAttr(op.operation.attributes["axes"]))
+    by_stride = {
+        factor: axis
+        for axis, dim in enumerate(view.layout.dims)
+        for factor in dim
+        if factor[0] != 1
+    }
+    # The source, one dimension for each factor: those of the reduced axes go.
+    falling = sorted(by_stride, key=lambda factor: -factor[1])
+    reduced = [number for number, factor in enumerate(falling) if by_stride[factor] in axes]
+    kept = [number for number in range(len(falling)) if number not in reduced]
+    ordered = [f for dim in view.layout.dims for f in dim if f in by_stride]
+    permutation = [kept.index(falling.index(f)) for f in ordered if by_stride[f] not in axes]
+    parts = in_views(view.source, [Change("reshape", tuple(size for size, _ in falling))])
+    dims = [1 if number in reduced else size for number, (size, _) in enumerate(falling)]
+    result = _create(op, [parts], dims, axes=ir.DenseI64ArrayAttr.get(reduced))
+    result = mgx.reshape(result, [dims[number] for number in kept])
+    result = mgx.transpose(result, permutation)
+    replace(op, [mgx.ReshapeOp(op.operation.results[0].type, result).result])
+    return True
+
+
+def _create(
+    like: ir.OpView,
+    operands: list[ir.Value],
+    dims: tuple[int, ...] | list[int],
+    **attributes: ir.Attribute,
+) -> ir.Value:
+    """An op as `like` on other operands, with a result of shape `dims`."""
+    operation = like.operation
+    own = {name: operation.attributes[name] for name in operation.attributes}
+    created = ir.Operation.create(
+        operation.name,
+        results=[ir.RankedTensorType.get(dims, element_type(operation.results[0]))],
+        operands=operands,
+        attributes=own | attributes,
+    )
+    value: ir.Value = created.results[0]
+    return value
