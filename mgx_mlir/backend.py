@@ -19,8 +19,9 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import DeviceError, TargetError, UsageError
+from mgx_mlir.host.values import normal, type_of
 from mgx_mlir.settings import Settings
-from mgx_mlir.specialize import SpecializedModel
+from mgx_mlir.staged import Model
 from mgx_mlir.target import Target
 
 # The names of devices, and the targets that they stand for. A chip's name is a device too.
@@ -30,16 +31,16 @@ TARGETS = {"CPU": "cpu", "GPU": "gpu"}
 class MgxBackendRep(BackendRep):
     """A model that was prepared. Sizes and shape-like inputs are those of each run."""
 
-    def __init__(self, model: SpecializedModel, inputs: Sequence[str], outputs: Sequence[str]):
+    def __init__(self, model: Model) -> None:
         self._model = model
-        self._inputs = tuple(inputs)
-        self._outputs = tuple(outputs)
+        self._inputs = model.inputs
+        self._outputs = model.outputs
         self._tuple = namedtupledict("Outputs", self._outputs)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """The outputs, also by name. `inputs` is a sequence in the model's order, or a mapping.
 
-        Raises UsageError where their number is wrong, and what `SpecializedModel.run` raises.
+        Raises UsageError where their number is wrong, and what `Model.run` raises.
         """
         if kwargs:
             raise UsageError(f"run takes no option {', '.join(map(repr, kwargs))}")
@@ -68,13 +69,7 @@ class MgxBackend(Backend):
         options: CompileOptions | None = kwargs.pop("options", None)
         settings: Settings | None = kwargs.pop("settings", None)
         target = _target(device)
-        graph = _graph(model)
-        weights = {t.name for t in graph.initializer}
-        weights |= {t.values.name for t in graph.sparse_initializer}
-        inputs = [v.name for v in graph.input if v.name not in weights]
-        outputs = [v.name for v in graph.output]
-        specialized = SpecializedModel(model, target, options, settings=settings)
-        return MgxBackendRep(specialized, inputs, outputs)
+        return MgxBackendRep(Model(model, target, options, settings=settings))
 
     @classmethod
     def run_model(
@@ -105,7 +100,7 @@ class MgxBackend(Backend):
             if len(inputs) != len(names):
                 raise UsageError(f"the node has {len(names)} inputs, and {len(inputs)} are given")
             inputs = dict(zip(names, inputs, strict=True))
-        given = [_info(n, np.asarray(inputs[n])) for n in dict.fromkeys(names)]
+        given = [_info(n, inputs[n]) for n in dict.fromkeys(names)]
         results = [onnx.ValueInfoProto(name=n) for n in node.output if n]
         for value, (dtype, shape) in zip(results, outputs_info or (), strict=False):
             number = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
@@ -142,17 +137,12 @@ def _target(device: str) -> str:
         ) from None
 
 
-def _graph(model: Any) -> onnx.GraphProto:
-    if isinstance(model, onnx.ModelProto):
-        return model.graph
-    if isinstance(model, bytes):
-        return onnx.ModelProto.FromString(model).graph
-    return onnx.load(model, load_external_data=False).graph
-
-
-def _info(name: str, array: np.ndarray) -> onnx.ValueInfoProto:
-    number = helper.np_dtype_to_tensor_dtype(array.dtype)
-    return helper.make_tensor_value_info(name, number, array.shape)
+def _info(name: str, value: Any) -> onnx.ValueInfoProto:
+    value = normal(value)
+    type_ = type_of(value)
+    if isinstance(value, np.ndarray):
+        type_ = helper.make_tensor_type_proto(type_.tensor_type.elem_type, value.shape)
+    return onnx.ValueInfoProto(name=name, type=type_)
 
 
 prepare = MgxBackend.prepare

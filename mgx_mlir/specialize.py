@@ -15,6 +15,7 @@ matter. The programs of the last `limit` combinations are kept.
 
 from __future__ import annotations
 
+import enum
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -36,11 +37,19 @@ MAX_VALUE_ELEMENTS = 64
 Arrays = Mapping[str, np.ndarray]
 
 
+class Values(enum.IntEnum):
+    """Which inputs' values may be built into a program, where it does not compile without."""
+
+    NONE = 0
+    COUNTS = 1  # integers and booleans
+    NUMBERS = 2  # floats too
+
+
 class SpecializedModel:
     """A model, and the programs compiled from it. Any number of threads may run it.
 
-    `model` and `target` are those of `mgx_mlir.compile`. `options` holds for every program;
-    sizes that it gives must be those of the inputs.
+    `model`, `target`, `device` and `graph` are those of `mgx_mlir.compile`. `options` holds
+    for every program; sizes that it gives must be those of the inputs.
     """
 
     def __init__(
@@ -50,12 +59,16 @@ class SpecializedModel:
         options: CompileOptions | None = None,
         *,
         settings: Settings | None = None,
+        device: int | None = None,
+        graph: bool = True,
         limit: int = 16,
     ) -> None:
         self._model = model
         self._target = target
         self._options = options or CompileOptions()
         self._settings = settings or Settings.from_environment()
+        self._device = device
+        self._graph = graph
         self._limit = limit
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         # Names of the inputs whose values are built in; it only grows.
@@ -77,14 +90,20 @@ class SpecializedModel:
         names = {spec.name for spec in program.inputs}
         return program.run({n: a for n, a in arrays.items() if n in names})
 
-    def program(self, inputs: Arrays) -> Program:
+    def program(self, inputs: Arrays, values: Values = Values.NUMBERS) -> Program:
         """The program for inputs of these sizes and, where it depends on them, values."""
         with self._lock:
             key = self._key(inputs)
             if key not in self._programs:
-                artifact = self._compile(inputs)
+                artifact = self._compile(inputs, values)
                 key = self._key(inputs)  # what is built in may have become known now
-                self._programs[key] = compile(artifact, self._target, settings=self._settings)
+                self._programs[key] = compile(
+                    artifact,
+                    self._target,
+                    settings=self._settings,
+                    device=self._device,
+                    graph=self._graph,
+                )
                 if len(self._programs) > self._limit:
                     self._programs.popitem(last=False)
             self._programs.move_to_end(key)
@@ -94,14 +113,14 @@ class SpecializedModel:
         values = tuple((n, inputs[n].tobytes()) for n in self._fixed if n in inputs)
         return tuple((n, a.shape, a.dtype.name) for n, a in sorted(inputs.items())), values
 
-    def _compile(self, inputs: Arrays) -> Artifact:
+    def _compile(self, inputs: Arrays, values: Values) -> Artifact:
         """The artifact with as few values built in as do. Raises the first attempt's error."""
         fixed = {n: inputs[n] for n in self._fixed if n in inputs}
         try:
             return self._artifact(inputs, fixed)
         except (UnsupportedError, ModelError) as error:
             refused = error
-        for could_be_size in (_counts, _numbers):
+        for could_be_size in (_counts, _numbers)[:values]:
             more = {n: a for n, a in inputs.items() if could_be_size(a)}
             if not more.keys() - fixed.keys():
                 continue

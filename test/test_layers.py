@@ -12,13 +12,14 @@ PACKAGE = Path(__file__).resolve().parents[1] / "mgx_mlir"
 
 # What each part may not import, by the beginning of the module's name.
 STAGES = ("importer", "passes", "codegen", "finalizer", "portable", "runtime", "reference")
-TOP = ("tools", "compiler", "specialize", "backend")
+TOP = ("tools", "compiler", "specialize", "staged", "backend")
 FORBIDDEN = {
     "codegen": (*TOP, "importer", "passes", "runtime", "reference", "artifact"),
     "dialects": (*TOP, *STAGES, "artifact", "plan"),
     "emulator": (*TOP, *STAGES, "dialects", "artifact"),
     "finalizer": (*TOP, "importer", "passes", "runtime", "reference"),
-    "importer": (*TOP, "passes", "codegen", "finalizer", "portable", "runtime", "reference"),
+    "host": (*TOP, *STAGES, "dialects", "artifact", "plan"),
+    "importer": (*TOP, "host", "passes", "codegen", "finalizer", "portable", "runtime", "reference"),
     "passes": (*TOP, "importer", "codegen", "finalizer", "portable", "runtime"),
     "reference": (*TOP, "importer", "passes", "codegen", "finalizer", "portable", "runtime"),
     "runtime": (

@@ -33,7 +33,7 @@ from mgx_mlir.weights import WeightStore
 
 __all__ = ["CheckReport", "Operator", "Unsupported", "check_model", "operators", "parse_onnx"]
 
-Model: TypeAlias = "str | os.PathLike[str] | bytes | onnx.ModelProto"
+Model: TypeAlias = "str | os.PathLike[str] | bytes | onnx.ModelProto | loading.Source"
 
 
 @dataclass(frozen=True)

@@ -35,15 +35,23 @@ class Source:
     inputs: tuple[str, ...]
     name: str
 
+    def copy(self) -> Source:
+        """One whose model can be changed; it has the same weights."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        return Source(model, dict(self.weights), self.inputs, self.name)
+
 
 def load(
-    model: str | os.PathLike[str] | bytes | onnx.ModelProto, folder: Path | None = None
+    model: str | os.PathLike[str] | bytes | onnx.ModelProto | Source, folder: Path | None = None
 ) -> Source:
-    """Reads a model from a file, from bytes or from a ModelProto.
+    """Reads a model from a file, from bytes or from a ModelProto; copies what was read.
 
     `folder` is where external data lies, if not beside the file. Raises ModelError where
     the model is malformed, or one of its weights is.
     """
+    if isinstance(model, Source):
+        return model.copy()
     if isinstance(model, onnx.ModelProto):
         try:
             model = model.SerializeToString()

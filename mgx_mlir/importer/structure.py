@@ -52,7 +52,7 @@ def _check_graph(graph: GraphProto, outer: frozenset[str], depth: int) -> None:
     given = _given(graph)
     defined = _check_definitions(graph, given)
     known = defined | outer
-    uses = [_uses(node) for node in graph.node]
+    uses = [uses_of(node) for node in graph.node]
     for node, names in zip(graph.node, uses, strict=True):
         for name in names - known:
             raise ModelError(
@@ -100,19 +100,20 @@ def _check_definitions(graph: GraphProto, given: set[str]) -> set[str]:
     return set(defined)
 
 
-def _uses(node: NodeProto) -> set[str]:
+def uses_of(node: NodeProto) -> set[str]:
     """The names that a node reads, those in its subgraphs among them."""
     names = set(filter(None, node.input))
     for graph in subgraphs(node):
-        names |= _free_names(graph)
+        names |= free_names(graph)
     return names
 
 
-def _free_names(graph: GraphProto) -> set[str]:
+def free_names(graph: GraphProto) -> set[str]:
+    """The names that a graph reads from the graphs around it."""
     used = {v.name for v in graph.output}
     defined = {v.name for v in graph.input} | {t.name for t in graph.initializer}
     for node in graph.node:
-        used |= _uses(node)
+        used |= uses_of(node)
         defined |= set(node.output)
     return used - defined
 

@@ -62,6 +62,7 @@ def _bind_input(bound: dict[str, int], value: ValueInfoProto, sizes: Sequence[in
         raise UnsupportedError(f"inputs of {kind.removesuffix('_type')} type are not supported")
     dims = _dims(value)
     if not value.type.tensor_type.HasField("shape"):
+        value.type.tensor_type.shape.SetInParent()
         for _ in sizes:
             value.type.tensor_type.shape.dim.add()
         dims = _dims(value)

@@ -1,0 +1,61 @@
+"""Values of the host, and their ONNX types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes  # noqa: F401 (numpy knows its types by name then)
+import numpy as np
+from onnx import TypeProto, helper
+
+# The element types of tensors that have no form on a target.
+_STRING, _COMPLEX = 8, (14, 15)
+
+
+def is_compiled_type(type_: TypeProto) -> bool:
+    """Whether values of the type can be those of a compiled program; True where it is unknown."""
+    kind = type_.WhichOneof("value")
+    if kind is None:
+        return True
+    return kind == "tensor_type" and type_.tensor_type.elem_type not in (_STRING, *_COMPLEX)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether the value is a tensor of numbers."""
+    return isinstance(value, np.ndarray) and value.dtype.kind not in "OUSTcmM"
+
+
+def normal(value: Any) -> Any:
+    """The value in the form that this module's package keeps: arrays, and strings as objects."""
+    if isinstance(value, list | tuple):
+        return [normal(item) for item in value]
+    if value is None or isinstance(value, dict):
+        return value
+    array = np.asarray(value)
+    if array.dtype.kind in "US" or array.dtype.kind == "T":
+        return array.astype(object)
+    return array
+
+
+def type_of(value: Any) -> TypeProto:
+    """The type of a value, without sizes; that of an empty list or None says no more than so."""
+    if isinstance(value, list):
+        element = type_of(value[0]) if value else TypeProto(tensor_type=TypeProto.Tensor())
+        return TypeProto(sequence_type=TypeProto.Sequence(elem_type=element))
+    if isinstance(value, dict):
+        return TypeProto(map_type=TypeProto.Map())
+    if value is None:
+        return TypeProto(optional_type=TypeProto.Optional())
+    if value.dtype.kind == "O":
+        return helper.make_tensor_type_proto(_STRING, None)
+    return helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(value.dtype), None)
+
+
+def show(value: Any) -> str:
+    """A value's kind as messages show it."""
+    if isinstance(value, list):
+        return f"a sequence of {len(value)}"
+    if isinstance(value, np.ndarray):
+        name = "string" if value.dtype.kind == "O" else value.dtype.name
+        return f"{name}{list(value.shape)}"
+    return "nothing" if value is None else "a map"

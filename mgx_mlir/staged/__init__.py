@@ -1,0 +1,175 @@
+"""Models that hold more than one static program can.
+
+    model = Model("model.onnx", target="cpu")
+    outputs = model.run({"text": np.array(["a", "b"], object), "x": array})
+
+A model whose values are tensors and whose sizes follow from those of its inputs is compiled
+as a whole, for each combination of sizes. Where there is more in it (strings, sequences, sizes
+that the data decide, random numbers) the graph is parted: islands of tensor computation
+compile, and the host runs the nodes between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import onnx
+
+from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.host.values import is_tensor, normal, show, type_of
+from mgx_mlir.importer import Unsupported, loading, prepare, structure
+from mgx_mlir.settings import Settings
+from mgx_mlir.specialize import SpecializedModel, Values
+from mgx_mlir.staged.context import Context
+from mgx_mlir.staged.graph import Compilation, StagedGraph
+from mgx_mlir.target import Target
+
+__all__ = ["Model"]
+
+
+class Model:
+    """An ONNX model that runs with inputs of any sizes. Any number of threads may run it.
+
+    `model`, `target`, `device` and `graph` are those of `mgx_mlir.compile`. `options` holds
+    for every program; sizes that it gives must be those of the inputs. `seed` is that of
+    random operators without one of their own.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        target: str | Target = "cpu",
+        options: CompileOptions | None = None,
+        *,
+        settings: Settings | None = None,
+        device: int | None = None,
+        graph: bool = True,
+        seed: int = 0,
+    ) -> None:
+        """Reads the model; it compiles when sizes are known. Raises ModelError."""
+        options = options or CompileOptions()
+        self._source = prepare.fix_inputs(loading.load(model), options.input_values)
+        self._options = replace(options, input_values={})
+        self._seed = seed
+        arguments: dict[str, Any] = {"settings": settings, "device": device, "graph": graph}
+        self._compilation = Compilation(target, self._options, arguments)
+        self._whole = SpecializedModel(self._source, target, self._options, **arguments)
+        self._staged: StagedGraph | None = None
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The names of the inputs."""
+        return self._source.inputs
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return tuple(value.name for value in self._source.model.graph.output)
+
+    @property
+    def host_nodes(self) -> list[Unsupported]:
+        """The nodes that the host runs, with the reason; known after the first run."""
+        return self._staged.host_nodes if self._staged is not None else []
+
+    def run(self, inputs: Mapping[str, Any], *, seed: int | None = None) -> dict[str, Any]:
+        """The outputs by name: arrays (strings: of objects), lists, dicts, or None.
+
+        Inputs and outputs are those that onnx's `numpy_helper` makes of its types. `seed`
+        replaces the model's. Raises what `mgx_mlir.compile` and `Program.run` raise, and
+        ModelError where a node of the host gets what it cannot use.
+        """
+        values = {name: normal(value) for name, value in inputs.items()}
+        if self._staged is None and all(is_tensor(value) for value in values.values()):
+            try:
+                program = self._whole.program(values, Values.NONE)
+            except UnsupportedError as error:
+                self._staged = self._stage(values, error)
+            else:
+                return program.run(values)
+        if self._staged is None:
+            self._staged = self._stage(values, None)
+        self._check(values)
+        results = self._staged.run(values, Context(self._seed if seed is None else seed))
+        return dict(zip(self.outputs, results, strict=True))
+
+    def _stage(self, values: Mapping[str, Any], refused: UnsupportedError | None) -> StagedGraph:
+        source = self._source.copy()
+        shapeless = {
+            v.name: v
+            for v in source.model.graph.input
+            if v.type.HasField("tensor_type") and not v.type.tensor_type.HasField("shape")
+        }
+        dims = {n: values[n].shape for n in shapeless if is_tensor(values.get(n))}
+        options = self._options
+        prepare.prepare(
+            source, {**options.input_dims, **dims}, options.dim_params, options.default_dim
+        )
+        for value in source.model.graph.input:
+            if value.name in shapeless:
+                value.type.tensor_type.ClearField("shape")
+        _name_apart(source.model.graph, set())
+        prepare.check(source.model)
+        try:
+            return StagedGraph(source, prepare.infer(source.model), self._compilation)
+        except UnsupportedError as error:
+            raise refused or error from error
+
+    def _check(self, values: Mapping[str, Any]) -> None:
+        """Raises UsageError where inputs are missing, unknown or not of their types."""
+        listed = ", ".join(map(repr, self.inputs)) or "none"
+        for name in values:
+            if name not in self.inputs:
+                raise UsageError(f"the model has no input '{name}'; its inputs: {listed}")
+        declared = {v.name: v.type for v in self._source.model.graph.input}
+        for name in self.inputs:
+            if name not in values:
+                raise UsageError(f"input '{name}' is missing; the model's inputs: {listed}")
+            _check_type(name, values[name], declared[name])
+
+
+def _check_type(name: str, value: Any, declared: onnx.TypeProto) -> None:
+    kind = declared.WhichOneof("value")
+    if kind == "optional_type":
+        if value is not None:
+            _check_type(name, value, declared.optional_type.elem_type)
+    elif kind == "sequence_type":
+        if not isinstance(value, list):
+            raise UsageError(f"input '{name}' is a sequence; got {show(value)}")
+        for item in value:
+            _check_type(name, item, declared.sequence_type.elem_type)
+    elif kind == "map_type" and not isinstance(value, dict):
+        raise UsageError(f"input '{name}' is a map; got {show(value)}")
+    elif kind == "tensor_type":
+        _check_tensor(name, value, declared.tensor_type)
+
+
+def _check_tensor(name: str, value: Any, declared: onnx.TypeProto.Tensor) -> None:
+    sizes = [d.dim_value if d.HasField("dim_value") else None for d in declared.shape.dim]
+    fits = isinstance(value, np.ndarray)
+    fits = fits and type_of(value).tensor_type.elem_type == declared.elem_type
+    if fits and declared.HasField("shape"):
+        fits = len(sizes) == value.ndim and all(
+            n in (None, m) for n, m in zip(sizes, value.shape, strict=True)
+        )
+    if not fits:
+        kind = onnx.TensorProto.DataType.Name(declared.elem_type).lower()
+        shown = [d.dim_param or d.dim_value or "?" for d in declared.shape.dim]
+        text = f"{kind}[{', '.join(map(str, shown))}]"
+        raise UsageError(f"input '{name}' is {text}; got {show(value)}")
+
+
+def _name_apart(graph: onnx.GraphProto, taken: set[str]) -> None:
+    """Gives nodes of equal names, in whatever graph, names of their own."""
+    for node in graph.node:
+        name = node.name
+        number = 0
+        while node.name in taken:
+            number += 1
+            node.name = f"{name}_{number}"
+        taken.add(node.name)
+        for inner in structure.subgraphs(node):
+            _name_apart(inner, taken)

@@ -1,0 +1,246 @@
+"""A graph that runs in steps: islands compile when they are first met, the host does the rest."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+from onnx import NodeProto, TensorProto, TypeProto
+
+from mgx_mlir import host
+from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.errors import MgxError, ModelError, UnsupportedError
+from mgx_mlir.host.evaluate import Evaluator
+from mgx_mlir.host.values import is_compiled_type, is_tensor, normal, show, type_of
+from mgx_mlir.importer import Unsupported, loading, prepare, registry, structure
+from mgx_mlir.importer.loading import Source
+from mgx_mlir.specialize import SpecializedModel, Values
+from mgx_mlir.staged.context import Context
+from mgx_mlir.staged.partition import Known, Step, known_values, partition, source_of
+from mgx_mlir.weights import Weight
+
+if TYPE_CHECKING:
+    from mgx_mlir.runtime.program import Program
+
+# Programs that an island keeps: more than a model's own, as loops change sizes at each trip.
+_PROGRAMS = 64
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """How islands are compiled: the arguments of SpecializedModel."""
+
+    target: Any
+    options: CompileOptions
+    arguments: Mapping[str, Any]
+
+    def model(self, source: Source) -> SpecializedModel:
+        """The model of an island, whose sizes are those of each run."""
+        options = replace(self.options, input_dims={}, dim_params={}, default_dim=None)
+        return SpecializedModel(source, self.target, options, limit=_PROGRAMS, **self.arguments)
+
+
+class _ReplanError(Exception):
+    """More nodes are the host's than the steps say."""
+
+
+class StagedGraph:
+    """A graph with the types of its inputs, and what was compiled of it.
+
+    `types` are those that onnx's inference finds. `inner` is a body of a node: it compiles
+    for the sizes of values, not for the values themselves, which change with each call.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        types: Mapping[str, TypeProto],
+        compilation: Compilation,
+        *,
+        inner: bool = False,
+    ) -> None:
+        """Raises UnsupportedError naming each node that neither compiles nor runs on the host."""
+        self.source = source
+        self.types = types
+        self.known = known_values(source)
+        self.compilation = compilation
+        self._graph = source.model.graph
+        self._inner = inner
+        self._opsets = prepare.opsets(source.model)
+        self._rows = _static_rows(self._graph, types, self.known)
+        self._cuts: set[int] = set()
+        self._named = {n: i for i, node in enumerate(self._graph.node) for n in _names(node)}
+        self._steps: list[Step] | None = None
+        self._islands: dict[tuple[int, ...], SpecializedModel] = {}
+        self._evaluators: dict[int, Any] = {}
+        self._constants: dict[str, Any] = {}
+        self._lock = threading.RLock()
+
+    @property
+    def host_nodes(self) -> list[Unsupported]:
+        """The nodes that the host runs, as far as it is known, with the reason."""
+        nodes = [(self._graph.node[i], row) for i, row in sorted(self._rows.items())]
+        return [
+            Unsupported(node.name, structure.operator_name(node), row.kind.value)
+            for node, row in nodes
+        ]
+
+    def run(self, inputs: Mapping[str, Any], context: Context) -> list[Any]:
+        """The values of the outputs, in order."""
+        while True:
+            mark = context.mark()
+            try:
+                return self._run(dict(inputs), context)
+            except _ReplanError:
+                context.restore(mark)
+
+    def constant(self, name: str) -> Any:
+        """A value that is known without running."""
+        if name not in self._constants:
+            self._constants[name] = _constant(self.known[name], self._opsets)
+        return self._constants[name]
+
+    def _run(self, values: dict[str, Any], context: Context) -> list[Any]:
+        def find(name: str) -> Any:
+            return values[name] if name in values else self.constant(name)
+
+        for step in self._plan():
+            if step.on_host:
+                results = self._on_host(step.nodes[0], find, context)
+            else:
+                results = self._compiled(step, {n: find(n) for n in step.inputs})
+            values |= results
+            for name in step.dead:
+                values.pop(name, None)
+        return [find(value.name) for value in self._graph.output]
+
+    def _plan(self) -> list[Step]:
+        with self._lock:
+            if self._steps is None:
+                self._steps = partition(self._graph, self.known, self._rows, self._cuts)
+            return self._steps
+
+    def _compiled(self, step: Step, values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        for name, value in values.items():
+            if not is_tensor(value):
+                raise ModelError(f"'{name}' is {show(value)} where a tensor of numbers is read")
+        with self._lock:
+            program = self._program(step, values)
+        names = {spec.name for spec in program.inputs}
+        return program.run({n: a for n, a in values.items() if n in names})
+
+    def _program(self, step: Step, arrays: Mapping[str, np.ndarray]) -> Program:
+        """The island's program. Raises _ReplanError where some of its nodes have to leave it."""
+        island = self._island(step, arrays)
+        try:
+            return island.program(arrays, Values.NONE)
+        except UnsupportedError as error:
+            blamed = {self._named[n] for n in error.nodes if n in self._named} & {*step.nodes}
+        rows = {i: row for i in blamed if (row := self._row(i)) is not None}
+        at_once = {i: row for i, row in rows.items() if not row.kind.compiles_for_values}
+        if not at_once and not self._inner:
+            try:
+                return island.program(arrays, Values.COUNTS)
+            except UnsupportedError:
+                pass
+        moved = at_once or rows
+        if moved:
+            self._rows |= moved
+        elif blamed - self._cuts:
+            self._cuts |= blamed
+        else:
+            return island.program(arrays, Values.NUMBERS)
+        self._steps = None
+        raise _ReplanError
+
+    def _row(self, index: int) -> host.HostOperator | None:
+        node = self._graph.node[index]
+        return host.find(node.domain, node.op_type)
+
+    def _island(self, step: Step, arrays: Mapping[str, np.ndarray]) -> SpecializedModel:
+        if step.nodes not in self._islands:
+            declared = {v.name: v.type for v in self._graph.input}
+            inputs = {n: declared.get(n) or type_of(arrays[n]) for n in step.inputs}
+            nodes = [self._graph.node[i] for i in step.nodes]
+            outputs = [onnx.ValueInfoProto(name=n) for n in step.outputs]
+            name = self.source.name
+            source = source_of(self.source, nodes, inputs, outputs, self.known, name)
+            self._islands[step.nodes] = self.compilation.model(source)
+        return self._islands[step.nodes]
+
+    def _on_host(self, index: int, find: Any, context: Context) -> dict[str, Any]:
+        node, row = self._graph.node[index], self._rows[index]
+        if row.kind is host.Kind.CONTROL:
+            results = self._control(index, node).run(find, context)
+        else:
+            with self._lock:
+                if index not in self._evaluators:
+                    self._evaluators[index] = Evaluator(node, row, self._opsets)
+            inputs = [find(name) if name else None for name in node.input]
+            draw = partial(context.generator, node.name)
+            results = self._evaluators[index].run(inputs, draw)
+        return dict(zip(node.output, results, strict=False))
+
+    def _control(self, index: int, node: NodeProto) -> Any:
+        from mgx_mlir.staged.control import Control  # its bodies are graphs of this class
+
+        with self._lock:
+            if index not in self._evaluators:
+                version = self._opsets.get(node.domain, 1)
+                self._evaluators[index] = Control(node, version, self)
+        return self._evaluators[index]
+
+
+def _names(node: NodeProto) -> Iterator[str]:
+    yield node.name
+    for graph in structure.subgraphs(node):
+        for inner in graph.node:
+            yield from _names(inner)
+
+
+def _static_rows(
+    graph: onnx.GraphProto, types: Mapping[str, TypeProto], known: Mapping[str, Known]
+) -> dict[int, host.HostOperator]:
+    """The nodes that cannot compile whatever the sizes are: by their types, by their operator."""
+    rows: dict[int, host.HostOperator] = {}
+    refused = []
+    for index, node in enumerate(graph.node):
+        if not node.output or node.output[0] in known:
+            continue
+        names = [n for n in (*structure.uses_of(node), *node.output) if n]
+        other = [n for n in names if n in types and not is_compiled_type(types[n])]
+        if not other and registry.find(node.domain, node.op_type) is not None:
+            continue
+        strings = any(types[n].HasField("tensor_type") for n in other)
+        row = host.find(node.domain, node.op_type, strings=strings)
+        if row is None:
+            operator = structure.operator_name(node)
+            reason = f"'{other[0]}' is no tensor of numbers" if other else "it is not known"
+            refused.append(Unsupported(node.name, operator, reason))
+        else:
+            rows[index] = row
+    if refused:
+        lines = "".join(f"\n  {entry}" for entry in refused)
+        message = f"nodes that neither compile nor run on the host:{lines}"
+        raise UnsupportedError(message, tuple(entry.node for entry in refused))
+    return rows
+
+
+def _constant(entry: Known, opsets: Mapping[str, int]) -> Any:
+    if isinstance(entry, Weight):
+        return entry.array()
+    if isinstance(entry, TensorProto):
+        try:
+            return loading.small_array(entry, entry.name)
+        except UnsupportedError:
+            return normal(onnx.numpy_helper.to_array(entry))
+    try:
+        row = host.HostOperator("", "Constant", host.Kind.STRINGS)
+        return Evaluator(entry, row, opsets).run([], lambda seed: np.random.RandomState(seed))[0]
+    except MgxError as error:
+        raise ModelError(f"a constant cannot be read: {error}") from error

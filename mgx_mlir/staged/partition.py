@@ -1,0 +1,134 @@
+"""Parts a graph into islands, which compile, and nodes that the host runs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import onnx
+from onnx import GraphProto, NodeProto, TensorProto, TypeProto, helper
+
+from mgx_mlir.importer import element_types, structure
+from mgx_mlir.importer.loading import Source
+from mgx_mlir.weights import Weight
+
+# What is known without running: an initialiser, a weight by reference, a Constant node.
+Known: TypeAlias = "TensorProto | Weight | NodeProto"
+
+
+@dataclass(frozen=True)
+class Step:
+    """Nodes that run together: an island, or one node of the host.
+
+    `nodes` are numbers in the graph. `inputs` are the values that it reads, without those
+    that are known; `outputs` those that something else reads; `dead` those that nothing
+    reads afterwards.
+    """
+
+    nodes: tuple[int, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    on_host: bool
+    dead: tuple[str, ...] = ()
+
+
+def known_values(source: Source) -> dict[str, Known]:
+    """The values of a graph that are known without running it."""
+    graph = source.model.graph
+    known: dict[str, Known] = {tensor.name: tensor for tensor in graph.initializer}
+    known |= source.weights
+    known |= {n.output[0]: n for n in graph.node if n.op_type == "Constant" and not n.domain}
+    return known
+
+
+def partition(
+    graph: GraphProto, known: Collection[str], host: Collection[int], cuts: Collection[int]
+) -> list[Step]:
+    """The steps, in order: as few islands as possible.
+
+    `host` are the nodes that the host runs. A node of `cuts` is in a later island than the
+    nodes that it depends on, so that it sees their results.
+    """
+    needed = _needed(graph, known)
+    levels: dict[str, int] = {}
+    groups: dict[tuple[int, bool, int], list[int]] = {}
+    for index in needed:
+        node = graph.node[index]
+        on_host = index in host
+        after = [levels[n] for n in structure.uses_of(node) if n in levels]
+        level = max(after, default=0)
+        if index in cuts and not on_host:
+            level += 1
+        # What the host makes is there for the next island only.
+        levels |= dict.fromkeys(node.output, level + on_host)
+        groups.setdefault((level, on_host, index if on_host else 0), []).append(index)
+    ordered = [groups[key] for key in sorted(groups)]
+    return _steps(graph, known, ordered, host)
+
+
+def _needed(graph: GraphProto, known: Collection[str]) -> list[int]:
+    """The nodes that the outputs depend on, in order, without those that are known."""
+    wanted = {value.name for value in graph.output}
+    found = []
+    for index in reversed(range(len(graph.node))):
+        node = graph.node[index]
+        if wanted.isdisjoint(node.output) or node.output[0] in known:
+            continue
+        wanted |= structure.uses_of(node)
+        found.append(index)
+    return found[::-1]
+
+
+def _steps(
+    graph: GraphProto,
+    known: Collection[str],
+    groups: Sequence[Sequence[int]],
+    host: Collection[int],
+) -> list[Step]:
+    reads = [[n for i in g for n in sorted(structure.uses_of(graph.node[i]))] for g in groups]
+    wanted = {value.name for value in graph.output}
+    steps = []
+    for group, read in zip(reversed(groups), reversed(reads), strict=True):
+        made = [n for i in group for n in graph.node[i].output if n]
+        inputs = [n for n in dict.fromkeys(read) if n not in made and n not in known]
+        outputs = [n for n in dict.fromkeys(made) if n in wanted]
+        dead = [n for n in inputs if n not in wanted]
+        wanted |= set(inputs)
+        on_host = group[0] in host
+        steps.append(Step(tuple(group), tuple(inputs), tuple(outputs), on_host, tuple(dead)))
+    return steps[::-1]
+
+
+def source_of(
+    source: Source,
+    nodes: Iterable[NodeProto],
+    inputs: Mapping[str, TypeProto],
+    outputs: Iterable[onnx.ValueInfoProto],
+    known: Mapping[str, Known],
+    name: str,
+) -> Source:
+    """A model of some nodes, with inputs of these types, and what they read of `known`."""
+    graph = GraphProto(name=name)
+    kept = [*nodes]
+    outputs = list(outputs)
+    read = {n for node in kept for n in structure.uses_of(node)} | {v.name for v in outputs}
+    read -= {n for node in kept for n in node.output} | inputs.keys()
+    graph.input.extend(onnx.ValueInfoProto(name=n, type=t) for n, t in inputs.items())
+    weights: dict[str, Weight] = {}
+    for value in sorted(read & known.keys()):
+        entry = known[value]
+        if isinstance(entry, Weight):
+            weights[value] = entry
+            number = element_types.of_numpy(np.dtype(entry.dtype)).onnx
+            graph.input.append(helper.make_tensor_value_info(value, number, entry.shape))
+        elif isinstance(entry, NodeProto):
+            graph.node.append(entry)
+        else:
+            graph.initializer.append(entry)
+    graph.node.extend(kept)
+    graph.output.extend(outputs)
+    model = onnx.ModelProto(ir_version=source.model.ir_version, graph=graph)
+    model.opset_import.extend(source.model.opset_import)
+    return Source(model, weights, tuple(inputs), name)
