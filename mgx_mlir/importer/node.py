@@ -69,6 +69,12 @@ class Node:
             return default
         return _plain(helper.get_attribute_value(declared.default_value))
 
+    def only(self, name: str, value: Any) -> None:
+        """Raises UnsupportedError where the attribute is stated and not this value."""
+        stated = self.attribute(name, value)
+        if stated != value:
+            raise UnsupportedError(f"{name} = {stated}; {value} is supported")
+
     def has_attribute(self, name: str) -> bool:
         """Whether the node states the attribute itself."""
         return name in self._attributes

@@ -50,6 +50,35 @@ def one_node(
     return inferred, fed
 
 
+def contributed(
+    kind: str,
+    inputs: Mapping[str, Array | None],
+    outputs: Sequence[type | None] = (np.float32,),
+    constants: Sequence[str] = (),
+    domain: str = "com.microsoft",
+    **attributes: Any,
+) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """As `one_node`, of an operator that onnx's library may not know.
+
+    `outputs` are the element types of the results; None is one that is not asked for.
+    """
+    names = [name if array is not None else "" for name, array in inputs.items()]
+    results = [f"y{i}" if t is not None else "" for i, t in enumerate(outputs)]
+    node = helper.make_node(kind, names, results, f"the_{kind}", domain=domain, **attributes)
+    given = {n: a for n, a in inputs.items() if a is not None}
+    fed = {n: a for n, a in given.items() if n not in constants}
+    infos = [
+        helper.make_tensor_value_info(f"y{i}", helper.np_dtype_to_tensor_dtype(np.dtype(t)), None)
+        for i, t in enumerate(outputs)
+        if t is not None
+    ]
+    weights = [numpy_helper.from_array(given[n], n) for n in constants]
+    graph = helper.make_graph([node], "test", [_info(n, a) for n, a in fed.items()], infos, weights)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1),
+              helper.make_opsetid("ai.onnx.ml", 3)]  # fmt: skip
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8), fed
+
+
 def _info(name: str, array: Array) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(
         name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
@@ -82,10 +111,12 @@ def assert_close(got: Sequence[Array], want: Sequence[Array], **tolerance: float
         )
 
 
-def assert_agrees(model: onnx.ModelProto, inputs: Mapping[str, Array], **options: Any) -> Graph:
+def assert_agrees(
+    model: onnx.ModelProto, inputs: Mapping[str, Array], atol: float = 1e-5, **options: Any
+) -> Graph:
     """The imported program computes what onnxruntime computes. Returns it."""
     graph = parse_onnx(model, **options)
-    assert_close(outputs_of(graph, inputs), expected(model, inputs))
+    assert_close(outputs_of(graph, inputs), expected(model, inputs), atol=atol)
     return graph
 
 

@@ -114,12 +114,15 @@ def mean_variance_normalization(node: Node) -> ir.Value:
     return emit.div(centred, emit.add(deviation, 1e-9))
 
 
+def root_mean_square(x: ir.Value, axes: list[int], epsilon: float) -> tuple[ir.Value, ir.Value]:
+    """x / sqrt(mean(x^2) + epsilon) along axes, and 1 / sqrt(...)."""
+    inverse = mgx.rsqrt(emit.add(mgx.reduce_mean(mgx.mul(x, x), axes), epsilon))
+    return emit.mul(x, inverse), inverse
+
+
 @operator("RMSNormalization", (23, 23), "mul reduce_mean rsqrt")
 def rms_normalization(node: Node) -> ir.Value:
     x = node.tensor(0)
     axes = list(range(node.axis(), tensors.rank(x)))
-    element = tensors.element(x)
-    wide = _stashed(node, x)
-    mean = mgx.reduce_mean(mgx.mul(wide, wide), axes)
-    y = emit.mul(wide, mgx.rsqrt(emit.add(mean, node.attribute("epsilon"))))
-    return emit.mul(emit.convert(y, element), node.tensor(1))
+    y, _ = root_mean_square(_stashed(node, x), axes, node.attribute("epsilon"))
+    return emit.mul(emit.convert(y, tensors.element(x)), node.tensor(1))

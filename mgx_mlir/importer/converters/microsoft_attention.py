@@ -1,0 +1,300 @@
+"""Attention of onnxruntime's domain, com.microsoft, and the rotations that go with it.
+
+All of them become one pattern: dot, scale, mask, softmax, dot, on (batch, heads, length, size).
+Source of their meaning: onnxruntime's docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.converters.microsoft import contributed
+from mgx_mlir.importer.converters.quantization import matmul_to_float
+from mgx_mlir.importer.node import Node
+
+_OPS = "dot mul add softmax concat transpose reshape"
+
+
+# ===----------------------------------------------------------------------===#
+# The pattern
+# ===----------------------------------------------------------------------===#
+
+
+def attend(
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    scale: float,
+    masks: list[ir.Value],
+    softcap: float = 0,
+    sink: ir.Value | None = None,
+) -> ir.Value:
+    """softmax(q k^T scale + masks) v, of (batch, heads, length, size) each.
+
+    `masks` are added. `softcap` bounds the scores before. `sink` is a score for each head that
+    takes part in the softmax and has no value.
+    """
+    scores = emit.mul(emit.dot(q, emit.transpose(k, [0, 1, 3, 2])), scale)
+    if softcap:
+        scores = emit.mul(mgx.tanh(emit.div(scores, softcap)), softcap)
+    for mask in masks:
+        scores = emit.add(scores, emit.convert(mask, tensors.element(scores)))
+    if sink is None:
+        return emit.dot(mgx.softmax(scores, 3), v)
+    *outer, length = tensors.static_dims(scores)
+    column = emit.broadcast(emit.reshape(sink, (1, outer[1], 1, 1)), (*outer, 1))
+    weights = mgx.softmax(emit.concat([scores, column], 3), 3)
+    return emit.dot(emit.take(weights, 3, 0, length), v)
+
+
+def split_heads(x: ir.Value, heads: int) -> ir.Value:
+    """(batch, length, heads * size) as (batch, heads, length, size)."""
+    batch, length, hidden = tensors.static_dims(x)
+    if heads < 1 or hidden % heads:
+        raise ModelError(f"{hidden} hidden units in {heads} heads")
+    return emit.transpose(emit.reshape(x, (batch, length, heads, hidden // heads)), [0, 2, 1, 3])
+
+
+def join_heads(x: ir.Value) -> ir.Value:
+    """(batch, heads, length, size) as (batch, length, heads * size)."""
+    batch, heads, length, size = tensors.static_dims(x)
+    return emit.reshape(emit.transpose(x, [0, 2, 1, 3]), (batch, length, heads * size))
+
+
+def scale_of(node: Node, size: int) -> float:
+    """The factor of the scores; 0 stands for the default."""
+    return float(node.attribute("scale", 0.0)) or 1 / math.sqrt(size)
+
+
+def _chosen(node: Node, kept: ir.Value, like: ir.Value, otherwise: float) -> ir.Value:
+    """0 where `kept` holds and a number elsewhere, to be added to scores of like's type."""
+    dtype = emit.numpy_type(like)
+    number = node.make(np.array(otherwise).astype(dtype))
+    return emit.where(kept, node.make(np.zeros((), dtype)), number)
+
+
+def lowest(like: ir.Value) -> float:
+    """The lowest number of like's element type."""
+    return float(ml_dtypes.finfo(emit.numpy_type(like)).min)
+
+
+def _causal(node: Node, rows: int, columns: int, like: ir.Value) -> ir.Value:
+    """A mask (1, 1, rows, columns): row i of the last `rows` sees what is not after it."""
+    past = columns - rows
+    seen = np.arange(columns) <= np.arange(rows)[:, None] + past
+    return _chosen(node, node.make(seen[None, None]), like, lowest(like))
+
+
+def _padding(node: Node, mask: ir.Value, q: ir.Value, total: int) -> ir.Value:
+    """The mask of tokens to leave out, in each of its forms, to be added to scores.
+
+    (batch,) holds ends, (2 * batch,) ends and starts; (batch, total), (batch, rows, total) and
+    (batch, 1, places, places) hold 1 for what counts.
+    """
+    batch, _, rows, _ = tensors.static_dims(q)
+    sizes = tensors.static_dims(mask)
+    filler = float(node.attribute("mask_filter_value", -10000.0))
+    if len(sizes) == 1 and sizes[0] in (batch, 2 * batch):
+        places = node.make(np.arange(total, dtype=np.int32).reshape(1, 1, 1, total))
+        ends = emit.reshape(emit.take(mask, 0, 0, batch), (batch, 1, 1, 1))
+        kept = emit.binary(mgx.less, places, ends)
+        if sizes[0] == 2 * batch:
+            starts = emit.reshape(emit.take(mask, 0, batch, 2 * batch), (batch, 1, 1, 1))
+            early = emit.binary(mgx.less, places, starts)
+            kept = mgx.logical_and(kept, mgx.not_(early))
+        return _chosen(node, kept, q, filler)
+    if len(sizes) == 4:  # one of all places: rows are the last of them
+        cut = emit.take(mask, 2, total - rows, total)
+        mask = emit.take(cut, 3, 0, total)
+    elif len(sizes) == 3:
+        mask = emit.unsqueeze(mask, [1])
+    elif len(sizes) == 2:
+        mask = emit.unsqueeze(mask, [1, 2])
+    else:
+        raise UnsupportedError(f"a mask of {list(sizes)} for a batch of {batch}")
+    return _chosen(node, mgx.greater(mask, emit.like(mask, 0)), q, filler)
+
+
+def _masked(node: Node, q: ir.Value, total: int, padding: int, bias: int) -> list[ir.Value]:
+    """What is added to the scores: inputs `padding` and `bias`, and the unidirectional mask."""
+    masks = []
+    if node.given(padding):
+        masks.append(_padding(node, node.tensor(padding), q, total))
+    if node.attribute("unidirectional", 0):
+        masks.append(_causal(node, tensors.static_dims(q)[2], total, q))
+    if node.given(bias):
+        masks.append(node.tensor(bias))
+    return masks
+
+
+# ===----------------------------------------------------------------------===#
+# Attention, MultiHeadAttention
+# ===----------------------------------------------------------------------===#
+
+
+def _projected(
+    node: Node, projected: ir.Value, *, mask: int, past: int, bias: int
+) -> list[ir.Value | None]:
+    """Attention of a projection (batch, length, q and k and v), and the state with past."""
+    heads = int(node.attribute("num_heads"))
+    width = tensors.static_dims(projected)[2]
+    sizes = list(node.attribute("qkv_hidden_sizes", [width // 3] * 3))
+    if len(sizes) != 3 or sum(sizes) != width:
+        raise ModelError(f"qkv_hidden_sizes of {sizes} for {width} columns")
+    node.only("do_rotary", 0)
+    node.only("past_present_share_buffer", 0)
+    ends = np.cumsum([0, *sizes]).tolist()
+    parts = [emit.take(projected, 2, ends[i], ends[i + 1]) for i in range(3)]
+    q, k, v = (split_heads(part, heads) for part in parts)
+    if node.given(past):
+        before = node.tensor(past)
+        k, v = (
+            emit.concat([emit.squeeze(emit.take(before, 0, i, i + 1), [0]), new], 2)
+            for i, new in enumerate((k, v))
+        )
+    total = tensors.static_dims(k)[2]
+    masks = _masked(node, q, total, mask, bias)
+    y = attend(q, k, v, scale_of(node, tensors.static_dims(q)[3]), masks)
+    return [join_heads(y), emit.stack([k, v], 0) if node.wanted(1) else None]
+
+
+@contributed("Attention", _OPS)
+def attention(node: Node) -> Any:
+    """Inputs: x, weights and bias of the projection, mask, past, bias of the scores."""
+    x = emit.dot(node.tensor(0), node.tensor(1))
+    if node.given(2):
+        x = emit.add(x, node.tensor(2))
+    node.attribute("rotary_embedding_dim", 0)  # counts with do_rotary, which is refused
+    if node.given(6):
+        raise UnsupportedError("past_sequence_length, which goes with shared buffers")
+    return _projected(node, x, mask=3, past=4, bias=5)
+
+
+@contributed("QAttention", "quant_dot " + _OPS)
+def quantized_attention(node: Node) -> Any:
+    """Inputs: x, weights, bias, their scales, mask, their zero points, past."""
+    x = matmul_to_float(node, 0, 1, 3, 4, 6, 7)
+    return _projected(node, emit.add(x, node.tensor(2)), mask=5, past=8, bias=9)
+
+
+@contributed("MultiHeadAttention", _OPS)
+def multi_head_attention(node: Node) -> Any:
+    """Inputs: q, k, v (or several in one), bias, padding, bias of scores, past k and v."""
+    heads = int(node.attribute("num_heads"))
+    for index in (8, 9):
+        if node.given(index):
+            raise UnsupportedError("past_sequence_length and cache_indirection")
+    q, k, v = _with_bias(node, *_unpacked(node), heads)
+    if node.given(6):
+        k = emit.concat([node.tensor(6), k], 2)
+        v = emit.concat([node.tensor(7), v], 2)
+    total = tensors.static_dims(k)[2]
+    masks = _masked(node, q, total, 4, 5)
+    y = attend(q, k, v, scale_of(node, tensors.static_dims(q)[3]), masks)
+    return [join_heads(y), k, v]
+
+
+def _unpacked(node: Node) -> tuple[ir.Value, ir.Value, ir.Value]:
+    """q, k and v; (batch, length, hidden) each, or k and v (batch, heads, length, size)."""
+    q = node.tensor(0)
+    if not node.given(1):
+        return _parts(q, 3)  # type: ignore[return-value]
+    k = node.tensor(1)
+    if not node.given(2):
+        return (q, *_parts(k, 2))  # type: ignore[return-value]
+    return q, k, node.tensor(2)
+
+
+def _parts(packed: ir.Value, count: int) -> tuple[ir.Value, ...]:
+    """The parts of (batch, length, heads, count, size), as (batch, length, heads * size)."""
+    batch, length, heads, parts, size = tensors.static_dims(packed)
+    if parts != count:
+        raise ModelError(f"{parts} packed tensors where {count} are needed")
+    return tuple(
+        emit.reshape(emit.take(packed, 3, i, i + 1), (batch, length, heads * size))
+        for i in range(count)
+    )
+
+
+def _with_bias(node: Node, q: ir.Value, k: ir.Value, v: ir.Value, heads: int) -> list[ir.Value]:
+    """q, k and v, each plus its part of input 3, in heads. What comes in heads has its bias."""
+    found = []
+    start = 0
+    for x in (q, k, v):
+        split = tensors.rank(x) == 4
+        hidden = math.prod(tensors.static_dims(x)[i] for i in ((1, 3) if split else (2,)))
+        if node.given(3) and not split:
+            x = emit.add(x, emit.take(node.tensor(3), 0, start, start + hidden))
+        start += hidden
+        found.append(x if split else split_heads(x, heads))
+    return found
+
+
+# ===----------------------------------------------------------------------===#
+# Rotations
+# ===----------------------------------------------------------------------===#
+
+
+def rotated(
+    x: ir.Value, places: ir.Value, cosines: ir.Value, sines: ir.Value, interleaved: bool
+) -> ir.Value:
+    """x (batch, heads, length, size), pairs of elements rotated by the angles of their places.
+
+    `places` (batch, length) are rows of the tables, which have a column for each pair; elements
+    beyond the pairs stay.
+    """
+    batch, heads, length, size = tensors.static_dims(x)
+    pairs = tensors.size_of(cosines, 1, "the width of the tables of angles")
+    if 2 * pairs > size:
+        raise ModelError(f"{pairs} angles for {size} elements")
+    cos, sin = (emit.unsqueeze(mgx.gather(t, places, 0), [1]) for t in (cosines, sines))
+    turned, rest = emit.take(x, 3, 0, 2 * pairs), emit.take(x, 3, 2 * pairs, size)
+    if interleaved:
+        split = emit.reshape(turned, (batch, heads, length, pairs, 2))
+        a, b = (emit.squeeze(emit.take(split, 4, i, i + 1), [4]) for i in range(2))
+    else:
+        a, b = emit.take(turned, 3, 0, pairs), emit.take(turned, 3, pairs, 2 * pairs)
+    real = mgx.sub(emit.mul(a, cos), emit.mul(b, sin))
+    imaginary = mgx.add(emit.mul(a, sin), emit.mul(b, cos))
+    if interleaved:
+        y = emit.reshape(emit.stack([real, imaginary], 4), (batch, heads, length, 2 * pairs))
+    else:
+        y = emit.concat([real, imaginary], 3)
+    return y if 2 * pairs == size else emit.concat([y, rest], 3)
+
+
+@contributed("RotaryEmbedding", "gather mul sub add concat")
+def rotary_embedding(node: Node) -> ir.Value:
+    """x is (batch, length, hidden), or in heads. One position stands for those that follow it."""
+    x, cosines, sines = node.tensor(0), node.tensor(2), node.tensor(3)
+    node.only("is_packed_batching", 0)
+    node.only("scale", 1.0)
+    heads = int(node.attribute("num_heads", 0))
+    partial = int(node.attribute("rotary_embedding_dim", 0))
+    interleaved = bool(node.attribute("interleaved", 0))
+    split = tensors.rank(x) == 4
+    if not split:
+        hidden = tensors.static_dims(x)[2]
+        width = 2 * tensors.size_of(cosines, 1, "the width of the tables of angles")
+        if partial and not heads:
+            raise ModelError("rotary_embedding_dim without num_heads")
+        x = split_heads(x, heads if partial else hidden // width)
+    batch, _, length, _ = tensors.static_dims(x)
+    y = rotated(x, _places(node, 1, batch, length), cosines, sines, interleaved)
+    return y if split else join_heads(y)
+
+
+def _places(node: Node, index: int, batch: int, length: int) -> ir.Value:
+    """Positions (batch, length) that an input holds, or of which it holds the first."""
+    places = emit.convert(node.tensor(index), "i64")
+    if tensors.rank(places) == 1:
+        places = emit.add(emit.reshape(places, (1, 1)), node.make(np.arange(length)[None]))
+    return emit.broadcast(places, (batch, length))

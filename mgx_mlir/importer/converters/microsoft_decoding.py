@@ -1,0 +1,162 @@
+"""GroupQueryAttention of com.microsoft: decoding with a cache of keys and values.
+
+Source of its meaning: onnxruntime's docs/ContribOperators.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.converters.microsoft import contributed
+from mgx_mlir.importer.converters.microsoft_attention import (
+    attend,
+    join_heads,
+    lowest,
+    rotated,
+    scale_of,
+    split_heads,
+)
+from mgx_mlir.importer.converters.normalization import root_mean_square
+from mgx_mlir.importer.node import Node
+
+
+@contributed("GroupQueryAttention", "dot mul where softmax scatter_none gather concat")
+def group_query_attention(node: Node) -> Any:
+    """Inputs: q, k, v, past k and v, last places, total length, angles, places, bias of scores.
+
+    The cache holds each sequence from its place 0 on, and new entries go behind its old ones.
+    """
+    _refuse_other_forms(node)
+    heads, groups = int(node.attribute("num_heads")), int(node.attribute("kv_num_heads"))
+    q, k, v = _split(node, heads, groups)
+    batch, _, rows, size = tensors.static_dims(q)
+    # The first place of the new entries in each sequence: those before are in the cache.
+    ends = emit.convert(emit.reshape(node.tensor(5), (batch, 1)), "i64")
+    first = emit.add(ends, 1 - rows)
+    first = mgx.max(first, emit.like(first, 0))
+    places = emit.add(first, node.make(np.arange(rows)[None]))
+    q, k = _normalised(node, q, 14), _normalised(node, k, 15)
+    if node.attribute("do_rotary", 0):
+        angles = _angles(node, places, batch, rows)
+        interleaved = bool(node.attribute("rotary_interleaved", 0))
+        q, k = (rotated(x, angles, node.tensor(7), node.tensor(8), interleaved) for x in (q, k))
+    else:
+        node.attribute("rotary_interleaved", 0)
+    k, v = (_cached(node, past, new, places) for past, new in ((3, k), (4, v)))
+    total = tensors.static_dims(k)[2]
+    masks = [_visible(node, q, places, ends, total)]
+    if node.given(10):
+        bias = node.tensor(10)
+        missing = total - tensors.size_of(bias, 3, "the width of attention_bias")
+        masks.append(mgx.pad(bias, [0] * 4, [0, 0, 0, missing]) if missing > 0 else bias)
+    y = attend(
+        q,
+        _repeated(k, heads // groups),
+        _repeated(v, heads // groups),
+        scale_of(node, size),
+        masks,
+        softcap=float(node.attribute("softcap", 0.0)),
+        sink=_sink(node, q),
+    )
+    return [join_heads(y), k, v]
+
+
+def _refuse_other_forms(node: Node) -> None:
+    node.only("kv_cache_bit_width", 0)
+    node.only("k_quant_type", "NONE")
+    node.only("v_quant_type", "NONE")
+    node.only("sliding_window_cache", 0)
+    node.only("qk_output", 0)
+    for index, name in ((12, "k_scale"), (13, "v_scale")):
+        if node.given(index):
+            raise UnsupportedError(f"{name}, of a quantized cache")
+
+
+def _split(node: Node, heads: int, groups: int) -> list[ir.Value]:
+    """q, k and v in heads; one input may hold all of them."""
+    q = node.tensor(0)
+    if groups < 1 or heads % groups:
+        raise ModelError(f"{heads} heads of queries for {groups} of keys")
+    if node.given(1):
+        return [split_heads(x, n) for x, n in ((q, heads), (node.tensor(1), groups),
+                                               (node.tensor(2), groups))]  # fmt: skip
+    packed = split_heads(q, heads + 2 * groups)
+    ends = (0, heads, heads + groups, heads + 2 * groups)
+    return [emit.take(packed, 1, ends[i], ends[i + 1]) for i in range(3)]
+
+
+def _normalised(node: Node, x: ir.Value, index: int) -> ir.Value:
+    """x (batch, heads, length, size) over its root mean square, times input `index` if given."""
+    epsilon = node.attribute("qk_norm_epsilon", 1e-6)
+    if not node.given(index):
+        return x
+    y, _ = root_mean_square(emit.convert(x, "f32"), [3], epsilon)
+    return emit.mul(emit.convert(y, tensors.element(x)), node.tensor(index))
+
+
+def _angles(node: Node, places: ir.Value, batch: int, rows: int) -> ir.Value:
+    """The places that rotations go by: input 9 where it is given, those in the cache else."""
+    if not node.given(9):
+        return places
+    return emit.broadcast(emit.convert(node.tensor(9), "i64"), (batch, rows))
+
+
+def _cached(node: Node, past: int, new: ir.Value, places: ir.Value) -> ir.Value:
+    """The cache (batch, heads, length, size) with new entries at their places."""
+    batch, heads, rows, size = tensors.static_dims(new)
+    before = tensors.static_dims(node.tensor(past))[2] if node.given(past) else 0
+    total = int(node.constant(6, "total_sequence_length").reshape(()))
+    length = max(before, total)
+    if before == 0 and length == rows:
+        return new  # the first entries: those of shorter sequences are filled up at the end
+    if before:
+        cache = mgx.pad(node.tensor(past), [0] * 4, [0, 0, length - before, 0])
+    else:
+        cache = emit.filled(np.zeros((), emit.numpy_type(new)), (batch, heads, length, size))
+    where = emit.broadcast(emit.reshape(places, (batch, 1, rows, 1)), tensors.dims(new))
+    return mgx.scatter_none(cache, where, new, 2)
+
+
+def _visible(node: Node, q: ir.Value, places: ir.Value, ends: ir.Value, total: int) -> ir.Value:
+    """A mask (batch, 1, rows, total) of the entries that each place sees, to be added."""
+    batch, _, rows, _ = tensors.static_dims(q)
+    window = int(node.attribute("local_window_size", -1))
+    shape = (batch, 1, rows, total)
+    columns = emit.broadcast(node.make(np.arange(total).reshape(1, 1, 1, total)), shape)
+    if not node.attribute("causal", 1):
+        last = emit.broadcast(emit.reshape(ends, (batch, 1, 1, 1)), shape)
+        hidden = mgx.greater(columns, last)
+    else:
+        last = emit.broadcast(emit.reshape(places, (batch, 1, rows, 1)), shape)
+        hidden = mgx.greater(columns, last)
+        if window > 0:
+            early = mgx.less(columns, emit.add(last, 1 - window))
+            hidden = mgx.logical_or(hidden, early)
+    dtype = emit.numpy_type(q)
+    masked = node.make(np.array(lowest(q)).astype(dtype))
+    return emit.where(hidden, masked, node.make(np.zeros((), dtype)))
+
+
+def _repeated(x: ir.Value, times: int) -> ir.Value:
+    """Each head of (batch, heads, length, size) so many times, one after another."""
+    if times == 1:
+        return x
+    batch, heads, length, size = tensors.static_dims(x)
+    wide = emit.broadcast(emit.unsqueeze(x, [2]), (batch, heads, times, length, size))
+    return emit.reshape(wide, (batch, heads * times, length, size))
+
+
+def _sink(node: Node, q: ir.Value) -> ir.Value | None:
+    """A score for each head that only the softmax sees."""
+    if node.given(11):
+        return node.tensor(11)
+    if not node.attribute("smooth_softmax", 0):
+        return None
+    heads = tensors.static_dims(q)[1]
+    return emit.filled(np.zeros((), emit.numpy_type(q)), (heads,))

@@ -1,0 +1,307 @@
+"""Attention of com.microsoft agrees with onnxruntime, and becomes one pattern."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.importer import parse_onnx
+from test.importer.agreement import (
+    assert_agrees,
+    assert_close,
+    contributed,
+    expected,
+    floats,
+    op_names,
+    outputs_of,
+)
+
+BATCH, ROWS, HEADS, SIZE = 2, 3, 2, 16
+HIDDEN = HEADS * SIZE
+
+
+def i32(values: object) -> np.ndarray:
+    return np.array(values, np.int32)
+
+
+PADDING = {
+    "none": None,
+    "ends": i32([2, 3]),
+    "ends_and_starts": i32([3, 3, 1, 0]),
+    "of_keys": i32([[1, 1, 0], [1, 1, 1]]),
+    "of_pairs": i32([[[1, 0, 0], [1, 1, 0], [1, 1, 1]], [[1, 1, 1]] * 3]),
+}
+
+
+def projection(**changes: np.ndarray | None) -> dict[str, np.ndarray | None]:
+    inputs = {
+        "x": floats(BATCH, ROWS, 5),
+        "w": floats(5, 3 * HIDDEN, seed=1),
+        "b": floats(3 * HIDDEN, seed=2),
+        "mask": None,
+        "past": None,
+        "bias": None,
+    }
+    return inputs | changes
+
+
+@pytest.mark.parametrize("mask", PADDING.values(), ids=PADDING)
+@pytest.mark.parametrize("unidirectional", [0, 1])
+def test_attention(mask, unidirectional):
+    inputs = projection(mask=mask)
+    assert_agrees(*contributed("Attention", inputs, num_heads=HEADS, unidirectional=unidirectional))
+
+
+def test_attention_becomes_the_pattern_that_is_fused():
+    """The scores' product, scaled, masked, through softmax, times the values."""
+    mask = i32([[1, 1, 0], [1, 1, 1]])
+    model, _ = contributed("Attention", projection(mask=mask), num_heads=HEADS)
+    kinds = ("dot", "mul", "add", "softmax")
+    names = [name for name in op_names(parse_onnx(model)) if name in kinds]
+    assert names == ["dot", "add", "dot", "mul", "add", "softmax", "dot"]
+
+
+def test_attention_with_a_past():
+    inputs = projection(past=floats(2, BATCH, HEADS, 4, SIZE, seed=3))
+    types = (np.float32, np.float32)
+    assert_agrees(*contributed("Attention", inputs, types, num_heads=HEADS, unidirectional=1))
+
+
+def test_attention_with_values_of_another_size_and_a_bias():
+    inputs = projection(
+        w=floats(5, 2 * HIDDEN + 8, seed=1),
+        b=floats(2 * HIDDEN + 8, seed=2),
+        bias=floats(1, HEADS, ROWS, ROWS, seed=4),
+    )
+    sizes = [HIDDEN, HIDDEN, 8]
+    assert_agrees(
+        *contributed("Attention", inputs, num_heads=HEADS, qkv_hidden_sizes=sizes, scale=0.3)
+    )
+
+
+def test_attention_refuses_rotations():
+    model, _ = contributed("Attention", projection(), num_heads=HEADS, do_rotary=1)
+    with pytest.raises(UnsupportedError, match="do_rotary = 1; 0 is supported"):
+        parse_onnx(model)
+
+
+def test_quantized_attention():
+    rng = np.random.default_rng(0)
+    inputs = {
+        "x": rng.integers(0, 255, (BATCH, ROWS, 5)).astype(np.uint8),
+        "w": rng.integers(-127, 127, (5, 3 * HIDDEN)).astype(np.int8),
+        "b": floats(3 * HIDDEN, seed=2),
+        "xs": np.array(0.02, np.float32),
+        "ws": np.array(0.03, np.float32),
+        "mask": i32([2, 3]),
+        "xz": np.array(120, np.uint8),
+        "wz": np.array(0, np.int8),
+    }
+    scalars = ("xs", "ws", "xz", "wz")
+    assert_agrees(*contributed("QAttention", inputs, constants=scalars, num_heads=HEADS), atol=1e-3)
+
+
+def queries(keys: int = 4, **changes: np.ndarray | None) -> dict[str, np.ndarray | None]:
+    inputs = {
+        "q": floats(BATCH, ROWS, HIDDEN),
+        "k": floats(BATCH, keys, HIDDEN, seed=1),
+        "v": floats(BATCH, keys, HIDDEN + 8, seed=2),
+        "b": None,
+        "padding": None,
+        "bias": None,
+        "pk": None,
+        "pv": None,
+    }
+    return inputs | changes
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"b": floats(3 * HIDDEN + 8, seed=3)},
+        {"padding": i32([[1, 1, 1, 0], [1, 1, 0, 0]])},
+        {"padding": i32([3, 2])},
+        {"bias": floats(BATCH, 1, ROWS, 4, seed=4)},
+        {
+            "k": floats(BATCH, HEADS, 4, SIZE, seed=1),
+            "v": floats(BATCH, HEADS, 4, SIZE, seed=2),
+        },
+    ],
+    ids=["plain", "bias", "padding", "ends", "bias_of_scores", "keys_in_heads"],
+)
+def test_multi_head_attention(changes):
+    assert_agrees(*contributed("MultiHeadAttention", queries(**changes), num_heads=HEADS))
+
+
+def test_multi_head_attention_with_a_past():
+    inputs = queries(
+        ROWS,
+        v=floats(BATCH, ROWS, HIDDEN, seed=2),
+        pk=floats(BATCH, HEADS, 2, SIZE, seed=5),
+        pv=floats(BATCH, HEADS, 2, SIZE, seed=6),
+    )
+    types = (np.float32,) * 3
+    model, fed = contributed(
+        "MultiHeadAttention", inputs, types, num_heads=HEADS, unidirectional=1, scale=0.2
+    )
+    assert_agrees(model, fed)
+
+
+@pytest.mark.parametrize("parts", [2, 3])
+def test_packed_keys_and_values_are_those_that_were_packed(parts):
+    names = ("q", "k", "v")[3 - parts :]
+    apart = queries(ROWS, v=floats(BATCH, ROWS, HIDDEN, seed=2))
+    split = [apart[n].reshape(BATCH, ROWS, HEADS, SIZE) for n in names]
+    packed = {names[0]: np.stack(split, 3)}
+    together = {"q": apart["q"], **packed} if parts == 2 else packed
+    found = [
+        outputs_of(parse_onnx(model), fed)
+        for model, fed in (
+            contributed("MultiHeadAttention", inputs, num_heads=HEADS)
+            for inputs in (together, apart)
+        )
+    ]
+    assert_close(*found)
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("partial", [0, 4])
+@pytest.mark.parametrize("heads_first", [False, True])
+def test_rotary_embedding(interleaved, partial, heads_first):
+    width = (partial or SIZE) // 2
+    inputs = {
+        "x": floats(*((BATCH, HEADS, ROWS, SIZE) if heads_first else (BATCH, ROWS, HIDDEN))),
+        "places": np.array([[0, 1, 2], [4, 5, 6]]),
+        "cos": floats(8, width, seed=1),
+        "sin": floats(8, width, seed=2),
+    }
+    for places in (inputs["places"], np.array([3])):
+        model, fed = contributed(
+            "RotaryEmbedding",
+            inputs | {"places": places},
+            interleaved=interleaved,
+            num_heads=HEADS if partial else 0,
+            rotary_embedding_dim=partial,
+        )
+        assert_agrees(model, fed)
+
+
+GROUPS, QUERIES = 2, 4
+
+
+def decoding(rows: int, past: int, ends: list[int], total: int, **changes: object) -> dict:
+    """Queries in 4 heads, keys in 2; `ends` are the last places, `total` the longest sequence."""
+    batch = len(ends)
+    cache = (batch, GROUPS, past, SIZE)
+    inputs: dict[str, object] = {
+        "q": floats(batch, rows, QUERIES * SIZE),
+        "k": floats(batch, rows, GROUPS * SIZE, seed=1),
+        "v": floats(batch, rows, GROUPS * SIZE, seed=2),
+        "pk": floats(*cache, seed=3),
+        "pv": floats(*cache, seed=4),
+        "ends": i32(ends),
+        "total": i32(total),
+        "cos": None,
+        "sin": None,
+        "places": None,
+        "bias": None,
+        "sink": None,
+        "ks": None,
+        "vs": None,
+        "qw": None,
+        "kw": None,
+    }
+    inputs |= changes
+    while list(inputs.values())[-1] is None:
+        inputs.popitem()
+    return inputs
+
+
+ANGLES = {"cos": floats(16, SIZE // 2, seed=5), "sin": floats(16, SIZE // 2, seed=6)}
+
+
+def assert_decodes(inputs: dict, **attributes: object) -> None:
+    model, fed = contributed(
+        "GroupQueryAttention",
+        inputs,
+        (np.float32,) * 3,
+        constants=("total",),
+        num_heads=QUERIES,
+        kv_num_heads=GROUPS,
+        **attributes,
+    )
+    found, wanted = outputs_of(parse_onnx(model), fed), expected(model, fed)
+    # What the cache holds behind a sequence's end is left open.
+    for b, end in enumerate(inputs["ends"]):
+        for cache in (1, 2):
+            found[cache][b, :, end + 1 :] = wanted[cache][b, :, end + 1 :] = 0
+    assert_close(found, wanted)
+
+
+def test_first_entries_of_group_query_attention():
+    assert_decodes(decoding(3, 0, [2, 2], 3))
+    assert_decodes(decoding(3, 0, [2, 2], 3, **ANGLES), do_rotary=1)
+
+
+def test_one_more_entry_in_a_cache_that_grows():
+    assert_decodes(decoding(1, 4, [4, 4], 5))
+
+
+def test_one_more_entry_in_a_cache_of_full_length():
+    assert_decodes(decoding(1, 8, [4, 2], 5, **ANGLES), do_rotary=1, rotary_interleaved=1)
+    assert_decodes(decoding(1, 8, [4, 6], 7), local_window_size=3, scale=0.4)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [{"softcap": 2.0}, {"smooth_softmax": 1}, {"local_window_size": 2}],
+    ids=lambda a: next(iter(a)),
+)
+def test_forms_of_scores(attributes):
+    assert_decodes(decoding(3, 0, [2, 2], 3), **attributes)
+
+
+def test_scores_with_a_bias_and_a_sink():
+    assert_decodes(decoding(3, 0, [2, 2], 3, bias=floats(1, QUERIES, 3, 3, seed=7)))
+    assert_decodes(decoding(3, 0, [2, 2], 3, sink=floats(QUERIES, seed=8)))
+
+
+def test_queries_and_keys_may_be_normalised():
+    """onnxruntime does this on GPUs only: here it gets what is normalised already."""
+    inputs = decoding(2, 0, [1], 2, **ANGLES)
+    weights = {"qw": floats(SIZE, seed=7), "kw": floats(SIZE, seed=8)}
+    apart = dict(inputs)
+    for name, weight in (("q", "qw"), ("k", "kw")):
+        heads = inputs[name].reshape(1, 2, -1, SIZE)
+        root = np.sqrt(np.mean(heads**2, -1, keepdims=True) + 1e-6)
+        apart[name] = (heads / root * weights[weight]).reshape(inputs[name].shape)
+    together = decoding(2, 0, [1], 2, **ANGLES, **weights)
+    found = []
+    for given in (together, apart):
+        model, fed = contributed(
+            "GroupQueryAttention",
+            given,
+            constants=("total",),
+            num_heads=QUERIES,
+            kv_num_heads=GROUPS,
+            do_rotary=1,
+        )
+        found.append(outputs_of(parse_onnx(model), fed))
+    assert_close(*found)
+
+
+def test_one_tensor_may_hold_queries_keys_and_values():
+    inputs = decoding(2, 0, [1], 2)
+    packed = np.concatenate([inputs[n] for n in ("q", "k", "v")], 2)
+    assert_decodes(inputs | {"q": packed, "k": None, "v": None})
+
+
+def test_a_quantized_cache_is_refused():
+    inputs = decoding(1, 4, [4], 5, ks=np.ones(1, np.float32))
+    model, _ = contributed(
+        "GroupQueryAttention", inputs, (np.float32,), ("total",), num_heads=4, kv_num_heads=2
+    )
+    with pytest.raises(UnsupportedError, match="k_scale, of a quantized cache"):
+        parse_onnx(model)
