@@ -117,6 +117,61 @@ LogicalResult FusedReduceOp::verify() {
   return success();
 }
 
+// Batch dimensions of q, k and v agree, and what the products multiply.
+static FailureOr<Dims> attentionScores(AttentionOp op) {
+  Dims q = dimsOf(op.getQ().getType()), k = dimsOf(op.getK().getType()),
+       v = dimsOf(op.getV().getType()), y = dimsOf(op.getY().getType());
+  size_t rank = q.size();
+  if (rank < 2 || k.size() != rank || v.size() != rank || y.size() != rank)
+    return op.emitOpError("q, k, v and the result must have one rank of at least 2, got ")
+           << rank << ", " << k.size() << ", " << v.size() << " and " << y.size();
+  Dims batch(q.begin(), q.end() - 2), queries = {q[rank - 2]}, common = {q[rank - 1]},
+       keys = {k[rank - 2]}, columns = {v[rank - 1]};
+  for (const Dims *dims : {&k, &v, &y})
+    if (failed(unifyInto(batch, ArrayRef<Dim>(*dims).drop_back(2))))
+      return op.emitOpError("q, k, v and the result must have one batch shape, got ")
+             << str(q) << ", " << str(k) << ", " << str(v) << " and " << str(y);
+  if (failed(unifyInto(common, {k[rank - 1]})))
+    return op.emitOpError("q and k must have one last dimension, got ")
+           << str(q) << " and " << str(k);
+  if (failed(unifyInto(keys, {v[rank - 2]})))
+    return op.emitOpError("k and v must have one number of keys, got ")
+           << str(k) << " and " << str(v);
+  if (failed(unifyInto(queries, {y[rank - 2]})) || failed(unifyInto(columns, {y[rank - 1]})))
+    return op.emitOpError("the result must have the queries of q and the columns of v, got ")
+           << str(y);
+  batch.push_back(queries.front());
+  batch.push_back(keys.front());
+  return batch;
+}
+
+LogicalResult AttentionOp::verify() {
+  Type element = elementOf(getQ().getType());
+  for (Type type : {getK().getType(), getV().getType(), getY().getType()})
+    if (elementOf(type) != element)
+      return emitOpError("q, k, v and the result must have one element type, got ")
+             << element << " and " << elementOf(type);
+  if (!isa<Float16Type, BFloat16Type, Float32Type, Float64Type>(element))
+    return emitOpError("computes with f16, bf16, f32 or f64, got ") << element;
+  if (IntegerAttr causal = getCausalAttr(); causal && causal.getInt() < 0)
+    return emitOpError("causal must not be negative, got ") << causal.getInt();
+  FailureOr<Dims> scores = attentionScores(*this);
+  if (failed(scores))
+    return failure();
+  Type score = element.isF64() ? element : Float32Type::get(getContext());
+  SmallVector<Type> arguments = {score};
+  for (Type type : getExtras().getTypes()) {
+    if (failed(unifyInto(*scores, dimsOf(type))))
+      return emitOpError("an extra tensor must have the shape of the scores, ")
+             << str(*scores) << ", got " << type;
+    arguments.push_back(elementOf(type));
+  }
+  if (failed(verifyBody(*this, getBody().front(), arguments, {score})))
+    return failure();
+  auto isPointwise = [](Operation &inner) { return inner.hasTrait<IsPointwise>(); };
+  return verifyBodyOps(*this, getBody().front(), "pointwise ops", isPointwise);
+}
+
 //===----------------------------------------------------------------------===//
 // Control flow
 //===----------------------------------------------------------------------===//

@@ -79,6 +79,29 @@ def fused_reduce(
     return _results(op)
 
 
+def attention(
+    q: ir.Value,
+    k: ir.Value,
+    v: ir.Value,
+    extras: Sequence[ir.Value],
+    body: Body,
+    causal: int | None = None,
+    *,
+    loc: _Place = None,
+    ip: Any = None,
+) -> Any:
+    """softmax(body(q k^T, extras...)) v; the body works on scalars, its score is f32 or f64."""
+    extras = list(extras)
+    element = scalar_type(q.type)
+    score = element if isinstance(element, ir.F64Type) else ir.F32Type.get()
+    arguments = [score, *(scalar_type(x.type) for x in extras)]
+    block = _Block(arguments, body, gen.YieldOp, loc)
+    type_ = tensor_type([*dims_of(q.type)[:-1], dims_of(v.type)[-1]], element)
+    op = gen.AttentionOp(type_, q, k, v, extras, causal=causal, loc=loc, ip=ip)
+    block.move_to(op.body)
+    return _results(op)
+
+
 def if_(
     condition: ir.Value,
     then: Callable[[], Values],

@@ -12,10 +12,12 @@ from mgx_mlir.dialects.constants import attribute_array
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import CompilerError, UnsupportedError, UsageError
 from mgx_mlir.reference.meanings import Array, meanings
+from mgx_mlir.reference.numbers import rounded
 
 Observer = Callable[[ir.OpView, Sequence[Array]], None]
 _TERMINATORS = ("func.return", "mgx.return", "mgx.yield")
 _WALKED = (
+    "mgx.attention",
     "mgx.constant",
     "mgx.fused_reduce",
     "mgx.if",
@@ -49,6 +51,7 @@ def evaluate_kernel(
 def is_evaluable(op: ir.OpView) -> bool:
     """Whether `evaluate_op` knows the op."""
     return op.operation.name in meanings() or op.operation.name in (
+        "mgx.attention",
         "mgx.constant",
         "mgx.fused_reduce",
         "mgx.pointwise",
@@ -179,6 +182,22 @@ class _Evaluation:
 
     def _fused_reduce(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
         return self.block(op.regions[0].blocks[0], operands)
+
+    def _attention(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
+        q, k, v, *extras = operands
+        score = np.promote_types(q.dtype if q.dtype.itemsize > 2 else np.float32, np.float32)
+        wide = np.promote_types(score, self.accumulate)
+        q, k, v = (x.astype(wide) for x in (q, k, v))
+        products = (q @ k.swapaxes(-1, -2)).astype(score)
+        (scores,) = self.block(op.regions[0].blocks[0], [products, *extras])
+        scores = np.broadcast_to(scores, products.shape).astype(wide)
+        if op.causal is not None:
+            last = np.arange(q.shape[-2])[:, None] + op.causal.value
+            scores = np.where(np.arange(k.shape[-2]) <= last, scores, -np.inf)
+        with np.errstate(all="ignore"):
+            powers = np.exp(scores - np.max(scores, -1, keepdims=True))
+            shares = powers / np.sum(powers, -1, keepdims=True)
+            return [rounded(shares @ v, numpy_dtype(op.results[0].type))]
 
     def _launch(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
         name = ir.FlatSymbolRefAttr(op.attributes["kernel"]).value

@@ -38,7 +38,7 @@ def Mgx_LiteralOp : Mgx_Op<"literal", [Pure]> {
 //===----------------------------------------------------------------------===//
 
 def Mgx_YieldOp : Mgx_Op<"yield", [Pure, Terminator, ReturnLike,
-    ParentOneOf<["PointwiseOp", "FusedReduceOp", "IfOp", "LoopOp"]>]> {
+    ParentOneOf<["AttentionOp", "FusedReduceOp", "IfOp", "LoopOp", "PointwiseOp"]>]> {
   let summary = "The results of a region";
   let description = "Example: `mgx.yield %x : f32`";
   let arguments = (ins Variadic<AnyType>:$values);
@@ -93,6 +93,44 @@ def Mgx_FusedReduceOp : Mgx_Op<"fused_reduce", [Pure, IsolatedFromAbove,
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `(` $inputs `)` `axes` `=` $axes attr-dict `:` functional-type($inputs, $outputs) $body
+  }];
+  let hasVerifier = 1;
+}
+
+def Mgx_AttentionOp : Mgx_Op<"attention", [Pure, IsolatedFromAbove,
+    SingleBlockImplicitTerminator<"YieldOp">, Mgx_Since<1>]> {
+  let summary = "Shares of v: softmax over keys of the scores q k^T, times v, for each batch element";
+  let description = [{
+    q is (batch..., M, D), k (batch..., N, D), v (batch..., N, E), the result (batch..., M, E),
+    all of one float type. The body gets the score of one query and one key, and one element
+    of each extra tensor (batch..., M, N), such as a mask or a bias; it holds pointwise ops
+    and constants only, and yields the score that enters the softmax. Scores, and the
+    softmax, are f32, or f64 for operands of f64.
+
+    With `causal = c`, query i sees the keys 0 to i + c only. Heads that share keys and values
+    read them through a broadcast.
+
+    Example:
+    ```
+    %y = mgx.attention(%q, %k, %v) extras(%m) {causal = 0 : i64}
+        : (tensor<2x8x16xf16>, tensor<2x8x16xf16>, tensor<2x8x16xf16>, tensor<2x8x8xf16>)
+        -> tensor<2x8x16xf16> {
+    ^bb0(%s: f32, %b: f16):
+      %c = mgx.constant 2.500000e-01 : f32
+      %t = mgx.mul %s, %c : f32, f32 -> f32
+      %w = mgx.convert %b : f16 -> f32
+      %u = mgx.add %t, %w : f32, f32 -> f32
+      mgx.yield %u : f32
+    }
+    ```
+  }];
+  let arguments = (ins Mgx_FloatTensor:$q, Mgx_FloatTensor:$k, Mgx_FloatTensor:$v,
+      Variadic<Mgx_Tensor>:$extras, OptionalAttr<I64Attr>:$causal);
+  let results = (outs Mgx_FloatTensor:$y);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    `(` $q `,` $k `,` $v `)` (`extras` `(` $extras^ `)`)? attr-dict
+    `:` functional-type(operands, results) $body
   }];
   let hasVerifier = 1;
 }
