@@ -6,36 +6,32 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.body import GenericBody, generic
 from mgx_mlir.codegen.lowering.convert import load, store
-from mgx_mlir.codegen.lowering.element import BOOL, I64, Element
+from mgx_mlir.codegen.lowering.element import Element
 from mgx_mlir.codegen.lowering.index import Index
 from mgx_mlir.codegen.lowering.kernel import Kernel
+from mgx_mlir.codegen.lowering.reducers import (
+    Combine,
+    add,
+    highest,
+    lowest,
+    maximum,
+    sum_element,
+)
 from mgx_mlir.codegen.lowering.value import Computed, Indices, Lazy, Stored, reshape
 
-Combine = Callable[[Arithmetic, Element, ir.Value, ir.Value], ir.Value]
-
-
-def lowest(element: Element) -> float | int:
-    """What is not above any value of the type where `element` is computed."""
-    if element.is_float:
-        return float("-inf")
-    return 0 if element.kind == BOOL else element.lowest
-
-
-def highest(element: Element) -> float | int:
-    """What is not below any value of the type where `element` is computed."""
-    if element.is_float:
-        return float("inf")
-    return 1 if element.kind == BOOL else element.highest
-
-
-def sum_element(element: Element) -> Element:
-    """The type in which a sum that becomes a mean is kept: one that integers do not overflow."""
-    if element.is_integer and element.bits < 64:
-        return I64
-    return element.computed()
+__all__ = [
+    "Combine",
+    "accumulate",
+    "add",
+    "highest",
+    "lowest",
+    "maximum",
+    "reduce_axes",
+    "rounded",
+    "sum_element",
+]
 
 
 def accumulate(
@@ -95,11 +91,3 @@ def rounded(source: Lazy, element: Element) -> Lazy:
         lambda body, indices: store(body.arithmetic, element, body.at(source, indices)),
         source.cost,
     )
-
-
-def add(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.sum(element, x, y)
-
-
-def maximum(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.maximum(element, x, y)

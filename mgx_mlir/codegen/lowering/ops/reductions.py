@@ -2,119 +2,58 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.body import Body, GenericBody, generic
-from mgx_mlir.codegen.lowering.convert import change, load, store
-from mgx_mlir.codegen.lowering.element import Element, element_of
-from mgx_mlir.codegen.lowering.integers import integer_divide
+from mgx_mlir.codegen.lowering.convert import load, store
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
-from mgx_mlir.codegen.lowering.reduce import (
-    Combine,
+from mgx_mlir.codegen.lowering.reduce import reduce_axes
+from mgx_mlir.codegen.lowering.reducers import (
+    ArgReducer,
     add,
-    highest,
     lowest,
     maximum,
-    reduce_axes,
-    rounded,
-    sum_element,
+    reducer_of,
 )
 from mgx_mlir.codegen.lowering.value import Computed, Indices, Lazy, Stored, reshape
 
-
-def _minimum(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.minimum(element, x, y)
+_REDUCTIONS = ("all", "any", "max", "mean", "min", "prod", "sum")
 
 
-def _product(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return a.product(element, x, y)
-
-
-def _or(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return arith.ori(x, y)
-
-
-def _and(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
-    return arith.andi(x, y)
-
-
-def _reduction(kernel: Kernel, op: Any, source: Lazy, initial: float, combine: Combine) -> Lazy:
-    return rounded(reduce_axes(kernel, source, op.axes, initial, combine), source.element)
-
-
-@lowers("mgx.reduce_sum")
-def reduce_sum(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    return _reduction(kernel, op, operands[0], 0, add)
-
-
-@lowers("mgx.reduce_prod")
-def reduce_prod(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    return _reduction(kernel, op, operands[0], 1, _product)
-
-
-@lowers("mgx.reduce_max")
-def reduce_max(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    return _reduction(kernel, op, operands[0], lowest(operands[0].element), maximum)
-
-
-@lowers("mgx.reduce_min")
-def reduce_min(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    return _reduction(kernel, op, operands[0], highest(operands[0].element), _minimum)
-
-
-@lowers("mgx.reduce_any")
-def reduce_any(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    return _reduction(kernel, op, operands[0], 0, _or)
-
-
-@lowers("mgx.reduce_all")
-def reduce_all(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    return _reduction(kernel, op, operands[0], 1, _and)
-
-
-@lowers("mgx.reduce_mean")
-def reduce_mean(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    source = operands[0]
-    wide = sum_element(source.element)
+@lowers(*(f"mgx.reduce_{name}" for name in _REDUCTIONS))
+def reduction(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    source, reducer = operands[0], reducer_of(op)
 
     def value_of(body: Body, indices: Indices) -> ir.Value:
-        value = load(body.arithmetic, source.element, body.at(source, indices))
-        return change(body.arithmetic, source.element.computed(), wide, value)
+        return reducer.term(body.arithmetic, body.at(source, indices))
 
-    terms = Computed(source.shape, wide, value_of, source.cost)
-    total = reduce_axes(kernel, terms, op.axes, 0, add)
-    count = math.prod(source.shape[d] for d in op.axes)
-
-    def mean(body: Body, indices: Indices) -> ir.Value:
-        a, value = body.arithmetic, body.at(total, indices)
-        if wide.is_float:
-            result = a.div(value, a.float(count, value))
-        else:
-            result = integer_divide(a, wide, value, a.int(count, value))
-        return store(a, source.element, change(a, wide, source.element.computed(), result))
-
-    return Computed(total.shape, source.element, mean, 1)
+    terms = Computed(source.shape, reducer.accumulator, value_of, source.cost)
+    total = reduce_axes(kernel, terms, op.axes, reducer.initial, reducer.combined)
+    if reducer.accumulator == source.element and not reducer.count:
+        return total
+    return Computed(
+        total.shape,
+        source.element,
+        lambda body, indices: reducer.finish(body.arithmetic, body.at(total, indices)),
+        1,
+    )
 
 
 @lowers("mgx.argmax", "mgx.argmin")
 def arg(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    """The value and its index are reduced together. The choice does not depend on the order of
-    the loop: of equal values (NaN counts as equal to NaN, and first) the index decides."""
-    source, axis = operands[0], op.axis.value
-    largest = op.operation.name == "mgx.argmax"
-    last = op.select_last_index.value
-    element, target = source.element.computed(), element_of(op.results[0].type)
-    kept = [d for d in range(len(source.shape)) if d != axis]
+    """The value and its index are reduced together."""
+    source, axis, reducer = operands[0], op.axis.value, ArgReducer.of(op)
+    target, rank = reducer.index, len(source.shape)
+    kept = [d for d in range(rank) if d != axis]
     extents = [*(source.shape[d] for d in kept), source.shape[axis]]
-    start = lowest(element) if largest else highest(element)
-    none = -1 if last else target.highest
-    inits = [kernel.filled(extents[:-1], element, start), kernel.filled(extents[:-1], target, none)]
+    inits = [
+        kernel.filled(extents[:-1], element, start)
+        for element, start in zip((source.element.computed(), target), reducer.initial, strict=True)
+    ]
 
     def emit(body: GenericBody, dims: Indices) -> list[ir.Value]:
         a = body.arithmetic
@@ -122,15 +61,7 @@ def arg(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         value = load(a, source.element, body.at(source, where))
         index = arith.index_cast(target.storage(), body.scalar(dims[-1]))
         best, best_index = body.accumulators()
-        better = a.less(element, best, value) if largest else a.less(element, value, best)
-        equal = a.equal(element, value, best)
-        if element.is_float:
-            nan, best_nan = a.compare("uno", value, value), a.compare("uno", best, best)
-            better = arith.ori(better, arith.andi(nan, a.negate(best_nan)))
-            equal = arith.ori(equal, arith.andi(nan, best_nan))
-        earlier = a.icompare("sgt" if last else "slt", index, best_index)
-        take = arith.ori(better, arith.andi(equal, earlier))
-        return [a.select(take, value, best), a.select(take, index, best_index)]
+        return list(reducer.combine(a, (best, best_index), (value, index)))
 
     results = generic(extents, len(kept), [(i, range(len(kept))) for i in inits], emit)
     shape = [1 if d == axis else n for d, n in enumerate(source.shape)]
