@@ -7,12 +7,18 @@ and answers with ArtifactError.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from mgx_mlir.errors import ArtifactError
 
 MAX_BYTES = 1 << 46
+# Control flow deeper than this is refused.
+MAX_DEPTH = 64
+# A condition is one byte, a number of trips an int64.
+CONDITION_BYTES = 1
+TRIPS_BYTES = 8
 DTYPES = frozenset(
     "bool int2 int4 int8 int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64 float16 "
     "bfloat16 float32 float64 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz "
@@ -58,6 +64,61 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Row:
+    """Copies buffer `source` to buffer `target`, whose rows have its size.
+
+    The row's number is that of the trip of the loop whose body the step stands in.
+    """
+
+    source: int
+    target: int
+    node: str = ""
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Runs the steps `then` where buffer `condition` is true, else those of `otherwise`."""
+
+    condition: int
+    then: tuple[AnyStep, ...]
+    otherwise: tuple[AnyStep, ...]
+    node: str = ""
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Runs `body` at most as often as buffer `trips` says, and while a condition holds.
+
+    The condition is that of buffer `condition` before the first trip, of `again` after each.
+    Where rows are filled, there are as many trips as a target has rows.
+    """
+
+    trips: int
+    condition: int
+    again: int
+    body: tuple[AnyStep, ...]
+    node: str = ""
+
+
+AnyStep: TypeAlias = Step | Row | Branch | Loop
+
+
+def walk(steps: Sequence[AnyStep]) -> Iterator[AnyStep]:
+    """Every step, also those inside of branches and loops, each before what is in it."""
+    for step in steps:
+        yield step
+        for inner in bodies(step):
+            yield from walk(inner)
+
+
+def bodies(step: AnyStep) -> tuple[tuple[AnyStep, ...], ...]:
+    """The lists of steps that a step holds."""
+    if isinstance(step, Branch):
+        return step.then, step.otherwise
+    return (step.body,) if isinstance(step, Loop) else ()
+
+
+@dataclass(frozen=True)
 class Plan:
     """A program's inputs, outputs, buffers and steps, and the size of its arena in bytes."""
 
@@ -65,12 +126,21 @@ class Plan:
     outputs: tuple[TensorSpec, ...]
     arena_bytes: int
     buffers: tuple[Buffer, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[AnyStep, ...]
+
+    def work(self) -> Iterator[Step | Row]:
+        """The launches and copies in the order of the plan, those of each body once."""
+        return (step for step in walk(self.steps) if isinstance(step, Step | Row))
 
     @property
     def launches(self) -> int:
-        """Steps of one run: kernels plus copies."""
-        return len(self.steps)
+        """Kernels plus copies, those of each body once."""
+        return sum(1 for _ in self.work())
+
+    @property
+    def has_control_flow(self) -> bool:
+        """Whether there is a branch or a loop."""
+        return any(isinstance(step, Branch | Loop) for step in self.steps)
 
     def to_json(self) -> dict[str, Any]:
         """The plan as JSON values; default fields are left out."""
@@ -86,10 +156,7 @@ class Plan:
             "outputs": [_spec_json(s) for s in self.outputs],
             "arena_bytes": self.arena_bytes,
             "buffers": [buffer(b) for b in self.buffers],
-            "steps": [
-                {"kernel": s.kernel, "arguments": list(s.arguments), "node": s.node}
-                for s in self.steps
-            ],
+            "steps": _steps_json(self.steps),
         }
 
     @staticmethod
@@ -101,7 +168,7 @@ class Plan:
             tuple(_spec(reader, v) for v in reader.list(value, "outputs")),
             reader.integer(value, "arena_bytes"),
             tuple(_buffer(reader, v) for v in reader.list(value, "buffers")),
-            tuple(_step(reader, v) for v in reader.list(value, "steps")),
+            _steps(reader, value, "steps", 0),
         )
         plan.check()
         return plan
@@ -114,11 +181,62 @@ class Plan:
                 raise ArtifactError(f"plan: buffer {number} ends beyond the arena")
             if b.kind in limits and b.index >= limits[b.kind]:
                 raise ArtifactError(f"plan: buffer {number} names {b.kind} {b.index} of none")
-        for number, s in enumerate(self.steps):
-            if any(a >= len(self.buffers) for a in s.arguments):
-                raise ArtifactError(f"plan: step {number} names a buffer that does not exist")
-            if s.kernel < 0 and len(s.arguments) != 2:
-                raise ArtifactError(f"plan: step {number} is a copy without source and target")
+        self._check_steps(self.steps, False)
+
+    def _check_steps(self, steps: Sequence[AnyStep], in_loop: bool) -> None:
+        for step in steps:
+            used = _named_buffers(step)
+            if any(not 0 <= number < len(self.buffers) for number in used):
+                raise ArtifactError(f"{_called(step)} names a buffer that does not exist")
+            sizes = [self.buffers[number].bytes for number in used]
+            if isinstance(step, Step):
+                self._check_copy(step)
+            elif isinstance(step, Row):
+                self._check_row(step, in_loop)
+            elif isinstance(step, Branch) and sizes != [CONDITION_BYTES]:
+                raise ArtifactError(f"{_called(step)} has a condition of {sizes[0]} bytes")
+            elif isinstance(step, Loop) and sizes != [
+                TRIPS_BYTES, CONDITION_BYTES, CONDITION_BYTES,
+            ]:  # fmt: skip
+                raise ArtifactError(f"{_called(step)} has a count or a condition of a wrong size")
+            for inner in bodies(step):
+                self._check_steps(inner, isinstance(step, Loop))
+
+    def _check_copy(self, step: Step) -> None:
+        if step.kernel >= 0:
+            return
+        if len(step.arguments) != 2:
+            raise ArtifactError(f"{_called(step)} is a copy without source and target")
+        source, target = (self.buffers[number] for number in step.arguments)
+        if source.bytes != target.bytes:
+            raise ArtifactError(f"{_called(step)} copies between buffers of two sizes")
+        if target.kind not in _WRITABLE:
+            raise ArtifactError(f"{_called(step)} copies into a buffer of kind '{target.kind}'")
+
+    def _check_row(self, step: Row, in_loop: bool) -> None:
+        if not in_loop:
+            raise ArtifactError(f"{_called(step)} fills a row outside of a loop")
+        source, target = self.buffers[step.source], self.buffers[step.target]
+        whole = target.bytes % source.bytes == 0 if source.bytes else not target.bytes
+        if target.kind not in _WRITABLE or not whole:
+            raise ArtifactError(f"{_called(step)} fills rows of a buffer that has none of its size")
+
+
+_WRITABLE = ("arena", "output")
+
+
+def _named_buffers(step: AnyStep) -> tuple[int, ...]:
+    if isinstance(step, Step):
+        return step.arguments
+    if isinstance(step, Row):
+        return step.source, step.target
+    if isinstance(step, Branch):
+        return (step.condition,)
+    return step.trips, step.condition, step.again
+
+
+def _called(step: AnyStep) -> str:
+    return f"plan: the {type(step).__name__.lower()} of '{step.node:.200}'"
 
 
 class _Reader:
@@ -175,9 +293,39 @@ def _buffer(reader: _Reader, value: Any) -> Buffer:
     raise ArtifactError(f"plan: '{kind}' is not a kind of buffer")
 
 
-def _step(reader: _Reader, value: Any) -> Step:
-    return Step(
-        reader.integer(value, "kernel", low=-1),
-        reader.integers(value, "arguments"),
-        reader.text(value, "node"),
-    )
+def _steps_json(steps: Sequence[AnyStep]) -> list[dict[str, Any]]:
+    def one(s: AnyStep) -> dict[str, Any]:
+        if isinstance(s, Step):
+            return {"kernel": s.kernel, "arguments": list(s.arguments)}
+        if isinstance(s, Row):
+            return {"row": [s.source, s.target]}
+        if isinstance(s, Branch):
+            inner = {"then": _steps_json(s.then), "else": _steps_json(s.otherwise)}
+            return {"if": s.condition, **inner}
+        conditions = {"condition": s.condition, "again": s.again}
+        return {"loop": s.trips, **conditions, "body": _steps_json(s.body)}
+
+    return [one(s) | {"node": s.node} for s in steps]
+
+
+def _steps(reader: _Reader, value: Any, name: str, depth: int) -> tuple[AnyStep, ...]:
+    if depth > MAX_DEPTH:
+        raise ArtifactError(f"plan: control flow is more than {MAX_DEPTH} levels deep")
+    return tuple(_step(reader, v, depth) for v in reader.list(value, name))
+
+
+def _step(reader: _Reader, value: Any, depth: int) -> AnyStep:
+    node = reader.text(value, "node")
+    if "if" in value:
+        then, otherwise = (_steps(reader, value, name, depth + 1) for name in ("then", "else"))
+        return Branch(reader.integer(value, "if"), then, otherwise, node)
+    if "loop" in value:
+        trips, condition = reader.integer(value, "loop"), reader.integer(value, "condition")
+        again = reader.integer(value, "again")
+        return Loop(trips, condition, again, _steps(reader, value, "body", depth + 1), node)
+    if "row" in value:
+        places = reader.integers(value, "row")
+        if len(places) != 2:
+            raise ArtifactError("plan: 'row' holds no source and target")
+        return Row(places[0], places[1], node)
+    return Step(reader.integer(value, "kernel", low=-1), reader.integers(value, "arguments"), node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,13 +12,14 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.graph import Graph, kernels, node_name, symbol_name, value_names
+from mgx_mlir.lifetimes import staged_values
 from mgx_mlir.passes.place_concats import IN_PLACE, memory_of
-from mgx_mlir.passes.plan_memory import direct_outputs
-from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
+from mgx_mlir.passes.plan_memory import ARENA_BYTES, OFFSETS, STAGED
+from mgx_mlir.plan import AnyStep, Branch, Buffer, Loop, Plan, Row, Step, TensorSpec
 from mgx_mlir.rewriting import RESHAPES, definition, op_name
 
 # What a plan can hold beside launches: things that are no work at run time.
-SILENT = RESHAPES | {"mgx.constant", "mgx.literal", "func.return"}
+SILENT = RESHAPES | {"mgx.constant", "mgx.literal", "mgx.yield", "func.return"}
 
 
 def build_plan(graph: Graph) -> Plan:
@@ -34,7 +36,7 @@ class _Planner:
     graph: Graph
     buffers: list[Buffer] = field(default_factory=list)
     numbers: dict[ir.Value, int] = field(default_factory=dict)
-    steps: list[Step] = field(default_factory=list)
+    kernels: dict[str, int] = field(default_factory=dict)
 
     def build(self) -> Plan:
         main = self.graph.main
@@ -44,46 +46,117 @@ class _Planner:
         outputs = _specs(main, "res_attrs", list(terminator.operation.operands))
         for index, argument in enumerate(block.arguments):
             self._add(argument, Buffer("input", mgx.byte_size(argument.type), index=index))
-        direct = direct_outputs(terminator)
-        for value, index in direct.items():
-            self._add(value, Buffer("output", mgx.byte_size(value.type), index=index))
-        numbers = {symbol_name(k): i for i, k in enumerate(kernels(self.graph.module))}
-        for op in block.operations:
-            if op.operation.name == "mgx.launch":
-                self._launch(op, numbers)
-            elif IN_PLACE in op.operation.attributes:
-                self._results(op)
-            elif op.operation.name not in SILENT:
-                self._refuse(op)
+        self.kernels = {symbol_name(k): i for i, k in enumerate(kernels(self.graph.module))}
+        steps = self._block(block)
         for index, value in enumerate(terminator.operation.operands):
-            if direct.get(memory_of(value)) != index:
-                source, size = self._buffer(value), mgx.byte_size(value.type)
-                self.buffers.append(Buffer("output", size, index=index))
-                self.steps.append(Step(-1, (source, len(self.buffers) - 1)))
-        arena = ir.IntegerAttr(self.graph.module.operation.attributes["mgx.arena_bytes"]).value
-        plan = Plan(inputs, outputs, arena, tuple(self.buffers), tuple(self.steps))
+            place = Buffer("output", mgx.byte_size(value.type), index=index)
+            steps += self._copy(self._buffer(value), place)
+        arena = ir.IntegerAttr(self.graph.module.operation.attributes[ARENA_BYTES]).value
+        plan = Plan(inputs, outputs, arena, tuple(self.buffers), tuple(steps))
         plan.check()
         return plan
+
+    def _block(self, block: ir.Block) -> list[AnyStep]:
+        """The steps of a block without its terminator."""
+        steps: list[AnyStep] = []
+        for op in block.operations:
+            name = op.operation.name
+            if name == "mgx.launch":
+                steps.append(self._launch(op))
+            elif name == "mgx.if":
+                steps.append(self._branch(op))
+            elif name == "mgx.loop":
+                steps += self._loop(op)
+            elif IN_PLACE in op.operation.attributes:
+                self._results(op)
+            elif name not in SILENT:
+                self._refuse(op)
+        return steps
+
+    def _launch(self, op: ir.OpView) -> Step:
+        self._results(op)
+        values = [*op.operation.operands, *op.operation.results]
+        kernel = self.kernels[ir.FlatSymbolRefAttr(op.operation.attributes["kernel"]).value]
+        return Step(kernel, tuple(self._buffer(v) for v in values), node_name(op))
+
+    def _branch(self, op: ir.OpView) -> Branch:
+        node = node_name(op)
+        self._results(op)
+        condition = self._buffer(op.operation.operands[0])
+        then, otherwise = (
+            self._block(region.blocks[0]) + self._yields(region.blocks[0], op.operation.results)
+            for region in op.operation.regions
+        )
+        return Branch(condition, tuple(then), tuple(otherwise), node)
+
+    def _yields(self, block: ir.Block, results: Sequence[ir.Value]) -> list[AnyStep]:
+        """What a branch gives, copied to where it is wanted if it is not there."""
+        steps: list[AnyStep] = []
+        yielded = list(block.operations)[-1].operation.operands
+        for value, result in zip(yielded, results, strict=True):
+            target = self.buffers[self.numbers[result]]
+            steps += self._copy(self._buffer(value), target, node_name(block.owner))
+        return steps
+
+    def _loop(self, op: ir.OpView) -> list[AnyStep]:
+        """The copies of the initial values, and the loop."""
+        node = node_name(op)
+        trips, condition, *init = op.operation.operands
+        block = op.operation.regions[0].blocks[0]
+        carried = list(block.arguments)[2:]
+        self._results(op)
+        places = [self.numbers[result] for result in op.operation.results]
+        self.numbers.update(zip(carried, places, strict=False))
+        steps: list[AnyStep] = []
+        for value, place in zip(init, places, strict=False):
+            steps += self._copy(self._buffer(value), self.buffers[place], node)
+        again, *following = list(block.operations)[-1].operation.operands
+        body = self._block(block)
+        for value, place in zip(following[len(init) :], places[len(init) :], strict=True):
+            body.append(Row(self._buffer(value), place, node))
+        body += self._follow(op, following[: len(init)], places)
+        trips, condition, again = map(self._buffer, (trips, condition, again))
+        return [*steps, Loop(trips, condition, again, tuple(body), node)]
+
+    def _follow(self, op: ir.OpView, following: list[ir.Value], places: list[int]) -> list[AnyStep]:
+        """The copies of the next values over those that the loop carries."""
+        node, steps = node_name(op), []
+        sources = [self._buffer(value) for value in following]
+        staged = staged_values(op)
+        offsets = ir.DenseI64ArrayAttr(op.operation.attributes[STAGED]) if staged else ()
+        for number, offset in zip(staged, offsets, strict=True):
+            aside = Buffer("arena", self.buffers[places[number]].bytes, offset=offset)
+            steps += self._copy(sources[number], aside, node)
+            sources[number] = self.buffers.index(aside)
+        for source, place in zip(sources, places, strict=False):
+            steps += self._copy(source, self.buffers[place], node)
+        return steps
 
     def _refuse(self, op: ir.OpView) -> None:
         node = node_name(op) or "?"
         raise UnsupportedError(
-            f"node '{node}': {op.operation.name} has no place in a compiled program yet; "
-            "only programs without control flow and with static shapes compile",
+            f"node '{node}': {op.operation.name} has no place in a compiled program, whose "
+            "shapes are static",
             (node,),
         )
 
     def _results(self, op: ir.OpView) -> None:
-        offsets = list(ir.DenseI64ArrayAttr(op.operation.attributes["mgx.offsets"]))
+        """Adds the buffers of an op's results, which `mgx-plan-memory` has placed."""
+        offsets = list(ir.DenseI64ArrayAttr(op.operation.attributes[OFFSETS]))
         for result, offset in zip(op.operation.results, offsets, strict=True):
-            if result not in self.numbers:
-                self._add(result, Buffer("arena", mgx.byte_size(result.type), offset=offset))
+            size = mgx.byte_size(result.type)
+            if offset < 0:
+                self._add(result, Buffer("output", size, index=-1 - offset))
+            else:
+                self._add(result, Buffer("arena", size, offset=offset))
 
-    def _launch(self, op: ir.OpView, numbers: dict[str, int]) -> None:
-        self._results(op)
-        values = [*op.operation.operands, *op.operation.results]
-        kernel = numbers[ir.FlatSymbolRefAttr(op.operation.attributes["kernel"]).value]
-        self.steps.append(Step(kernel, tuple(self._buffer(v) for v in values), node_name(op)))
+    def _copy(self, source: int, place: Buffer, node: str = "") -> list[AnyStep]:
+        """The step that brings a buffer to a place; none where it lies there."""
+        if self.buffers[source] == place:
+            return []
+        if place not in self.buffers:
+            self.buffers.append(place)
+        return [Step(-1, (source, self.buffers.index(place)), node)]
 
     def _buffer(self, value: ir.Value) -> int:
         source = memory_of(value)

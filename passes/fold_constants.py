@@ -36,22 +36,26 @@ class FoldConstants(Pass):
     name: ClassVar[str] = "mgx-fold-constants"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
-        for block in blocks(main_function(module)):
-            _Folder(block, context, self.max_elements).run()
+        folder = _Folder(context, self.max_elements)
+        found = list(blocks(main_function(module)))
+        for block in found:
+            folder.run(block)
+        for block in reversed(found):
             erase_dead(block)
 
 
 class _Folder:
-    def __init__(self, block: ir.Block, context: PassContext, max_elements: int) -> None:
-        self.block = block
+    """Blocks come outermost first: what is known in one is known in those inside of it."""
+
+    def __init__(self, context: PassContext, max_elements: int) -> None:
         self.context = context
         self.max_elements = max_elements
         # Results of ops that depend on constants alone, and what has been computed of them.
         self.foldable: set[ir.Value] = set()
         self.arrays: dict[ir.Value, np.ndarray] = {}
 
-    def run(self) -> None:
-        ops = [op for op in self.block.operations if self._is_foldable(op)]
+    def run(self, block: ir.Block) -> None:
+        ops = [op for op in block.operations if self._is_foldable(op)]
         needed = [
             op
             for op in ops

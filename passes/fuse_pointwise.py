@@ -69,6 +69,9 @@ class FusePointwise(Pass):
                 producer = definition(value)
                 if producer is None or producer in group or len(group) >= self.max_ops:
                     continue
+                # What is computed outside of a loop stays there.
+                if identity(producer) not in position:
+                    continue
                 if producer.operation.name not in mgx.POINTWISE or not group.owns_all_uses(
                     producer
                 ):

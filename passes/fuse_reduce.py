@@ -83,6 +83,9 @@ class FuseReduce(Pass):
                     producer = definition(value)
                     if producer is None or producer in group or splat(value) is not None:
                         continue
+                    # What is computed outside of a loop stays there.
+                    if identity(producer) not in position:
+                        continue
                     if rows.fit(producer) and _may_enter(group, producer, rows):
                         group.add(producer)
                         changed = True

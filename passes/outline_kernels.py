@@ -53,12 +53,14 @@ class OutlineKernels(Pass):
     name: ClassVar[str] = "mgx-outline-kernels"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
-        main = main_function(module)
         table = _Kernels(module, context, self.arch)
-        for block in blocks(main):
+        found = list(blocks(main_function(module)))
+        for block in found:
             for op in list(block.operations):
                 if _is_anchor(op) and not _waits_for_epilogue(op):
                     table.outline(op)
+        # Kernels of inner blocks have taken in what they read of the outer ones.
+        for block in reversed(found):
             erase_dead(block)
             for op in reversed(list(block.operations)):
                 if op.operation.name in PULLED - RESHAPES and _is_read_by_host(op):

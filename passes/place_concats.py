@@ -49,7 +49,9 @@ class PlaceConcats(Pass):
             return False
         offset = 0
         for operand in op.operation.operands:
-            if offset % self.alignment or not shape(operand)[axis] or not _is_computed(operand):
+            if offset % self.alignment or not shape(operand)[axis]:
+                return False
+            if not _is_computed(operand, op.operation.block):
                 return False
             offset += mgx.byte_size(operand.type)
         operands = list(op.operation.operands)
@@ -68,11 +70,13 @@ def memory_of(value: ir.Value) -> ir.Value:
     return value
 
 
-def _is_computed(value: ir.Value) -> bool:
-    """Whether a kernel, or a concat in place, makes the value."""
+def _is_computed(value: ir.Value, block: ir.Block) -> bool:
+    """Whether a kernel, or a concat in place, makes the value in the block."""
     op = definition(memory_of(value))
     name = op_name(op)
     if op is None or name in ("mgx.constant", "mgx.literal", "mgx.if", "mgx.loop"):
+        return False
+    if op.operation.block != block:
         return False
     if name == "mgx.concat":
         return IN_PLACE in op.operation.attributes
@@ -85,7 +89,7 @@ def _reaches_host(value: ir.Value, concat: ir.OpView | None) -> bool:
     for user in users(value):
         name = user.operation.name
         if not name.startswith("mgx.") or name in ("mgx.yield", "mgx.if", "mgx.loop"):
-            return True
+            return True  # read by the host, or copied to where the region's result lies
         if name in RESHAPES and _reaches_host(user.operation.results[0], concat):
             return True
         is_placed = name == "mgx.concat" and IN_PLACE in user.operation.attributes

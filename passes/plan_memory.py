@@ -8,38 +8,34 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.lifetimes import Lifetimes, Tensor
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.passes.place_concats import IN_PLACE, memory_of
-from mgx_mlir.rewriting import definition
+from mgx_mlir.passes.place_concats import IN_PLACE
+from mgx_mlir.rewriting import blocks
 
-# A launch's result that the caller provides memory for.
-OUTPUT = -1
-
-
-@dataclass
-class _Life:
-    """A tensor's size in bytes, and the first and last step at which its bytes matter."""
-
-    result: ir.Value
-    size: int
-    first: int
-    last: int
-    offset: int = OUTPUT
+PLACED = ("mgx.launch", "mgx.if", "mgx.loop")
+OFFSETS = "mgx.offsets"
+# On a loop: where carried values lie that change places with each other.
+STAGED = "mgx.staged"
+ARENA_BYTES = "mgx.arena_bytes"
 
 
 @dataclass(frozen=True)
 class PlanMemory(Pass):
-    """Writes `mgx.offsets` on each launch and `mgx.arena_bytes` on the module.
+    """Writes `mgx.offsets` on launches and control flow, and `mgx.arena_bytes` on the module.
 
     Before:  %1 = mgx.launch @k0(%0) : (tensor<4xf32>) -> tensor<4xf32>
     After:   %1 = mgx.launch @k0(%0) {mgx.offsets = array<i64: 0>} : ...
 
-    Offsets are multiples of `alignment` bytes. Tensors that are alive at one time do not
-    overlap; the largest are placed first, each at the lowest offset that is free. A tensor
-    that the program returns lies in the caller's memory: its offset is -1.
+    Tensors that are alive at one time do not overlap. An offset is a multiple of `alignment`
+    bytes, for a smaller tensor of the power of two that holds it, at least 16. What lies in
+    the caller's memory has the offset -1 - n, where n is the output's number.
+
+    A result of `mgx.if`, and of its branches, is one tensor where their lives allow it, and
+    so are an initial value, a carried value, its next value and the loop's result. Where they
+    differ the plan copies.
     """
 
     alignment: int = 256
@@ -47,101 +43,61 @@ class PlanMemory(Pass):
     name: ClassVar[str] = "mgx-plan-memory"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
-        block = main_function(module).operation.regions[0].blocks[0]
-        steps = [op for op in block.operations if op.operation.name == "mgx.launch"]
-        _require_static(steps)
-        concats = [op for op in block.operations if IN_PLACE in op.operation.attributes]
-        parts = _parts(concats)
-        lives = _lives(block, steps, parts)
-        size = _place([life for life in lives.values() if life.offset != OUTPUT], self.alignment)
-        for op in (*steps, *concats):
-            offsets = []
-            for result in op.operation.results:
-                whole, inside = parts.get(result, (result, 0))
-                offset = lives[whole].offset
-                offsets.append(offset + inside if offset != OUTPUT else OUTPUT)
-            op.operation.attributes["mgx.offsets"] = ir.DenseI64ArrayAttr.get(offsets)
+        main = main_function(module)
+        _require_static(main)
+        lifetimes = Lifetimes.of(main)
+        size = place(lifetimes.in_arena(), self.alignment)
+        for block in blocks(main):
+            for op in block.operations:
+                if op.operation.name in PLACED or IN_PLACE in op.operation.attributes:
+                    _write(op, lifetimes)
         i64 = ir.IntegerType.get_signless(64)
-        module.operation.attributes["mgx.arena_bytes"] = ir.IntegerAttr.get(i64, size)
+        module.operation.attributes[ARENA_BYTES] = ir.IntegerAttr.get(i64, size)
 
 
-def _require_static(steps: Sequence[ir.OpView]) -> None:
-    """Raises UnsupportedError naming the node of a launch whose results' sizes are not known."""
-    for op in steps:
-        for result in op.operation.results:
-            if not ir.RankedTensorType(result.type).has_static_shape:
-                node = node_name(op) or "?"
-                raise UnsupportedError(
-                    f"node '{node}': its result {result.type} has a size that is known only "
-                    "when the model runs",
-                    (node,),
-                )
+def _write(op: ir.OpView, lifetimes: Lifetimes) -> None:
+    attributes = op.operation.attributes
+    offsets = [lifetimes.offset(result) for result in op.operation.results]
+    attributes[OFFSETS] = ir.DenseI64ArrayAttr.get(offsets)
+    staged = lifetimes.staged(op)
+    if staged:
+        attributes[STAGED] = ir.DenseI64ArrayAttr.get([tensor.offset for tensor in staged])
 
 
-def direct_outputs(terminator: ir.OpView) -> dict[ir.Value, int]:
-    """Launch results that are written straight into the caller's memory, with the output's number.
+def _require_static(main: ir.OpView) -> None:
+    """Raises UnsupportedError naming the node of a result whose size is not known."""
+    for block in blocks(main):
+        for op in block.operations:
+            for result in op.operation.results if op.operation.name in PLACED else ():
+                if not ir.RankedTensorType(result.type).has_static_shape:
+                    node = node_name(op) or "?"
+                    raise UnsupportedError(
+                        f"node '{node}': its result {result.type} has a size that is known only "
+                        "when the model runs",
+                        (node,),
+                    )
 
-    A value that is returned twice is written to its first place, and copied.
+
+def place(tensors: Sequence[Tensor], alignment: int) -> int:
+    """Sets each tensor's offset; returns the arena's size in bytes.
+
+    The largest come first, each at the lowest offset that is free while it is alive.
     """
-    outputs: dict[ir.Value, int] = {}
-    for number, value in enumerate(terminator.operation.operands):
-        source = memory_of(value)
-        producer = definition(source)
-        if producer is not None and producer.operation.name == "mgx.launch":
-            outputs.setdefault(source, number)
-    return outputs
-
-
-def _parts(concats: Sequence[ir.OpView]) -> dict[ir.Value, tuple[ir.Value, int]]:
-    """For what is part of a concat in place: the outermost result, and the offset in it."""
-    parts: dict[ir.Value, tuple[ir.Value, int]] = {}
-    # A concat of concats stands behind them: from the last to the first, wholes are known.
-    for op in reversed(concats):
-        whole, offset = parts.get(op.operation.results[0], (op.operation.results[0], 0))
-        for operand in op.operation.operands:
-            parts[memory_of(operand)] = (whole, offset)
-            offset += mgx.byte_size(operand.type)
-    return parts
-
-
-def _lives(
-    block: ir.Block, steps: Sequence[ir.OpView], parts: dict[ir.Value, tuple[ir.Value, int]]
-) -> dict[ir.Value, _Life]:
-    """The life of each tensor that has memory of its own, by its value."""
-    outputs = direct_outputs(list(block.operations)[-1])
-    lives: dict[ir.Value, _Life] = {}
-    for number, step in enumerate(steps):
-        for operand in step.operation.operands:
-            source = memory_of(operand)
-            whole, _ = parts.get(source, (source, 0))
-            if whole in lives:
-                lives[whole].last = number
-        for result in step.operation.results:
-            whole, _ = parts.get(result, (result, 0))
-            if whole not in lives:
-                life = _Life(whole, mgx.byte_size(whole.type), number, number)
-                life.offset = OUTPUT if whole in outputs else 0
-                lives[whole] = life
-            lives[whole].last = number
-    return lives
-
-
-def _place(lives: list[_Life], alignment: int) -> int:
-    """Sets each offset; returns the arena's size in bytes."""
-    placed: list[_Life] = []
+    placed: list[Tensor] = []
     size = 0
-    for life in sorted(lives, key=lambda life: (-life.size, life.first)):
-        taken = sorted(
-            (other.offset, other.offset + other.size)
-            for other in placed
-            if other.first <= life.last and life.first <= other.last
-        )
+    for tensor in sorted(tensors, key=lambda t: (-t.size, t.first)):
+        step = _alignment(tensor.size, alignment)
+        taken = sorted((o.offset, o.offset + o.size) for o in placed if tensor.meets(o))
         offset = 0
         for start, end in taken:
-            if offset + life.size <= start:
+            if offset + tensor.size <= start:
                 break
-            offset = max(offset, -(-end // alignment) * alignment)
-        life.offset = offset
-        placed.append(life)
-        size = max(size, -(-(offset + life.size) // alignment) * alignment)
-    return size
+            offset = max(offset, -(-end // step) * step)
+        tensor.offset = offset
+        placed.append(tensor)
+        size = max(size, offset + tensor.size)
+    return -(-size // alignment) * alignment if size else 0
+
+
+def _alignment(size: int, most: int) -> int:
+    return min(most, max(16, 1 << (size - 1).bit_length())) if size else 1

@@ -112,6 +112,8 @@ def _combine_constants(op: ir.OpView) -> ir.Value | None:
     if op_name(inner) != op.operation.name or not has_one_use(parts[0]):
         return None
     assert inner is not None
+    if inner.operation.block != op.operation.block:  # a loop's body would do its work
+        return None
     below = _constant_operand(inner)
     if below is None:
         return None
@@ -132,6 +134,8 @@ def _distribute_scale(op: ir.OpView) -> ir.Value | None:
     assert add is not None
     below = _constant_operand(add)
     if below is None:
+        return None
+    if add.operation.block != op.operation.block:
         return None
     maker = definition(below[0])
     is_scaled = op_name(maker) == "mgx.mul" and maker and _constant_operand(maker) is not None
@@ -155,6 +159,8 @@ def _scale_into_weights(op: ir.OpView) -> ir.Value | None:
     if name not in ("mgx.convolution", "mgx.dot"):
         return None
     assert contraction is not None
+    if contraction.operation.block != op.operation.block:
+        return None
     w = contraction.operation.operands[1]
     if not is_constant(w):
         return None

@@ -10,7 +10,7 @@ import pytest
 
 from mgx_mlir.errors import ArtifactError, UnsupportedError
 from mgx_mlir.pipelines import PIPELINES
-from mgx_mlir.plan import Plan
+from mgx_mlir.plan import Branch, Loop, Plan, Row, Step
 from mgx_mlir.planning import build_plan
 from test.passes.graphs import parse, random_graph, run
 
@@ -69,20 +69,76 @@ def test_symbolic_shapes_are_refused_with_the_way_out() -> None:
         plan_of(text)
 
 
-def test_control_flow_is_refused_by_name() -> None:
-    text = """
-    func.func @main(%c: tensor<i1> {mgx.name = "c"}, %x: tensor<2xf32> {mgx.name = "x"})
-        -> (tensor<2xf32> {mgx.name = "y"}) {
-      %0 = mgx.if %c : tensor<i1> -> tensor<2xf32> {
-        mgx.yield %x : tensor<2xf32>
-      } else {
-        %1 = mgx.neg %x : tensor<2xf32>
-        mgx.yield %1 : tensor<2xf32>
-      } loc("choose")
-      return %0 : tensor<2xf32>
+CONTROL_FLOW = """
+    func.func @main(%n: tensor<i64> {mgx.name = "n"}, %c: tensor<i1> {mgx.name = "c"},
+        %x: tensor<64xf32> {mgx.name = "x"})
+        -> (tensor<64xf32> {mgx.name = "y"}, tensor<3x64xf32> {mgx.name = "z"}) {
+      %r:2 = mgx.loop %n, %c init(%x)
+          : tensor<i64>, tensor<i1>, (tensor<64xf32>) -> tensor<64xf32>, tensor<3x64xf32> {
+      ^bb0(%i: tensor<i64>, %go: tensor<i1>, %v: tensor<64xf32>):
+        %0 = mgx.if %c : tensor<i1> -> tensor<64xf32> {
+          mgx.yield %v : tensor<64xf32>
+        } else {
+          %1 = mgx.exp %v : tensor<64xf32>
+          mgx.yield %1 : tensor<64xf32>
+        } loc("choose")
+        mgx.yield %go, %0, %v : tensor<i1>, tensor<64xf32>, tensor<64xf32>
+      } loc("repeat")
+      return %r#0, %r#1 : tensor<64xf32>, tensor<3x64xf32>
     }"""
-    with pytest.raises(UnsupportedError, match=r"'choose': mgx\.if"):
-        plan_of(text)
+
+
+def test_control_flow_holds_steps() -> None:
+    plan = plan_of(CONTROL_FLOW)
+    copy, loop = plan.steps
+    assert isinstance(copy, Step) and isinstance(loop, Loop) and loop.node == "repeat"
+    assert [plan.buffers[b].kind for b in (loop.trips, loop.condition, loop.again)] == [
+        "input", "input", "weight",
+    ]  # fmt: skip
+    branch, row, *_ = loop.body
+    assert isinstance(branch, Branch) and branch.node == "choose"
+    # The row is the value before the trip, which changes after it was copied.
+    assert isinstance(row, Row) and row.source == copy.arguments[1]
+    assert plan.buffers[row.target].bytes == 3 * plan.buffers[row.source].bytes
+    assert Plan.from_json(plan.to_json()) == plan
+
+
+HOSTILE_CONTROL_FLOW = [
+    ((1, "loop"), 99),
+    ((1, "loop"), None),
+    ((1, "again"), 2),  # not one byte
+    ((1, "condition"), -1),
+    ((1, "body"), {}),
+    ((1, "body", 0, "then"), None),
+    ((1, "body", 0, "if"), 0),
+    ((1, "body", 0, "else", 0, "arguments"), [99]),
+    ((1, "body", 1, "row"), [3, 2]),
+    ((1, "body", 1, "row"), [1]),
+    ((1, "body", 1, "row"), [2, 0]),
+    ((1,), {"row": [2, 2], "node": ""}),
+    ((1,), {"kernel": -1, "arguments": [2, 2], "node": ""}),  # into an input
+    ((1, "node"), None),
+]
+
+
+@pytest.mark.parametrize(("path", "value"), HOSTILE_CONTROL_FLOW)
+def test_hostile_control_flow_is_refused(path: tuple[Any, ...], value: Any) -> None:
+    data = plan_of(CONTROL_FLOW).to_json()
+    Plan.from_json(data)
+    target: Any = data["steps"]
+    for key in path[:-1]:
+        target = target[key]
+    target[path[-1]] = value
+    with pytest.raises(ArtifactError):
+        Plan.from_json(data)
+
+
+def test_control_flow_of_any_depth_is_refused() -> None:
+    data = plan_of(CONTROL_FLOW).to_json()
+    for _ in range(100):
+        data["steps"] = [{"if": 1, "then": data["steps"], "else": [], "node": ""}]
+    with pytest.raises(ArtifactError, match="levels deep"):
+        Plan.from_json(data)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -94,10 +150,11 @@ def test_live_tensors_do_not_overlap(seed: int) -> None:
         plan = build_plan(graph)
     assert Plan.from_json(plan.to_json()) == plan
     # Each step's results may share no byte with anything that a later step still reads.
-    for number, step in enumerate(plan.steps):
-        later = {a for s in plan.steps[number + 1 :] for a in s.arguments}
+    steps = [step for step in plan.work() if isinstance(step, Step)]
+    for number, step in enumerate(steps):
+        later = {a for s in steps[number + 1 :] for a in s.arguments}
         kept = [plan.buffers[a] for a in later if plan.buffers[a].kind == "arena"]
-        first = {a: n for n, s in reversed(list(enumerate(plan.steps))) for a in s.arguments}
+        first = {a: n for n, s in reversed(list(enumerate(steps))) for a in s.arguments}
         out = plan.buffers[step.arguments[-1]]
         for buffer in kept:
             born = first[plan.buffers.index(buffer)]

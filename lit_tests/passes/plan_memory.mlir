@@ -27,3 +27,57 @@ func.func @main(%x: tensor<1x4x4x4xf32>) -> tensor<1x8x4x4xf32> {
   %f = mgx.relu %c : tensor<1x8x4x4xf32>
   return %f : tensor<1x8x4x4xf32>
 }
+
+// -----
+
+// A carried value is read for the last time before its next value is made: one tensor, which
+// the initial value and the result share; here the caller's. The last kernel's result is copied.
+// CHECK: mgx.launch @{{.*}} {mgx.offsets = array<i64: -1>}
+// CHECK: mgx.loop {{.*}} {mgx.offsets = array<i64: -1>}
+// CHECK:   mgx.launch @{{.*}} {mgx.offsets = array<i64: 0>}
+// CHECK:   mgx.launch @{{.*}} {mgx.offsets = array<i64: -1>}
+func.func @main(%n: tensor<i64>, %c: tensor<i1>, %x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = mgx.prefix_scan_sum %x axis = 0 : tensor<64xf32>
+  %r = mgx.loop %n, %c init(%0) : tensor<i64>, tensor<i1>, (tensor<64xf32>) -> tensor<64xf32> {
+  ^bb0(%i: tensor<i64>, %go: tensor<i1>, %v: tensor<64xf32>):
+    %1 = mgx.prefix_scan_sum %v axis = 0 : tensor<64xf32>
+    %2 = mgx.prefix_scan_sum %1 axis = 0 : tensor<64xf32>
+    mgx.yield %c, %2 : tensor<i1>, tensor<64xf32>
+  }
+  return %r : tensor<64xf32>
+}
+
+// -----
+
+// The results of both branches lie where the result lies, over what both read.
+// CHECK: mgx.launch @{{.*}} {mgx.offsets = array<i64: 0>}
+// CHECK: mgx.if {{.*}} {mgx.offsets = array<i64: -1>}
+// CHECK:   mgx.launch @{{.*}} {mgx.offsets = array<i64: -1>}
+// CHECK: else
+// CHECK:   mgx.launch @{{.*}} {mgx.offsets = array<i64: 256>}
+// CHECK:   mgx.launch @{{.*}} {mgx.offsets = array<i64: -1>}
+func.func @main(%c: tensor<i1>, %x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = mgx.prefix_scan_sum %x axis = 0 : tensor<64xf32>
+  %r = mgx.if %c : tensor<i1> -> tensor<64xf32> {
+    %1 = mgx.prefix_scan_sum %0 axis = 0 : tensor<64xf32>
+    mgx.yield %1 : tensor<64xf32>
+  } else {
+    %2 = mgx.prefix_scan_sum %0 axis = 0 : tensor<64xf32>
+    %3 = mgx.prefix_scan_sum %2 axis = 0 : tensor<64xf32>
+    mgx.yield %3 : tensor<64xf32>
+  }
+  return %r : tensor<64xf32>
+}
+
+// -----
+
+// Carried values that change places are copied aside: the second one, which the first one has
+// taken the place of by then.
+// CHECK: mgx.loop {{.*}} {mgx.offsets = array<i64: -1, -2>, mgx.staged = array<i64: 0>}
+func.func @main(%n: tensor<i64>, %c: tensor<i1>, %x: tensor<64xf32>, %y: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %r:2 = mgx.loop %n, %c init(%x, %y) : tensor<i64>, tensor<i1>, (tensor<64xf32>, tensor<64xf32>) -> tensor<64xf32>, tensor<64xf32> {
+  ^bb0(%i: tensor<i64>, %go: tensor<i1>, %v: tensor<64xf32>, %w: tensor<64xf32>):
+    mgx.yield %c, %w, %v : tensor<i1>, tensor<64xf32>, tensor<64xf32>
+  }
+  return %r#0, %r#1 : tensor<64xf32>, tensor<64xf32>
+}

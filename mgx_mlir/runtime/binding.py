@@ -1,17 +1,18 @@
 """A plan and its code objects as one list of launches and copies, each pointer's place known.
 
 What every executor does first, whatever the device; it finds whether plan and code objects
-fit together.
+fit together. Control flow cuts the list into sections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.finalizer.code_object import Argument, CodeObject, Launch
-from mgx_mlir.plan import Plan, Step
+from mgx_mlir.plan import AnyStep, Branch, Loop, Plan, Row, Step
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Place:
 class BoundLaunch:
     """A function of code object number `kernel`, with its pointers in order.
 
-    `step` is the number of the plan's step that it belongs to.
+    `step` is the number of the step that it belongs to among the plan's launches and copies.
     """
 
     step: int
@@ -43,24 +44,69 @@ class BoundLaunch:
 
 @dataclass(frozen=True)
 class BoundCopy:
-    """`bytes` bytes, more than none, from the first place to the second."""
+    """`bytes` bytes, more than none, from the first place to the second.
+
+    Where `is_row`, to the row of the second place whose number is that of the loop's trip.
+    """
 
     step: int
     bytes: int
     places: tuple[Place, Place]
+    node: str
+    is_row: bool = False
 
 
-def bind(plan: Plan, code_objects: Sequence[CodeObject]) -> list[BoundLaunch | BoundCopy]:
+@dataclass(frozen=True)
+class Section:
+    """The launches and copies from number `first` to `end`, without a decision between them."""
+
+    first: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of two lists, as the byte at `condition` says."""
+
+    condition: Place
+    then: tuple[Part, ...]
+    otherwise: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """`body` at most as often as the int64 at `trips` says, while a byte is not 0.
+
+    The byte is that at `condition` before the first trip, that at `again` after each.
+    `rows` are the numbers of the copies that fill rows; with any, `limit` trips are made,
+    no more and no fewer.
+    """
+
+    trips: Place
+    condition: Place
+    again: Place
+    body: tuple[Part, ...]
+    rows: tuple[int, ...]
+    limit: int
+    node: str
+
+
+Part: TypeAlias = Section | Choice | Repeat
+
+
+@dataclass
+class BoundPlan:
+    """Every launch and copy of a plan, those of each body once, and the order they run in."""
+
+    steps: list[BoundLaunch | BoundCopy] = field(default_factory=list)
+    parts: tuple[Part, ...] = ()
+
+
+def bind(plan: Plan, code_objects: Sequence[CodeObject]) -> BoundPlan:
     """The plan's steps in order. Raises ArtifactError where the parts do not fit together."""
-    bound: list[BoundLaunch | BoundCopy] = []
-    for number, step in enumerate(plan.steps):
-        if step.kernel < 0:
-            bound += _copy(plan, number, step)
-        elif step.kernel >= len(code_objects):
-            raise ArtifactError(f"plan: step {number} runs kernel {step.kernel}, which is missing")
-        else:
-            bound += _launches(plan, number, step, code_objects[step.kernel])
-    return bound
+    binder = _Binder(plan, code_objects)
+    binder.bound.parts = binder.parts(plan.steps)
+    return binder.bound
 
 
 def arena_bytes(plan: Plan) -> int:
@@ -73,46 +119,113 @@ def scratch_bytes(code_objects: Sequence[CodeObject]) -> int:
     return max((code.scratch_bytes for code in code_objects), default=0)
 
 
-def _copy(plan: Plan, number: int, step: Step) -> list[BoundCopy]:
-    source, target = step.arguments
-    size = plan.buffers[source].bytes
-    if plan.buffers[target].bytes != size:
-        raise ArtifactError(f"plan: step {number} copies between buffers of two sizes")
-    return [BoundCopy(number, size, (_place(plan, source), _place(plan, target)))] if size else []
+def decisions(parts: Sequence[Part]) -> Iterator[Place]:
+    """The places of all counts and conditions."""
+    for part in parts:
+        if isinstance(part, Choice):
+            yield part.condition
+            yield from decisions((*part.then, *part.otherwise))
+        elif isinstance(part, Repeat):
+            yield from (part.trips, part.condition, part.again)
+            yield from decisions(part.body)
 
 
-def _launches(plan: Plan, number: int, step: Step, code: CodeObject) -> list[BoundLaunch]:
-    inputs = len(step.arguments) - _outputs(code)
-    return [
-        BoundLaunch(
-            number,
-            step.kernel,
-            launch,
-            tuple(_argument(plan, number, step, a, inputs) for a in launch.arguments),
-            step.node,
-        )
-        for launch in code.launches
-    ]
+class _Binder:
+    def __init__(self, plan: Plan, code_objects: Sequence[CodeObject]) -> None:
+        self.plan = plan
+        self.code_objects = code_objects
+        self.bound = BoundPlan()
+        self.number = 0
 
+    def parts(self, steps: Sequence[AnyStep]) -> tuple[Part, ...]:
+        found: list[Part] = []
+        first = len(self.bound.steps)
+        for step in steps:
+            if isinstance(step, Step | Row):
+                self.bound.steps += self.work(step)
+                self.number += 1
+                continue
+            if first != len(self.bound.steps):
+                found.append(Section(first, len(self.bound.steps)))
+            found.append(self.choice(step) if isinstance(step, Branch) else self.repeat(step))
+            first = len(self.bound.steps)
+        if first != len(self.bound.steps):
+            found.append(Section(first, len(self.bound.steps)))
+        return tuple(found)
 
-def _argument(plan: Plan, number: int, step: Step, argument: Argument, inputs: int) -> Place:
-    if argument.kind == "scratch":
-        return Place("scratch", argument.index)
-    place = argument.index + (inputs if argument.kind == "output" else 0)
-    limit = inputs if argument.kind == "input" else len(step.arguments)
-    if inputs < 0 or place >= limit:
-        raise ArtifactError(
-            f"plan: step {number} ({step.node}) has {len(step.arguments)} arguments, too few "
-            f"for its kernel, which wants {argument.kind} {argument.index}"
-        )
-    return _place(plan, step.arguments[place])
+    def choice(self, step: Branch) -> Choice:
+        condition = self.place(step.condition)
+        return Choice(condition, self.parts(step.then), self.parts(step.otherwise))
 
+    def repeat(self, step: Loop) -> Repeat:
+        first = len(self.bound.steps)
+        body = self.parts(step.body)
+        rows = [
+            number
+            for number, found in enumerate(self.bound.steps[first:], first)
+            if isinstance(found, BoundCopy) and found.is_row
+            # Rows of a loop inside are that loop's.
+            if any(isinstance(p, Section) and p.first <= number < p.end for p in body)
+        ]
+        size = self.plan.buffers
+        counts = {
+            size[s.target].bytes // size[s.source].bytes
+            for s in step.body
+            if isinstance(s, Row) and size[s.source].bytes
+        }
+        if len(counts) > 1:
+            raise ArtifactError(f"plan: the loop of '{step.node}' fills rows of two numbers")
+        trips, condition, again = map(self.place, (step.trips, step.condition, step.again))
+        limit = max(counts, default=0)
+        return Repeat(trips, condition, again, body, tuple(rows), limit, step.node)
 
-def _place(plan: Plan, number: int) -> Place:
-    buffer = plan.buffers[number]
-    if buffer.kind == "weight":
-        return Place("weight", key=buffer.key)
-    return Place(buffer.kind, buffer.offset if buffer.kind == "arena" else buffer.index)
+    def work(self, step: Step | Row) -> list[BoundLaunch | BoundCopy]:
+        if isinstance(step, Row):
+            return self.copy(step.source, step.target, step.node, is_row=True)
+        if step.kernel < 0:
+            source, target = step.arguments
+            return self.copy(source, target, step.node)
+        if step.kernel >= len(self.code_objects):
+            raise ArtifactError(
+                f"plan: the step of '{step.node}' runs kernel {step.kernel}, which is missing"
+            )
+        code = self.code_objects[step.kernel]
+        inputs = len(step.arguments) - _outputs(code)
+        return [
+            BoundLaunch(
+                self.number,
+                step.kernel,
+                launch,
+                tuple(self.argument(step, argument, inputs) for argument in launch.arguments),
+                step.node,
+            )
+            for launch in code.launches
+        ]
+
+    def copy(
+        self, source: int, target: int, node: str, is_row: bool = False
+    ) -> list[BoundLaunch | BoundCopy]:
+        size = self.plan.buffers[source].bytes
+        places = self.place(source), self.place(target)
+        return [BoundCopy(self.number, size, places, node, is_row)] if size else []
+
+    def argument(self, step: Step, argument: Argument, inputs: int) -> Place:
+        if argument.kind == "scratch":
+            return Place("scratch", argument.index)
+        place = argument.index + (inputs if argument.kind == "output" else 0)
+        limit = inputs if argument.kind == "input" else len(step.arguments)
+        if inputs < 0 or place >= limit:
+            raise ArtifactError(
+                f"plan: the step of '{step.node}' has {len(step.arguments)} arguments, too few "
+                f"for its kernel, which wants {argument.kind} {argument.index}"
+            )
+        return self.place(step.arguments[place])
+
+    def place(self, number: int) -> Place:
+        buffer = self.plan.buffers[number]
+        if buffer.kind == "weight":
+            return Place("weight", key=buffer.key)
+        return Place(buffer.kind, buffer.offset if buffer.kind == "arena" else buffer.index)
 
 
 def _outputs(code: CodeObject) -> int:

@@ -10,6 +10,7 @@ import _ctypes
 import ctypes
 import itertools
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
@@ -25,10 +26,14 @@ from mgx_mlir.runtime.binding import (
     BoundCopy,
     BoundLaunch,
     Place,
+    Repeat,
+    Section,
     arena_bytes,
     bind,
+    decisions,
     scratch_bytes,
 )
+from mgx_mlir.runtime.control import run_parts
 
 _ALIGNMENT = 64
 _INTERFACE = 1
@@ -54,7 +59,7 @@ def _native() -> ctypes.CDLL:
         raise CompilerError(f"{path} is of another version; run `make setup`")
     library.mgx_cpu_run.restype = ctypes.c_int
     library.mgx_cpu_run.argtypes = (
-        ctypes.POINTER(_NativeStep),
+        ctypes.c_void_p,
         ctypes.c_int64,
         ctypes.c_void_p,
         ctypes.c_int,
@@ -105,12 +110,35 @@ class _Context:
     """What one run needs for itself: the arena, and the table of pointers into it."""
 
     def __init__(self, executor: CpuExecutor) -> None:
+        self._executor = executor
         size = executor.arena_bytes + executor.scratch_bytes
         self.memory = np.empty(size + _ALIGNMENT, np.uint8)
         base = self.memory.ctypes.data
         base += -base % _ALIGNMENT
         self.pointers = executor.fixed.copy()
         self.pointers[executor.in_arena] += np.uint64(base)
+
+    def section(self, section: Section) -> None:
+        """Runs the section's steps."""
+        executor = self._executor
+        count = section.end - section.first
+        first = executor.native_steps_address + section.first * ctypes.sizeof(_NativeStep)
+        error = _native().mgx_cpu_run(first, count, self.pointers.ctypes.data, executor.threads)
+        if error:
+            raise CompilerError(f"the CPU executor failed: {os.strerror(error)}")
+
+    def number(self, place: Place, size: int) -> int:
+        """The integer of `size` bytes at a place that decides something."""
+        address = int(self.pointers[self._executor.decisions[place]])
+        return int.from_bytes(ctypes.string_at(address, size), sys.byteorder, signed=True)
+
+    def row(self, loop: Repeat, number: int) -> None:
+        """Points the copies that fill the loop's rows to the row of that number."""
+        for step in loop.rows:
+            native = self._executor.native_steps[step]
+            target = native.first_argument + 1
+            whole = self.pointers[self._executor.wholes[step]]
+            self.pointers[target] = whole + np.uint64(number * native.extent)
 
 
 class CpuExecutor:
@@ -129,7 +157,7 @@ class CpuExecutor:
         """
         if threads < 1:
             raise UsageError(f"a program runs on at least one thread, not {threads}")
-        self._threads = threads
+        self.threads = threads
         self._weights = {
             b.key: _weight(weights, b.key, b.bytes) for b in plan.buffers if b.kind == "weight"
         }
@@ -140,9 +168,20 @@ class CpuExecutor:
         self._bases: list[int] = []
         self._arena_entries: list[int] = []
         self._entries: dict[tuple[str, int], list[int]] = {}
-        for step in bind(plan, code_objects):
+        # Where the pointers lie to what decides, and to the tensors whose rows are filled.
+        self.decisions: dict[Place, int] = {}
+        self.wholes: dict[int, int] = {}
+        bound = bind(plan, code_objects)
+        self._parts = bound.parts
+        for step in bound.steps:
             self._add(step)
-        self._native_steps = (_NativeStep * len(self._steps))(*self._steps)
+        for number, step in enumerate(bound.steps):
+            if isinstance(step, BoundCopy) and step.is_row:
+                self.wholes[number] = self._point(step.places[1])
+        for place in decisions(bound.parts):
+            self.decisions[place] = self._point(place)
+        self.native_steps = (_NativeStep * len(self._steps))(*self._steps)
+        self.native_steps_address = ctypes.addressof(self.native_steps)
         self.fixed = np.array(self._bases, np.uint64)
         self.in_arena = np.array(self._arena_entries, np.intp)
         self._idle: list[_Context] = []
@@ -157,13 +196,9 @@ class CpuExecutor:
             for index, array in enumerate(arrays):
                 for entry in self._entries.get((kind, index), ()):
                     context.pointers[entry] = array.ctypes.data
-        error = _native().mgx_cpu_run(
-            self._native_steps, len(self._steps), context.pointers.ctypes.data, self._threads
-        )
+        run_parts(self._parts, context)
         with self._lock:
             self._idle.append(context)
-        if error:
-            raise CompilerError(f"the CPU executor failed: {os.strerror(error)}")
 
     def _add(self, step: BoundLaunch | BoundCopy) -> None:
         first = len(self._bases)
@@ -175,8 +210,8 @@ class CpuExecutor:
         for place in step.places:
             self._point(place)
 
-    def _point(self, place: Place) -> None:
-        """Adds a pointer to a place."""
+    def _point(self, place: Place) -> int:
+        """Adds a pointer to a place; its number among all."""
         base = 0
         if place.kind in ("arena", "scratch"):
             self._arena_entries.append(len(self._bases))
@@ -187,6 +222,7 @@ class CpuExecutor:
             entries = self._entries.setdefault((place.kind, place.index), [])
             entries.append(len(self._bases))
         self._bases.append(base)
+        return len(self._bases) - 1
 
 
 def _weight(weights: Mapping[str, np.ndarray], key: str, size: int) -> np.ndarray:

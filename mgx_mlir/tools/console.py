@@ -14,6 +14,7 @@ from rich.text import Text
 
 from mgx_mlir.artifact import Artifact
 from mgx_mlir.compiler import Report
+from mgx_mlir.plan import Step
 
 Tick = Callable[[str, int, int], None]
 
@@ -78,9 +79,10 @@ def print_artifact(artifact: Artifact) -> None:
     console = Console(highlight=False)
     console.print(artifact.summary(), markup=False)
     table = Table("kernel", "launched", "bytes", "nodes", box=None, pad_edge=False)
-    launched = [step.kernel for step in artifact.plan.steps]
+    steps = [step for step in artifact.plan.work() if isinstance(step, Step)]
+    launched = [step.kernel for step in steps]
     for number, kernel in enumerate(artifact.kernels):
-        nodes = [step.node for step in artifact.plan.steps if step.kernel == number]
+        nodes = [step.node for step in steps if step.kernel == number]
         table.add_row(
             kernel.name,
             str(launched.count(number)),

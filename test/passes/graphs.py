@@ -30,8 +30,12 @@ def parse(text: str, weights: WeightStore | None = None) -> Graph:
         return Graph(ir.Module.parse(text), weights or WeightStore())
 
 
-def random_graph(seed: int, size: int = 14) -> Graph:
-    """A program of about `size` ops on two inputs and a few constants."""
+def random_graph(seed: int, size: int = 14, control_flow: bool = False) -> Graph:
+    """A program of about `size` ops on two inputs and a few constants.
+
+    With `control_flow`, some are branches and loops with bodies of as many ops; two more
+    inputs are a count of trips and a condition.
+    """
     generator = np.random.default_rng(seed)
     weights = WeightStore()
     with context() as made, ir.Location.name("random"):
@@ -39,13 +43,16 @@ def random_graph(seed: int, size: int = 14) -> Graph:
         module = ir.Module.create()
         f32 = ir.F32Type.get()
         types = [ir.RankedTensorType.get(DIMS, f32), ir.RankedTensorType.get(DIMS[1:], f32)]
+        deciding = [ir.Type.parse("tensor<i64>"), ir.Type.parse("tensor<i1>")]
+        types += deciding if control_flow else []
         with ir.InsertionPoint(module.body):
             main = func.FuncOp("main", (types, []))
             block = main.add_entry_block()
             with ir.InsertionPoint(block):
-                values = [*block.arguments, *_constants(generator, weights)]
+                values = [*list(block.arguments)[:2], *_constants(generator, weights)]
+                decisions = list(block.arguments)[2:]
                 for _ in range(size):
-                    values.append(_random_op(generator, values))
+                    values += _random_step(generator, values, decisions, size)
                 outputs = _outputs(generator, values)
                 func.ReturnOp(outputs)
             main.attributes["function_type"] = ir.TypeAttr.get(
@@ -102,6 +109,10 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
         ):
             type_ = ir.RankedTensorType(argument.type)
             name = ir.StringAttr(ir.DictAttr(entry)["mgx.name"]).value
+            if isinstance(type_.element_type, ir.IntegerType):
+                # A count of trips, or a condition.
+                inputs[name] = np.array(3 + seed % 3, mgx.numpy_dtype(type_.element_type))
+                continue
             values = generator.uniform(0.5, 2.0, type_.shape)
             inputs[name] = values.astype(mgx.numpy_dtype(type_.element_type))
     return inputs
@@ -121,6 +132,53 @@ def _constants(generator: np.random.Generator, weights: WeightStore) -> list[ir.
         mgx.constant(generator.uniform(0.5, 2, DIMS[2:]).astype(np.float32)),
         mgx.literal(key, ir.RankedTensorType.get((1, DIMS[1], 1), f32)),
     ]
+
+
+def _random_step(
+    generator: np.random.Generator,
+    values: Sequence[ir.Value],
+    decisions: Sequence[ir.Value],
+    size: int,
+) -> list[ir.Value]:
+    """One op, or a branch or a loop of some; the results."""
+    kind = generator.random()
+    if not decisions or kind > 0.15 or size < 3:
+        return [_random_op(generator, values)]
+    trips, condition = decisions
+    carried = [values[i] for i in generator.integers(len(values), size=2)]
+
+    def body(inside: Sequence[ir.Value]) -> list[ir.Value]:
+        known = [*values, *inside]
+        for _ in range(size // 2):
+            known += _random_step(generator, known, decisions, size // 2)
+        return known
+
+    def fitting(known: list[ir.Value], like: ir.Value) -> ir.Value:
+        same = [v for v in known if v.type == like.type]
+        return same[int(generator.integers(len(same)))] if kind > 0.02 else same[-1]
+
+    if kind < 0.07:
+
+        def side() -> list[ir.Value]:
+            known = body([])
+            return [fitting(known, like) for like in carried]
+
+        return list(mgx.if_(condition, side, side))
+    fixed = bool(generator.integers(2))
+
+    def trip(i: ir.Value, go: ir.Value, *inside: ir.Value) -> list[ir.Value]:
+        number = mgx.convert(i, np.float32)
+        known = body([number, *inside])
+        following = [fitting(known, like) for like in carried]
+        rows = [known[-1]] if fixed else []
+        return [go, *following, *rows]
+
+    count = mgx.constant(np.int64(3)) if fixed else trips
+    *results, last = mgx.loop(count, condition, carried, trip)
+    if not fixed:
+        return [*results, last]
+    last.set_type(ir.RankedTensorType.get([3, *list(last.type.shape)[1:]], last.type.element_type))
+    return [*results, mgx.reduce_sum(last, [0])]
 
 
 def _random_op(generator: np.random.Generator, values: Sequence[ir.Value]) -> ir.Value:

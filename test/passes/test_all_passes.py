@@ -13,7 +13,12 @@ from test.passes.graphs import check_keeps_results, random_graph
 PREPARED = {
     "mgx-merge-pointwise": ("mgx-fuse-pointwise",),
     "mgx-outline-kernels": ("mgx-fuse-pointwise",),
-    "mgx-plan-memory": ("mgx-fuse-pointwise", "mgx-place-concats", "mgx-outline-kernels"),
+    "mgx-plan-memory": (
+        "mgx-normalize-control-flow",
+        "mgx-fuse-pointwise",
+        "mgx-place-concats",
+        "mgx-outline-kernels",
+    ),
 }
 # Passes whose second run sees the first one's result as new input.
 NOT_IDEMPOTENT = {"mgx-outline-kernels"}
@@ -31,6 +36,19 @@ def test_keeps_results(name: str, seed: int) -> None:
 def test_pipelines_keep_results(seed: int) -> None:
     steps = [step for pipeline in PIPELINES.values() for step in pipeline.passes]
     check_keeps_results(lambda: random_graph(seed, 30), steps, rtol=1e-3, again=False)
+
+
+@pytest.mark.parametrize("name", pass_names())
+@pytest.mark.parametrize("seed", range(3))
+def test_keeps_results_of_control_flow(name: str, seed: int) -> None:
+    steps = [pass_class(n)() for n in (*PREPARED.get(name, ()), name)]
+    check_keeps_results(lambda: random_graph(seed, 12, True), steps, rtol=1e-3, again=False)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_pipelines_keep_results_of_control_flow(seed: int) -> None:
+    steps = [step for pipeline in PIPELINES.values() for step in pipeline.passes]
+    check_keeps_results(lambda: random_graph(seed, 12, True), steps, rtol=1e-3, again=False)
 
 
 @pytest.mark.parametrize("name", pass_names())

@@ -4,59 +4,51 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from mgx_mlir.errors import DeviceError
+from mgx_mlir.runtime.binding import Place, Repeat, Section
+from mgx_mlir.runtime.control import run_parts
 from mgx_mlir.runtime.hip.event import Event
 from mgx_mlir.runtime.hip.graph import RunGraph
-from mgx_mlir.runtime.hip.library import (
-    call,
-    failure,
-    hip_python,
-    no_extra,
-    pointer_list,
-    release,
-)
-from mgx_mlir.runtime.hip.memory import DeviceMemory
-from mgx_mlir.runtime.hip.prepared import Prepared, PreparedCopy, PreparedLaunch, Tensor
+from mgx_mlir.runtime.hip.library import call, hip_python, release
+from mgx_mlir.runtime.hip.memory import DeviceMemory, HostMemory
+from mgx_mlir.runtime.hip.prepared import Prepared, PreparedCopy, Tensor
+from mgx_mlir.runtime.hip.submit import Submission
 
 logger = logging.getLogger("mgx_mlir.hip")
 _NON_BLOCKING = 1
 
 
 class Context:
-    """A stream, an arena, packed arguments and a graph. One run at a time uses it.
+    """A stream, an arena, packed arguments and graphs. One run at a time uses it.
 
     Runs may follow each other on different streams without anybody waiting on the host:
-    each begins after the event that the one before left in `last`.
+    each begins after the event that the one before left in `last`. Each section of the
+    program between two decisions is a graph of its own.
     """
 
     def __init__(self, prepared: Prepared, graph: bool) -> None:
         """Allocates everything of a fixed size. Raises DeviceError. Its device is current."""
         self._prepared = prepared
-        self._graph_wanted = graph and len(prepared.steps) > 1
-        self._graph: RunGraph | None = None
+        self._graph_wanted = graph
+        self._graphs: dict[Section, RunGraph] = {}
         self._staging: DeviceMemory | None = None
         self._addresses: dict[Tensor, int] = {}
+        # Values of the run's inputs that the host has, and the stream of the run.
+        self._known: dict[Tensor, np.ndarray] = {}
+        self._run_stream: Any = None
         self.stream: Any = None
         self.last: Event | None = None
         size = prepared.memory_bytes
         self._memory = DeviceMemory(prepared.ordinal, size, "a program's arena and scratch")
         self.arguments = prepared.arguments.copy()
         self.arguments[prepared.in_arena] += np.uint64(self._memory.address)
-        # HIP takes the address of each argument's value.
-        count = max(len(self.arguments), 1)
-        start = self.arguments.ctypes.data
-        self._pointers = np.uint64(start) + np.arange(0, 8 * count, 8, dtype=np.uint64)
-        self._first_pointer = int(self._pointers.ctypes.data)
-        self._lists = {
-            step.first: pointer_list(self.parameters(step))
-            for step in prepared.steps
-            if isinstance(step, PreparedLaunch)
-        }
+        self.submission = Submission(prepared.steps, self.arguments)
+        self._decision = HostMemory(8, "conditions") if prepared.decisions else None
         self.stream = call("hipStreamCreateWithFlags", _NON_BLOCKING)
 
     def staging(self, tensor: Tensor) -> int:
@@ -68,14 +60,20 @@ class Context:
             )
         return self._staging.address + self._prepared.staging[tensor]
 
-    def point(self, tensor: Tensor, address: int) -> None:
-        """Makes every argument that is this tensor point to `address`."""
+    def point(self, tensor: Tensor, address: int, value: np.ndarray | None = None) -> None:
+        """Makes every argument that is this tensor point to `address`.
+
+        `value` is what the run finds there, where the host knows it.
+        """
+        if value is None:
+            self._known.pop(tensor, None)
+        else:
+            self._known[tensor] = value
         if self._addresses.get(tensor) == address:
             return
         self._addresses[tensor] = address
         self.arguments[self._prepared.entries.get(tensor, [])] = address
-        if self._graph is not None:
-            self._graph.stale.update(self._prepared.touching.get(tensor, ()))
+        self._outdate(self._prepared.touching.get(tensor, ()))
 
     def begin(self, stream: Any) -> None:
         """The stream's next work waits for the context's last run."""
@@ -83,45 +81,69 @@ class Context:
             self.last.hold(stream)
 
     def launch(self, stream: Any) -> None:
-        """Gives the stream all steps. Raises DeviceError naming the kernel that failed."""
-        if self._graph_wanted:
-            self._update_graph()
-        if self._graph is not None:
-            self._graph.launch(stream)
-            return
-        self.launch_steps(self._prepared.steps, stream)
+        """Gives the stream the whole run; waits for it only where the device decides.
 
-    def launch_steps(self, steps: Sequence[PreparedLaunch | PreparedCopy], stream: Any) -> None:
-        """Gives the stream some steps, one by one. Raises DeviceError naming the kernel."""
-        launch_kernel, extra = hip_python().hipModuleLaunchKernel, no_extra()
-        for step in steps:
-            if isinstance(step, PreparedCopy):
-                self._copy(step, stream)
-                continue
-            (status,) = launch_kernel(*step.shape, stream, self._lists[step.first], extra)
-            if status:
-                raise failure(status, "hipModuleLaunchKernel", step.name)
+        Raises DeviceError naming the kernel that failed.
+        """
+        self._run_stream = stream
+        run_parts(self._prepared.parts, self)
 
-    def parameters(self, step: PreparedLaunch) -> int:
-        """The address of the launch's array of pointers to arguments."""
-        return self._first_pointer + 8 * step.first
+    def section(self, section: Section) -> None:
+        """Gives the run's stream the steps of a section, as a graph where that is wanted."""
+        stream = self._run_stream
+        if self._graph_wanted and section.end - section.first > 1:
+            graph = self._current_graph(section)
+            if graph is not None:
+                graph.launch(stream)
+                return
+        self.submission.submit(section.first, section.end, int(stream))
 
-    def _copy(self, step: PreparedCopy, stream: Any) -> None:
-        hip = hip_python()
-        source, target = (int(a) for a in self.arguments[step.first : step.first + 2])
-        kind = hip.hipMemcpyKind.hipMemcpyDeviceToDevice
-        call("hipMemcpyAsync", target, source, step.bytes, kind, stream)
+    def number(self, place: Place, size: int) -> int:
+        """The integer of `size` bytes that decides something; waits for it if need be."""
+        known = self._prepared.known.get(place)
+        if known is None:
+            known = self._known.get((place.kind, place.index))
+        if known is not None:
+            return int(known.reshape(-1)[0])
+        assert self._decision is not None
+        address = int(self.arguments[self._prepared.decisions[place]])
+        kind = hip_python().hipMemcpyKind.hipMemcpyDeviceToHost
+        target = self._decision.address
+        call("hipMemcpyAsync", target, address, size, kind, self._run_stream, purpose="a condition")
+        call("hipStreamSynchronize", self._run_stream)
+        return self._decision.integer(size)
 
-    def _update_graph(self) -> None:
-        """Builds the graph, or brings its pointers up to date; without it where that fails."""
+    def row(self, loop: Repeat, number: int) -> None:
+        """Points the copies that fill the loop's rows to the row of that number."""
+        prepared = self._prepared
+        for step in loop.rows:
+            copy = prepared.steps[step]
+            assert isinstance(copy, PreparedCopy)
+            whole = self.arguments[prepared.wholes[step]]
+            self.arguments[copy.first + 1] = whole + np.uint64(number * copy.bytes)
+        self._outdate(loop.rows)
+
+    def _outdate(self, steps: Iterable[int]) -> None:
+        """The arguments of steps have changed: their graphs' nodes are stale."""
+        for section, graph in self._graphs.items():
+            graph.stale.update(s for s in steps if section.first <= s < section.end)
+
+    def _current_graph(self, section: Section) -> RunGraph | None:
+        """The section's graph, built or brought up to date; None where that fails."""
+        graph = self._graphs.get(section)
+        parameters = self.submission.parameters
         try:
-            if self._graph is None:
-                self._graph = RunGraph(self._prepared.steps, self.arguments, self.parameters)
-            else:
-                self._graph.update(self.arguments, self.parameters)
+            if graph is None:
+                steps = self._prepared.steps[section.first : section.end]
+                graph = RunGraph(steps, section.first, self.arguments, parameters)
+                self._graphs[section] = graph
+            elif graph.stale:
+                graph.update(self.arguments, parameters)
         except DeviceError as error:
-            self._graph, self._graph_wanted = None, False
+            self._graphs, self._graph_wanted = {}, False
             logger.warning("no HIP graph, kernels are launched one by one: %s", str(error))
+            return None
+        return graph
 
     def wait(self) -> None:
         """Blocks until the context's work is done. Raises DeviceError if it failed."""
@@ -137,13 +159,15 @@ class Context:
             self.wait()
         except DeviceError as error:
             logger.info("while closing an execution context: %s", str(error))
-        self._graph = None
+        self._graphs = {}
         stream, self.stream = self.stream, None
         if stream is not None:
             release("hipStreamDestroy", stream)
         self._memory.free()
         if self._staging is not None:
             self._staging.free()
+        if self._decision is not None:
+            self._decision.free()
 
     def __del__(self) -> None:
         if hasattr(self, "_memory") and self.stream is not None and not sys.is_finalizing():

@@ -22,17 +22,20 @@ Parameters = Callable[[PreparedLaunch], int]
 class RunGraph:
     """An executable graph of steps that run one after another.
 
-    `stale` holds the numbers of steps whose arguments changed since the last update.
+    `stale` holds the numbers of steps whose arguments changed since the last update;
+    numbers count from `first`.
     """
 
     def __init__(
         self,
         steps: Sequence[PreparedLaunch | PreparedCopy],
+        first: int,
         arguments: np.ndarray,
         parameters: Parameters,
     ) -> None:
         """Raises DeviceError, having destroyed what there was."""
         self.stale: set[int] = set()
+        self._first = first
         self._steps = steps
         self._executable: Any = None
         self._nodes: list[Any] = []
@@ -49,7 +52,12 @@ class RunGraph:
                     kernel=step.name,
                 )
             else:
-                node = call("hipGraphAddMemcpyNode1D", *place, *_copy_parameters(step, arguments))
+                node = call(
+                    "hipGraphAddMemcpyNode1D",
+                    *place,
+                    *_copy_parameters(step, arguments),
+                    kernel=step.name,
+                )
             self._nodes.append(node)
         self._executable = call("hipGraphInstantiateWithFlags", self._graph, 0)
 
@@ -59,7 +67,7 @@ class RunGraph:
         Raises DeviceError, after which the graph must not be launched.
         """
         for number in sorted(self.stale):
-            step, node = self._steps[number], self._nodes[number]
+            step, node = self._steps[number - self._first], self._nodes[number - self._first]
             if isinstance(step, PreparedLaunch):
                 call(
                     "hipGraphExecKernelNodeSetParams",
@@ -74,6 +82,7 @@ class RunGraph:
                     self._executable,
                     node,
                     *_copy_parameters(step, arguments),
+                    kernel=step.name,
                 )
         self.stale.clear()
 

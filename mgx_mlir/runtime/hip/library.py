@@ -6,7 +6,6 @@ made once, before that call, and never again.
 
 from __future__ import annotations
 
-import functools
 import logging
 import os
 import threading
@@ -132,21 +131,3 @@ def hip_python() -> Any:
     except ImportError as error:
         raise DeviceError(f"hip-python does not load: {error}; pip install hip-python") from error
     return hip
-
-
-@functools.cache
-def no_extra() -> Any:
-    """What hip-python makes of a launch's `extra=None`, made once and not at every launch."""
-    try:
-        from rocm.bindings._hip_helpers import HipModuleLaunchKernel_extra
-    except ImportError:
-        # Not a public name of hip-python; None means the same and costs 0.6 us a launch.
-        return None
-    return HipModuleLaunchKernel_extra.fromObj(None)
-
-
-def pointer_list(address: int) -> Any:
-    """An array of pointers in memory, as the object that hip-python would make of its address."""
-    from rocm.bindings.util.types import ListOfPointer
-
-    return ListOfPointer.fromObj(address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 
 from mgx_mlir.artifact import size_text
@@ -34,6 +35,31 @@ class DeviceMemory:
         address, self.address = self.address, 0
         if address:
             release("hipFree", address)
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing():
+            self.free()
+
+
+class HostMemory:
+    """`size` bytes of the host that the device copies to without a detour."""
+
+    __slots__ = ("address", "size")
+
+    def __init__(self, size: int, purpose: str) -> None:
+        """Raises DeviceError; the current device has to be the one that copies."""
+        self.size, self.address = size, 0
+        self.address = int(call("hipHostMalloc", size, 0, purpose=f"{size} bytes for {purpose}"))
+
+    def integer(self, size: int) -> int:
+        """The signed integer in the first `size` bytes."""
+        return int.from_bytes(ctypes.string_at(self.address, size), sys.byteorder, signed=True)
+
+    def free(self) -> None:
+        """Frees the memory now."""
+        address, self.address = self.address, 0
+        if address:
+            release("hipHostFree", address)
 
     def __del__(self) -> None:
         if not sys.is_finalizing():

@@ -15,7 +15,14 @@ import numpy as np
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.plan import Plan
-from mgx_mlir.runtime.binding import BoundCopy, Place, arena_bytes, bind, scratch_bytes
+from mgx_mlir.runtime.binding import (
+    BoundCopy,
+    Place,
+    arena_bytes,
+    bind,
+    decisions,
+    scratch_bytes,
+)
 from mgx_mlir.runtime.hip.memory import aligned
 from mgx_mlir.runtime.hip.module import load_module
 from mgx_mlir.runtime.hip.weights import device_weight
@@ -29,8 +36,7 @@ Tensor = tuple[str, int]
 class PreparedLaunch:
     """One kernel launch; `first` is the place of its first argument among all of them.
 
-    `step` is the number of the plan's step.
-    `shape` is what hipModuleLaunchKernel takes first: function, grid, block, dynamic LDS bytes.
+    `step` is the number of the step among the plan's launches and copies.
     """
 
     function: Any
@@ -38,7 +44,6 @@ class PreparedLaunch:
     block: tuple[int, int, int]
     first: int
     name: str
-    shape: tuple[Any, ...]
     step: int
 
 
@@ -48,6 +53,7 @@ class PreparedCopy:
 
     bytes: int
     first: int
+    name: str
     step: int
 
 
@@ -56,7 +62,9 @@ class Prepared:
 
     `arguments` holds weights' addresses and offsets; those at `in_arena` become addresses
     when a context adds its arena's. `entries` are the arguments that point to a tensor of
-    the caller, `touching` the steps that have such arguments.
+    the caller, `touching` the steps that have such arguments. `decisions` are the arguments
+    that point to counts and conditions, but for those that are `known`; `wholes` are, by the
+    number of a copy that fills a row, those that point to the whole tensor.
     """
 
     def __init__(
@@ -85,24 +93,36 @@ class Prepared:
             for b in plan.buffers
             if b.kind == "weight"
         }
-        values: list[int] = []
+        self._values: list[int] = []
         self._in_arena: list[int] = []
-        for step in bound:
+        for step in bound.steps:
+            first = len(self._values)
             if isinstance(step, BoundCopy):
-                self.steps.append(PreparedCopy(step.bytes, len(values), step.step))
+                name = f"copy of '{step.node}'"
+                self.steps.append(PreparedCopy(step.bytes, first, name, step.step))
             else:
                 launch = step.launch
                 function = self._modules[step.kernel].function(launch.function)
                 name = f"{launch.function} of '{step.node}' (kernel {step.kernel})"
                 grid, block = launch.grid, launch.block
-                shape = (function, *grid, *block, 0)
-                first = len(values)
-                self.steps.append(
-                    PreparedLaunch(function, grid, block, first, name, shape, step.step)
-                )
+                self.steps.append(PreparedLaunch(function, grid, block, first, name, step.step))
             for place in step.places:
-                values.append(self._value(place, len(values)))
-        self.arguments = np.array(values, np.uint64)
+                self._touch(place)
+                self._point(place)
+        self.parts = bound.parts
+        self.wholes = {
+            number: self._point(step.places[1])
+            for number, step in enumerate(bound.steps)
+            if isinstance(step, BoundCopy) and step.is_row
+        }
+        self.decisions: dict[Place, int] = {}
+        self.known: dict[Place, np.ndarray] = {}
+        for place in decisions(bound.parts):
+            if place.kind == "weight":
+                self.known[place] = weights[place.key].array()
+            else:
+                self.decisions[place] = self._point(place)
+        self.arguments = np.array(self._values, np.uint64)
         self.in_arena = np.array(self._in_arena, np.intp)
         self.staging, self.staging_bytes = _staging(plan)
 
@@ -111,18 +131,25 @@ class Prepared:
         """Bytes of the weights, which other programs may share."""
         return sum(memory.size for memory in self._weights.values())
 
-    def _value(self, place: Place, number: int) -> int:
+    def _point(self, place: Place) -> int:
+        """Adds a pointer to a place; its number among all arguments."""
+        number, value = len(self._values), 0
         if place.kind == "weight":
-            return self._weights[place.key].address
-        if place.kind in ("arena", "scratch"):
+            value = self._weights[place.key].address
+        elif place.kind in ("arena", "scratch"):
             self._in_arena.append(number)
-            return place.index + (self.arena_bytes if place.kind == "scratch" else 0)
-        tensor = (place.kind, place.index)
-        self.entries.setdefault(tensor, []).append(number)
-        steps = self.touching.setdefault(tensor, [])
-        if steps[-1:] != [len(self.steps) - 1]:
-            steps.append(len(self.steps) - 1)
-        return 0
+            value = place.index + (self.arena_bytes if place.kind == "scratch" else 0)
+        else:
+            self.entries.setdefault((place.kind, place.index), []).append(number)
+        self._values.append(value)
+        return number
+
+    def _touch(self, place: Place) -> None:
+        """Notes that the last step has a pointer to a place."""
+        if place.kind in ("input", "output"):
+            steps = self.touching.setdefault((place.kind, place.index), [])
+            if steps[-1:] != [len(self.steps) - 1]:
+                steps.append(len(self.steps) - 1)
 
 
 def _staging(plan: Plan) -> tuple[dict[Tensor, int], int]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from mgx_mlir.plan import Row
 from mgx_mlir.runtime.hip.context import Context
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.library import call, release
@@ -62,9 +63,13 @@ def step_times(
 
 def _steps(program: HipProgram) -> list[StepTime]:
     plan = program.plan
-    times = [StepTime(step.kernel, step.node) for step in plan.steps]
-    for found, step in zip(times, plan.steps, strict=True):
-        found.bytes = sum(plan.buffers[a].bytes for a in set(step.arguments))
+    times = []
+    for step in plan.work():
+        if isinstance(step, Row):
+            kernel, size = -1, 2 * plan.buffers[step.source].bytes
+        else:
+            kernel, size = step.kernel, sum(plan.buffers[a].bytes for a in set(step.arguments))
+        times.append(StepTime(kernel, step.node, bytes=size))
     for launch in program.prepared.steps:
         times[launch.step].launches += 1
     return times
@@ -76,8 +81,8 @@ def _time_run(program: HipProgram, context: Context, times: list[StepTime]) -> N
     marks = [call("hipEventCreateWithFlags", 0) for _ in range(len(program.prepared.steps) + 1)]
     try:
         call("hipEventRecord", marks[0], stream)
-        for step, mark in zip(program.prepared.steps, marks[1:], strict=True):
-            context.launch_steps([step], stream)
+        for number, mark in enumerate(marks[1:]):
+            context.submission.submit(number, number + 1, int(stream))
             call("hipEventRecord", mark, stream)
         call("hipStreamSynchronize", stream)
         spent = [0.0] * len(times)

@@ -169,7 +169,7 @@ class HipProgram(Program):
             context.point(tensor, value.address)
             return
         address = context.staging(tensor)
-        context.point(tensor, address)
+        context.point(tensor, address, value if tensor[0] == "input" else None)
         if tensor[0] == "input" and value.nbytes:
             hip = hip_python()
             kind = hip.hipMemcpyKind.hipMemcpyHostToDevice

@@ -1,0 +1,303 @@
+"""When each tensor of a program is alive, and which of them are the same memory.
+
+The program's launches and copies are numbered in the order of the text, branches one after
+the other. A tensor is alive in intervals of these numbers: a value that a loop carries is
+dead between its last use in the body and the copy of the next value over it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import CompilerError
+from mgx_mlir.passes.place_concats import IN_PLACE, memory_of
+from mgx_mlir.rewriting import definition, op_name
+
+_OWNERS = ("mgx.launch", "mgx.if", "mgx.loop")
+Interval = tuple[int, int]
+
+
+@dataclass
+class Tensor:
+    """Memory that one or more values share: `size` bytes, alive in some intervals.
+
+    `output` is the number of the caller's tensor that it is, -1 for one in the arena.
+    """
+
+    size: int
+    lives: list[Interval] = field(default_factory=list)
+    offset: int = 0
+    output: int = -1
+
+    @property
+    def first(self) -> int:
+        return min(start for start, _ in self.lives)
+
+    def meets(self, other: Tensor) -> bool:
+        """Whether both are alive at one time."""
+        return any(a <= d and c <= b for a, b in self.lives for c, d in other.lives)
+
+
+def lower_bound(tensors: list[Tensor]) -> int:
+    """The largest sum of sizes of tensors that are alive at one time: no arena is smaller."""
+    changes: dict[int, int] = {}
+    for tensor in tensors:
+        for start, end in _merged(tensor.lives):
+            changes[start] = changes.get(start, 0) + tensor.size
+            changes[end + 1] = changes.get(end + 1, 0) - tensor.size
+    most = alive = 0
+    for position in sorted(changes):
+        alive += changes[position]
+        most = max(most, alive)
+    return most
+
+
+@dataclass
+class Lifetimes:
+    """The tensors of a program, by the values that lie in them."""
+
+    tensors: dict[Any, Tensor] = field(default_factory=dict)
+    # What is part of a concat in place: the outermost result, and the offset in it.
+    parts: dict[ir.Value, tuple[ir.Value, int]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(main: ir.OpView) -> Lifetimes:
+        """Of a program of launches whose sizes are known."""
+        walk = _Walk()
+        block = main.operation.regions[0].blocks[0]
+        walk.block(block)
+        end = walk.next()
+        returned = [memory_of(v) for v in list(block.operations)[-1].operation.operands]
+        for value in returned:
+            walk.use(value, end)
+        walk.share()
+        for number, value in enumerate(returned):
+            tensor = walk.found.tensors.get(value)
+            if tensor is not None and tensor.output < 0:
+                tensor.output = number
+        return walk.found
+
+    def in_arena(self) -> list[Tensor]:
+        """Each tensor that the arena has to hold, once."""
+        unique = {id(tensor): tensor for tensor in self.tensors.values()}
+        return [tensor for tensor in unique.values() if tensor.output < 0]
+
+    def offset(self, value: ir.Value) -> int:
+        """The value's byte offset in the arena; -1 - n in the output number n."""
+        whole, inside = self.parts.get(value, (value, 0))
+        tensor = self.tensors[whole]
+        return -1 - tensor.output if tensor.output >= 0 else tensor.offset + inside
+
+    def staged(self, op: ir.OpView) -> list[Tensor]:
+        """What holds the next values of a loop that change places, in order."""
+        if op.operation.name != "mgx.loop":
+            return []
+        return [self.tensors[op.operation.results[n], n] for n in staged_values(op)]
+
+
+def staged_values(loop: ir.OpView) -> list[int]:
+    """The numbers of carried values that become others which have changed by then.
+
+    Their next values are copied aside before any carried value changes.
+    """
+    block = loop.operation.regions[0].blocks[0]
+    carried = list(block.arguments)[2:]
+    _, *following = map(memory_of, list(block.operations)[-1].operation.operands)
+    return [
+        number
+        for number in range(len(carried))
+        if following[number] in carried[:number]
+        and following[carried.index(following[number])] != following[number]
+    ]
+
+
+@dataclass
+class _Walk:
+    """Numbers the steps of a program, and finds the lives of its values."""
+
+    found: Lifetimes = field(default_factory=Lifetimes)
+    position: int = 0
+    # Values that should be one tensor: (what is copied, where to, at which position).
+    copies: list[tuple[ir.Value, Any, int]] = field(default_factory=list)
+    # Values that are one tensor: what a loop carries, and its result.
+    same: list[tuple[ir.Value, ir.Value]] = field(default_factory=list)
+    # For the loops that the walk is in: the values used there, those made there.
+    loops: list[tuple[set[ir.Value], set[ir.Value]]] = field(default_factory=list)
+
+    def next(self) -> int:
+        self.position += 1
+        return self.position
+
+    def block(self, block: ir.Block) -> None:
+        self._find_parts(block)
+        for op in block.operations:
+            name = op.operation.name
+            if name == "mgx.launch":
+                at = self.next()
+                for operand in op.operation.operands:
+                    self.use(operand, at)
+                for result in op.operation.results:
+                    self.define(result, at)
+            elif name == "mgx.if":
+                self._branch(op)
+            elif name == "mgx.loop":
+                self._loop(op)
+
+    def _branch(self, op: ir.OpView) -> None:
+        self.use(op.operation.operands[0], self.next())
+        for region in op.operation.regions:
+            block = region.blocks[0]
+            self.block(block)
+            yielded = list(block.operations)[-1].operation.operands
+            for value, result in zip(yielded, op.operation.results, strict=True):
+                self._copy(value, result)
+            self._extend(op.operation.results, self.position)
+
+    def _loop(self, op: ir.OpView) -> None:
+        trips, condition, *init = op.operation.operands
+        block = op.operation.regions[0].blocks[0]
+        carried = list(block.arguments)[2:]
+        if any(True for argument in list(block.arguments)[:2] for _ in argument.uses):
+            raise CompilerError("a loop's counter is used; run mgx-normalize-control-flow before")
+        results = list(op.operation.results)
+        rows = results[len(init) :]
+        for value, argument in zip(init, carried, strict=True):
+            self._copy(value, argument)
+        at = self.next()
+        for value in (trips, condition):
+            self.use(value, at)
+        for result in rows:
+            self.define(result, at)
+        self.loops.append((set(), set(carried)))
+        self.block(block)
+        again, *following = list(block.operations)[-1].operation.operands
+        self._follow(op, carried, following)
+        end = self.next()
+        self.use(again, end)
+        used, made = self.loops.pop()
+        for value in used - made:
+            self.use(value, end)
+        self._extend(results, end)
+        self.same += zip(carried, results, strict=False)
+
+    def _follow(self, op: ir.OpView, carried: list[ir.Value], following: list[ir.Value]) -> None:
+        """The end of a loop's body: rows are filled, then carried values change."""
+        results = list(op.operation.results)
+        for value in following[len(carried) :]:
+            self.use(value, self.next())
+        asides: dict[int, Tensor] = {}
+        for number in staged_values(op):
+            at = self.next()
+            self.use(following[number], at)
+            asides[number] = Tensor(mgx.byte_size(results[number].type), [(at, at)])
+            self.found.tensors[results[number], number] = asides[number]
+        for number, argument in enumerate(carried):
+            if number in asides:
+                at = self.next()
+                asides[number].lives = [(asides[number].first, at)]
+                self.define(results[number], at)
+            elif memory_of(following[number]) == argument:
+                self.use(argument, self.next())
+                self.define(results[number], self.position)
+            else:
+                self._copy(following[number], results[number])
+
+    def _copy(self, value: ir.Value, target: ir.Value) -> None:
+        at = self.next()
+        self.use(value, at)
+        self.define(target, at)
+        self.copies.append((value, target, at))
+
+    def define(self, value: ir.Value, at: int) -> None:
+        """The value, or its part of a concat, is stored."""
+        whole, _ = self.found.parts.get(value, (value, 0))
+        if whole not in self.found.tensors:
+            self.found.tensors[whole] = Tensor(mgx.byte_size(whole.type))
+        tensor = self.found.tensors[whole]
+        if whole == value or not tensor.lives:
+            tensor.lives.append((at, at))
+        else:
+            self._extend([whole], at)
+        for _, made in self.loops:
+            made.add(whole)
+
+    def use(self, value: ir.Value, at: int) -> None:
+        source = memory_of(value)
+        whole, _ = self.found.parts.get(source, (source, 0))
+        for used, _ in self.loops:
+            used.add(whole)
+        self._extend([whole], at)
+
+    def _extend(self, values: Any, at: int) -> None:
+        """The values live at least until then."""
+        for value in values:
+            tensor = self.found.tensors.get(value)
+            if tensor is not None:
+                start, end = tensor.lives[-1]
+                tensor.lives[-1] = (start, max(end, at))
+
+    def _find_parts(self, block: ir.Block) -> None:
+        # A concat of concats stands behind them: from the last to the first, wholes are known.
+        parts = self.found.parts
+        for op in reversed(list(block.operations)):
+            if IN_PLACE not in op.operation.attributes:
+                continue
+            result = op.operation.results[0]
+            whole, offset = parts.get(result, (result, 0))
+            for operand in op.operation.operands:
+                parts[memory_of(operand)] = (whole, offset)
+                offset += mgx.byte_size(operand.type)
+
+    def share(self) -> None:
+        """Makes values one tensor that have to be, and those that can be and save a copy."""
+        tensors = self.found.tensors
+        for carried, result in self.same:
+            self._merge(carried, result)
+        for value, target, at in self.copies:
+            source = memory_of(value)
+            if source in self.found.parts or source not in tensors or not _is_owned(source):
+                continue
+            a, b = tensors[source], tensors[target]
+            if a is not b and not _conflict(a, b, at):
+                self._merge(source, target)
+
+    def _merge(self, source: ir.Value, target: ir.Value) -> None:
+        tensors = self.found.tensors
+        kept, gone = tensors[target], tensors[source]
+        kept.lives = _merged([*kept.lives, *gone.lives])
+        for key, tensor in tensors.items():
+            if tensor is gone:
+                tensors[key] = kept
+
+
+def _is_owned(value: ir.Value) -> bool:
+    """Whether memory of the program's own holds the value: not an input's, not a weight's."""
+    producer = definition(value)
+    if producer is None:
+        parent = value.owner.owner
+        return op_name(parent) == "mgx.loop"
+    return producer.operation.name in _OWNERS
+
+
+def _conflict(source: Tensor, target: Tensor, at: int) -> bool:
+    """Whether two tensors are alive at one time other than the copy from one to the other."""
+    return any(
+        a <= d and c <= b and not (b == at == c)
+        for a, b in _merged(source.lives)
+        for c, d in _merged(target.lives)
+    )
+
+
+def _merged(lives: list[Interval]) -> list[Interval]:
+    """The intervals in order, those that touch as one."""
+    result: list[Interval] = []
+    for start, end in sorted(lives):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return result

@@ -1,0 +1,54 @@
+"""mgx-hoist-invariants: what is the same at every trip of a loop is computed before it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import blocks, used_values
+
+
+@dataclass(frozen=True)
+class HoistInvariants(Pass):
+    """Moves ops of a loop's body that depend on nothing in it before the loop.
+
+    Before:  %r = mgx.loop %n, %c init(%x) ... {
+             ^bb0(%i: tensor<i64>, %go: tensor<i1>, %v: tensor<2x2xf32>):
+               %u = mgx.exp %w : tensor<2x2xf32>      // %w is defined outside
+               %d = mgx.dot %v, %u : ...
+               mgx.yield %true, %d : ...
+             }
+    After:   %u = mgx.exp %w : tensor<2x2xf32>
+             %r = mgx.loop %n, %c init(%x) ... { ... %d = mgx.dot %v, %u ... }
+
+    Branches go with the loop's body or stay whole; what is in a branch stays in it.
+    """
+
+    name: ClassVar[str] = "mgx-hoist-invariants"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        loops = [
+            op
+            for block in blocks(main_function(module))
+            for op in block.operations
+            if op.operation.name == "mgx.loop"
+        ]
+        for loop in reversed(loops):  # inner ones first: what leaves them may leave outer ones too
+            _hoist(loop, context)
+
+
+def _hoist(loop: ir.OpView, context: PassContext) -> None:
+    block = loop.operation.regions[0].blocks[0]
+    inside = set(block.arguments)
+    *ops, _ = block.operations
+    for op in ops:
+        # Values of the op's own regions depend on nothing else.
+        if any(value in inside for value in used_values(op)):
+            inside.update(op.operation.results)
+        else:
+            context.note("hoist", node_name(op))
+            op.operation.move_before(loop.operation)
