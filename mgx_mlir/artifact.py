@@ -148,21 +148,25 @@ class Artifact:
 
         return artifact_reader.parse(memoryview(data), None, False)
 
-    def save(self, path: Path, *, weights: str = "inside") -> None:
+    def save(
+        self, path: Path, *, weights: str = "inside", version: tuple[int, int] | None = None
+    ) -> None:
         """Writes one file, whole or not at all.
 
         `weights`: 'inside', or 'beside' to name the files that hold them, which have to be
-        in the folder of `path` or below. Raises UsageError, or OSError as open() does.
+        in the folder of `path` or below. `version`: that of the reader that has to
+        understand the file, by default this one. Raises UsageError, also for a kernel that
+        the version cannot hold, or OSError as open() does.
         """
         from mgx_mlir import artifact_file
 
-        artifact_file.save(self, path, weights)
+        artifact_file.save(self, path, weights, version)
 
-    def to_bytes(self) -> bytes:
-        """The file, with the weights inside, in memory."""
+    def to_bytes(self, *, version: tuple[int, int] | None = None) -> bytes:
+        """The file, with the weights inside, in memory. See `save`."""
         from mgx_mlir import artifact_file
 
-        return artifact_file.to_bytes(self)
+        return artifact_file.to_bytes(self, version)
 
     # For people --------------------------------------------------------------------------
 

@@ -11,13 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from mgx_mlir.artifact import Artifact, canonical_json
+from mgx_mlir.artifact import Artifact, canonical_json, version_text
 from mgx_mlir.errors import UsageError
 from mgx_mlir.files import atomic_file
-from mgx_mlir.weights import Weight
+from mgx_mlir.weights import Weight, is_splat, splat_element
 
 MAGIC = b"\x89MGX\r\n\x1a\n"
-VERSION = (1, 0)
+# The newest format, and the one of files that use nothing new: a file says the oldest that
+# describes it. Format and dialect are numbered together.
+VERSION = (1, 1)
+OLDEST = (1, 0)
+SPLATS = (1, 1)  # weights of one element repeated
 # Magic, major, minor, size of this header, bytes of the manifest, bytes of the file, and
 # the manifest's SHA-256.
 HEADER = struct.Struct("<8sHHIQQ32s")
@@ -53,24 +57,49 @@ class _Sections:
         return end
 
 
-def save(artifact: Artifact, path: Path, weights: str) -> None:
+def save(artifact: Artifact, path: Path, weights: str, version: tuple[int, int] | None) -> None:
     """Writes `artifact` to `path`. See Artifact.save."""
     if weights not in ("inside", "beside"):
         raise UsageError(f"weights are saved 'inside' or 'beside', not '{weights}'")
     folder = path.absolute().parent if weights == "beside" else None
+    _check_version(artifact, version or VERSION)
     with atomic_file(path) as stream:
-        for chunk in _chunks(artifact, folder):
+        for chunk in _chunks(artifact, folder, version or VERSION):
             stream.write(chunk)
 
 
-def to_bytes(artifact: Artifact) -> bytes:
+def to_bytes(artifact: Artifact, version: tuple[int, int] | None) -> bytes:
     """The file in memory, weights inside."""
-    return b"".join(_chunks(artifact, None))
+    _check_version(artifact, version or VERSION)
+    return b"".join(_chunks(artifact, None, version or VERSION))
 
 
-def _chunks(artifact: Artifact, folder: Path | None) -> Iterator[bytes | memoryview]:
+def check_version(version: tuple[int, int]) -> None:
+    """Raises UsageError for a version that cannot be written."""
+    if not OLDEST <= version <= VERSION:
+        raise UsageError(
+            f"artifacts of versions {version_text(OLDEST)} to {version_text(VERSION)} can be "
+            f"written, not {version_text(version)}"
+        )
+
+
+def _check_version(artifact: Artifact, version: tuple[int, int]) -> None:
+    check_version(version)
+    for kernel in artifact.kernels:
+        if kernel.dialect > version:
+            raise UsageError(
+                f"kernel {kernel.name} ({', '.join(kernel.nodes)}) has ops of version "
+                f"{version_text(kernel.dialect)}, and the artifact is to be of version "
+                f"{version_text(version)}; compile the model for that version to see which"
+            )
+
+
+def _chunks(
+    artifact: Artifact, folder: Path | None, newest: tuple[int, int]
+) -> Iterator[bytes | memoryview]:
     sections = _Sections()
-    manifest = _manifest(artifact, sections, folder)
+    manifest = _manifest(artifact, sections, folder, newest >= SPLATS)
+    splats = any("splat" in weight for weight in manifest["weights"])
     # Offsets depend on the manifest's size, which depends on their digits: with each
     # round they can only grow, and they settle at once or after one more.
     text, size = b"", -1
@@ -79,7 +108,8 @@ def _chunks(artifact: Artifact, folder: Path | None) -> Iterator[bytes | memoryv
         total = sections.place(size)
         text = canonical_json(manifest)
     digest = hashlib.sha256(text).digest()
-    yield HEADER.pack(MAGIC, *VERSION, HEADER.size, len(text), total, digest)
+    version = SPLATS if splats else OLDEST
+    yield HEADER.pack(MAGIC, *version, HEADER.size, len(text), total, digest)
     yield text
     end = HEADER.size + len(text)
     for record, content in zip(sections.records, sections.contents, strict=True):
@@ -88,7 +118,9 @@ def _chunks(artifact: Artifact, folder: Path | None) -> Iterator[bytes | memoryv
         end = record["offset"] + record["bytes"]
 
 
-def _manifest(artifact: Artifact, sections: _Sections, folder: Path | None) -> dict[str, Any]:
+def _manifest(
+    artifact: Artifact, sections: _Sections, folder: Path | None, splats: bool
+) -> dict[str, Any]:
     kernels = [
         {
             "name": kernel.name,
@@ -112,7 +144,7 @@ def _manifest(artifact: Artifact, sections: _Sections, folder: Path | None) -> d
             "dtype": weight.dtype.name,
             "shape": list(weight.shape),
             "sha256": weight.sha256,
-            **_weight_place(weight, sections, folder),
+            **_weight_place(weight, sections, folder, splats),
         }
         for key, weight in artifact.weights.items()
     ]
@@ -130,7 +162,9 @@ def _manifest(artifact: Artifact, sections: _Sections, folder: Path | None) -> d
     }
 
 
-def _weight_place(weight: Weight, sections: _Sections, folder: Path | None) -> dict[str, Any]:
+def _weight_place(
+    weight: Weight, sections: _Sections, folder: Path | None, splats: bool
+) -> dict[str, Any]:
     if folder is not None and weight.file is not None:
         try:
             name = weight.file.resolve().relative_to(folder.resolve())
@@ -140,7 +174,12 @@ def _weight_place(weight: Weight, sections: _Sections, folder: Path | None) -> d
                 f"{folder}; save the weights inside, or the artifact beside its model"
             ) from None
         return {"file": name.as_posix(), "offset": weight.offset}
-    array = np.ascontiguousarray(weight.array()).reshape(-1)
+    array = weight.array()
+    if splats and is_splat(array):
+        element = splat_element(array).tobytes()
+        digest = hashlib.sha256(element).hexdigest()
+        return {"section": sections.add(memoryview(element), digest), "splat": True}
+    array = np.ascontiguousarray(array).reshape(-1)
     content = memoryview(array.view(np.uint8)) if array.size else memoryview(b"")
     return {"section": sections.add(content, weight.sha256, WEIGHT_ALIGNMENT)}
 

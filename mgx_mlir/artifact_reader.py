@@ -22,10 +22,12 @@ from mgx_mlir.artifact_file import ALIGNMENT, HEADER, MAGIC, VERSION, WEIGHT_ALI
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.plan import DTYPES, Plan
-from mgx_mlir.weights import Weight
+from mgx_mlir.weights import Weight, chunks_of
 
 MAX_MANIFEST = 1 << 28
+# What numpy can hold.
 MAX_RANK = 64
+MAX_SPLAT = 1 << 36
 
 _REPAIR = "compile the model again, or fetch the file again"
 
@@ -194,6 +196,8 @@ class _Reader:
             file = self.beside(_typed(record, "file", str), key)
             return SavedWeight(key, dtype, shape, file, _number(record, "offset"), recorded=sha256)
         content, section = self.section(record)
+        if record.get("splat") is True:
+            return self.splat(record, key, dtype, shape, size)
         if content.nbytes != size or section.offset % WEIGHT_ALIGNMENT:
             raise ArtifactError(
                 f"damaged: weight '{key:.80}' takes {size} bytes and has {content.nbytes}; "
@@ -201,6 +205,19 @@ class _Reader:
             )
         array = np.frombuffer(content, dtype) if size else np.zeros(0, dtype)
         return SavedWeight(key, dtype, shape, data=array.reshape(shape), recorded=sha256)
+
+    def splat(
+        self, record: Any, key: str, dtype: np.dtype, shape: tuple[int, ...], size: int
+    ) -> Weight:
+        """A weight of one element, repeated: it takes no memory, however large its shape is."""
+        content = self.checked(record)
+        if len(content) != dtype.itemsize or not size // dtype.itemsize > 1 or size > MAX_SPLAT:
+            raise ArtifactError(
+                f"damaged: weight '{key:.80}' repeats {len(content)} bytes to {size}; {_REPAIR}"
+            )
+        array = np.broadcast_to(np.frombuffer(content, dtype).reshape(()), shape)
+        recorded = _typed(record, "sha256", str)
+        return SavedWeight(key, dtype, shape, data=array, recorded=recorded)
 
     def beside(self, name: str, key: str) -> Path:
         """The file of a weight that is not in the artifact; it has to lie below the folder."""
@@ -247,8 +264,10 @@ class SavedWeight(Weight):
                 f"{self.file}, which is shorter; {_REPAIR}"
             )
         array = super().array()
-        content = array.reshape(-1).view(np.uint8) if array.size else b""
-        if hashlib.sha256(content).hexdigest() != self.recorded:
+        digest = hashlib.sha256()
+        for chunk in chunks_of(array):
+            digest.update(chunk)
+        if digest.hexdigest() != self.recorded:
             raise ArtifactError(
                 f"weight '{self.key}' does not have the recorded hash: its bytes have changed; "
                 f"{_REPAIR}"

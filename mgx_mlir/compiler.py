@@ -110,13 +110,16 @@ def compile_to_bytecode(
     model: Any,
     options: CompileOptions | None = None,
     *,
+    version: tuple[int, int] | None = None,
     report: Report | None = None,
     reproducer: Path | None = None,
 ) -> Artifact:
     """Compiles a model to its portable form: the host plan, and each kernel as bytecode.
 
-    `model` is a path, the bytes of a model, an onnx.ModelProto or a Graph. Needs no GPU and
-    no ROCm, and knows no chip. Raises ModelError, UnsupportedError or CompilerError.
+    `model` is a path, the bytes of a model, an onnx.ModelProto or a Graph. `version` is that of
+    an older compiler that has to read the kernels. Needs no GPU and no ROCm, and knows no chip.
+    Raises ModelError, UnsupportedError, also naming an op that `version` does not have, or
+    CompilerError.
     """
     options = options or CompileOptions()
     report = report or Report()
@@ -127,7 +130,7 @@ def compile_to_bytecode(
     started = time.perf_counter()
     with graph.module.context:
         plan = build_plan(graph)
-        portable = [portable_kernel(kernel) for kernel in kernels(graph.module)]
+        portable = [portable_kernel(kernel, version) for kernel in kernels(graph.module)]
     used = {buffer.key for buffer in plan.buffers if buffer.kind == "weight"}
     artifact = Artifact(
         name=graph.name,

@@ -66,21 +66,30 @@ class Weight:
 
     def chunks(self) -> Iterator[memoryview]:
         """The bytes in row-major order, piece by piece; a splat is never spread out whole."""
-        array = self.array()
-        if is_splat(array):
-            step = max(1, CHUNK_BYTES // self.dtype.itemsize)
-            piece = np.full(min(step, array.size), array.reshape(-1)[0], self.dtype)
-            for start in range(0, array.size, step):
-                yield memoryview(piece[: array.size - start].view(np.uint8))
-        else:
-            flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            for start in range(0, flat.size, CHUNK_BYTES):
-                yield memoryview(flat[start : start + CHUNK_BYTES])
+        return chunks_of(self.array())
+
+
+def chunks_of(array: np.ndarray) -> Iterator[memoryview]:
+    """The bytes of an array, as Weight.chunks gives them."""
+    if is_splat(array):
+        step = max(1, CHUNK_BYTES // array.dtype.itemsize)
+        piece = np.full(min(step, array.size), splat_element(array)[0], array.dtype)
+        for start in range(0, array.size, step):
+            yield memoryview(piece[: array.size - start].view(np.uint8))
+    else:
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        for start in range(0, flat.size, CHUNK_BYTES):
+            yield memoryview(flat[start : start + CHUNK_BYTES])
 
 
 def is_splat(array: np.ndarray) -> bool:
     """Whether an array is a broadcast of one element, which takes no memory."""
     return array.size > 1 and not any(array.strides)
+
+
+def splat_element(array: np.ndarray) -> np.ndarray:
+    """The one element of a splat, as an array of one dimension; the splat is not spread out."""
+    return np.array([array[(0,) * array.ndim]], array.dtype)
 
 
 class WeightStore(Mapping[str, Weight]):
@@ -107,7 +116,7 @@ class WeightStore(Mapping[str, Weight]):
     def add_array(self, array: np.ndarray) -> str:
         """Adds a computed array; equal arrays share one key. Returns the key."""
         data = array if is_splat(array) else np.ascontiguousarray(array)
-        stored = data.reshape(-1)[:1] if is_splat(data) else data.reshape(-1)
+        stored = splat_element(data) if is_splat(data) else data.reshape(-1)
         digest = hashlib.sha256(stored.view(np.uint8))
         digest.update(f"{data.dtype.name}{data.shape}{is_splat(data)}".encode())
         key = f"folded.{digest.hexdigest()[:16]}"

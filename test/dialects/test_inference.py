@@ -25,7 +25,8 @@ def _shape(value: ir.Value) -> tuple[int, ...]:
 
 
 UNARY = """abs acos acosh asin asinh atan atanh ceil contiguous cos cosh elu erf exp floor identity
-leaky_relu log log1p log2 nearbyint neg recip relu rsqrt sigmoid sign sin sinh sqrt tan tanh""".split()
+leaky_relu log log1p log2 nearbyint neg recip relu rsqrt sigmoid sign sin sinh sqrt tan
+tanh""".split()
 BINARY = "add div fmod max min mod mul pow prelu sqdiff sub".split()
 
 

@@ -2,8 +2,8 @@
 
     python -m test.golden.make            # into test/golden/VERSION; never over what is there
 
-A folder holds small artifacts with their inputs and expected outputs (by onnxruntime), and every
-op of the dialect as bytecode.
+A folder holds small artifacts with their inputs and expected outputs (by onnxruntime), and
+every op of the dialect as bytecode.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import mgx_mlir
 from mgx_mlir._native import _mgx
-from mgx_mlir.dialects import context
+from mgx_mlir.dialects import context, mgx
 
 HERE = Path(__file__).parent
 CORPUS = sorted((HERE.parents[1] / "lit_tests/dialect").glob("roundtrip_*.mlir"))
@@ -85,11 +85,54 @@ def quantized() -> onnx.ModelProto:
     return _whole(graph)
 
 
-# What each version added, and what of the older ones is worth keeping beside it.
-MODELS: dict[str, Callable[[], onnx.ModelProto]] = {
-    "attention": attention,
-    "classifier": classifier,
-    "quantized": quantized,
+def activation() -> onnx.ModelProto:
+    """A matrix product with a softplus (log1p), and a weight that repeats one element."""
+    fill = helper.make_tensor("one", TensorProto.FLOAT, [1], [0.125])
+    return _model(
+        "activation",
+        [
+            helper.make_node("MatMul", ["x", "w"], ["a"], "product"),
+            helper.make_node("Softplus", ["a"], ["b"], "softplus"),
+            helper.make_node("ConstantOfShape", ["shape"], ["c"], "fill", value=fill),
+            helper.make_node("MatMul", ["b", "c"], ["y"], "mean"),
+        ],
+        ("x", TensorProto.FLOAT, [4, 16]),
+        ("y", TensorProto.FLOAT, [4, 64]),
+        {"w": (16, 64)},
+        np.float32,
+        numpy_helper.from_array(np.array([64, 64], np.int64), "shape"),
+    )
+
+
+def precision() -> onnx.ModelProto:
+    """A quantization whose division is in f16."""
+    number = TensorProto.FLOAT16
+    return _whole(
+        helper.make_graph(
+            [
+                helper.make_node("QuantizeLinear", ["x", "s"], ["q"], "quantize", precision=number),
+                helper.make_node("DequantizeLinear", ["q", "s"], ["y"], "dequantize"),
+            ],
+            "precision",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 16])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4, 16])],
+            [numpy_helper.from_array(np.array(0.013, np.float32), "s")],
+        ),
+        23,
+    )
+
+
+def _in_half(x: np.ndarray) -> np.ndarray:
+    """What `precision` computes: onnxruntime knows no precision."""
+    scale = np.float32(0.013)
+    quotient = x.astype(np.float16) / scale.astype(np.float16)
+    return (np.clip(np.rint(quotient.astype(np.float32)), 0, 255) * scale).astype(np.float32)
+
+
+# The models that are worth keeping of each version: those of what it added.
+MODELS: dict[str, dict[str, Callable[[], onnx.ModelProto]]] = {
+    "1.0": {"attention": attention, "classifier": classifier, "quantized": quantized},
+    "1.1": {"activation": activation, "precision": precision},
 }
 
 
@@ -107,13 +150,18 @@ def main() -> int:
             (folder / "ops" / f"{name}.mlirbc").write_bytes(
                 _mgx.write_bytecode(module.operation, _mgx.dialect_version())
             )
-    for name, build in MODELS.items():
+    (folder / "ops.txt").write_text("\n".join(sorted(mgx.OPS)) + "\n")
+    for name, build in MODELS[version].items():
         model = build()
-        session = onnxruntime.InferenceSession(model.SerializeToString())
-        (spec,) = session.get_inputs()
-        dtype = np.float16 if "16" in spec.type else np.float32
-        x = np.random.default_rng(7).standard_normal(spec.shape).astype(dtype)
-        (y,) = session.run(None, {"x": x})
+        spec = model.graph.input[0].type.tensor_type
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(spec.elem_type))
+        shape = [d.dim_value for d in spec.shape.dim]
+        x = np.random.default_rng(7).standard_normal(shape).astype(dtype)
+        if build is precision:
+            y = _in_half(x)
+        else:
+            session = onnxruntime.InferenceSession(model.SerializeToString())
+            (y,) = session.run(None, {"x": x})
         mgx_mlir.compile_to_bytecode(model).save(folder / f"{name}.mgx")
         np.savez_compressed(folder / f"{name}.npz", x=x, y=y)
     return 0
@@ -126,6 +174,7 @@ def _model(
     y: tuple[str, int, list[int]],
     weights: dict[str, tuple[int, ...]],
     dtype: type,
+    *constants: onnx.TensorProto,
 ) -> onnx.ModelProto:
     rng = np.random.default_rng(5)
     tensors = [
@@ -133,11 +182,11 @@ def _model(
         for key, shape in weights.items()
     ]
     inputs, outputs = ([helper.make_tensor_value_info(*v)] for v in (x, y))
-    return _whole(helper.make_graph(nodes, name, inputs, outputs, tensors))
+    return _whole(helper.make_graph(nodes, name, inputs, outputs, [*tensors, *constants]))
 
 
-def _whole(graph: onnx.GraphProto) -> onnx.ModelProto:
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+def _whole(graph: onnx.GraphProto, opset: int = 17) -> onnx.ModelProto:
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
     onnx.checker.check_model(model)
     return model
 

@@ -25,22 +25,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="inside",
         help="copy weights into the artifact, or refer to the model's files beside it",
     )
+    parser.add_argument(
+        "--artifact-version",
+        type=_version,
+        metavar="M.N",
+        help="write for readers of this older version, or say which op it lacks",
+    )
     shared.add_compile_options(parser)
+
+
+def _version(text: str) -> tuple[int, int]:
+    major, dot, minor = text.partition(".")
+    if not dot or not major.isdecimal() or not minor.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is no version such as 1.0")
+    return int(major), int(minor)
 
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.artifact import size_text
+    from mgx_mlir.artifact_file import check_version
     from mgx_mlir.compiler import Report, compile_to_bytecode, finalize
     from mgx_mlir.tools.console import print_report, progress
 
     output = options.output or options.model.with_suffix(".mgx")
     if not output.parent.is_dir():
         raise NotADirectoryError(f"{output.parent} is not a folder; make it, or choose another -o")
+    if options.artifact_version:
+        check_version(options.artifact_version)
     report = Report()
     with progress("compiling") as tick:
         artifact = compile_to_bytecode(
             options.model,
             shared.compile_options(options),
+            version=options.artifact_version,
             report=report,
             reproducer=Path("mgx-reproducer.mlir"),
         )
@@ -48,7 +65,7 @@ def run(options: argparse.Namespace) -> int:
         arch += ["cpu"] if options.target == "cpu" else []
         if arch:
             artifact = finalize(artifact, arch, progress=tick, report=report)
-    artifact.save(output, weights=options.weights)
+    artifact.save(output, weights=options.weights, version=options.artifact_version)
     print(f"{output}: {size_text(output.stat().st_size)}\n{artifact.summary()}")
     print_report(report, options)
     return 0

@@ -20,8 +20,8 @@ from mgx_mlir.errors import UnsupportedError
 _COSTLY = 4
 _FREE = ("mgx.convert", "mgx.bit_cast", "mgx.constant", "mgx.yield")
 _FUNCTION_NAMES = (
-    "acos acosh asin asinh atan atanh cos cosh elu erf exp fmod log log1p log2 mod pow sigmoid sin sinh "
-    "tan tanh"
+    "acos acosh asin asinh atan atanh cos cosh elu erf exp fmod log log1p log2 mod pow sigmoid sin "
+    "sinh tan tanh"
 )
 _FUNCTIONS = frozenset(f"mgx.{name}" for name in _FUNCTION_NAMES.split())
 
