@@ -117,13 +117,14 @@ def _dot(op: ir.OpView) -> Contraction | None:
         M,
         N,
         a.shape[-1],
-        _matrix(a, rank),
-        _matrix(b, rank),
+        matrix_of(a, rank),
+        matrix_of(b, rank),
         accumulator,
     )
 
 
-def _matrix(view: View, rank: int) -> Matrix:
+def matrix_of(view: View, rank: int) -> Matrix:
+    """A view of `rank` batch dimensions and two more as matrices."""
     return Matrix(
         view.argument,
         view.element,
@@ -204,7 +205,7 @@ def _integers(op: ir.OpView, name: str) -> list[int]:
 def _with_epilogue(block: ir.Block, anchor: ir.OpView, problem: Contraction) -> Match | None:
     *_, terminator = block.operations
     pointwise = [op for op in block.operations if op.operation.name == "mgx.pointwise"]
-    returned = [_through_reshapes(value) for value in terminator.operands]
+    returned = [through_reshapes(value) for value in terminator.operands]
     result = anchor.results[0]
     element = element_name(result.type)
     if not pointwise:
@@ -240,7 +241,8 @@ def _with_epilogue(block: ir.Block, anchor: ir.OpView, problem: Contraction) -> 
     return Match(problem, element, epilogue, tuple(sources), numbers, elements)
 
 
-def _through_reshapes(value: ir.Value) -> ir.Value:
+def through_reshapes(value: ir.Value) -> ir.Value:
+    """What a chain of reshapes starts from."""
     while not isinstance(value.owner, ir.Block) and value.owner.name in RESHAPES:
         value = value.owner.operands[0]
     return value

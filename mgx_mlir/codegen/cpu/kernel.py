@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 from mlir import ir
 
+from mgx_mlir.codegen.contraction.attention import Attention, match_attention
 from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
-from mgx_mlir.codegen.contraction.problem import Contraction
 from mgx_mlir.codegen.contraction.views import element_name
-from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
-from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
-from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.attention import add_attention
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.generic import compile_generic
 from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
-from mgx_mlir.codegen.cpu.schedule import Machine, Schedule, choose
-from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny
+from mgx_mlir.codegen.cpu.product import add_contraction
+from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.finalizer.code_object import Argument, CodeObject
 from mgx_mlir.target import Target
 
@@ -37,6 +34,9 @@ def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
         found = match_contraction(kernel)
         if found is not None:
             return _contraction(kernel, found, target)
+        attention = match_attention(kernel)
+        if attention is not None:
+            return _attention(kernel, attention, target)
         pooling = match_pooling(kernel, Machine(target.vector_bytes))
         if pooling is not None:
             return _pooling(kernel, pooling, target)
@@ -70,67 +70,32 @@ def _pooling(kernel: ir.OpView, pooling: Pooling, target: Target) -> CodeObject:
     return builder.finish(target, explicit=True)
 
 
-def _contraction(kernel: ir.OpView, match: Match, target: Target) -> CodeObject:
+def _memories(
+    kernel: ir.OpView, used: Sequence[tuple[int, str]]
+) -> tuple[dict[int, Memory], list[Memory]]:
+    """The memory of each input that is used, by number, and of the results."""
     inputs, results = kernel_types(kernel)
-    used = used_arguments(match)
-    memories = [
-        Memory(Argument("input", number), element, math.prod(inputs[number].shape))
+    places = {
+        number: Memory(Argument("input", number), element, math.prod(inputs[number].shape))
         for number, element in used
-    ]
-    memories += [
+    }
+    outputs = [
         Memory(Argument("output", number), element_name(type_), math.prod(type_.shape))
         for number, type_ in enumerate(results)
     ]
+    return places, outputs
+
+
+def _contraction(kernel: ir.OpView, match: Match, target: Target) -> CodeObject:
+    inputs, outputs = _memories(kernel, used_arguments(match))
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
-    match = match.as_row()
-    problem = match.problem
-    items, generate, schedule = _generator(problem, Machine(target.vector_bytes))
-    if schedule is not None and schedule.shared:
-        memories.append(_packing_launch(builder, problem, schedule, dict(used), memories))
-
-    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
-        store = Epilogue(match, places, pointers[len(used) :][: len(results)])
-        shared = schedule is not None and schedule.shared
-        a, b = places[problem.a.argument], places[problem.b.argument]
-        b = pointers[-1] if shared else b
-        generate(a, b, store, begin, end)
-
-    builder.add(memories, items, body)
+    add_contraction(builder, match, inputs, outputs, Machine(target.vector_bytes))
     return builder.finish(target, explicit=True)
 
 
-def _packing_launch(
-    builder: KernelBuilder,
-    problem: Contraction,
-    schedule: Schedule,
-    elements: dict[int, str],
-    memories: Sequence[Memory],
-) -> Memory:
-    """Adds the launch that packs B into scratch, and gives that scratch."""
-    scratch = builder.scratch(schedule.packed_size(problem), problem.accumulator)
-    operand = memories[list(elements).index(problem.b.argument)]
-
-    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        source, packed = pointers
-        emit_packing(problem, schedule, source, packed, begin, end)
-
-    builder.add([operand, scratch], schedule.pack_items(problem), body)
-    return scratch
-
-
-def _generator(
-    problem: Contraction, machine: Machine
-) -> tuple[int, Callable[..., None], Schedule | None]:
-    """Work items of a contraction, and what builds them: the first generator that takes it.
-
-    The general one comes with its schedule.
-    """
-    skinny = choose_skinny(problem, machine)
-    if skinny is not None:
-        return skinny.items(problem), partial(emit_skinny, problem, skinny), None
-    direct = choose_direct(problem, machine)
-    if direct is not None:
-        return direct.items(problem), partial(emit_direct, problem, direct), None
-    schedule = choose(problem, machine)
-    return schedule.items(problem), partial(emit_contraction, problem, schedule), schedule
+def _attention(kernel: ir.OpView, attention: Attention, target: Target) -> CodeObject:
+    used = {**dict(used_arguments(attention.scores())), attention.v.argument: attention.v.element}
+    inputs, outputs = _memories(kernel, list(used.items()))
+    builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
+    add_attention(builder, attention, inputs, outputs[0], Machine(target.vector_bytes))
+    return builder.finish(target, explicit=True)

@@ -1,0 +1,114 @@
+"""Attention on the host: scores into scratch, their softmax in place, the shares of v.
+
+The products are contractions like any other; the body of the attention is the epilogue of the
+first. Scores have the type in which they are computed, so nothing is rounded in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from mlir import ir
+from mlir.dialects import arith, math, vector
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.attention import Attention
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
+from mgx_mlir.codegen.cpu.product import add_contraction
+from mgx_mlir.codegen.cpu.schedule import Machine
+
+# step(at, mask, carried): what happens to the vector at `at`; gives the next carried one.
+Step = Callable[[Index, ir.Value | None, ir.Value], ir.Value]
+# Names the scratch memory among the inputs.
+_SCRATCH = -1
+
+
+def add_attention(
+    builder: KernelBuilder,
+    attention: Attention,
+    inputs: Mapping[int, Memory],
+    output: Memory,
+    machine: Machine,
+) -> None:
+    """Adds the launches of an attention. `inputs` has the memory of each argument it reads."""
+    size = attention.batch * attention.M * attention.N
+    scratch = builder.scratch(size, attention.score)
+    add_contraction(builder, attention.scores(), inputs, [scratch], machine)
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        lanes = machine.lanes(attention.score)
+        emit.loop(begin, end, 1, lambda row: _Row(attention, pointers[0], lanes, row).emit())
+
+    builder.add([scratch], attention.batch * attention.M, body)
+    values = attention.values(_SCRATCH)
+    add_contraction(builder, values, {**inputs, _SCRATCH: scratch}, [output], machine)
+
+
+class _Row:
+    """The softmax of one row of scores, in place; keys that the query does not see get 0."""
+
+    def __init__(self, attention: Attention, memory: ir.Value, lanes: int, row: Index) -> None:
+        self.element, self.size, self.lanes = attention.score, attention.N, lanes
+        self.memory, self.start = memory, emit.mul(row, attention.N)
+        self.seen: Index = attention.N
+        if attention.causal is not None:
+            last = emit.add(emit.rem(row, attention.M), attention.causal + 1)
+            self.seen = emit.minimum(last, attention.N)
+
+    def emit(self) -> None:
+        lowest = emit.constant(float("-inf"), self.element, self.lanes)
+        zero = emit.constant(0, self.element, self.lanes)
+
+        def larger(at: Index, mask: ir.Value | None, largest: ir.Value) -> ir.Value:
+            return arith.maximumf(largest, self._load(at, mask, lowest))
+
+        largest = self._reduced("MAXIMUMF", self._over(larger, lowest))
+        peak = emit.splat(largest, self.lanes)
+
+        def power(at: Index, mask: ir.Value | None, total: ir.Value) -> ir.Value:
+            x = math.exp(arith.subf(self._load(at, mask, lowest), peak))
+            if mask is not None:
+                x = arith.select(mask, x, zero)
+            emit.store_vector(x, self.memory, self._place(at), mask)
+            return arith.addf(total, x)
+
+        total = self._reduced("ADD", self._over(power, zero))
+        inverse = arith.divf(emit.constant(1, self.element), total)
+        factor = emit.splat(inverse, self.lanes)
+
+        def share(at: Index, mask: ir.Value | None, same: ir.Value) -> ir.Value:
+            x = arith.mulf(self._load(at, mask, zero), factor)
+            emit.store_vector(x, self.memory, self._place(at), mask)
+            return same
+
+        self._over(share, zero)
+        if not isinstance(self.seen, int):
+            nothing = emit.constant(0, self.element)
+            emit.loop(
+                self.seen,
+                self.size,
+                1,
+                lambda at: emit.store(nothing, self.memory, self._place(at)),
+            )
+
+    def _place(self, at: Index) -> Index:
+        return emit.add(self.start, at)
+
+    def _load(self, at: Index, mask: ir.Value | None, fill: ir.Value) -> ir.Value:
+        return emit.load_vector(self.memory, self._place(at), self.lanes, mask, fill)
+
+    def _over(self, step: Step, initial: ir.Value) -> ir.Value:
+        """step(at, mask, carried) over the vectors of what the query sees."""
+        whole = emit.mul(emit.div(self.seen, self.lanes), self.lanes)
+        (carried,) = emit.loop(0, whole, self.lanes, lambda at, x: [step(at, None, x)], [initial])
+        if isinstance(whole, int) and whole == self.seen:
+            return carried
+        rest = arith.subi(emit.value(self.seen), emit.value(whole))
+        return step(whole, emit.lane_mask(rest, self.lanes), carried)
+
+    def _reduced(self, kind: str, x: ir.Value) -> ir.Value:
+        flags = arith.FastMathFlags.reassoc | arith.FastMathFlags.contract
+        combine = getattr(vector.CombiningKind, kind)
+        scalar = ir.VectorType(x.type).element_type
+        return vector.reduction(scalar, combine, x, fastmath=flags)

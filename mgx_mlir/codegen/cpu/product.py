@@ -1,0 +1,76 @@
+"""A contraction as launches of a kernel: the generator that takes it, and its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+from mlir import ir
+
+from mgx_mlir.codegen.contraction.match import Match, used_arguments
+from mgx_mlir.codegen.contraction.problem import Contraction
+from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
+from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
+from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
+from mgx_mlir.codegen.cpu.schedule import Machine, Schedule, choose
+from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny
+
+
+def add_contraction(
+    builder: KernelBuilder,
+    match: Match,
+    inputs: Mapping[int, Memory],
+    outputs: Sequence[Memory],
+    machine: Machine,
+) -> None:
+    """Adds the launches of a contraction. `inputs` has the memory of each argument it reads."""
+    used = used_arguments(match)
+    memories = [*(inputs[number] for number, _ in used), *outputs]
+    match = match.as_row()
+    problem = match.problem
+    items, generate, schedule = _generator(problem, machine)
+    if schedule is not None and schedule.shared:
+        operand = inputs[problem.b.argument]
+        memories.append(_packing_launch(builder, problem, schedule, operand))
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
+        store = Epilogue(match, places, pointers[len(used) :][: len(outputs)])
+        shared = schedule is not None and schedule.shared
+        a, b = places[problem.a.argument], places[problem.b.argument]
+        b = pointers[-1] if shared else b
+        generate(a, b, store, begin, end)
+
+    builder.add(memories, items, body)
+
+
+def _packing_launch(
+    builder: KernelBuilder, problem: Contraction, schedule: Schedule, operand: Memory
+) -> Memory:
+    """Adds the launch that packs B into scratch, and gives that scratch."""
+    scratch = builder.scratch(schedule.packed_size(problem), problem.accumulator)
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        source, packed = pointers
+        emit_packing(problem, schedule, source, packed, begin, end)
+
+    builder.add([operand, scratch], schedule.pack_items(problem), body)
+    return scratch
+
+
+def _generator(
+    problem: Contraction, machine: Machine
+) -> tuple[int, Callable[..., None], Schedule | None]:
+    """Work items of a contraction, and what builds them: the first generator that takes it.
+
+    The general one comes with its schedule.
+    """
+    skinny = choose_skinny(problem, machine)
+    if skinny is not None:
+        return skinny.items(problem), partial(emit_skinny, problem, skinny), None
+    direct = choose_direct(problem, machine)
+    if direct is not None:
+        return direct.items(problem), partial(emit_direct, problem, direct), None
+    schedule = choose(problem, machine)
+    return schedule.items(problem), partial(emit_contraction, problem, schedule), schedule

@@ -1,0 +1,38 @@
+"""Attention on the host: products and softmax as launches of one kernel."""
+
+import numpy as np
+import pytest
+from cpu_kernels import HostKernel
+
+from test.codegen.attention_kernels import AttentionCase
+
+CASES = (
+    AttentionCase(3, 5, 7, 8, element="f32"),
+    AttentionCase(2, 33, 70, 24, 40, "f32", mask="padding"),
+    AttentionCase(2, 17, 19, 16, element="f64", mask="where"),
+    AttentionCase(4, 20, 20, 16, element="f32", causal=0),
+    AttentionCase(4, 3, 40, 32, element="f16", causal=37, group=2),
+    AttentionCase(2, 18, 18, 16, element="bf16", mask="bias"),
+    AttentionCase(3, 40, 40, 16, element="f32", packed=True),
+    AttentionCase(2, 1, 100, 16, element="f32"),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_attention_equals_that_of_higher_precision(case: AttentionCase) -> None:
+    kernel = HostKernel(case.text())
+    inputs = case.arrays()
+    (got,) = kernel.run(*inputs)
+    want = case.meaning(*inputs)
+    np.testing.assert_allclose(got.astype(np.float64), want, 0, case.tolerance)
+    assert len(kernel.code.launches) >= 3
+
+
+def test_the_generic_path_means_the_same() -> None:
+    # An input that no view of fixed strides reaches: the sum of two.
+    text = AttentionCase(2, 5, 7, 8, element="f32").text()
+    type_ = "tensor<2x5x8xf32>"
+    text = text.replace(
+        "%y = mgx", f"%z = mgx.add %x0, %x0 : {type_}, {type_} -> {type_}\n%y = mgx"
+    )
+    HostKernel(text.replace("attention(%x0", "attention(%z")).check()
