@@ -104,6 +104,7 @@ class BoundPlan:
 
 def bind(plan: Plan, code_objects: Sequence[CodeObject]) -> BoundPlan:
     """The plan's steps in order. Raises ArtifactError where the parts do not fit together."""
+    plan.check()
     binder = _Binder(plan, code_objects)
     binder.bound.parts = binder.parts(plan.steps)
     return binder.bound

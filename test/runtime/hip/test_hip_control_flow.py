@@ -1,0 +1,166 @@
+"""Branches and loops on emulated devices: decisions, graphs between them, errors, threads."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hip_programs import CHIPS, used_bytes
+
+import mgx_mlir
+from mgx_mlir import emulator
+from mgx_mlir.errors import DeviceError
+from mgx_mlir.reference import evaluate
+from mgx_mlir.runtime.hip import context as contexts
+from mgx_mlir.runtime.hip.program import HipProgram
+from mgx_mlir.runtime.hip.tensor import DeviceTensor
+from test.passes.graphs import random_graph, random_inputs
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import control_flow_models as models
+
+
+def program(name: str, chip: str = "gfx942", graph: bool = True) -> HipProgram:
+    found = mgx_mlir.compile(models.artifact(name, *CHIPS), chip, graph=graph)
+    assert isinstance(found, HipProgram)
+    return found
+
+
+def on_device(given: dict[str, np.ndarray], ordinal: int = 0) -> dict[str, Any]:
+    return {name: DeviceTensor.from_numpy(np.asarray(a), ordinal) for name, a in given.items()}
+
+
+@pytest.fixture
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The calls in which runs wait for the device to decide."""
+    found: list[str] = []
+    original = contexts.call
+
+    def call(function: str, *arguments: Any, **named: Any) -> Any:
+        found.extend([function] if "Synchronize" in function else [])
+        return original(function, *arguments, **named)
+
+    monkeypatch.setattr(contexts, "call", call)
+    return found
+
+
+@pytest.mark.parametrize("name", models.MODELS)
+@pytest.mark.parametrize("chip", CHIPS)
+def test_models_give_what_the_reference_gives(chip: str, name: str) -> None:
+    replayed, plain = program(name, chip), program(name, chip, graph=False)
+    for seed in range(2 if name == "rows" else 8):
+        given = models.inputs(name, seed)
+        found, other = replayed.run(given), plain.run(on_device(given, CHIPS.index(chip)))
+        models.check(name, found, given)
+        for output, array in found.items():
+            np.testing.assert_array_equal(array, other[output])
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_random_programs(seed: int) -> None:
+    graph, twin = (random_graph(seed, 8, True) for _ in range(2))
+    given = random_inputs(graph)
+    with np.errstate(all="ignore"):
+        want = evaluate(twin.module, twin.weights, given)
+    found = mgx_mlir.compile(mgx_mlir.compile_to_bytecode(graph), "gfx942").run(given)
+    for name, array in want.items():
+        np.testing.assert_allclose(found[name], array, 1e-3, 1e-5, err_msg=name)
+
+
+def test_what_the_host_knows_needs_no_waiting(waits: list[str]) -> None:
+    nested = program("nested")
+    given = {**models.inputs("nested", 1), "n": np.array(3), "m": np.array(1)}
+    handle = nested.run_async(given, results="device")
+    assert not waits
+    models.check("nested", handle.result(), given)
+    waits.clear()
+    models.check("nested", nested.run(on_device(given), results="device"), given)
+    # The condition and the outer count once, the inner one's at each of three trips.
+    assert len(waits) > 5
+
+
+def test_a_loop_of_constant_trips_decides_nothing(waits: list[str]) -> None:
+    given = models.inputs("rows", 0)
+    handle = program("rows").run_async(given)
+    assert not waits
+    models.check("rows", handle.result(), given)
+
+
+def test_sections_between_decisions_are_graphs() -> None:
+    search = program("search")
+    given = models.inputs("search", 5)
+    search.run(given)
+    (context,) = search.pool._idle
+    assert context._graphs and all(s.end - s.first > 1 for s in context._graphs)
+    built = list(context._graphs.values())
+    search.run(models.inputs("search", 11))
+    assert list(context._graphs.values())[: len(built)] == built
+
+
+@pytest.mark.parametrize("graph", [True, False], ids=["graph", "plain"])
+def test_every_call_may_fail(graph: bool) -> None:
+    given = {**models.inputs("search", 5), "n": np.array(2)}
+    tensors = on_device(given)
+
+    def life() -> None:
+        search = program("search", graph=graph)
+        search.run(given)
+        search.run(tensors, results="device")
+
+    life()
+    gc.collect()
+    start = used_bytes()
+    emulator.set_failures("")
+    life()
+    calls = emulator.call_count()
+    failed = 0
+    for number in range(1, calls + 1):
+        search = program("search", graph=graph) if number % 2 else None
+        emulator.set_failures(f"any:{number}:999")
+        try:
+            life()
+        except DeviceError:
+            failed += 1
+        emulator.set_failures("")
+        if search is not None:
+            models.check("search", search.run(given), given)
+        search = None
+        assert used_bytes() <= start, f"call {number} of {calls} failed and left memory"
+    assert failed > calls // 3
+
+
+def test_a_failed_decision_says_so() -> None:
+    search = program("search", graph=False)
+    given = on_device({**models.inputs("search", 5), "n": np.array(2)})
+    search.run(given)
+    # After the copies of the loop's two initial values.
+    emulator.set_failures("hipMemcpyAsync:3")
+    with pytest.raises(DeviceError, match=r"hipMemcpyAsync failed: .*; a condition"):
+        search.run(given)
+    search.run(given)
+
+
+def test_threads_take_different_ways() -> None:
+    search = program("search")
+    wrong: list[BaseException] = []
+
+    def work(first: int) -> None:
+        try:
+            for seed in range(first, first + 24, 8):
+                given = models.inputs("search", seed)
+                models.check("search", search.run(given), given)
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
