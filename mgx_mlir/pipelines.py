@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pass_manager import Pipeline
 from mgx_mlir.passes.eliminate_identities import EliminateIdentities
+from mgx_mlir.passes.find_attention import FindAttention
 from mgx_mlir.passes.fold_constants import FoldConstants
 from mgx_mlir.passes.fuse_horizontal import FuseHorizontal
 from mgx_mlir.passes.fuse_pointwise import FusePointwise
@@ -58,6 +59,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             FuseHorizontal(),
             FoldConstants(),
             HoistInvariants(),
+            FindAttention(),
             RewriteReduce(),
         ),
     ),

@@ -1,0 +1,93 @@
+// RUN: %mgx-opt %s --split-input-file --mgx-find-attention | FileCheck %s
+
+// A scale, a mask: they become the body.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[Q:.*]]: tensor<2x5x4xf32>, %[[K:.*]]: tensor<2x7x4xf32>, %[[V:.*]]: tensor<2x7x3xf32>, %[[M:.*]]: tensor<1x1x7xf32>
+// CHECK:         %[[B:.*]] = mgx.multibroadcast %[[M]]
+// CHECK:         %[[Y:.*]] = mgx.attention(%[[Q]], %[[K]], %[[V]]) extras(%[[B]]) :
+// CHECK-NEXT:    ^bb0(%[[S:.*]]: f32, %[[E:.*]]: f32):
+// CHECK-NEXT:      %[[C:.*]] = mgx.constant 5.000000e-01 : f32
+// CHECK-NEXT:      %[[T:.*]] = mgx.mul %[[S]], %[[C]]
+// CHECK-NEXT:      %[[U:.*]] = mgx.add %[[T]], %[[E]]
+// CHECK-NEXT:      mgx.yield %[[U]]
+// CHECK:         return %[[Y]]
+func.func @main(%q: tensor<2x5x4xf32>, %k: tensor<2x7x4xf32>, %v: tensor<2x7x3xf32>, %m: tensor<1x1x7xf32>) -> tensor<2x5x3xf32> {
+  %c = mgx.constant dense<0.5> : tensor<2x5x7xf32>
+  %t = mgx.transpose %k permutation = [0, 2, 1] : tensor<2x7x4xf32> -> tensor<2x4x7xf32>
+  %s = mgx.dot %q, %t : tensor<2x5x4xf32>, tensor<2x4x7xf32> -> tensor<2x5x7xf32>
+  %x = mgx.mul %s, %c : tensor<2x5x7xf32>, tensor<2x5x7xf32> -> tensor<2x5x7xf32>
+  %b = mgx.multibroadcast %m : tensor<1x1x7xf32> -> tensor<2x5x7xf32>
+  %u = mgx.add %x, %b : tensor<2x5x7xf32>, tensor<2x5x7xf32> -> tensor<2x5x7xf32>
+  %p = mgx.softmax %u axis = 2 : tensor<2x5x7xf32>
+  %y = mgx.dot %p, %v : tensor<2x5x7xf32>, tensor<2x7x3xf32> -> tensor<2x5x3xf32>
+  return %y : tensor<2x5x3xf32>
+}
+
+// -----
+
+// Constants that scale q and k; a constant mask of the keys up to the query's own place.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[Q:.*]]: tensor<3x4xf32>, %[[K:.*]]: tensor<4x3xf32>
+// CHECK:         %[[T:.*]] = mgx.transpose %[[K]]
+// CHECK:         mgx.attention(%[[Q]], %[[T]], %{{.*}}) {causal = 0 : i64} :
+// CHECK-NEXT:    ^bb0(%[[S:.*]]: f32):
+// CHECK-NEXT:      %[[C:.*]] = mgx.constant 5.000000e-01 : f32
+// CHECK-NEXT:      %[[R:.*]] = mgx.mul %[[S]], %[[C]]
+// CHECK-NEXT:      mgx.yield %[[R]]
+func.func @main(%q: tensor<3x4xf32>, %k: tensor<4x3xf32>, %v: tensor<3x4xf32>) -> tensor<3x4xf32> {
+  %c = mgx.constant dense<0.25> : tensor<3x4xf32>
+  %d = mgx.constant dense<0.5> : tensor<4x3xf32>
+  %l = mgx.constant dense<-3.40282347E+38> : tensor<3x3xf32>
+  %m = mgx.constant dense<[[true, false, false], [true, true, false], [true, true, true]]> : tensor<3x3xi1>
+  %a = mgx.mul %q, %c : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %b = mgx.div %k, %d : tensor<4x3xf32>, tensor<4x3xf32> -> tensor<4x3xf32>
+  %s = mgx.dot %a, %b : tensor<3x4xf32>, tensor<4x3xf32> -> tensor<3x3xf32>
+  %w = mgx.where %m, %s, %l : tensor<3x3xi1>, tensor<3x3xf32>, tensor<3x3xf32> -> tensor<3x3xf32>
+  %p = mgx.softmax %w axis = 1 : tensor<3x3xf32>
+  %y = mgx.dot %p, %v : tensor<3x3xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  return %y : tensor<3x4xf32>
+}
+
+// -----
+
+// Narrow scores are f32 in the body, and so is what they meet there.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.attention({{.*}}) extras(%[[M:.*]]) :
+// CHECK-NEXT:    ^bb0(%[[S:.*]]: f32, %[[E:.*]]: f16):
+// CHECK-NEXT:      %[[W:.*]] = mgx.convert %[[E]] : f16 -> f32
+// CHECK-NEXT:      %[[U:.*]] = mgx.add %[[S]], %[[W]] : f32, f32 -> f32
+// CHECK-NEXT:      mgx.yield %[[U]]
+func.func @main(%q: tensor<3x4xf16>, %k: tensor<4x3xf16>, %m: tensor<3x3xf16>) -> tensor<3x4xf16> {
+  %s = mgx.dot %q, %k : tensor<3x4xf16>, tensor<4x3xf16> -> tensor<3x3xf16>
+  %u = mgx.add %s, %m : tensor<3x3xf16>, tensor<3x3xf16> -> tensor<3x3xf16>
+  %w = mgx.convert %u : tensor<3x3xf16> -> tensor<3x3xf32>
+  %p = mgx.softmax %w axis = 1 : tensor<3x3xf32>
+  %n = mgx.convert %p : tensor<3x3xf32> -> tensor<3x3xf16>
+  %y = mgx.dot %n, %q : tensor<3x3xf16>, tensor<3x4xf16> -> tensor<3x4xf16>
+  return %y : tensor<3x4xf16>
+}
+
+// -----
+
+// Scores that others read stay.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     mgx.attention
+// CHECK:         mgx.softmax
+func.func @main(%q: tensor<3x4xf32>, %k: tensor<4x3xf32>) -> (tensor<3x4xf32>, tensor<3x3xf32>) {
+  %s = mgx.dot %q, %k : tensor<3x4xf32>, tensor<4x3xf32> -> tensor<3x3xf32>
+  %p = mgx.softmax %s axis = 1 : tensor<3x3xf32>
+  %y = mgx.dot %p, %q : tensor<3x3xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  return %y, %p : tensor<3x4xf32>, tensor<3x3xf32>
+}
+
+// -----
+
+// A softmax over queries is no attention.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     mgx.attention
+func.func @main(%q: tensor<3x4xf32>, %k: tensor<4x3xf32>) -> tensor<3x4xf32> {
+  %s = mgx.dot %q, %k : tensor<3x4xf32>, tensor<4x3xf32> -> tensor<3x3xf32>
+  %p = mgx.softmax %s axis = 0 : tensor<3x3xf32>
+  %y = mgx.dot %p, %q : tensor<3x3xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  return %y : tensor<3x4xf32>
+}

@@ -1,0 +1,372 @@
+"""mgx-find-attention: two matrix products with a softmax between them as one op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.fusing import Group, positions
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import (
+    BROADCASTS,
+    RESHAPES,
+    blocks,
+    definition,
+    element_type,
+    erase_dead,
+    fused_location,
+    has_one_use,
+    identity,
+    op_name,
+    shape,
+    splat,
+    users,
+)
+
+# A score of this or less next to one of ordinary size has no share: its exponential is 0.
+EXCLUDED = -6e4
+# Elements of a constant mask that are worth looking at.
+MAX_MASK = 1 << 24
+
+
+@dataclass(frozen=True)
+class FindAttention(Pass):
+    """Puts softmax(score(q k^T)) v into `mgx.attention`, with all pointwise work on the scores.
+
+    Before:  %s = mgx.dot %q, %kt ...
+             %t = mgx.mul %s, %scale ...
+             %u = mgx.add %t, %mask ...
+             %p = mgx.softmax %u axis = 2 ...
+             %y = mgx.dot %p, %v ...
+    After:   %y = mgx.attention(%q, %k, %v) extras(%mask) ... { mul, add }
+
+    Nothing else may use the scores. Constants that scale all of q or of k go into the body
+    too. A constant mask that leaves the keys up to the query's own place becomes `causal`.
+    """
+
+    name: ClassVar[str] = "mgx-find-attention"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            position = positions(block)
+            for op in list(block.operations):
+                if op.operation.name != "mgx.softmax":
+                    continue
+                found = _match(op, Group(position))
+                if found is not None:
+                    context.note(f"{len(found.scores)} ops on scores", node_name(op))
+                    _Builder(found, context).build()
+            erase_dead(block)
+
+
+@dataclass
+class _Found:
+    """An attention: its two products, the softmax, and the pointwise ops between."""
+
+    first: ir.OpView
+    softmax: ir.OpView
+    last: ir.OpView
+    scores: Group
+    extras: list[ir.Value] = field(default_factory=list)
+
+
+def _match(softmax: ir.OpView, scores: Group) -> _Found | None:
+    x = softmax.operation.operands[0]
+    sizes = shape(x)
+    axis = ir.IntegerAttr(softmax.operation.attributes["axis"]).value
+    if axis != len(sizes) - 1 or not ir.RankedTensorType(x.type).has_static_shape:
+        return None
+    last = _only_user(softmax)
+    if op_name(last) == "mgx.convert":
+        last = _only_user(last)
+    if last is None or last.operation.name != "mgx.dot" or 0 in sizes:
+        return None
+    shares, v = last.operation.operands
+    if v == shares or definition(shares) not in (softmax, _only_user(softmax)):
+        return None
+    first = _first_product(x)
+    if first is None or shape(first.operation.results[0]) != sizes:
+        return None
+    kinds = {str(element_type(value)) for value in (*first.operation.operands, v)}
+    if len(kinds) != 1 or not kinds <= {"f16", "bf16", "f32", "f64"}:
+        return None
+    found = _Found(first, softmax, last, scores)
+    return found if _collect(found, x, scores) else None
+
+
+def _only_user(op: ir.OpView | None) -> ir.OpView | None:
+    if op is None or not has_one_use(op.operation.results[0]):
+        return None
+    return users(op.operation.results[0])[0]
+
+
+def _first_product(value: ir.Value) -> ir.OpView | None:
+    """The product that a chain of pointwise ops starts from."""
+    op = definition(value)
+    if op is None or op.operation.name == "mgx.dot":
+        return op
+    if op.operation.name not in mgx.POINTWISE:
+        return None
+    products = (_first_product(operand) for operand in op.operation.operands)
+    return next((found for found in products if found is not None), None)
+
+
+def _collect(found: _Found, x: ir.Value, scores: Group) -> bool:
+    """Adds what lies between the product and the softmax to `scores`; whether all may go."""
+    product = found.first.operation.results[0]
+    outputs = {product}
+    for op in _between(found.first, found.softmax, scores.position):
+        values = list(op.operation.operands)
+        if op.operation.name not in mgx.POINTWISE or not any(v in outputs for v in values):
+            continue
+        (result,) = op.operation.results
+        if shape(result) != shape(product) or str(element_type(result)) not in _KINDS:
+            return False
+        scores.add(op)
+        outputs.add(result)
+        for value in values:
+            if value not in outputs and value not in found.extras and splat(value) is None:
+                found.extras.append(value)
+    if x not in outputs or not _ends_in(found.softmax, outputs):
+        return False
+    return str(element_type(x)) != "f64" or str(element_type(product)) == "f64"
+
+
+_KINDS = ("bf16", "f16", "f32", "f64", "i1")
+
+
+def _between(
+    first: ir.OpView, last: ir.OpView, position: Mapping[ir.Value, int]
+) -> list[ir.OpView]:
+    """The ops that use `first`, directly or not, and lie before `last` in its block, in order."""
+    end = position[last.operation.results[0]]
+    waiting = users(first.operation.results[0])
+    found: dict[int, ir.OpView] = {}
+    while waiting:
+        op = waiting.pop()
+        key = identity(op)
+        place = position.get(key, end) if key is not None else end
+        if place < end and place not in found:
+            found[place] = op
+            waiting.extend(user for result in op.operation.results for user in users(result))
+    return [found[place] for place in sorted(found)]
+
+
+def _ends_in(softmax: ir.OpView, values: set[ir.Value]) -> bool:
+    """Whether nothing but the softmax, and ops among those that make `values`, uses them."""
+    for value in values:
+        for user in users(value):
+            if user != softmax and not any(r in values for r in user.operation.results):
+                return False
+    return True
+
+
+class _Builder:
+    """Builds the op that takes the place of what was found."""
+
+    def __init__(self, found: _Found, context: PassContext) -> None:
+        self.found, self.context = found, context
+        self.product = found.first.operation.results[0]
+        double = isinstance(element_type(self.product), ir.F64Type)
+        self.score: ir.Type = ir.F64Type.get() if double else ir.F32Type.get()
+        self.causal: int | None = None
+
+    def build(self) -> None:
+        found = self.found
+        members = [op.opview for op in found.scores.ordered()]
+        location = fused_location([found.first, *members, found.softmax, found.last])
+        q, kt = found.first.operation.operands
+        v = found.last.operation.operands[1]
+        skipped = self._causal_members()
+        extras = [x for x in found.extras if self._is_read(x, skipped)]
+        with ir.InsertionPoint(found.last), location:
+            scale, (q, kt) = _scaled(q, kt)
+            k = _transposed(kt)
+
+            def body(score: ir.Value, *inputs: ir.Value) -> ir.Value:
+                values = {x: self._widened(y) for x, y in zip(extras, inputs, strict=True)}
+                if scale != 1:
+                    score = mgx.mul(score, mgx.constant(scale, type=self.score))
+                values[self.product] = score
+                for op in members:
+                    values[op.operation.results[0]] = self._scalar(op, values, skipped)
+                return self._as_score(values[found.softmax.operation.operands[0]])
+
+            y = mgx.attention(q, k, v, extras, body, self.causal)
+        found.last.operation.results[0].replace_all_uses_with(y)
+        found.last.operation.erase()
+
+    # The body ----------------------------------------------------------------------------
+
+    def _wide(self, type_: ir.Type) -> ir.Type:
+        """The type in which the body computes what the program has as `type_`."""
+        return self.score if isinstance(type_, ir.F16Type | ir.BF16Type) else type_
+
+    def _widened(self, x: ir.Value) -> ir.Value:
+        return self._converted(x, self._wide(x.type))
+
+    def _as_score(self, x: ir.Value) -> ir.Value:
+        return self._converted(x, self.score)
+
+    @staticmethod
+    def _converted(x: ir.Value, type_: ir.Type) -> ir.Value:
+        return x if x.type == type_ else mgx.convert(x, type_)
+
+    def _scalar(
+        self, op: ir.OpView, values: dict[ir.Value, ir.Value], skipped: dict[ir.Value, ir.Value]
+    ) -> ir.Value:
+        """A pointwise op of the program on scalars."""
+        operation = op.operation
+        (result,) = operation.results
+        if result in skipped:
+            return values[skipped[result]]
+        operands = [values[x] if x in values else self._constant(x) for x in operation.operands]
+        type_ = self._wide(element_type(result))
+        if operation.name == "mgx.convert":
+            return self._converted(operands[0], type_)
+        scalar = ir.Operation.create(
+            operation.name,
+            results=[type_],
+            operands=operands,
+            attributes={name: operation.attributes[name] for name in operation.attributes},
+            loc=operation.location,
+        )
+        return scalar.results[0]
+
+    def _constant(self, value: ir.Value) -> ir.Value:
+        number = splat(value)
+        assert number is not None, op_name(definition(value))
+        type_ = element_type(value)
+        wide = self._wide(type_)
+        return mgx.constant(number if wide == type_ else float(number), type=wide)
+
+    # Causal masks ------------------------------------------------------------------------
+
+    def _is_read(self, extra: ir.Value, skipped: dict[ir.Value, ir.Value]) -> bool:
+        members = self.found.scores.ordered()
+        return any(extra in op.operands for op in members if op.results[0] not in skipped)
+
+    def _causal_members(self) -> dict[ir.Value, ir.Value]:
+        """Members that do nothing but exclude later keys: result to the score they start from."""
+        for op in self.found.scores.ordered():
+            visible = self._visible(op)
+            if visible is None:
+                continue
+            score, mask = visible
+            causal = _causal_offset(mask)
+            if causal is not None:
+                self.causal = causal
+                return {op.results[0]: score}
+        return {}
+
+    def _visible(self, op: ir.Operation) -> tuple[ir.Value, np.ndarray] | None:
+        """The score that an op changes, and where [queries, keys] it leaves it as it is."""
+        if op.name == "mgx.where":
+            mask, yes, no = op.operands
+            array = self._mask(mask)
+            for score, other, flip in ((yes, no, False), (no, yes, True)):
+                number = splat(other)
+                if array is not None and number is not None and float(number) <= EXCLUDED:
+                    return score, array ^ flip
+        if op.name == "mgx.add":
+            for score, bias in (op.operands, reversed(op.operands)):
+                array = self._mask(bias)
+                if array is not None and ((array == 0) | (array <= EXCLUDED)).all():
+                    return score, array == 0
+        return None
+
+    def _mask(self, value: ir.Value) -> np.ndarray | None:
+        """A constant that is the same for all batch elements, as [queries, keys]."""
+        if value not in self.found.extras:
+            return None
+        queries, keys = shape(value)[-2:]
+        op = definition(value)
+        while op is not None and op.operation.name in BROADCASTS | RESHAPES:
+            op = definition(op.operation.operands[0])
+        if op is None or queries * keys > MAX_MASK:
+            return None
+        if op.operation.name == "mgx.constant":
+            array = mgx.constant_array(op)
+        elif op.operation.name == "mgx.literal":
+            array = self.context.weights[
+                ir.StringAttr(op.operation.attributes["key"]).value
+            ].array()
+        else:
+            return None
+        if array.size != queries * keys or array.shape[-2:] != (queries, keys):
+            return None
+        flat = array.reshape(queries, keys)
+        return flat if flat.dtype == np.bool_ else flat.astype(np.float64)
+
+
+def _causal_offset(mask: np.ndarray) -> int | None:
+    """c where row i of a mask has its first i + c + 1 elements set and no others."""
+    first = int(mask[0].sum()) - 1
+    if first < 0:
+        return None
+    rows, columns = mask.shape
+    expected = np.arange(columns) <= np.arange(rows)[:, None] + first
+    return first if np.array_equal(mask, expected) else None
+
+
+def _scaled(*operands: ir.Value) -> tuple[float, tuple[ir.Value, ...]]:
+    """The product of constants that scale whole operands, and the operands without them.
+
+    An operand is scaled by the op that makes it, or that makes what it is a view of.
+    """
+    scale, rest = 1.0, []
+    for operand in operands:
+        value, views = operand, []
+        op = definition(value)
+        while op is not None and op.operation.name in _SAME_ELEMENTS and has_one_use(value):
+            views.append(op)
+            value = op.operation.operands[0]
+            op = definition(value)
+        factor = _factor(op) if op is not None and has_one_use(value) else None
+        if op is None or factor is None:
+            rest.append(operand)
+            continue
+        scale *= factor[0]
+        value = factor[1]
+        for view in reversed(views):
+            clone = view.operation.clone()
+            clone.operands[0] = value
+            value = clone.results[0]
+        rest.append(value)
+    return scale, tuple(rest)
+
+
+_SAME_ELEMENTS = frozenset(RESHAPES | {"mgx.transpose"})
+
+
+def _factor(op: ir.OpView) -> tuple[float, ir.Value] | None:
+    """The constant that an op multiplies a tensor with, and the tensor."""
+    operation = op.operation
+    if operation.name not in ("mgx.div", "mgx.mul"):
+        return None
+    a, b = operation.operands
+    for x, other in ((a, b), (b, a)):
+        number = splat(other)
+        if number is None or (operation.name == "mgx.div" and other == a):
+            continue
+        factor = float(number) if operation.name == "mgx.mul" else 1 / float(number)
+        return factor, x
+    return None
+
+
+def _transposed(kt: ir.Value) -> ir.Value:
+    """The matrices transposed: without a view where `kt` is one of their transposes."""
+    order = list(range(len(shape(kt))))
+    op = definition(kt)
+    source = kt
+    if op is not None and op.operation.name == "mgx.transpose":
+        source = op.operation.operands[0]
+        order = list(ir.DenseI64ArrayAttr(op.operation.attributes["permutation"]))
+    order[-2:] = order[-1], order[-2]
+    return source if order == sorted(order) else mgx.transpose(source, order)

@@ -1,0 +1,116 @@
+"""Attention in the forms that exporters write it: one op is left, with the same results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mgx_mlir.graph import Graph
+from mgx_mlir.passes.find_attention import FindAttention
+from mgx_mlir.weights import WeightStore
+from test.passes.graphs import check_keeps_results, parse
+
+Q, S = "tensor<2x3x5x4xf32>", "tensor<2x3x5x5xf32>"
+LOW = "%l = mgx.constant dense<-3.40282347E+38> : " + S
+
+
+def attention(scores: str, arguments: str = "", weights: WeightStore | None = None) -> Graph:
+    """A program whose scores %s the lines in `scores` turn into %u."""
+    return parse(
+        f"""
+func.func @main(%q: {Q} {{mgx.name = "q"}}, %k: {Q} {{mgx.name = "k"}},
+    %v: {Q} {{mgx.name = "v"}}{arguments}) -> ({Q} {{mgx.name = "y"}}) {{
+  %t = mgx.transpose %k permutation = [0, 1, 3, 2] : {Q} -> tensor<2x3x4x5xf32>
+  %s = mgx.dot %q, %t : {Q}, tensor<2x3x4x5xf32> -> {S}
+  {scores}
+  %p = mgx.softmax %u axis = 3 : {S}
+  %y = mgx.dot %p, %v : {S}, {Q} -> {Q}
+  return %y : {Q}
+}}""",
+        weights,
+    )
+
+
+def masked(mask: np.ndarray, op: str) -> Graph:
+    weights = WeightStore()
+    element = "i1" if mask.dtype == np.bool_ else "f32"
+    kept = f"tensor<{'x'.join(map(str, mask.shape))}x{element}>"
+    lines = f"""%w = mgx.literal "{weights.add_array(mask)}" : {kept}
+  %m = mgx.multibroadcast %w : {kept} -> tensor<2x3x5x5x{element}>
+  {LOW}
+  {op}"""
+    return attention(lines, weights=weights)
+
+
+WHERE = f"%u = mgx.where %m, %s, %l : tensor<2x3x5x5xi1>, {S}, {S} -> {S}"
+ADD = f"%u = mgx.add %m, %s : {S}, {S} -> {S}"
+TRIL = np.tril(np.ones((5, 5), bool))
+
+
+def found(graph: Graph) -> str:
+    after = check_keeps_results(lambda: graph, [FindAttention()], again=False)
+    text = str(after.module)
+    assert text.count("mgx.attention") == 1
+    assert "mgx.softmax" not in text and "mgx.dot" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("scores", "arguments"),
+    [
+        (f"%c = mgx.constant dense<2.0> : {S}\n%u = mgx.div %s, %c : {S}, {S} -> {S}", ""),
+        (f"%u = mgx.add %s, %b : {S}, {S} -> {S}", f', %b: {S} {{mgx.name = "b"}}'),
+        (
+            f"%c = mgx.constant dense<9.0> : {S}\n%d = mgx.div %s, %c : {S}, {S} -> {S}\n"
+            f"%h = mgx.tanh %d : {S}\n%u = mgx.mul %h, %c : {S}, {S} -> {S}",
+            "",
+        ),
+        (
+            "%g = mgx.isinf %b : tensor<5x5xf32> -> tensor<5x5xi1>\n"
+            "%n = mgx.not %g : tensor<5x5xi1>\n"
+            f"%m = mgx.multibroadcast %n : tensor<5x5xi1> -> tensor<2x3x5x5xi1>\n{LOW}\n{WHERE}",
+            ', %b: tensor<5x5xf32> {mgx.name = "b"}',
+        ),
+    ],
+    ids=["scaled", "bias", "capped", "mask"],
+)
+def test_pointwise_work_on_scores_goes_into_the_body(scores: str, arguments: str) -> None:
+    assert "causal" not in found(attention(scores, arguments))
+
+
+@pytest.mark.parametrize(
+    ("mask", "op"),
+    [
+        (TRIL, WHERE),
+        (TRIL[None, None], WHERE),
+        (np.where(TRIL, 0, np.finfo(np.float32).min).astype(np.float32), ADD),
+        (np.where(TRIL, 0, -np.inf).astype(np.float32), ADD),
+    ],
+    ids=["where", "where of rank 4", "add", "add of infinity"],
+)
+def test_constant_masks_of_later_keys_become_causal(mask: np.ndarray, op: str) -> None:
+    text = found(masked(mask, op))
+    assert "causal = 0" in text and "extras" not in text
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [np.triu(TRIL + True), np.tril(TRIL, -1) | (np.arange(5) == 0), TRIL & (np.arange(5) != 2)],
+    ids=["upper", "shifted", "holes"],
+)
+def test_other_constant_masks_stay_masks(mask: np.ndarray) -> None:
+    text = found(masked(mask, WHERE))
+    assert "causal" not in text and "extras" in text
+
+
+def test_penalties_that_leave_a_share_stay() -> None:
+    mask = np.where(TRIL, 0, -100).astype(np.float32)
+    assert "causal" not in found(masked(mask, ADD))
+
+
+def test_a_second_product_in_the_scores_is_an_extra() -> None:
+    more = f', %r: {S} {{mgx.name = "r"}}'
+    scores = f"%d = mgx.dot %r, %r : {S}, {S} -> {S}\n%u = mgx.add %s, %d : {S}, {S} -> {S}"
+    after = check_keeps_results(lambda: attention(scores, more), [FindAttention()])
+    assert str(after.module).count("mgx.attention") == 1
+    assert str(after.module).count("mgx.dot") == 1
