@@ -269,7 +269,7 @@ def resolve(
 ) -> tuple[registry.Operator, onnx.defs.OpSchema | None]:
     """The row and the definition of a node's operator. Raises UnsupportedError.
 
-    onnx's library holds no definitions of other domains' operators.
+    onnx's library holds no definitions of other domains' operators, and of experiments.
     """
     row = registry.find(proto.domain, proto.op_type)
     if row is None:
@@ -278,7 +278,7 @@ def resolve(
         raise UnsupportedError(f"operators of domain '{proto.domain}' are not supported")
     if opset is None:
         raise ModelError(f"the model does not import the opset of domain '{proto.domain}'")
-    if row.domain not in registry.STANDARD:
+    if row.domain not in registry.STANDARD or not registry.is_listed(row):
         return row, None
     try:
         schema = onnx.defs.get_schema(proto.op_type, opset, proto.domain)

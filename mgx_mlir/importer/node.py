@@ -69,6 +69,13 @@ class Node:
             return default
         return _plain(helper.get_attribute_value(declared.default_value))
 
+    def required(self, name: str) -> Any:
+        """The attribute's value. Raises ModelError where the node does not state it."""
+        value = self.attribute(name)
+        if value is None:
+            raise ModelError(f"its attribute {name} is missing")
+        return value
+
     def only(self, name: str, value: Any) -> None:
         """Raises UnsupportedError where the attribute is stated and not this value."""
         stated = self.attribute(name, value)

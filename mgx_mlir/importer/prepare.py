@@ -16,7 +16,7 @@ import onnx.version_converter
 from onnx import TypeProto, numpy_helper
 
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
-from mgx_mlir.importer import structure, symbols
+from mgx_mlir.importer import registry, structure, symbols
 from mgx_mlir.importer.loading import Source
 
 # Converters understand operators as they are from this opset; older models are converted.
@@ -72,10 +72,23 @@ def check(model: onnx.ModelProto) -> None:
             value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
         if value.type.WhichOneof("value") == "tensor_type":
             value.type.tensor_type.shape.SetInParent()
+    _hide_experiments(copy)
     try:
         onnx.checker.check_model(copy.SerializeToString())
     except (onnx.checker.ValidationError, UnicodeDecodeError) as error:
         raise ModelError(f"onnx's checker refuses the model: {_first_lines(error)}") from error
+
+
+def _hide_experiments(model: onnx.ModelProto) -> None:
+    """Moves operators that are known here, and not listed by ONNX, out of its domain."""
+    found = False
+    for node in structure.all_nodes(model.graph):
+        if node.domain in ("", "ai.onnx") and not onnx.defs.has(node.op_type):
+            row = registry.find("", node.op_type)
+            if row is not None and not registry.is_listed(row):
+                node.domain, found = "experiment", True
+    if found:
+        model.opset_import.add(domain="experiment", version=1)
 
 
 def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:

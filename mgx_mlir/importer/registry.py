@@ -77,6 +77,13 @@ def operator(
     return register
 
 
+@cache
+def is_listed(row: Operator) -> bool:
+    """Whether onnx's library holds definitions of the operator."""
+    history = onnx.defs.get_all_schemas_with_history()
+    return any((s.domain, s.name) == (row.domain, row.name) for s in history)
+
+
 def find(domain: str, name: str) -> Operator | None:
     """The row of an operator, or None."""
     return _table().get((domain, name))

@@ -41,6 +41,14 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
         yield from attribute.graphs
 
 
+def all_nodes(graph: GraphProto) -> Iterator[NodeProto]:
+    """The nodes of a graph and of the graphs inside it."""
+    for node in graph.node:
+        yield node
+        for inner in subgraphs(node):
+            yield from all_nodes(inner)
+
+
 def _check_graph(graph: GraphProto, outer: frozenset[str], depth: int) -> None:
     if depth > _MAX_DEPTH:
         raise ModelError(f"graphs are nested more than {_MAX_DEPTH} deep")

@@ -48,6 +48,11 @@ def element(value: ir.Value) -> ir.Type:
     return ir.RankedTensorType(value.type).element_type
 
 
+def element_name(value: ir.Value) -> str:
+    """The element type as IR writes it: 'f32', 'ui8', ..."""
+    return str(element(value))
+
+
 def is_float(value: ir.Value) -> bool:
     """Whether the elements are floating-point numbers."""
     return isinstance(element(value), ir.FloatType)

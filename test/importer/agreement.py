@@ -56,6 +56,7 @@ def contributed(
     outputs: Sequence[type | None] = (np.float32,),
     constants: Sequence[str] = (),
     domain: str = "com.microsoft",
+    opset_version: int = 17,
     **attributes: Any,
 ) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """As `one_node`, of an operator that onnx's library may not know.
@@ -74,7 +75,7 @@ def contributed(
     ]
     weights = [numpy_helper.from_array(given[n], n) for n in constants]
     graph = helper.make_graph([node], "test", [_info(n, a) for n, a in fed.items()], infos, weights)
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1),
+    opsets = [helper.make_opsetid("", opset_version), helper.make_opsetid("com.microsoft", 1),
               helper.make_opsetid("ai.onnx.ml", 3)]  # fmt: skip
     return helper.make_model(graph, opset_imports=opsets, ir_version=8), fed
 

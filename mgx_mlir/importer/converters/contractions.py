@@ -23,10 +23,10 @@ def matmul(node: Node) -> ir.Value:
 @operator("Gemm", (7, 13), "dot mul add")
 def gemm(node: Node) -> ir.Value:
     a, b = node.tensor(0), node.tensor(1)
-    a = emit.transpose(a, [1, 0]) if node.attribute("transA") else a
-    b = emit.transpose(b, [1, 0]) if node.attribute("transB") else b
-    y = _scaled(mgx.dot(a, b), node.attribute("alpha"))
-    beta = node.attribute("beta")
+    a = emit.transpose(a, [1, 0]) if node.attribute("transA", 0) else a
+    b = emit.transpose(b, [1, 0]) if node.attribute("transB", 0) else b
+    y = _scaled(mgx.dot(a, b), node.attribute("alpha", 1.0))
+    beta = node.attribute("beta", 1.0)
     c = node.optional(2)
     if c is None or beta == 0:
         return y

@@ -8,11 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer import emit, tensors
-from mgx_mlir.importer.converters.normalization import standardised
+from mgx_mlir.importer.converters.normalization import (
+    grouped_norm,
+    root_mean_square,
+    standardised,
+)
 from mgx_mlir.importer.converters.pointwise import gelu_erf, gelu_tanh
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import Converter, operator
@@ -47,18 +53,117 @@ def quick_gelu(node: Node) -> ir.Value:
     return mgx.mul(x, mgx.sigmoid(emit.mul(x, node.attribute("alpha", 1.702))))
 
 
-@contributed("FusedMatMul", "transpose dot mul")
-def fused_matmul(node: Node) -> ir.Value:
+def _fused_matmul(node: Node) -> ir.Value:
+    """Either operand's last two dimensions swapped, or its first behind the other batch ones."""
     operands = []
-    for index, name in ((0, "transA"), (1, "transB")):
+    for index, side in enumerate("AB"):
         x = node.tensor(index)
         order = list(range(tensors.rank(x)))
-        if node.attribute(name, 0) and len(order) > 1:
+        if node.attribute(f"transBatch{side}", 0):
+            order = [*order[1:-1], 0, order[-1]]
+        if node.attribute(f"trans{side}", 0) and len(order) > 1:
             order[-2:] = order[-1], order[-2]
         operands.append(emit.transpose(x, order))
     y = emit.dot(*operands)
     alpha = node.attribute("alpha", 1.0)
     return y if alpha == 1 else emit.mul(y, alpha)
+
+
+for _name in ("FusedMatMul", "TransposeMatMul"):
+    contributed(_name, "transpose dot mul")(_fused_matmul)
+
+
+@contributed("GemmFastGelu", "dot add tanh mul")
+def gemm_fast_gelu(node: Node) -> ir.Value:
+    y = emit.dot(node.tensor(0), node.tensor(1))
+    return gelu_tanh(emit.add(y, node.tensor(2)) if node.given(2) else y)
+
+
+@contributed("BiasSoftmax", "add softmax")
+def bias_softmax(node: Node) -> ir.Value:
+    """Everything from the axis on is one dimension."""
+    node.attribute("is_inner_broadcast")  # says of the shapes what they say themselves
+    x, bias = node.tensor(0), node.tensor(1)
+    rank = tensors.rank(x)
+    axis = tensors.axis_in(int(node.attribute("axis", 1)), rank)
+    total = emit.add(x, bias)
+    if tensors.dims(total) != tensors.dims(x):
+        raise UnsupportedError(f"a bias of {tensors.show(tensors.dims(bias))}")
+    if axis == rank - 1:
+        return mgx.softmax(total, axis)
+    return emit.reshape(mgx.softmax(mgx.flatten(total, axis), 1), tensors.dims(x))
+
+
+@contributed("BiasAdd", "add")
+def bias_add(node: Node) -> ir.Value:
+    return emit.add(emit.add(node.tensor(0), node.tensor(1)), node.tensor(2))
+
+
+@contributed("BiasSplitGelu", "add erf mul")
+def bias_split_gelu(node: Node) -> ir.Value:
+    """The left half times the Gelu of the right one."""
+    x = emit.add(node.tensor(0), node.tensor(1))
+    last = tensors.rank(x) - 1
+    size = tensors.size_of(x, last, "the width of its input")
+    left, right = emit.take(x, last, 0, size // 2), emit.take(x, last, size // 2, size)
+    return mgx.mul(left, gelu_erf(right))
+
+
+@contributed("EmbedLayerNormalization", "gather add reduce_mean sub mul rsqrt reduce_sum")
+def embed_layer_normalization(node: Node) -> Any:
+    """Inputs: words, segments, their tables after that of positions, gamma, beta, mask, places."""
+    node.attribute("mask_index_type", 0)  # of the second result, which says it itself
+    words = node.tensor(0)
+    batch, length = tensors.static_dims(words)
+    total = mgx.gather(node.tensor(2), words, 0)
+    if node.given(8):
+        places = emit.broadcast(node.tensor(8), (batch, length))
+    else:
+        places = emit.broadcast(node.make(np.arange(length, dtype=np.int32)), (batch, length))
+    total = mgx.add(total, mgx.gather(node.tensor(3), places, 0))
+    if node.given(1):
+        total = mgx.add(total, mgx.gather(node.tensor(4), node.tensor(1), 0))
+    y, _, _ = standardised(emit.convert(total, "f32"), [2], node.attribute("epsilon", 1e-12))
+    y = emit.mul(emit.convert(y, tensors.element(total)), node.tensor(5))
+    counted = emit.filled(np.zeros((), np.int32), (batch,))
+    if node.given(7):
+        counted = emit.squeeze(mgx.reduce_sum(emit.convert(node.tensor(7), "i32"), [1]), [1])
+    return [emit.add(y, node.tensor(6)), counted, total]
+
+
+def _group_norm(node: Node, x: ir.Value) -> ir.Value:
+    """Inputs 1 and 2 are factors and offsets of channels, which are last by default."""
+    last = bool(node.attribute("channels_last", 1))
+    rank, element = tensors.rank(x), tensors.element(x)
+    x = emit.transpose(x, [0, rank - 1, *range(1, rank - 1)]) if last else x
+    y = grouped_norm(
+        emit.convert(x, "f32"), int(node.required("groups")), node.attribute("epsilon", 1e-5)
+    )
+    gamma, beta = (emit.convert(node.tensor(i), "f32") for i in (1, 2))
+    y = mgx.add(mgx.mul(y, emit.along(y, gamma, 1)), emit.along(y, beta, 1))
+    if node.attribute("activation", 0):
+        y = mgx.mul(y, mgx.sigmoid(y))
+    y = emit.convert(y, element)
+    return emit.transpose(y, [0, *range(2, rank), 1]) if last else y
+
+
+@contributed("GroupNorm", "reduce_mean sub mul rsqrt add sigmoid reshape")
+def group_norm(node: Node) -> ir.Value:
+    return _group_norm(node, node.tensor(0))
+
+
+@contributed("SkipGroupNorm", "add reduce_mean sub mul rsqrt sigmoid reshape")
+def skip_group_norm(node: Node) -> Any:
+    """Inputs 3 and 4, skip and bias, are added before."""
+    x, skip = node.tensor(0), node.tensor(3)
+    rank = tensors.rank(x)
+    channels = rank - 1 if node.attribute("channels_last", 1) else 1
+    if tensors.rank(skip) == 2:
+        skip = emit.unsqueeze(skip, [i for i in range(1, rank) if i != channels])
+    total = emit.add(x, skip)
+    if node.given(4):
+        total = mgx.add(total, emit.along(total, node.tensor(4), channels))
+    return [_group_norm(node, total), total]
 
 
 def _skipped(node: Node, bias: int) -> ir.Value:
@@ -83,66 +188,7 @@ def skip_layer_normalization(node: Node) -> Any:
 def skip_simplified_layer_normalization(node: Node) -> Any:
     total = _skipped(node, 3)
     element = tensors.element(total)
-    wide = emit.convert(total, "f32")
-    mean = mgx.reduce_mean(mgx.mul(wide, wide), [tensors.rank(total) - 1])
-    inverse = mgx.rsqrt(emit.add(mean, node.attribute("epsilon", 1e-12)))
-    y = emit.mul(emit.convert(emit.mul(wide, inverse), element), node.tensor(2))
+    epsilon = node.attribute("epsilon", 1e-12)
+    wide, inverse = root_mean_square(emit.convert(total, "f32"), [tensors.rank(total) - 1], epsilon)
+    y = emit.mul(emit.convert(wide, element), node.tensor(2))
     return [y, None, inverse, total]
-
-
-def _dequantized(node: Node, first: int) -> ir.Value:
-    """Inputs `first` (x), `first` + 1 (scale) and `first` + 2 (zero point), as a float."""
-    x = node.tensor(first)
-    sizes = tensors.dims(x)
-    scale = emit.broadcast(emit.reshape(node.tensor(first + 1), []), sizes)
-    zero = None
-    if node.given(first + 2):
-        zero = emit.broadcast(emit.reshape(node.tensor(first + 2), []), sizes)
-    return mgx.dequantizelinear(x, scale, zero)
-
-
-def _quantized(node: Node, y: ir.Value, first: int, like: int = 0) -> ir.Value:
-    """y by the scale and zero point in inputs `first` and `first` + 1, typed as input `like`."""
-    sizes = tensors.dims(y)
-    scale = emit.broadcast(emit.reshape(node.tensor(first), []), sizes)
-    zero = None
-    if node.given(first + 1):
-        zero = emit.broadcast(emit.reshape(node.tensor(first + 1), []), sizes)
-    return mgx.quantizelinear(y, scale, zero, to=node.value(like).dtype)
-
-
-@contributed("QLinearAdd", "dequantizelinear add quantizelinear")
-def qlinear_add(node: Node) -> ir.Value:
-    return _quantized(node, emit.add(_dequantized(node, 0), _dequantized(node, 3)), 6)
-
-
-@contributed("QLinearMul", "dequantizelinear mul quantizelinear")
-def qlinear_mul(node: Node) -> ir.Value:
-    return _quantized(node, emit.mul(_dequantized(node, 0), _dequantized(node, 3)), 6)
-
-
-@contributed("QLinearSigmoid", "dequantizelinear sigmoid quantizelinear")
-def qlinear_sigmoid(node: Node) -> ir.Value:
-    return _quantized(node, mgx.sigmoid(_dequantized(node, 0)), 3)
-
-
-@contributed("QLinearLeakyRelu", "dequantizelinear leaky_relu quantizelinear")
-def qlinear_leaky_relu(node: Node) -> ir.Value:
-    alpha = node.attribute("alpha", 0.01)
-    return _quantized(node, mgx.leaky_relu(_dequantized(node, 0), alpha=alpha), 3)
-
-
-@contributed("QLinearConcat", "dequantizelinear concat quantizelinear")
-def qlinear_concat(node: Node) -> ir.Value:
-    """Inputs: the result's scale and zero point, then a tensor, scale and zero point each."""
-    parts = [_dequantized(node, first) for first in range(2, len(node.inputs), 3)]
-    axis = tensors.axis_in(int(node.attribute("axis")), tensors.rank(parts[0]))
-    return _quantized(node, emit.concat(parts, axis), 0, like=2)
-
-
-@contributed("QLinearGlobalAveragePool", "dequantizelinear reduce_mean quantizelinear")
-def qlinear_global_average_pool(node: Node) -> ir.Value:
-    x = _dequantized(node, 0)
-    rank = tensors.rank(x)
-    axes = list(range(1, rank - 1)) if node.attribute("channels_last", 0) else list(range(2, rank))
-    return _quantized(node, mgx.reduce_mean(x, axes), 3)

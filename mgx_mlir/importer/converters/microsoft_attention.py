@@ -144,7 +144,7 @@ def _projected(
     node: Node, projected: ir.Value, *, mask: int, past: int, bias: int
 ) -> list[ir.Value | None]:
     """Attention of a projection (batch, length, q and k and v), and the state with past."""
-    heads = int(node.attribute("num_heads"))
+    heads = int(node.required("num_heads"))
     width = tensors.static_dims(projected)[2]
     sizes = list(node.attribute("qkv_hidden_sizes", [width // 3] * 3))
     if len(sizes) != 3 or sum(sizes) != width:
@@ -188,7 +188,7 @@ def quantized_attention(node: Node) -> Any:
 @contributed("MultiHeadAttention", _OPS)
 def multi_head_attention(node: Node) -> Any:
     """Inputs: q, k, v (or several in one), bias, padding, bias of scores, past k and v."""
-    heads = int(node.attribute("num_heads"))
+    heads = int(node.required("num_heads"))
     for index in (8, 9):
         if node.given(index):
             raise UnsupportedError("past_sequence_length and cache_indirection")

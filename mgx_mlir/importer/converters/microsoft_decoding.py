@@ -33,7 +33,7 @@ def group_query_attention(node: Node) -> Any:
     The cache holds each sequence from its place 0 on, and new entries go behind its old ones.
     """
     _refuse_other_forms(node)
-    heads, groups = int(node.attribute("num_heads")), int(node.attribute("kv_num_heads"))
+    heads, groups = int(node.required("num_heads")), int(node.required("kv_num_heads"))
     q, k, v = _split(node, heads, groups)
     batch, _, rows, size = tensors.static_dims(q)
     # The first place of the new entries in each sequence: those before are in the cache.

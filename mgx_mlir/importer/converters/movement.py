@@ -108,7 +108,7 @@ def gather_elements(node: Node) -> ir.Value:
 
 @operator("GatherND", (11, 13), "gathernd")
 def gather_nd(node: Node) -> ir.Value:
-    batch = int(node.attribute("batch_dims")) if node.version >= 12 else 0
+    batch = int(node.attribute("batch_dims", 0))
     return mgx.gathernd(node.tensor(0), node.tensor(1), batch_dims=batch)
 
 
@@ -153,13 +153,22 @@ def tensor_scatter(node: Node) -> ir.Value:
     return mgx.scatter_none(past, emit.broadcast(places, tensors.dims(update)), update, axis)
 
 
-@operator("Pad", (2, 25), "pad")
+@operator("Pad", (2, 25), "pad slice")
 def pad(node: Node) -> ir.Value:
     """Amounts and value are attributes before version 11, inputs since; axes since 18."""
+    rank = len(node.value(0).dims)
+    axes = list(range(rank))
+    if node.version >= 18 and node.given(3):
+        axes = [tensors.axis_in(a, rank) for a in node.integers(3, "axes")]
+    return padded(node, axes)
+
+
+def padded(node: Node, axes: list[int]) -> ir.Value:
+    """Input 0 padded along those axes; negative amounts cut."""
     x = node.tensor(0)
     rank = tensors.rank(x)
     value, fill = 0.0, None
-    if node.version < 11:
+    if node.declares("pads"):
         amounts = list(node.attribute("pads"))
         value = float(node.attribute("value"))
     else:
@@ -169,15 +178,20 @@ def pad(node: Node) -> ir.Value:
             value = float(known.reshape(()))
         elif node.given(2):
             fill = emit.reshape(node.tensor(2), [])
-    axes = list(range(rank))
-    if node.version >= 18 and node.given(3):
-        axes = [tensors.axis_in(a, rank) for a in node.integers(3, "axes")]
     if len(amounts) != 2 * len(axes):
         raise ModelError(f"{len(amounts)} amounts of padding for {len(axes)} dimensions")
     low, high = [0] * rank, [0] * rank
     for place, axis in enumerate(axes):
         low[axis], high[axis] = amounts[place], amounts[len(axes) + place]
-    mode = mgx.PadMode[node.attribute("mode")]
+    mode = mgx.PadMode[node.attribute("mode", "constant")]
+    for axis in axes:
+        cut = max(-low[axis], 0), max(-high[axis], 0)
+        if any(cut):
+            size = tensors.size_of(x, axis, "the size of the cut dimension")
+            if sum(cut) > size:
+                raise ModelError(f"amounts {cut} cut more than the {size} that are there")
+            x = emit.take(x, axis, cut[0], size - cut[1])
+    low, high = ([max(amount, 0) for amount in side] for side in (low, high))
     if not any(low) and not any(high):
         return x
     y = mgx.pad(x, low, high, value=value, mode=mode)
@@ -245,7 +259,7 @@ def trilu(node: Node) -> ir.Value:
     row = emit.unsqueeze(emit.add(_places(node, rows), diagonal), [1])
     column = emit.unsqueeze(_places(node, columns), [0])
     row, column = (emit.broadcast(place, (rows, columns)) for place in (row, column))
-    drop = mgx.less(column, row) if node.attribute("upper") else mgx.greater(column, row)
+    drop = mgx.less(column, row) if node.attribute("upper", 1) else mgx.greater(column, row)
     return emit.where(drop, 0, x)
 
 

@@ -88,21 +88,29 @@ def _stashed(node: Node, x: ir.Value) -> ir.Value:
 def group_normalization(node: Node) -> ir.Value:
     """Scale and bias are for each group in version 18, for each channel since 21."""
     x, scale, bias = node.tensors()
-    sizes = tensors.static_dims(x)
-    element = tensors.element(x)
+    wide = _stashed(node, x) if node.version >= 21 else x
     groups = int(node.attribute("num_groups"))
+    y = emit.convert(grouped_norm(wide, groups, node.attribute("epsilon")), tensors.element(x))
+    if node.version < 21:
+        scale, bias = (_for_channels(p, tensors.static_dims(x)[1]) for p in (scale, bias))
+    return mgx.add(mgx.mul(y, emit.along(y, scale, 1)), emit.along(y, bias, 1))
+
+
+def grouped_norm(x: ir.Value, groups: int, epsilon: float) -> ir.Value:
+    """x (batch, channels, ...) standardised over each group of channels."""
+    sizes = tensors.static_dims(x)
     if groups < 1 or sizes[1] % groups:
         raise UnsupportedError(f"{sizes[1]} channels in {groups} groups")
-    wide = _stashed(node, x) if node.version >= 21 else x
-    grouped = emit.reshape(wide, (sizes[0], groups, sizes[1] // groups, *sizes[2:]))
-    axes = list(range(2, len(sizes) + 1))
-    y, _, _ = standardised(grouped, axes, node.attribute("epsilon"))
-    y = emit.convert(y, element)
-    if node.version < 21:
-        y = mgx.add(mgx.mul(y, emit.along(y, scale, 1)), emit.along(y, bias, 1))
-        return emit.reshape(y, sizes)
-    y = emit.reshape(y, sizes)
-    return mgx.add(mgx.mul(y, emit.along(y, scale, 1)), emit.along(y, bias, 1))
+    grouped = emit.reshape(x, (sizes[0], groups, sizes[1] // groups, *sizes[2:]))
+    y, _, _ = standardised(grouped, list(range(2, len(sizes) + 1)), epsilon)
+    return emit.reshape(y, sizes)
+
+
+def _for_channels(parameter: ir.Value, channels: int) -> ir.Value:
+    """A number for each group as one for each of its channels."""
+    (groups,) = tensors.static_dims(parameter)
+    wide = emit.broadcast(emit.unsqueeze(parameter, [1]), (groups, channels // groups))
+    return emit.reshape(wide, (channels,))
 
 
 @operator("MeanVarianceNormalization", (9, 13), "reduce_mean sub mul sqrt add div")

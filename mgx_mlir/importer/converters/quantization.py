@@ -95,16 +95,22 @@ def _shifted(x: ir.Value, zero: ir.Value | None, axis: int) -> ir.Value:
     return mgx.sub(wide, emit.along(wide, zero, axis))
 
 
-def _matrix_product(node: Node, a: int, b: int, a_zero: int, b_zero: int) -> ir.Value:
-    """The product of inputs a and b, in i32. Zero points are those of a's rows, b's columns."""
-    x, y = node.tensor(a), node.tensor(b)
-    plain = _is_zero(node, a_zero) and _is_zero(node, b_zero)
-    same = tensors.element(x) == tensors.element(y)
-    if plain and same and tensors.rank(x) == tensors.rank(y) == 2:
-        return mgx.quant_dot(x, y)
-    left = _shifted(x, node.optional(a_zero), tensors.rank(x) - 2)
-    right = _shifted(y, node.optional(b_zero), tensors.rank(y) - 1)
+def integer_product(
+    a: ir.Value, b: ir.Value, a_zero: ir.Value | None, b_zero: ir.Value | None
+) -> ir.Value:
+    """The product of matrices, in i32. Zero points are those of a's rows, b's columns."""
+    same = tensors.element(a) == tensors.element(b)
+    if a_zero is None and b_zero is None and same and tensors.rank(a) == tensors.rank(b) == 2:
+        return mgx.quant_dot(a, b)
+    left = _shifted(a, a_zero, tensors.rank(a) - 2)
+    right = _shifted(b, b_zero, tensors.rank(b) - 1)
     return emit.dot(left, right)
+
+
+def _matrix_product(node: Node, a: int, b: int, a_zero: int, b_zero: int) -> ir.Value:
+    """The product of inputs a and b, by their zero points."""
+    zeros = (None if _is_zero(node, i) else node.tensor(i) for i in (a_zero, b_zero))
+    return integer_product(node.tensor(a), node.tensor(b), *zeros)
 
 
 @operator("MatMulInteger", (10, 10), "quant_dot dot sub")
@@ -121,9 +127,9 @@ def matmul_to_float(
     return emit.mul(emit.convert(total, tensors.element(scale)), scale)
 
 
-def _convolution(node: Node, x: int, w: int, x_zero: int, w_zero: int) -> ir.Value:
-    """The convolution of inputs x and w, in i32."""
-    data, weights = node.tensor(x), node.tensor(w)
+def _convolution(node: Node, data: ir.Value, w: int, x_zero: int, w_zero: int) -> ir.Value:
+    """The convolution of data with input w, in i32."""
+    weights = node.tensor(w)
     window = Window(node, data, kernel_shape(node, weights)).resolve(data)
     plain = _is_zero(node, x_zero) and _is_zero(node, w_zero)
     if not plain or tensors.element(data) != tensors.element(weights):
@@ -135,13 +141,13 @@ def _convolution(node: Node, x: int, w: int, x_zero: int, w_zero: int) -> ir.Val
         pads=window.pads,
         strides=window.strides,
         dilations=window.dilations,
-        group=node.attribute("group"),
+        group=node.attribute("group", 1),
     )
 
 
 @operator("ConvInteger", (10, 10), "quant_convolution sub")
 def conv_integer(node: Node) -> ir.Value:
-    return _convolution(node, 0, 1, 2, 3)
+    return _convolution(node, node.tensor(0), 1, 2, 3)
 
 
 def _requantized(node: Node, total: ir.Value, scales: list[ir.Value], zero: ir.Value) -> ir.Value:
@@ -178,18 +184,30 @@ def qlinear_matmul(node: Node) -> ir.Value:
 
 @operator("QLinearConv", (10, 10), "quant_convolution mul quantizelinear")
 def qlinear_conv(node: Node) -> ir.Value:
-    total = _convolution(node, 0, 3, 2, 5)
+    return quantized_convolution(node)
+
+
+def quantized_convolution(node: Node, channels_last: bool = False) -> ir.Value:
+    """Inputs: x, w and the result's parameters as QLinearConv has them, then the bias."""
+    x = node.tensor(0)
+    rank = tensors.rank(x)
+    x = emit.transpose(x, [0, rank - 1, *range(1, rank - 1)]) if channels_last else x
+    total = _convolution(node, x, 3, 2, 5)
     if node.given(8):
         total = mgx.add(total, emit.along(total, node.tensor(8), 1))
-    w_scale = _column(node.tensor(4), tensors.rank(total), 1)
+    w_scale = _column(node.tensor(4), rank, 1)
     scales = [emit.reshape(node.tensor(1), []), w_scale, node.tensor(6)]
-    return _requantized(node, total, scales, node.tensor(7))
+    y = _requantized(node, total, scales, node.tensor(7))
+    return emit.transpose(y, [0, *range(2, rank), 1]) if channels_last else y
 
 
 @operator("DynamicQuantizeLinear", (11, 11), "reduce_max reduce_min sub div clip quantizelinear")
 def dynamic_quantize_linear(node: Node) -> list[ir.Value]:
-    """uint8 over the range of x, which is made to hold zero."""
-    x = node.tensor(0)
+    return dynamically_quantized(node.tensor(0))
+
+
+def dynamically_quantized(x: ir.Value) -> list[ir.Value]:
+    """x as ui8 over its range, which is made to hold zero; the scale and the zero point."""
     rank = tensors.rank(x)
     axes = list(range(rank))
     largest = emit.squeeze(mgx.reduce_max(x, axes), axes) if axes else x

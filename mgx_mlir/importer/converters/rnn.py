@@ -16,7 +16,12 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
-from mgx_mlir.importer.converters.pointwise import hard_sigmoid_of, softplus_of, softsign_of
+from mgx_mlir.importer.converters.pointwise import (
+    gelu_erf,
+    hard_sigmoid_of,
+    softplus_of,
+    softsign_of,
+)
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
@@ -27,7 +32,7 @@ Activation = Callable[[ir.Value], ir.Value]
 MAX_STEPS = 4096
 
 
-def _activation(name: str, alpha: float | None, beta: float | None) -> Activation:
+def activation_of(name: str, alpha: float | None, beta: float | None) -> Activation:
     """The function of that name. Defaults of alpha and beta: ONNX's operators of those names."""
 
     def number(value: float | None, default: float) -> float:
@@ -36,11 +41,14 @@ def _activation(name: str, alpha: float | None, beta: float | None) -> Activatio
     functions: dict[str, Activation] = {
         "affine": lambda x: emit.add(emit.mul(x, number(alpha, 1)), number(beta, 0)),
         "elu": lambda x: mgx.elu(x, alpha=number(alpha, 1)),
+        "gelu": gelu_erf,
         "hardsigmoid": lambda x: hard_sigmoid_of(x, number(alpha, 0.2), number(beta, 0.5)),
+        "hardswish": lambda x: mgx.mul(x, hard_sigmoid_of(x, 1 / 6, 0.5)),
         "leakyrelu": lambda x: mgx.leaky_relu(x, alpha=number(alpha, 0.01)),
         "relu": mgx.relu,
         "scaledtanh": lambda x: emit.mul(mgx.tanh(emit.mul(x, number(beta, 1))), number(alpha, 1)),
         "sigmoid": mgx.sigmoid,
+        "silu": lambda x: mgx.mul(x, mgx.sigmoid(x)),
         "softplus": softplus_of,
         "softsign": softsign_of,
         "tanh": mgx.tanh,
@@ -206,7 +214,7 @@ def _functions(node: Node, directions: int, default: Sequence[str]) -> list[list
     for name in names:
         alpha = alphas.pop(0) if alphas and name.lower() in _TAKES_ALPHA else None
         beta = betas.pop(0) if betas and name.lower() in _TAKES_BETA else None
-        made.append(_activation(name, alpha, beta))
+        made.append(activation_of(name, alpha, beta))
     count = len(default)
     return [made[i * count : (i + 1) * count] for i in range(directions)]
 

@@ -24,13 +24,14 @@ _CUBIC = -0.75
 @operator("GridSample", (16, 22), "gathernd floor mul add where")
 def grid_sample(node: Node) -> ir.Value:
     x, grid = node.tensor(0), node.tensor(1)
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(
-        node.attribute("mode"), node.attribute("mode")
-    )
+    stated = node.attribute("mode", "bilinear")
+    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(stated, stated)
     sizes = tensors.static_dims(x)[2:]
     last = tensors.rank(grid) - 1
     sampler = _Sampler(
-        x, str(node.attribute("padding_mode")), bool(node.attribute("align_corners"))
+        x,
+        str(node.attribute("padding_mode", "zeros")),
+        bool(node.attribute("align_corners", 0)),
     )
     places = []
     for axis, size in enumerate(sizes):
@@ -187,3 +188,62 @@ class _Ticks:
             (emit.convert(index, "i64"), emit.where(outside, 0, weight))
             for index, weight in zip((first, second), weights, strict=True)
         ]
+
+
+def cropped(
+    x: ir.Value,
+    boxes: ir.Value,
+    batches: ir.Value,
+    size: tuple[int, int],
+    mode: str,
+    fill: float,
+) -> ir.Value:
+    """Boxes (y1, x1, y2, x2, as parts of the size) of images (batch, channels, height, width).
+
+    Each box becomes `size` pixels, whose corners are the box's; what lies outside is `fill`.
+    """
+    if mode not in ("bilinear", "nearest"):
+        raise UnsupportedError(f"mode = {mode}; bilinear and nearest are supported")
+    image = tensors.static_dims(x)[2:]
+    grid = (tensors.static_dims(boxes)[0], *size)
+    edges = [emit.take(boxes, 1, i, i + 1) for i in range(4)]
+    neighbours, inside = [], []
+    for axis, (count, extent) in enumerate(zip(size, image, strict=True)):
+        first, last = edges[axis], edges[axis + 2]
+        if count > 1:
+            steps = np.arange(count) / (count - 1)
+            ticks = emit.mul(mgx.sub(last, first), like_vector(boxes, steps))
+            places = emit.mul(emit.add(ticks, first), extent - 1)
+        else:
+            places = emit.mul(mgx.add(first, last), (extent - 1) / 2)
+        places = emit.broadcast(emit.unsqueeze(places, [2 - axis]), grid)
+        outside = mgx.logical_or(
+            mgx.less(places, emit.like(places, 0)),
+            mgx.greater(places, emit.like(places, extent - 1)),
+        )
+        inside.append(mgx.not_(outside))
+        places = emit.clip(places, 0, extent - 1)
+        if mode == "nearest":
+            places = mgx.floor(emit.add(places, 0.5))
+        neighbours.append(_neighbours(places, "linear" if mode == "bilinear" else mode))
+    channels_last = emit.transpose(x, [0, 2, 3, 1])
+    batch = emit.broadcast(emit.unsqueeze(emit.convert(batches, "i64"), [1, 2]), grid)
+    terms = []
+    for combination in itertools.product(*neighbours):
+        places = [
+            emit.convert(emit.clip(index, 0, extent - 1), "i64")
+            for (index, _), extent in zip(combination, image, strict=True)
+        ]
+        pixel = mgx.gathernd(channels_last, emit.stack([batch, *places], 3))
+        for _, weight in combination:
+            if weight is not None:
+                weight = emit.convert(weight, tensors.element(x))
+                pixel = emit.mul(pixel, emit.unsqueeze(weight, [3]))
+        terms.append(pixel)
+    kept = emit.unsqueeze(reduce(mgx.logical_and, inside), [3])
+    return emit.transpose(emit.where(kept, reduce(mgx.add, terms), fill), [0, 3, 1, 2])
+
+
+def like_vector(x: ir.Value, numbers: np.ndarray) -> ir.Value:
+    """Numbers as a row (1, count) of x's element type."""
+    return mgx.constant(numbers[None].astype(emit.numpy_type(x)))

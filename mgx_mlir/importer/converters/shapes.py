@@ -251,9 +251,8 @@ def constant_of_shape(node: Node) -> Any:
 def range_(node: Node) -> Any:
     if node.version >= 27:
         node.attribute("stash_type")
-    start, limit, delta = (
-        node.constant(i, what).reshape(()) for i, what in enumerate(("start", "limit", "delta"))
-    )
+    start, limit = (node.constant(i, n).reshape(()) for i, n in enumerate(("start", "limit")))
+    delta = node.constant(2, "delta").reshape(()) if node.given(2) else np.ones((), start.dtype)
     count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
     if count > 1 << 24:
         raise UnsupportedError(f"a range of {count} elements")

@@ -65,7 +65,12 @@ def with_bias(y: ir.Value, bias: ir.Value | None) -> ir.Value:
 
 @operator("Conv", (1, 22), "convolution broadcast add")
 def conv(node: Node) -> ir.Value:
-    x, w = node.tensor(0), node.tensor(1)
+    return convolved(node, node.tensor(0))
+
+
+def convolved(node: Node, x: ir.Value) -> ir.Value:
+    """The convolution of x (batch, channels, ...) with the weights and bias of the node."""
+    w = node.tensor(1)
     window = Window(node, x, kernel_shape(node, w)).resolve(x)
     y = mgx.convolution(
         x,
@@ -73,7 +78,7 @@ def conv(node: Node) -> ir.Value:
         pads=window.pads,
         strides=window.strides,
         dilations=window.dilations,
-        group=node.attribute("group"),
+        group=node.attribute("group", 1),
     )
     return with_bias(y, node.optional(2))
 
@@ -121,11 +126,11 @@ def conv_transpose(node: Node) -> ir.Value:
     return with_bias(y, node.optional(2))
 
 
-def _pool(node: Node, mode: str, **attributes: Any) -> ir.Value:
-    x = node.tensor(0)
-    window = Window(node, x, node.attribute("kernel_shape")).resolve(x)
+def pooled(node: Node, x: ir.Value, mode: str, **attributes: Any) -> ir.Value:
+    """x (batch, channels, ...) by the windows that the node's attributes say."""
+    window = Window(node, x, node.required("kernel_shape")).resolve(x)
     # Sizes of automatic padding are rounded up already.
-    ceil = bool(node.attribute("ceil_mode")) and window.mode == "NOTSET"
+    ceil = bool(node.attribute("ceil_mode", 0)) and window.mode == "NOTSET"
     return mgx.pooling(
         x,
         mgx.PoolingMode[mode],
@@ -141,14 +146,14 @@ def _pool(node: Node, mode: str, **attributes: Any) -> ir.Value:
 @operator("MaxPool", (1, 22), "pooling slice step equal where")
 def max_pool(node: Node) -> list[ir.Value]:
     columns_first = bool(node.attribute("storage_order"))
-    y = _pool(node, "max")
+    y = pooled(node, node.tensor(0), "max")
     return [y, _places(node, y, columns_first)] if node.wanted(1) else [y]
 
 
 def _places(node: Node, y: ir.Value, columns_first: bool) -> ir.Value:
     """Where in x each maximum y is, as an index into the whole x: the first of equal ones."""
     x = node.tensor(0)
-    window = Window(node, x, node.attribute("kernel_shape")).resolve(x)
+    window = Window(node, x, node.required("kernel_shape")).resolve(x)
     sizes, outer, count = tensors.static_dims(x), tensors.static_dims(y), len(window.lengths)
     low, spatial = window.pads[:count], outer[2:]
     high = [
@@ -184,12 +189,14 @@ def _places(node: Node, y: ir.Value, columns_first: bool) -> ir.Value:
 
 @operator("AveragePool", (7, 22), "pooling")
 def average_pool(node: Node) -> ir.Value:
-    return _pool(node, "average", count_include_pad=bool(node.attribute("count_include_pad")))
+    return pooled(
+        node, node.tensor(0), "average", count_include_pad=bool(node.attribute("count_include_pad"))
+    )
 
 
 @operator("LpPool", (2, 22), "pooling")
 def lp_pool(node: Node) -> ir.Value:
-    return _pool(node, "lpnorm", lp_order=node.attribute("p"))
+    return pooled(node, node.tensor(0), "lpnorm", lp_order=node.attribute("p"))
 
 
 @operator("LRN", (1, 13), "lrn")
