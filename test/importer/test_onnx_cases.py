@@ -36,7 +36,6 @@ LEFT_OUT = (
     "branches give tensors of different types",
     "changes its type",
     "whose bits differ in number",
-    "Scan 'Scan_0': its definition of opset 8",
 )
 # Where onnx's expectation is one of several readings: conversions out of range, which ONNX
 # leaves open, and the length of a result that scales do not fill (onnxruntime rounds it).

@@ -115,28 +115,58 @@ def _stacked(result: ir.Value, trips: np.ndarray) -> ir.Value:
     return result
 
 
-@operator("Scan", (9, 25), "loop gather")
+@operator("Scan", (8, 25), "loop gather")
 def scan(node: Node) -> list[ir.Value]:
     """A loop over the entries of the scanned inputs; each result is stacked along its axis.
 
     It is written out where the entries are few.
     """
+    if node.version < 9:
+        return _scan_of_batches(node)
     count = int(node.attribute("num_scan_inputs"))
     states = [node.tensor(i) for i in range(len(node.inputs) - count)]
     scanned = [node.tensor(i) for i in range(len(states), len(node.inputs))]
-    node.attribute("body")
     axes = _axes(node, "scan_input_axes", [tensors.rank(x) for x in scanned])
+    backwards = node.attribute("scan_input_directions")
+    final, stacked = _scanned(node, states, scanned, axes, backwards)
+    return [*final, *_placed(node, stacked)]
+
+
+def _scan_of_batches(node: Node) -> list[ir.Value]:
+    """Scan of opset 8, whose tensors have a batch first: one scan for each part of the batch."""
+    count = int(node.attribute("num_scan_inputs"))
+    inputs = [node.tensor(i) for i in range(1, len(node.inputs))]
+    batch, steps = (tensors.size_of(inputs[-1], i, "a size of its input") for i in range(2))
+    lengths = node.known(0) if node.given(0) else np.array(steps)
+    if lengths is None or (lengths != steps).any():
+        raise UnsupportedError("sequence_lens of other lengths than the tensors'")
+    results = []
+    for place in range(batch):
+        parts = [emit.squeeze(emit.take(x, 0, place, place + 1), [0]) for x in inputs]
+        states, scanned = parts[: len(parts) - count], parts[len(parts) - count :]
+        backwards = node.attribute("directions")
+        final, stacked = _scanned(node, states, scanned, [0] * count, backwards)
+        results.append([*final, *stacked])
+    return [emit.stack(column, 0) for column in zip(*results, strict=True)]
+
+
+def _scanned(
+    node: Node,
+    states: list[ir.Value],
+    scanned: list[ir.Value],
+    axes: list[int],
+    backwards: Sequence[int] | None,
+) -> tuple[list[ir.Value], list[ir.Value]]:
+    """The last states, and the results of all steps stacked along axis 0."""
+    node.attribute("body")
     steps = tensors.size_of(scanned[0], axes[0], "the number of steps")
-    backwards = list(node.attribute("scan_input_directions") or [0] * count)
     scanned = [
         mgx.reverse(x, [axis]) if back else x
-        for x, axis, back in zip(scanned, axes, backwards, strict=True)
+        for x, axis, back in zip(scanned, axes, backwards or [0] * len(axes), strict=True)
     ]
-
     written_out = unroll.scan(node, states, scanned, axes, steps)
     if written_out is not None:
-        results, stacked = written_out
-        return [*results, *_placed(node, stacked)]
+        return written_out
 
     def body(i: ir.Value, go: ir.Value, *carried: ir.Value) -> list[ir.Value]:
         entries = [mgx.gather(x, i, axis) for x, axis in zip(scanned, axes, strict=True)]
@@ -148,7 +178,7 @@ def scan(node: Node) -> list[ir.Value]:
     trips = mgx.constant(steps, np.int64)
     results = _as_list(mgx.loop(trips, mgx.constant(True, np.bool_), states, body))
     stacked = [_stacked(r, np.array(steps)) for r in results[len(states) :]]
-    return [*results[: len(states)], *_placed(node, stacked)]
+    return results[: len(states)], stacked
 
 
 def _placed(node: Node, stacked: list[ir.Value]) -> list[ir.Value]:
