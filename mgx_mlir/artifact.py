@@ -31,7 +31,8 @@ class PortableKernel:
 
     `name` and `nodes` say where it comes from; the bytes do not depend on them. `features`
     are what a chip needs, by the names of `Target.features`; `dialect` is the version of the
-    mgx dialect in the bytes.
+    mgx dialect in the bytes. The bytes of a kernel `from_file` may be anything: they are read
+    in a process of their own.
     """
 
     name: str
@@ -39,6 +40,7 @@ class PortableKernel:
     features: tuple[str, ...] = ()
     nodes: tuple[str, ...] = ()
     dialect: tuple[int, int] = (0, 0)
+    from_file: bool = field(default=False, compare=False)
 
     @cached_property
     def sha256(self) -> str:

@@ -166,6 +166,7 @@ class _Reader:
             _texts(record, "features"),
             _texts(record, "nodes"),
             _version(record),
+            from_file=True,
         )
 
     def code_object(self, arch: str, record: Any) -> CodeObject:

@@ -21,6 +21,7 @@ from mgx_mlir.graph import node_name, symbol_name
 ARCH = "gfxMIGX"
 SYMBOL = "kernel"
 MAGIC = b"ML\xefR"
+MAX_BYTES = 1 << 26
 
 # mgx ops that belong to a program, not to a kernel.
 _PROGRAM_OPS = frozenset(("mgx.code_object", "mgx.if", "mgx.launch", "mgx.literal", "mgx.loop"))
@@ -110,20 +111,30 @@ def read_kernel(bytecode: bytes, context: ir.Context | None = None) -> tuple[ir.
     """The module of a stored kernel and the `mgx.kernel` in it.
 
     Keep the module as long as the kernel is used. Raises ArtifactError for bytes that are
-    no bytecode, of a version that cannot be read, or not a portable kernel.
+    no bytecode, of a version that cannot be read, or not a portable kernel. Bytes that were
+    made to harm can end the process or take forever in MLIR's own reader: kernels of a file
+    are read in a worker process (see finalizer).
     """
     if bytecode[: len(MAGIC)] != MAGIC:
         raise ArtifactError("a stored kernel is not MLIR bytecode; compile the model again")
+    if len(bytecode) > MAX_BYTES:
+        raise ArtifactError(f"a stored kernel has at most {MAX_BYTES} bytes, got {len(bytecode)}")
     with context or new_context():
         try:
             module = ir.Module.parse(bytecode)
-        except (ir.MLIRError, ValueError) as error:
+            return module, verify_portable(module)
+        except (ir.MLIRError, MemoryError, RuntimeError, ValueError) as error:
+            # RuntimeError: the bindings meet a name that is no UTF-8.
             raise ArtifactError(
                 f"a stored kernel cannot be read: {error}. It is damaged, or of a newer version "
                 f"of the mgx dialect than {'.'.join(map(str, _mgx.dialect_version()))}: compile "
                 "the model again, or use the version of mgx-mlir that wrote it"
             ) from error
-        return module, verify_portable(module)
+
+
+def kernel_text(bytecode: bytes) -> str:
+    """A stored kernel as MLIR's text. Raises as read_kernel does."""
+    return str(read_kernel(bytecode)[0])
 
 
 def verify_portable(module: ir.Module) -> ir.OpView:
@@ -142,6 +153,10 @@ def verify_portable(module: ir.Module) -> ir.OpView:
     _check_attributes(module.operation)
     for op in walk(kernel.operation):
         _check_op(op)
+    stated = [str(name.value) for name in kernel.operation.attributes["features"]]
+    needed = sorted(required_features(kernel))
+    if stated != needed:
+        raise ArtifactError(f"a stored kernel needs the features {needed} and states {stated}")
     return kernel
 
 

@@ -70,9 +70,10 @@ def finalize_kernel_for(
 
     The kernel is read once and, for targets of one kind, lowered once. See finalize_kernel.
     """
-    from mgx_mlir.portable import read_kernel
+    from mgx_mlir.portable import read_kernel, required_features
 
     module, kernel = read_kernel(bytecode)
+    features = required_features(kernel)
     compilers: dict[str, Compiler] = {}
     found = []
     for target in targets:
@@ -82,7 +83,10 @@ def finalize_kernel_for(
             code = compilers[target.kind](target)
         except MgxError as error:
             raise type(error)(f"for {target.name}: {error}") from error
-        found.append(replace(code, arch=target.identity))
+        lacking = ", ".join(sorted(features - target.features))
+        why = f"{target.name} lacks {lacking}: computed in other types" if lacking else ""
+        why = "; ".join(filter(None, (code.why, why)))
+        found.append(replace(code, arch=target.identity, why=why))
     del module  # kept until here: the kernel lives in it
     return found
 
@@ -114,7 +118,9 @@ def finalize_all(
     `times` gets the seconds of each kernel that was finalized, by its name.
 
     Works in `jobs` processes, or in `executor` where one is given (Dask's, for a farm of
-    machines; it keeps its own time limits). A kernel that takes longer than `time_limit`
+    machines; it keeps its own time limits). A few kernels that this process made are not worth
+    a process; those that were read from a file always get one, so that bytes that MLIR's reader
+    dies of are an error. A kernel that takes longer than `time_limit`
     seconds fails. Raises CompilerError naming the kernel, its ONNX nodes, the target and
     the failing pass; its reproducer lies in `reproducers`, by default in the system's folder
     for temporary files.
@@ -124,11 +130,12 @@ def finalize_all(
     tasks = run.tasks()
     if not tasks:
         return run.result()
-    if executor is None and (jobs <= 1 or len(tasks) <= FEW):
+    trusted = not any(task.kernel.from_file for task in tasks)
+    if executor is None and trusted and (jobs <= 1 or len(tasks) <= FEW):
         for task in tasks:
             run.finish(task, functools.partial(_in_thread, task, options, time_limit))
         return run.result()
-    with _pool(executor, min(jobs, len(tasks)), time_limit) as pool:
+    with _pool(executor, min(max(jobs, 1), len(tasks)), time_limit) as pool:
         futures: dict[Future[Any], _Task] = {
             pool.submit(timed_finalize, task.kernel.bytecode, task.targets, options): task
             for task in tasks

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import resource
 import select
 import signal
 import struct
@@ -25,6 +26,8 @@ from typing import IO, Any
 
 _SIZE = struct.Struct("<Q")
 _STDERR_LINES = 20
+# Bytes of address space of a worker: far more than a kernel takes to compile.
+MEMORY_LIMIT = 16 << 30
 
 
 class WorkerError(Exception):
@@ -167,6 +170,10 @@ class _Worker:
 def serve() -> None:
     """The worker's side: answers calls until its input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    limit = MEMORY_LIMIT if most == resource.RLIM_INFINITY else min(MEMORY_LIMIT, most)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, most))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     requests = sys.stdin.buffer
     # What a called function prints must not get between the replies.
     replies = os.fdopen(os.dup(1), "wb")

@@ -7,10 +7,13 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mgx_mlir.errors import UsageError
+from mgx_mlir.errors import ArtifactError, UsageError
 
 if TYPE_CHECKING:
-    from mgx_mlir.artifact import Artifact
+    from mgx_mlir.artifact import Artifact, PortableKernel
+
+# Seconds to read a kernel.
+READ_LIMIT = 60
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,13 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     import mgx_mlir
-    from mgx_mlir.portable import read_kernel
     from mgx_mlir.tools.console import print_artifact
 
     artifact = mgx_mlir.load(options.artifact)
     if options.kernel:
-        module, _ = read_kernel(artifact.kernels[_number(artifact, options.kernel)].bytecode)
-        print(module)
+        print(_kernel_text(artifact.kernels[_number(artifact, options.kernel)]))
     elif options.isa:
         return _print_isa(artifact, options.isa, options.arch)
     elif options.why:
@@ -41,6 +42,18 @@ def run(options: argparse.Namespace) -> int:
     else:
         print_artifact(artifact)
     return 0
+
+
+def _kernel_text(kernel: PortableKernel) -> str:
+    from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
+    from mgx_mlir.portable import kernel_text
+
+    # In a process of its own: whoever wrote the file wrote the bytes.
+    with WorkerPool(1, READ_LIMIT) as pool:
+        try:
+            return str(pool.submit(kernel_text, kernel.bytecode).result())
+        except WorkerError as error:
+            raise ArtifactError(f"kernel {kernel.name} cannot be read: {error}") from error
 
 
 def _number(artifact: Artifact, name: str) -> int:

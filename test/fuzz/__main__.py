@@ -1,0 +1,87 @@
+"""Fuzzes the reader of artifacts and, in worker processes, that of kernels.
+
+    python -m test.fuzz [--seconds 3600] [--seed 0]
+
+An artifact that gives anything but ArtifactError is a failure, and is kept in test/fuzz/failures.
+A kernel that ends its worker is what workers are for: the first of each way to end one is kept in
+test/fuzz/corpus, which the tests read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import random
+import re
+import sys
+import time
+from pathlib import Path
+
+from mgx_mlir.artifact import Artifact
+from mgx_mlir.errors import ArtifactError
+from mgx_mlir.finalizer import finalize_kernel_for
+from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
+from test.fuzz import mutate
+from test.golden.files import ARTIFACTS
+
+HERE = Path(__file__).parent
+# Seconds for a kernel that takes milliseconds.
+TIME_LIMIT = 10.0
+
+
+def read_artifact(data: bytes) -> str:
+    """What came of reading: 'read', or 'refused'. Anything else is raised."""
+    try:
+        Artifact.from_bytes(data).weight_arrays()
+    except ArtifactError:
+        return "refused"
+    return "read"
+
+
+def read_kernel(data: bytes, pool: WorkerPool) -> str:
+    """What came of reading in a worker: 'read', 'refused', or how the worker ended."""
+    try:
+        pool.submit(finalize_kernel_for, data, ()).result()
+    except ArtifactError:
+        return "refused"
+    except WorkerError as error:
+        return re.sub(r"\W+", "-", str(error).splitlines()[0])
+    return "read"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    seeds = [path.read_bytes() for path in ARTIFACTS]
+    kernels = [k.bytecode for data in seeds for k in Artifact.from_bytes(data).kernels]
+    counts: collections.Counter[str] = collections.Counter()
+    failures = 0
+    deadline = time.monotonic() + options.seconds
+    number = options.seed
+    with WorkerPool(1, TIME_LIMIT) as pool:
+        while time.monotonic() < deadline:
+            number += 1
+            rng = random.Random(number)
+            data = mutate.artifact(rng.choice(seeds), rng)
+            try:
+                counts["artifact " + read_artifact(data)] += 1
+            except Exception as error:
+                failures += 1
+                print(f"seed {number}: {error!r}", file=sys.stderr)
+                (HERE / "failures").mkdir(exist_ok=True)
+                (HERE / "failures" / f"{number}.mgx").write_bytes(data)
+            kernel = mutate.bytecode(rng.choice(kernels), rng)
+            found = read_kernel(kernel, pool)
+            if found not in ("read", "refused") and not counts["kernel " + found]:
+                (HERE / "corpus" / f"{found}.mlirbc").write_bytes(kernel)
+            counts["kernel " + found] += 1
+    for what, count in sorted(counts.items()):
+        print(f"{count:8} {what}")
+    print(f"{failures} failures")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
