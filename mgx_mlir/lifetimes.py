@@ -7,6 +7,7 @@ dead between its last use in the body and the copy of the next value over it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,12 +38,16 @@ class Tensor:
     def first(self) -> int:
         return min(start for start, _ in self.lives)
 
+    @property
+    def last(self) -> int:
+        return max(end for _, end in self.lives)
+
     def meets(self, other: Tensor) -> bool:
         """Whether both are alive at one time."""
         return any(a <= d and c <= b for a, b in self.lives for c, d in other.lives)
 
 
-def lower_bound(tensors: list[Tensor]) -> int:
+def lower_bound(tensors: Sequence[Tensor]) -> int:
     """The largest sum of sizes of tensors that are alive at one time: no arena is smaller."""
     changes: dict[int, int] = {}
     for tensor in tensors:

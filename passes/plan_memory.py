@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +10,7 @@ from mlir import ir
 
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.graph import main_function, node_name
-from mgx_mlir.lifetimes import Lifetimes, Tensor
+from mgx_mlir.lifetimes import Lifetimes, Tensor, lower_bound
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.passes.place_concats import IN_PLACE
 from mgx_mlir.rewriting import blocks
@@ -81,23 +81,70 @@ def _require_static(main: ir.OpView) -> None:
 def place(tensors: Sequence[Tensor], alignment: int) -> int:
     """Sets each tensor's offset; returns the arena's size in bytes.
 
-    The largest come first, each at the lowest offset that is free while it is alive.
+    Each goes to the lowest offset that is free while it is alive. Of some orders to place them
+    in, the one that takes least is kept; the first that takes no more than what is alive at
+    one time is the last to be tried.
     """
-    placed: list[Tensor] = []
-    size = 0
-    for tensor in sorted(tensors, key=lambda t: (-t.size, t.first)):
-        step = _alignment(tensor.size, alignment)
-        taken = sorted((o.offset, o.offset + o.size) for o in placed if tensor.meets(o))
-        offset = 0
-        for start, end in taken:
-            if offset + tensor.size <= start:
-                break
-            offset = max(offset, -(-end // step) * step)
+    neighbours = _neighbours(tensors)
+    least = lower_bound(tensors)
+    best, size = [0] * len(tensors), -1
+    for order in _ORDERS:
+        sequence = sorted(range(len(tensors)), key=lambda n: order(tensors[n]))
+        offsets, found = _place_in(sequence, tensors, neighbours, alignment)
+        if size < 0 or found < size:
+            best, size = offsets, found
+        if size <= least:
+            break
+    for tensor, offset in zip(tensors, best, strict=True):
         tensor.offset = offset
-        placed.append(tensor)
-        size = max(size, offset + tensor.size)
-    return -(-size // alignment) * alignment if size else 0
+    return -(-size // alignment) * alignment
+
+
+# Large before small; long before short lives; from the end of the program; from its beginning.
+_ORDERS: tuple[Callable[[Tensor], tuple[int, int]], ...] = (
+    lambda t: (-t.size, t.first),
+    lambda t: (t.first - t.last, -t.size),
+    lambda t: (-t.last, -t.size),
+    lambda t: (t.first, -t.size),
+)
+
+
+def _neighbours(tensors: Sequence[Tensor]) -> list[list[int]]:
+    """For each tensor those that are alive at a time when it is."""
+    found: list[list[int]] = [[] for _ in tensors]
+    alive: list[int] = []
+    for number in sorted(range(len(tensors)), key=lambda n: tensors[n].first):
+        alive = [other for other in alive if tensors[other].last >= tensors[number].first]
+        for other in alive:
+            if tensors[other].meets(tensors[number]):
+                found[number].append(other)
+                found[other].append(number)
+        alive.append(number)
+    return found
+
+
+def _place_in(
+    sequence: Sequence[int],
+    tensors: Sequence[Tensor],
+    neighbours: Sequence[Sequence[int]],
+    alignment: int,
+) -> tuple[list[int], int]:
+    """The offsets, by number, when tensors are placed in a sequence; and where the last ends."""
+    offsets, size = [-1] * len(tensors), 0
+    for number in sequence:
+        wanted = tensors[number].size
+        step = _alignment(wanted, alignment)
+        taken = sorted((offsets[n], tensors[n].size) for n in neighbours[number] if offsets[n] >= 0)
+        offset = 0
+        for start, length in taken:
+            if offset + wanted <= start:
+                break
+            offset = max(offset, -(-(start + length) // step) * step)
+        offsets[number] = offset
+        size = max(size, offset + wanted)
+    return offsets, size
 
 
 def _alignment(size: int, most: int) -> int:
+    """Kernels read vectors of 16 bytes, and whole lines of large tensors."""
     return min(most, max(16, 1 << (size - 1).bit_length())) if size else 1

@@ -139,8 +139,8 @@ def test_a_failed_decision_says_so() -> None:
     search = program("search", graph=False)
     given = on_device({**models.inputs("search", 5), "n": np.array(2)})
     search.run(given)
-    # After the copies of the loop's two initial values.
-    emulator.set_failures("hipMemcpyAsync:3")
+    # After the copies of the values that the loop begins with: two, and its counter.
+    emulator.set_failures("hipMemcpyAsync:4")
     with pytest.raises(DeviceError, match=r"hipMemcpyAsync failed: .*; a condition"):
         search.run(given)
     search.run(given)
