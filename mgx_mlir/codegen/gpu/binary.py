@@ -34,7 +34,10 @@ def code_object(program: GpuProgram, target: Target) -> CodeObject:
         for op in program.module.body.operations:
             op.operation.clone(ip=ir.InsertionPoint(copy.body))
         text = to_llvm_ir(copy, target.name, program.index_bits)
-    data = link(emit_object(text, target.name, libraries=libraries_for(text, target)))
+    # 16-bit halves of registers as registers of their own (RDNA 3) cost moves.
+    features = "-real-true16" if target.name.startswith("gfx11") else ""
+    libraries = libraries_for(text, target)
+    data = link(emit_object(text, target.name, features=features, libraries=libraries))
     return CodeObject(
         target.name, data, program.launches, program.scratch_bytes, kernel_stats(data)
     )

@@ -8,7 +8,7 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, Operand
 from mgx_mlir.codegen.contraction.problem import Axis, Image
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
-from mgx_mlir.codegen.gpu.contraction.specs import ROW_BYTES, ROW_CHUNKS, Unit, unit_for
+from mgx_mlir.codegen.gpu.contraction.specs import ROW_BYTES, ROW_CHUNKS, SIDES, Unit, unit_for
 from mgx_mlir.target import Target
 
 # Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".
@@ -59,11 +59,14 @@ def schedule_refusal(
     for size in (rows, columns):
         if size * ROW_CHUNKS < threads:
             return f"{threads} threads for {size} rows of {ROW_CHUNKS} chunks in LDS"
-    if (rows + columns) * ROW_BYTES > min(target.lds_bytes, 64 << 10):
-        return f"{(rows + columns) * ROW_BYTES} bytes of LDS"
-    limit = 160 if unit.kind == "fma" else 232 if target.wave_size == 64 else 208
+    if SIDES * (rows + columns) * ROW_BYTES > min(target.lds_bytes, 64 << 10):
+        return f"{SIDES * (rows + columns) * ROW_BYTES} bytes of LDS"
     used = registers(schedule, unit, target, widths)
-    return f"about {used} registers" if used > limit else ""
+    return f"about {used} registers" if used > _LIMITS[unit.kind] else ""
+
+
+# Above these estimates LLVM spills, or uses the file that one wave a SIMD has for itself.
+_LIMITS = {"fma": 170, "mfma": 240, "wmma": 244}
 
 
 def registers(
@@ -74,16 +77,19 @@ def registers(
     size = emit.element_bytes(unit.element)
     if unit.kind == "fma":
         operands = 4 * (schedule.tiles_m + schedule.tiles_n * unit.values)
+        places = 8
     else:
         operands = (schedule.tiles_m + schedule.tiles_n) * max(4, unit.per_lane * size // 4)
+        # Of chunks in LDS.
+        places = 2 * ROW_CHUNKS // unit.groups
     threads = schedule.waves * target.wave_size
     ahead = 0
     for extent, width in zip((schedule.rows(unit), schedule.columns(unit)), widths, strict=True):
         wide = min(width, unit.chunk) or unit.chunk
         reads = extent * unit.tile_depth // threads // wide
-        # Its address and what it gives.
-        ahead += reads * (1 + max(1, wide * size // 4))
-    return sums + operands + ahead + 32
+        # Its address and what it gives; and where it goes, or 4 places of turned rows.
+        ahead += reads * (1 + max(1, wide * size // 4)) + min(reads, 4)
+    return sums + operands + places + ahead + 8
 
 
 def vector_width(contiguous: Axis, *others: Axis, offset: int, limit: int) -> int:

@@ -13,14 +13,14 @@ import math
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Contraction, Matrix
 from mgx_mlir.codegen.gpu.contraction.constraints import registers, schedule_refusal
+from mgx_mlir.codegen.gpu.contraction.sources import Strided
 from mgx_mlir.codegen.gpu.contraction.space import Schedule, schedules
-from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, ROW_BYTES, Unit
-from mgx_mlir.codegen.gpu.contraction.tile import Source
+from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, ROW_BYTES, SIDES, Unit
 from mgx_mlir.target import Target
 
 GLOBAL_LATENCY = 600
-# Writing LDS, the barriers, and the first read.
-TILE_LATENCY = 200
+# The barrier, and waves that are not in step.
+TILE_LATENCY = 100
 # Starting a block and filling the pipeline, seen where nothing else runs beside it.
 BLOCK_LATENCY = 1500
 # The instructions of that, which others cannot hide.
@@ -32,13 +32,25 @@ GLOBAL_BYTES_A_CLOCK = 32
 def choose(problem: Contraction, unit: Unit, target: Target) -> Schedule | None:
     """The legal schedule with the least estimate; the first of several equal ones."""
     assert isinstance(problem.b, Matrix)
-    size = emit.element_bytes(problem.a.element)
-    widths = (
-        Source.left(problem.a, problem.K).width(CHUNK_BYTES // size),
-        Source.right(problem.b, problem.K).width(CHUNK_BYTES // size),
+    size, depth = emit.element_bytes(problem.a.element), unit.tile_depth
+    sides = (
+        Strided(problem.a, problem.a.row, problem.a.column, problem.K, depth),
+        Strided(problem.b, problem.b.column, problem.b.row, problem.K, depth),
     )
-    legal = [s for s in schedules() if not schedule_refusal(s, unit, target, widths)]
-    return min(legal, key=lambda s: clocks(problem, s, unit, target), default=None)
+    first, second = (side.width(CHUNK_BYTES // size) for side in sides)
+
+    def estimate(schedule: Schedule) -> float:
+        extents = schedule.rows(unit), schedule.columns(unit)
+        threads = schedule.waves * target.wave_size
+        narrow = any(
+            not side.along_k and extent * depth // threads < (8 // size) ** 2
+            for side, extent in zip(sides, extents, strict=True)
+        )
+        # Turning few elements takes narrow reads or writes.
+        return clocks(problem, schedule, unit, target) * (1.5 if narrow else 1)
+
+    legal = [s for s in schedules() if not schedule_refusal(s, unit, target, (first, second))]
+    return min(legal, key=estimate, default=None)
 
 
 def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target) -> float:
@@ -60,15 +72,15 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
     together = resident(schedule, unit, target, a_unit)
     alone = max(GLOBAL_LATENCY, TILE_LATENCY + busy)
     rounds = math.ceil(a_unit / together)
-    loop = tiles * max(a_unit * busy, rounds * alone)
+    loop = tiles * (max(a_unit * busy, rounds * alone) + a_unit * busy / 8)
     return loop + max(rounds * BLOCK_LATENCY, a_unit * BLOCK_CLOCKS)
 
 
 def resident(schedule: Schedule, unit: Unit, target: Target, wanted: int) -> int:
     """Blocks that a compute unit holds at a time, of those that it gets."""
-    lds = target.lds_bytes // ((schedule.rows(unit) + schedule.columns(unit)) * ROW_BYTES)
+    lds = target.lds_bytes // (SIDES * (schedule.rows(unit) + schedule.columns(unit)) * ROW_BYTES)
     # A SIMD has 512 vector registers for a lane of 64; RDNA's 1536 for one of 32 are of
     # two SIMDs a compute unit.
-    file = 512 * 4 if target.wave_size == 64 else 1536 * 2
-    waves = file // registers(schedule, unit, target)
+    file, simds = (512, 4) if target.wave_size == 64 else (1536, 2)
+    waves = file // registers(schedule, unit, target) * simds
     return max(1, min(lds, waves // schedule.waves, wanted))

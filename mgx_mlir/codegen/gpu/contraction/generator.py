@@ -9,21 +9,22 @@ that sizes that no tile divides need no branches.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import amdgpu, gpu
+from mlir.dialects import gpu
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match, used_arguments
 from mgx_mlir.codegen.contraction.problem import Matrix
-from mgx_mlir.codegen.gpu.contraction import memory, multiply
+from mgx_mlir.codegen.gpu.contraction import memory, multiply, sources
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.gpu.contraction.pipeline import Pipeline
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
-from mgx_mlir.codegen.gpu.contraction.specs import ROW_CHUNKS, Unit
-from mgx_mlir.codegen.gpu.contraction.tile import Source, Tile
+from mgx_mlir.codegen.gpu.contraction.specs import SIDES, Unit
+from mgx_mlir.codegen.gpu.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.finalizer.code_object import Argument, Launch
 from mgx_mlir.target import Target
@@ -113,34 +114,33 @@ class _Generator:
                 "gpu.kernel": unit,
                 "known_block_size": ir.DenseI32ArrayAttr.get([self.threads, 1, 1]),
                 "known_grid_size": ir.DenseI32ArrayAttr.get(list(self.grid)),
-                "workgroup_attributions": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 2),
+                "workgroup_attributions": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1),
             },
             regions=1,
             ip=ir.InsertionPoint(block),
         )
         space = ir.Attribute.parse("#gpu.address_space<workgroup>")
         element, depth = emit.element_type(self.unit.element), self.unit.tile_depth
-        tiles = [
-            ir.MemRefType.get([size * depth], element, memory_space=space)
-            for size in (self.rows, self.columns)
-        ]
+        size = SIDES * (self.rows + self.columns) * depth
+        lds = ir.MemRefType.get([size], element, memory_space=space)
         location = ir.Location.unknown()
-        entry = op.regions[0].blocks.append(*types, *tiles, arg_locs=[location] * (len(types) + 2))
+        entry = op.regions[0].blocks.append(*types, lds, arg_locs=[location] * (len(types) + 1))
         with ir.InsertionPoint(entry):
             pointers = list(entry.arguments)
             buffers = [memory.buffer(p) for p in pointers[: len(types)]]
             inputs = {number: b for (number, _), b in zip(used, buffers, strict=False)}
-            self._body(inputs, buffers[len(used) :], pointers[-2], pointers[-1])
+            places = {number: p for (number, _), p in zip(used, pointers, strict=False)}
+            self._body(places, inputs, buffers[len(used) :], pointers[-1])
             gpu.return_([])
         outputs = [Argument("output", n) for n in range(len(self.match.result_elements))]
         return (*(Argument("input", number) for number, _ in used), *outputs)
 
     def _body(
         self,
+        pointers: dict[int, ir.Value],
         inputs: dict[int, ir.Value],
         outputs: Sequence[ir.Value],
-        lds_a: ir.Value,
-        lds_b: ir.Value,
+        lds: ir.Value,
     ) -> None:
         problem, unit = self.problem, self.unit
         assert isinstance(problem.b, Matrix)
@@ -152,11 +152,13 @@ class _Generator:
             )
         )
         batch = _block("z", problem.batch)
-        left, right = Source.left(problem.a, problem.K), Source.right(problem.b, problem.K)
-        a = Tile(left, unit, self.rows, self.threads, inputs[problem.a.argument], lds_a)
-        b = Tile(right, unit, self.columns, self.threads, inputs[problem.b.argument], lds_b)
-        a.begin(thread, batch, m0)
-        b.begin(thread, batch, n0)
+        depth, threads = unit.tile_depth, self.threads
+        rows = sources.left(problem.a, problem.K, depth, pointers[problem.a.argument])
+        columns = sources.right(problem.b, problem.K, depth, pointers[problem.b.argument])
+        a = Tile(rows, unit, self.rows, threads, lds, 0)
+        b = Tile(columns, unit, self.columns, threads, lds, self.rows * depth)
+        a.begin(thread, batch, m0, problem.M)
+        b.begin(thread, batch, n0, problem.N)
         lane = self._lane(thread)
         sums = self._sums(a, b, lane)
         self._store(sums, Epilogue(self.match, inputs, outputs), lane, batch, m0, n0)
@@ -173,70 +175,16 @@ class _Generator:
 
     def _sums(self, a: Tile, b: Tile, lane: _Lane) -> list[ir.Value]:
         """The sums of all tiles of the thread's wave, row by row of tiles."""
-        unit, schedule = self.unit, self.schedule
-        depth = unit.tile_depth
-        steps = ROW_CHUNKS // unit.step_chunks
+        unit = self.unit
         group: Index = lane.group if unit.groups > 1 else 0
-        rows = multiply.Operand(unit, a.lds, emit.add(lane.wave_m, lane.row), group)
+        rows = multiply.Operand(unit, a.lds, a.start, emit.add(lane.wave_m, lane.row), group)
         columns = [
-            multiply.Operand(unit, b.lds, emit.add(lane.wave_n, column), group)
+            multiply.Operand(unit, b.lds, b.start, emit.add(lane.wave_n, column), group)
             for column in self._lane_columns(lane)
         ]
-        tile_rows = [i * unit.rows for i in range(schedule.tiles_m)]
-        tile_columns = [j * unit.columns for j in range(schedule.tiles_n)]
-        if unit.kind != "fma":
-            rows.prepare(tile_rows, steps)
-            for operand in columns:
-                operand.prepare(tile_columns, steps)
-        b_element = self.problem.b.element
-        unsigned = (self.problem.a.element == "ui8", b_element == "ui8")
-
-        def step(number: Index, sums: list[ir.Value]) -> list[ir.Value]:
-            left = [multiply.pieces(unit, rows.read(row, number)) for row in tile_rows]
-            right = [
-                [multiply.pieces(unit, operand.read(first, number)) for operand in columns]
-                for first in tile_columns
-            ]
-            result = list(sums)
-            # Instructions that add to the same sums are far apart: the second waits for
-            # the first.
-            for part in range(len(left[0])):
-                for at in range(len(result)):
-                    row = left[at // schedule.tiles_n][part]
-                    column = [x[part] for x in right[at % schedule.tiles_n]]
-                    result[at] = multiply.multiply(unit, row, column, result[at], unsigned)
-            return result
-
-        def multiplied(sums: list[ir.Value]) -> list[ir.Value]:
-            if unit.kind == "fma":
-                # Hundreds of instructions a step: repeating them only takes registers.
-                return _rolled(steps, sums, step)
-            for number in range(steps):
-                sums = step(number, sums)
-            return sums
-
-        def pass_on(values: Sequence[ir.Value], first: bool) -> None:
-            if not first:
-                amdgpu.LDSBarrierOp()  # nobody reads the tile before any more
-            a.store(values[: len(values) - len(ahead_b)])
-            b.store(values[len(values) - len(ahead_b) :])
-            amdgpu.LDSBarrierOp()
-
-        count = schedule.tiles_m * schedule.tiles_n
-        sums = [multiply.zero(unit) for _ in range(count)]
-        ahead_a, ahead_b = a.load(0), b.load(0)
-        tiles = math.ceil(self.problem.K / depth)
-        pass_on([*ahead_a, *ahead_b], True)
-        if tiles > 1:
-
-            def body(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-                ahead = [*a.load(k), *b.load(k)]
-                result = multiplied(list(carried))
-                pass_on(ahead, False)
-                return result
-
-            sums = emit.loop(depth, tiles * depth, depth, body, sums)
-        return multiplied(sums)
+        unsigned = (a.source.element == "ui8", b.source.element == "ui8")
+        pipeline = Pipeline(unit, self.schedule, a, b, rows, columns, unsigned)
+        return pipeline.run(math.ceil(self.problem.K / unit.tile_depth))
 
     def _lane_columns(self, lane: _Lane) -> list[Index]:
         """The column of a tile that a lane reads: such that its results are neighbours."""
@@ -269,19 +217,6 @@ class _Generator:
                 column = emit.add(lane.wave_n, emit.mul(lane.group, unit.values))
                 n = emit.add(emit.add(n0, column), j * unit.columns)
                 epilogue(sums[i * schedule.tiles_n + j], batch, m, n, inside, bounded)
-
-
-def _rolled(
-    steps: int, sums: list[ir.Value], step: Callable[[Index, list[ir.Value]], list[ir.Value]]
-) -> list[ir.Value]:
-    """The steps as a loop that LLVM does not unroll."""
-    sums = emit.loop(0, steps, 1, lambda number, *carried: step(number, list(carried)), sums)
-    if steps > 1:
-        loop = sums[0].owner
-        loop.attributes["llvm.loop_annotation"] = ir.Attribute.parse(
-            "#llvm.loop_annotation<unroll = <disable = true>>"
-        )
-    return sums
 
 
 def _block(dimension: str, blocks: int) -> Index:

@@ -42,6 +42,18 @@ def load(memory: ir.Value, place: Index, count: int) -> ir.Value:
     return vector.LoadOp(type_, memory, [emit.value(place)], alignment=bytes_).result
 
 
+def load_far(memory: ir.Value, place: Index, step: Index, count: int) -> ir.Value:
+    """A vector from `place + step` of a buffer argument, both multiples of `count`.
+
+    `step` is the same for all threads. Only the bounds of `place` are checked.
+    """
+    element = ir.MemRefType(memory.type).element_type
+    i32 = ir.IntegerType.get_signless(32)
+    at, far = (arith.index_cast(i32, emit.value(x)) for x in (place, step))
+    type_ = ir.VectorType.get([count], element)
+    return amdgpu.RawBufferLoadOp(type_, memory, [at], sgprOffset=far).result
+
+
 def store(x: ir.Value, memory: ir.Value, place: Index) -> None:
     """Stores a vector at a place that is a multiple of its length."""
     type_ = ir.VectorType(x.type)

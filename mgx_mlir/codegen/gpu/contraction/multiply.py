@@ -22,36 +22,33 @@ Fragment = list[ir.Value]
 class Operand:
     """The rows of one operand in LDS that a lane reads: row `lane_row` of each tile.
 
-    `group` is the lane's place along k. Addresses that differ by a constant share a register.
+    `start` is where the operand begins in a side of LDS, `group` the lane's place along k.
+    Addresses that differ by a constant share a register.
     """
 
     unit: Unit
     lds: ir.Value
+    start: int
     lane_row: Index
     group: Index
     bases: dict[int, Index] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.start = emit.mul(self.lane_row, self.unit.tile_depth)
-        self.lane_place = exclusive_or(self.group, swizzled(self.lane_row))
+        unit = self.unit
+        row = emit.mul(self.lane_row, unit.tile_depth)
+        place = exclusive_or(self.group, swizzled(self.lane_row))
+        self.place = exclusive_or(row, emit.mul(place, unit.chunk))
 
-    def prepare(self, rows: list[int], steps: int) -> None:
-        """Builds the addresses of all reads ahead of the loop."""
-        for row in rows:
-            for step in range(steps):
-                for chunk in self._chunks(step):
-                    self._base(chunk ^ swizzle(row))
-
-    def read(self, row: int, step: Index) -> Fragment:
-        """The lane's chunks of the tile that begins at `row`."""
-        start = row * self.unit.tile_depth
-        if not isinstance(step, int):
-            chunk = exclusive_or(exclusive_or(self.lane_place, step), swizzle(row))
-            at = emit.add(self.start, emit.mul(chunk, self.unit.chunk))
-            return [memory.load(self.lds, emit.add(at, start), self.unit.chunk)]
-        places = [chunk ^ swizzle(row) for chunk in self._chunks(step)]
+    def read(self, row: int, step: Index, side: Index) -> Fragment:
+        """The lane's chunks of the tile that begins at `row`, in a side of LDS."""
+        unit, start = self.unit, self.start + row * self.unit.tile_depth
+        if isinstance(step, int):
+            places = [self._base(chunk ^ swizzle(row)) for chunk in self._chunks(step)]
+        else:
+            turn = exclusive_or(step, swizzle(row))
+            places = [exclusive_or(self.place, emit.mul(turn, unit.chunk))]
         return [
-            memory.load(self.lds, emit.add(self._base(place), start), self.unit.chunk)
+            memory.load(self.lds, emit.add(emit.add(place, side), start), unit.chunk)
             for place in places
         ]
 
@@ -59,11 +56,10 @@ class Operand:
         first = step * self.unit.step_chunks
         return [first] if self.unit.groups > 1 else [*range(first, first + self.unit.step_chunks)]
 
-    def _base(self, place: int) -> Index:
-        if place not in self.bases:
-            chunk = exclusive_or(self.lane_place, place)
-            self.bases[place] = emit.add(self.start, emit.mul(chunk, self.unit.chunk))
-        return self.bases[place]
+    def _base(self, turn: int) -> Index:
+        if turn not in self.bases:
+            self.bases[turn] = exclusive_or(self.place, turn * self.unit.chunk)
+        return self.bases[turn]
 
 
 def zero(unit: Unit) -> ir.Value:

@@ -14,15 +14,18 @@ from mgx_mlir.target import Target
 
 # A lane reads LDS 16 bytes at a time, the widest access there is.
 CHUNK_BYTES = 16
-# A row of a tile in LDS: as many bytes as the 32 banks deliver in a clock.
-ROW_BYTES = 128
+# A row of a tile in LDS: half of what the 32 banks deliver in a clock.
+ROW_BYTES = 64
 ROW_CHUNKS = ROW_BYTES // CHUNK_BYTES
+# LDS holds two tiles of each operand: one is read while the next is written.
+SIDES = 2
 
-# Chunk c of row r lies at place c ^ swizzle(r) of its row. `swizzle` is linear in r's bits;
-# these are its values for bits 0 .. 4. Chosen so that no phase of an LDS access (8 lanes for
-# 128 bits) meets a bank twice: rows as operands of MFMA and WMMA need them, rows written one
-# after another, and every fourth row (a test counts the conflicts).
-SWIZZLE = (1, 2, 4, 5, 2)
+# Two rows share 128 bytes, eight places of 16 bytes: chunk c of row r lies at place
+# (r % 2 * 4 + c) ^ swizzle(r) of row pair r / 2. `swizzle` is linear in r's bits; these are
+# its values for bits 0 .. 3. Chosen so that no phase of an LDS access (8 lanes for 128 bits)
+# meets a bank twice: rows as operands of MFMA and WMMA need them, and rows written one after
+# another, every second, fourth or eighth (a test counts the conflicts).
+SWIZZLE = (0, 5, 6, 6)
 
 
 def swizzle(row: int) -> int:
