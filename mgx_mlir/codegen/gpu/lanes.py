@@ -1,0 +1,104 @@
+"""Values from lane to lane of a wave, without LDS.
+
+A butterfly combines neighbours at distances 1, 2, 4, 8 by DPP, which folds into the
+instruction that combines; at 16 by v_permlanex16 (RDNA) and across rows of 16 by v_readlane
+(CDNA). Sources: LLVM's AMDGPUUsage and AMD's ISA documents, "Data parallel processing".
+All lanes of the wave have to be active.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+from mlir.dialects import arith, llvm, rocdl, vector
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.target import Target
+
+# dpp_ctrl of what exchanges lanes at a distance, given that all below it are equal already.
+_DPP = {
+    1: 0xB1,  # quad_perm [1, 0, 3, 2]
+    2: 0x4E,  # quad_perm [2, 3, 0, 1]
+    4: 0x141,  # row_half_mirror
+    8: 0x140,  # row_mirror
+}
+_ROW = 16
+
+Combine = Callable[[Sequence[ir.Value], Sequence[ir.Value]], Sequence[ir.Value]]
+
+
+def reduce(
+    values: Sequence[ir.Value], lanes: int, lane: Index, combine: Combine, target: Target
+) -> list[ir.Value]:
+    """Combines the values of `lanes` neighbouring lanes, a power of two; each gets the result.
+
+    values: scalars that are combined together, such as a value and its index. lane: the
+    lane's number in its wave.
+    """
+    result = list(values)
+    for distance, control in _DPP.items():
+        if distance < lanes:
+            result = list(combine(result, [_words(x, _dpp(control)) for x in result]))
+    if lanes <= _ROW:
+        return result
+    if target.wave_size == 32:
+        return list(combine(result, [_words(x, _across_rows) for x in result]))
+    rows = [
+        [_words(x, _reader(start)) for x in result] for start in range(0, target.wave_size, _ROW)
+    ]
+    low, high = combine(rows[0], rows[1]), combine(rows[2], rows[3])
+    if lanes == target.wave_size:
+        return list(combine(low, high))
+    is_low = emit.compare("slt", lane, 2 * _ROW)
+    return [arith.select(is_low, a, b) for a, b in zip(low, high, strict=True)]
+
+
+def uniform(index: Index) -> Index:
+    """An index that all lanes of a wave share, for the scalar unit."""
+    if isinstance(index, int):
+        return index
+    i32 = ir.IntegerType.get_signless(32)
+    first = rocdl.readfirstlane(i32, arith.index_cast(i32, index))
+    return arith.index_cast(ir.IndexType.get(), first)
+
+
+def _words(x: ir.Value, move: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    """Moves a scalar as words of 32 bits."""
+    i32 = ir.IntegerType.get_signless(32)
+    type_ = x.type
+    width = type_.width
+    if width < 32:
+        bits = ir.IntegerType.get_signless(width)
+        whole = x if isinstance(type_, ir.IntegerType) else arith.bitcast(bits, x)
+        moved = arith.trunci(bits, move(arith.extui(i32, whole)))
+        return moved if isinstance(type_, ir.IntegerType) else arith.bitcast(type_, moved)
+    if width == 32:
+        whole = x if isinstance(type_, ir.IntegerType) else arith.bitcast(i32, x)
+        moved = move(whole)
+        return moved if isinstance(type_, ir.IntegerType) else arith.bitcast(type_, moved)
+    one = ir.VectorType.get([1], type_)
+    words = vector.bitcast(ir.VectorType.get([width // 32], i32), vector.from_elements(one, [x]))
+    moves = [move(vector.extract(words, [], [i])) for i in range(width // 32)]
+    joined = vector.from_elements(ir.VectorType.get([len(moves)], i32), moves)
+    return vector.extract(vector.bitcast(one, joined), [], [0])
+
+
+def _dpp(control: int) -> Callable[[ir.Value], ir.Value]:
+    def move(x: ir.Value) -> ir.Value:
+        # Every lane has a source lane: what stands here for missing ones is never seen.
+        old = llvm.mlir_poison(x.type)
+        return rocdl.update_dpp(x.type, old, x, control, 0xF, 0xF, True)
+
+    return move
+
+
+def _across_rows(x: ir.Value) -> ir.Value:
+    """The value of the lane 16 away, given that the lanes of each row are equal."""
+    zero = emit.constant(0, "i32")
+    return rocdl.permlanex16(x.type, llvm.mlir_poison(x.type), x, zero, zero, False, False)
+
+
+def _reader(lane: int) -> Callable[[ir.Value], ir.Value]:
+    return lambda x: rocdl.readlane(x.type, x, emit.constant(lane, "i32"))

@@ -1,0 +1,1 @@
+"""Kernels of reductions and the pointwise work around them: rows of elements."""

@@ -1,0 +1,78 @@
+"""How long a kernel of rows takes on a chip: an estimate from sizes alone, in clocks.
+
+A SIMD issues an instruction of a wave in 4 clocks (CDNA, 64 lanes) or one (RDNA, 32). It is
+bound by what it issues, by the path to memory, or by latency where few waves hide it.
+Latencies are orders of magnitude. Only the order of the estimates matters.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mgx_mlir.codegen.gpu.builder import element_bytes
+from mgx_mlir.codegen.gpu.rows.constraints import is_across, lanes_of, schedule_refusal
+from mgx_mlir.codegen.gpu.rows.match import REDUCING, Rows
+from mgx_mlir.codegen.gpu.rows.space import UNROLL, Schedule, schedules
+from mgx_mlir.target import Target
+
+START = 600  # the first instructions of a wave: its arguments
+GLOBAL_LATENCY = 600
+BARRIER = 250  # LDS, and waiting for the slowest wave
+GLOBAL_BYTES_A_CLOCK = 32
+SEGMENT = 64  # bytes that memory moves at least
+WAVES_A_SIMD = 8
+_COSTLY = frozenset(
+    f"mgx.{name}"
+    for name in (
+        "acos acosh asin asinh atan atanh cos cosh div elu erf exp fmod log log2 mod pow "
+        "sigmoid sin sinh sqrt tan tanh"
+    ).split()
+)
+
+
+def choose(rows: Rows, target: Target) -> Schedule | None:
+    """The legal schedule with the least estimate; the first of several equal ones."""
+    across = is_across(rows)
+    lanes = lanes_of(rows, across)
+    found = schedules(rows.columns, lanes, target.wave_size, across)
+    legal = [s for s in found if not schedule_refusal(rows, s, target)]
+    return min(legal, key=lambda s: clocks(rows, s, target), default=None)
+
+
+def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
+    """The estimate for a legal schedule."""
+    issue, simds = (4, 4) if target.wave_size == 64 else (1, 2)
+    vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
+    blocks = -(-vectors // schedule.together)
+    waves = blocks * schedule.block / target.wave_size
+    a_simd = waves / (simds * target.compute_units)
+    passes = 1 if schedule.resident else max(rows.levels.values()) + 1
+    elements = schedule.chunks * schedule.lanes
+
+    work = sum(_weight(op.operation.name) for op in rows.ops) + len(rows.operands)
+    threads = schedule.threads
+    inside = min(threads, target.wave_size)
+    steps = (threads if schedule.across else 2 * math.log2(inside)) + schedule.lanes
+    beyond = not schedule.across and threads > target.wave_size
+    steps += 12 if beyond else 0
+    instructions = 40 + elements * work * (1 + passes) / 2 + len(rows.reductions) * steps
+    busy = max(1.0, a_simd) * instructions * issue
+
+    sizes = sum(element_bytes(o.element) for o in rows.operands) or 1
+    run = threads * schedule.lanes if not schedule.across else schedule.together * schedule.lanes
+    waste = max(1.0, SEGMENT / (run * sizes / max(1, len(rows.operands))))
+    moved = waste * passes * elements * sizes * target.wave_size
+    memory = max(1.0, a_simd * simds) * moved / GLOBAL_BYTES_A_CLOCK
+
+    barriers = len(rows.reductions) * BARRIER * (threads > target.wave_size or schedule.across)
+    reads = passes * (1 if schedule.resident else math.ceil(schedule.chunks / UNROLL))
+    latency = START + GLOBAL_LATENCY * reads + barriers + instructions * issue
+    rounds = max(1.0, a_simd / WAVES_A_SIMD)
+    # What overlaps does so imperfectly.
+    return max(busy, memory, rounds * latency) + (busy + memory) / 8
+
+
+def _weight(name: str) -> int:
+    if name in REDUCING:
+        return 2
+    return 12 if name in _COSTLY else 1

@@ -1,0 +1,255 @@
+"""How the chunks of a thread lie: along the rows, or across them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import amdgpu, arith
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.gpu import lanes as wave
+from mgx_mlir.codegen.gpu.builder import Frame
+from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.operands import Operand
+from mgx_mlir.codegen.gpu.rows.evaluate import Chunk, Partial, Reduction
+from mgx_mlir.codegen.gpu.rows.match import Result, Rows
+from mgx_mlir.codegen.gpu.rows.space import Schedule
+from mgx_mlir.target import Target
+
+
+@dataclass
+class _Layout:
+    """What both have in common. `row` is the thread's first row, `part` its place along it."""
+
+    rows: Rows
+    schedule: Schedule
+    target: Target
+    frame: Frame
+    numbers: dict[int, int]  # an input's number: that of its buffer
+
+    row: Index = 0
+    part: Index = 0
+    thread: Index = 0
+
+    def __post_init__(self) -> None:
+        self.lanes = self.schedule.lanes
+        self._starts: dict[Operand, Index] = {}
+        self._lds = iter(self.frame.lds)
+
+    def source(self, operand: Operand) -> ir.Value:
+        return self.frame.buffers[self.numbers[operand.argument]]
+
+    def target_of(self, result: Result) -> ir.Value:
+        return self.frame.buffers[len(self.numbers) + result.operand.argument]
+
+    def guards(self, bounded: bool, chunk: Chunk | None = None) -> list[ir.Value]:
+        """What has to hold where a result is stored."""
+        found = [emit.compare("slt", self.row, self.rows.rows)] if bounded else []
+        if chunk is not None and chunk.inside is not None:
+            found.append(chunk.inside)
+        return found
+
+    def first_only(self) -> list[ir.Value]:
+        """Holds in one of the threads of a row."""
+        return [emit.compare("eq", self.part, 0)] if self.schedule.threads > 1 else []
+
+
+class Along(_Layout):
+    """Chunks are neighbours in a row; threads of a row are neighbours in a block."""
+
+    def begin(self, thread: Index, block: Index) -> None:
+        schedule = self.schedule
+        group = emit.div(thread, schedule.threads)
+        if schedule.threads % self.target.wave_size == 0:
+            group = wave.uniform(group) if schedule.together > 1 else 0
+        self.thread = thread
+        self.part = emit.rem(thread, schedule.threads)
+        self.row = emit.add(emit.mul(block, schedule.together), group)
+        self.group = group
+        # Once, before any loop.
+        self._starts = {operand: operand.start(self.row) for operand in self.rows.operands}
+
+    def chunk(self, number: Index, last: bool) -> Chunk:
+        """Chunk `number` of the thread, of which the last one may lie outside."""
+        size = self.schedule.threads * self.lanes
+        column = emit.add(emit.mul(self.part, self.lanes), emit.mul(number, size))
+        inside = emit.compare("slt", column, self.rows.columns) if last else None
+        return Chunk(column, inside)
+
+    def load(self, source: Operand, chunk: Chunk) -> ir.Value:
+        inside = [chunk.inside] if chunk.inside is not None else []
+        start = self._starts[source]
+        return source.load(self.source(source), start, chunk.column, self.lanes, inside)
+
+    def load_row(self, source: Operand) -> ir.Value:
+        return source.load_one(self.source(source), source.start(self.row))
+
+    def repeated(self, value: ir.Value) -> ir.Value:
+        return emit.splat(value, self.lanes)
+
+    def of_row(self, value: ir.Value) -> ir.Value:
+        return value
+
+    def columns_of(self, chunk: Chunk) -> ir.Value:
+        i32 = ir.IntegerType.get_signless(32)
+        type_ = ir.VectorType.get([self.lanes], i32)
+        counts = [ir.IntegerAttr.get(i32, i) for i in range(self.lanes)]
+        steps = arith.constant(type_, ir.DenseElementsAttr.get(counts, type_))
+        first = arith.index_cast(i32, emit.value(chunk.column))
+        return arith.addi(emit.splat(first, self.lanes), steps)
+
+    def reduce(self, reduction: Reduction, partial: Partial) -> Partial:
+        """A thread's partial vectors as scalars that all threads of the row share."""
+        parts: list[Partial] = [
+            tuple(memory.element(x, i) for x in partial) for i in range(self.lanes)
+        ]
+        while len(parts) > 1:
+            half = len(parts) // 2
+            parts = [reduction.combine(parts[i], parts[i + half]) for i in range(half)]
+        threads, size = self.schedule.threads, self.target.wave_size
+        lane = emit.rem(self.thread, size)
+        found = wave.reduce(parts[0], min(threads, size), lane, reduction.combine, self.target)
+        if threads <= size:
+            return tuple(found)
+        waves = threads // size
+        number = emit.div(self.thread, size)
+        first = emit.mul(self.group, waves)
+        arrays = [next(self._lds) for _ in found]
+        for array, x in zip(arrays, found, strict=True):
+            emit.store(_held(x), array, number)
+        amdgpu.LDSBarrierOp()
+        other = emit.add(first, emit.rem(lane, waves))
+        again = [_freed(emit.load(array, other), x) for array, x in zip(arrays, found, strict=True)]
+        return tuple(wave.reduce(again, waves, lane, reduction.combine, self.target))
+
+    def store(self, result: Result, value: ir.Value, chunk: Chunk, bounded: bool) -> None:
+        operand = result.operand
+        start = self._starts[operand]
+        guards = self.guards(bounded, chunk)
+        operand.store(value, self.target_of(result), start, chunk.column, guards)
+
+    def store_row(self, result: Result, value: ir.Value, bounded: bool) -> None:
+        operand = result.operand
+        vector = emit.splat(value, 1)
+        guards = [*self.first_only(), *self.guards(bounded)]
+        operand.store(vector, self.target_of(result), operand.start(self.row), 0, guards)
+
+
+class Across(_Layout):
+    """Chunks are the same element of neighbouring rows; threads side by side, too."""
+
+    def begin(self, thread: Index, block: Index) -> None:
+        schedule = self.schedule
+        self.side = emit.rem(thread, schedule.together)
+        self.part = emit.div(thread, schedule.together)
+        self.thread = thread
+        vectors = emit.add(emit.mul(block, schedule.together), self.side)
+        self.row = emit.mul(vectors, self.lanes)
+
+    def chunk(self, number: Index, last: bool) -> Chunk:
+        column = emit.add(self.part, emit.mul(number, self.schedule.threads))
+        inside = emit.compare("slt", column, self.rows.columns) if last else None
+        return Chunk(column, inside)
+
+    def load(self, source: Operand, chunk: Chunk) -> ir.Value:
+        turned = _turned(source)
+        start = turned.start(chunk.column)
+        inside = [chunk.inside] if chunk.inside is not None else []
+        return turned.load(self.source(source), start, self.row, self.lanes, inside)
+
+    def load_row(self, source: Operand) -> ir.Value:
+        turned = _turned(source)
+        return turned.load(self.source(source), turned.start(0), self.row, self.lanes, [])
+
+    def repeated(self, value: ir.Value) -> ir.Value:
+        return value if isinstance(value.type, ir.VectorType) else emit.splat(value, self.lanes)
+
+    def of_row(self, value: ir.Value) -> ir.Value:
+        return self.repeated(value)
+
+    def columns_of(self, chunk: Chunk) -> ir.Value:
+        i32 = ir.IntegerType.get_signless(32)
+        return emit.splat(arith.index_cast(i32, emit.value(chunk.column)), self.lanes)
+
+    def reduce(self, reduction: Reduction, partial: Partial) -> Partial:
+        """A thread's partial vectors as vectors that all threads of the rows share."""
+        schedule = self.schedule
+        if schedule.threads == 1:
+            return partial
+        arrays = [next(self._lds) for _ in partial]
+        for array, x in zip(arrays, partial, strict=True):
+            memory.store(_held(x), array, emit.mul(self.thread, self.lanes))
+        amdgpu.LDSBarrierOp()
+        found: Partial | None = None
+        for part in range(schedule.threads):
+            place = emit.mul(emit.add(self.side, part * schedule.together), self.lanes)
+            other = tuple(
+                _freed(memory.load(array, place, self.lanes), x)
+                for array, x in zip(arrays, partial, strict=True)
+            )
+            found = other if found is None else reduction.combine(found, other)
+        assert found is not None
+        return found
+
+    def store(self, result: Result, value: ir.Value, chunk: Chunk, bounded: bool) -> None:
+        turned = _turned(result.operand)
+        start = turned.start(chunk.column)
+        guards = self.guards(bounded, chunk)
+        turned.store(value, self.target_of(result), start, self.row, guards)
+
+    def store_row(self, result: Result, value: ir.Value, bounded: bool) -> None:
+        turned = _turned(result.operand)
+        guards = [*self.first_only(), *self.guards(bounded)]
+        value = self.repeated(value)
+        turned.store(value, self.target_of(result), turned.start(0), self.row, guards)
+
+
+def _turned(operand: Operand) -> Operand:
+    """The operand with vectors across the rows."""
+    return Operand(operand.argument, operand.element, operand.offset, operand.inner, operand.outer)
+
+
+def _held_type(type_: ir.Type) -> ir.Type:
+    """How LDS holds an element: in words, as waves may not write into one of another wave."""
+    return ir.IntegerType.get_signless(32) if type_.width < 32 else type_
+
+
+def _held(x: ir.Value) -> ir.Value:
+    type_ = _like(x, _held_type(_element(x)))
+    return x if type_ == x.type else arith.extui(type_, x)
+
+
+def _freed(x: ir.Value, like: ir.Value) -> ir.Value:
+    """What `_held` gave, in the type of `like`."""
+    return x if x.type == like.type else arith.trunci(like.type, x)
+
+
+def _element(x: ir.Value) -> ir.Type:
+    return x.type.element_type if isinstance(x.type, ir.VectorType) else x.type
+
+
+def _like(x: ir.Value, element: ir.Type) -> ir.Type:
+    if isinstance(x.type, ir.VectorType):
+        return ir.VectorType.get(x.type.shape, element)
+    return element
+
+
+def lds_arrays(
+    schedule: Schedule, reductions: Sequence[Reduction], target: Target
+) -> list[tuple[int, ir.Type]]:
+    """Size and type of the arrays in LDS that reductions need, in the order they are taken."""
+    if schedule.across:
+        size = schedule.block * schedule.lanes if schedule.threads > 1 else 0
+    else:
+        waves = schedule.block // target.wave_size
+        size = waves if schedule.threads > target.wave_size else 0
+    if not size:
+        return []
+    return [
+        (size, _held_type(element.storage()))
+        for reduction in reductions
+        for element in reduction.elements
+    ]

@@ -1,0 +1,57 @@
+"""The schedules of a kernel of rows: how threads share them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+MAX_THREADS = 1024
+_POWERS = tuple(1 << n for n in range(11))
+_RESIDENT = 32  # elements of a row that a thread keeps in registers, at most
+UNROLL = 4  # chunks that a thread reads ahead where a row does not fit
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`threads` threads share a row, and a block has `together` rows (or vectors of rows).
+
+    A thread works on chunks of `lanes` neighbours: elements of a row, or, `across`, the same
+    element of neighbouring rows. It keeps its part of a row in registers where `resident`;
+    else it reads it once for each reduction that waits for another, and once for results.
+    """
+
+    threads: int
+    together: int
+    lanes: int
+    chunks: int
+    across: bool
+    resident: bool
+
+    @property
+    def block(self) -> int:
+        return self.threads * self.together
+
+    def describe(self) -> str:
+        """For people."""
+        lanes = f"{self.lanes} {'rows' if self.across else 'elements'} at a time"
+        passes = "read once" if self.resident else "read for each reduction"
+        return (
+            f"{self.threads} threads a row, {self.together} together, {lanes}, "
+            f"{self.chunks} times, {passes}"
+        )
+
+
+def schedules(columns: int, lanes: int, wave: int, across: bool) -> Iterator[Schedule]:
+    """All schedules for rows of so many columns, in a fixed order."""
+    step = 1 if across else lanes
+    for threads in _POWERS[: 7 if across else None]:
+        if threads > 1 and threads // 2 * step >= columns:
+            break
+        chunks = -(-columns // (threads * step))
+        for block in sorted({max(threads, wave), max(threads, 256)}):
+            for resident in (True, False):
+                if resident and chunks * lanes > _RESIDENT:
+                    continue
+                if not resident and chunks <= UNROLL:
+                    continue
+                yield Schedule(threads, block // threads, lanes, chunks, across, resident)
