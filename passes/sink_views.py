@@ -55,14 +55,24 @@ class SinkViews(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
-            for op in list(block.operations):
-                sink = _sink_reduction if op.operation.name in mgx.REDUCTIONS else _sink_pointwise
-                if op.operation.name in mgx.REDUCTIONS | mgx.POINTWISE:
-                    node = node_name(op)
-                    with ir.InsertionPoint(op), op.operation.location:
-                        if sink(op):
-                            context.note("view", node)
+            # A view that sank, or is dead, may have been what kept another in its place.
             erase_dead(block)
+            while _round(block, context):
+                erase_dead(block)
+
+
+def _round(block: ir.Block, context: PassContext) -> bool:
+    changed = False
+    for op in list(block.operations):
+        if op.operation.name not in mgx.REDUCTIONS | mgx.POINTWISE:
+            continue
+        sink = _sink_reduction if op.operation.name in mgx.REDUCTIONS else _sink_pointwise
+        node = node_name(op)
+        with ir.InsertionPoint(op), op.operation.location:
+            if sink(op):
+                context.note("view", node)
+                changed = True
+    return changed
 
 
 @dataclass(frozen=True)
@@ -91,7 +101,8 @@ def _sink_pointwise(op: ir.OpView) -> bool:
     if view is None:
         return False
     plans = [_planned(value, view) for value in op.operation.operands]
-    if not all(plans):
+    # Fewer views than before, or two would take turns.
+    if not all(plans) or sum(p.gain for p in plans if p) <= 0:
         return False
     dims = shape(view.source)
     operands = []
@@ -102,7 +113,7 @@ def _sink_pointwise(op: ir.OpView) -> bool:
             operands.append(mgx.splat(number, type_))
         else:
             assert plan is not None
-            operands.append(in_views(*plan))
+            operands.append(in_views(plan.source, plan.steps))
     moved = _create(op, operands, dims)
     steps = changes(view.layout, dims)
     assert steps is not None
@@ -132,10 +143,19 @@ def _all_pointwise(ops: list[ir.OpView]) -> bool:
     return all(op.operation.name in mgx.POINTWISE for op in ops)
 
 
-def _planned(value: ir.Value, view: _Bijection) -> tuple[ir.Value, list[Change]] | None:
-    """How an operand is read in the order of `view`'s source: what of, by which view ops."""
+@dataclass(frozen=True)
+class _Plan:
+    """An operand read in another order: what of, by which view ops; and how many fewer."""
+
+    source: ir.Value
+    steps: list[Change]
+    gain: int
+
+
+def _planned(value: ir.Value, view: _Bijection) -> _Plan | None:
+    """How an operand is read in the order of `view`'s source."""
     if splat(value) is not None:
-        return value, []
+        return _Plan(value, [], 0)
     source, layout, chain = trace(value)
     moved: Layout | None = layout
     for step in view.back:
@@ -143,15 +163,15 @@ def _planned(value: ir.Value, view: _Bijection) -> tuple[ir.Value, list[Change]]
             moved = moved.reshaped([int(size) for size in step.argument])  # type: ignore[arg-type]
         elif moved is not None:
             moved = moved.transposed([int(i) for i in step.argument])  # type: ignore[arg-type]
-    if moved is None:
-        return None
-    steps = changes(moved, shape(source))
+    steps = None if moved is None else changes(moved, shape(source))
     if steps is None or any(step.name == "multibroadcast" for step in steps[:-1]):
         return None
+    if is_constant(source):
+        return _Plan(source, steps, 0)  # its views are folded
     moves = sum(step.name != "reshape" for step in steps)
-    if moves > sum(name not in RESHAPES for name in chain) and not is_constant(source):
+    if moves > sum(name not in RESHAPES for name in chain):
         return None
-    return source, steps
+    return _Plan(source, steps, len(chain) - len(steps))
 
 
 # Reductions ------------------------------------------------------------------------------

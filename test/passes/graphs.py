@@ -213,9 +213,27 @@ def _random_op(generator: np.random.Generator, values: Sequence[ir.Value]) -> ir
     if kind == "dot" and rank >= 2:
         transposed = mgx.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
         return mgx.dot(mgx.dot(x, transposed), x)
-    # A view that ends in the shape it began with, so that all shapes stay broadcastable.
-    flat = mgx.reshape(x, [int(np.prod(x.type.shape))])
-    return mgx.reshape(mgx.reverse(flat, [0]), x.type.shape)
+    return _random_view(generator, x)
+
+
+def _random_view(generator: np.random.Generator, x: ir.Value) -> ir.Value:
+    """Views that end in the shape they began with, so that all shapes stay broadcastable."""
+    dims = list(x.type.shape)
+    match generator.integers(4):
+        case 0:
+            flat = mgx.reshape(x, [int(np.prod(dims))])
+            return mgx.reshape(mgx.reverse(flat, [0]), dims)
+        case 1:
+            # Work in another order, and back.
+            order = [int(i) for i in generator.permutation(len(dims))]
+            moved = mgx.tanh(mgx.transpose(x, order))
+            return mgx.transpose(moved, [order.index(i) for i in range(len(dims))])
+        case 2:
+            # The elements in column-major order, in the shape they had.
+            return mgx.reshape(mgx.transpose(x), dims)
+        case _:
+            first = mgx.slice(mgx.reshape(x, [1, *dims]), [1], [0], [1])
+            return mgx.multibroadcast(mgx.reshape(first, [1, *dims[1:]]), dims)
 
 
 def _outputs(generator: np.random.Generator, values: Sequence[ir.Value]) -> list[ir.Value]:
