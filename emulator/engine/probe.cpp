@@ -371,6 +371,13 @@ void collect_probe(Probe *p, Profile &out) {
   }
 }
 
+// Bits a pin and memory clock: 2 of HBM2e, 4 of HBM3, 16 of GDDR6, 8 of the APU's LPDDR5X.
+static double transfers(const Chip &c) {
+  if (c.generation == Generation::cdna2) return 2;
+  if (c.is_gfx9()) return 4;
+  return std::string_view(c.name) == "gfx1151" ? 8 : 16;
+}
+
 void finish_profile(const Launch &l, Profile &p) {
   const Chip &c = *l.chip;
   const Kernel &k = *l.kernel;
@@ -394,9 +401,9 @@ void finish_profile(const Launch &l, Profile &p) {
   double units = std::min<double>(c.compute_units, double(l.total_groups));
   double rounds = double(l.total_groups) / std::max(units, 1.0);
   double total = clocks * std::max(rounds, 1.0);
-  // The memory roof: bus width times twice the memory clock (double data rate).
+  // The memory roof: bus width times what a pin transfers in one memory clock.
   double bytes = double(p.global_bytes_read + p.global_bytes_written);
-  double per_clock = double(c.memory_bus_bits) / 8 * 2 * c.memory_clock_khz / c.clock_khz;
+  double per_clock = double(c.memory_bus_bits) / 8 * transfers(c) * c.memory_clock_khz / c.clock_khz;
   p.modelled_clocks = std::max(total, bytes / per_clock) + 2000; // and a launch
   p.modelled_ms = p.modelled_clocks / c.clock_khz;
   if (p.rdna_bound == 0 && !c.is_gfx9() && matrix > 0 && group > 0)
