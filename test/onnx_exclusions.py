@@ -10,7 +10,6 @@ TRAINING = "gradients of a graph are not computed"
 ROUNDING = "the case expects rounding errors of its own: of sums in f16, of a fast transform"
 OPEN = "ONNX leaves the result open; the case expects one of several"
 RUNNER = "onnx's runner does not compare scalars in a sequence; test_staged.py does"
-MISSING = "the operator, or this form of it, is not implemented"
 
 # A reason, and the beginnings of the names of its cases (regular expressions, without 'test_').
 EXCLUDED: tuple[tuple[str, str], ...] = (
@@ -19,7 +18,6 @@ EXCLUDED: tuple[tuple[str, str], ...] = (
     (ROUNDING, r"attention_4d_causal_fp16|dft_inverse(_opset19)?_cpu"),
     (OPEN, r"cast(like)?_FLOAT(16)?_to_FLOAT4E2M1|resize_downsample_scales_(cubic|linear)_align"),
     (RUNNER, r"loop16_seq_none"),
-    (MISSING, r"basic_deform|deform_conv|melweightmatrix"),
 )
 
 

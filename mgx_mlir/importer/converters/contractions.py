@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
@@ -151,28 +151,3 @@ def _broadcast_product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:
         missing = [i for i, label in enumerate(labels) if label not in operand.labels]
         wide.append(emit.unsqueeze(operand.in_order(own), missing))
     return _Operand(a.node, emit.mul(wide[0], wide[1]), labels).summed_over(later)
-
-
-@operator("Det", (11, 22), "mul sub add slice")
-def det(node: Node) -> ir.Value:
-    """By minors along the first row, which is stable enough for small matrices only."""
-    x = node.tensor(0)
-    rank = tensors.rank(x)
-    rows, columns = tensors.static_dims(x)[-2:]
-    if rows != columns or not 1 <= rows <= 4:
-        raise UnsupportedError(f"matrices of {rows} by {columns}; up to 4 by 4 are supported")
-
-    def entry(i: int, j: int) -> ir.Value:
-        part = emit.take(emit.take(x, rank - 2, i, i + 1), rank - 1, j, j + 1)
-        return emit.squeeze(part, [rank - 2, rank - 1])
-
-    def minor(row: int, kept: list[int]) -> ir.Value:
-        if len(kept) == 1:
-            return entry(row, kept[0])
-        terms = [mgx.mul(entry(row, j), minor(row + 1, [k for k in kept if k != j])) for j in kept]
-        total = terms[0]
-        for place, term in enumerate(terms[1:], 1):
-            total = (mgx.sub if place % 2 else mgx.add)(total, term)
-        return total
-
-    return minor(0, list(range(rows)))

@@ -280,18 +280,17 @@ def compress(node: Node) -> ir.Value:
     return mgx.gather(x, node.make(chosen.astype(np.int64)), axis)
 
 
-@operator("ReverseSequence", (10, 28), "gather_elements")
+@operator("ReverseSequence", (10, 28), "sub where gather_elements")
 def reverse_sequence(node: Node) -> ir.Value:
     x = node.tensor(0)
     time, batch = int(node.attribute("time_axis")), int(node.attribute("batch_axis"))
-    lengths = node.integers(1, "sequence_lens")
     if {time, batch} != {0, 1}:
         raise UnsupportedError(f"time_axis = {time}, batch_axis = {batch}; they are 0 and 1")
     steps = tensors.size_of(x, time, "the number of steps")
-    places = np.tile(np.arange(steps), (len(lengths), 1))
-    for row, length in zip(places, lengths, strict=True):
-        row[:length] = row[:length][::-1].copy()
-    places = places if time == 1 else places.T
-    places = places.reshape(places.shape + (1,) * (tensors.rank(x) - 2))
-    indices = emit.broadcast(node.make(np.ascontiguousarray(places)), tensors.dims(x))
-    return mgx.gather_elements(x, indices, time)
+    lengths = emit.unsqueeze(emit.convert(node.tensor(1), "i64"), [time])
+    forwards = node.make(np.expand_dims(np.arange(steps), batch))
+    backwards = emit.add(emit.sub(lengths, forwards), -1)
+    past = emit.binary(mgx.less, backwards, emit.like(backwards, 0))
+    places = emit.where(past, forwards, backwards)
+    places = emit.unsqueeze(places, list(range(2, tensors.rank(x))))
+    return mgx.gather_elements(x, emit.broadcast(places, tensors.dims(x)), time)

@@ -1,4 +1,4 @@
-"""Operators that read images between their pixels: GridSample and RoiAlign.
+"""Operators that read images between their pixels: GridSample, RoiAlign, and their like.
 
 Both become gathers of the neighbouring pixels and weighted sums of those.
 """
@@ -9,6 +9,7 @@ import itertools
 from collections.abc import Sequence
 from functools import reduce
 
+import ml_dtypes
 import numpy as np
 from mlir import ir
 
@@ -28,7 +29,7 @@ def grid_sample(node: Node) -> ir.Value:
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(stated, stated)
     sizes = tensors.static_dims(x)[2:]
     last = tensors.rank(grid) - 1
-    sampler = _Sampler(
+    sampler = Sampler(
         x,
         str(node.attribute("padding_mode", "zeros")),
         bool(node.attribute("align_corners", 0)),
@@ -40,17 +41,7 @@ def grid_sample(node: Node) -> ir.Value:
         place = sampler.denormalised(place, size)
         place = mgx.nearbyint(place) if mode == "nearest" else place
         places.append(sampler.brought_back(place, size))
-    channels_last = emit.transpose(x, [0, *range(2, tensors.rank(x)), 1])
-    neighbours = [_neighbours(place, mode) for place in places]
-    terms = []
-    for combination in itertools.product(*neighbours):
-        pixel = sampler.pixel(channels_last, [index for index, _ in combination])
-        weights = [weight for _, weight in combination if weight is not None]
-        for weight in weights:
-            weight = emit.convert(weight, tensors.element(x))
-            pixel = emit.mul(pixel, emit.unsqueeze(weight, [tensors.rank(weight)]))
-        terms.append(pixel)
-    y = reduce(mgx.add, terms)
+    y = sampler.interpolated(places, mode)
     return emit.transpose(y, [0, tensors.rank(y) - 1, *range(1, tensors.rank(y) - 1)])
 
 
@@ -78,13 +69,15 @@ def _neighbours(place: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value | N
     return made
 
 
-class _Sampler:
+class Sampler:
     """Where the grid's numbers lie in an image, and what lies outside of it."""
 
     def __init__(self, x: ir.Value, padding: str, align_corners: bool) -> None:
+        """x is (batch, channels, sizes...)."""
         self.sizes = tensors.static_dims(x)[2:]
         self.padding = padding
         self.align_corners = align_corners
+        self._channels_last = emit.transpose(x, [0, *range(2, tensors.rank(x)), 1])
 
     def denormalised(self, place: ir.Value, size: int) -> ir.Value:
         """-1 to 1 becomes 0 to size - 1 (corners aligned), or -0.5 to size - 0.5."""
@@ -105,8 +98,20 @@ class _Sampler:
             return emit.where(outside, emit.clip(place, 0, size - 1), place)
         return place
 
-    def pixel(self, x: ir.Value, indices: Sequence[ir.Value]) -> ir.Value:
-        """The pixels (N, places..., C) of x (N, sizes..., C) at whole indices."""
+    def interpolated(self, places: Sequence[ir.Value], mode: str) -> ir.Value:
+        """The image (N, places..., C) at places, by the pixels around each and their weights."""
+        terms = []
+        for combination in itertools.product(*(_neighbours(place, mode) for place in places)):
+            pixel = self.pixel([index for index, _ in combination])
+            for _, weight in combination:
+                if weight is not None:
+                    weight = emit.convert(weight, tensors.element(pixel))
+                    pixel = emit.mul(pixel, emit.unsqueeze(weight, [tensors.rank(weight)]))
+            terms.append(pixel)
+        return reduce(mgx.add, terms)
+
+    def pixel(self, indices: Sequence[ir.Value]) -> ir.Value:
+        """The pixels (N, places..., C) at whole indices."""
         inside: list[ir.Value] = []
         whole = []
         for index, size in zip(indices, self.sizes, strict=True):
@@ -117,7 +122,8 @@ class _Sampler:
                 low, high = (0, size - 1) if self.align_corners else (-0.5, size - 0.5)
                 index = _reflected(index, low, high)
             whole.append(emit.convert(emit.clip(index, 0, size - 1), "i64"))
-        pixels = mgx.gathernd(x, emit.stack(whole, tensors.rank(whole[0])), batch_dims=1)
+        indices = emit.stack(whole, tensors.rank(whole[0]))
+        pixels = mgx.gathernd(self._channels_last, indices, batch_dims=1)
         if not inside:
             return pixels
         mask = reduce(mgx.logical_and, inside)
@@ -188,6 +194,37 @@ class _Ticks:
             (emit.convert(index, "i64"), emit.where(outside, 0, weight))
             for index, weight in zip((first, second), weights, strict=True)
         ]
+
+
+@operator("MaxRoiPool", (1, 22), "gather where reduce_max")
+def max_roi_pool(node: Node) -> ir.Value:
+    """The maxima of the parts of regions (image, x1, y1, x2, y2), along one axis after another."""
+    x, rois = node.tensor(0), node.tensor(1)
+    counts = node.attribute("pooled_shape")
+    corners = emit.mul(rois, node.attribute("spatial_scale"))
+    corners = mgx.floor(emit.add(corners, 0.5))
+    batches = emit.squeeze(emit.convert(emit.take(rois, 1, 0, 1), "i64"), [1])
+    y = mgx.gather(x, batches, 0)
+    lowest = node.make(np.array(ml_dtypes.finfo(emit.numpy_type(x)).min))
+    for axis in (1, 0):
+        size, count = tensors.static_dims(x)[2 + axis], int(counts[axis])
+        first, last = (emit.take(corners, 1, i, i + 1) for i in (2 - axis, 4 - axis))
+        length = emit.add(mgx.sub(last, first), 1)
+        length = emit.div(mgx.max(length, emit.like(length, 1)), count)
+        parts = like_vector(rois, np.arange(count))
+        starts = emit.add(mgx.floor(emit.mul(length, parts)), first)
+        ends = emit.add(mgx.ceil(emit.mul(length, emit.add(parts, 1))), first)
+        # Where each part (regions, 1, parts, 1) reaches along the axis, which becomes the last.
+        starts, ends = (emit.unsqueeze(emit.clip(e, 0, size), [1, 3]) for e in (starts, ends))
+        places = node.make(np.arange(size, dtype=emit.numpy_type(rois)))
+        after = mgx.not_(emit.binary(mgx.less, places, starts))
+        within = mgx.logical_and(after, emit.binary(mgx.less, places, ends))
+        # (regions, channels, rest, 1, size) becomes (regions, channels, rest, parts).
+        y = emit.unsqueeze(y if axis else emit.transpose(y, [0, 1, 3, 2]), [3])
+        chosen = emit.where(emit.unsqueeze(within, [2]), y, lowest)
+        y = emit.squeeze(mgx.reduce_max(chosen, [4]), [4])
+    empty = mgx.equal(y, emit.like(y, float(ml_dtypes.finfo(emit.numpy_type(x)).min)))
+    return emit.transpose(emit.where(empty, 0, y), [0, 1, 3, 2])
 
 
 def cropped(

@@ -7,7 +7,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import element_types, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
@@ -52,6 +52,31 @@ def stft(node: Node) -> ir.Value:
             window = mgx.pad(window, [missing // 2], [missing - missing // 2])
         frames = emit.mul(frames, emit.reshape(window, (1, 1, length, 1)))
     return transform(node, frames, 2, length, onesided=bool(node.attribute("onesided")))
+
+
+@operator("MelWeightMatrix", (17, 17), "constant")
+def mel_weight_matrix(node: Node) -> np.ndarray:
+    """Triangles over the bins of a spectrum, evenly spaced by the pitch that is heard."""
+    names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
+    bands, length, rate, low, high = (
+        float(node.constant(i, name).reshape(())) for i, name in enumerate(names)
+    )
+    pitches = 2595 * np.log10(1 + np.array([low, high]) / 700)
+    steps = np.arange(int(bands) + 2) * (pitches[1] - pitches[0]) / (int(bands) + 2)
+    hertz = 700 * (10 ** ((steps + pitches[0]) / 2595) - 1)
+    places = ((length + 1) * hertz // rate).astype(np.int64)
+    weights = np.zeros((int(length) // 2 + 1, int(bands)))
+    bins = np.arange(len(weights))
+    for band in range(int(bands)):
+        first, centre, last = places[band : band + 3]
+        if first == centre:
+            weights[centre, band] = 1
+        for start, end, towards in ((first, centre + 1, first), (centre, last, last)):
+            if centre != towards:
+                part = (bins >= start) & (bins < end)
+                weights[part, band] = (bins[part] - towards) / (centre - towards)
+    element = element_types.of_onnx(int(node.attribute("output_datatype")))
+    return weights.astype(element.numpy)
 
 
 def transform(
