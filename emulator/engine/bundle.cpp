@@ -138,13 +138,23 @@ uint32_t elf_mach_of(const void *bytes, size_t size) {
   return flags & 0xff;
 }
 
+bool runs_on(uint32_t mach, const Chip &chip) {
+  // Generic processors and the chips that run their code (AMDGPUUsage, EF_AMDGPU_MACH).
+  constexpr std::pair<std::string_view, uint32_t> kGeneric[] = {
+      {"gfx103", 0x53}, {"gfx11", 0x54}, {"gfx12", 0x59}, {"gfx94", 0x5f}, {"gfx95", 0x5f}};
+  if (mach == chip.elf_mach) return true;
+  for (auto [family, generic] : kGeneric)
+    if (mach == generic && std::string_view(chip.name).substr(0, family.size()) == family) return true;
+  return false;
+}
+
 FoundCodeObject find_code_object(const void *bytes, size_t size, const Chip &chip) {
   auto *b = static_cast<const uint8_t *>(bytes);
   if (is_compressed(b, size)) return decompress(b, size, chip);
   if (is_bundle(b, size)) return from_bundle(b, size, chip);
   if (!is_elf(b, size)) return invalid("neither an ELF image nor an offload bundle");
   FoundCodeObject f;
-  if (uint32_t mach = elf_mach_of(b, size); mach != chip.elf_mach) {
+  if (uint32_t mach = elf_mach_of(b, size); !runs_on(mach, chip)) {
     f.status = FoundCodeObject::wrong_chip;
     f.error = "the code object is for another chip than " + std::string(chip.name);
     for (const Chip &c : all_chips())

@@ -206,6 +206,8 @@ FoundCodeObject find_code_object(const void *bytes, size_t size, const Chip &chi
 size_t image_size(const void *bytes);
 // e_flags & 0xff of an ELF image, 0 if it is none.
 uint32_t elf_mach_of(const void *bytes, size_t size);
+// Whether a chip runs code objects of that e_flags & 0xff: its own, and its generic processor's.
+bool runs_on(uint32_t elf_mach, const Chip &chip);
 
 //===-- Execution ---------------------------------------------------------===//
 

@@ -108,7 +108,7 @@ private:
     u8 abi = header_.e_ident[EI_ABIVERSION];
     if (abi < 2 || abi > 4) return fail("code object ABI version " + std::to_string(abi) + " is not one of 4, 5, 6");
     if (header_.e_type != ET_DYN) return fail("the code object is not linked (no shared object)");
-    if ((header_.e_flags & 0xff) != chip_.elf_mach) {
+    if (!runs_on(header_.e_flags & 0xff, chip_)) {
       std::string of = "an unknown chip";
       for (const Chip &c : all_chips())
         if (c.elf_mach == (header_.e_flags & 0xff)) of = c.name;
