@@ -77,6 +77,8 @@ class Program:
         self, what: str, specs: Sequence[TensorSpec], given: Mapping[str, Any], complete: bool
     ) -> None:
         names = [spec.name for spec in specs]
+        if all(name in names for name in given) and (not complete or len(given) == len(names)):
+            return
         listed = ", ".join(repr(name) for name in names) or "none"
         for name in given:
             if name not in names:

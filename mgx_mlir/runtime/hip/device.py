@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any
 
 from mgx_mlir.errors import DeviceError, TargetError
-from mgx_mlir.runtime.hip.library import call, library_kind
+from mgx_mlir.runtime.hip.library import call, current_device, library_kind
 from mgx_mlir.target import Target
 
 
@@ -90,7 +90,7 @@ class Current:
         self._before = ordinal
 
     def __enter__(self) -> None:
-        self._before = call("hipGetDevice")
+        self._before = current_device()
         if self._before != self._ordinal:
             call("hipSetDevice", self._ordinal)
 

@@ -6,6 +6,8 @@ made once, before that call, and never again.
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import logging
 import os
 import threading
@@ -126,8 +128,48 @@ def hip_python() -> Any:
         open_library(settings.hip, settings.emulated_devices)
     elif _opened[1] != os.getpid():
         raise DeviceError(_FORKED)
+    return _module()
+
+
+@functools.cache
+def _module() -> Any:
     try:
         from hip import hip
     except ImportError as error:
         raise DeviceError(f"hip-python does not load: {error}; pip install hip-python") from error
     return hip
+
+
+def function_address(name: str) -> int:
+    """The address of a function of hip-python's C interface.
+
+    It is there for code that is compiled against hip-python, which calls it without going
+    through Python. What libamdhip64 that is, and that it is loaded, stays hip-python's
+    affair. Raises DeviceError where hip-python has no such function.
+    """
+    hip_python()
+    from rocm.bindings import cyhip
+
+    if name not in cyhip.__pyx_capi__:
+        raise DeviceError(f"hip-python has no C function {name}; use version 10")
+    capsule, api = cyhip.__pyx_capi__[name], ctypes.pythonapi
+    label = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", api)
+    )
+    found: int = pointer(capsule, label(capsule))
+    return found
+
+
+def current_device() -> int:
+    """The thread's current device, asked for with little effort: each run does it."""
+    number = ctypes.c_int()
+    status = _get_device()(ctypes.byref(number))
+    if status:
+        raise failure(hip_python().hipError_t(status), "hipGetDevice")
+    return number.value
+
+
+@functools.cache
+def _get_device() -> Any:
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(function_address("hipGetDevice"))

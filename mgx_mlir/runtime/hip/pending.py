@@ -8,7 +8,6 @@ from typing import Any
 
 from mgx_mlir.errors import DeviceError
 from mgx_mlir.runtime.hip.context import Context
-from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.event import Event, is_done
 from mgx_mlir.runtime.hip.library import call
 from mgx_mlir.runtime.hip.pool import ContextPool
@@ -17,11 +16,10 @@ from mgx_mlir.runtime.hip.pool import ContextPool
 class PendingRun:
     """The handle of `HipProgram.run_async`; keeps everything alive that the run uses."""
 
-    def __init__(self, pool: ContextPool, context: Context, ordinal: int, stream: Any) -> None:
+    def __init__(self, pool: ContextPool, context: Context, stream: Any) -> None:
         self._stream = stream
         self._pool = pool
         self._context: Context | None = context
-        self._ordinal = ordinal
         self._event: Event | None = None
         self._kept: list[Any] = []
         self._results: dict[str, Any] = {}
@@ -83,11 +81,11 @@ class PendingRun:
 
     def _finish(self, context: Context) -> None:
         try:
-            with Current(self._ordinal):
-                if self._event is not None:
-                    self._event.wait()
-                else:
-                    context.wait()
+            # HIP waits for streams and events of any device.
+            if self._event is not None:
+                self._event.wait()
+            else:
+                context.wait()
         except DeviceError as error:
             self._error = (str(error), error.name, error.call, error.kernel)
             self._pool.discard(context)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -111,7 +110,7 @@ class HipProgram(Program):
         with Current(self.device.ordinal):
             context = self.pool.acquire()
             stream = context.stream if handle is None else handle
-            pending = PendingRun(self.pool, context, self.device.ordinal, stream)
+            pending = PendingRun(self.pool, context, stream)
             try:
                 return pending, self._enqueue(pending, context, inputs, outputs, handle, results)
             except BaseException as error:
@@ -211,6 +210,8 @@ class HipProgram(Program):
         self, given: Sequence[Any], found: Mapping[str, Any], own: Mapping[str, Any]
     ) -> None:
         """Kernels read and write without looking whether both are the same memory."""
+        if not own:
+            return
         seen = [(s.name, _range(v)) for s, v in zip(self.inputs, given, strict=True)]
         for name in own:
             begin, end = _range(found[name])
@@ -226,8 +227,7 @@ class HipProgram(Program):
 def _range(value: np.ndarray | DeviceTensor) -> tuple[int, int]:
     """The addresses of a row-major tensor; the device's and the host's never meet."""
     if isinstance(value, DeviceTensor):
-        size = math.prod(value.shape) * value.dtype.itemsize
-        return value.address, value.address + size
+        return value.address, value.address + value.nbytes
     start = int(value.ctypes.data)
     return start, start + value.nbytes
 

@@ -1,8 +1,6 @@
 """Lists of launches and copies, given to HIP with one call from Python.
 
-The functions are hip-python's own: their addresses come from its C interface, which is
-there for code that is compiled against it. What libamdhip64 that is, and that it is loaded,
-stays hip-python's affair.
+The functions are hip-python's own.
 """
 
 from __future__ import annotations
@@ -15,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mgx_mlir.errors import CompilerError, DeviceError
-from mgx_mlir.runtime.hip.library import failure, hip_python
+from mgx_mlir.errors import CompilerError
+from mgx_mlir.runtime.hip.library import failure, function_address, hip_python
 from mgx_mlir.runtime.hip.prepared import PreparedCopy, PreparedLaunch
 
 _INTERFACE = 1
@@ -40,6 +38,9 @@ class _Step(ctypes.Structure):
     )
 
 
+_STEP_BYTES = ctypes.sizeof(_Step)
+
+
 @cache
 def _native() -> Any:
     path = Path(__file__).parents[2] / "_native" / "libmgx_launch.so"
@@ -57,30 +58,8 @@ def _native() -> Any:
 
 @cache
 def _functions() -> _Functions:
-    """The addresses of hip-python's functions. Raises DeviceError without hip-python."""
-    hip_python()
-    from rocm.bindings import cyhip
-
-    api = ctypes.pythonapi
-    name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", api))
-    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-        ("PyCapsule_GetPointer", api)
-    )
-
-    def address(function: str) -> int:
-        capsule = cyhip.__pyx_capi__[function]
-        found: int = pointer(capsule, name(capsule))
-        return found
-
-    try:
-        return _Functions(
-            address("hipModuleLaunchKernel"),
-            address("hipMemcpyAsync"),
-            address("hipEventRecord"),
-            address("hipStreamWaitEvent"),
-        )
-    except KeyError as error:
-        raise DeviceError(f"hip-python has no C function {error}; use version 10") from error
+    names = ("hipModuleLaunchKernel", "hipMemcpyAsync", "hipEventRecord", "hipStreamWaitEvent")
+    return _Functions(*map(function_address, names))
 
 
 class Submission:
@@ -92,19 +71,21 @@ class Submission:
         """`arguments` is the table of addresses; it is read at each `submit`."""
         self._steps = steps
         self._table = (_Step * max(len(steps), 1))(*map(_native_step, steps))
-        self._arguments = arguments
         # HIP takes the address of each argument's value.
-        start, count = arguments.ctypes.data, max(len(arguments), 1)
-        self._pointers = np.arange(start, start + 8 * count, 8, dtype=np.uint64)
+        start, count = int(arguments.ctypes.data), max(len(arguments), 1)
+        pointers = np.arange(start, start + 8 * count, 8, dtype=np.uint64)
+        self._kept = (arguments, pointers)
+        self._arguments, self._pointers = start, int(pointers.ctypes.data)
         self._functions = ctypes.addressof(_functions())
         self._first = ctypes.addressof(self._table)
         self._streams = (ctypes.c_void_p * 1)()
         self._failed = ctypes.c_int64()
+        self._failed_address = ctypes.addressof(self._failed)
         self._call = _native()
 
     def parameters(self, step: PreparedLaunch) -> int:
         """The address of the launch's array of pointers to arguments."""
-        return int(self._pointers.ctypes.data) + 8 * step.first
+        return self._pointers + 8 * step.first
 
     def submit(self, first: int, end: int, stream: int) -> None:
         """Gives a stream the steps from number `first` to `end`.
@@ -114,13 +95,13 @@ class Submission:
         self._streams[0] = stream
         status = self._call(
             self._functions,
-            self._first + first * ctypes.sizeof(_Step),
+            self._first + first * _STEP_BYTES,
             end - first,
-            self._arguments.ctypes.data,
-            self._pointers.ctypes.data,
+            self._arguments,
+            self._pointers,
             self._streams,
             None,
-            ctypes.byref(self._failed),
+            self._failed_address,
         )
         if status:
             step = self._steps[first + self._failed.value]

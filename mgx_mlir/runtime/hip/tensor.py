@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,12 +32,13 @@ class DeviceTensor:
         self.shape = shape
         self.dtype = dtype
         self.ordinal = ordinal
+        self.nbytes = math.prod(shape) * dtype.itemsize
 
     @staticmethod
     def empty(shape: tuple[int, ...], dtype: Any, ordinal: int = 0) -> DeviceTensor:
         """A tensor in memory of its own, not initialised. Raises DeviceError."""
         kind = np.dtype(dtype)
-        size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
+        size = math.prod(shape) * kind.itemsize
         memory = DeviceMemory(ordinal, size, f"a tensor {kind.name}{list(shape)}")
         return DeviceTensor(memory, memory.address, tuple(shape), kind, ordinal)
 
@@ -52,10 +54,6 @@ class DeviceTensor:
                 call("hipMemcpy", tensor.address, source.ctypes.data, tensor.nbytes, kind)
                 call("hipStreamSynchronize", None)
         return tensor
-
-    @property
-    def nbytes(self) -> int:
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
 
     def numpy(self) -> np.ndarray:
         """A copy on the host, after the run that writes the tensor. Raises DeviceError."""
