@@ -12,8 +12,8 @@ from mgx_mlir.emulator import library_path
 ROOT = Path(__file__).parents[3]
 
 
-def run_on(chip: str, program: str, folder: Path) -> None:
-    """Runs a file beside this one with the chip as its argument; it has to succeed.
+def run_on(chip: str, program: str, folder: Path, *arguments: str) -> None:
+    """Runs a file beside this one with the chip as its first argument; it has to succeed.
 
     `folder` becomes the ROCm that hip-python finds the emulated library in.
     """
@@ -28,7 +28,7 @@ def run_on(chip: str, program: str, folder: Path) -> None:
         "ROCM_PATH": str(folder),
     }
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name(program)), chip],
+        [sys.executable, str(Path(__file__).with_name(program)), chip, *arguments],
         env=environment,
         capture_output=True,
         text=True,

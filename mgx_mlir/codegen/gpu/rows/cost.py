@@ -45,7 +45,7 @@ def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
     vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
     blocks = -(-vectors // schedule.together)
     waves = blocks * schedule.block / target.wave_size
-    a_simd = waves / (simds * target.compute_units)
+    a_simd = waves / (simds * min(target.compute_units, blocks))
     passes = 1 if schedule.resident else max(rows.levels.values()) + 1
     elements = schedule.chunks * schedule.lanes
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from mlir import ir
 from mlir.dialects import arith
@@ -25,6 +25,7 @@ from mgx_mlir.codegen.lowering.element import I32, Element
 from mgx_mlir.codegen.lowering.reducers import ArgReducer, Reducer, reducer_of
 
 _BROADCASTS = frozenset(("mgx.broadcast", "mgx.multibroadcast", "mgx.identity"))
+_EXTREMA = {"mgx.reduce_max": arith.maxnumf, "mgx.reduce_min": arith.minnumf}
 Partial = tuple[ir.Value, ...]
 
 
@@ -115,6 +116,7 @@ class Reduction:
         self.result = op.operation.results[0]
         self._arg: ArgReducer | None = None
         self._plain: Reducer | None = None
+        self._extremum: Any = None
         if op.operation.name in ARGS:
             # Indices of 32 bits: a row has no more elements.
             self._arg = ArgReducer.of(op)
@@ -124,6 +126,8 @@ class Reduction:
             self._initial: tuple[float | int, ...] = self._arg.initial
         else:
             self._plain = reducer_of(op)
+            if self._plain.accumulator.is_float:
+                self._extremum = _EXTREMA.get(op.operation.name)
             self.elements = (self._plain.accumulator,)
             self._initial = (self._plain.initial,)
 
@@ -160,6 +164,37 @@ class Reduction:
             return (self._plain.combine(a, x[0], y[0]),)
         assert self._arg is not None
         return self._arg.combine(a, (x[0], x[1]), (y[0], y[1]))
+
+    def fold(self, parts: Sequence[Partial]) -> Partial:
+        """Many partial results as one."""
+        if self._extremum is not None and len(parts) > 1:
+            return (self._folded_extremum([part[0] for part in parts]),)
+        rest = list(parts)
+        while len(rest) > 1:
+            half = len(rest) // 2
+            pairs = [self.combine(rest[i], rest[i + half]) for i in range(half)]
+            rest = [*pairs, *rest[2 * half :]]
+        return rest[0]
+
+    def _folded_extremum(self, values: Sequence[ir.Value]) -> ir.Value:
+        """The largest or smallest of floats; NaN where any is.
+
+        The instructions that do so ignore NaN, and one comparison tells of two values
+        whether either is: that costs less than the two operations more a value of a maximum
+        that keeps NaN. What the former give for a NaN (poison, by `nnan`) is never chosen.
+        """
+        assert self._extremum is not None
+        a = Arithmetic.like(values)
+        result = values[0]
+        for value in values[1:]:
+            result = self._extremum(result, value, fastmath=arith.FastMathFlags.nnan)
+        pairs = zip(values[::2], [*values[1::2], values[-1]], strict=False)
+        nan = None
+        for x, y in pairs:
+            either = a.compare("uno", x, y)
+            nan = either if nan is None else arith.ori(nan, either)
+        assert nan is not None
+        return a.select(nan, a.float(float("nan"), result), result)
 
     def finish(self, partial: Sequence[ir.Value]) -> ir.Value:
         """The result as memory holds it."""

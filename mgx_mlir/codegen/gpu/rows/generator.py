@@ -94,15 +94,12 @@ class _Body:
         lanes = self.schedule.lanes
 
         def step(chunks: Sequence[Chunk], carried: list[Partial]) -> list[Partial]:
-            for chunk in chunks:
-                terms = [r.terms(self.values, chunk) for r in reductions]
-                if not carried:
-                    carried = terms
-                    continue
-                carried = [
-                    r.combine(x, y) for r, x, y in zip(reductions, carried, terms, strict=True)
-                ]
-            return carried
+            terms = [[r.terms(self.values, chunk) for chunk in chunks] for r in reductions]
+            before = [[partial] for partial in carried] or [[] for _ in reductions]
+            return [
+                r.fold([*first, *rest])
+                for r, first, rest in zip(reductions, before, terms, strict=True)
+            ]
 
         if self.schedule.resident:
             partials = step([self._kept(n) for n in range(self.schedule.chunks)], [])

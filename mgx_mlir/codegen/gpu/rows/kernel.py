@@ -6,6 +6,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
+from mgx_mlir.codegen.gpu.precision import narrow, relax
 from mgx_mlir.codegen.gpu.rows.constraints import refusal
 from mgx_mlir.codegen.gpu.rows.cost import choose
 from mgx_mlir.codegen.gpu.rows.generator import generate
@@ -36,5 +37,7 @@ def rows_program(
             return None, f"{rows.name}: no schedule fits {target.name}"
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
         program = generate(rows, types, schedule, target, name)
+        if narrow(types[1]):
+            relax(program.module)
         expand_math(program.module)
         return program, f"{rows.name}: {schedule.describe()}"

@@ -106,12 +106,10 @@ class Along(_Layout):
         parts: list[Partial] = [
             tuple(memory.element(x, i) for x in partial) for i in range(self.lanes)
         ]
-        while len(parts) > 1:
-            half = len(parts) // 2
-            parts = [reduction.combine(parts[i], parts[i + half]) for i in range(half)]
+        single = reduction.fold(parts)
         threads, size = self.schedule.threads, self.target.wave_size
         lane = emit.rem(self.thread, size)
-        found = wave.reduce(parts[0], min(threads, size), lane, reduction.combine, self.target)
+        found = wave.reduce(single, min(threads, size), lane, reduction.combine, self.target)
         if threads <= size:
             return tuple(found)
         waves = threads // size
@@ -183,16 +181,16 @@ class Across(_Layout):
         for array, x in zip(arrays, partial, strict=True):
             memory.store(_held(x), array, emit.mul(self.thread, self.lanes))
         amdgpu.LDSBarrierOp()
-        found: Partial | None = None
+        parts = []
         for part in range(schedule.threads):
             place = emit.mul(emit.add(self.side, part * schedule.together), self.lanes)
-            other = tuple(
-                _freed(memory.load(array, place, self.lanes), x)
-                for array, x in zip(arrays, partial, strict=True)
+            parts.append(
+                tuple(
+                    _freed(memory.load(array, place, self.lanes), x)
+                    for array, x in zip(arrays, partial, strict=True)
+                )
             )
-            found = other if found is None else reduction.combine(found, other)
-        assert found is not None
-        return found
+        return reduction.fold(parts)
 
     def store(self, result: Result, value: ir.Value, chunk: Chunk, bounded: bool) -> None:
         turned = _turned(result.operand)

@@ -48,7 +48,7 @@ def schedules(columns: int, lanes: int, wave: int, across: bool) -> Iterator[Sch
         if threads > 1 and threads // 2 * step >= columns:
             break
         chunks = -(-columns // (threads * step))
-        for block in sorted({max(threads, wave), max(threads, 256)}):
+        for block in sorted({max(threads, wave), max(threads, 256)}, reverse=True):
             for resident in (True, False):
                 if resident and chunks * lanes > _RESIDENT:
                     continue

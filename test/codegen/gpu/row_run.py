@@ -1,0 +1,52 @@
+"""Runs kernels of rows through HIP on one chip; prints what went wrong.
+
+A program of its own, as `emulated_run` is:
+
+    ... python row_run.py gfx942 [emulated | schedules | large] [part of a name]
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import row_kernels
+from emulated_run import run
+
+from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.rows.kernel import rows_program
+from mgx_mlir.target import Target
+
+
+def main(chip: str, which: str = "emulated", wanted: str = "") -> int:
+    failed = 0
+    target = Target.get(chip)
+    for kernel in getattr(row_kernels, which)():
+        if wanted not in kernel.name:
+            continue
+        _, op = kernel.kernel()
+        program, why = rows_program(op, target, kernel.schedule)
+        if program is None:
+            failed += 1
+            print(f"{kernel.name} on {chip}: refused: {why}")
+            continue
+        inputs = kernel.arrays()
+        want = kernel.meaning(*inputs)
+        dtypes = row_kernels.result_dtypes(op)
+        have = [np.full(w.shape, 99).astype(d) for w, d in zip(want, dtypes, strict=True)]
+        try:
+            run(code_object(program, target), inputs, have)
+        except RuntimeError as error:
+            failed += 1
+            print(f"{kernel.name} on {chip}: {why}: {error}")
+            continue
+        for number, (w, h) in enumerate(zip(want, have, strict=True)):
+            problem = kernel.problem(w, h, inputs)
+            if problem:
+                failed += 1
+                print(f"{kernel.name} on {chip}: {why}: result {number}: {problem}")
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
