@@ -21,6 +21,7 @@ from mgx_mlir.passes.place_concats import PlaceConcats
 from mgx_mlir.passes.plan_memory import PlanMemory
 from mgx_mlir.passes.rewrite_reduce import RewriteReduce
 from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
+from mgx_mlir.passes.simplify_quantized import SimplifyQuantized
 from mgx_mlir.passes.simplify_reshapes import SimplifyReshapes
 from mgx_mlir.passes.sink_concats import SinkConcats
 from mgx_mlir.passes.sink_views import SinkViews
@@ -40,9 +41,17 @@ PIPELINES: dict[str, NamedPipeline] = {
         "one form for each thing; constants are computed",
         (
             NormalizeOps(),
-            FoldConstants(),
+            FoldConstants(keep_quantized=True),
             NormalizeControlFlow(),
             EliminateIdentities(),
+            SimplifyReshapes(),
+        ),
+    ),
+    "quantization": NamedPipeline(
+        "products of quantized tensors are products of 8-bit integers",
+        (
+            SimplifyQuantized(),
+            FoldConstants(),
             SimplifyReshapes(),
         ),
     ),
@@ -78,7 +87,7 @@ PIPELINES: dict[str, NamedPipeline] = {
 }
 
 MODES: dict[str, tuple[str, ...]] = {
-    "default": ("core", "optimize", "fusion"),
+    "default": ("core", "quantization", "optimize", "fusion"),
     "debug": ("core", "fusion"),
 }
 

@@ -28,15 +28,18 @@ class FoldConstants(Pass):
     After:   %t = mgx.literal "folded.5feceb66ffc86f38" : tensor<2x3xf32>
 
     Broadcasts of constants stay: they cost nothing and their results can be large. An op
-    whose result has more than `max_elements` elements stays too.
+    whose result has more than `max_elements` elements stays too. With `keep_quantized`,
+    quantized constants are not expanded to floats.
     """
 
     max_elements: int = 1 << 28
+    keep_quantized: bool = False
 
     name: ClassVar[str] = "mgx-fold-constants"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
-        folder = _Folder(context, self.max_elements)
+        stay = frozenset({"mgx.dequantizelinear"} if self.keep_quantized else ())
+        folder = _Folder(context, self.max_elements, stay)
         found = list(blocks(main_function(module)))
         for block in found:
             folder.run(block)
@@ -47,9 +50,10 @@ class FoldConstants(Pass):
 class _Folder:
     """Blocks come outermost first: what is known in one is known in those inside of it."""
 
-    def __init__(self, context: PassContext, max_elements: int) -> None:
+    def __init__(self, context: PassContext, max_elements: int, stay: frozenset[str]) -> None:
         self.context = context
         self.max_elements = max_elements
+        self.stay = stay
         # Results of ops that depend on constants alone, and what has been computed of them.
         self.foldable: set[ir.Value] = set()
         self.arrays: dict[ir.Value, np.ndarray] = {}
@@ -77,7 +81,9 @@ class _Folder:
         return known
 
     def _depends_on_foldable(self, operation: ir.Operation) -> bool:
-        if not operation.name.startswith("mgx.") or len(operation.regions):
+        if not operation.name.startswith("mgx.") or operation.name in self.stay:
+            return False
+        if len(operation.regions):
             return False
         if len(operation.results) != 1 or not len(operation.operands):
             return False

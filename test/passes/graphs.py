@@ -109,6 +109,11 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, np.ndarray]:
         ):
             type_ = ir.RankedTensorType(argument.type)
             name = ir.StringAttr(ir.DictAttr(entry)["mgx.name"]).value
+            if isinstance(type_.element_type, ir.IntegerType) and type_.rank:
+                dtype = mgx.numpy_dtype(type_.element_type)
+                low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+                inputs[name] = generator.integers(low, high, type_.shape, dtype, endpoint=True)
+                continue
             if isinstance(type_.element_type, ir.IntegerType):
                 # A count of trips, or a condition.
                 inputs[name] = np.array(3 + seed % 3, mgx.numpy_dtype(type_.element_type))

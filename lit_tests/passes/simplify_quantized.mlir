@@ -1,0 +1,56 @@
+// RUN: %mgx-opt %s --split-input-file --mgx-simplify-quantized | FileCheck %s
+
+// Unsigned numbers become signed ones; the zero point's share is the sums of the weights.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<2x3xui8>
+// CHECK-DAG:     %[[W:.*]] = mgx.literal "w" : tensor<3x4xi8>
+// CHECK:         %[[I:.*]] = mgx.convert %{{.*}} : tensor<2x3xi32> -> tensor<2x3xi8>
+// CHECK:         %[[P:.*]] = mgx.quant_dot %[[I]], %[[W]] : tensor<2x3xi8>, tensor<3x4xi8> -> tensor<2x4xi32>
+// CHECK:         mgx.reduce_sum %{{.*}} axes = [0] : tensor<3x4xi32> -> tensor<1x4xi32>
+// CHECK:         %[[T:.*]] = mgx.sub %[[P]]
+// CHECK:         %[[F:.*]] = mgx.convert %[[T]] : tensor<2x4xi32> -> tensor<2x4xf32>
+// CHECK:         %[[Y:.*]] = mgx.mul %[[F]]
+// CHECK:         return %[[Y]]
+func.func @main(%x: tensor<2x3xui8>) -> tensor<2x4xf32> {
+  %w = mgx.literal "w" : tensor<3x4xi8>
+  %s = mgx.constant dense<0.5> : tensor<2x3xf32>
+  %z = mgx.constant dense<3> : tensor<2x3xui8>
+  %t = mgx.constant dense<[0.1, 0.2, 0.3, 0.4]> : tensor<4xf32>
+  %tb = mgx.multibroadcast %t : tensor<4xf32> -> tensor<3x4xf32>
+  %a = mgx.dequantizelinear %x scale %s zero_point %z : tensor<2x3xui8>, tensor<2x3xf32>, tensor<2x3xui8> -> tensor<2x3xf32>
+  %b = mgx.dequantizelinear %w scale %tb : tensor<3x4xi8>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %y = mgx.dot %a, %b : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
+
+// -----
+
+// Integers less a zero point, not widened first.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[C:.*]] = mgx.quant_convolution {{.*}} : tensor<1x3x8x8xi8>, tensor<2x3x3x3xi8> -> tensor<1x2x6x6xi32>
+// CHECK:         mgx.sub %[[C]]
+func.func @main(%x: tensor<1x3x8x8xi8>) -> tensor<1x2x6x6xi32> {
+  %w = mgx.literal "w" : tensor<2x3x3x3xi8>
+  %z = mgx.constant dense<5> : tensor<1x3x8x8xi32>
+  %i = mgx.convert %x : tensor<1x3x8x8xi8> -> tensor<1x3x8x8xi32>
+  %d = mgx.sub %i, %z : tensor<1x3x8x8xi32>, tensor<1x3x8x8xi32> -> tensor<1x3x8x8xi32>
+  %v = mgx.convert %w : tensor<2x3x3x3xi8> -> tensor<2x3x3x3xi32>
+  %y = mgx.quant_convolution %d, %v pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x3x8x8xi32>, tensor<2x3x3x3xi32> -> tensor<1x2x6x6xi32>
+  return %y : tensor<1x2x6x6xi32>
+}
+
+// -----
+
+// A scale for each row of the weights' other dimension cannot leave the product.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.dot
+func.func @main(%x: tensor<2x3xi8>, %s: tensor<f32>) -> tensor<2x4xf32> {
+  %w = mgx.literal "w" : tensor<3x4xi8>
+  %t = mgx.constant dense<[[0.1], [0.2], [0.3]]> : tensor<3x1xf32>
+  %sb = mgx.multibroadcast %s : tensor<f32> -> tensor<2x3xf32>
+  %tb = mgx.multibroadcast %t : tensor<3x1xf32> -> tensor<3x4xf32>
+  %a = mgx.dequantizelinear %x scale %sb : tensor<2x3xi8>, tensor<2x3xf32> -> tensor<2x3xf32>
+  %b = mgx.dequantizelinear %w scale %tb : tensor<3x4xi8>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %y = mgx.dot %a, %b : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}

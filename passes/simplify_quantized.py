@@ -1,0 +1,259 @@
+"""mgx-simplify-quantized: contractions of quantized tensors multiply 8-bit integers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import (
+    blocks,
+    broadcast_source,
+    definition,
+    element_type,
+    erase_dead,
+    is_constant,
+    op_name,
+    replace,
+    shape,
+    splat,
+)
+
+_DOTS = frozenset({"mgx.dot", "mgx.quant_dot"})
+_CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
+# Bytes of the sums that a zero point adds at each place of a padded convolution's result.
+MAX_BORDER = 1 << 22
+
+
+@dataclass(frozen=True)
+class SimplifyQuantized(Pass):
+    """Moves scales and zero points behind the products of 8-bit tensors and constant weights.
+
+    Before:  %a = mgx.dequantizelinear %x scale %s zero_point %z : tensor<2x3xui8>, ...
+             %b = mgx.dequantizelinear %w scale %t : tensor<3x4xi8>, ...
+             %y = mgx.dot %a, %b : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+    After:   %i = ... %x - 128                     // as signed numbers
+             %p = mgx.quant_dot %i, %w : tensor<2x3xi8>, tensor<3x4xi8> -> tensor<2x4xi32>
+             %c = ... (%z - 128) * sums of %w      // constant where %z is
+             %y = ... (%p - %c) * (%s * %t)
+
+    Dots and convolutions of integers less their zero points (MatMulInteger, QLinearConv)
+    lose the wide subtractions in the same way. x has one scale and one zero point, known or
+    not; those of the constant w may differ by output channel, and w less its zero point has
+    to fit 8 bits. Two tensors that are no constants may not have zero points. Sums of
+    integers are exact; float results differ from the original by its rounding.
+    """
+
+    cleanup: ClassVar[bool] = True
+    name: ClassVar[str] = "mgx-simplify-quantized"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            for op in list(block.operations):
+                if op.operation.name not in _DOTS | _CONVOLUTIONS:
+                    continue
+                node = node_name(op)
+                with ir.InsertionPoint(op), op.operation.location:
+                    value = _integer_contraction(op)
+                if value is not None:
+                    context.note(op.operation.name, node)
+                    replace(op, [value])
+            erase_dead(block)
+
+
+@dataclass(frozen=True)
+class _Quantized:
+    """(value - zero) * scale; a zero or a scale that is None is 0 or 1. Both are small
+    tensors that broadcast to the value."""
+
+    value: ir.Value
+    zero: ir.Value | None
+    scale: ir.Value | None
+
+
+def _integer_contraction(op: ir.OpView) -> ir.Value | None:
+    """The same by integer products; None where the op is none of quantized tensors."""
+    x, w = (_quantized(value) for value in op.operation.operands)
+    if x is None or w is None or (x.scale is None) != (w.scale is None):
+        return None
+    if x.zero is None and x.scale is None and w.zero is None:
+        return None  # it is so already
+    if not _is_single(x.zero) or not _is_single(x.scale):
+        return None
+    rank = len(shape(w.value))
+    channel = 0 if op.operation.name in _CONVOLUTIONS else rank - 1
+    if not _is_along(w.scale, rank, channel):
+        return None
+    if is_constant(w.value):
+        weights = _centred(w)
+        signed = _signed(x)
+        if weights is None or (total := _product(op, signed.value, weights)) is None:
+            return None
+        if signed.zero is not None:
+            offset = _offset(op, signed.zero, weights)
+            if offset is None:
+                return None
+            total = mgx.sub(total, _spread(offset, shape(total)))
+    else:
+        same = element_type(x.value) == element_type(w.value)
+        if x.zero is not None or w.zero is not None or not same:
+            return None
+        if str(element_type(x.value)) != "i8":
+            return None
+        total = _product(op, x.value, w.value)
+    if x.scale is None or w.scale is None:
+        return total
+    # One factor for the result's channel.
+    dims = [1] * len(shape(total))
+    dims[1 if op.operation.name in _CONVOLUTIONS else -1] = prod(shape(w.scale))
+    f32 = ir.F32Type.get()
+    by_channel = _as(mgx.reshape(w.scale, dims), f32)
+    factor = mgx.mul(_spread(mgx.reshape(_as(x.scale, f32), []), dims), by_channel)
+    floats = mgx.mul(mgx.convert(total, f32), _spread(factor, shape(total)))
+    return _as(floats, element_type(op.operation.results[0]))
+
+
+# Operands --------------------------------------------------------------------------------
+
+
+def _quantized(value: ir.Value) -> _Quantized | None:
+    """What a dequantized tensor, a shifted one or one of 8-bit integers is of."""
+    op = definition(value)
+    if op_name(op) == "mgx.dequantizelinear":
+        assert op is not None
+        inner, scale, *zero = op.operation.operands
+        return _quantized_parts(inner, zero[0] if zero else None, _narrow(scale))
+    if op_name(op) == "mgx.sub":
+        assert op is not None
+        wide, zero_point = op.operation.operands
+        source = definition(wide)
+        if op_name(source) != "mgx.convert" or str(element_type(wide)) != "i32":
+            return None
+        assert source is not None
+        return _quantized_parts(source.operation.operands[0], zero_point, None)
+    if op_name(op) == "mgx.convert" and str(element_type(value)) == "i32":
+        assert op is not None
+        return _quantized_parts(op.operation.operands[0], None, None)
+    return _quantized_parts(value, None, None)
+
+
+def _quantized_parts(
+    value: ir.Value, zero: ir.Value | None, scale: ir.Value | None
+) -> _Quantized | None:
+    if str(element_type(value)) not in ("i8", "ui8"):
+        return None
+    if zero is not None and splat(zero) == 0:
+        zero = None
+    return _Quantized(value, None if zero is None else _narrow(zero), scale)
+
+
+def _narrow(value: ir.Value) -> ir.Value:
+    """A scale or a zero point before it was broadcast."""
+    number = splat(value)
+    if number is not None:
+        return mgx.splat(number, ir.RankedTensorType.get([], element_type(value)))
+    op = definition(value)
+    if op_name(op) != "mgx.convert":
+        return broadcast_source(value)
+    assert op is not None
+    return mgx.convert(broadcast_source(op.operation.operands[0]), element_type(value))
+
+
+def _is_single(value: ir.Value | None) -> bool:
+    return value is None or prod(shape(value)) == 1
+
+
+def _is_along(value: ir.Value | None, rank: int, axis: int) -> bool:
+    """Whether a value broadcast to that rank differs along one dimension only."""
+    if value is None:
+        return True
+    sizes = (1,) * (rank - len(shape(value))) + shape(value)
+    return all(size == 1 for i, size in enumerate(sizes) if i != axis)
+
+
+def _centred(w: _Quantized) -> ir.Value | None:
+    """Constant weights less their zero point, as i8; None where these do not fit."""
+    if w.zero is None and str(element_type(w.value)) == "i8":
+        return w.value
+    if str(element_type(w.value)) == "ui8":
+        # Unsigned weights fit where the zero point is in the middle, as quantizers choose it.
+        point = None if w.zero is None else splat(w.zero)
+        if point is None or int(point) != 128:
+            return None
+        return _toggled(w.value)
+    return None
+
+
+def _signed(x: _Quantized) -> _Quantized:
+    """x with its numbers as i8 and its zero point as one number in i32."""
+    zero = x.zero
+    if zero is not None:
+        zero = _as(mgx.reshape(zero, []), ir.IntegerType.get_signless(32))
+    if str(element_type(x.value)) == "i8":
+        return _Quantized(x.value, zero, x.scale)
+    middle = mgx.constant(np.int32(128))
+    zero = mgx.neg(middle) if zero is None else mgx.sub(zero, middle)
+    return _Quantized(_toggled(x.value), zero, x.scale)
+
+
+def _toggled(value: ir.Value) -> ir.Value:
+    """Unsigned 8-bit numbers less 128, as signed ones."""
+    wide = mgx.convert(value, "int32")
+    middle = mgx.splat(128, wide.type)
+    return mgx.convert(mgx.sub(wide, middle), "int8")
+
+
+# Results ---------------------------------------------------------------------------------
+
+
+def _product(op: ir.OpView, x: ir.Value, w: ir.Value) -> ir.Value:
+    """The op's product of two i8 tensors, in i32."""
+    operation = op.operation
+    name = "mgx.quant_dot" if operation.name in _DOTS else "mgx.quant_convolution"
+    i32 = ir.IntegerType.get_signless(32)
+    type_ = ir.RankedTensorType.get(shape(operation.results[0]), i32)
+    attributes = {key: operation.attributes[key] for key in operation.attributes}
+    created = ir.Operation.create(name, results=[type_], operands=[x, w], attributes=attributes)
+    value: ir.Value = created.results[0]
+    return value
+
+
+def _offset(op: ir.OpView, zero: ir.Value, weights: ir.Value) -> ir.Value | None:
+    """What x's zero point adds to the result: it times the sums of the weights that see x."""
+    sums = _as(weights, ir.IntegerType.get_signless(32))
+    if op.operation.name in _DOTS:
+        sums = mgx.reduce_sum(sums, [len(shape(weights)) - 2])
+        return mgx.mul(sums, _spread(zero, shape(sums)))
+    taps = mgx.reduce_sum(sums, [1])
+    channels, _, *kernel = shape(taps)
+    if not any(ir.DenseI64ArrayAttr(op.operation.attributes["pads"])):
+        total = mgx.reduce_sum(taps, list(range(2, 2 + len(kernel))))
+        total = mgx.reshape(total, [1, channels, *[1] * len(kernel)])
+        return mgx.mul(total, _spread(zero, shape(total)))
+    # Taps that see padding add nothing: a convolution of ones tells how many do not.
+    dims = shape(op.operation.results[0])
+    if 4 * prod(dims[1:]) > MAX_BORDER:
+        return None
+    image = shape(op.operation.operands[0])[2:]
+    ones = mgx.splat(1, ir.RankedTensorType.get([1, 1, *image], element_type(taps)))
+    integers = {
+        key: list(ir.DenseI64ArrayAttr(op.operation.attributes[key]))
+        for key in ("pads", "strides", "dilations")
+    }
+    border = mgx.quant_convolution(ones, taps, **integers)
+    return mgx.mul(border, _spread(zero, shape(border)))
+
+
+def _spread(value: ir.Value, dims: Sequence[int]) -> ir.Value:
+    return value if list(shape(value)) == list(dims) else mgx.multibroadcast(value, list(dims))
+
+
+def _as(value: ir.Value, element: ir.Type) -> ir.Value:
+    return value if element_type(value) == element else mgx.convert(value, element)

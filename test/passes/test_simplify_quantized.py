@@ -1,0 +1,140 @@
+"""Contractions of quantized tensors give what they gave before, by 8-bit products."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mgx_mlir.graph import Graph
+from mgx_mlir.passes.simplify_quantized import SimplifyQuantized
+from mgx_mlir.weights import WeightStore
+from test.passes.graphs import check_keeps_results, parse
+
+
+def product(text: str, weights: np.ndarray, x_type: str, result: str) -> Graph:
+    """A program of one input x, in which `W` stands for the weights' literal."""
+    store = WeightStore()
+    key = store.add_array(weights)
+    shape = "x".join(map(str, weights.shape))
+    element = {"int8": "i8", "uint8": "ui8"}[weights.dtype.name]
+    body = text.replace("W_TYPE", f"tensor<{shape}x{element}>").replace("W_KEY", key)
+    module = f"""
+    func.func @main(%x: {x_type} {{mgx.name = "x"}}) -> ({result} {{mgx.name = "y"}}) {{
+      %w = mgx.literal "{key}" : tensor<{shape}x{element}>
+      {body}
+      return %y : {result}
+    }}"""
+    return parse(module, store)
+
+
+def dequantized(x_type: str, x_zero: int, w_shape: str, w_element: str, w_zero: int) -> str:
+    floats = x_type.replace("ui8", "f32").replace("i8", "f32")
+    return f"""
+      %xs = mgx.constant dense<0.125> : {floats}
+      %xz = mgx.constant dense<{x_zero}> : {x_type}
+      %ws = mgx.multibroadcast %scales : SCALES -> tensor<{w_shape}xf32>
+      %wz = mgx.constant dense<{w_zero}> : tensor<{w_shape}x{w_element}>
+      %a = mgx.dequantizelinear %x scale %xs zero_point %xz
+          : {x_type}, {floats}, {x_type} -> {floats}
+      %b = mgx.dequantizelinear %w scale %ws zero_point %wz
+          : tensor<{w_shape}x{w_element}>, tensor<{w_shape}xf32>, tensor<{w_shape}x{w_element}>
+          -> tensor<{w_shape}xf32>
+    """
+
+
+def weights(shape: tuple[int, ...], dtype: type) -> np.ndarray:
+    generator = np.random.default_rng(7)
+    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
+    return generator.integers(low, high + 1, shape).astype(dtype)
+
+
+def count(graph: Graph, name: str) -> int:
+    return str(graph.module).count(f"{name} ")
+
+
+@pytest.mark.parametrize("x_element", ["i8", "ui8"])
+@pytest.mark.parametrize(("w_dtype", "w_zero"), [(np.int8, 0), (np.uint8, 128)])
+@pytest.mark.parametrize("x_zero", [0, 9, 100])
+def test_a_product_with_scales_by_column(
+    x_element: str, w_dtype: type, w_zero: int, x_zero: int
+) -> None:
+    w = weights((6, 5), w_dtype)
+    element = "i8" if w_dtype is np.int8 else "ui8"
+    x_type = f"tensor<4x6x{x_element}>"
+    text = (
+        "%scales = mgx.constant dense<[0.5, 0.25, 2.0, 1.0, 0.75]> : tensor<5xf32>"
+        + dequantized(x_type, x_zero, "6x5", element, w_zero).replace("SCALES", "tensor<5xf32>")
+        + "%y = mgx.dot %a, %b : tensor<4x6xf32>, tensor<6x5xf32> -> tensor<4x5xf32>"
+    )
+    after = check_keeps_results(
+        lambda: product(text, w, x_type, "tensor<4x5xf32>"), (SimplifyQuantized(),), rtol=1e-4
+    )
+    assert count(after, "mgx.quant_dot") == 1 and count(after, "mgx.dot") == 0
+
+
+@pytest.mark.parametrize("x_element", ["i8", "ui8"])
+@pytest.mark.parametrize("x_zero", [0, 17])
+@pytest.mark.parametrize(
+    ("pads", "strides", "dilations", "group"),
+    [
+        ([0, 0, 0, 0], [1, 1], [1, 1], 1),
+        ([1, 1, 1, 1], [1, 1], [1, 1], 1),
+        ([0, 1, 2, 1], [2, 1], [1, 2], 1),
+        ([1, 1, 1, 1], [2, 2], [1, 1], 2),
+    ],
+)
+def test_a_convolution_whose_padding_is_no_zero_point(
+    x_element: str,
+    x_zero: int,
+    pads: list[int],
+    strides: list[int],
+    dilations: list[int],
+    group: int,
+) -> None:
+    w = weights((4, 4 // group, 3, 3), np.int8)
+    sizes = [(8 + pads[i] + pads[i + 2] - dilations[i] * 2 - 1) // strides[i] + 1 for i in range(2)]
+    x_type, result = f"tensor<2x4x8x8x{x_element}>", f"tensor<2x4x{sizes[0]}x{sizes[1]}xf32>"
+    w_shape = "x".join(map(str, w.shape))
+    text = (
+        "%scales = mgx.constant dense<[[[[0.5]]], [[[0.25]]], [[[2.0]]], [[[1.0]]]]>"
+        " : tensor<4x1x1x1xf32>"
+        + dequantized(x_type, x_zero, w_shape, "i8", 0).replace("SCALES", "tensor<4x1x1x1xf32>")
+        + f"%y = mgx.convolution %a, %b pads = {pads} strides = {strides} dilations = {dilations} "
+        f"{{group = {group} : i64}} : tensor<2x4x8x8xf32>, tensor<{w_shape}xf32> -> {result}"
+    )
+    after = check_keeps_results(
+        lambda: product(text, w, x_type, result), (SimplifyQuantized(),), rtol=1e-4
+    )
+    assert count(after, "mgx.convolution") == 0
+
+
+def test_zero_points_known_at_run_time() -> None:
+    w = weights((6, 5), np.int8)
+    text = """
+      %first = mgx.slice %x axes = [0, 1] starts = [0, 0] ends = [1, 1]
+          : tensor<4x6xui8> -> tensor<1x1xui8>
+      %wide = mgx.convert %x : tensor<4x6xui8> -> tensor<4x6xi32>
+      %z = mgx.convert %first : tensor<1x1xui8> -> tensor<1x1xi32>
+      %zero = mgx.multibroadcast %z : tensor<1x1xi32> -> tensor<4x6xi32>
+      %a = mgx.sub %wide, %zero : tensor<4x6xi32>, tensor<4x6xi32> -> tensor<4x6xi32>
+      %b = mgx.convert %w : W_TYPE -> tensor<6x5xi32>
+      %y = mgx.dot %a, %b : tensor<4x6xi32>, tensor<6x5xi32> -> tensor<4x5xi32>
+    """
+    after = check_keeps_results(
+        lambda: product(text, w, "tensor<4x6xui8>", "tensor<4x5xi32>"), (SimplifyQuantized(),)
+    )
+    assert count(after, "mgx.quant_dot") == 1
+
+
+def test_an_unsigned_weight_with_another_zero_point_stays() -> None:
+    w = weights((6, 5), np.uint8)
+    x_type = "tensor<4x6xi8>"
+    text = (
+        "%scales = mgx.constant dense<0.5> : tensor<f32>"
+        + dequantized(x_type, 0, "6x5", "ui8", 3).replace("SCALES", "tensor<f32>")
+        + "%y = mgx.dot %a, %b : tensor<4x6xf32>, tensor<6x5xf32> -> tensor<4x5xf32>"
+    )
+    after = check_keeps_results(
+        lambda: product(text, w, x_type, "tensor<4x5xf32>"), (SimplifyQuantized(),)
+    )
+    assert count(after, "mgx.quant_dot") == 0
