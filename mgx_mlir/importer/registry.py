@@ -36,7 +36,7 @@ EXPANDED: tuple[str, ...] = (
 )
 
 # Domains whose operators onnx's library may expand.
-STANDARD = ("", "ai.onnx.preview")
+STANDARD = ("", "ai.onnx.ml", "ai.onnx.preview")
 
 
 @dataclass(frozen=True)
