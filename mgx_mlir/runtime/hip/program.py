@@ -15,6 +15,7 @@ from mgx_mlir.runtime.hip.context import Context
 from mgx_mlir.runtime.hip.device import Current, Device
 from mgx_mlir.runtime.hip.event import Event
 from mgx_mlir.runtime.hip.library import call, hip_python
+from mgx_mlir.runtime.hip.outputs import OutputPool
 from mgx_mlir.runtime.hip.pending import PendingRun
 from mgx_mlir.runtime.hip.pool import ContextPool
 from mgx_mlir.runtime.hip.prepared import Prepared
@@ -49,6 +50,7 @@ class HipProgram(Program):
         with Current(device.ordinal):
             self.prepared = Prepared(plan, code_objects, weights, device.ordinal)
         self.pool = ContextPool(self.prepared, graph)
+        self._results = OutputPool(device.ordinal)
 
     def without_graph(self) -> HipProgram:
         """The same program, on the same weights, with its kernels launched one by one."""
@@ -135,7 +137,10 @@ class HipProgram(Program):
             if spec.name in outputs:
                 found[spec.name] = self._own_output(spec, outputs[spec.name], stream)
             elif results == "device":
-                found[spec.name] = DeviceTensor.empty(spec.shape, self._dtypes[spec.dtype], ordinal)
+                dtype = self._dtypes[spec.dtype]
+                found[spec.name] = DeviceTensor.of_pool(
+                    self._results, spec.shape, dtype, ordinal, stream
+                )
             else:
                 found[spec.name] = self._output(spec, None)
         self._check_overlaps(given, found, outputs)
@@ -155,6 +160,9 @@ class HipProgram(Program):
             for value in found.values():
                 if isinstance(value, DeviceTensor):
                     value.written_by(event)
+            for value in (*given, *found.values()):
+                if isinstance(value, DeviceTensor):
+                    value.used_until(event)
         shown = {name: outputs.get(name, value) for name, value in found.items()}
         pending.submitted(shown, event)
         return on_device

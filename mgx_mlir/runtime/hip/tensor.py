@@ -13,6 +13,7 @@ from mgx_mlir.runtime.hip.dlpack import CPU, ROCM, Imported, export_capsule
 from mgx_mlir.runtime.hip.event import Event
 from mgx_mlir.runtime.hip.library import call, hip_python
 from mgx_mlir.runtime.hip.memory import DeviceMemory
+from mgx_mlir.runtime.hip.outputs import OutputMemory, OutputPool
 from mgx_mlir.runtime.program import numpy_dtype
 
 
@@ -41,6 +42,15 @@ class DeviceTensor:
         size = math.prod(shape) * kind.itemsize
         memory = DeviceMemory(ordinal, size, f"a tensor {kind.name}{list(shape)}")
         return DeviceTensor(memory, memory.address, tuple(shape), kind, ordinal)
+
+    @staticmethod
+    def of_pool(
+        pool: OutputPool, shape: tuple[int, ...], dtype: np.dtype, ordinal: int, stream: Any
+    ) -> DeviceTensor:
+        """A tensor for a result, which the stream's next work writes. Raises DeviceError."""
+        size = math.prod(shape) * dtype.itemsize
+        memory = pool.take(size, f"a tensor {dtype.name}{list(shape)}", stream)
+        return DeviceTensor(memory, memory.address, shape, dtype, ordinal)
 
     @staticmethod
     def from_numpy(array: np.ndarray, ordinal: int = 0) -> DeviceTensor:
@@ -76,6 +86,11 @@ class DeviceTensor:
             self._ready.wait()
             self._ready = None
 
+    def used_until(self, event: Event | None) -> None:
+        """A run that was given to a stream reads or writes the tensor until the event."""
+        if event is not None and isinstance(self._owner, OutputMemory):
+            self._owner.used_until(event)
+
     def hold(self, stream: Any) -> None:
         """The stream's next work waits until the tensor holds its value."""
         if self._ready is not None:
@@ -100,6 +115,8 @@ class DeviceTensor:
             raise BufferError("a device tensor is given where it lies; copy it with numpy()")
         if stream != -1:
             self.hold(stream)
+        if isinstance(self._owner, OutputMemory):
+            self._owner.share()
         where = self.__dlpack_device__()
         return export_capsule(self.address, where, self.dtype.name, self.shape, self)
 
