@@ -37,9 +37,14 @@ WITHOUT_KERNELS: tuple[tuple[str, str], ...] = (
         "known from shapes or constants",
         r"constant|expand_shape|eyelike|if_cpu|optional_has_element",
     ),
-    ("known from shapes or constants", r"sequence_model|shape|size|split_zero_size"),
+    ("known from shapes or constants", r"sequence_model|shape|size|split_zero_size|melweight"),
     ("known from shapes or constants", r"tri[lu]_out"),
     ("sizes that are built in say it all", r"(blackman|hamming|hann)window|range_"),
+    ("strings, on the host", r"ai_onnx_ml_label_encoder|equal_string|regex|str(ing|norm)|tfidf"),
+    ("sequences, on the host", r"if_(opt|seq)|sequence_(insert|map)|split_to_sequence"),
+    ("files of images, on the host", r"image_decoder"),
+    ("sizes that the data decide, on the host", r"nonmaxsuppression|nonzero|unique"),
+    ("random numbers, on the host", r"training_dropout"),
 )
 
 
