@@ -73,12 +73,17 @@ PIPELINES: dict[str, NamedPipeline] = {
         ),
     ),
     "fusion": NamedPipeline(
-        "few kernels, and the program that launches them",
+        "ops that run together become one",
         (
             FuseReduce(),
             FusePointwise(),
             MergePointwise(),
             "canonicalize",
+        ),
+    ),
+    "backend": NamedPipeline(
+        "kernels, and the program that launches them",
+        (
             PlaceConcats(),
             OutlineKernels(),
             PlanMemory(),
@@ -86,9 +91,23 @@ PIPELINES: dict[str, NamedPipeline] = {
     ),
 }
 
-MODES: dict[str, tuple[str, ...]] = {
-    "default": ("core", "quantization", "optimize", "fusion"),
-    "debug": ("core", "fusion"),
+
+@dataclass(frozen=True)
+class Mode:
+    """Which pipelines run, in order, and what for."""
+
+    summary: str
+    pipelines: tuple[str, ...]
+
+
+MODES: dict[str, Mode] = {
+    "default": Mode("every pipeline", ("core", "quantization", "optimize", "fusion", "backend")),
+    "fast": Mode("no rewrites", ("core", "quantization", "fusion", "backend")),
+    "max": Mode(
+        "rewrites run again on what they left",
+        ("core", "quantization", "optimize", "optimize", "fusion", "backend"),
+    ),
+    "debug": Mode("a kernel for each op", ("core", "backend")),
 }
 
 
@@ -96,4 +115,4 @@ def mode_pipelines(mode: str) -> tuple[str, ...]:
     """The names of a mode's pipelines. Raises UsageError with the modes there are."""
     if mode not in MODES:
         raise UsageError(f"there is no mode '{mode}'; there are: {', '.join(MODES)}")
-    return MODES[mode]
+    return MODES[mode].pipelines

@@ -12,6 +12,7 @@ import pytest
 import mgx_mlir
 from mgx_mlir.compiler import CompileOptions, Report
 from mgx_mlir.errors import UsageError
+from mgx_mlir.pipelines import MODES, mode_pipelines
 from mgx_mlir.settings import Settings
 from test.onnx_models import MODELS, light, light_names, random_inputs, small
 
@@ -40,6 +41,16 @@ def test_small_models_agree_with_onnxruntime(name: str, settings: Settings) -> N
     inputs = random_inputs(model)
     program = mgx_mlir.compile(model, "cpu", settings=settings)
     found = program.run(inputs)
+    for output, values in expected(model, inputs).items():
+        np.testing.assert_allclose(found[output], values, 1e-3, 1e-4)
+
+
+@pytest.mark.parametrize("mode", [mode for mode in MODES if mode != "default"])
+@pytest.mark.parametrize("name", ["lstm", "vit"])
+def test_every_mode_gives_the_same(name: str, mode: str, settings: Settings) -> None:
+    model = small(name)
+    inputs = random_inputs(model)
+    found = mgx_mlir.compile(model, "cpu", CompileOptions(mode), settings=settings).run(inputs)
     for output, values in expected(model, inputs).items():
         np.testing.assert_allclose(found[output], values, 1e-3, 1e-4)
 
@@ -133,9 +144,7 @@ def test_reports_name_stages_passes_and_rewrites() -> None:
     mgx_mlir.compile_to_bytecode(small("vit"), report=report)
     assert [name for name, _ in report.stages] == [
         "import",
-        "core",
-        "optimize",
-        "fusion",
+        *mode_pipelines("default"),
         "portable",
     ]
     assert any(name == "mgx-fuse-reduce" for name, _ in report.passes.entries)

@@ -49,7 +49,8 @@ def add_target_options(parser: argparse.ArgumentParser, what: str) -> None:
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """How to compile."""
     add = parser.add_argument
-    add("--mode", default="default", choices=list(MODES), help="which pipelines run")
+    modes = "; ".join(f"{name}: {mode.summary}" for name, mode in MODES.items())
+    add("--mode", default="default", choices=list(MODES), help=f"which pipelines run: {modes}")
     add(
         "--disable-pass",
         action="append",

@@ -100,7 +100,7 @@ def test_equal_inputs_give_equal_bytes(artifact: Path, tmp_path: Path) -> None:
 
 
 def test_read_prints_the_ir_after_each_pipeline(capsys: pytest.CaptureFixture[str]) -> None:
-    expected = {"import": "mgx.convolution", "optimize": "mgx.convolution", "fusion": "mgx.launch"}
+    expected = {"import": "mgx.convolution", "fusion": "mgx.pointwise", "backend": "mgx.launch"}
     for pipeline, op in expected.items():
         assert main(["read", str(DIGITS), "--after", pipeline]) == 0
         assert op in capsys.readouterr().out
