@@ -8,6 +8,9 @@
     artifact = mgx_mlir.finalize(artifact, arch=["gfx942", "gfx1100"])
     mgx_mlir.save(artifact, "model.mgx")
 
+    model = mgx_mlir.Model("model.onnx")      # any sizes; strings, sequences, run-time shapes
+    outputs = model.run({"x": array})
+
 Names load on first use, so that importing the package costs nothing.
 """
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from mgx_mlir.graph import Graph
     from mgx_mlir.importer import check_model, parse_onnx
     from mgx_mlir.runtime.program import Program
+    from mgx_mlir.staged import Model
     from mgx_mlir.target import Target
 
 _HOME = {
@@ -32,6 +36,7 @@ _HOME = {
     "CompileOptions": "compiler",
     "Graph": "graph",
     "MgxError": "errors",
+    "Model": "staged",
     "Program": "runtime.program",
     "Target": "target",
     "check_model": "importer",
@@ -48,6 +53,7 @@ __all__ = [
     "CompileOptions",
     "Graph",
     "MgxError",
+    "Model",
     "Program",
     "Target",
     "__version__",

@@ -123,9 +123,12 @@ def _import(
     opsets = prepare.opsets(source.model)
     unsupported = _survey(source.model.graph, opsets)
     inferred: dict[str, onnx.TypeProto] = {}
-    if not unsupported:
+    try:
         prepare.check(source.model)
         inferred = prepare.infer(source.model)
+    except ModelError:
+        if not unsupported:  # onnx's library may not know what is not supported here either
+            raise
     graph = None
     with context() as made, ir.Location.unknown():
         made.dialects["func"]  # loads it

@@ -71,6 +71,12 @@ class Model:
         return tuple(value.name for value in self._source.model.graph.output)
 
     @property
+    def input_types(self) -> dict[str, onnx.TypeProto]:
+        """The type that the model declares for each input."""
+        declared = {v.name: v.type for v in self._source.model.graph.input}
+        return {name: declared[name] for name in self.inputs}
+
+    @property
     def host_nodes(self) -> list[Unsupported]:
         """The nodes that the host runs, with the reason; known after the first run."""
         return self._staged.host_nodes if self._staged is not None else []
@@ -87,16 +93,23 @@ class Model:
             try:
                 program = self._whole.program(values, Values.NONE)
             except UnsupportedError as error:
-                self._staged = self._stage(values, error)
+                self._staged = self.staged(values, error)
             else:
                 return program.run(values)
         if self._staged is None:
-            self._staged = self._stage(values, None)
+            self._staged = self.staged(values)
         self._check(values)
         results = self._staged.run(values, Context(self._seed if seed is None else seed))
         return dict(zip(self.outputs, results, strict=True))
 
-    def _stage(self, values: Mapping[str, Any], refused: UnsupportedError | None) -> StagedGraph:
+    def staged(
+        self, values: Mapping[str, Any] | None = None, refused: UnsupportedError | None = None
+    ) -> StagedGraph:
+        """The model in parts. `values` are inputs of the types that it declares, some or all.
+
+        Raises `refused`, else UnsupportedError, where there are nodes that nothing runs.
+        """
+        values = values or {}
         source = self._source.copy()
         shapeless = {
             v.name: v
@@ -124,11 +137,10 @@ class Model:
         for name in values:
             if name not in self.inputs:
                 raise UsageError(f"the model has no input '{name}'; its inputs: {listed}")
-        declared = {v.name: v.type for v in self._source.model.graph.input}
-        for name in self.inputs:
+        for name, declared in self.input_types.items():
             if name not in values:
                 raise UsageError(f"input '{name}' is missing; the model's inputs: {listed}")
-            _check_type(name, values[name], declared[name])
+            _check_type(name, values[name], declared)
 
 
 def _check_type(name: str, value: Any, declared: onnx.TypeProto) -> None:

@@ -17,7 +17,7 @@ from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import MgxError, ModelError, UnsupportedError
 from mgx_mlir.host.evaluate import Evaluator
 from mgx_mlir.host.values import is_compiled_type, is_tensor, normal, show, type_of
-from mgx_mlir.importer import Unsupported, loading, prepare, registry, structure
+from mgx_mlir.importer import Unsupported, check_model, loading, prepare, registry, structure
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.specialize import SpecializedModel, Values
 from mgx_mlir.staged.context import Context
@@ -90,6 +90,30 @@ class StagedGraph:
             for node, row in nodes
         ]
 
+    def survey(self) -> list[Unsupported]:
+        """Finds what the host has to run without running; the nodes that nothing can run.
+
+        Islands whose inputs have sizes that only a run shows are looked at with these open.
+        """
+        lacking: list[Unsupported] = []
+        for step in self._plan():
+            types = {n: self.types.get(n, TypeProto()) for n in step.inputs}
+            open_sizes = [n for n, t in types.items() if not t.tensor_type.HasField("shape")]
+            if step.on_host or open_sizes:
+                continue
+            report = check_model(self._source_of(step, types))
+            found = [entry for entry in report.unsupported if entry.node in self._named]
+            places = {self._named[entry.node] for entry in found}
+            places |= {i for i in step.nodes if self._data_decide(i)}
+            rows = {i: row for i in places if (row := self._row(i)) is not None}
+            if rows:
+                self._rows |= rows
+                self._steps = None
+                return self.survey()
+            if all(name in self.source.inputs for name in step.inputs):
+                lacking += found
+        return lacking
+
     def run(self, inputs: Mapping[str, Any], context: Context) -> list[Any]:
         """The values of the outputs, in order."""
         while True:
@@ -119,6 +143,18 @@ class StagedGraph:
                 values.pop(name, None)
         return [find(value.name) for value in self._graph.output]
 
+    def _data_decide(self, index: int) -> bool:
+        """Whether the size of a node's results follows from no size of the inputs."""
+        row = self._row(index)
+        if row is None or row.kind is not host.Kind.DATA:
+            return False
+        symbols = {d.dim_param for v in self._graph.input for d in v.type.tensor_type.shape.dim} - {
+            ""
+        }
+        results = [self.types.get(name) for name in self._graph.node[index].output]
+        dims = [d for t in results if t is not None for d in t.tensor_type.shape.dim]
+        return any(not d.HasField("dim_value") and d.dim_param not in symbols for d in dims)
+
     def _plan(self) -> list[Step]:
         with self._lock:
             if self._steps is None:
@@ -140,7 +176,7 @@ class StagedGraph:
         try:
             return island.program(arrays, Values.NONE)
         except UnsupportedError as error:
-            blamed = {self._named[n] for n in error.nodes if n in self._named} & {*step.nodes}
+            blamed = self._blamed(error) & {*step.nodes}
         rows = {i: row for i in blamed if (row := self._row(i)) is not None}
         at_once = {i: row for i, row in rows.items() if not row.kind.compiles_for_values}
         if not at_once and not self._inner:
@@ -158,6 +194,11 @@ class StagedGraph:
         self._steps = None
         raise _ReplanError
 
+    def _blamed(self, error: UnsupportedError) -> set[int]:
+        """The nodes that an error names; a fused one names several, separated by '+'."""
+        names = [n for name in error.nodes for n in (name, *name.split("+"))]
+        return {self._named[n] for n in names if n in self._named}
+
     def _row(self, index: int) -> host.HostOperator | None:
         node = self._graph.node[index]
         return host.find(node.domain, node.op_type)
@@ -165,13 +206,15 @@ class StagedGraph:
     def _island(self, step: Step, arrays: Mapping[str, np.ndarray]) -> SpecializedModel:
         if step.nodes not in self._islands:
             declared = {v.name: v.type for v in self._graph.input}
-            inputs = {n: declared.get(n) or type_of(arrays[n]) for n in step.inputs}
-            nodes = [self._graph.node[i] for i in step.nodes]
-            outputs = [onnx.ValueInfoProto(name=n) for n in step.outputs]
-            name = self.source.name
-            source = source_of(self.source, nodes, inputs, outputs, self.known, name)
-            self._islands[step.nodes] = self.compilation.model(source)
+            types = {n: declared.get(n) or type_of(arrays[n]) for n in step.inputs}
+            self._islands[step.nodes] = self.compilation.model(self._source_of(step, types))
         return self._islands[step.nodes]
+
+    def _source_of(self, step: Step, types: Mapping[str, TypeProto]) -> Source:
+        """An island as a model whose inputs have these types."""
+        nodes = [self._graph.node[i] for i in step.nodes]
+        outputs = [onnx.ValueInfoProto(name=n) for n in step.outputs]
+        return source_of(self.source, nodes, types, outputs, self.known, self.source.name)
 
     def _on_host(self, index: int, find: Any, context: Context) -> dict[str, Any]:
         node, row = self._graph.node[index], self._rows[index]

@@ -42,6 +42,9 @@ def describe_array(name: str, array: np.ndarray) -> str:
     """One line about a tensor: type, shape, range and the first elements."""
     dims = "x".join(map(str, array.shape)) or "scalar"
     flat = array.reshape(-1)
+    if array.dtype.kind == "U":
+        shown = ", ".join(repr(str(text)) for text in flat[:5])
+        return f"{name}: string {dims}: {shown}" + (", ..." if flat.size > 5 else "")
     first = ", ".join(f"{float(v):.6g}" for v in flat[:5]) + (", ..." if flat.size > 5 else "")
     if not flat.size:
         return f"{name}: {array.dtype} {dims}"

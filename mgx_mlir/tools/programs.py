@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
 
 import mgx_mlir
 from mgx_mlir.compiler import Report, compile_to_bytecode
+from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.plan import TensorSpec
 from mgx_mlir.runtime.program import Program
+from mgx_mlir.staged import Model
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools.console import Tick, print_report
 
@@ -39,3 +48,66 @@ def program_of(options: argparse.Namespace, tick: Tick) -> Program:
 
         print(f"on {where}, {library_kind()}", file=sys.stderr)
     return program
+
+
+def runnable_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
+    """As `program_of`; a model that no static program holds is run in parts."""
+    try:
+        return program_of(options, tick)
+    except UnsupportedError as error:
+        if options.model.suffix == ".mgx":
+            raise
+        model = Model(
+            options.model,
+            options.target,
+            shared.compile_options(options),
+            device=options.device,
+            graph=not options.no_graph,
+        )
+        model.staged(refused=error)
+        return model
+
+
+def inputs_of(runnable: Program | Model, given: Sequence[str], seed: int) -> dict[str, np.ndarray]:
+    """The inputs of a run, read from the files that `given` names, else random."""
+    if isinstance(runnable, Program):
+        return shared.read_inputs(runnable.inputs, given, seed)
+    named = {text.partition("=")[0] for text in given}
+    specs = [_spec(name, type_, name in named) for name, type_ in runnable.input_types.items()]
+    return shared.read_inputs(specs, given, seed)
+
+
+def _spec(name: str, type_: onnx.TypeProto, given: bool) -> TensorSpec:
+    """An input of a model; one that a file gives may have any size and type."""
+    if given:
+        return TensorSpec(name, "float32", ())
+    if type_.WhichOneof("value") != "tensor_type":
+        raise UsageError(f"input '{name}' is no tensor; run the model from Python")
+    dims = [d.dim_value if d.HasField("dim_value") else None for d in type_.tensor_type.shape.dim]
+    if None in dims or type_.tensor_type.elem_type == onnx.TensorProto.STRING:
+        raise UsageError(f"input '{name}' cannot be random: give --input {name}=FILE")
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(type_.tensor_type.elem_type))
+    return TensorSpec(name, dtype.name, tuple(d for d in dims if d is not None))
+
+
+def flat_arrays(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The tensors of the outputs; those of sequences as NAME[i]. What is empty is left out."""
+    found: dict[str, np.ndarray] = {}
+    for name, value in outputs.items():
+        if isinstance(value, list):
+            found |= flat_arrays({f"{name}[{i}]": item for i, item in enumerate(value)})
+        elif isinstance(value, dict):
+            found |= flat_arrays({f"{name}[{key}]": item for key, item in value.items()})
+        elif value is not None:
+            array = np.asarray(value)
+            found[name] = array.astype(np.str_) if array.dtype.kind == "O" else array
+    return found
+
+
+def note_host_nodes(runnable: Program | Model) -> None:
+    """Says on standard error which nodes the host ran."""
+    if isinstance(runnable, Model) and runnable.host_nodes:
+        nodes = runnable.host_nodes
+        first = ", ".join(f"{entry.operator} '{entry.node}'" for entry in nodes[:4])
+        more = f" and {len(nodes) - 4} more" if len(nodes) > 4 else ""
+        print(f"on the host: {first}{more} (mgx check says why)", file=sys.stderr)

@@ -227,3 +227,45 @@ def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
     assert process.returncode == 130, printed
     assert "Traceback" not in printed
     assert list(tmp_path.iterdir()) == []
+
+
+def host_model(file: Path) -> Path:
+    """Strings and sizes that the data decide, around a computation."""
+    model = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 20]>
+        pick (float[4, n] x, string[m] label) => (float[k] y, string[a] twice) {
+            rectified = Relu (x)
+            places = NonZero (rectified)
+            rows = Transpose (places)
+            kept = GatherND (x, rows)
+            y = Mul (kept, kept)
+            twice = StringConcat (label, label)
+        }""")
+    onnx.save(model, file)
+    return file
+
+
+def test_check_lists_what_the_host_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", str(host_model(tmp_path / "m.onnx"))]) == 0
+    printed = capsys.readouterr().out
+    assert "all 6 nodes are supported\n2 run on the host" in printed
+    assert "NonZero 'NonZero_1': the data decide the size of its results" in printed
+    assert "StringConcat 'StringConcat_5': strings have no form" in printed
+
+
+def test_models_of_the_host_run_and_verify(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = str(host_model(tmp_path / "m.onnx"))
+    np.save(tmp_path / "x.npy", np.array([[1, -2]] * 4, np.float32))
+    np.save(tmp_path / "label.npy", np.array(["a", "b"]))
+    files = [f"--input={name}={tmp_path / name}.npy" for name in ("x", "label")]
+    assert main(["run", model, *files, "--output", str(tmp_path / "out")]) == 0
+    printed = capsys.readouterr()
+    assert "y: float32 4," in printed.out and "twice: string 2: 'aa', 'bb'" in printed.out
+    assert "on the host: NonZero 'NonZero_1', StringConcat" in printed.err
+    assert np.load(tmp_path / "out" / "y.npy").tolist() == [1, 1, 1, 1]
+    assert main(["verify", model, *files]) == 0
+    assert "twice: ok" in capsys.readouterr().out
+    assert main(["run", model]) == 2
+    assert "input 'x' cannot be random: give --input x=FILE" in capsys.readouterr().err

@@ -1,4 +1,7 @@
-"""check: say whether a model compiles, listing every node that does not, with the reason."""
+"""check: say whether a model compiles, listing what runs on the host and what nothing runs.
+
+Each such node is printed with the reason.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from mgx_mlir.importer import check_model
+    from mgx_mlir.staged.check import check
 
-    given = shared.compile_options(options)
-    report = check_model(
-        options.model,
-        input_dims=given.input_dims,
-        dim_params=given.dim_params,
-        default_dim=given.default_dim,
-    )
+    report = check(options.model, shared.compile_options(options))
     print(report)
     return 0 if not report.unsupported else 1

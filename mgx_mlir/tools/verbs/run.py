@@ -25,12 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.tools.console import describe_array, progress
-    from mgx_mlir.tools.programs import program_of
+    from mgx_mlir.tools.programs import flat_arrays, inputs_of, note_host_nodes, runnable_of
 
     with progress("compiling") as tick:
-        program = program_of(options, tick)
-    inputs = shared.read_inputs(program.inputs, options.input, options.seed)
-    outputs = program.run(inputs)
+        runnable = runnable_of(options, tick)
+    inputs = inputs_of(runnable, options.input, options.seed)
+    outputs = flat_arrays(runnable.run(inputs))
+    note_host_nodes(runnable)
     if options.output is not None:
         options.output.mkdir(parents=True, exist_ok=True)
     for name, array in outputs.items():

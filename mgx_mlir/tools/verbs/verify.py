@@ -31,19 +31,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.tools.console import progress
-    from mgx_mlir.tools.programs import program_of
+    from mgx_mlir.tools.programs import flat_arrays, inputs_of, note_host_nodes, runnable_of
     from mgx_mlir.tools.references import reference_outputs
 
     with progress("compiling") as tick:
-        program = program_of(options, tick)
-        inputs = shared.read_inputs(program.inputs, options.input, options.seed)
+        runnable = runnable_of(options, tick)
+        inputs = inputs_of(runnable, options.input, options.seed)
         tick("running the reference", 0, 1)
         name, expected = reference_outputs(options, inputs)
-    found = program.run(inputs)
+    found, expected = flat_arrays(runnable.run(inputs)), flat_arrays(expected)
+    note_host_nodes(runnable)
     print(f"{options.model}: {options.target} against {name}")
-    wrong = sum(not _compare(key, found[key], expected[key], options) for key in expected)
+    wrong = sum(not _same(key, found.get(key), expected[key], options) for key in expected)
     print("verified" if not wrong else f"{wrong} of {len(expected)} outputs differ")
     return int(bool(wrong))
+
+
+def _same(
+    name: str, found: np.ndarray | None, expected: np.ndarray, options: argparse.Namespace
+) -> bool:
+    if found is None:
+        print(f"  {name}: missing")
+        return False
+    if expected.dtype.kind == "U":
+        same = bool(np.array_equal(found, expected))
+        print(f"  {name}: {'ok' if same else 'strings differ'}")
+        return same
+    return _compare(name, found, expected, options)
 
 
 def _compare(
