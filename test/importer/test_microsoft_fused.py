@@ -423,3 +423,98 @@ def test_gather_of_quantized_rows(zeros):
         bits=4, block_size=block, gather_axis=0, quantize_axis=1,
     )  # fmt: skip
     assert_agrees(model, fed)
+
+
+# Mixtures of experts ---------------------------------------------------------------------
+
+TOKENS, EXPERTS, WIDTH, INNER = 5, 4, 32, 16
+
+
+@pytest.mark.parametrize("normal", [0, 1])
+@pytest.mark.parametrize("kind", ["relu", "gelu", "silu", "identity"])
+def test_mixture_of_experts(kind, normal):
+    inputs = {
+        "x": floats(TOKENS, WIDTH),
+        "scores": floats(TOKENS, EXPERTS, seed=1),
+        "w1": floats(EXPERTS, INNER, WIDTH, seed=2) * 0.1,
+        "b1": floats(EXPERTS, INNER, seed=3),
+        "w2": floats(EXPERTS, WIDTH, INNER, seed=4) * 0.1,
+        "b2": floats(EXPERTS, WIDTH, seed=5),
+    }
+    model, fed = contributed(
+        "MoE", inputs, k=2, activation_type=kind, normalize_routing_weights=normal
+    )
+    assert_agrees(model, fed, atol=1e-3)
+
+
+@pytest.mark.parametrize("limit", [{}, {"swiglu_limit": 0.5}])
+def test_mixture_with_a_gate(limit):
+    inputs = {
+        "x": floats(TOKENS, WIDTH),
+        "scores": floats(TOKENS, EXPERTS, seed=1),
+        "w1": floats(EXPERTS, 2 * INNER, WIDTH, seed=2) * 0.1,
+        "b1": floats(EXPERTS, 2 * INNER, seed=3),
+        "w2": floats(EXPERTS, WIDTH, INNER, seed=4) * 0.1,
+        "b2": floats(EXPERTS, WIDTH, seed=5),
+    }
+    model, fed = contributed(
+        "MoE", inputs, k=2, activation_type="swiglu", normalize_routing_weights=1,
+        swiglu_fusion=1, activation_alpha=1.7, activation_beta=1.0, **limit,
+    )  # fmt: skip
+    assert_agrees(model, fed, atol=1e-3)
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("block", [0, 16])
+def test_quantized_mixture_of_experts(bits, block):
+    def scales(rows: int, size: int, seed: int) -> np.ndarray:
+        blocks = (EXPERTS, rows, size // block) if block else (EXPERTS, rows)
+        return np.abs(floats(*blocks, seed=seed)) * 0.01
+
+    inputs = {
+        "x": floats(TOKENS, WIDTH),
+        "scores": floats(TOKENS, EXPERTS, seed=1),
+        "w1": integers(U8, EXPERTS, INNER, WIDTH * bits // 8, seed=2),
+        "s1": scales(INNER, WIDTH, 6),
+        "b1": floats(EXPERTS, INNER, seed=3),
+        "w2": integers(U8, EXPERTS, WIDTH, INNER * bits // 8, seed=4),
+        "s2": scales(WIDTH, INNER, 7),
+        "b2": floats(EXPERTS, WIDTH, seed=5),
+    }
+    options = {"block_size": block} if block else {}
+    model, fed = contributed(
+        "QMoE", inputs, constants=("w1", "s1", "w2", "s2"), k=2, activation_type="silu",
+        normalize_routing_weights=1, expert_weight_bits=bits, **options,
+    )  # fmt: skip
+    # onnxruntime rounds the tokens to int8 where weights of 8 bits have blocks.
+    assert_agrees(model, fed, atol=0.4 if (bits, block) == (8, 16) else 1e-3)
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+def test_lstm_with_quantized_weights(direction, each):
+    directions, steps, batch, size, hidden = 1 + (direction == "bidirectional"), 4, 2, 3, 5
+    shape = (directions, 4 * hidden) if each else (directions,)
+    inputs = {
+        "x": floats(steps, batch, size),
+        "w": integers(I8, directions, size, 4 * hidden),
+        "r": integers(I8, directions, hidden, 4 * hidden, seed=1),
+        "b": floats(directions, 8 * hidden, seed=2),
+        "lengths": None,
+        "h": floats(directions, batch, hidden, seed=3),
+        "c": floats(directions, batch, hidden, seed=4),
+        "p": None,
+        "ws": np.abs(floats(*shape, seed=5)) * 0.01,
+        "wz": np.zeros(shape, I8),
+        "rs": np.abs(floats(*shape, seed=6)) * 0.01,
+        "rz": np.zeros(shape, I8),
+    }
+    model, fed = contributed(
+        "DynamicQuantizeLSTM",
+        inputs,
+        (np.float32,) * 3,
+        constants=("w", "r", "ws", "wz", "rs", "rz"),
+        hidden_size=hidden,
+        direction=direction,
+    )
+    assert_agrees(model, fed, atol=2e-2)

@@ -6,6 +6,8 @@ meaning: onnxruntime's docs/ContribOperators.md.
 
 from __future__ import annotations
 
+from typing import Any
+
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
@@ -17,6 +19,7 @@ from mgx_mlir.importer.converters.quantization import (
     matmul_to_float,
     quantized_convolution,
 )
+from mgx_mlir.importer.converters.rnn import lstm_of
 from mgx_mlir.importer.converters.windows import pooled
 from mgx_mlir.importer.node import Node
 
@@ -198,3 +201,30 @@ def reduce_sum_integer(node: Node) -> ir.Value:
     axes = sorted(tensors.axis_in(a, tensors.rank(x)) for a in node.required("axes"))
     y = mgx.reduce_sum(emit.convert(x, "i32" if signed else "ui32"), axes)
     return y if node.attribute("keepdims", 1) else emit.squeeze(y, axes)
+
+
+@contributed("DynamicQuantizeLSTM", "dot add mul sigmoid tanh slice concat quantizelinear")
+def dynamic_quantize_lstm(node: Node) -> Any:
+    """LSTM with quantized weights (directions, size, gates * hidden): inputs 8 to 11 say how.
+
+    What they are multiplied with is rounded to 8 bits over its range, all steps' inputs together.
+    """
+    weights = []
+    for index, scale in ((1, 8), (2, 10)):
+        x = node.tensor(index)
+        parameters = []
+        for number in (scale, scale + 1):
+            parameter = node.tensor(number)
+            rank = tensors.rank(parameter)
+            wide = emit.unsqueeze(parameter, [1] if rank == 2 else [1, 2])
+            parameters.append(emit.broadcast(wide, tensors.dims(x)))
+        weights.append(mgx.dequantizelinear(x, *parameters))
+
+    def rounded(x: ir.Value) -> ir.Value:
+        sizes = tensors.dims(x)
+        codes, scale, zero = dynamically_quantized(x)
+        return mgx.dequantizelinear(
+            codes, emit.broadcast(scale, sizes), emit.broadcast(zero, sizes)
+        )
+
+    return lstm_of(node, (weights[0], weights[1]), rounded)

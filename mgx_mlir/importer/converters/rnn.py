@@ -71,7 +71,8 @@ class Cell:
     """One direction of a node: its weights, its functions, its state.
 
     `w` is (input, gates * hidden), `r` (hidden, gates * hidden); `bias_w` and `bias_r` are
-    their halves of B, or None. Where a step only adds both, `bias_w` is their sum.
+    their halves of B, or None. Where a step only adds both, `bias_w` is their sum. `rounded` is
+    what happens to what is multiplied with weights.
     """
 
     node: Node
@@ -83,10 +84,11 @@ class Cell:
     functions: list[Activation]
     number: int
     backwards: bool
+    rounded: Activation
 
     def product(self, h: ir.Value, weights: ir.Value, bias: ir.Value | None) -> ir.Value:
         """h times weights, plus a bias."""
-        y = emit.dot(h, weights)
+        y = emit.dot(self.rounded(h), weights)
         return y if bias is None else emit.add(y, bias)
 
     def gate(self, x: ir.Value, number: int) -> ir.Value:
@@ -103,17 +105,28 @@ class Cell:
 Step = Callable[[Cell, ir.Value, list[ir.Value]], list[ir.Value]]
 
 
-def _unrolled(node: Node, gates: int, states: int, default: Sequence[str], step: Step) -> Any:
-    """The results Y and the last states of a node; `step` makes new states from a projection."""
+def _unrolled(
+    node: Node,
+    gates: int,
+    states: int,
+    default: Sequence[str],
+    step: Step,
+    weights: tuple[ir.Value, ir.Value],
+    rounded: Activation = lambda x: x,
+) -> Any:
+    """The results Y and the last states of a node; `step` makes new states from a projection.
+
+    `weights` are those of the input and of the state: (directions, its size, gates * hidden).
+    """
     x = node.tensor(0)
     batch_first = node.version >= 14 and bool(node.attribute("layout"))
     x = emit.transpose(x, [1, 0, 2]) if batch_first else x
     length, batch = tensors.size_of(x, 0, "the length of the sequence"), tensors.dims(x)[1]
     if length > MAX_STEPS:
         raise UnsupportedError(f"a sequence of {length} steps; at most {MAX_STEPS} are unrolled")
-    direction = str(node.attribute("direction"))
+    direction = str(node.attribute("direction", "forward"))
     directions = 2 if direction == "bidirectional" else 1
-    hidden = tensors.size_of(node.tensor(2), 2, "the hidden size")
+    hidden = tensors.size_of(weights[1], 1, "the hidden size")
     stated = node.attribute("hidden_size")
     if stated is not None and stated != hidden:
         raise ModelError(f"hidden_size = {stated} and recurrent weights for {hidden}")
@@ -122,7 +135,9 @@ def _unrolled(node: Node, gates: int, states: int, default: Sequence[str], step:
     every: list[ir.Value] = []
     last: list[list[ir.Value]] = []
     for number in range(directions):
-        cell = _cell(node, number, gates, hidden, functions[number], node.op_type != "GRU")
+        cell = _cell(
+            node, number, gates, hidden, functions[number], node.op_type != "GRU", weights, rounded
+        )
         state = [_initial(node, 5 + s, number, x, hidden, batch_first) for s in range(states)]
         outputs, state = _run(cell, x, state, masks, step)
         every.append(emit.stack(outputs, 0) if node.wanted(0) else outputs[0])
@@ -160,21 +175,28 @@ def _cell(
     hidden: int,
     functions: list[Activation],
     merges_biases: bool,
+    weights: tuple[ir.Value, ir.Value],
+    rounded: Activation,
 ) -> Cell:
-    def part(index: int) -> ir.Value:
-        x = node.tensor(index)
+    def part(x: ir.Value) -> ir.Value:
         return emit.squeeze(emit.take(x, 0, number, number + 1), [0])
 
     bias_w = bias_r = None
     if node.given(3):
-        bias = part(3)
+        bias = part(node.tensor(3))
         bias_w = emit.take(bias, 0, 0, gates * hidden)
         bias_r = emit.take(bias, 0, gates * hidden, 2 * gates * hidden)
         if merges_biases:
             bias_w, bias_r = mgx.add(bias_w, bias_r), None
     backwards = node.attribute("direction") == "reverse" or number == 1
-    w, r = (emit.transpose(part(index), [1, 0]) for index in (1, 2))
-    return Cell(node, hidden, w, r, bias_w, bias_r, functions, number, backwards)
+    w, r = (part(x) for x in weights)
+    return Cell(node, hidden, w, r, bias_w, bias_r, functions, number, backwards, rounded)
+
+
+def _weights(node: Node) -> tuple[ir.Value, ir.Value]:
+    """Those of inputs 1 and 2, with the gates last."""
+    w, r = (emit.transpose(node.tensor(i), [0, 2, 1]) for i in (1, 2))
+    return w, r
 
 
 def _initial(
@@ -225,7 +247,7 @@ def rnn(node: Node) -> Any:
         total = mgx.add(x, cell.product(state[0], cell.r, cell.bias_r))
         return [cell.functions[0](cell.clipped(total))]
 
-    return _unrolled(node, 1, 1, ["Tanh"], step)
+    return _unrolled(node, 1, 1, ["Tanh"], step, _weights(node))
 
 
 @operator("GRU", (7, 22), "dot add mul sigmoid tanh slice concat")
@@ -256,12 +278,18 @@ def gru(node: Node) -> Any:
         # (1 - z) * new + z * h
         return [mgx.add(new, mgx.mul(z, mgx.sub(h, new)))]
 
-    return _unrolled(node, 3, 1, ["Sigmoid", "Tanh"], step)
+    return _unrolled(node, 3, 1, ["Sigmoid", "Tanh"], step, _weights(node))
 
 
 @operator("LSTM", (7, 22), "dot add mul sigmoid tanh slice concat")
 def lstm(node: Node) -> Any:
-    """Gates: input, output, forget, cell."""
+    return lstm_of(node, _weights(node))
+
+
+def lstm_of(
+    node: Node, weights: tuple[ir.Value, ir.Value], rounded: Activation = lambda x: x
+) -> Any:
+    """Gates: input, output, forget, cell. See `_unrolled`."""
     coupled = bool(node.attribute("input_forget"))
 
     def peephole(cell: Cell, number: int) -> ir.Value:
@@ -285,4 +313,4 @@ def lstm(node: Node) -> Any:
         new = mgx.add(mgx.mul(forget, c), mgx.mul(i, gate(3, c, g)))
         return [mgx.mul(gate(1, new, f), last(new)), new]
 
-    return _unrolled(node, 4, 2, ["Sigmoid", "Tanh", "Tanh"], step)
+    return _unrolled(node, 4, 2, ["Sigmoid", "Tanh", "Tanh"], step, weights, rounded)
