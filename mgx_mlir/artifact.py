@@ -85,15 +85,21 @@ class Artifact:
         """Whether the program is finalized for the target."""
         return target.identity in self.code_objects
 
+    def runs_on(self, target: Target) -> bool:
+        """Whether there are code objects that the target runs: its own, or generic ones."""
+        return self.has_code_objects(target) or target.generic in self.code_objects
+
     def code_objects_for(self, target: Target) -> tuple[CodeObject, ...]:
-        """The target's code objects, by kernel. TargetError when it has none."""
-        if not self.has_code_objects(target):
+        """The code objects that a target runs, by kernel: its own, else those of its generic
+        processor. TargetError when it has none."""
+        if not self.runs_on(target):
             there = ", ".join(self.code_objects) or "none"
             raise TargetError(
                 f"the artifact is not finalized for {target.name} (it is for: {there}); "
                 "use mgx finalize"
             )
-        return self.code_objects[target.identity]
+        own = self.has_code_objects(target)
+        return self.code_objects[target.identity if own else target.generic]
 
     def with_code_objects(self, found: Mapping[str, Sequence[CodeObject]]) -> Artifact:
         """The same program with code objects added: by a target's identity, one a kernel."""

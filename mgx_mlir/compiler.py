@@ -193,7 +193,8 @@ def compile(
 
     `target` is 'cpu', a chip such as 'gfx942', or 'gpu' for the chip of `device` (default 0).
     A chip's program runs on `device`, by default on the first device that is such a chip; with
-    `graph` it is replayed as a HIP graph. Raises what `compile_to_bytecode` and `finalize`
+    `graph` it is replayed as a HIP graph. An artifact's own code objects are used, those for
+    the chip before those of its generic processor; without either it is finalized. Raises what `compile_to_bytecode` and `finalize`
     raise, TargetError where there is no such device, and DeviceError.
     """
     settings = settings or Settings.from_environment()
@@ -208,7 +209,8 @@ def compile(
     found = hip_device(target, settings, device)
     target = target if isinstance(target, Target) else Target.get(found.chip)
     artifact = model if isinstance(model, Artifact) else compile_to_bytecode(model, options)
-    artifact = finalize(artifact, target, settings=settings, progress=progress)
+    if not artifact.runs_on(target):
+        artifact = finalize(artifact, target, settings=settings, progress=progress)
     from mgx_mlir.runtime.hip.program import HipProgram  # needs hip-python
 
     code = artifact.code_objects_for(target)

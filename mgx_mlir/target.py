@@ -9,14 +9,16 @@ from mgx_mlir.errors import TargetError
 
 @dataclass(frozen=True)
 class Target:
-    """One chip.
+    """One chip, or what several have in common.
 
     Sizes are in bytes. `features` are names that kernels can ask for; `matrix` names the
-    family of matrix instructions, '' where there is none.
+    family of matrix instructions, '' where there is none. `generic` names the target whose
+    code this chip runs too, `like` the chip that a generic target is generated as, for those
+    who know chips only.
     """
 
     name: str
-    kind: str  # "gpu" or "cpu"
+    kind: str  # "gpu", "spirv" or "cpu"
     wave_size: int = 1
     lds_bytes: int = 0
     max_vgprs: int = 0
@@ -25,6 +27,13 @@ class Target:
     features: frozenset[str] = frozenset()
     cpu_features: str = ""
     vector_bytes: int = 0
+    generic: str = ""
+    like: str = ""
+
+    @property
+    def chip(self) -> str:
+        """The name of a chip for code that is generated: the target's own, or that of `like`."""
+        return self.like or self.name
 
     @property
     def identity(self) -> str:
@@ -39,10 +48,10 @@ class Target:
         """
         if name == "cpu":
             return Target.host_cpu()
-        if name not in _GPUS:
-            known = ", ".join(sorted(_GPUS))
+        if name not in _TARGETS:
+            known = ", ".join(sorted(_TARGETS))
             raise TargetError(f"unknown target '{name}'; known: cpu, {known}")
-        return _GPUS[name]
+        return _TARGETS[name]
 
     @staticmethod
     def of_device(ordinal: int = 0) -> Target:
@@ -57,7 +66,7 @@ class Target:
     @staticmethod
     def names() -> list[str]:
         """All target names, 'cpu' first."""
-        return ["cpu", *sorted(_GPUS)]
+        return ["cpu", *sorted(_TARGETS)]
 
     @staticmethod
     def host_cpu() -> Target:
@@ -68,7 +77,14 @@ class Target:
 
 
 def _gpu(
-    name: str, wave_size: int, compute_units: int, matrix: str, features: str, lds_kib: int = 64
+    name: str,
+    wave_size: int,
+    compute_units: int,
+    matrix: str,
+    features: str,
+    lds_kib: int = 64,
+    generic: str = "",
+    like: str = "",
 ) -> Target:
     return Target(
         name,
@@ -79,29 +95,42 @@ def _gpu(
         compute_units=compute_units,
         matrix=matrix,
         features=frozenset(features.split()),
+        generic=generic,
+        like=like,
     )
 
 
-# Facts: LLVM's AMDGPUUsage (processors, features) and AMD's ISA documents. Compute units
-# are those of the chip's largest product: MI210/MI250X die 110 of 104 enabled, MI300X 304,
-# MI355X 256, RX 6900 XT 80, RX 7900 XTX 96, RX 7600 32, 8060S 40, RX 9060 XT 32, RX 9070 XT 64.
-_GPUS: dict[str, Target] = {
+_RDNA3, _RDNA4 = "gfx11-generic", "gfx12-generic"
+
+# Facts: LLVM's AMDGPUUsage (processors, features, generic processors) and AMD's ISA documents.
+# Compute units are those of the chip's largest product: MI210/MI250X die 110 of 104 enabled,
+# MI300X 304, MI355X 256, RX 6900 XT 80, RX 7900 XTX 96, RX 7600 32, 8060S 40, RX 9060 XT 32,
+# RX 9070 XT 64; those of a generic target are its smallest chip's.
+_TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
+        Target("amdgcnspirv", "spirv", wave_size=0, features=frozenset(("f64",))),
+        _gpu("gfx10-3-generic", 32, 2, "", "f64", like="gfx1030"),
+        _gpu("gfx1030", 32, 80, "", "f64", generic="gfx10-3-generic"),
+        _gpu("gfx11-generic", 32, 8, "wmma", "f64 bf16", like="gfx1100"),
+        _gpu("gfx1100", 32, 96, "wmma", "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1101", 32, 60, "wmma", "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1102", 32, 32, "wmma", "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1103", 32, 12, "wmma", "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1150", 32, 16, "wmma", "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1151", 32, 40, "wmma", "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1152", 32, 8, "wmma", "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1153", 32, 8, "wmma", "f64 bf16", generic=_RDNA3),
+        _gpu("gfx12-generic", 32, 32, "wmma", "f64 bf16 fp8-ocp", like="gfx1200"),
+        _gpu("gfx1200", 32, 32, "wmma", "f64 bf16 fp8-ocp", generic=_RDNA4),
+        _gpu("gfx1201", 32, 64, "wmma", "f64 bf16 fp8-ocp", generic=_RDNA4),
+        _gpu("gfx9-4-generic", 64, 256, "mfma", "f64 bf16 packed-f32", like="gfx942"),
         _gpu("gfx908", 64, 120, "mfma", "f64 bf16"),
         _gpu("gfx90a", 64, 104, "mfma", "f64 bf16 packed-f32"),
-        _gpu("gfx942", 64, 304, "mfma", "f64 bf16 packed-f32 fp8-fnuz"),
-        _gpu("gfx950", 64, 256, "mfma", "f64 bf16 packed-f32 fp8-ocp mx", lds_kib=160),
-        _gpu("gfx1030", 32, 80, "", "f64"),
-        _gpu("gfx1100", 32, 96, "wmma", "f64 bf16"),
-        _gpu("gfx1101", 32, 60, "wmma", "f64 bf16"),
-        _gpu("gfx1102", 32, 32, "wmma", "f64 bf16"),
-        _gpu("gfx1103", 32, 12, "wmma", "f64 bf16"),
-        _gpu("gfx1150", 32, 16, "wmma", "f64 bf16"),
-        _gpu("gfx1151", 32, 40, "wmma", "f64 bf16"),
-        _gpu("gfx1152", 32, 8, "wmma", "f64 bf16"),
-        _gpu("gfx1153", 32, 8, "wmma", "f64 bf16"),
-        _gpu("gfx1200", 32, 32, "wmma", "f64 bf16 fp8-ocp"),
-        _gpu("gfx1201", 32, 64, "wmma", "f64 bf16 fp8-ocp"),
+        _gpu("gfx942", 64, 304, "mfma", "f64 bf16 packed-f32 fp8-fnuz", generic="gfx9-4-generic"),
+        _gpu(
+            "gfx950", 64, 256, "mfma", "f64 bf16 packed-f32 fp8-ocp mx", lds_kib=160,
+            generic="gfx9-4-generic",
+        ),
     )
-}
+}  # fmt: skip

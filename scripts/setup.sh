@@ -6,7 +6,7 @@ cd "$(dirname "$0")/.."
 
 packages=(
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22 lld-22 clang-22
-  libzstd-dev zlib1g-dev libcurl4-openssl-dev libedit-dev libxml2-dev
+  spirv-tools libzstd-dev zlib1g-dev libcurl4-openssl-dev libedit-dev libxml2-dev
   rocm-device-libs cmake ninja-build g++ ccache python3-venv python3-dev
 )
 

@@ -37,4 +37,10 @@ def _gpu(kernel: ir.OpView) -> Compiler:
     return compiler(kernel)
 
 
-BACKENDS: dict[str, Backend] = {"cpu": _cpu, "gpu": _gpu}
+def _spirv(kernel: ir.OpView) -> Compiler:
+    from mgx_mlir.codegen.gpu.spirv import compile_kernel
+
+    return lambda target: compile_kernel(kernel, target)
+
+
+BACKENDS: dict[str, Backend] = {"cpu": _cpu, "gpu": _gpu, "spirv": _spirv}

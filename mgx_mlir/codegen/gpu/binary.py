@@ -28,12 +28,7 @@ def code_object(program: GpuProgram, target: Target) -> CodeObject:
     """
     if not program.launches:
         return CodeObject(target.name, b"", (), program.scratch_bytes, {})
-    with program.module.context, ir.Location.unknown():
-        copy = ir.Module.create()
-        copy.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
-        for op in program.module.body.operations:
-            op.operation.clone(ip=ir.InsertionPoint(copy.body))
-        text = to_llvm_ir(copy, target.name, program.index_bits)
+    text = to_llvm_ir(gpu_module_of(program), target.chip, program.index_bits)
     # 16-bit halves of registers as registers of their own (RDNA 3) cost moves.
     features = "-real-true16" if target.name.startswith("gfx11") else ""
     libraries = libraries_for(text, target)
@@ -41,6 +36,16 @@ def code_object(program: GpuProgram, target: Target) -> CodeObject:
     return CodeObject(
         target.name, data, program.launches, program.scratch_bytes, kernel_stats(data)
     )
+
+
+def gpu_module_of(program: GpuProgram) -> ir.Module:
+    """A copy of the program's module, to be lowered in place."""
+    with program.module.context, ir.Location.unknown():
+        copy = ir.Module.create()
+        copy.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+        for op in program.module.body.operations:
+            op.operation.clone(ip=ir.InsertionPoint(copy.body))
+        return copy
 
 
 def disassemble(code: bytes) -> str:
@@ -51,16 +56,17 @@ def disassemble(code: bytes) -> str:
     with tempfile.NamedTemporaryFile(prefix="mgx-", suffix=".hsaco") as stream:
         stream.write(code)
         stream.flush()
-        command = [_objdump(), "--disassemble", "--no-show-raw-insn", stream.name]
+        command = [llvm_tool("llvm-objdump"), "--disassemble", "--no-show-raw-insn", stream.name]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     # The first lines name the temporary file.
     return done.stdout.partition("Disassembly of section")[2].partition("\n")[2].lstrip()
 
 
 @cache
-def _objdump() -> str:
-    for name in ("llvm-objdump-22", "/usr/lib/llvm-22/bin/llvm-objdump", "llvm-objdump"):
+def llvm_tool(tool: str) -> str:
+    """The path of a tool of LLVM 22, such as llvm-objdump. Raises TargetError without it."""
+    for name in (f"{tool}-22", f"/usr/lib/llvm-22/bin/{tool}", tool):
         path = shutil.which(name)
         if path and Path(path).is_file():
             return path
-    raise TargetError("llvm-objdump of LLVM 22 is not installed (Debian package llvm-22)")
+    raise TargetError(f"{tool} of LLVM 22 is not installed (Debian package llvm-22)")

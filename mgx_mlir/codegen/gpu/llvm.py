@@ -18,7 +18,8 @@ from typing import Any
 from mgx_mlir.errors import CompilerError
 
 TRIPLE = b"amdgcn-amd-amdhsa"
-CODE_OBJECT_VERSION = 5
+# Generic processors have code objects of version 6 only (AMDGPUUsage).
+CODE_OBJECT_VERSION, GENERIC_CODE_OBJECT_VERSION = 5, 6
 
 _KERNEL = re.compile(r"^define amdgpu_kernel void @(\w+)\(", re.MULTILINE)
 
@@ -95,7 +96,7 @@ def emit_object(
             for library in libraries:
                 if llvm.LLVMLinkModules2(module, _parse(llvm, context, library)):
                     raise CompilerError(f"linking a bitcode library failed: {problems}")
-            _set_target(llvm, context, module, machine)
+            _set_target(llvm, context, module, machine, chip)
             keep = ";preserve-gv=".join(_KERNEL.findall(ir_text))
             passes = f"internalize<preserve-gv={keep}>,globaldce," if libraries else ""
             _optimize(llvm, module, machine, f"{passes}default<O2>")
@@ -175,14 +176,14 @@ def _machine(llvm: Any, chip: str, features: str) -> int:
     return machine
 
 
-def _set_target(llvm: Any, context: int, module: int, machine: int) -> None:
+def _set_target(llvm: Any, context: int, module: int, machine: int, chip: str) -> None:
     llvm.LLVMSetTarget(module, TRIPLE)
     with _disposed(llvm.LLVMCreateTargetDataLayout(machine), llvm.LLVMDisposeTargetData) as layout:
         llvm.LLVMSetModuleDataLayout(module, layout)
     # https://llvm.org/docs/AMDGPUUsage.html: the flag holds the version times 100.
-    version = llvm.LLVMConstInt(
-        llvm.LLVMInt32TypeInContext(context), 100 * CODE_OBJECT_VERSION, False
-    )
+    generic = chip.endswith("-generic")
+    number = GENERIC_CODE_OBJECT_VERSION if generic else CODE_OBJECT_VERSION
+    version = llvm.LLVMConstInt(llvm.LLVMInt32TypeInContext(context), 100 * number, False)
     name = b"amdhsa_code_object_version"
     flag = llvm.LLVMValueAsMetadata(version)
     llvm.LLVMAddModuleFlag(module, _FLAG_ERROR_ON_MISMATCH, name, len(name), flag)

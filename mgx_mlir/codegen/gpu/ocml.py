@@ -51,7 +51,7 @@ def _ocml() -> bytes | None:
 def _constants(target: Target) -> bytes:
     """The control constants, as rocm-device-libs' doc/OCML.md describes them."""
     values = {
-        "__oclc_ISA_version": ("i32", _isa_version(target.name)),
+        "__oclc_ISA_version": ("i32", _isa_version(target.chip)),
         "__oclc_correctly_rounded_sqrt32": ("i8", 1),
         "__oclc_daz_opt": ("i8", 0),
         "__oclc_finite_only_opt": ("i8", 0),

@@ -123,7 +123,7 @@ def unit_for(target: Target, element: str, accumulator: str) -> Unit | None:
     Types that plain FMAs take are converted to f32 on their way to LDS.
     """
     if target.matrix == "mfma":
-        units = _MFMA.get(target.name, ())
+        units = _MFMA.get(target.chip, ())
     elif target.matrix == "wmma":
         units = _RDNA4 if target.name.startswith("gfx12") else _RDNA3
     else:

@@ -1,0 +1,160 @@
+"""An `mgx.kernel` as SPIR-V for AMD (amdgcnspirv): one binary for every chip and wave size.
+
+The generic path's functions, which know no wave, with OpenCL's functions in place of the
+instructions of a chip: the driver's compiler chooses the chip, and waves of 32 or 64 lanes,
+when it loads them.
+https://registry.khronos.org/SPIR-V/specs/unified1/OpenCL.ExtendedInstructionSet.100.html
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+
+from mlir import ir
+
+from mgx_mlir.codegen.gpu.binary import gpu_module_of, llvm_tool
+from mgx_mlir.codegen.gpu.kernel import gpu_program
+from mgx_mlir.codegen.gpu.passes import to_llvm_ir
+from mgx_mlir.codegen.lowering import lower_kernel
+from mgx_mlir.errors import CompilerError, UnsupportedError
+from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.portable import required_features
+from mgx_mlir.target import Target
+
+# The chip whose passes make the LLVM IR: what is its own is replaced here.
+CHIP = "gfx1100"
+TRIPLE = "spirv64-amd-amdhsa"
+
+# LLVM's type, and the letter that it has in OpenCL's mangled names.
+_TYPES = {"f16": ("half", "Dh"), "f32": ("float", "f"), "f64": ("double", "d")}
+# The same for signed and for unsigned integers, which LLVM tells apart by what is done with them.
+_INTEGERS = {"i8": "ch", "i16": "st", "i32": "ij", "i64": "lm"}
+# LLVM's intrinsics that OpenCL has under another name. Rounding is to even where nobody
+# changes its mode.
+_RENAMED = {"maxnum": "fmax", "minnum": "fmin", "roundeven": "rint"}
+# LLVM's that give a NaN for a NaN, where OpenCL's gives the other number.
+_STRICT = {"maximum": "fmax", "minimum": "fmin"}
+_SAME = "ceil copysign cos exp exp2 fabs floor fma log log10 log2 pow round sin sqrt trunc"
+_INTRINSICS = "|".join([*_SAME.split(), *_RENAMED, *_STRICT])
+
+_FUNCTION = rf"@(?:__ocml_(\w+?)_|llvm\.({_INTRINSICS})\.)(f16|f32|f64)\("
+_CALL = re.compile(rf"{_FUNCTION}([^)]*)\)")
+_INTEGER = r"@llvm\.([su](?:max|min))\.(i8|i16|i32|i64)\("
+_INTEGER_CALL = re.compile(_INTEGER)
+_DECLARED = re.compile(
+    rf"^declare [^\n]*(?:@llvm\.amdgcn\.|{_FUNCTION}|{_INTEGER})[^\n]*\n", re.MULTILINE
+)
+_ID = re.compile(
+    r"(%\w+) = call (?:noundef )?(?:range\([^)]*\) )?i32 @llvm\.amdgcn\.(work\w+)\.id\.([xyz])\(\)"
+)
+_BARRIER = re.compile(r"call void @llvm\.amdgcn\.s\.barrier\(\)")
+_CHIP_CALL = re.compile(r"@(llvm\.amdgcn\.[\w.]+)\(")
+# What the backend makes of an intrinsic that it knows no instruction for.
+_LEFT = re.compile(rb"spirv\.(llvm_\w+)")
+_PRELUDE = """
+declare spir_func i64 @_Z12get_local_idj(i32)
+declare spir_func i64 @_Z12get_group_idj(i32)
+declare spir_func void @_Z7barrierj(i32)
+"""
+# OpenCL's CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE.
+_FENCES = 3
+
+
+def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
+    """The kernel's functions as one SPIR-V module.
+
+    The same kernel gives the same bytes. Raises UnsupportedError for a kernel that SPIR-V for
+    AMD has no form of, CompilerError naming the pass that fails.
+    """
+    if "bf16" in required_features(kernel):
+        raise UnsupportedError(
+            f"the kernel needs bf16, and {target.name} has no such type; finalize for chips, or "
+            "for a generic target such as gfx11-generic"
+        )
+    program = gpu_program(lower_kernel(kernel))
+    if not program.launches:
+        return CodeObject(target.name, b"", (), program.scratch_bytes, {})
+    data = emit_spirv(with_opencl(to_llvm_ir(gpu_module_of(program), CHIP, program.index_bits)))
+    left = sorted({name.decode() for name in _LEFT.findall(data)})
+    if left:
+        raise UnsupportedError(f"SPIR-V has no form of {', '.join(left)}")
+    return CodeObject(
+        target.name, data, program.launches, program.scratch_bytes, {}, "generic path"
+    )
+
+
+def emit_spirv(text: str) -> bytes:
+    """SPIR-V of LLVM IR, by LLVM's own tool.
+
+    LLVM's backend keeps state from one module to the next, and what it has no form for ends its
+    process: each module gets a process. Without optimisations, which whoever loads SPIR-V does
+    anyway and which bring integers of widths that the standard does not have. Raises
+    CompilerError with LLVM's words.
+    """
+    command = [llvm_tool("llc"), f"-mtriple={TRIPLE}", "-O0", "-filetype=obj", "-o", "-", "-"]
+    done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
+    if done.returncode:
+        words = done.stderr.decode(errors="replace").splitlines()
+        why = next((line for line in words if "error" in line.lower()), "no reason given")
+        raise CompilerError(f"LLVM's SPIR-V backend failed: {why}")
+    return done.stdout
+
+
+def with_opencl(text: str) -> str:
+    """LLVM IR for a chip as LLVM IR for SPIR-V. Raises UnsupportedError for what is a chip's."""
+    text = text.replace("amdgpu_kernel", "spir_kernel").replace(" addrspace(5)", "")
+    text = _DECLARED.sub("", text)
+    text = _BARRIER.sub(f"call void @_Z7barrierj(i32 {_FENCES})", text)
+    text = _ID.sub(_identifier, text)
+    declared = {_declaration(match) for match in _CALL.finditer(text)}
+    text = _CALL.sub(lambda match: f"@{_name(match)}({match[4]})", text)
+    for match in _INTEGER_CALL.finditer(text):
+        declared.add(f"declare spir_func {match[2]} @{_integer(match)}({match[2]}, {match[2]})\n")
+    text = _INTEGER_CALL.sub(lambda match: f"@{_integer(match)}(", text)
+    text = re.sub(r"call ((?:\w+ )*)(\w+ @_Z)", r"call \1spir_func \2", text)
+    chip = sorted(set(_CHIP_CALL.findall(text)))
+    if chip:
+        raise UnsupportedError(f"SPIR-V has no form of {', '.join(chip)}")
+    return text + _PRELUDE + "".join(sorted(declared))
+
+
+def _integer(match: re.Match[str]) -> str:
+    """The OpenCL function of a call of LLVM's smax, smin, umax or umin."""
+    return f"_Z3{match[1][1:]}{_INTEGERS[match[2]][match[1][0] == 'u'] * 2}"
+
+
+def _identifier(match: re.Match[str]) -> str:
+    """The number of a work item or a group, of which the kernels use 32 bits."""
+    name, what, dimension = match.groups()
+    function = "get_local_id" if what == "workitem" else "get_group_id"
+    call = f"call i64 @_Z12{function}j(i32 {'xyz'.index(dimension)})"
+    wide = f"%mgx.{name[1:]}"
+    return f"{wide} = {call}\n  {name} = trunc i64 {wide} to i32"
+
+
+def _name(match: re.Match[str]) -> str:
+    """The OpenCL function of a call, mangled."""
+    stem = match[1] or match[2]
+    if stem in _STRICT:
+        return f"mgx.{stem}.{match[3]}"
+    stem = _RENAMED.get(stem, stem)
+    return f"_Z{len(stem)}{stem}{_TYPES[match[3]][1] * len(match[4].split(','))}"
+
+
+def _declaration(match: re.Match[str]) -> str:
+    type_, letter = _TYPES[match[3]]
+    name = _name(match)
+    count = len(match[4].split(","))
+    if match[2] not in _STRICT:
+        return f"declare spir_func {type_} @{name}({', '.join([type_] * count)})\n"
+    inner = f"_Z4{_STRICT[match[2]]}{letter * 2}"
+    return f"""declare spir_func {type_} @{inner}({type_}, {type_})
+define internal {type_} @{name}({type_} %a, {type_} %b) alwaysinline {{
+  %one = call spir_func {type_} @{inner}({type_} %a, {type_} %b)
+  %sum = fadd {type_} %a, %b
+  %nan = fcmp uno {type_} %a, %b
+  %result = select i1 %nan, {type_} %sum, {type_} %one
+  ret {type_} %result
+}}
+"""
