@@ -12,9 +12,6 @@ from mgx_mlir.errors import UsageError
 from test import onnx_suite
 from test.onnx_exclusions import EXCLUDED, reason
 
-# The default tier takes every so many'th case of those in the slow one.
-SAMPLE = 4
-
 CASES = onnx_suite.cases_for(backend.MgxBackend, __name__)
 NAMES = onnx_suite.names_of(CASES)
 INCLUDED = onnx_suite.included(NAMES)
@@ -26,14 +23,8 @@ def environment(monkeypatch, tmp_path_factory):
     onnx_suite.share_cache(monkeypatch, tmp_path_factory)
 
 
-@pytest.mark.parametrize(("group", "name"), INCLUDED[::SAMPLE])
+@pytest.mark.parametrize(("group", "name"), INCLUDED)
 def test_case(group, name):
-    onnx_suite.run(CASES, group, name)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("group", "name"), [case for n, case in enumerate(INCLUDED) if n % SAMPLE])
-def test_other_case(group, name):
     onnx_suite.run(CASES, group, name)
 
 
