@@ -147,6 +147,13 @@ def compile_to_bytecode(
     return artifact
 
 
+def kernel_cache(settings: Settings) -> Cache | None:
+    """The cache of code objects that the settings name; None for none."""
+    if settings.cache_dir is None:
+        return None
+    return Cache(settings.cache_dir, settings.cache_bytes, settings.cache_shared)
+
+
 def finalize(
     artifact: Artifact,
     arch: str | Target | Sequence[str | Target],
@@ -164,7 +171,7 @@ def finalize(
     names = [arch] if isinstance(arch, str | Target) else list(arch)
     targets = [name if isinstance(name, Target) else Target.get(name) for name in names]
     missing = [t for t in targets if not artifact.has_code_objects(t)]
-    cache = Cache(settings.cache_dir, settings.cache_bytes) if settings.cache_dir else None
+    cache = kernel_cache(settings)
     report = report or Report()
     started = time.perf_counter()
     found = finalize_all(
@@ -194,8 +201,9 @@ def compile(
     `target` is 'cpu', a chip such as 'gfx942', or 'gpu' for the chip of `device` (default 0).
     A chip's program runs on `device`, by default on the first device that is such a chip; with
     `graph` it is replayed as a HIP graph. An artifact's own code objects are used, those for
-    the chip before those of its generic processor; without either it is finalized. Raises what `compile_to_bytecode` and `finalize`
-    raise, TargetError where there is no such device, and DeviceError.
+    the chip before those of its generic processor; without either it is finalized. Raises what
+    `compile_to_bytecode` and `finalize` raise, TargetError where there is no such device, and
+    DeviceError.
     """
     settings = settings or Settings.from_environment()
     if target != "gpu" and not isinstance(target, Target):

@@ -20,6 +20,7 @@ PREFIX = "MGX_"
 # Name, what it does. The command line's help prints this table.
 VARIABLES: dict[str, str] = {
     "MGX_CACHE_DIR": "where finalized kernels are kept; 'none' keeps nothing",
+    "MGX_CACHE_SHARED": "a second folder of finalized kernels, which is only read",
     "MGX_CACHE_SIZE": "size bound of the cache in megabytes (default 4096)",
     "MGX_HIP": "real, emulated or auto: which libamdhip64 runs GPU programs",
     "MGX_JOBS": "worker processes that finalize kernels (default: all cores)",
@@ -34,6 +35,7 @@ class Settings:
 
     cache_dir: Path | None = None
     cache_bytes: int = 4096 << 20
+    cache_shared: Path | None = None
     hip: str = "auto"
     emulated_devices: tuple[str, ...] = ()
     jobs: int = field(default_factory=lambda: available_cores())
@@ -49,12 +51,16 @@ class Settings:
             cache_dir = None
         else:
             cache_dir = Path(cache).expanduser()
+        shared = environment.get("MGX_CACHE_SHARED", "")
+        if shared and cache_dir is None:
+            raise UsageError("MGX_CACHE_SHARED needs a folder of one's own in MGX_CACHE_DIR")
         hip = environment.get("MGX_HIP", "auto")
         if hip not in ("real", "emulated", "auto"):
             raise UsageError(f"MGX_HIP is '{hip}'; use real, emulated or auto")
         return Settings(
             cache_dir=cache_dir,
             cache_bytes=_positive(environment, "MGX_CACHE_SIZE", 4096) << 20,
+            cache_shared=Path(shared).expanduser() if shared else None,
             hip=hip,
             emulated_devices=tuple(
                 name.strip()

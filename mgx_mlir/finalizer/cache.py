@@ -48,13 +48,17 @@ class Entry:
 class Cache:
     """A folder of code objects of at most `max_bytes` bytes; the least recently used go.
 
+    What it lacks is looked up in `shared`, a folder of the same form that is only read.
     Reading and writing never fail: what cannot be read is not there, what cannot be
-    written is not kept. `problem` says what last went wrong with the folder.
+    written is not kept. `problem` says what last went wrong with a folder.
     """
 
-    def __init__(self, folder: Path, max_bytes: int = DEFAULT_BYTES) -> None:
+    def __init__(
+        self, folder: Path, max_bytes: int = DEFAULT_BYTES, shared: Path | None = None
+    ) -> None:
         self.folder = folder
         self.max_bytes = max_bytes
+        self.shared = shared
         self.problem = ""
         self.hits = 0
         self.misses = 0
@@ -62,28 +66,43 @@ class Cache:
 
     def get(self, key: str) -> CodeObject | None:
         """The code object under `key`. A damaged entry is deleted and not there."""
-        path = self._path(key)
-        try:
-            data = path.read_bytes()
-        except OSError:
+        found = self._read(self._path(key), own=True)
+        if found is None and self.shared is not None:
+            found = self._read(self._path(key, self.shared), own=False)
+        if found is None:
             self.misses += 1
-            return None
-        try:
-            found = _decode(data)
-        except ValueError as error:
-            self.problem = f"{path} was damaged ({error}) and is deleted"
-            with contextlib.suppress(OSError):
-                path.unlink()
-            self.misses += 1
-            return None
-        with contextlib.suppress(OSError):
-            os.utime(path)
-        self.hits += 1
+        else:
+            self.hits += 1
         return found
 
     def put(self, key: str, code: CodeObject) -> None:
         """Keeps a code object under `key`."""
-        path, data = self._path(key), _encode(code)
+        self._write(key, _encode(code))
+
+    def put_entry(self, key: str, data: bytes) -> None:
+        """Keeps the bytes of an entry of another cache. ValueError where they are not sound."""
+        _decode(data)
+        self._write(key, data)
+
+    def _read(self, path: Path, *, own: bool) -> CodeObject | None:
+        try:
+            found = _decode(path.read_bytes())
+        except OSError:
+            return None
+        except ValueError as error:
+            self.problem = f"{path} is damaged ({error})"
+            if own:
+                self.problem += " and is deleted"
+                with contextlib.suppress(OSError):
+                    path.unlink()
+            return None
+        if own:
+            with contextlib.suppress(OSError):
+                os.utime(path)
+        return found
+
+    def _write(self, key: str, data: bytes) -> None:
+        path = self._path(key)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, data)
@@ -142,8 +161,8 @@ class Cache:
         """Deletes every entry."""
         self.prune(0)
 
-    def _path(self, key: str) -> Path:
-        return self.folder / key[:2] / (key + SUFFIX)
+    def _path(self, key: str, folder: Path | None = None) -> Path:
+        return (folder or self.folder) / key[:2] / (key + SUFFIX)
 
     def _remove_leftovers(self, newest: float) -> None:
         """Deletes temporary files older than an hour before the newest entry."""
@@ -158,6 +177,11 @@ def _encode(code: CodeObject) -> bytes:
     text = json.dumps(code.to_json(), sort_keys=True, separators=(",", ":")).encode()
     content = len(text).to_bytes(8, "little") + text + code.data
     return MAGIC + hashlib.sha256(content).digest() + content
+
+
+def read_entry(path: Path) -> CodeObject:
+    """The code object of an entry. OSError, or ValueError where it is damaged."""
+    return _decode(path.read_bytes())
 
 
 def _decode(data: bytes) -> CodeObject:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
 import pytest
 
+from mgx_mlir.errors import UsageError
 from mgx_mlir.finalizer.cache import Cache, cache_key
+from mgx_mlir.finalizer.cache_archive import export_cache, import_cache
 from mgx_mlir.finalizer.code_object import Argument, CodeObject, Launch
 
 ROOT = Path(__file__).parents[2]
@@ -153,3 +157,60 @@ def test_processes_share_a_folder_even_when_killed(tmp_path: Path) -> None:
     for number in range(40):
         found = cache.get(key(number))
         assert found is None or found.data == bytes([number]) * 2000
+
+
+def test_shared_folder_is_read_and_never_written(tmp_path: Path) -> None:
+    shared = Cache(tmp_path / "shared")
+    shared.put(key(1), code(b"shared"))
+    shared.put(key(2), code(b"other"))
+    (entry,) = (e for e in shared.entries() if e.key == key(2))
+    entry.path.write_bytes(b"damaged")
+    before = {e.path: (e.path.read_bytes(), e.used) for e in shared.entries()}
+    cache = Cache(tmp_path / "own", shared=tmp_path / "shared")
+    assert cache.get(key(1)) == code(b"shared")
+    assert cache.get(key(2)) is None and "damaged" in cache.problem
+    cache.put(key(1), code(b"own"))
+    assert cache.get(key(1)) == code(b"own")  # one's own comes first
+    cache.prune(0)
+    assert {e.path: (e.path.read_bytes(), e.used) for e in shared.entries()} == before
+
+
+def test_cache_goes_through_one_file(cache: Cache, tmp_path: Path) -> None:
+    for number in range(3):
+        cache.put(key(number), code(bytes([number]), "gfx942" if number else "gfx1100"))
+    cache.put(key(9), code())
+    damaged = cache.folder / key(9)[:2] / f"{key(9)}.mgxc"
+    damaged.write_bytes(b"x")
+    assert export_cache(cache, tmp_path / "a.tar") == 3
+    assert export_cache(cache, tmp_path / "b.tar") == 3
+    assert (tmp_path / "a.tar").read_bytes() == (tmp_path / "b.tar").read_bytes()
+    other = Cache(tmp_path / "other")
+    assert import_cache(other, tmp_path / "a.tar") == (3, [])
+    assert all(other.get(key(n)) == cache.get(key(n)) != None for n in range(3))  # noqa: E711
+    assert export_cache(cache, tmp_path / "c.tar", "gfx1100") == 1
+
+
+def test_members_that_are_no_sound_entries_are_refused(cache: Cache, tmp_path: Path) -> None:
+    cache.put(key(1), code())
+    (entry,) = cache.entries()
+    sound = entry.path.read_bytes()
+    members = {
+        f"{key(2)}.mgxc": sound[:-1],
+        f"../{key(3)}.mgxc": sound,
+        f"{key(3)}.mgxc.x": sound,
+        f"{key(4)}.mgxc": sound,
+    }
+    with tarfile.open(tmp_path / "x.tar", "w") as archive:
+        for name, content in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+        link = tarfile.TarInfo(f"{key(5)}.mgxc")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    count, refused = import_cache(cache, tmp_path / "x.tar")
+    assert count == 1 and cache.get(key(4)) == code()
+    assert refused == [*list(members)[:3], f"{key(5)}.mgxc"]
+    (tmp_path / "y.tar").write_bytes(b"no archive at all" * 99)
+    with pytest.raises(UsageError, match="no exported cache"):
+        import_cache(cache, tmp_path / "y.tar")

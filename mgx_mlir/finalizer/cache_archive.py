@@ -1,0 +1,62 @@
+"""A cache in one file: a tar archive of its entries, each under its key."""
+
+from __future__ import annotations
+
+import re
+import tarfile
+from pathlib import Path
+
+from mgx_mlir.errors import UsageError
+from mgx_mlir.files import atomic_file
+from mgx_mlir.finalizer.cache import SUFFIX, Cache, read_entry
+
+_NAME = re.compile(rf"([0-9a-f]{{64}}){re.escape(SUFFIX)}")
+# No code object of a kernel comes near it.
+MAX_ENTRY = 1 << 28
+
+
+def export_cache(cache: Cache, path: Path, arch: str | None = None) -> int:
+    """Writes the sound entries, of one target where it is named; gives their number.
+
+    The same entries give the same bytes. Raises OSError as open() does.
+    """
+    count = 0
+    with atomic_file(path) as stream, tarfile.open(fileobj=stream, mode="w") as archive:
+        for entry in sorted(cache.entries(), key=lambda entry: entry.key):
+            try:
+                code = read_entry(entry.path)
+            except (OSError, ValueError):
+                continue  # gone meanwhile, or damaged
+            if arch is not None and code.arch.partition(":")[0] != arch:
+                continue
+            member = tarfile.TarInfo(entry.key + SUFFIX)
+            with entry.path.open("rb") as content:
+                member.size = entry.bytes
+                archive.addfile(member, content)
+            count += 1
+    return count
+
+
+def import_cache(cache: Cache, path: Path) -> tuple[int, list[str]]:
+    """Adds the entries of an archive; gives their number, and the members that were refused.
+
+    Every member is checked before it is kept. The entries are code: import those that you would
+    run. Raises UsageError for what is no archive, OSError as open() does.
+    """
+    count, refused = 0, []
+    try:
+        with tarfile.open(path, mode="r:") as archive:
+            for member in archive:
+                name = _NAME.fullmatch(member.name)
+                content = archive.extractfile(member) if member.isreg() and name else None
+                if name is None or content is None or member.size > MAX_ENTRY:
+                    refused.append(member.name)
+                    continue
+                try:
+                    cache.put_entry(name[1], content.read())
+                    count += 1
+                except ValueError:
+                    refused.append(member.name)
+    except tarfile.TarError as error:
+        raise UsageError(f"{path} is no exported cache: {error}") from error
+    return count, refused
