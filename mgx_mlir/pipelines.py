@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pass_manager import Pipeline
 from mgx_mlir.passes.eliminate_identities import EliminateIdentities
+from mgx_mlir.passes.eliminate_pads import EliminatePads
 from mgx_mlir.passes.find_attention import FindAttention
 from mgx_mlir.passes.fold_constants import FoldConstants
 from mgx_mlir.passes.fuse_horizontal import FuseHorizontal
@@ -19,8 +20,10 @@ from mgx_mlir.passes.normalize_ops import NormalizeOps
 from mgx_mlir.passes.outline_kernels import OutlineKernels
 from mgx_mlir.passes.place_concats import PlaceConcats
 from mgx_mlir.passes.plan_memory import PlanMemory
+from mgx_mlir.passes.rewrite_pooling import RewritePooling
 from mgx_mlir.passes.rewrite_reduce import RewriteReduce
 from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
+from mgx_mlir.passes.simplify_gathers import SimplifyGathers
 from mgx_mlir.passes.simplify_quantized import SimplifyQuantized
 from mgx_mlir.passes.simplify_reshapes import SimplifyReshapes
 from mgx_mlir.passes.sink_concats import SinkConcats
@@ -44,7 +47,10 @@ PIPELINES: dict[str, NamedPipeline] = {
             FoldConstants(keep_quantized=True),
             NormalizeControlFlow(),
             EliminateIdentities(),
+            SimplifyGathers(),
             SimplifyReshapes(),
+            EliminatePads(),
+            RewritePooling(),
         ),
     ),
     "quantization": NamedPipeline(

@@ -7,7 +7,7 @@ import pytest
 
 from mgx_mlir.pass_manager import PassContext, pass_class, pass_names, run_pipeline
 from mgx_mlir.pipelines import PIPELINES
-from test.passes.graphs import check_keeps_results, random_graph
+from test.passes.graphs import check_keeps_results, parse_case, random_graph
 
 # Passes that make what others have prepared, with what prepares it.
 PREPARED = {
@@ -49,6 +49,16 @@ def test_keeps_results_of_control_flow(name: str, seed: int) -> None:
 def test_pipelines_keep_results_of_control_flow(seed: int) -> None:
     steps = [step for pipeline in PIPELINES.values() for step in pipeline.passes]
     check_keeps_results(lambda: random_graph(seed, 12, True), steps, rtol=1e-3, again=False)
+
+
+@pytest.mark.parametrize("name", pass_names())
+def test_cases_of_lit_tests_keep_results(name: str, request: pytest.FixtureRequest) -> None:
+    file = f"lit_tests/passes/{name.removeprefix('mgx-').replace('-', '_')}.mlir"
+    cases = (request.config.rootpath / file).read_text().split("// -----\n")
+    steps = [pass_class(name)()]
+    for case in cases:
+        if "?x" not in case and "x?" not in case and "expected-error" not in case:
+            check_keeps_results(lambda case=case: parse_case(case), steps, rtol=1e-4, again=False)
 
 
 @pytest.mark.parametrize("name", pass_names())

@@ -1,0 +1,34 @@
+// RUN: %mgx-opt %s --split-input-file --mgx-rewrite-pooling | FileCheck %s
+
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.reduce_mean %{{.*}} axes = [2, 3] : tensor<1x6x7x5xf32> -> tensor<1x6x1x1xf32>
+// CHECK:         mgx.reduce_max %{{.*}} axes = [2, 3] : tensor<1x6x7x5xf32> -> tensor<1x6x1x1xf32>
+func.func @main(%x: tensor<1x6x7x5xf32>) -> (tensor<1x6x1x1xf32>, tensor<1x6x1x1xf32>) {
+  %a = mgx.pooling average %x lengths = [7, 5] pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x6x7x5xf32> -> tensor<1x6x1x1xf32>
+  %b = mgx.pooling max %x lengths = [7, 5] pads = [0, 0, 0, 0] strides = [2, 2] dilations = [1, 1] : tensor<1x6x7x5xf32> -> tensor<1x6x1x1xf32>
+  return %a, %b : tensor<1x6x1x1xf32>, tensor<1x6x1x1xf32>
+}
+
+// -----
+
+// A norm of order 2; one of order 3 stays.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[M:.*]] = mgx.mul
+// CHECK:         %[[S:.*]] = mgx.reduce_sum %[[M]]
+// CHECK:         mgx.sqrt %[[S]]
+// CHECK:         mgx.pooling lpnorm
+func.func @main(%x: tensor<1x6x7x5xf32>) -> (tensor<1x6x1x1xf32>, tensor<1x6x1x1xf32>) {
+  %a = mgx.pooling lpnorm %x lengths = [7, 5] pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x6x7x5xf32> -> tensor<1x6x1x1xf32>
+  %b = mgx.pooling lpnorm %x lengths = [7, 5] pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] {lp_order = 3 : i64} : tensor<1x6x7x5xf32> -> tensor<1x6x1x1xf32>
+  return %a, %b : tensor<1x6x1x1xf32>, tensor<1x6x1x1xf32>
+}
+
+// -----
+
+// Windows smaller than the image.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.pooling
+func.func @main(%x: tensor<1x6x7x5xf32>) -> tensor<1x6x2x1xf32> {
+  %a = mgx.pooling average %x lengths = [6, 5] pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x6x7x5xf32> -> tensor<1x6x2x1xf32>
+  return %a : tensor<1x6x2x1xf32>
+}
