@@ -20,6 +20,8 @@ _DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf",
 Dimensions = tuple[int, int, int]
 # HIP takes fewer than 2^32 threads along one dimension of a grid.
 MAX_GRID = 1 << 21
+# Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".
+MAX_BYTES = 0x7FFFFF00
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,14 @@ def function(
 def tensor_of(type_: ir.Type, written: bool = False) -> Tensor:
     """A tensor of the kernel as an argument."""
     return Tensor(math.prod(type_.shape), element_of(type_), written)
+
+
+def size_refusal(types: Sequence[ir.Type]) -> str:
+    """Why a function cannot take tensors of these types; '' where it can."""
+    largest = max(tensor_of(type_).bytes for type_ in types)
+    if largest > MAX_BYTES:
+        return f"a tensor of {largest} bytes is more than 31-bit offsets reach"
+    return ""
 
 
 def grid_of(blocks: int) -> Dimensions:

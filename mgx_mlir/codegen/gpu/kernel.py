@@ -13,6 +13,7 @@ from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
 from mgx_mlir.codegen.gpu.passes import expand_math
+from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
 from mgx_mlir.codegen.gpu.rows.kernel import rows_program
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.finalizer.code_object import CodeObject
@@ -21,7 +22,7 @@ from mgx_mlir.target import Target
 # A family gives the program of a kernel and the schedule in words; or None, and why it
 # refuses the kernel (nothing where the kernel is none of its own).
 Family = Callable[[ir.OpView, Target], tuple[GpuProgram | None, str]]
-FAMILIES: tuple[Family, ...] = (contraction_program, rows_program)
+FAMILIES: tuple[Family, ...] = (contraction_program, rows_program, pointwise_program)
 
 
 def gpu_program(lowered: ir.Module) -> GpuProgram:

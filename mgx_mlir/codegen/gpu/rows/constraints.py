@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from mlir import ir
-
 from mgx_mlir.codegen.contraction.problem import Axis
-from mgx_mlir.codegen.gpu import builder
-from mgx_mlir.codegen.gpu.contraction.constraints import MAX_BYTES
 from mgx_mlir.codegen.gpu.operands import vector_lanes
 from mgx_mlir.codegen.gpu.rows.match import Rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule
@@ -16,14 +10,6 @@ from mgx_mlir.target import Target
 
 # Registers for the elements of a row that a thread keeps.
 _KEPT = 96
-
-
-def refusal(rows: Rows, types: Sequence[ir.Type]) -> str:
-    """Why there is no schedule; '' where there is one. types: of all inputs and results."""
-    largest = max(builder.tensor_of(type_).bytes for type_ in types)
-    if largest > MAX_BYTES:
-        return f"a tensor of {largest} bytes is more than 31-bit offsets reach"
-    return ""
 
 
 def lanes_of(rows: Rows, across: bool) -> int:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 
+from mlir import ir
+
 from mgx_mlir.codegen.gpu.builder import element_bytes
 from mgx_mlir.codegen.gpu.rows.constraints import is_across, lanes_of, schedule_refusal
 from mgx_mlir.codegen.gpu.rows.match import REDUCING, Rows
@@ -21,6 +23,7 @@ BARRIER = 250  # LDS, and waiting for the slowest wave
 GLOBAL_BYTES_A_CLOCK = 32
 SEGMENT = 64  # bytes that memory moves at least
 WAVES_A_SIMD = 8
+_FREE = frozenset(("mgx.constant", "mgx.multibroadcast", "mgx.yield"))
 _COSTLY = frozenset(
     f"mgx.{name}"
     for name in (
@@ -49,7 +52,7 @@ def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
     passes = 1 if schedule.resident else max(rows.levels.values()) + 1
     elements = schedule.chunks * schedule.lanes
 
-    work = sum(_weight(op.operation.name) for op in rows.ops) + len(rows.operands)
+    work = sum(weight(op) for op in rows.ops) + len(rows.operands)
     threads = schedule.threads
     inside = min(threads, target.wave_size)
     steps = (threads if schedule.across else 2 * math.log2(inside)) + schedule.lanes
@@ -72,7 +75,13 @@ def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
     return max(busy, memory, rounds * latency) + (busy + memory) / 8
 
 
-def _weight(name: str) -> int:
+def weight(op: ir.OpView) -> int:
+    """About how many instructions an op takes for one element."""
+    name = op.operation.name
+    if name == "mgx.pointwise":
+        return sum(weight(inner) for inner in op.regions[0].blocks[0].operations)
+    if name in _FREE:
+        return 0
     if name in REDUCING:
         return 2
     return 12 if name in _COSTLY else 1

@@ -17,7 +17,7 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.operands import Operand
-from mgx_mlir.codegen.gpu.rows.match import ARGS, REDUCING, Rows
+from mgx_mlir.codegen.gpu.rows.match import ARGS, REDUCING, Source
 from mgx_mlir.codegen.lowering import emit_pointwise
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load
@@ -41,8 +41,6 @@ class Chunk:
 class Layout(Protocol):
     """How a thread's chunks lie: along rows or across them."""
 
-    lanes: int
-
     def load(self, source: Operand, chunk: Chunk) -> ir.Value: ...
     def load_row(self, source: Operand) -> ir.Value: ...
     def of_row(self, value: ir.Value) -> ir.Value: ...
@@ -50,10 +48,20 @@ class Layout(Protocol):
     def columns_of(self, chunk: Chunk) -> ir.Value: ...
 
 
+class Body(Protocol):
+    """What is computed: ops in order, from sources."""
+
+    @property
+    def ops(self) -> tuple[ir.OpView, ...]: ...
+    @property
+    def sources(self) -> dict[ir.Value, Source]: ...
+    def is_whole(self, value: ir.Value) -> bool: ...
+
+
 class Evaluator:
     """Computes values at the insertion point; what is of a row stays known afterwards."""
 
-    def __init__(self, rows: Rows, layout: Layout) -> None:
+    def __init__(self, rows: Body, layout: Layout) -> None:
         self.rows, self.layout = rows, layout
         self._known: dict[ir.Value, ir.Value] = {}
         self._producer = {result: op for op in rows.ops for result in op.operation.results}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from mlir import ir
 
+from mgx_mlir.codegen.gpu.builder import size_refusal
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.precision import narrow, relax
-from mgx_mlir.codegen.gpu.rows.constraints import refusal
 from mgx_mlir.codegen.gpu.rows.cost import choose
 from mgx_mlir.codegen.gpu.rows.generator import generate
 from mgx_mlir.codegen.gpu.rows.match import match_rows
@@ -29,7 +29,7 @@ def rows_program(
             return None, rows
         type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
         types = list(type_.inputs), list(type_.results)
-        reason = refusal(rows, [*types[0], *types[1]])
+        reason = size_refusal([*types[0], *types[1]])
         if reason:
             return None, f"{rows.name}: {reason}"
         schedule = schedule or choose(rows, target)

@@ -1,0 +1,102 @@
+"""One gpu.func for a pointwise kernel: vectors of elements, one after another in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.gpu import builder
+from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.gpu.operands import Operand
+from mgx_mlir.codegen.gpu.pointwise.match import Elements
+from mgx_mlir.codegen.gpu.pointwise.space import Schedule
+from mgx_mlir.codegen.gpu.rows.evaluate import Chunk, Evaluator
+from mgx_mlir.finalizer.code_object import Argument, Launch
+
+
+def generate(
+    elements: Elements,
+    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    schedule: Schedule,
+    name: str,
+) -> GpuProgram:
+    """The function `<name>_0`, and its launch.
+
+    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    """
+    inputs, results = types
+    operands = [source for source in elements.sources.values() if isinstance(source, Operand)]
+    used = sorted({operand.argument for operand in operands})
+    arguments = [builder.tensor_of(inputs[number]) for number in used]
+    arguments += [builder.tensor_of(type_, written=True) for type_ in results]
+    module, block = builder.gpu_module()
+    function = f"{name}_0"
+    grid = builder.grid_of(-(-elements.size // schedule.elements))
+    with builder.function(block, function, arguments, schedule.block, grid) as frame:
+        sources = {number: frame.buffers[position] for position, number in enumerate(used)}
+        thread = builder.thread_number(schedule.block)
+        first = emit.mul(builder.linear_block(grid), schedule.elements)
+        first = emit.add(first, emit.mul(thread, schedule.lanes))
+        bounded = grid[0] * grid[1] * schedule.elements != elements.size
+        _emit(elements, schedule, sources, frame.buffers[len(used) :], first, bounded)
+    passed = [Argument("input", number) for number in used]
+    passed += [Argument("output", number) for number in range(len(results))]
+    return GpuProgram(
+        module, (Launch(function, grid, (schedule.block, 1, 1), tuple(passed)),), 0, 32
+    )
+
+
+def _emit(
+    elements: Elements,
+    schedule: Schedule,
+    sources: dict[int, ir.Value],
+    outputs: Sequence[ir.Value],
+    first: Index,
+    bounded: bool,
+) -> None:
+    values = Evaluator(elements, _Layout(schedule.lanes, sources))
+    chunks = []
+    for number in range(schedule.times):
+        place = emit.add(first, number * schedule.block * schedule.lanes)
+        inside = emit.compare("slt", place, elements.size) if bounded else None
+        chunks.append(Chunk(place, inside))
+    # All reads go first: they are under way together.
+    for chunk in chunks:
+        for value, source in elements.sources.items():
+            if isinstance(source, Operand) and elements.is_whole(value):
+                values.whole(value, chunk)
+    for chunk in chunks:
+        guards = [chunk.inside] if chunk.inside is not None else []
+        for result in elements.results:
+            x = values.whole(result.value, chunk)
+            operand = elements.operand_of(result)
+            operand.store(x, outputs[result.number], 0, chunk.column, guards)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Vectors of neighbours, by the number of their first element."""
+
+    lanes: int
+    sources: dict[int, ir.Value]
+
+    def load(self, source: Operand, chunk: Chunk) -> ir.Value:
+        # What lies behind the last element is read as zero, or for nothing.
+        buffer = self.sources[source.argument]
+        return source.load(buffer, source.start(0), chunk.column, self.lanes, [])
+
+    def load_row(self, source: Operand) -> ir.Value:
+        return source.load_one(self.sources[source.argument], source.start(0))
+
+    def of_row(self, value: ir.Value) -> ir.Value:
+        return value
+
+    def repeated(self, value: ir.Value) -> ir.Value:
+        return emit.splat(value, self.lanes)
+
+    def columns_of(self, chunk: Chunk) -> ir.Value:
+        raise AssertionError("only reductions ask for indices")

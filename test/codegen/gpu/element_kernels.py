@@ -1,0 +1,232 @@
+"""Pointwise kernels and copies for the GPU tests: mgx text, and numpy's word on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mlir import ir
+from row_kernels import DTYPES, ROUNDING, SMALLEST, result_dtypes, tensor
+
+from mgx_mlir.codegen.gpu.pointwise.space import Schedule
+from mgx_mlir.dialects import context
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class ElementKernel:
+    """A kernel of inputs (shape, element); `meaning` takes and gives arrays in f64."""
+
+    name: str
+    inputs: tuple[tuple[tuple[int, ...], str], ...]
+    results: tuple[tuple[tuple[int, ...], str], ...]
+    body: str
+    meaning: Callable[..., list[Array]]
+    units: float = 1.0  # halves of a unit in the last place that a result may be off,
+    scale: Callable[..., Array] | None = None  # of the result or, where larger, of this
+    schedule: Schedule | None = None
+
+    def text(self) -> str:
+        arguments = ", ".join(f"%x{n}: {tensor(*i)}" for n, i in enumerate(self.inputs))
+        types = ", ".join(tensor(*r) for r in self.results)
+        names = ["%y"] if len(self.results) == 1 else [f"%y#{n}" for n in range(len(self.results))]
+        return (
+            f"mgx.kernel @k({arguments}) -> ({types}) "
+            f'attributes {{arch = #mgx.arch<"gfxMIGX">}} {{\n{self.body}\n'
+            f"mgx.return {', '.join(names)} : {types}\n}}"
+        )
+
+    def kernel(self) -> tuple[ir.Module, ir.OpView]:
+        with context(), ir.Location.unknown():
+            module = ir.Module.parse(self.text())
+            return module, next(iter(module.body.operations))
+
+    def arrays(self) -> list[Array]:
+        rng = np.random.default_rng(11)
+        made = []
+        for shape, element in self.inputs:
+            dtype = DTYPES[element]
+            if element == "i1":
+                made.append(rng.integers(0, 2, shape).astype(bool))
+            elif element in ROUNDING:
+                made.append(rng.normal(0, 3, shape).astype(dtype))
+            else:
+                low = 0 if element.startswith("u") else -100
+                made.append(rng.integers(low, 100, shape).astype(dtype))
+        return made
+
+    def wanted(self, *inputs: Array) -> list[Array]:
+        wide = [x.astype(np.float64) if x.dtype.kind in "fV" else x for x in inputs]
+        return [np.asarray(y) for y in self.meaning(*wide)]
+
+    def problem(self, number: int, want: Array, have: Array, inputs: Sequence[Array]) -> str:
+        """What is wrong with a result; '' where nothing is."""
+        element = self.results[number][1]
+        if element not in ROUNDING:
+            wrong = have != want
+        else:
+            size = np.abs(want)
+            if self.scale is not None:
+                size = np.maximum(size, self.scale(*[x.astype(np.float64) for x in inputs]))
+            bound = self.units * ROUNDING[element] * size + SMALLEST.get(element, 1e-37)
+            wrong = ~(np.abs(have.astype(np.float64) - want) <= bound)
+        if not wrong.any():
+            return ""
+        place = tuple(int(x) for x in np.argwhere(wrong)[0])
+        return (
+            f"{wrong.sum()} of {wrong.size} wrong, first at {place}: {have[place]}, "
+            f"want {want[place]}"
+        )
+
+
+def _copy(
+    name: str, element: str, stored: tuple[int, ...], body: str, meaning: Any
+) -> ElementKernel:
+    array = meaning(np.zeros(stored))
+    text = body.format(source=tensor(stored, element), result=tensor(array.shape, element))
+    return ElementKernel(
+        f"{name}-{'x'.join(map(str, stored))}-{element}",
+        ((stored, element),),
+        ((array.shape, element),),
+        text,
+        lambda x: [meaning(x)],
+    )
+
+
+def transpose(stored: tuple[int, ...], order: tuple[int, ...], element: str) -> ElementKernel:
+    body = f"%y = mgx.transpose %x0 permutation = {list(order)} : {{source}} -> {{result}}"
+    name = "transpose" + "".join(map(str, order))
+    return _copy(name, element, stored, body, lambda x: x.transpose(order))
+
+
+def _pointwise(operands: str, types: str, result: str, scalars: str, body: str) -> str:
+    return (
+        f"%y = mgx.pointwise({operands}) : ({types}) -> {result} {{\n^bb0({scalars}):\n{body}\n}}"
+    )
+
+
+_erf = np.vectorize(math.erf)
+
+
+def gelu(
+    shape: tuple[int, ...], element: str, units: float = 2.0, schedule: Schedule | None = None
+) -> ElementKernel:
+    """x + b, then gelu by erf, as a model writes it."""
+    t, e = tensor(shape, element), element
+    body = (
+        f"%s = mgx.add %a, %b : {e}, {e} -> {e}\n%c = mgx.constant 0.70710678118 : {e}\n"
+        f"%d = mgx.mul %s, %c : {e}, {e} -> {e}\n%f = mgx.erf %d : {e}\n"
+        f"%one = mgx.constant 1.0 : {e}\n%g = mgx.add %f, %one : {e}, {e} -> {e}\n"
+        f"%h = mgx.mul %s, %g : {e}, {e} -> {e}\n%half = mgx.constant 0.5 : {e}\n"
+        f"%o = mgx.mul %h, %half : {e}, {e} -> {e}\nmgx.yield %o : {e}"
+    )
+    text = _pointwise("%x0, %x1", f"{t}, {t}", t, f"%a: {e}, %b: {e}", body)
+
+    def meaning(x: Array, y: Array) -> list[Array]:
+        s = x + y
+        return [0.5 * s * (1 + _erf(s * math.sqrt(0.5)))]
+
+    return ElementKernel(
+        f"gelu-{'x'.join(map(str, shape))}-{element}",
+        ((shape, e), (shape, e)),
+        ((shape, e),),
+        text,
+        meaning,
+        units,
+        lambda x, y: np.abs(x + y),
+        schedule,
+    )
+
+
+def bias(
+    shape: tuple[int, ...], axis: int, element: str, schedule: Schedule | None = None
+) -> ElementKernel:
+    """x + b broadcast from one dimension, and whether it is positive."""
+    small = tuple(n if d == axis else 1 for d, n in enumerate(shape))
+    t, p, e = tensor(shape, element), tensor(shape, "i1"), element
+    body = (
+        f"%w = mgx.multibroadcast %x1 : {tensor(small, e)} -> {t}\n"
+        f"%y:2 = mgx.pointwise(%x0, %w) : ({t}, {t}) -> ({t}, {p}) {{\n"
+        f"^bb0(%a: {e}, %b: {e}):\n%s = mgx.add %a, %b : {e}, {e} -> {e}\n"
+        f"%z = mgx.constant 0.0 : {e}\n%g = mgx.greater %s, %z : {e}, {e} -> i1\n"
+        f"mgx.yield %s, %g : {e}, i1\n}}"
+    )
+    return ElementKernel(
+        f"bias-{'x'.join(map(str, shape))}-{axis}-{element}",
+        ((shape, e), (small, e)),
+        ((shape, e), (shape, "i1")),
+        body,
+        lambda x, b: [x + b, x + b > 0],
+        2.0,
+        schedule=schedule,
+    )
+
+
+def slices(shape: tuple[int, ...], start: int, end: int) -> ElementKernel:
+    """The product of a slice of f32 and a mask of bytes, through a reshape."""
+    cut = (shape[0], end - start)
+    t, m = tensor(cut, "f32"), tensor(cut, "i1")
+    flat = (cut[0] * cut[1],)
+    body = (
+        f"%v = mgx.slice %x0 axes = [1] starts = [{start}] ends = [{end}] : "
+        f"{tensor(shape, 'f32')} -> {t}\n"
+        f"%p = mgx.pointwise(%v, %x1) : ({t}, {m}) -> {t} {{\n^bb0(%a: f32, %b: i1):\n"
+        "%z = mgx.constant 0.0 : f32\n%s = mgx.where %b, %a, %z : i1, f32, f32 -> f32\n"
+        f"mgx.yield %s : f32\n}}\n%y = mgx.reshape %p : "
+        f"{t} -> {tensor(flat, 'f32')}"
+    )
+    return ElementKernel(
+        f"slices-{'x'.join(map(str, shape))}-{start}-{end}",
+        ((shape, "f32"), (cut, "i1")),
+        ((flat, "f32"),),
+        body,
+        lambda x, m: [np.where(m, x[:, start:end], 0).reshape(-1)],
+    )
+
+
+def integers(size: int) -> ElementKernel:
+    t, w = tensor((size,), "i8"), tensor((size,), "i64")
+    body = (
+        "%s = mgx.convert %a : i8 -> i64\n%c = mgx.constant 3 : i64\n"
+        "%m = mgx.mul %s, %c : i64, i64 -> i64\nmgx.yield %m : i64"
+    )
+    text = _pointwise("%x0", t, w, "%a: i8", body)
+    return ElementKernel(
+        f"integers-{size}",
+        (((size,), "i8"),),
+        (((size,), "i64"),),
+        text,
+        lambda x: [x.astype(np.int64) * 3],
+    )
+
+
+def emulated() -> list[ElementKernel]:
+    """What the emulated device computes in the gate: few sizes that meet many cases."""
+    return [
+        gelu((40, 100), "f16"),
+        gelu((40, 100), "f16", schedule=Schedule(256, 8, 2)),
+        gelu((4099,), "bf16"),
+        gelu((1000,), "f32", schedule=Schedule(64, 4, 4)),
+        bias((5, 12, 36), 1, "f32"),
+        bias((5, 12, 36), 1, "f32", Schedule(64, 4, 2)),
+        bias((3, 12, 8), 2, "f16", Schedule(64, 8, 1)),
+        bias((6, 198), 1, "f16", Schedule(64, 4, 1)),
+        bias((6, 197), 1, "f16"),
+        bias((6, 198), 0, "f32"),
+        bias((3, 7, 5), 2, "f32"),
+        slices((9, 40), 8, 32),
+        slices((9, 41), 3, 20),
+        integers(1003),
+        transpose((33, 50), (1, 0), "f16"),
+        transpose((3, 64, 40), (0, 2, 1), "f32"),
+        transpose((2, 5, 3, 8), (0, 2, 1, 3), "f16"),
+        transpose((4, 6, 5), (2, 0, 1), "i8"),
+        transpose((7, 9), (1, 0), "f64"),
+    ]
+
+
+__all__ = ["ElementKernel", "emulated", "result_dtypes"]

@@ -1,0 +1,58 @@
+"""Runs pointwise kernels and copies through HIP on one chip; prints what went wrong.
+
+A program of its own, as `emulated_run` is:
+
+    ... python element_run.py gfx942 [emulated | large] [part of a name]
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import element_kernels
+import numpy as np
+from emulated_run import run
+
+from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
+from mgx_mlir.target import Target
+
+
+def main(chip: str, which: str = "emulated", wanted: str = "") -> int:
+    failed = 0
+    for kernel in getattr(element_kernels, which)():
+        if wanted not in kernel.name:
+            continue
+        _, op = kernel.kernel()
+        target = Target.get(chip)
+        if kernel.schedule is None:
+            code = compiler(op)(target)
+        else:
+            program, why = pointwise_program(op, target, kernel.schedule)
+            assert program is not None, why
+            code = replace(code_object(program, target), why=why)
+        inputs = kernel.arrays()
+        want = kernel.wanted(*inputs)
+        dtypes = element_kernels.result_dtypes(op)
+        have = [np.full(w.shape, 99).astype(d) for w, d in zip(want, dtypes, strict=True)]
+        try:
+            run(code, inputs, have)
+        except RuntimeError as error:
+            failed += 1
+            print(f"{kernel.name} on {chip}: {code.why}: {error}")
+            continue
+        problems = [
+            kernel.problem(n, w, h, inputs) for n, (w, h) in enumerate(zip(want, have, strict=True))
+        ]
+        if "generic path" in code.why:
+            problems.append("no family takes it")
+        for problem in filter(None, problems):
+            failed += 1
+            print(f"{kernel.name} on {chip}: {code.why}: {problem}")
+    return min(failed, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
