@@ -79,10 +79,6 @@ class Conversion:
         for tensor in graph.initializer:
             if tensor.name not in scope.values:
                 scope.values[tensor.name] = self._initializer(tensor)
-        for sparse in graph.sparse_initializer:
-            name = sparse.values.name
-            self._refuse(name, "initialiser", "sparse tensors are not supported")
-            scope.values[name] = _UNAVAILABLE
         for node in graph.node:
             self._convert(node, scope)
         return [scope.find(v.name) or _UNAVAILABLE for v in graph.output]

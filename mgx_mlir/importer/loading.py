@@ -18,6 +18,8 @@ from mgx_mlir.importer import element_types, wire
 from mgx_mlir.weights import Weight
 
 MAX_ELEMENTS = 1 << 40
+# Sparse tensors are made dense up to this size.
+MAX_DENSE_ELEMENTS = 1 << 26
 # Constants of at most this many elements stay in the model, where onnx's library sees them.
 SMALL_ELEMENTS = 256
 
@@ -274,6 +276,32 @@ def small_array(tensor: TensorProto, name: str) -> np.ndarray:
     check_size(tensor, name)
     element = element_types.of_onnx(tensor.data_type)
     return _to_array(tensor, name).astype(element.numpy, copy=False)
+
+
+def dense_array(sparse: onnx.SparseTensorProto, name: str) -> np.ndarray:
+    """The value of a sparse tensor, zeros included.
+
+    Its indices are places in the flattened tensor, or rows of coordinates. Raises ModelError,
+    UnsupportedError.
+    """
+    values, indices = small_array(sparse.values, name), small_array(sparse.indices, name)
+    sizes = tuple(sparse.dims)
+    if min(sizes, default=1) < 1 or math.prod(sizes) > MAX_DENSE_ELEMENTS:
+        raise ModelError(
+            f"the sparse tensor '{name}' of {list(sizes)}; at most {MAX_DENSE_ELEMENTS} elements "
+            "are possible"
+        )
+    if indices.ndim == 2 and indices.shape[1] == len(sizes):
+        if (indices < 0).any() or (indices >= sizes).any():
+            raise ModelError(f"the sparse tensor '{name}' has indices out of {list(sizes)}")
+        indices = np.ravel_multi_index(tuple(indices.T), sizes)
+    if indices.shape != values.shape or indices.dtype != np.int64:
+        raise ModelError(f"the sparse tensor '{name}' has {values.size} values and other indices")
+    if indices.size and not 0 <= indices.min() <= indices.max() < math.prod(sizes):
+        raise ModelError(f"the sparse tensor '{name}' has indices out of {list(sizes)}")
+    dense = np.zeros(math.prod(sizes), values.dtype)
+    dense[indices] = values
+    return dense.reshape(sizes)
 
 
 def _to_array(tensor: TensorProto, name: str) -> np.ndarray:

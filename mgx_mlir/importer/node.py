@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mgx_mlir.importer.conversion import Conversion, Scope
 
 # Attributes without influence on what an inference computes.
-_WITHOUT_EFFECT = frozenset(("consumed_inputs", "is_test"))
+WITHOUT_EFFECT = frozenset(("consumed_inputs", "is_test"))
 
 
 class Node:
@@ -90,7 +90,7 @@ class Node:
         """Attributes, with values other than the default, that the converter did not read."""
         found = []
         for name, attribute in self._attributes.items():
-            if name in self._read or name in _WITHOUT_EFFECT:
+            if name in self._read or name in WITHOUT_EFFECT:
                 continue
             declared = self._declared.get(name)
             value = _plain(helper.get_attribute_value(attribute))

@@ -16,7 +16,7 @@ import onnx.version_converter
 from onnx import TypeProto, numpy_helper
 
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
-from mgx_mlir.importer import registry, structure, symbols
+from mgx_mlir.importer import loading, registry, structure, symbols
 from mgx_mlir.importer.loading import Source
 
 # Converters understand operators as they are from this opset; older models are converted.
@@ -52,6 +52,7 @@ def prepare(
     """
     model = source.model
     _check_opsets(model)
+    _make_dense(model.graph)
     structure.normalise(model)
     if model.functions:
         model = _inline(model)
@@ -61,6 +62,22 @@ def prepare(
         model = _convert(model)
         structure.normalise(model)
     source.model = model
+
+
+def _make_dense(graph: onnx.GraphProto) -> None:
+    """Replaces sparse tensors, which onnx's inference lets no operator read."""
+    for sparse in graph.sparse_initializer:
+        array = loading.dense_array(sparse, sparse.values.name)
+        graph.initializer.append(numpy_helper.from_array(array, sparse.values.name))
+    del graph.sparse_initializer[:]
+    for node in graph.node:
+        for attribute in node.attribute:
+            if (node.op_type, attribute.name) == ("Constant", "sparse_value"):
+                array = loading.dense_array(attribute.sparse_tensor, node.name)
+                tensor = numpy_helper.from_array(array, node.name)
+                attribute.CopyFrom(onnx.helper.make_attribute("value", tensor))
+        for inner in structure.subgraphs(node):
+            _make_dense(inner)
 
 
 def check(model: onnx.ModelProto) -> None:

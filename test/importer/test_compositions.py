@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
-from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import parse_onnx
-from test.importer.agreement import assert_agrees, expected, floats, ints, one_node, op_names
+from test.importer.agreement import (
+    assert_agrees,
+    assert_close,
+    expected,
+    floats,
+    ints,
+    one_node,
+    op_names,
+    outputs_of,
+    simple_model,
+)
 
 
 @pytest.mark.parametrize(
@@ -210,3 +220,34 @@ def test_random_numbers_are_refused():
 def test_expected_values_come_from_another_implementation():
     model, inputs = one_node("Relu", {"x": floats(3)})
     np.testing.assert_array_equal(expected(model, inputs)[0], np.maximum(inputs["x"], 0))
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_sparse_constants_are_made_dense(flat):
+    places = [1, 5] if flat else [[0, 1], [1, 2]]
+    sparse = helper.make_sparse_tensor(
+        helper.make_tensor("b", TensorProto.FLOAT, [2], [3.0, 4.0]),
+        numpy_helper.from_array(np.array(places, np.int64), "places"),
+        [2, 3],
+    )
+    dense = np.array([[0, 3, 0], [0, 0, 4]], np.float32)
+    constant = helper.make_node("Constant", [], ["b"], "constant", sparse_value=sparse)
+    add = helper.make_node("Add", ["x", "b"], ["y"], "add")
+    models = [simple_model(nodes=[constant, add], initializer=[])]
+    models.append(simple_model(nodes=[add], initializer=[]))
+    models[1].graph.sparse_initializer.append(sparse)
+    x = floats(2, 3)
+    for model in models:
+        assert_close(outputs_of(parse_onnx(model), {"x": x}), [x + dense])
+
+
+def test_indices_of_a_sparse_constant_have_to_be_inside():
+    sparse = helper.make_sparse_tensor(
+        helper.make_tensor("b", TensorProto.FLOAT, [1], [3.0]),
+        numpy_helper.from_array(np.array([6], np.int64), "places"),
+        [2, 3],
+    )
+    model = simple_model(initializer=[])
+    model.graph.sparse_initializer.append(sparse)
+    with pytest.raises(ModelError, match="indices out of"):
+        parse_onnx(model)
