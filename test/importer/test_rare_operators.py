@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer import parse_onnx
@@ -80,3 +81,15 @@ def test_weights_of_a_mel_spectrum(bands):
 def test_sequences_reversed_by_lengths_that_are_computed(time, batch):
     inputs = {"x": floats(3, 3, 2), "lengths": ints(2, 0, 3)}
     assert_agrees(*one_node("ReverseSequence", inputs, time_axis=time, batch_axis=batch))
+
+
+def test_the_quotient_of_a_quantization_has_the_precision_that_is_asked_for():
+    """2050 in bfloat16, which has 8 bits, is 2048."""
+    x, scale = np.array([1.0009765625], np.float32), np.array([0.00048828125], np.float32)
+    zero = np.zeros(1, np.uint16)
+    found = []
+    for precision in (TensorProto.FLOAT, TensorProto.BFLOAT16):
+        inputs = {"x": x, "s": scale, "z": zero}
+        model, fed = one_node("QuantizeLinear", inputs, opset=23, precision=precision)
+        found.append(outputs_of(parse_onnx(model), fed)[0][0])
+    assert found == [2050, 2048]
