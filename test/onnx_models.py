@@ -1,6 +1,6 @@
 """Models for tests and benchmarks, built by script, with seeded random weights.
 
-    python test/onnx_models.py bert out.onnx     (bert, gpt2, lstm, vit; --small for tests)
+    python test/onnx_models.py bert out.onnx     (bert, gpt2, lstm, resnet, vit; --small)
 
 The graphs are those that PyTorch's exporter writes: decomposed Gelu, shapes computed by
 Shape, Gather and Concat.
@@ -247,6 +247,50 @@ def gpt2(
     return b.model(inputs, {"logits": (logits, [batch, tokens, vocabulary])}, "gpt2")
 
 
+def resnet(
+    stages: Sequence[int] = (3, 4, 6, 3),
+    width: int = 64,
+    image: int = 224,
+    classes: int = 1000,
+    batch: int = 1,
+    seed: int = 4,
+) -> onnx.ModelProto:
+    """Bottlenecks with a residual, as ResNet-50's. Input: pixel_values (float)."""
+    b = Builder(seed)
+
+    def convolution(
+        x: str, name: str, sizes: Sequence[int], relu: bool = True, **window: Any
+    ) -> str:
+        scale = np.sqrt(2 / np.prod(sizes[1:]))
+        y = b.op("Conv", x, b.weight(f"{name}.weight", *sizes, scale=scale), **window)
+        norm = [b.add(np.ones(sizes[0], np.float32), f"{name}.scale")]
+        norm += [b.weight(f"{name}.{part}", sizes[0], scale=0.02) for part in ("bias", "mean")]
+        norm.append(b.add(np.ones(sizes[0], np.float32), f"{name}.variance"))
+        y = b.op("BatchNormalization", y, *norm)
+        return b.op("Relu", y) if relu else y
+
+    x = convolution("pixel_values", "stem", (width, 3, 7, 7), strides=[2, 2], pads=[3] * 4)
+    x = b.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4)
+    inputs = width
+    for stage, count in enumerate(stages):
+        inner, outer = width << stage, 4 * width << stage
+        for block in range(count):
+            name = f"stage.{stage}.{block}"
+            stride = [2, 2] if stage and not block else [1, 1]
+            y = convolution(x, f"{name}.1", (inner, inputs, 1, 1))
+            y = convolution(y, f"{name}.2", (inner, inner, 3, 3), strides=stride, pads=[1] * 4)
+            y = convolution(y, f"{name}.3", (outer, inner, 1, 1), relu=False)
+            if not block:
+                x = convolution(x, f"{name}.0", (outer, inputs, 1, 1), relu=False, strides=stride)
+            x = b.op("Relu", b.op("Add", y, x))
+            inputs = outer
+    x = b.op("Flatten", b.op("GlobalAveragePool", x))
+    logits = b.op("Gemm", x, b.weight("head.weight", classes, inputs, scale=0.02),
+                  b.weight("head.bias", classes, scale=0.02), transB=1)  # fmt: skip
+    given = {"pixel_values": (TensorProto.FLOAT, [batch, 3, image, image])}
+    return b.model(given, {"logits": (logits, [batch, classes])}, "resnet")
+
+
 def lstm(
     layers: int = 2,
     width: int = 128,
@@ -328,11 +372,12 @@ def light(name: str, seed: int | None = None) -> onnx.ModelProto:
     return model
 
 
-MODELS = {"bert": bert, "gpt2": gpt2, "lstm": lstm, "vit": vit}
+MODELS = {"bert": bert, "gpt2": gpt2, "lstm": lstm, "resnet": resnet, "vit": vit}
 SMALL: dict[str, dict[str, Any]] = {
     "bert": {"layers": 2, "width": 32, "tokens": 12, "heads": 4, "vocabulary": 100},
     "gpt2": {"layers": 2, "width": 32, "tokens": 12, "heads": 4, "vocabulary": 100},
     "lstm": {"layers": 2, "width": 8, "tokens": 5, "vocabulary": 50},
+    "resnet": {"stages": (1, 1), "width": 16, "image": 32, "classes": 10},
     "vit": {"layers": 2, "width": 24, "heads": 3, "image": 32, "patch": 8, "classes": 10},
 }
 
@@ -340,6 +385,22 @@ SMALL: dict[str, dict[str, Any]] = {
 def small(name: str, **changes: Any) -> onnx.ModelProto:
     """The model in a size for fast tests."""
     return MODELS[name](**(SMALL[name] | changes))
+
+
+def half(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with floats of 16 bits in place of its floats of 32."""
+    for tensor in model.graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT:
+            array = np.clip(numpy_helper.to_array(tensor), -65504, 65504).astype(np.float16)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    for value in (*model.graph.input, *model.graph.output):
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT16
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            if node.op_type == "Cast" and attribute.i == TensorProto.FLOAT:
+                attribute.i = TensorProto.FLOAT16
+    return model
 
 
 def random_inputs(model: onnx.ModelProto, seed: int = 0) -> dict[str, np.ndarray]:
