@@ -55,12 +55,13 @@ class Step:
     """`kernel` >= 0 launches that kernel on `arguments` (inputs, then outputs).
 
     `kernel` -1 copies buffer `arguments[0]` to buffer `arguments[1]`. `node` names the
-    ONNX nodes that the step comes from.
+    ONNX nodes that the step comes from. `flops` counts its arithmetic operations.
     """
 
     kernel: int
     arguments: tuple[int, ...]
     node: str = ""
+    flops: int = 0
 
 
 @dataclass(frozen=True)
@@ -258,15 +259,15 @@ class _Reader:
         result: str = self.field(value, name, str)
         return result
 
-    def integer(self, value: Any, name: str, low: int = 0) -> int:
+    def integer(self, value: Any, name: str, low: int = 0, high: int = MAX_BYTES) -> int:
         number: int = self.field(value, name, int)
-        return self.bounded(number, name, low)
+        return self.bounded(number, name, low, high)
 
     def integers(self, value: Any, name: str) -> tuple[int, ...]:
         return tuple(self.bounded(v, name) for v in self.list(value, name))
 
-    def bounded(self, number: Any, name: str, low: int = 0) -> int:
-        if type(number) is not int or not low <= number <= MAX_BYTES:
+    def bounded(self, number: Any, name: str, low: int = 0, high: int = MAX_BYTES) -> int:
+        if type(number) is not int or not low <= number <= high:
             raise ArtifactError(f"{self.what}: '{name}' holds {number!r}, which is out of range")
         return number
 
@@ -296,7 +297,8 @@ def _buffer(reader: _Reader, value: Any) -> Buffer:
 def _steps_json(steps: Sequence[AnyStep]) -> list[dict[str, Any]]:
     def one(s: AnyStep) -> dict[str, Any]:
         if isinstance(s, Step):
-            return {"kernel": s.kernel, "arguments": list(s.arguments)}
+            work = {"flops": s.flops} if s.flops else {}
+            return {"kernel": s.kernel, "arguments": list(s.arguments)} | work
         if isinstance(s, Row):
             return {"row": [s.source, s.target]}
         if isinstance(s, Branch):
@@ -328,4 +330,6 @@ def _step(reader: _Reader, value: Any, depth: int) -> AnyStep:
         if len(places) != 2:
             raise ArtifactError("plan: 'row' holds no source and target")
         return Row(places[0], places[1], node)
-    return Step(reader.integer(value, "kernel", low=-1), reader.integers(value, "arguments"), node)
+    flops = reader.integer(value, "flops", high=1 << 62) if "flops" in value else 0
+    kernel = reader.integer(value, "kernel", low=-1)
+    return Step(kernel, reader.integers(value, "arguments"), node, flops)

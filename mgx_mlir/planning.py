@@ -11,6 +11,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.flops import flops_of
 from mgx_mlir.graph import Graph, kernels, node_name, symbol_name, value_names
 from mgx_mlir.lifetimes import staged_values
 from mgx_mlir.passes.place_concats import IN_PLACE, memory_of
@@ -36,7 +37,8 @@ class _Planner:
     graph: Graph
     buffers: list[Buffer] = field(default_factory=list)
     numbers: dict[ir.Value, int] = field(default_factory=dict)
-    kernels: dict[str, int] = field(default_factory=dict)
+    # Number and arithmetic operations of each kernel, by symbol.
+    kernels: dict[str, tuple[int, int]] = field(default_factory=dict)
 
     def build(self) -> Plan:
         main = self.graph.main
@@ -46,7 +48,10 @@ class _Planner:
         outputs = _specs(main, "res_attrs", list(terminator.operation.operands))
         for index, argument in enumerate(block.arguments):
             self._add(argument, Buffer("input", mgx.byte_size(argument.type), index=index))
-        self.kernels = {symbol_name(k): i for i, k in enumerate(kernels(self.graph.module))}
+        self.kernels = {
+            symbol_name(kernel): (number, flops_of(kernel))
+            for number, kernel in enumerate(kernels(self.graph.module))
+        }
         steps = self._block(block)
         for index, value in enumerate(terminator.operation.operands):
             place = Buffer("output", mgx.byte_size(value.type), index=index)
@@ -76,8 +81,9 @@ class _Planner:
     def _launch(self, op: ir.OpView) -> Step:
         self._results(op)
         values = [*op.operation.operands, *op.operation.results]
-        kernel = self.kernels[ir.FlatSymbolRefAttr(op.operation.attributes["kernel"]).value]
-        return Step(kernel, tuple(self._buffer(v) for v in values), node_name(op))
+        symbol = ir.FlatSymbolRefAttr(op.operation.attributes["kernel"]).value
+        number, flops = self.kernels[symbol]
+        return Step(number, tuple(self._buffer(v) for v in values), node_name(op), flops)
 
     def _branch(self, op: ir.OpView) -> Branch:
         node = node_name(op)

@@ -151,16 +151,16 @@ def test_live_tensors_do_not_overlap(seed: int) -> None:
     assert Plan.from_json(plan.to_json()) == plan
     # Each step's results may share no byte with anything that a later step still reads.
     steps = [step for step in plan.work() if isinstance(step, Step)]
+    first = {a: n for n, s in reversed(list(enumerate(steps))) for a in s.arguments}
     for number, step in enumerate(steps):
-        later = {a for s in steps[number + 1 :] for a in s.arguments}
-        kept = [plan.buffers[a] for a in later if plan.buffers[a].kind == "arena"]
-        first = {a: n for n, s in reversed(list(enumerate(steps))) for a in s.arguments}
         out = plan.buffers[step.arguments[-1]]
-        for buffer in kept:
-            born = first[plan.buffers.index(buffer)]
-            if out.kind == "arena" and buffer != out and born < number:
-                assert buffer.offset + buffer.bytes <= out.offset or (
-                    out.offset + out.bytes <= buffer.offset
+        if out.kind != "arena":
+            continue
+        for later in {a for s in steps[number + 1 :] for a in s.arguments}:
+            kept = plan.buffers[later]
+            if kept.kind == "arena" and later != step.arguments[-1] and first[later] < number:
+                assert kept.offset + kept.bytes <= out.offset or (
+                    out.offset + out.bytes <= kept.offset
                 )
 
 

@@ -20,26 +20,31 @@ class Place:
     """Where a pointer points.
 
     kind 'arena' and 'scratch': `index` bytes into that memory. 'input' and 'output': the
-    caller's tensor number `index`. 'weight': the weight called `key`.
+    caller's tensor number `index`. 'weight': the weight called `key`. What is there has
+    `bytes` bytes.
     """
 
     kind: str
     index: int = 0
     key: str = ""
+    bytes: int = 0
 
 
 @dataclass(frozen=True)
 class BoundLaunch:
     """A function of code object number `kernel`, with its pointers in order.
 
-    `step` is the number of the step that it belongs to among the plan's launches and copies.
+    It writes where `written` says so, and does `flops` operations. `step` is the number of the
+    step that it belongs to among the plan's launches and copies.
     """
 
     step: int
     kernel: int
     launch: Launch
     places: tuple[Place, ...]
+    written: tuple[bool, ...]
     node: str
+    flops: int
 
 
 @dataclass(frozen=True)
@@ -198,7 +203,9 @@ class _Binder:
                 step.kernel,
                 launch,
                 tuple(self.argument(step, argument, inputs) for argument in launch.arguments),
+                tuple(argument.kind != "input" for argument in launch.arguments),
                 step.node,
+                step.flops // len(code.launches),
             )
             for launch in code.launches
         ]
@@ -212,7 +219,8 @@ class _Binder:
 
     def argument(self, step: Step, argument: Argument, inputs: int) -> Place:
         if argument.kind == "scratch":
-            return Place("scratch", argument.index)
+            size = self.code_objects[step.kernel].scratch_bytes - argument.index
+            return Place("scratch", argument.index, bytes=size)
         place = argument.index + (inputs if argument.kind == "output" else 0)
         limit = inputs if argument.kind == "input" else len(step.arguments)
         if inputs < 0 or place >= limit:
@@ -225,8 +233,9 @@ class _Binder:
     def place(self, number: int) -> Place:
         buffer = self.plan.buffers[number]
         if buffer.kind == "weight":
-            return Place("weight", key=buffer.key)
-        return Place(buffer.kind, buffer.offset if buffer.kind == "arena" else buffer.index)
+            return Place("weight", key=buffer.key, bytes=buffer.bytes)
+        index = buffer.offset if buffer.kind == "arena" else buffer.index
+        return Place(buffer.kind, index, bytes=buffer.bytes)
 
 
 def _outputs(code: CodeObject) -> int:

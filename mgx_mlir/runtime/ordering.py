@@ -1,0 +1,147 @@
+"""Which launches have to wait for which, and whether it pays to run some side by side.
+
+Two steps of a section are ordered where both touch the same bytes and one of them writes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from mgx_mlir.runtime.binding import BoundCopy, BoundLaunch
+
+Bound = BoundLaunch | BoundCopy
+
+# Seconds: from the end of a launch to the start of the next of its stream, and of one that
+# waits for it in another stream. Orders of magnitude, of the HIP documentation's advice on
+# graphs and events; only large gains are taken.
+LAUNCH = 3e-6
+EVENT = 6e-6
+STREAMS = 4
+# What the estimate has to promise: a share of the time that one stream takes.
+GAIN = 0.85
+# Threads that keep a compute unit busy.
+_BUSY_THREADS = 1024
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What the estimate knows of a device: bytes and operations a second, and its units."""
+
+    bytes_per_second: float
+    flops_per_second: float
+    compute_units: int
+
+    def seconds(self, step: Bound) -> tuple[float, float]:
+        """How long a step takes alone, and the share of the device that it keeps busy."""
+        if isinstance(step, BoundCopy):
+            size, flops, threads = 2 * step.bytes, 0, step.bytes // 16
+        else:
+            size = sum(place.bytes for place in set(step.places) if place.kind != "scratch")
+            flops, threads = step.flops, math.prod(step.launch.grid) * math.prod(step.launch.block)
+        share = min(1.0, max(1, threads / _BUSY_THREADS) / self.compute_units)
+        work = max(size / self.bytes_per_second, flops / self.flops_per_second)
+        return work / share, share
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Steps on several streams. Numbers count from the section's first step.
+
+    `before` holds for each step those that it waits for, without those that others of them
+    wait for; `streams` the stream of each step, where 0 is the run's own.
+    """
+
+    before: tuple[tuple[int, ...], ...]
+    streams: tuple[int, ...]
+
+
+def accesses(step: Bound) -> Iterator[tuple[tuple[str, int], int, int, bool]]:
+    """What a step touches: the memory, first byte, end, and whether it writes."""
+    written = (False, True) if isinstance(step, BoundCopy) else step.written
+    for place, writes in zip(step.places, written, strict=True):
+        if place.kind == "weight" or (place.kind == "input" and not writes):
+            continue
+        if place.kind in ("arena", "scratch"):
+            yield (place.kind, 0), place.index, place.index + place.bytes, writes
+        else:
+            yield (place.kind, place.index), 0, place.bytes, writes
+
+
+def predecessors(steps: Sequence[Bound]) -> list[set[int]]:
+    """For each step those before it that it must not overtake; some of them indirectly."""
+    found: list[set[int]] = []
+    # By memory: what was touched: first byte, end, step, whether written.
+    known: dict[tuple[str, int], list[tuple[int, int, int, bool]]] = {}
+    for number, step in enumerate(steps):
+        before: set[int] = set()
+        touched = list(accesses(step))
+        for memory, start, end, writes in touched:
+            for first, last, other, wrote in known.get(memory, ()):
+                if first < end and start < last and (writes or wrote):
+                    before.add(other)
+        for memory, start, end, writes in touched:
+            entries = known.setdefault(memory, [])
+            if writes:
+                # What it overwrites whole is ordered before it, and so before what comes.
+                entries[:] = [e for e in entries if not (start <= e[0] and e[1] <= end)]
+            entries.append((start, end, number, writes))
+        before.discard(number)
+        found.append(before)
+    return found
+
+
+def reduced(before: Sequence[set[int]]) -> list[tuple[int, ...]]:
+    """The same order with as few waits as it takes."""
+    # Everything that each step comes after, as bits.
+    after: list[int] = []
+    result = []
+    for own in before:
+        covered, kept = 0, []
+        for other in sorted(own, reverse=True):
+            if not covered >> other & 1:
+                kept.append(other)
+                covered |= after[other] | 1 << other
+        after.append(covered)
+        result.append(tuple(reversed(kept)))
+    return result
+
+
+def schedule(steps: Sequence[Bound], machine: Machine) -> Schedule | None:
+    """The steps on several streams; None where that does not pay by the estimate."""
+    before = reduced(predecessors(steps))
+    if all(own == (number - 1,) for number, own in enumerate(before) if number):
+        return None
+    costs = [machine.seconds(step) for step in steps]
+    alone = sum(seconds + LAUNCH for seconds, _ in costs)
+    placed = _Placed()
+    for own, (seconds, _) in zip(before, costs, strict=True):
+        placed.add(own, seconds + LAUNCH)
+    # No order is faster than the whole device.
+    least = sum(seconds * share for seconds, share in costs)
+    together = max(max(placed.ends), least) + (EVENT if max(placed.streams) else 0)
+    if max(placed.streams) == 0 or together > GAIN * alone:
+        return None
+    return Schedule(tuple(before), tuple(placed.streams))
+
+
+@dataclass
+class _Placed:
+    """Steps on streams, in order, each where it can begin first."""
+
+    streams: list[int] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
+    # When each stream is free. The others begin with an event of the first.
+    free: list[float] = field(default_factory=lambda: [0.0, *[EVENT] * (STREAMS - 1)])
+
+    def add(self, before: Sequence[int], seconds: float) -> None:
+        def start(stream: int) -> float:
+            waits = (self.ends[b] + EVENT * (self.streams[b] != stream) for b in before)
+            return max(self.free[stream], *waits, 0.0)
+
+        last = self.streams[before[-1]] if before else 0
+        stream = min(range(STREAMS), key=lambda s: (start(s), s != last, s))
+        self.ends.append(start(stream) + seconds)
+        self.free[stream] = self.ends[-1]
+        self.streams.append(stream)
