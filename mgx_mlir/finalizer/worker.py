@@ -17,7 +17,6 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -101,9 +100,8 @@ class _Worker:
     """One process."""
 
     def __init__(self) -> None:
-        self._stderr: IO[bytes] = tempfile.TemporaryFile(  # noqa: SIM115 (closed by kill)
-            prefix="mgx-worker-"
-        )
+        # In memory: finalizing needs no disk. Closed by kill.
+        self._stderr: IO[bytes] = open(os.memfd_create("mgx-worker"), "w+b")  # noqa: SIM115
         # The parent's path, so that a source tree works as an installed package does.
         code = (
             f"import sys; sys.path[:] = {sys.path!r}\n"
