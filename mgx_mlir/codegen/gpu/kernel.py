@@ -9,6 +9,7 @@ from functools import cache
 from mlir import ir
 
 from mgx_mlir.codegen.buffers.bufferize import bufferize
+from mgx_mlir.codegen.gpu.attention.kernel import attention_program
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
@@ -22,7 +23,12 @@ from mgx_mlir.target import Target
 # A family gives the program of a kernel and the schedule in words; or None, and why it
 # refuses the kernel (nothing where the kernel is none of its own).
 Family = Callable[[ir.OpView, Target], tuple[GpuProgram | None, str]]
-FAMILIES: tuple[Family, ...] = (contraction_program, rows_program, pointwise_program)
+FAMILIES: tuple[Family, ...] = (
+    attention_program,
+    contraction_program,
+    rows_program,
+    pointwise_program,
+)
 
 
 def gpu_program(lowered: ir.Module) -> GpuProgram:

@@ -80,23 +80,25 @@ class Epilogue:
         column: Index = 0 if source.column.stride == 0 else n
         key = (number, row, column)
         if key not in self._loaded:
-            self._loaded[key] = self._read(source, batch, row, column, lanes)
+            buffer = self._inputs[source.argument]
+            self._loaded[key] = operand_vector(buffer, source, batch, row, column, lanes)
         return self._loaded[key]
 
-    def _read(self, source: Operand, batch: Index, m: Index, n: Index, lanes: int) -> ir.Value:
-        buffer = self._inputs[source.argument]
-        place = emit.add(source.offset, source.batch.offset(batch))
-        place = emit.add(place, source.row.offset(m))
-        if source.column.stride == 0:
-            x = emit.splat(memory.element(memory.load(buffer, place, 1), 0), lanes)
-            return emit.from_memory(x, source.element)
-        limit = min(lanes, 16 // emit.element_bytes(source.element))
-        width = vector_width(
-            source.column, source.row, source.batch, offset=source.offset, limit=limit
-        )
-        elements = []
-        for start in range(0, lanes, width):
-            at = emit.add(place, source.column.offset(emit.add(n, start)))
-            x = memory.load(buffer, at, width)
-            elements += [memory.element(x, i) for i in range(width)]
-        return emit.from_memory(memory.joined(elements), source.element)
+
+def operand_vector(
+    buffer: ir.Value, source: Operand, batch: Index, m: Index, n: Index, lanes: int
+) -> ir.Value:
+    """Elements [batch, m, n ..] of an input of the epilogue, from its raw buffer."""
+    place = emit.add(source.offset, source.batch.offset(batch))
+    place = emit.add(place, source.row.offset(m))
+    if source.column.stride == 0:
+        x = emit.splat(memory.element(memory.load(buffer, place, 1), 0), lanes)
+        return emit.from_memory(x, source.element)
+    limit = min(lanes, 16 // emit.element_bytes(source.element))
+    width = vector_width(source.column, source.row, source.batch, offset=source.offset, limit=limit)
+    elements = []
+    for start in range(0, lanes, width):
+        at = emit.add(place, source.column.offset(emit.add(n, start)))
+        x = memory.load(buffer, at, width)
+        elements += [memory.element(x, i) for i in range(width)]
+    return emit.from_memory(memory.joined(elements), source.element)

@@ -1,0 +1,75 @@
+"""What the family takes: attentions, and schedules for them. Each refusal says why."""
+
+from __future__ import annotations
+
+import math
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.attention import Attention
+from mgx_mlir.codegen.gpu.attention.layout import step_keys
+from mgx_mlir.codegen.gpu.attention.space import Schedule
+from mgx_mlir.codegen.gpu.attention.tile import Shape
+from mgx_mlir.codegen.gpu.contraction.constraints import MAX_BATCH, MAX_BYTES
+from mgx_mlir.codegen.gpu.contraction.specs import Unit, unit_for
+from mgx_mlir.target import Target
+
+# Sizes of a head whose queries and results fit the registers of a wave.
+MAX_HEAD = 256
+
+
+def problem_refusal(attention: Attention, largest: int, target: Target) -> str:
+    """Why no schedule can be had for an attention; '' where one can.
+
+    largest: bytes of its largest input or result.
+    """
+    if attention.score != "f32":
+        return f"scores of {attention.score}"
+    if matrix_unit(attention, target) is None:
+        return f"{target.name}: no matrix instruction for {attention.element}"
+    if max(attention.D, attention.E) > MAX_HEAD:
+        return f"heads of {max(attention.D, attention.E)} are larger than {MAX_HEAD}"
+    if attention.batch > MAX_BATCH:
+        return f"{attention.batch} heads are more than {MAX_BATCH}"
+    if largest > MAX_BYTES:
+        return f"a tensor of {largest} bytes is more than 31-bit offsets reach"
+    return ""
+
+
+def matrix_unit(attention: Attention, target: Target) -> Unit | None:
+    """The matrix instruction for both products; None where there is none."""
+    unit = unit_for(target, attention.element, "f32")
+    return None if unit is None or unit.kind == "fma" else unit
+
+
+def schedule_refusal(
+    attention: Attention, schedule: Schedule, shapes: list[Shape], unit: Unit, target: Target
+) -> str:
+    """Why a schedule is illegal on a chip; '' where it is legal. shapes: its tiles."""
+    threads = schedule.waves * target.wave_size
+    for shape in shapes:
+        if shape.rows * shape.length % (threads * unit.chunk):
+            return f"{threads} threads for {shape.rows} rows of {shape.length} in LDS"
+    used = sum(shape.elements(unit) for shape in shapes) * emit.element_bytes(unit.element)
+    if used > min(target.lds_bytes, 64 << 10):
+        return f"{used} bytes of LDS"
+    count = registers(attention, schedule, shapes, unit, target)
+    limit = 400 if target.wave_size == 64 else 250
+    return f"about {count} registers" if count > limit else ""
+
+
+def registers(
+    attention: Attention, schedule: Schedule, shapes: list[Shape], unit: Unit, target: Target
+) -> int:
+    """About how many vector registers a thread needs."""
+    size = emit.element_bytes(unit.element)
+    threads = schedule.waves * target.wave_size
+    lane_chunks = 1 if unit.groups > 1 else unit.step_chunks
+    depth = math.ceil(attention.D / step_keys(unit)) * lane_chunks * 4
+    scores = schedule.keys // unit.columns * unit.values
+    values = math.ceil(attention.E / unit.columns) * unit.values
+    # Shares of narrow types take part of what the scores leave. What is read ahead has
+    # addresses too; extras are read for a tile at a time.
+    ahead = sum(shape.rows * shape.length for shape in shapes) * size // 4 // threads * 3 // 2
+    extras = scores if len(attention.sources) > 1 else 0
+    each = depth + scores + values + 8
+    return schedule.tiles * each + ahead + extras + 8 * lane_chunks + 24

@@ -1,0 +1,407 @@
+"""One gpu.func that computes attention: keys and values through LDS, all else in registers.
+
+A wave owns some queries for the whole time. For each block of keys it multiplies them with
+its queries, turns the scores into shares relative to the largest so far, and adds the shares
+of the values; scores are never in memory. While it does so the next block is read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import amdgpu, arith, scf, vector
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.attention import Attention
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.contraction.match import used_arguments
+from mgx_mlir.codegen.contraction.problem import Matrix
+from mgx_mlir.codegen.gpu.attention import layout, softmax
+from mgx_mlir.codegen.gpu.attention.body import Body, plain_scale, seen
+from mgx_mlir.codegen.gpu.attention.space import Schedule
+from mgx_mlir.codegen.gpu.attention.tile import Reader, Shape, Tile
+from mgx_mlir.codegen.gpu.builder import Tensor, block_number, function, gpu_module, thread_number
+from mgx_mlir.codegen.gpu.contraction import memory, multiply
+from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
+from mgx_mlir.codegen.gpu.contraction.specs import Unit
+from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.lowering.element import element_of
+from mgx_mlir.finalizer.code_object import Argument, Launch
+from mgx_mlir.target import Target
+
+
+def generate(
+    attention: Attention,
+    sizes: tuple[Sequence[int], Sequence[int]],
+    schedule: Schedule,
+    unit: Unit,
+    target: Target,
+    name: str,
+) -> GpuProgram:
+    """The function `<name>_0` for what `constraints` do not refuse, and its launch.
+
+    sizes: elements of each input and of each result. Needs an active MLIR context and
+    location.
+    """
+    return _Generator(attention, sizes, schedule, unit, target, f"{name}_0").run()
+
+
+def tile_shapes(attention: Attention, schedule: Schedule, unit: Unit, threads: int) -> list[Shape]:
+    """The tiles of keys and of values that a block moves."""
+    keys = Shape.keys(attention.k, schedule.keys, attention.D, unit, threads)
+    return [keys, Shape.values(attention.v, schedule.keys, attention.E, unit)]
+
+
+@dataclass
+class _State:
+    """What a wave keeps from block to block of keys, for each of its tiles of queries."""
+
+    peaks: list[ir.Value]
+    sums: list[ir.Value]
+    values: list[list[ir.Value]]
+
+    def flat(self) -> list[ir.Value]:
+        return [*self.peaks, *self.sums, *(x for row in self.values for x in row)]
+
+    def like(self, flat: Sequence[ir.Value]) -> _State:
+        """The same structure of other values."""
+        tiles = len(self.peaks)
+        rest, columns = list(flat[2 * tiles :]), len(self.values[0])
+        rows = [rest[i * columns :][:columns] for i in range(tiles)]
+        return _State(list(flat[:tiles]), list(flat[tiles : 2 * tiles]), rows)
+
+
+class _Generator:
+    def __init__(
+        self,
+        attention: Attention,
+        sizes: tuple[Sequence[int], Sequence[int]],
+        schedule: Schedule,
+        unit: Unit,
+        target: Target,
+        name: str,
+    ) -> None:
+        self.attention, self.sizes, self.schedule = attention, sizes, schedule
+        self.unit, self.target, self.name = unit, target, name
+        self.threads = schedule.waves * target.wave_size
+        self.grid = (math.ceil(attention.M / schedule.queries(unit)), attention.batch, 1)
+        self.query_tiles = range(schedule.tiles)
+        self.key_tiles = schedule.keys // unit.columns
+        self.columns = math.ceil(attention.E / unit.columns)
+        self.key_steps = schedule.keys // layout.step_keys(unit)
+        self.depth_steps = math.ceil(attention.D / layout.step_keys(unit))
+        self.scale = plain_scale(attention)
+
+    def run(self) -> GpuProgram:
+        module, block = gpu_module()
+        used = dict(used_arguments(self.attention.scores()))
+        used[self.attention.v.argument] = self.attention.v.element
+        tensors = [_tensor(self.sizes[0][number], used[number]) for number in sorted(used)]
+        tensors.append(_tensor(self.sizes[1][0], self.attention.element, True))
+        shapes = tile_shapes(self.attention, self.schedule, self.unit, self.threads)
+        size = sum(shape.elements(self.unit) for shape in shapes)
+        lds = [(size, emit.element_type(self.unit.element))]
+        with function(block, self.name, tensors, self.threads, self.grid, lds) as frame:
+            self.inputs = dict(zip(sorted(used), frame.buffers, strict=False))
+            self._body(shapes, frame.lds[0], frame.buffers[-1])
+        arguments = tuple(Argument("input", number) for number in sorted(used))
+        launch = Launch(
+            self.name, self.grid, (self.threads, 1, 1), (*arguments, Argument("output", 0))
+        )
+        return GpuProgram(module, (launch,), 0, 32)
+
+    def _body(self, shapes: Sequence[Shape], lds: ir.Value, output: ir.Value) -> None:
+        attention, unit, schedule = self.attention, self.unit, self.schedule
+        thread = thread_number(self.threads)
+        self.batch = block_number("y", self.grid[1])
+        block: Index = block_number("x", self.grid[0])
+        if attention.causal is not None:
+            # The last queries see the most keys: they begin first.
+            block = _reversed(block, self.grid[0])
+        lane = emit.rem(thread, self.target.wave_size)
+        wave = emit.div(thread, self.target.wave_size)
+        self.lane_row, self.group = emit.rem(lane, unit.rows), emit.div(lane, unit.rows)
+        self.lanes = softmax.Lanes(self.target, unit, lane)
+        self.first = emit.mul(block, schedule.queries(unit))
+        mine = emit.add(self.first, emit.mul(wave, schedule.wave_queries(unit)))
+        self.queries = [
+            emit.add(emit.add(mine, self.lane_row), tile * unit.rows) for tile in self.query_tiles
+        ]
+        k = Tile(shapes[0], attention.D, unit, self.threads, self._input(attention.k), lds, 0)
+        start = shapes[0].elements(unit)
+        v = Tile(shapes[1], attention.N, unit, self.threads, self._input(attention.v), lds, start)
+        k.begin(thread, self.batch)
+        v.begin(thread, self.batch)
+        operand_group: Index = self.group if unit.groups > 1 else 0
+        self.key_rows = Reader(k, layout.lane_key(unit, self.lane_row), operand_group)
+        self.value_rows = Reader(v, self._lane_column(), operand_group)
+        self.scored = Body(attention, self.inputs)
+        self._store(self._over_keys(k, v), output)
+
+    def _input(self, matrix: Matrix) -> ir.Value:
+        return self.inputs[matrix.argument]
+
+    def _lane_column(self) -> Index:
+        """The column of a tile of values that a lane reads: such that its results are
+        neighbours."""
+        if self.unit.kind == "wmma" and self.unit.groups == 1:
+            return layout.lane_key(self.unit, self.lane_row)
+        return self.lane_row
+
+    # Blocks of keys ------------------------------------------------------------------------
+
+    def _over_keys(self, k: Tile, v: Tile) -> _State:
+        attention, keys = self.attention, self.schedule.keys
+        # Queries stay in registers.
+        queries = self._load_queries()
+        state = self._initial()
+        end: Index = attention.N
+        self.whole: Index = attention.N // keys * keys
+        if attention.causal is not None:
+            last = emit.add(self.first, attention.causal + self.schedule.queries(self.unit))
+            end = emit.minimum(last, attention.N)
+            first = emit.minimum(emit.add(self.first, attention.causal + 1), attention.N)
+            self.whole = emit.mul(emit.div(first, keys), keys)
+        ahead = [*k.load(0), *v.load(0)]
+
+        def block(key: Index, *carried: ir.Value) -> list[ir.Value]:
+            ahead = carried[len(carried) - k.reads - v.reads :]
+            now = state.like(carried[: len(carried) - len(ahead)])
+            amdgpu.LDSBarrierOp()  # nobody reads the block before any more
+            k.store(ahead[: k.reads])
+            v.store(ahead[k.reads :])
+            amdgpu.LDSBarrierOp()
+            following = emit.add(key, keys)
+            fresh = [*k.load(following), *v.load(following)]
+            return [*self._block(queries, key, now).flat(), *fresh]
+
+        carried = emit.loop(0, end, keys, block, [*state.flat(), *ahead])
+        return state.like(carried)
+
+    def _load_queries(self) -> list[list[list[ir.Value]]]:
+        """For each tile of queries and each step along d, what the lane gives to the products."""
+        q, unit, D = self.attention.q, self.unit, self.attention.D
+        buffer, size = self._input(q), emit.element_bytes(q.element)
+        width = math.gcd(
+            vector_width(q.column, q.row, q.batch, offset=q.offset, limit=unit.chunk), D
+        )
+        chunks = 1 if unit.groups > 1 else unit.step_chunks
+        result = []
+        for query in self.queries:
+            start = emit.add(q.start(self.batch), q.row.offset(query))
+            steps = []
+            for step in range(self.depth_steps):
+                first: Index = step * unit.step_chunks * unit.chunk
+                if unit.groups > 1:
+                    first = emit.add(emit.mul(self.group, unit.chunk), first)
+                parts = []
+                for part in range(0, chunks * unit.chunk, width):
+                    d = emit.add(first, part)
+                    inside = []
+                    if D % layout.step_keys(unit):
+                        inside = [emit.compare("slt", d, D)]
+                    place = memory.guarded(emit.add(start, q.column.offset(d)), inside, size)
+                    parts.append(memory.load(buffer, place, width))
+                whole = emit.convert(softmax.joined(parts), q.element, unit.element)
+                vectors = [memory.part(whole, i * unit.chunk, unit.chunk) for i in range(chunks)]
+                steps.append(multiply.pieces(unit, vectors))
+            result.append(steps)
+        return result
+
+    def _initial(self) -> _State:
+        lowest = emit.constant(softmax.LOWEST, "f32")
+        nothing = emit.constant(0, "f32", 2)
+        zeros = [[multiply.zero(self.unit)] * self.columns for _ in self.query_tiles]
+        count = self.schedule.tiles
+        return _State([lowest] * count, [nothing] * count, zeros)
+
+    def _block(self, queries: list[list[list[ir.Value]]], key: Index, state: _State) -> _State:
+        products = self._products(queries)
+        scores = self._scores(products, key)
+        peaks, sums, values = [], [], []
+        shares = []
+        for tile in self.query_tiles:
+            peak = softmax.maximum(state.peaks[tile], softmax.largest(scores[tile]))
+            peak = self.lanes.over_keys(peak, "max")
+            old = self._exponent(state.peaks[tile], peak)
+            factor = softmax.power(old)
+            powers = [softmax.power(self._exponent(x, peak)) for x in scores[tile]]
+            total = softmax.multiply(state.sums[tile], softmax.splat(factor, 2))
+            sums.append(softmax.add(total, softmax.pair_sum(powers)))
+            scaled = softmax.splat(factor, self.unit.values)
+            values.append([softmax.multiply(x, scaled) for x in state.values[tile]])
+            shares.append(self._operands(powers))
+            peaks.append(peak)
+        return _State(peaks, sums, self._add_values(shares, values))
+
+    def _products(self, queries: list[list[list[ir.Value]]]) -> list[list[ir.Value]]:
+        """For each tile of queries, the sums of products with each tile of keys."""
+        unit = self.unit
+        sums = [[multiply.zero(unit)] * self.key_tiles for _ in self.query_tiles]
+        for step in range(self.depth_steps):
+            keys = [
+                multiply.pieces(unit, self.key_rows.read(layout.tile_key(unit, tile), step))
+                for tile in range(self.key_tiles)
+            ]
+            # Instructions that add to the same sums are far apart.
+            for part in range(len(keys[0])):
+                for at, piece in enumerate(keys):
+                    for tile in self.query_tiles:
+                        row = queries[tile][step][part]
+                        sums[tile][at] = multiply.multiply(
+                            unit, row, [piece[part]], sums[tile][at], (False, False)
+                        )
+        return sums
+
+    def _scores(self, products: list[list[ir.Value]], key: Index) -> list[list[ir.Value]]:
+        """What enters the softmax, for the keys of each step of the second product."""
+        tiles = layout.step_tiles(self.unit)
+        self.scored.begin_block()
+        run = tiles * self.unit.values
+        result = []
+        keys = [
+            emit.add(emit.add(key, emit.mul(self.group, run)), step * layout.step_keys(self.unit))
+            for step in range(self.key_steps)
+        ]
+        for tile in self.query_tiles:
+            row = []
+            for step, first in enumerate(keys):
+                x = softmax.joined(products[tile][step * tiles :][:tiles])
+                if self.scale is None:
+                    x = self.scored(x, self.batch, self.queries[tile], first, step)
+                row.append(x)
+            result.append(row)
+        return self._masked(result, keys, key)
+
+    def _masked(
+        self, scores: list[list[ir.Value]], keys: list[Index], key: Index
+    ) -> list[list[ir.Value]]:
+        """Scores without those of keys that are not there or not seen."""
+        attention = self.attention
+        if attention.causal is None and attention.N % self.schedule.keys == 0:
+            return scores
+
+        def masked() -> list[ir.Value]:
+            result = []
+            for tile, query in enumerate(self.queries):
+                limit: Index = attention.N
+                if attention.causal is not None:
+                    last = emit.add(query, attention.causal + 1)
+                    limit = emit.minimum(last, attention.N)
+                result += [
+                    seen(x, first, limit) for x, first in zip(scores[tile], keys, strict=True)
+                ]
+            return result
+
+        flat = [x for row in scores for x in row]
+        inside = emit.compare("slt", key, self.whole)
+        chosen = _choose(inside, lambda: flat, masked)
+        return [chosen[i * len(keys) :][: len(keys)] for i in self.query_tiles]
+
+    def _exponent(self, x: ir.Value, peak: ir.Value) -> ir.Value:
+        """log2 of the exponential of x relative to that of the peak, a scalar."""
+        lanes = ir.VectorType(x.type).shape[0] if isinstance(x.type, ir.VectorType) else 0
+
+        def spread(y: ir.Value) -> ir.Value:
+            return softmax.splat(y, lanes) if lanes else y
+
+        if self.scale is None:
+            factor = emit.constant(softmax.LOG2_E, "f32", lanes)
+            return softmax.multiply(softmax.subtract(x, spread(peak)), factor)
+        scale = self.scale * softmax.LOG2_E
+        # One multiply-add for each score; the product with the peak is of one scalar.
+        below = spread(softmax.multiply(peak, emit.constant(-scale, "f32")))
+        return softmax.add(softmax.multiply(x, emit.constant(scale, "f32", lanes)), below)
+
+    # Shares and values ---------------------------------------------------------------------
+
+    def _operands(self, powers: list[ir.Value]) -> list[list[ir.Value]]:
+        """For each step along the keys, what the lane gives to the second product."""
+        unit = self.unit
+        result = []
+        for x in powers:
+            share = softmax.narrowed(x, unit.element, self.target)
+            if unit.groups > 1:
+                result.append(multiply.pieces(unit, [share]))
+                continue
+            # RDNA 3: a lane gives all keys of the step, half of which lie 16 lanes away.
+            words = ir.VectorType.get([unit.values // 2], ir.IntegerType.get_signless(32))
+            other = vector.bitcast(share.type, self.lanes.exchanged(vector.bitcast(words, share)))
+            upper = emit.compare("eq", self.group, 1)
+            result.append(
+                multiply.pieces(
+                    unit, [arith.select(upper, other, share), arith.select(upper, share, other)]
+                )
+            )
+        return result
+
+    def _add_values(
+        self, shares: list[list[list[ir.Value]]], values: list[list[ir.Value]]
+    ) -> list[list[ir.Value]]:
+        unit = self.unit
+        sums = [list(row) for row in values]
+        for step in range(self.key_steps):
+            columns = [
+                multiply.pieces(unit, self.value_rows.read(column * unit.columns, step))
+                for column in range(self.columns)
+            ]
+            for part in range(len(columns[0])):
+                for at, piece in enumerate(columns):
+                    for tile in self.query_tiles:
+                        row = shares[tile][step][part]
+                        sums[tile][at] = multiply.multiply(
+                            unit, row, [piece[part]], sums[tile][at], (False, False)
+                        )
+        return sums
+
+    def _store(self, state: _State, output: ir.Value) -> None:
+        attention, unit = self.attention, self.unit
+        M, E, size = attention.M, attention.E, emit.element_bytes(attention.element)
+        width = math.gcd(E, unit.values, 16 // size)
+        for tile, query in enumerate(self.queries):
+            pair = state.sums[tile]
+            total = softmax.add(memory.element(pair, 0), memory.element(pair, 1))
+            total = self.lanes.over_keys(total, "sum")
+            inverse = arith.divf(emit.constant(1, "f32"), total)
+            factor = softmax.splat(inverse, unit.values)
+            inside = [emit.compare("slt", query, M)] if M % self.schedule.queries(unit) else []
+            start = emit.linear(0, (self.batch, M * E), (query, E))
+            for column, x in enumerate(state.values[tile]):
+                y = emit.convert(softmax.multiply(x, factor), "f32", attention.element)
+                first = emit.add(emit.mul(self.group, unit.values), column * unit.columns)
+                for part in range(0, unit.values, width):
+                    e = emit.add(first, part)
+                    conditions = list(inside)
+                    if E % unit.columns:
+                        conditions.append(emit.compare("slt", e, E))
+                    place = memory.guarded(emit.add(start, e), conditions, size)
+                    memory.store(memory.part(y, part, width), output, place)
+
+
+def _tensor(size: int, element: str, written: bool = False) -> Tensor:
+    return Tensor(size, element_of(ir.Type.parse(element)), written)
+
+
+def _reversed(number: Index, count: int) -> Index:
+    """count - 1 - number."""
+    if isinstance(number, int):
+        return count - 1 - number
+    return arith.subi(emit.value(count - 1), number)
+
+
+def _choose(
+    condition: ir.Value,
+    yes: Callable[[], list[ir.Value]],
+    no: Callable[[], list[ir.Value]],
+) -> list[ir.Value]:
+    """`yes() if condition else no()`, of vectors whose types are those of `yes`."""
+    values = yes()
+    op = scf.IfOp(condition, [x.type for x in values], has_else=True)
+    with ir.InsertionPoint(op.then_block):
+        scf.YieldOp(values)
+    with ir.InsertionPoint(op.else_block):
+        scf.YieldOp(no())
+    return list(op.results)

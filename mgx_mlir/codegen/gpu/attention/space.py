@@ -1,0 +1,44 @@
+"""The schedules of attention: how a block of threads cuts queries and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from mgx_mlir.codegen.gpu.attention.layout import row_elements
+from mgx_mlir.codegen.gpu.contraction.specs import Unit
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`waves` waves in a block, each with `tiles` tiles of `unit.rows` queries.
+
+    `keys`: keys in LDS at a time.
+    """
+
+    waves: int
+    tiles: int
+    keys: int
+
+    def wave_queries(self, unit: Unit) -> int:
+        """Queries of a wave."""
+        return self.tiles * unit.rows
+
+    def queries(self, unit: Unit) -> int:
+        """Queries of a block."""
+        return self.waves * self.wave_queries(unit)
+
+    def describe(self, unit: Unit) -> str:
+        """For people: queries, keys, waves and instruction."""
+        return (
+            f"{self.queries(unit)} queries by {self.keys} keys, {self.waves} waves, "
+            f"{unit.kind} of {unit.element}"
+        )
+
+
+def schedules(unit: Unit) -> Iterator[Schedule]:
+    """All schedules, in a fixed order; which are legal is `constraints.refusal`'s matter."""
+    depth = row_elements(unit)
+    for waves, tiles, keys in product((4, 2, 1, 8), (1, 2, 4), (depth, 2 * depth, depth // 2)):
+        yield Schedule(waves, tiles, keys)

@@ -1,0 +1,241 @@
+"""A block of keys or of values on its way from memory through registers to LDS, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from mlir import ir
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.contraction.problem import Axis, Matrix
+from mgx_mlir.codegen.gpu.attention.layout import (
+    ROW_CHUNKS,
+    exclusive_or,
+    row_elements,
+    swizzle,
+    swizzled,
+)
+from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
+from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tile in LDS: `rows` rows, of which `length` elements along k are moved."""
+
+    matrix: Matrix
+    row: Axis
+    k: Axis
+    rows: int
+    length: int
+
+    @staticmethod
+    def keys(k: Matrix, keys: int, depth: int, unit: Unit, threads: int) -> Shape:
+        """Keys as rows along d."""
+        length = depth
+        while length % unit.chunk or keys * length // unit.chunk % threads:
+            length += unit.chunk - length % unit.chunk
+        return Shape(k, k.row, k.column, keys, length)
+
+    @staticmethod
+    def values(v: Matrix, keys: int, columns: int, unit: Unit) -> Shape:
+        """Columns of v as rows along the keys."""
+        rows = math.ceil(columns / unit.columns) * unit.columns
+        return Shape(v, v.column, v.row, rows, keys)
+
+    @property
+    def along_k(self) -> bool:
+        """Whether neighbours in memory lie along the rows of LDS."""
+        return not _contiguous(self.row) or _contiguous(self.k)
+
+    def width(self, element_bytes: int) -> int:
+        """Elements that one read of memory may take."""
+        limit, matrix = CHUNK_BYTES // element_bytes, self.matrix
+        axes = (self.k, self.row) if self.along_k else (self.row, self.k)
+        return vector_width(*axes, matrix.batch, offset=matrix.offset, limit=limit)
+
+    def elements(self, unit: Unit) -> int:
+        """Elements of LDS that the tile takes."""
+        return self.rows * math.ceil(self.length / row_elements(unit)) * row_elements(unit)
+
+
+def _contiguous(axis: Axis) -> bool:
+    return bool(axis.factors) and axis.factors[-1][1] == 1
+
+
+class Tile:
+    """Moves tiles of one shape, one after another along the keys; all threads take part.
+
+    `extent` bounds the elements along k that are read: others are zero in LDS.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        extent: int,
+        unit: Unit,
+        threads: int,
+        buffer: ir.Value,
+        lds: ir.Value,
+        start: int,
+    ) -> None:
+        self.shape, self.extent, self.unit = shape, extent, unit
+        self.buffer, self.lds, self.start = buffer, lds, start
+        self.bytes = emit.element_bytes(shape.matrix.element)
+        self.keys_are_rows = shape.row == shape.matrix.row
+        each = shape.rows * shape.length // threads
+        self.width = shape.width(self.bytes)
+        if shape.along_k:
+            self.run, self.across = unit.chunk, 1
+            self.width = math.gcd(self.width, unit.chunk, extent)
+        else:
+            self.run, self.width = turned(unit.chunk, self.width, each, shape.rows, self.bytes)
+            self.across = self.width
+        self.moves = each // (self.run * self.across)
+        self.threads = threads
+
+    def begin(self, thread: Index, batch: Index) -> None:
+        """Builds what no block changes: the thread's places in memory and in LDS."""
+        shape = self.shape
+        self.batch_start = shape.matrix.start(batch)
+        runs, strips = shape.length // self.run, shape.rows // self.across
+        self.places: list[Index] = []
+        self.firsts: list[tuple[Index, Index]] = []  # row, first k
+        self.targets: list[Index] = []
+        for move in range(self.moves):
+            number = emit.add(thread, move * self.threads)
+            if shape.along_k:
+                row, k = emit.div(number, runs), emit.mul(emit.rem(number, runs), self.run)
+            else:
+                row = emit.mul(emit.rem(number, strips), self.across)
+                k = emit.mul(emit.div(number, strips), self.run)
+            place = self._place(row, k, 0)
+            self.places.append(place)
+            self.firsts.append((row, k))
+            self.targets.append(self._target(row, k))
+
+    @property
+    def reads(self) -> int:
+        """Vectors that `load` gives."""
+        return self.moves * (self.run // (self.width if self.shape.along_k else 1))
+
+    def _target(self, row: Index, k: Index) -> Index:
+        """The place in LDS of element k of a row."""
+        length, chunk = row_elements(self.unit), self.unit.chunk
+        panel = emit.mul(emit.div(k, length), self.shape.rows * length)
+        inner = emit.rem(k, length)
+        place = exclusive_or(emit.div(inner, chunk), swizzled(row))
+        at = emit.add(emit.mul(row, length), emit.mul(place, chunk))
+        at = emit.add(at, emit.rem(inner, chunk))
+        return emit.add(emit.add(panel, at), self.start)
+
+    def load(self, key: Index) -> list[ir.Value]:
+        """The vectors of the thread's part of the tile whose first key is `key`."""
+        shape = self.shape
+        step = self.width if shape.along_k else 1
+        advanced = shape.row if self.keys_are_rows else shape.k
+        result = []
+        for (row, k), base in zip(self.firsts, self.places, strict=True):
+            for part in range(0, self.run, step):
+                if advanced.stride is not None and shape.k.stride is not None:
+                    place = emit.add(base, emit.mul(key, advanced.stride))
+                    place = emit.add(place, part * shape.k.stride)
+                else:
+                    place = self._place(row, emit.add(k, part), key)
+                at = emit.add(k, part) if self.keys_are_rows else emit.add(emit.add(k, part), key)
+                place = memory.guarded(place, self._inside(at), self.bytes)
+                result.append(memory.load(self.buffer, place, self.width))
+        return result
+
+    def _place(self, row: Index, k: Index, key: Index) -> Index:
+        if self.keys_are_rows:
+            row = emit.add(row, key)
+        else:
+            k = emit.add(k, key)
+        offset = emit.add(self.shape.row.offset(row), self.shape.k.offset(k))
+        return emit.add(self.batch_start, offset)
+
+    def _inside(self, k: Index) -> list[ir.Value]:
+        if self.extent % self.shape.length == 0:
+            return []
+        return [emit.compare("slt", k, self.extent)]
+
+    def store(self, values: Sequence[ir.Value]) -> None:
+        """Writes what `load` gave to LDS."""
+        each = len(values) // self.moves
+        for move, target in enumerate(self.targets):
+            mine = [self._converted(x) for x in values[move * each :][:each]]
+            if self.shape.along_k:
+                memory.store(_joined(mine), self.lds, target)
+                continue
+            for i in range(self.across):
+                column = memory.joined([memory.element(x, i) for x in mine])
+                memory.store(column, self.lds, self._row_below(target, i))
+
+    def _row_below(self, target: Index, i: int) -> Index:
+        """The place in the row that is i below: i is less than a power of 2 that divides rows."""
+        turn = exclusive_or(target, swizzle(i) * self.unit.chunk)
+        return emit.add(turn, i * row_elements(self.unit))
+
+    def _converted(self, x: ir.Value) -> ir.Value:
+        return emit.convert(x, self.shape.matrix.element, self.unit.element)
+
+
+def _joined(parts: Sequence[ir.Value]) -> ir.Value:
+    if len(parts) == 1:
+        return parts[0]
+    lanes = ir.VectorType(parts[0].type).shape[0]
+    return memory.joined([memory.element(x, i) for x in parts for i in range(lanes)])
+
+
+def turned(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int, int]:
+    """How many k's and rows a thread turns at a time, of `each` elements that it moves.
+
+    The longest run along k, for wide writes to LDS, that leaves reads of 8 bytes; both
+    divide what there is.
+    """
+    runs = [chunk >> i for i in range(chunk.bit_length()) if each % (chunk >> i) == 0]
+    for run in runs:
+        across = math.gcd(width, each // run, rows)
+        if across * size >= 8:
+            return run, across
+    return runs[0], math.gcd(width, each // runs[0], rows)
+
+
+@dataclass
+class Reader:
+    """The rows of a tile in LDS that a lane reads: `lane_row` and those at a distance.
+
+    `group` is the lane's place along k. Addresses that differ by a constant share a register.
+    """
+
+    tile: Tile
+    lane_row: Index
+    group: Index
+    bases: dict[int, Index] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unit = self.tile.unit
+        place = exclusive_or(self.group, swizzled(self.lane_row))
+        row = emit.mul(self.lane_row, row_elements(unit))
+        self.place = emit.add(row, emit.mul(place, unit.chunk))
+
+    def read(self, row: int, step: int) -> list[ir.Value]:
+        """The lane's chunks of step `step` along k, of the row at distance `row`."""
+        unit, tile = self.tile.unit, self.tile
+        panel, first = divmod(step * unit.step_chunks, ROW_CHUNKS)
+        chunks = [first] if unit.groups > 1 else range(first, first + unit.step_chunks)
+        start = tile.start + (panel * tile.shape.rows + row) * row_elements(unit)
+        turns = [chunk ^ swizzle(row) for chunk in chunks]
+        return [
+            memory.load(tile.lds, emit.add(self._base(turn), start), unit.chunk) for turn in turns
+        ]
+
+    def _base(self, turn: int) -> Index:
+        if turn not in self.bases:
+            self.bases[turn] = exclusive_or(self.place, turn * self.tile.unit.chunk)
+        return self.bases[turn]

@@ -1,0 +1,54 @@
+"""What the emulated devices compute of attention: few sizes that meet many cases."""
+
+from __future__ import annotations
+
+from mgx_mlir.codegen.gpu.attention.space import Schedule
+from mgx_mlir.target import Target
+from test.codegen.attention_kernels import AttentionCase
+
+Planned = tuple[AttentionCase, Schedule | None]
+
+
+def emulated(target: Target) -> list[Planned]:
+    """Cases for every run, some with a schedule of their own."""
+    found: list[Planned] = [
+        (AttentionCase(1, 16, 64, 32), Schedule(1, 1, 64)),
+        (AttentionCase(2, 33, 70, 64), None),
+        (AttentionCase(2, 40, 40, 64, causal=0), Schedule(1, 2, 64)),
+        (AttentionCase(2, 20, 130, 32, causal=110), Schedule(2, 1, 128)),
+        (AttentionCase(2, 17, 70, 64, mask="padding"), None),
+        (AttentionCase(4, 33, 45, 32, mask="bias", group=2), None),
+        (AttentionCase(2, 18, 50, 32, mask="where"), None),
+        (AttentionCase(3, 40, 40, 32, packed=True, mask="padding"), None),
+        (AttentionCase(1, 20, 30, 24, 40), None),
+        (AttentionCase(1, 5, 33, 128), None),
+        (AttentionCase(1, 18, 40, 64, element="bf16"), None),
+        (AttentionCase(4, 1, 100, 64, group=4), None),
+    ]
+    if target.matrix == "mfma":
+        found += [
+            (AttentionCase(2, 33, 45, 32, element="f32", mask="padding"), None),
+            (AttentionCase(1, 20, 36, 24, 20, element="f32", causal=0), None),
+        ]
+    return found
+
+
+def more(target: Target) -> list[Planned]:
+    """Cases that take long."""
+    found: list[Planned] = [
+        (AttentionCase(1, 100, 200, 256), None),
+        (AttentionCase(2, 130, 130, 80, causal=0), None),
+        (AttentionCase(2, 129, 257, 96, mask="bias"), Schedule(4, 2, 64)),
+        (AttentionCase(1, 256, 256, 64, 128, element="bf16", causal=0), Schedule(4, 1, 64)),
+        (AttentionCase(3, 197, 197, 64, packed=True), None),
+        (AttentionCase(1, 64, 1000, 64, mask="padding"), Schedule(4, 1, 128)),
+        (AttentionCase(1, 70, 70, 160, 40), None),
+        (AttentionCase(1, 33, 33, 17, 19), None),
+        (AttentionCase(8, 3, 190, 64, group=8, causal=187), None),
+    ]
+    if target.matrix == "mfma":
+        found += [
+            (AttentionCase(2, 100, 130, 64, element="f32", mask="bias"), None),
+            (AttentionCase(1, 66, 66, 128, element="f32", causal=0), None),
+        ]
+    return found

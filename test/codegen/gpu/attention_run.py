@@ -1,0 +1,60 @@
+"""Runs attention through HIP on one chip; prints what went wrong.
+
+A program of its own, as `emulated_run` is:
+
+    ... python attention_run.py gfx942 [part of a name]
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from attention_cases import Planned, emulated
+from emulated_run import run
+
+from mgx_mlir.codegen.gpu.attention.kernel import attention_program
+from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.target import Target
+from test.codegen.attention_kernels import DTYPES
+
+
+def check(target: Target, cases: list[Planned], wanted: str = "") -> int:
+    """Runs those cases whose names contain `wanted`; 1 where any is wrong."""
+    failed, chip = 0, target.name
+    for case, schedule in cases:
+        if wanted not in case.name:
+            continue
+        _, kernel = case.kernel()
+        program, why = attention_program(kernel, target, schedule)
+        if program is None:
+            failed += 1
+            print(f"{case.name} on {chip}: refused: {why}")
+            continue
+        inputs = case.arrays()
+        want = case.meaning(*inputs)
+        have = np.full(want.shape, 99).astype(DTYPES[case.element])
+        try:
+            run(code_object(program, target), inputs, [have])
+        except RuntimeError as error:
+            failed += 1
+            print(f"{case.name} on {chip}: {why}: {error}")
+            continue
+        wrong = ~(np.abs(have.astype(np.float64) - want) <= case.tolerance)
+        if wrong.any():
+            failed += 1
+            place = tuple(int(x) for x in np.argwhere(wrong)[0])
+            print(
+                f"{case.name} on {chip}: {why}: {wrong.sum()} of {wrong.size} wrong, first at "
+                f"{place}: {have[place]}, want {want[place]} within {case.tolerance:.2g}"
+            )
+    return min(failed, 1)
+
+
+def main(chip: str, wanted: str = "") -> int:
+    target = Target.get(chip)
+    return check(target, emulated(target), wanted)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

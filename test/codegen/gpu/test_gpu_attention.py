@@ -1,0 +1,145 @@
+"""The attention family: what its kernels look like, compute, and leave to others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from emulated import run_on
+
+from mgx_mlir.codegen.gpu.attention import layout
+from mgx_mlir.codegen.gpu.attention.kernel import attention_program
+from mgx_mlir.codegen.gpu.binary import code_object, disassemble
+from mgx_mlir.codegen.gpu.contraction.specs import Unit, unit_for
+from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.target import Target
+from test.codegen.attention_kernels import AttentionCase
+
+EMULATED = ("gfx90a", "gfx942", "gfx1100", "gfx1201")
+SHAPES = (
+    AttentionCase(16, 1024, 1024, 64),
+    AttentionCase(12, 128, 128, 64, element="bf16", mask="padding", packed=True),
+    AttentionCase(12, 512, 512, 64, causal=0),
+    AttentionCase(32, 256, 1024, 128, group=4, causal=768),
+)
+
+
+@pytest.mark.parametrize("chip", EMULATED)
+def test_attention_equals_that_of_higher_precision(chip: str, tmp_path: Path) -> None:
+    run_on(chip, "attention_run.py", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", EMULATED)
+def test_attention_of_larger_and_odd_sizes(chip: str, tmp_path: Path) -> None:
+    run_on(chip, "attention_more_run.py", tmp_path)
+
+
+def listing(case: AttentionCase, chip: str) -> tuple[dict[str, int], list[str]]:
+    """Figures and instructions of an attention's one function."""
+    target = Target.get(chip)
+    _, kernel = case.kernel()
+    program, why = attention_program(kernel, target)
+    assert program is not None, why
+    code = code_object(program, target)
+    text = disassemble(code.data)
+    return dict(code.stats["k_0"]), re.findall(r"^\t(\w+)", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("case", SHAPES, ids=lambda case: case.name)
+def test_kernels_have_no_spills_and_wide_accesses_only(case: AttentionCase, chip: str) -> None:
+    stats, instructions = listing(case, chip)
+    assert stats["vgpr_spills"] == stats["sgpr_spills"] == stats["scratch_bytes"] == 0
+    matrix = "v_mfma" if chip.startswith("gfx9") else "v_wmma"
+    assert any(name.startswith(matrix) for name in instructions)
+    reads = {name for name in instructions if re.match("ds_(read|load)", name)}
+    assert reads <= {"ds_read_b128", "ds_load_b128"}
+    writes = {name for name in instructions if re.match("ds_(write|store)", name)}
+    assert all(re.search("_b(64|128)$", name) for name in writes)
+    loads = {name for name in instructions if name.startswith("buffer_load")}
+    assert loads & {"buffer_load_b128", "buffer_load_dwordx4"}
+    assert not any(name.startswith("scratch_") for name in instructions)
+
+
+def test_no_score_is_in_memory() -> None:
+    _, kernel = SHAPES[0].kernel()
+    code = compiler(kernel)(Target.get("gfx942"))
+    assert code.scratch_bytes == 0 and len(code.launches) == 1
+    assert re.fullmatch(r"mgx\.attention: \d+ queries by \d+ keys, \d waves, mfma of f16", code.why)
+
+
+def units() -> dict[str, Unit]:
+    """One of each kind of lane layout."""
+    found = {}
+    for chip, element in (("gfx942", "f16"), ("gfx942", "f32"), ("gfx1100", "f16"),
+                          ("gfx1201", "f16"), ("gfx950", "bf16")):  # fmt: skip
+        unit = unit_for(Target.get(chip), element, "f32")
+        assert unit is not None
+        found[f"{chip}-{element}"] = unit
+    return found
+
+
+@pytest.mark.parametrize("unit", units().values(), ids=units().keys())
+def test_a_lane_holds_scores_of_neighbouring_keys(unit: Unit) -> None:
+    """What the first product leaves in a lane is what the second one takes from it."""
+    count = layout.step_tiles(unit)
+    for group in range(16 // unit.values):
+        keys = []
+        for tile in range(count):
+            for i in range(unit.values):
+                # Result i of a lane of this group is that of a column of the tile.
+                interleaved = unit.kind == "wmma" and unit.groups == 1
+                column = 2 * i + group if interleaved else group * unit.values + i
+                keys.append(int(layout.lane_key(unit, column)) + layout.tile_key(unit, tile))
+        first = group * count * unit.values
+        assert keys == list(range(first, first + count * unit.values))
+
+
+@pytest.mark.parametrize("unit", units().values(), ids=units().keys())
+def test_rows_of_lds_meet_no_bank_twice(unit: Unit) -> None:
+    """Places of the chunks that 8 lanes read in one phase of a 128-bit access."""
+    columns = {
+        "mfma": [[*range(4), *range(20, 24)], [*range(4, 8), *range(16, 20)],
+                 [*range(8, 12), *range(28, 32)], [*range(12, 16), *range(24, 28)]],
+        "wmma": [range(8 * i, 8 * i + 8) for i in range(4)],
+    }  # fmt: skip
+    for rows in (lambda c: c, lambda c: int(layout.lane_key(unit, c))):
+        for phase in columns[unit.kind]:
+            lanes = {(rows(lane % 16), lane // 16 if unit.groups > 1 else 0) for lane in phase}
+            places = {chunk ^ layout.swizzle(row) for row, chunk in lanes}
+            assert len(places) == len(lanes)
+
+
+@pytest.mark.parametrize(
+    ("case", "chip", "reason"),
+    [
+        (AttentionCase(1, 8, 8, 16, element="f64"), "gfx942", "scores of f64"),
+        (AttentionCase(1, 8, 8, 16), "gfx1030", "no matrix instruction for f16"),
+        (AttentionCase(1, 8, 8, 512), "gfx942", "heads of 512 are larger than 256"),
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_refusals_say_why(case: AttentionCase, chip: str, reason: str) -> None:
+    _, kernel = case.kernel()
+    code = compiler(kernel)(Target.get(chip))
+    assert reason in code.why
+    assert code.launches
+
+
+@pytest.mark.parametrize("chip", [name for name in Target.names() if name != "cpu"])
+@pytest.mark.parametrize("size", [32, 64, 128])
+def test_every_chip_with_matrix_cores_has_a_schedule(chip: str, size: int) -> None:
+    target = Target.get(chip)
+    case = AttentionCase(2, 64, 64, size)
+    _, kernel = case.kernel()
+    program, why = attention_program(kernel, target)
+    assert (program is not None) == bool(target.matrix), why
+
+
+def test_the_same_kernel_gives_the_same_bytes() -> None:
+    _, kernel = SHAPES[2].kernel()
+    compile_for = compiler(kernel)
+    target = Target.get("gfx942")
+    assert compile_for(target).data == compile_for(target).data
