@@ -14,6 +14,7 @@ from mgx_mlir.passes.fuse_horizontal import FuseHorizontal
 from mgx_mlir.passes.fuse_pointwise import FusePointwise
 from mgx_mlir.passes.fuse_reduce import FuseReduce
 from mgx_mlir.passes.hoist_invariants import HoistInvariants
+from mgx_mlir.passes.merge_convolutions import MergeConvolutions
 from mgx_mlir.passes.merge_pointwise import MergePointwise
 from mgx_mlir.passes.normalize_control_flow import NormalizeControlFlow
 from mgx_mlir.passes.normalize_ops import NormalizeOps
@@ -23,6 +24,7 @@ from mgx_mlir.passes.plan_memory import PlanMemory
 from mgx_mlir.passes.rewrite_pooling import RewritePooling
 from mgx_mlir.passes.rewrite_reduce import RewriteReduce
 from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
+from mgx_mlir.passes.simplify_concats import SimplifyConcats
 from mgx_mlir.passes.simplify_gathers import SimplifyGathers
 from mgx_mlir.passes.simplify_quantized import SimplifyQuantized
 from mgx_mlir.passes.simplify_reshapes import SimplifyReshapes
@@ -66,6 +68,8 @@ PIPELINES: dict[str, NamedPipeline] = {
         (
             SimplifyAlgebra(),
             FoldConstants(),
+            MergeConvolutions(),
+            SimplifyConcats(),
             SimplifyReshapes(),
             EliminateIdentities(),
             SinkViews(),
