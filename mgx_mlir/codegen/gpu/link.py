@@ -12,27 +12,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mgx_mlir.codegen import elf
 from mgx_mlir.errors import CompilerError
-
-PAGE = 0x1000
-
-_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SEGMENT = struct.Struct("<IIQQQQQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_RELOCATION = struct.Struct("<QQq")
-_DYNAMIC = struct.Struct("<QQ")
-
-ET_DYN = 3
-SHT_PROGBITS, SHT_SYMTAB, SHT_STRTAB, SHT_RELA, SHT_HASH = 1, 2, 3, 4, 5
-SHT_DYNAMIC, SHT_NOTE, SHT_NOBITS, SHT_DYNSYM, SHT_GNU_HASH = 6, 7, 8, 11, 0x6FFFFFF6
-SHF_WRITE, SHF_ALLOC, SHF_EXECUTE = 1, 2, 4
-SHN_UNDEFINED, SHN_ABSOLUTE = 0, 0xFFF1
-STT_SECTION, STB_LOCAL = 3, 0
-PT_LOAD, PT_DYNAMIC, PT_NOTE, PT_PHDR = 1, 2, 4, 6
-PT_GNU_STACK, PT_GNU_RELRO = 0x6474E551, 0x6474E552
-READ, READ_EXECUTE, READ_WRITE = 4, 5, 6
-DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT, DT_GNU_HASH = 4, 5, 6, 10, 11, 0x6FFFFEF5
 
 # https://llvm.org/docs/AMDGPUUsage.html#amdgpu-relocation-records: all relative to the place.
 _RELATIVE = {4: ("<i", 0), 5: ("<q", 0), 10: ("<I", 0), 11: ("<I", 32)}
@@ -45,7 +26,7 @@ class _Symbol:
     size: int
     info: int
     other: int
-    section: int  # in the object; an index from SHN_ABSOLUTE on stays as it is
+    section: int  # in the object; an index from elf.SHN_ABSOLUTE on stays as it is
 
 
 @dataclass
@@ -82,29 +63,30 @@ def link(data: bytes) -> bytes:
 class _Linker:
     def __init__(self, data: bytes) -> None:
         self._data = data
-        self._header = _HEADER.unpack_from(data)
+        self._header = elf.HEADER.unpack_from(data)
         table, count = self._header[6], self._header[12]
         self._sections = [
-            _SECTION.unpack_from(data, table + number * _SECTION.size) for number in range(count)
+            elf.SECTION.unpack_from(data, table + number * elf.SECTION.size)
+            for number in range(count)
         ]
         self._names = self._content(self._header[13])
         self._symbols = self._read_symbols()
 
     def run(self) -> bytes:
-        note = _Part(b".note", SHT_NOTE, SHF_ALLOC, 4)
-        constants = _Part(b".rodata", SHT_PROGBITS, SHF_ALLOC, 64)
-        code = _Part(b".text", SHT_PROGBITS, SHF_ALLOC | SHF_EXECUTE, 256)
-        self._gather({SHF_ALLOC: constants, SHF_ALLOC | SHF_EXECUTE: code}, note)
-        exported = _hash_order([s for s in self._symbols if s.info >> 4 != STB_LOCAL])
+        note = _Part(b".note", elf.SHT_NOTE, elf.SHF_ALLOC, 4)
+        constants = _Part(b".rodata", elf.SHT_PROGBITS, elf.SHF_ALLOC, 64)
+        code = _Part(b".text", elf.SHT_PROGBITS, elf.SHF_ALLOC | elf.SHF_EXECUTE, 256)
+        self._gather({elf.SHF_ALLOC: constants, elf.SHF_ALLOC | elf.SHF_EXECUTE: code}, note)
+        exported = _hash_order([s for s in self._symbols if s.info >> 4 != elf.STB_LOCAL])
         dynamic_parts = _dynamic_parts(exported)
         dynamic = _Part(
-            b".dynamic", SHT_DYNAMIC, SHF_ALLOC | SHF_WRITE, 8, bytearray(7 * _DYNAMIC.size),
-            link=b".dynstr", entry_size=_DYNAMIC.size,
+            b".dynamic", elf.SHT_DYNAMIC, elf.SHF_ALLOC | elf.SHF_WRITE, 8,
+            bytearray(7 * elf.DYNAMIC.size), link=b".dynstr", entry_size=elf.DYNAMIC.size,
         )  # fmt: skip
-        padding = _Part(b".relro_padding", SHT_NOBITS, SHF_ALLOC | SHF_WRITE, 1)
+        padding = _Part(b".relro_padding", elf.SHT_NOBITS, elf.SHF_ALLOC | elf.SHF_WRITE, 1)
         read = [note, *dynamic_parts, *([constants] if constants.data else [])]
         self._place([read, [code], [dynamic, padding]])
-        padding.size = -dynamic.bytes - dynamic.address & PAGE - 1
+        padding.size = -dynamic.bytes - dynamic.address & elf.PAGE - 1
         parts = [*read, code, dynamic, padding]
         self._relocate(parts)
         _fill_dynamic(dynamic, dynamic_parts)
@@ -120,15 +102,17 @@ class _Linker:
         return self._data[section[4] : section[4] + section[5]]
 
     def _name(self, number: int) -> bytes:
-        return _text(self._names, self._sections[number][0])
+        return elf.text(self._names, self._sections[number][0])
 
     def _read_symbols(self) -> list[_Symbol]:
-        (number,) = (n for n, s in enumerate(self._sections) if s[1] == SHT_SYMTAB)
+        (number,) = (n for n, s in enumerate(self._sections) if s[1] == elf.SHT_SYMTAB)
         names = self._content(self._sections[number][6])
         symbols = []
-        for name, info, other, section, value, size in _SYMBOL.iter_unpack(self._content(number)):
-            symbols.append(_Symbol(_text(names, name), value, size, info, other, section))
-        undefined = [s.name.decode() for s in symbols[1:] if s.section == SHN_UNDEFINED]
+        for name, info, other, section, value, size in elf.SYMBOL.iter_unpack(
+            self._content(number)
+        ):
+            symbols.append(_Symbol(elf.text(names, name), value, size, info, other, section))
+        undefined = [s.name.decode() for s in symbols[1:] if s.section == elf.SHN_UNDEFINED]
         if undefined:
             raise CompilerError(f"the code calls what is not there: {', '.join(undefined)}")
         return symbols
@@ -137,10 +121,10 @@ class _Linker:
         """Joins the object's sections into the result's."""
         for number, section in enumerate(self._sections):
             kind, flags, size, alignment = section[1], section[2], section[5], section[8]
-            part = note if kind == SHT_NOTE else parts.get(flags & 7)
-            if not flags & SHF_ALLOC or (part is not note and size == 0):
+            part = note if kind == elf.SHT_NOTE else parts.get(flags & 7)
+            if not flags & elf.SHF_ALLOC or (part is not note and size == 0):
                 continue
-            if part is None or kind not in (SHT_PROGBITS, SHT_NOTE):
+            if part is None or kind not in (elf.SHT_PROGBITS, elf.SHT_NOTE):
                 name = self._name(number).decode()
                 raise CompilerError(f"a section {name} has no place in a code object")
             part.alignment = max(part.alignment, alignment)
@@ -151,26 +135,26 @@ class _Linker:
     # Laying out --------------------------------------------------------------------------
 
     def _place(self, segments: Sequence[list[_Part]]) -> None:
-        offset = address = _HEADER.size + 8 * _SEGMENT.size
+        offset = address = elf.HEADER.size + 8 * elf.SEGMENT.size
         for number, parts in enumerate(segments):
             if number:
                 # A new page in memory for other permissions, the same bytes in the file.
-                address = _aligned(address, PAGE) + address % PAGE
+                address = _aligned(address, elf.PAGE) + address % elf.PAGE
             for part in parts:
                 address = _aligned(address, part.alignment)
                 offset = _aligned(offset, part.alignment)
                 part.address, part.offset = address, offset
-                address += part.bytes * (part.kind != SHT_NOBITS)
+                address += part.bytes * (part.kind != elf.SHT_NOBITS)
                 offset += len(part.data)
 
     def _relocate(self, parts: list[_Part]) -> None:
         places = {number: (part, at) for part in parts for number, at in part.sources.items()}
         for section in self._sections:
-            if section[1] != SHT_RELA or section[7] not in places:
+            if section[1] != elf.SHT_RELA or section[7] not in places:
                 continue
             part, start = places[section[7]]
             content = self._data[section[4] : section[4] + section[5]]
-            for offset, info, addend in _RELOCATION.iter_unpack(content):
+            for offset, info, addend in elf.RELOCATION.iter_unpack(content):
                 kind, symbol = info & 0xFFFFFFFF, self._symbols[info >> 32]
                 if kind not in _RELATIVE or symbol.section not in places:
                     raise CompilerError(f"relocation {kind} of {symbol.name!r} is not supported")
@@ -186,7 +170,7 @@ class _Linker:
         self, symbols: Sequence[_Symbol], parts: list[_Part], strings: bytearray
     ) -> bytes:
         """The entries of `symbols`, whose names stand in `strings`, behind an empty one."""
-        table = bytearray(_SYMBOL.size)
+        table = bytearray(elf.SYMBOL.size)
         at = 1
         for symbol in symbols:
             section, value = symbol.section, symbol.value
@@ -194,22 +178,22 @@ class _Linker:
                 if symbol.section in part.sources:
                     section = number
                     value += part.address + part.sources[symbol.section]
-            table += _SYMBOL.pack(at, symbol.info, symbol.other, section, value, symbol.size)
+            table += elf.SYMBOL.pack(at, symbol.info, symbol.other, section, value, symbol.size)
             at += len(symbol.name) + 1
         return bytes(table)
 
     def _unloaded(self, parts: list[_Part], dynamic: _Part) -> list[_Part]:
         """The table of all symbols, for tools, and the names of sections."""
-        kept = [s for s in self._symbols[1:] if s.info & 15 != STT_SECTION]
-        local = [s for s in kept if s.info >> 4 == STB_LOCAL]
-        ordered = local + [s for s in kept if s.info >> 4 != STB_LOCAL]
+        kept = [s for s in self._symbols[1:] if s.info & 15 != elf.STT_SECTION]
+        local = [s for s in kept if s.info >> 4 == elf.STB_LOCAL]
+        ordered = local + [s for s in kept if s.info >> 4 != elf.STB_LOCAL]
         strings = bytearray(b"\0" + b"".join(s.name + b"\0" for s in ordered))
         symbols = _Part(
-            b".symtab", SHT_SYMTAB, 0, 8, bytearray(self._symbol_table(ordered, parts, strings)),
-            link=b".strtab", info=1 + len(local), entry_size=_SYMBOL.size,
+            b".symtab", elf.SHT_SYMTAB, 0, 8,
+            bytearray(self._symbol_table(ordered, parts, strings)), link=b".strtab", info=1 + len(local), entry_size=elf.SYMBOL.size,
         )  # fmt: skip
-        names = _Part(b".shstrtab", SHT_STRTAB, 0, 1)
-        texts = _Part(b".strtab", SHT_STRTAB, 0, 1, strings)
+        names = _Part(b".shstrtab", elf.SHT_STRTAB, 0, 1)
+        texts = _Part(b".strtab", elf.SHT_STRTAB, 0, 1, strings)
         unloaded = [symbols, names, texts]
         names.data += b"\0" + b"".join(p.name + b"\0" for p in [*parts, *unloaded])
         offset = dynamic.offset + dynamic.bytes
@@ -233,33 +217,64 @@ class _Linker:
         output = bytearray(table)
         flags = self._header[7]
         ident = self._header[0]
-        _HEADER.pack_into(
-            output, 0, ident, ET_DYN, *self._header[2:4], 0, _HEADER.size, table, flags,
-            _HEADER.size, _SEGMENT.size, 8, _SECTION.size, len(parts) + 1, len(parts) - 1,
+        elf.HEADER.pack_into(
+            output, 0, ident, elf.ET_DYN, *self._header[2:4], 0, elf.HEADER.size, table, flags,
+            elf.HEADER.size, elf.SEGMENT.size, 8, elf.SECTION.size, len(parts) + 1, len(parts) - 1,
         )  # fmt: skip
-        headers = _SEGMENT.size * 8
+        headers = elf.SEGMENT.size * 8
         end = read[-1].address + read[-1].bytes
         whole = dynamic.bytes + padding.bytes
         segments = (
-            (PT_PHDR, READ, _HEADER.size, _HEADER.size, headers, headers, 8),
-            (PT_LOAD, READ, 0, 0, end, end, PAGE),
-            (PT_LOAD, READ_EXECUTE, code.offset, code.address, code.bytes, code.bytes, PAGE),
-            (PT_LOAD, READ_WRITE, dynamic.offset, dynamic.address, dynamic.bytes, whole, PAGE),
-            (PT_DYNAMIC, READ_WRITE, dynamic.offset, dynamic.address, *[dynamic.bytes] * 2, 8),
-            (PT_GNU_RELRO, READ, dynamic.offset, dynamic.address, dynamic.bytes, whole, 1),
-            (PT_GNU_STACK, READ_WRITE, 0, 0, 0, 0, 0),
-            (PT_NOTE, READ, note.offset, note.address, note.bytes, note.bytes, note.alignment),
+            (elf.PT_PHDR, elf.READ, elf.HEADER.size, elf.HEADER.size, headers, headers, 8),
+            (elf.PT_LOAD, elf.READ, 0, 0, end, end, elf.PAGE),
+            (
+                elf.PT_LOAD,
+                elf.READ_EXECUTE,
+                code.offset,
+                code.address,
+                code.bytes,
+                code.bytes,
+                elf.PAGE,
+            ),
+            (
+                elf.PT_LOAD,
+                elf.READ_WRITE,
+                dynamic.offset,
+                dynamic.address,
+                dynamic.bytes,
+                whole,
+                elf.PAGE,
+            ),
+            (
+                elf.PT_DYNAMIC,
+                elf.READ_WRITE,
+                dynamic.offset,
+                dynamic.address,
+                *[dynamic.bytes] * 2,
+                8,
+            ),
+            (elf.PT_GNU_RELRO, elf.READ, dynamic.offset, dynamic.address, dynamic.bytes, whole, 1),
+            (elf.PT_GNU_STACK, elf.READ_WRITE, 0, 0, 0, 0, 0),
+            (
+                elf.PT_NOTE,
+                elf.READ,
+                note.offset,
+                note.address,
+                note.bytes,
+                note.bytes,
+                note.alignment,
+            ),
         )
         for number, (kind, access, offset, address, *rest) in enumerate(segments):
-            at = _HEADER.size + number * _SEGMENT.size
-            _SEGMENT.pack_into(output, at, kind, access, offset, address, address, *rest)
+            at = elf.HEADER.size + number * elf.SEGMENT.size
+            elf.SEGMENT.pack_into(output, at, kind, access, offset, address, address, *rest)
         for part in parts:
             output[part.offset : part.offset + len(part.data)] = part.data
-        output += bytes(_SECTION.size)
+        output += bytes(elf.SECTION.size)
         numbers = {part.name: number for number, part in enumerate(parts, 1)}
         name_at = 1
         for part in parts:
-            output += _SECTION.pack(
+            output += elf.SECTION.pack(
                 name_at, part.kind, part.flags, part.address, part.offset, part.bytes,
                 numbers.get(part.link, 0), part.info, part.alignment, part.entry_size,
             )  # fmt: skip
@@ -270,31 +285,31 @@ class _Linker:
 def _dynamic_parts(symbols: Sequence[_Symbol]) -> list[_Part]:
     """.dynsym (to be filled), .gnu.hash, .hash and .dynstr for the exported symbols."""
     strings = bytearray(b"\0" + b"".join(symbol.name + b"\0" for symbol in symbols))
-    table = bytearray(_SYMBOL.size * (1 + len(symbols)))
+    table = bytearray(elf.SYMBOL.size * (1 + len(symbols)))
     gnu, sysv = _gnu_hash_table(symbols), _sysv_hash_table(symbols)
     return [
         _Part(
-            b".dynsym", SHT_DYNSYM, SHF_ALLOC, 8, table,
-            link=b".dynstr", info=1, entry_size=_SYMBOL.size,
+            b".dynsym", elf.SHT_DYNSYM, elf.SHF_ALLOC, 8, table,
+            link=b".dynstr", info=1, entry_size=elf.SYMBOL.size,
         ),
-        _Part(b".gnu.hash", SHT_GNU_HASH, SHF_ALLOC, 8, gnu, link=b".dynsym"),
-        _Part(b".hash", SHT_HASH, SHF_ALLOC, 4, sysv, link=b".dynsym", entry_size=4),
-        _Part(b".dynstr", SHT_STRTAB, SHF_ALLOC, 1, strings),
+        _Part(b".gnu.hash", elf.SHT_GNU_HASH, elf.SHF_ALLOC, 8, gnu, link=b".dynsym"),
+        _Part(b".hash", elf.SHT_HASH, elf.SHF_ALLOC, 4, sysv, link=b".dynsym", entry_size=4),
+        _Part(b".dynstr", elf.SHT_STRTAB, elf.SHF_ALLOC, 1, strings),
     ]  # fmt: skip
 
 
 def _fill_dynamic(dynamic: _Part, parts: Sequence[_Part]) -> None:
     symbols, gnu_hash, hash_, strings = parts
     entries = (
-        (DT_SYMTAB, symbols.address),
-        (DT_SYMENT, _SYMBOL.size),
-        (DT_STRTAB, strings.address),
-        (DT_STRSZ, len(strings.data)),
-        (DT_GNU_HASH, gnu_hash.address),
-        (DT_HASH, hash_.address),
+        (elf.DT_SYMTAB, symbols.address),
+        (elf.DT_SYMENT, elf.SYMBOL.size),
+        (elf.DT_STRTAB, strings.address),
+        (elf.DT_STRSZ, len(strings.data)),
+        (elf.DT_GNU_HASH, gnu_hash.address),
+        (elf.DT_HASH, hash_.address),
         (0, 0),
     )
-    dynamic.data[:] = b"".join(_DYNAMIC.pack(tag, value) for tag, value in entries)
+    dynamic.data[:] = b"".join(elf.DYNAMIC.pack(tag, value) for tag, value in entries)
 
 
 def _buckets(symbols: Sequence[_Symbol]) -> int:
@@ -354,10 +369,6 @@ def _sysv_hash(name: bytes) -> int:
         high = value & 0xF0000000
         value = (value ^ high >> 24) & ~high & 0xFFFFFFFF
     return value
-
-
-def _text(names: bytes, at: int) -> bytes:
-    return names[at : names.index(b"\0", at)]
 
 
 def _aligned(offset: int, alignment: int) -> int:
