@@ -190,7 +190,8 @@ class _Linker:
         strings = bytearray(b"\0" + b"".join(s.name + b"\0" for s in ordered))
         symbols = _Part(
             b".symtab", elf.SHT_SYMTAB, 0, 8,
-            bytearray(self._symbol_table(ordered, parts, strings)), link=b".strtab", info=1 + len(local), entry_size=elf.SYMBOL.size,
+            bytearray(self._symbol_table(ordered, parts, strings)),
+            link=b".strtab", info=1 + len(local), entry_size=elf.SYMBOL.size,
         )  # fmt: skip
         names = _Part(b".shstrtab", elf.SHT_STRTAB, 0, 1)
         texts = _Part(b".strtab", elf.SHT_STRTAB, 0, 1, strings)
