@@ -58,6 +58,8 @@ class Layout:
 
     def reshaped(self, shape: Sequence[int]) -> Self | None:
         """The elements in row-major order in another shape; None where that needs a copy."""
+        if 0 in shape:  # no elements, in any order
+            return replace(self, dims=tuple(((size, 0),) for size in shape))
         rest = list(reversed(self.factors))
         dims: list[Factors] = []
         for size in shape:

@@ -144,3 +144,11 @@ def test_a_slice_and_a_broadcast_come_back_as_themselves() -> None:
     assert changes(layout, [4, 6]) == [Change("slice", ((0, 4), (2, 5)))]
     layout = whole([1, 6]).expanded([7, 6], 0)
     assert changes(layout, [1, 6]) == [Change("multibroadcast", (7, 6))]
+
+
+def test_reshapes_of_nothing_have_no_elements():
+    layout = whole((0, 3, 4))
+    for shape in ((3, 4, 0), (12, 0), (0,)):
+        found = layout.reshaped(shape)
+        assert found is not None
+        assert found.shape == shape
