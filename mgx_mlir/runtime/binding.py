@@ -136,6 +136,17 @@ def decisions(parts: Sequence[Part]) -> Iterator[Place]:
             yield from decisions(part.body)
 
 
+def sections(parts: Sequence[Part]) -> Iterator[Section]:
+    """Every section, also those of bodies."""
+    for part in parts:
+        if isinstance(part, Section):
+            yield part
+        elif isinstance(part, Choice):
+            yield from sections((*part.then, *part.otherwise))
+        else:
+            yield from sections(part.body)
+
+
 class _Binder:
     def __init__(self, plan: Plan, code_objects: Sequence[CodeObject]) -> None:
         self.plan = plan

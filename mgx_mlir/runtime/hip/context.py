@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from mgx_mlir.runtime.hip.graph import RunGraph
 from mgx_mlir.runtime.hip.library import call, hip_python, release
 from mgx_mlir.runtime.hip.memory import DeviceMemory, HostMemory
 from mgx_mlir.runtime.hip.prepared import Prepared, PreparedCopy, Tensor
-from mgx_mlir.runtime.hip.submit import Submission
+from mgx_mlir.runtime.hip.streams import Streams
+from mgx_mlir.runtime.hip.submit import ParallelSection, Submission
 
 logger = logging.getLogger("mgx_mlir.hip")
 _NON_BLOCKING = 1
@@ -48,6 +49,8 @@ class Context:
         self.arguments = prepared.arguments.copy()
         self.arguments[prepared.in_arena] += np.uint64(self._memory.address)
         self.submission = Submission(prepared.steps, self.arguments)
+        self._parallel: dict[Section, ParallelSection] = {}
+        self._streams: Streams | None = None
         self._decision = HostMemory(8, "conditions") if prepared.decisions else None
         self.stream = call("hipStreamCreateWithFlags", _NON_BLOCKING)
 
@@ -96,7 +99,22 @@ class Context:
             if graph is not None:
                 graph.launch(stream)
                 return
-        self.submission.submit(section.first, section.end, int(stream))
+        if section in self._prepared.schedules:
+            self._on_streams(section, stream)
+        else:
+            self.submission.submit(section.first, section.end, int(stream))
+
+    def _on_streams(self, section: Section, stream: Any) -> None:
+        """Gives the steps of a section to several streams, which the run's waits for."""
+        parallel = self._parallel.get(section)
+        if self._streams is None:
+            self._streams = Streams()
+        if parallel is None:
+            schedule = self._prepared.schedules[section]
+            parallel = ParallelSection(self._prepared.steps, section.first, schedule)
+            self._streams.make(parallel.streams, parallel.events)
+            self._parallel[section] = parallel
+        self.submission.submit_parallel(parallel, *self._streams.handles(stream))
 
     def number(self, place: Place, size: int) -> int:
         """The integer of `size` bytes that decides something; waits for it if need be."""
@@ -135,7 +153,9 @@ class Context:
         try:
             if graph is None:
                 steps = self._prepared.steps[section.first : section.end]
-                graph = RunGraph(steps, section.first, self.arguments, parameters)
+                graph = RunGraph(
+                    steps, section.first, self._order(section), self.arguments, parameters
+                )
                 self._graphs[section] = graph
             elif graph.stale:
                 graph.update(self.arguments, parameters)
@@ -144,6 +164,13 @@ class Context:
             logger.warning("no HIP graph, kernels are launched one by one: %s", str(error))
             return None
         return graph
+
+    def _order(self, section: Section) -> Sequence[Sequence[int]]:
+        """For each step of a section those that it waits for, by their places in it."""
+        schedule = self._prepared.schedules.get(section)
+        if schedule is not None:
+            return schedule.before
+        return [range(max(n - 1, 0), n) for n in range(section.end - section.first)]
 
     def wait(self) -> None:
         """Blocks until the context's work is done. Raises DeviceError if it failed."""
@@ -157,9 +184,13 @@ class Context:
         """Frees everything, after work that is under way, whether that succeeds or not."""
         try:
             self.wait()
+            if self._streams is not None:
+                self._streams.wait()
         except DeviceError as error:
             logger.info("while closing an execution context: %s", str(error))
         self._graphs = {}
+        if self._streams is not None:
+            self._streams.close()
         stream, self.stream = self.stream, None
         if stream is not None:
             release("hipStreamDestroy", stream)

@@ -9,6 +9,7 @@ from typing import Any
 
 from mgx_mlir.errors import DeviceError, TargetError
 from mgx_mlir.runtime.hip.library import call, current_device, library_kind
+from mgx_mlir.runtime.ordering import Machine
 from mgx_mlir.target import Target
 
 
@@ -27,6 +28,16 @@ class Device:
     compute_units: int
     lds_bytes: int
     wave_size: int
+    clock_khz: int
+    memory_clock_khz: int
+    memory_bus_bits: int
+
+    @property
+    def machine(self) -> Machine:
+        """What estimates of time go by: memory at two transfers a clock, 256 lanes' FMAs."""
+        transfers = 2e3 * self.memory_clock_khz * self.memory_bus_bits / 8
+        flops = 512e3 * self.clock_khz * self.compute_units
+        return Machine(max(transfers, 1e9), max(flops, 1e9), max(self.compute_units, 1))
 
     def __str__(self) -> str:
         return f"device {self.ordinal}: {self.chip} ({self.product})"
@@ -52,6 +63,9 @@ def device(ordinal: int) -> Device:
         int(properties.multiProcessorCount),
         int(properties.sharedMemPerBlock),
         int(properties.warpSize),
+        int(properties.clockRate),
+        int(properties.memoryClockRate),
+        int(properties.memoryBusWidth),
     )
 
 

@@ -20,7 +20,7 @@ Parameters = Callable[[PreparedLaunch], int]
 
 
 class RunGraph:
-    """An executable graph of steps that run one after another.
+    """An executable graph of steps, each of which runs after those that it waits for.
 
     `stale` holds the numbers of steps whose arguments changed since the last update;
     numbers count from `first`.
@@ -30,20 +30,23 @@ class RunGraph:
         self,
         steps: Sequence[PreparedLaunch | PreparedCopy],
         first: int,
+        before: Sequence[Sequence[int]],
         arguments: np.ndarray,
         parameters: Parameters,
     ) -> None:
-        """Raises DeviceError, having destroyed what there was."""
+        """`before`: for each step the places among `steps` of those that it waits for.
+
+        Raises DeviceError, having destroyed what there was."""
         self.stale: set[int] = set()
         self._first = first
         self._steps = steps
         self._executable: Any = None
         self._nodes: list[Any] = []
         self._graph = call("hipGraphCreate", 0)
-        for step in steps:
-            # The node before, as a C array of one handle.
-            before = np.array([int(node) for node in self._nodes[-1:]], np.uint64)
-            place = (self._graph, before.ctypes.data if before.size else None, before.size)
+        for step, waits in zip(steps, before, strict=True):
+            # The nodes before, as a C array of handles.
+            nodes = np.array([int(self._nodes[number]) for number in waits], np.uint64)
+            place = (self._graph, nodes.ctypes.data if nodes.size else None, nodes.size)
             if isinstance(step, PreparedLaunch):
                 node = call(
                     "hipGraphAddKernelNode",

@@ -22,10 +22,12 @@ from mgx_mlir.runtime.binding import (
     bind,
     decisions,
     scratch_bytes,
+    sections,
 )
 from mgx_mlir.runtime.hip.memory import aligned
 from mgx_mlir.runtime.hip.module import load_module
 from mgx_mlir.runtime.hip.weights import device_weight
+from mgx_mlir.runtime.ordering import Machine, schedule
 from mgx_mlir.weights import Weight
 
 # An input or an output: its kind and number.
@@ -64,7 +66,8 @@ class Prepared:
     when a context adds its arena's. `entries` are the arguments that point to a tensor of
     the caller, `touching` the steps that have such arguments. `decisions` are the arguments
     that point to counts and conditions, but for those that are `known`; `wholes` are, by the
-    number of a copy that fills a row, those that point to the whole tensor.
+    number of a copy that fills a row, those that point to the whole tensor. `schedules` are
+    the sections for which several streams pay.
     """
 
     def __init__(
@@ -73,8 +76,12 @@ class Prepared:
         code_objects: Sequence[CodeObject],
         weights: Mapping[str, Weight],
         ordinal: int,
+        machine: Machine,
     ) -> None:
-        """Raises ArtifactError where the parts do not fit together, DeviceError."""
+        """`machine` is what streams are planned for.
+
+        Raises ArtifactError where the parts do not fit together, DeviceError.
+        """
         self.ordinal = ordinal
         self.arena_bytes = arena_bytes(plan)
         self.memory_bytes = self.arena_bytes + scratch_bytes(code_objects)
@@ -110,6 +117,11 @@ class Prepared:
                 self._touch(place)
                 self._point(place)
         self.parts = bound.parts
+        self.schedules = {
+            section: found
+            for section in sections(bound.parts)
+            if (found := schedule(bound.steps[section.first : section.end], machine))
+        }
         self.wholes = {
             number: self._point(step.places[1])
             for number, step in enumerate(bound.steps)

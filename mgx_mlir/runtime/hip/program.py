@@ -48,7 +48,7 @@ class HipProgram(Program):
         self._set_plan(plan)
         self.device = device
         with Current(device.ordinal):
-            self.prepared = Prepared(plan, code_objects, weights, device.ordinal)
+            self.prepared = Prepared(plan, code_objects, weights, device.ordinal, device.machine)
         self.pool = ContextPool(self.prepared, graph)
         self._results = OutputPool(device.ordinal)
 
