@@ -101,8 +101,14 @@ def _sink_pointwise(op: ir.OpView) -> bool:
     if view is None:
         return False
     plans = [_planned(value, view) for value in op.operation.operands]
-    # Fewer views than before, or two would take turns.
-    if not all(plans) or sum(p.gain for p in plans if p) <= 0:
+    if not all(plans):
+        return False
+    # Fewer views than before, or as many and the work can join a contraction: else two views
+    # would take turns.
+    gain = sum(plan.gain for plan in plans if plan)
+    worse = [plan.source for plan in plans if plan and plan.gain < 0]
+    joins = _joins_contraction(view.source) and not any(map(_joins_contraction, worse))
+    if gain < 0 or (gain == 0 and not joins):
         return False
     dims = shape(view.source)
     operands = []
@@ -137,6 +143,18 @@ def _sinkable(value: ir.Value) -> _Bijection | None:
             return None
         step = definition(above)
     return view
+
+
+def _joins_contraction(value: ir.Value) -> bool:
+    """Whether work on a value can be the end of the contraction that it comes from."""
+    producer = definition(value)
+    if op_name(producer) in CONTRACTIONS:
+        return True
+    if op_name(producer) not in mgx.POINTWISE:
+        return False
+    assert producer is not None
+    operands = producer.operation.operands
+    return any(_joins_contraction(v) for v in operands if _all_pointwise(users(v)))
 
 
 def _all_pointwise(ops: list[ir.OpView]) -> bool:
