@@ -24,9 +24,9 @@ import numpy as np
 from mgx_mlir import emulator
 from mgx_mlir.codegen.gpu.link import link
 from mgx_mlir.codegen.gpu.llvm import emit_object
-from mgx_mlir.compiler import hip_device
 from mgx_mlir.errors import UsageError
 from mgx_mlir.finalizer.code_object import Argument, CodeObject, Launch
+from mgx_mlir.loader import hip_device
 from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.runtime.hip.device import Device
 from mgx_mlir.runtime.hip.library import library_kind

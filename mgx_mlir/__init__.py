@@ -23,10 +23,11 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from mgx_mlir.artifact import Artifact
-    from mgx_mlir.compiler import CompileOptions, compile, compile_to_bytecode, finalize, load, save
+    from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
     from mgx_mlir.errors import MgxError
     from mgx_mlir.graph import Graph
     from mgx_mlir.importer import check_model, parse_onnx
+    from mgx_mlir.loader import compile, finalize, load, save
     from mgx_mlir.runtime.program import Program
     from mgx_mlir.staged import Model
     from mgx_mlir.target import Target
@@ -40,12 +41,12 @@ _HOME = {
     "Program": "runtime.program",
     "Target": "target",
     "check_model": "importer",
-    "compile": "compiler",
+    "compile": "loader",
     "compile_to_bytecode": "compiler",
-    "finalize": "compiler",
-    "load": "compiler",
+    "finalize": "loader",
+    "load": "loader",
     "parse_onnx": "importer",
-    "save": "compiler",
+    "save": "loader",
 }
 
 __all__ = [

@@ -114,7 +114,7 @@ class MgxBackend(Backend):
         """Whether models can run there: 'CPU' always, 'GPU' or a chip where HIP has such a one."""
         if device == "CPU":
             return True
-        from mgx_mlir.compiler import hip_device
+        from mgx_mlir.loader import hip_device
 
         try:
             target = _target(device.partition(":")[0])

@@ -1,33 +1,25 @@
-"""The compiler on one screen: import, optimise, fuse, emit portable kernels, finalize, run."""
+"""The compiler on one screen: import, optimise, fuse, emit portable kernels.
+
+loader.py finalizes and runs what it gives.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from mgx_mlir.artifact import Artifact
-from mgx_mlir.finalizer import finalize_all
-from mgx_mlir.finalizer.cache import Cache
 from mgx_mlir.graph import Graph, kernels
 from mgx_mlir.importer import parse_onnx
 from mgx_mlir.pass_manager import PassContext, PassTimes, Pipeline, print_pipeline, run_pipeline
 from mgx_mlir.pipelines import PIPELINES, mode_pipelines
 from mgx_mlir.planning import build_plan
 from mgx_mlir.portable import portable_kernel
-from mgx_mlir.runtime.program import Program
-from mgx_mlir.settings import Settings
-from mgx_mlir.target import Target
-
-if TYPE_CHECKING:
-    from mgx_mlir.runtime.hip.device import Device
-
-# (what is being done, how many are done, of how many)
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -145,107 +137,3 @@ def compile_to_bytecode(
     )
     report.stages.append(("portable", time.perf_counter() - started))
     return artifact
-
-
-def kernel_cache(settings: Settings) -> Cache | None:
-    """The cache of code objects that the settings name; None for none."""
-    if settings.cache_dir is None:
-        return None
-    return Cache(settings.cache_dir, settings.cache_bytes, settings.cache_shared)
-
-
-def finalize(
-    artifact: Artifact,
-    arch: str | Target | Sequence[str | Target],
-    *,
-    settings: Settings | None = None,
-    progress: Progress | None = None,
-    report: Report | None = None,
-) -> Artifact:
-    """The artifact with code objects for the given chips, beside those it has.
-
-    Kernels are finalized in parallel and taken from the cache where it has them. Raises
-    TargetError for an unknown chip, CompilerError naming a kernel and its nodes.
-    """
-    settings = settings or Settings.from_environment()
-    names = [arch] if isinstance(arch, str | Target) else list(arch)
-    targets = [name if isinstance(name, Target) else Target.get(name) for name in names]
-    missing = [t for t in targets if not artifact.has_code_objects(t)]
-    cache = kernel_cache(settings)
-    report = report or Report()
-    started = time.perf_counter()
-    found = finalize_all(
-        artifact.kernels,
-        missing,
-        jobs=settings.jobs,
-        cache=cache,
-        progress=progress,
-        times=report.kernels,
-    )
-    report.stages.append(("finalize", time.perf_counter() - started))
-    return artifact.with_code_objects(found)
-
-
-def compile(
-    model: Any,
-    target: str | Target = "cpu",
-    options: CompileOptions | None = None,
-    *,
-    settings: Settings | None = None,
-    progress: Progress | None = None,
-    device: int | None = None,
-    graph: bool = True,
-) -> Program:
-    """Compiles a model, or an artifact, to a program that runs on `target`.
-
-    `target` is 'cpu', a chip such as 'gfx942', or 'gpu' for the chip of `device` (default 0).
-    A chip's program runs on `device`, by default on the first device that is such a chip; with
-    `graph` it is replayed as a HIP graph. An artifact's own code objects are used, those for
-    the chip before those of its generic processor; without either it is finalized. Raises what
-    `compile_to_bytecode` and `finalize` raise, TargetError where there is no such device, and
-    DeviceError.
-    """
-    settings = settings or Settings.from_environment()
-    if target != "gpu" and not isinstance(target, Target):
-        target = Target.get(target)
-    if isinstance(target, Target) and target.kind == "cpu":
-        artifact = model if isinstance(model, Artifact) else compile_to_bytecode(model, options)
-        artifact = finalize(artifact, target, settings=settings, progress=progress)
-        code, weights = artifact.code_objects_for(target), artifact.weight_arrays()
-        return Program(artifact.plan, code, weights, threads=settings.threads)
-    # Looked for before the work: a missing device is known at once.
-    found = hip_device(target, settings, device)
-    target = target if isinstance(target, Target) else Target.get(found.chip)
-    artifact = model if isinstance(model, Artifact) else compile_to_bytecode(model, options)
-    if not artifact.runs_on(target):
-        artifact = finalize(artifact, target, settings=settings, progress=progress)
-    from mgx_mlir.runtime.hip.program import HipProgram  # needs hip-python
-
-    code = artifact.code_objects_for(target)
-    return HipProgram(artifact.plan, code, artifact.weights, found, graph)
-
-
-def hip_device(target: str | Target, settings: Settings, ordinal: int | None = None) -> Device:
-    """The device that runs a chip's programs; 'gpu' takes the device `ordinal`, default 0.
-
-    The first call chooses the HIP library. An emulated one whose devices nobody named has
-    the target's chip. Raises TargetError or DeviceError.
-    """
-    from mgx_mlir.runtime.hip import device  # needs hip-python
-    from mgx_mlir.runtime.hip.library import open_library
-
-    chip = () if isinstance(target, str) else (target.name,)
-    open_library(settings.hip, settings.emulated_devices or chip)
-    if isinstance(target, str):
-        return device.device(ordinal or 0)
-    return device.device_for(target, ordinal)
-
-
-def load(path: str | Path) -> Artifact:
-    """Opens an artifact by memory-mapping it. Raises ArtifactError where it is not sound."""
-    return Artifact.open(Path(path))
-
-
-def save(artifact: Artifact, path: str | Path) -> None:
-    """Writes an artifact to one file, whole or not at all."""
-    artifact.save(Path(path))

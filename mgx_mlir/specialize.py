@@ -25,8 +25,9 @@ from typing import Any
 import numpy as np
 
 from mgx_mlir.artifact import Artifact
-from mgx_mlir.compiler import CompileOptions, compile, compile_to_bytecode
+from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.loader import compile
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.settings import Settings
 from mgx_mlir.target import Target

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "mgx_mlir"
 
 # What each part may not import, by the beginning of the module's name.
 STAGES = ("importer", "passes", "codegen", "finalizer", "portable", "runtime", "reference")
-TOP = ("tools", "compiler", "specialize", "staged", "backend")
+TOP = ("tools", "compiler", "loader", "specialize", "staged", "backend")
 FORBIDDEN = {
     "codegen": (*TOP, "importer", "passes", "runtime", "reference", "artifact"),
     "dialects": (*TOP, *STAGES, "artifact", "plan"),
@@ -81,3 +83,15 @@ def test_only_settings_reads_the_environment() -> None:
             continue
         text = file.read_text()
         assert "os.environ" not in text and "getenv" not in text, file
+
+
+def test_a_finalized_program_starts_without_a_compiler() -> None:
+    """What `mgx_mlir.load` and `compile` of an artifact import: no MLIR, no ONNX, no passes."""
+    code = (
+        "import sys, mgx_mlir.loader, mgx_mlir.runtime.program, mgx_mlir.runtime.hip.program\n"
+        "print(sorted({n.split('.')[0] for n in sys.modules} & {'mlir', 'onnx'}),"
+        " [n for n in sys.modules if n.startswith(('mgx_mlir.importer', 'mgx_mlir.passes',"
+        " 'mgx_mlir.codegen', 'mgx_mlir.compiler'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[] []\n"

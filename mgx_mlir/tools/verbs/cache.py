@@ -31,8 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from mgx_mlir.compiler import kernel_cache
     from mgx_mlir.errors import UsageError
+    from mgx_mlir.loader import kernel_cache
     from mgx_mlir.settings import Settings
 
     cache = kernel_cache(Settings.from_environment())

@@ -44,7 +44,8 @@ def _version(text: str) -> tuple[int, int]:
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.artifact import size_text
     from mgx_mlir.artifact_file import check_version
-    from mgx_mlir.compiler import Report, compile_to_bytecode, finalize
+    from mgx_mlir.compiler import Report, compile_to_bytecode
+    from mgx_mlir.loader import finalize
     from mgx_mlir.tools.console import print_report, progress
 
     output = options.output or options.model.with_suffix(".mgx")
