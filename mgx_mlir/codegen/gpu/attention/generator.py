@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
+from typing import TypeAlias
 
 from mlir import ir
 from mlir.dialects import amdgpu, arith, scf, vector
@@ -19,9 +21,10 @@ from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import used_arguments
 from mgx_mlir.codegen.contraction.problem import Matrix
-from mgx_mlir.codegen.gpu.attention import layout, softmax
+from mgx_mlir.codegen.gpu.attention import layout, softmax, streams
 from mgx_mlir.codegen.gpu.attention.body import Body, plain_scale, seen
 from mgx_mlir.codegen.gpu.attention.space import Schedule
+from mgx_mlir.codegen.gpu.attention.streams import Stream
 from mgx_mlir.codegen.gpu.attention.tile import Reader, Shape, Tile
 from mgx_mlir.codegen.gpu.builder import Tensor, block_number, function, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory, multiply
@@ -31,6 +34,10 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.lowering.element import element_of
 from mgx_mlir.finalizer.code_object import Argument, Launch
 from mgx_mlir.target import Target
+
+# What a lane gives to a product, for each tile of queries, step and instruction.
+Queries: TypeAlias = "list[list[list[ir.Value]]]"
+Shares: TypeAlias = "list[list[list[ir.Value]]]"
 
 
 def generate(
@@ -93,6 +100,8 @@ class _Generator:
         self.columns = math.ceil(attention.E / unit.columns)
         self.key_steps = schedule.keys // layout.step_keys(unit)
         self.depth_steps = math.ceil(attention.D / layout.step_keys(unit))
+        # Neighbouring keys whose scores a lane holds.
+        self.run_keys = layout.step_tiles(unit) * unit.values
         self.scale = plain_scale(attention)
 
     def run(self) -> GpuProgram:
@@ -155,8 +164,7 @@ class _Generator:
 
     def _over_keys(self, k: Tile, v: Tile) -> _State:
         attention, keys = self.attention, self.schedule.keys
-        # Queries stay in registers.
-        queries = self._load_queries()
+        queries = self._load_queries()  # they stay in registers
         state = self._initial()
         end: Index = attention.N
         self.whole: Index = attention.N // keys * keys
@@ -165,7 +173,12 @@ class _Generator:
             end = emit.minimum(last, attention.N)
             first = emit.minimum(emit.add(self.first, attention.causal + 1), attention.N)
             self.whole = emit.mul(emit.div(first, keys), keys)
-        ahead = [*k.load(0), *v.load(0)]
+        over = self._in_turn if self.schedule.overlap else self._one_by_one
+        return over(k, v, queries, state, end)
+
+    def _one_by_one(self, k: Tile, v: Tile, queries: Queries, state: _State, end: Index) -> _State:
+        """Scores, shares and values of each block one after another."""
+        keys = self.schedule.keys
 
         def block(key: Index, *carried: ir.Value) -> list[ir.Value]:
             ahead = carried[len(carried) - k.reads - v.reads :]
@@ -176,12 +189,76 @@ class _Generator:
             amdgpu.LDSBarrierOp()
             following = emit.add(key, keys)
             fresh = [*k.load(following), *v.load(following)]
-            return [*self._block(queries, key, now).flat(), *fresh]
+            products = self._zeros(self.key_tiles)
+            streams.run(self._products(queries, products))
+            scores = self._scores(products, key)
+            shares: Shares = []
+            factors: list[ir.Value] = []
+            streams.run(self._softmax(scores, now, shares, factors))
+            streams.run(self._scale(now, factors))
+            streams.run(self._add_values(shares, now.values))
+            return [*now.flat(), *fresh]
 
-        carried = emit.loop(0, end, keys, block, [*state.flat(), *ahead])
-        return state.like(carried)
+        ahead = [*k.load(0), *v.load(0)]
+        return state.like(emit.loop(0, end, keys, block, [*state.flat(), *ahead]))
 
-    def _load_queries(self) -> list[list[list[ir.Value]]]:
+    def _in_turn(self, k: Tile, v: Tile, queries: Queries, state: _State, end: Index) -> _State:
+        """While the softmax of one block is computed, the matrix cores multiply for the block
+        after it and the one before it.
+
+        They do one block too much of each: the first shares are zero, the last scores unused.
+        """
+        keys, tiles, count = self.schedule.keys, self.query_tiles, self.key_tiles
+        state_size = len(state.flat())
+        k.store(k.load(0))
+        amdgpu.LDSBarrierOp()
+        products = self._zeros(count)
+        streams.run(self._products(queries, products))
+        shares = self._no_shares()
+        each = len(shares[0][0])
+
+        def block(key: Index, *carried: ir.Value) -> list[ir.Value]:
+            values = iter(carried)
+            now = state.like([next(values) for _ in range(state_size)])
+            before = [[next(values) for _ in range(count)] for _ in tiles]
+            shares = [
+                [[next(values) for _ in range(each)] for _ in range(self.key_steps)] for _ in tiles
+            ]
+            ahead = list(values)
+            amdgpu.LDSBarrierOp()  # nobody reads the blocks before any more
+            k.store(ahead[: k.reads])
+            v.store(ahead[k.reads :])
+            amdgpu.LDSBarrierOp()
+            fresh = [*k.load(emit.add(key, 2 * keys)), *v.load(key)]
+            scores = self._scores(before, key)
+            products = self._zeros(count)
+            following: Shares = []
+            factors: list[ir.Value] = []
+            matrix = chain(self._add_values(shares, now.values), self._products(queries, products))
+            softmax = self._softmax(scores, now, following, factors)
+            streams.interleave(matrix, softmax, self._matrix_share())
+            streams.run(self._scale(now, factors))
+            flat = [x for row in products for x in row]
+            flat += [x for tile in following for step in tile for x in step]
+            return [*now.flat(), *flat, *fresh]
+
+        flat = [x for row in products for x in row]
+        flat += [x for tile in shares for step in tile for x in step]
+        ahead = [*k.load(keys), *v.load(0)]
+        carried = emit.loop(0, end, keys, block, [*state.flat(), *flat, *ahead])
+        last = state.like(carried[:state_size])
+        start = state_size + len(tiles) * count
+        parts = iter(carried[start:])
+        shares = [
+            [[next(parts) for _ in range(each)] for _ in range(self.key_steps)] for _ in tiles
+        ]
+        amdgpu.LDSBarrierOp()
+        v.store(list(parts)[k.reads :])
+        amdgpu.LDSBarrierOp()
+        streams.run(self._add_values(shares, last.values))
+        return last
+
+    def _load_queries(self) -> Queries:
         """For each tile of queries and each step along d, what the lane gives to the products."""
         q, unit, D = self.attention.q, self.unit, self.attention.D
         buffer, size = self._input(q), emit.element_bytes(q.element)
@@ -214,56 +291,127 @@ class _Generator:
     def _initial(self) -> _State:
         lowest = emit.constant(softmax.LOWEST, "f32")
         nothing = emit.constant(0, "f32", 2)
-        zeros = [[multiply.zero(self.unit)] * self.columns for _ in self.query_tiles]
         count = self.schedule.tiles
-        return _State([lowest] * count, [nothing] * count, zeros)
+        return _State([lowest] * count, [nothing] * count, self._zeros(self.columns))
 
-    def _block(self, queries: list[list[list[ir.Value]]], key: Index, state: _State) -> _State:
-        products = self._products(queries)
-        scores = self._scores(products, key)
-        peaks, sums, values = [], [], []
-        shares = []
-        for tile in self.query_tiles:
-            peak = softmax.maximum(state.peaks[tile], softmax.largest(scores[tile]))
-            peak = self.lanes.over_keys(peak, "max")
-            old = self._exponent(state.peaks[tile], peak)
-            factor = softmax.power(old)
-            powers = [softmax.power(self._exponent(x, peak)) for x in scores[tile]]
+    def _zeros(self, count: int) -> list[list[ir.Value]]:
+        """Sums of `count` tiles at the start, for each tile of queries."""
+        return [[multiply.zero(self.unit)] * count for _ in self.query_tiles]
+
+    def _softmax(
+        self, scores: list[list[ir.Value]], state: _State, shares: Shares, factors: list[ir.Value]
+    ) -> Stream:
+        """Brings the peaks and sums of `state` up to date; what the lane gives to the second
+        product goes to `shares`, what the values before have to be scaled with to `factors`."""
+        lanes = self.lanes
+        peaks = []
+        for tile, row in enumerate(scores):
+            largest = softmax.largest(row)
+            yield 2 * len(row) * softmax.lane_count(row[0])
+            peaks.append(softmax.maximum(state.peaks[tile], largest))
+        for distance in lanes.distances():
+            others = [lanes.exchange(x, distance) for x in peaks]
+            # Not before they have arrived.
+            yield streams.EXCHANGE_CLOCKS
+            peaks = [softmax.maximum(*pair) for pair in zip(peaks, others, strict=True)]
+        for tile, row in enumerate(scores):
+            peak, old = peaks[tile], state.peaks[tile]
+            factor = softmax.power(self._exponent(old, peak))
+            factors.append(factor)
             total = softmax.multiply(state.sums[tile], softmax.splat(factor, 2))
-            sums.append(softmax.add(total, softmax.pair_sum(powers)))
-            scaled = softmax.splat(factor, self.unit.values)
-            values.append([softmax.multiply(x, scaled) for x in state.values[tile]])
-            shares.append(self._operands(powers))
-            peaks.append(peak)
-        return _State(peaks, sums, self._add_values(shares, values))
+            state.peaks[tile] = peak
+            yield 32
+            steps = []
+            for x in row:
+                exponents = self._exponent(x, peak)
+                count = softmax.lane_count(x)
+                powers = []
+                for i in range(0, count, 2):
+                    powers.append(softmax.power(memory.part(exponents, i, 2)))
+                    yield 36
+                total = softmax.add(total, softmax.pair_sum(powers))
+                yield 2 * count
+                steps.append(self._operands(softmax.joined(powers)))
+                yield 6 * count
+            state.sums[tile] = total
+            shares.append(steps)
 
-    def _products(self, queries: list[list[list[ir.Value]]]) -> list[list[ir.Value]]:
-        """For each tile of queries, the sums of products with each tile of keys."""
-        unit = self.unit
-        sums = [[multiply.zero(unit)] * self.key_tiles for _ in self.query_tiles]
-        for step in range(self.depth_steps):
-            keys = [
-                multiply.pieces(unit, self.key_rows.read(layout.tile_key(unit, tile), step))
-                for tile in range(self.key_tiles)
-            ]
+    def _scale(self, state: _State, factors: list[ir.Value]) -> Stream:
+        """Values summed so far relative to the new peaks."""
+        for tile, factor in enumerate(factors):
+            scaled = softmax.splat(factor, self.unit.values)
+            state.values[tile] = [softmax.multiply(x, scaled) for x in state.values[tile]]
+            yield 2 * self.unit.values * self.columns
+
+    def _products(self, queries: Queries, sums: list[list[ir.Value]]) -> Stream:
+        """Adds the products with each tile of keys, for each tile of queries."""
+
+        def read(step: int, tile: int) -> list[ir.Value]:
+            return self.key_rows.read(layout.tile_key(self.unit, tile), step)
+
+        rows = [[steps[step] for steps in queries] for step in range(self.depth_steps)]
+        return self._multiplied(rows, read, sums)
+
+    def _add_values(self, shares: Shares, sums: list[list[ir.Value]]) -> Stream:
+        """Adds shares of the values, for each tile of queries."""
+
+        def read(step: int, column: int) -> list[ir.Value]:
+            return self.value_rows.read(column * self.unit.columns, step)
+
+        rows = [[steps[step] for steps in shares] for step in range(self.key_steps)]
+        return self._multiplied(rows, read, sums)
+
+    def _multiplied(
+        self,
+        rows: list[list[list[ir.Value]]],
+        read: Callable[[int, int], list[ir.Value]],
+        sums: list[list[ir.Value]],
+    ) -> Stream:
+        """sums[tile][column] += rows[step][tile] * read(step, column), for all steps.
+
+        What a step reads is read while the one before multiplies.
+        """
+        unit, columns = self.unit, range(len(sums[0]))
+        clocks = 2 * unit.rows * unit.columns * unit.depth * 4 // unit.flops
+        following = [read(0, column) for column in columns]
+        for step, row in enumerate(rows):
+            operands = [multiply.pieces(unit, x) for x in following]
+            if step + 1 < len(rows):
+                following = [read(step + 1, column) for column in columns]
             # Instructions that add to the same sums are far apart.
-            for part in range(len(keys[0])):
-                for at, piece in enumerate(keys):
+            for part in range(len(operands[0])):
+                for column in columns:
                     for tile in self.query_tiles:
-                        row = queries[tile][step][part]
-                        sums[tile][at] = multiply.multiply(
-                            unit, row, [piece[part]], sums[tile][at], (False, False)
+                        piece = [operands[column][part]]
+                        sums[tile][column] = multiply.multiply(
+                            unit, row[tile][part], piece, sums[tile][column], (False, False)
                         )
-        return sums
+                        yield clocks
+
+    def _no_shares(self) -> Shares:
+        zero = emit.constant(0, "f32", self.run_keys)
+        return [[self._operands(zero) for _ in range(self.key_steps)] for _ in self.query_tiles]
+
+    def _matrix_share(self) -> float:
+        """Clocks of the softmax of a block for one of its products."""
+        scores = self.schedule.tiles * self.key_steps * self.run_keys
+        vector = scores * 28 + 2 * streams.EXCHANGE_CLOCKS + 32 * self.schedule.tiles
+        unit = self.unit
+        each = 2 * unit.rows * unit.columns * unit.depth * 4 // unit.flops
+        parts = unit.chunk * (1 if unit.groups > 1 else unit.step_chunks) // unit.per_lane
+        count = self.depth_steps * self.key_tiles + self.key_steps * self.columns
+        return vector / (each * parts * count * self.schedule.tiles)
 
     def _scores(self, products: list[list[ir.Value]], key: Index) -> list[list[ir.Value]]:
         """What enters the softmax, for the keys of each step of the second product."""
         tiles = layout.step_tiles(self.unit)
         self.scored.begin_block()
-        run = tiles * self.unit.values
         result = []
         keys = [
-            emit.add(emit.add(key, emit.mul(self.group, run)), step * layout.step_keys(self.unit))
+            emit.add(
+                emit.add(key, emit.mul(self.group, self.run_keys)),
+                step * layout.step_keys(self.unit),
+            )
             for step in range(self.key_steps)
         ]
         for tile in self.query_tiles:
@@ -316,46 +464,18 @@ class _Generator:
         below = spread(softmax.multiply(peak, emit.constant(-scale, "f32")))
         return softmax.add(softmax.multiply(x, emit.constant(scale, "f32", lanes)), below)
 
-    # Shares and values ---------------------------------------------------------------------
-
-    def _operands(self, powers: list[ir.Value]) -> list[list[ir.Value]]:
-        """For each step along the keys, what the lane gives to the second product."""
+    def _operands(self, powers: ir.Value) -> list[ir.Value]:
+        """What the lane gives to the second product, for the keys of one step."""
         unit = self.unit
-        result = []
-        for x in powers:
-            share = softmax.narrowed(x, unit.element, self.target)
-            if unit.groups > 1:
-                result.append(multiply.pieces(unit, [share]))
-                continue
-            # RDNA 3: a lane gives all keys of the step, half of which lie 16 lanes away.
-            words = ir.VectorType.get([unit.values // 2], ir.IntegerType.get_signless(32))
-            other = vector.bitcast(share.type, self.lanes.exchanged(vector.bitcast(words, share)))
-            upper = emit.compare("eq", self.group, 1)
-            result.append(
-                multiply.pieces(
-                    unit, [arith.select(upper, other, share), arith.select(upper, share, other)]
-                )
-            )
-        return result
-
-    def _add_values(
-        self, shares: list[list[list[ir.Value]]], values: list[list[ir.Value]]
-    ) -> list[list[ir.Value]]:
-        unit = self.unit
-        sums = [list(row) for row in values]
-        for step in range(self.key_steps):
-            columns = [
-                multiply.pieces(unit, self.value_rows.read(column * unit.columns, step))
-                for column in range(self.columns)
-            ]
-            for part in range(len(columns[0])):
-                for at, piece in enumerate(columns):
-                    for tile in self.query_tiles:
-                        row = shares[tile][step][part]
-                        sums[tile][at] = multiply.multiply(
-                            unit, row, [piece[part]], sums[tile][at], (False, False)
-                        )
-        return sums
+        share = softmax.narrowed(powers, unit.element, self.target)
+        if unit.groups > 1:
+            return multiply.pieces(unit, [share])
+        # RDNA 3: a lane gives all keys of the step, half of which lie 16 lanes away.
+        words = ir.VectorType.get([unit.values // 2], ir.IntegerType.get_signless(32))
+        other = vector.bitcast(share.type, self.lanes.exchanged(vector.bitcast(words, share)))
+        upper = emit.compare("eq", self.group, 1)
+        halves = [arith.select(upper, other, share), arith.select(upper, share, other)]
+        return multiply.pieces(unit, halves)
 
     def _store(self, state: _State, output: ir.Value) -> None:
         attention, unit = self.attention, self.unit

@@ -41,19 +41,23 @@ class Lanes:
 
     def over_keys(self, x: ir.Value, kind: str) -> ir.Value:
         """The maximum or sum of x over the lanes with the same query: 'max' or 'sum'."""
-        for distance in (16, 32):
-            if distance < self.target.wave_size:
-                other = self._exchanged(x, distance)
-                x = maximum(x, other) if kind == "max" else add(x, other)
+        for distance in self.distances():
+            other = self.exchange(x, distance)
+            x = maximum(x, other) if kind == "max" else add(x, other)
         return x
+
+    def distances(self) -> tuple[int, ...]:
+        """How far the lanes with the same query are from each other, as powers of 2."""
+        return (16, 32) if self.target.wave_size == 64 else (16,)
 
     def exchanged(self, x: ir.Value) -> ir.Value:
         """x of the lane 16 away, for a vector of 32-bit words."""
         type_ = ir.VectorType(x.type)
-        words = [self._exchanged(memory.element(x, i), 16) for i in range(type_.shape[0])]
+        words = [self.exchange(memory.element(x, i), 16) for i in range(type_.shape[0])]
         return memory.joined(words)
 
-    def _exchanged(self, x: ir.Value, distance: int) -> ir.Value:
+    def exchange(self, x: ir.Value, distance: int) -> ir.Value:
+        """A word of 32 bits of the lane whose number differs in one bit."""
         i32 = ir.IntegerType.get_signless(32)
         word = x if x.type == i32 else arith.bitcast(i32, x)
         if self.target.wave_size == 32:
@@ -93,7 +97,7 @@ def power(x: ir.Value) -> ir.Value:
 
 def largest(scores: Sequence[ir.Value]) -> ir.Value:
     """The largest element of some vectors."""
-    elements = [memory.element(x, i) for x in scores for i in range(_lanes(x))]
+    elements = [memory.element(x, i) for x in scores for i in range(lane_count(x))]
     # Pairs of maxima become one instruction of three operands.
     result = elements[0]
     for i in range(1, len(elements) - 1, 2):
@@ -103,7 +107,7 @@ def largest(scores: Sequence[ir.Value]) -> ir.Value:
 
 def pair_sum(vectors: Sequence[ir.Value]) -> ir.Value:
     """The sum of some vectors' elements, as two partial sums."""
-    pairs = [memory.part(x, i, 2) for x in vectors for i in range(0, _lanes(x), 2)]
+    pairs = [memory.part(x, i, 2) for x in vectors for i in range(0, lane_count(x), 2)]
     while len(pairs) > 1:
         pairs = [
             add(*pairs[i : i + 2]) if i + 1 < len(pairs) else pairs[i]
@@ -117,7 +121,7 @@ def narrowed(x: ir.Value, element: str, target: Target) -> ir.Value:
     if element != "bf16" or target.name == "gfx950":
         return emit.convert(x, "f32", element)
     # Without an instruction for it: the upper half of the bits, rounded half up.
-    lanes = _lanes(x)
+    lanes = lane_count(x)
     i32, i16 = (ir.IntegerType.get_signless(bits) for bits in (32, 16))
     bits = arith.bitcast(ir.VectorType.get([lanes], i32), x)
     bits = arith.addi(bits, emit.constant(0x8000, "i32", lanes))
@@ -130,12 +134,13 @@ def joined(vectors: Sequence[ir.Value]) -> ir.Value:
     """The elements of some vectors as one."""
     if len(vectors) == 1:
         return vectors[0]
-    return memory.joined([memory.element(x, i) for x in vectors for i in range(_lanes(x))])
+    return memory.joined([memory.element(x, i) for x in vectors for i in range(lane_count(x))])
 
 
 def splat(x: ir.Value, lanes: int) -> ir.Value:
     return vector.broadcast(ir.VectorType.get([lanes], x.type), x)
 
 
-def _lanes(x: ir.Value) -> int:
+def lane_count(x: ir.Value) -> int:
+    """Elements of a vector."""
     return int(ir.VectorType(x.type).shape[0])

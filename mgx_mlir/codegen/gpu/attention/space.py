@@ -14,12 +14,14 @@ from mgx_mlir.codegen.gpu.contraction.specs import Unit
 class Schedule:
     """`waves` waves in a block, each with `tiles` tiles of `unit.rows` queries.
 
-    `keys`: keys in LDS at a time.
+    `keys`: keys in LDS at a time. `overlap`: the softmax of a block of keys is computed
+    while the matrix cores work for its neighbours.
     """
 
     waves: int
     tiles: int
     keys: int
+    overlap: bool = False
 
     def wave_queries(self, unit: Unit) -> int:
         """Queries of a wave."""

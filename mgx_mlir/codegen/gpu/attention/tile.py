@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mlir import ir
 
@@ -206,23 +206,18 @@ def turned(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int
     return runs[0], math.gcd(width, each // runs[0], rows)
 
 
-@dataclass
 class Reader:
     """The rows of a tile in LDS that a lane reads: `lane_row` and those at a distance.
 
     `group` is the lane's place along k. Addresses that differ by a constant share a register.
     """
 
-    tile: Tile
-    lane_row: Index
-    group: Index
-    bases: dict[int, Index] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        unit = self.tile.unit
-        place = exclusive_or(self.group, swizzled(self.lane_row))
-        row = emit.mul(self.lane_row, row_elements(unit))
-        self.place = emit.add(row, emit.mul(place, unit.chunk))
+    def __init__(self, tile: Tile, lane_row: Index, group: Index) -> None:
+        self.tile, unit = tile, tile.unit
+        place = exclusive_or(group, swizzled(lane_row))
+        row = emit.mul(lane_row, row_elements(unit))
+        start = emit.add(row, emit.mul(place, unit.chunk))
+        self.places = [exclusive_or(start, turn * unit.chunk) for turn in range(ROW_CHUNKS)]
 
     def read(self, row: int, step: int) -> list[ir.Value]:
         """The lane's chunks of step `step` along k, of the row at distance `row`."""
@@ -230,12 +225,5 @@ class Reader:
         panel, first = divmod(step * unit.step_chunks, ROW_CHUNKS)
         chunks = [first] if unit.groups > 1 else range(first, first + unit.step_chunks)
         start = tile.start + (panel * tile.shape.rows + row) * row_elements(unit)
-        turns = [chunk ^ swizzle(row) for chunk in chunks]
-        return [
-            memory.load(tile.lds, emit.add(self._base(turn), start), unit.chunk) for turn in turns
-        ]
-
-    def _base(self, turn: int) -> Index:
-        if turn not in self.bases:
-            self.bases[turn] = exclusive_or(self.place, turn * self.tile.unit.chunk)
-        return self.bases[turn]
+        places = [self.places[chunk ^ swizzle(row)] for chunk in chunks]
+        return [memory.load(tile.lds, emit.add(place, start), unit.chunk) for place in places]

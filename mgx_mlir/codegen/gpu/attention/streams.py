@@ -1,0 +1,41 @@
+"""Streams of instructions for different units of a compute unit, and their order.
+
+A stream is a generator that builds instructions and yields about how many clocks they keep
+their unit busy. One wave issues in order: what shall run beside each other has to stand
+beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mlir.dialects import rocdl
+
+Stream = Iterator[int]
+
+# From asking another lane for a value to having it.
+EXCHANGE_CLOCKS = 100
+
+
+def run(stream: Stream) -> None:
+    """Builds all of a stream."""
+    for _ in stream:
+        pass
+
+
+def interleave(first: Stream, second: Stream, share: float) -> None:
+    """Builds both streams side by side: the second takes `share` clocks for one of the first.
+
+    The compiler keeps the order.
+    """
+    clocks = [0.0, 0.0]
+    streams, weights = [first, second], (share, 1.0)
+    open_ = [True, True]
+    while any(open_):
+        turn = 0 if open_[0] and (not open_[1] or clocks[0] <= clocks[1]) else 1
+        spent = next(streams[turn], None)
+        if spent is None:
+            open_[turn] = False
+            continue
+        clocks[turn] += spent * weights[turn]
+        rocdl.sched_barrier(0)
