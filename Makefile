@@ -30,6 +30,10 @@ test-all: setup check lit  ## every test, the slow ones too
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "triton==3.9.*"
 	@$(PYTHON) -m pytest -n $(JOBS) -m ""
 
+test-models: setup  ## models that PyTorch exports, against onnxruntime; installs PyTorch (2 GB)
+	@$(PYTHON) -m pip install -q --disable-pip-version-check "onnxscript>=0.5" "torch>=2.9" "torchvision>=0.24" "transformers>=5"
+	@$(PYTHON) -m pytest -n $(JOBS) -m "" test/exported
+
 # What Python leaves at its end is not a leak of the engine's.
 sanitize: setup  ## the emulator's engine under AddressSanitizer and UBSan, loader fuzzed
 	@mkdir -p build && cmake -G Ninja -S emulator -B build/emulator-asan -DMGX_EMULATOR_SANITIZE=ON -DMGX_EMULATOR_BASELINE=OFF > build/emulator-asan.log
@@ -49,4 +53,4 @@ bench: setup  ## the measurements that the README quotes
 clean:  ## remove what the build made; .venv and the machine's caches stay
 	rm -rf build mgx_mlir/_native
 
-.PHONY: help setup demo test check lit pytest test-all sanitize format bench clean
+.PHONY: help setup demo test check lit pytest test-all test-models sanitize format bench clean
