@@ -10,6 +10,7 @@ from mlir.dialects import llvm as llvm_dialect
 from mlir.passmanager import PassManager
 
 from mgx_mlir._native import _mgx
+from mgx_mlir.codegen.gpu import functions
 from mgx_mlir.errors import CompilerError
 
 # What the chips do in an instruction or a short sequence that LLVM knows (exp, log, sqrt,
@@ -44,6 +45,7 @@ EXPAND_MATH = (f"mgx-expand-math{{ops={_EXPANDED}}}", "canonicalize", "cse")
 
 def expand_math(module: ir.Module) -> None:
     """Replaces math by what LLVM knows how to do on a GPU, where there is such a thing."""
+    _replace_erf(module)
     run_passes(module, EXPAND_MATH)
     found: list[ir.Operation] = []
 
@@ -60,6 +62,26 @@ def expand_math(module: ir.Module) -> None:
             new = _remainder(op) if op.name == "arith.remf" else _intrinsic(op)
         op.results[0].replace_all_uses_with(new)
         op.erase()
+
+
+def _replace_erf(module: ir.Module) -> None:
+    """erf of f32 without the selections of the pass's polynomials, which are many."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "math.erf" and isinstance(_element(op.results[0].type), ir.F32Type):
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in found:
+        with ir.InsertionPoint(op), op.location:
+            op.results[0].replace_all_uses_with(functions.erf(op.operands[0]))
+        op.erase()
+
+
+def _element(type_: ir.Type) -> ir.Type:
+    return type_.element_type if isinstance(type_, ir.VectorType) else type_
 
 
 def _intrinsic(op: ir.Operation) -> ir.Value:

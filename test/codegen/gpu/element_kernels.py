@@ -86,7 +86,7 @@ class ElementKernel:
 def _copy(
     name: str, element: str, stored: tuple[int, ...], body: str, meaning: Any
 ) -> ElementKernel:
-    array = meaning(np.zeros(stored))
+    array = meaning(np.broadcast_to(0.0, stored))
     text = body.format(source=tensor(stored, element), result=tensor(array.shape, element))
     return ElementKernel(
         f"{name}-{'x'.join(map(str, stored))}-{element}",

@@ -193,12 +193,11 @@ class Reduction:
         """
         assert self._extremum is not None
         a = Arithmetic.like(values)
-        result = values[0]
-        for value in values[1:]:
-            result = self._extremum(result, value, fastmath=arith.FastMathFlags.nnan)
-        pairs = zip(values[::2], [*values[1::2], values[-1]], strict=False)
-        nan = None
-        for x, y in pairs:
+        result, nan = values[0], None
+        for x, y in zip(values[::2], [*values[1::2], values[-1]], strict=False):
+            for value in dict.fromkeys((x, y)):
+                if value != values[0]:
+                    result = self._extremum(result, value, fastmath=arith.FastMathFlags.nnan)
             either = a.compare("uno", x, y)
             nan = either if nan is None else arith.ori(nan, either)
         assert nan is not None
