@@ -44,7 +44,7 @@ def listing(kernel: ElementKernel, chip: str) -> tuple[dict[str, int], list[str]
         gelu((4096, 4096), "f32"),
         bias((32, 64, 56, 56), 1, "f16"),
         bias((4096, 3072), 1, "f32"),
-        gelu((1000, 1000), "bf16"),
+        gelu((4096, 3000), "bf16"),
     ],
     ids=lambda kernel: kernel.name,
 )
