@@ -35,16 +35,17 @@ def main(folder: Path, rounds: int, seed: int) -> None:
         module, op = read_kernel(kernel.bytecode)  # ours: no process is needed to read them
         kernels.append(portable_kernel(op))
         del module
-    build_id()
-    started = time.perf_counter()
+    build_id()  # known before the children start
     want = finalize_all(kernels, TARGETS)
+    started = time.perf_counter()
+    finalize_all(kernels, TARGETS)
     whole = time.perf_counter() - started
     rng = random.Random(seed)
     left = 0
     for number in range(rounds):
         shutil.rmtree(folder, ignore_errors=True)
         children = [start(kernels, folder) for _ in range(2)]
-        time.sleep(rng.uniform(0, 2 * whole))
+        time.sleep(rng.uniform(0, 1.5 * whole))
         os.kill(children[0], signal.SIGKILL)
         os.waitpid(children[0], 0)
         _, status = os.waitpid(children[1], 0)
