@@ -13,6 +13,7 @@ from mgx_mlir.codegen.contraction.match import (
     Source,
     matrix_of,
     through_reshapes,
+    used_arguments,
 )
 from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Matrix
 from mgx_mlir.codegen.contraction.views import (
@@ -48,17 +49,28 @@ class Attention:
     sources: tuple[Source, ...]
     causal: int | None
 
-    def scores(self) -> Match:
+    @property
+    def size(self) -> int:
+        """Scores of all queries and keys."""
+        return self.batch * self.M * self.N
+
+    def used_arguments(self) -> list[tuple[int, str]]:
+        """Number and element type of each input that is read, in order."""
+        found = dict(used_arguments(self.scores()))
+        found[self.v.argument] = self.v.element
+        return sorted(found.items())
+
+    def scores(self, causal: int | None = None) -> Match:
         """The first product, with the body after it, as a kernel that gives [batch, M, N]."""
         right = replace(self.k, row=self.k.column, column=self.k.row)
         problem = Contraction(self.batch, self.M, self.N, self.D, self.q, right, self.score)
-        return Match(problem, self.score, self.op, self.sources, (0,), (self.score,))
+        return Match(problem, self.score, self.op, self.sources, (0,), (self.score,), causal)
 
-    def values(self, scratch: int) -> Match:
-        """The second product: shares [batch, M, N] of type `score`, input `scratch`, times v."""
+    def values(self, scratch: int, element: str) -> Match:
+        """The second product: shares [batch, M, N] of type `element`, input `scratch`, times v."""
         shares = Matrix(
             scratch,
-            self.score,
+            element,
             0,
             Axis.of((self.batch, self.M * self.N)),
             Axis.of((self.M, self.N)),

@@ -52,7 +52,8 @@ class Match:
     """A kernel that is a contraction: its problem, epilogue and results.
 
     `sources` are the epilogue's inputs, in order; None stands for the contraction's result.
-    `results` says for each result of the kernel which result of the epilogue it is.
+    `results` says for each result of the kernel which result of the epilogue it is. With
+    `causal`, results of columns after row + causal are -inf; not every target takes that.
     """
 
     problem: Contraction
@@ -61,6 +62,7 @@ class Match:
     sources: tuple[Source, ...]
     results: tuple[int, ...]
     result_elements: tuple[str, ...]
+    causal: int | None = None
 
     def as_row(self) -> Match:
         """A product with one column as one with one row, transposed; others as they are.

@@ -32,8 +32,7 @@ def add_attention(
     machine: Machine,
 ) -> None:
     """Adds the launches of an attention. `inputs` has the memory of each argument it reads."""
-    size = attention.batch * attention.M * attention.N
-    scratch = builder.scratch(size, attention.score)
+    scratch = builder.scratch(attention.size, attention.score)
     add_contraction(builder, attention.scores(), inputs, [scratch], machine)
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
@@ -41,7 +40,7 @@ def add_attention(
         emit.loop(begin, end, 1, lambda row: _Row(attention, pointers[0], lanes, row).emit())
 
     builder.add([scratch], attention.batch * attention.M, body)
-    values = attention.values(_SCRATCH)
+    values = attention.values(_SCRATCH, attention.score)
     add_contraction(builder, values, {**inputs, _SCRATCH: scratch}, [output], machine)
 
 

@@ -19,6 +19,7 @@ class Epilogue:
     def __init__(
         self, match: Match, inputs: Mapping[int, ir.Value], outputs: Sequence[ir.Value]
     ) -> None:
+        assert match.causal is None
         self._match, self._inputs, self._outputs = match, inputs, outputs
 
     def __call__(

@@ -94,8 +94,7 @@ def _contraction(kernel: ir.OpView, match: Match, target: Target) -> CodeObject:
 
 
 def _attention(kernel: ir.OpView, attention: Attention, target: Target) -> CodeObject:
-    used = {**dict(used_arguments(attention.scores())), attention.v.argument: attention.v.element}
-    inputs, outputs = _memories(kernel, list(used.items()))
+    inputs, outputs = _memories(kernel, attention.used_arguments())
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
     add_attention(builder, attention, inputs, outputs[0], Machine(target.vector_bytes))
     return builder.finish(target, explicit=True)

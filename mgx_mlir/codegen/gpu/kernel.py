@@ -10,6 +10,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.buffers.bufferize import bufferize
 from mgx_mlir.codegen.gpu.attention.kernel import attention_program
+from mgx_mlir.codegen.gpu.attention.parts import attention_parts_program
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
@@ -25,6 +26,7 @@ from mgx_mlir.target import Target
 Family = Callable[[ir.OpView, Target], tuple[GpuProgram | None, str]]
 FAMILIES: tuple[Family, ...] = (
     attention_program,
+    attention_parts_program,
     contraction_program,
     rows_program,
     pointwise_program,
@@ -52,13 +54,13 @@ def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
     lowered = cache(lambda: gpu_program(lower_kernel(kernel)))
 
     def compile_for(target: Target) -> CodeObject:
-        refusals = []
+        refusals: list[str] = []
         for family in FAMILIES:
             program, why = family(kernel, target)
             if program is not None:
                 code = code_object(program, target)
                 if not _spills(code):
-                    return replace(code, why=why)
+                    return replace(code, why="; ".join([*refusals, why]))
                 why += " would spill registers"
             if why:
                 refusals.append(why)

@@ -33,6 +33,17 @@ def emulated(target: Target) -> list[Planned]:
     return found
 
 
+def in_parts(target: Target) -> list[Planned]:
+    """Cases of which the products and the softmax are kernels of their own."""
+    cases = (
+        AttentionCase(2, 17, 40, 32),
+        AttentionCase(2, 20, 36, 24, element="f32", mask="padding"),
+        AttentionCase(2, 18, 18, 16, element="f32", causal=0),
+        AttentionCase(3, 40, 40, 32, element="f32", mask="padding", packed=True),
+    )
+    return [(case, None) for case in cases]
+
+
 def more(target: Target) -> list[Planned]:
     """Cases that take long."""
     found: list[Planned] = [

@@ -10,23 +10,30 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from attention_cases import Planned, emulated
+from attention_cases import Planned, emulated, in_parts
 from emulated_run import run
 
 from mgx_mlir.codegen.gpu.attention.kernel import attention_program
+from mgx_mlir.codegen.gpu.attention.parts import attention_parts_program
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.target import Target
 from test.codegen.attention_kernels import DTYPES
 
 
-def check(target: Target, cases: list[Planned], wanted: str = "") -> int:
-    """Runs those cases whose names contain `wanted`; 1 where any is wrong."""
+def check(target: Target, cases: list[Planned], wanted: str = "", parts: bool = False) -> int:
+    """Runs those cases whose names contain `wanted`; 1 where any is wrong.
+
+    parts: as several kernels.
+    """
     failed, chip = 0, target.name
     for case, schedule in cases:
         if wanted not in case.name:
             continue
         _, kernel = case.kernel()
-        program, why = attention_program(kernel, target, schedule)
+        if parts:
+            program, why = attention_parts_program(kernel, target)
+        else:
+            program, why = attention_program(kernel, target, schedule)
         if program is None:
             failed += 1
             print(f"{case.name} on {chip}: refused: {why}")
@@ -53,7 +60,8 @@ def check(target: Target, cases: list[Planned], wanted: str = "") -> int:
 
 def main(chip: str, wanted: str = "") -> int:
     target = Target.get(chip)
-    return check(target, emulated(target), wanted)
+    whole = check(target, emulated(target), wanted) if target.matrix else 0
+    return whole or check(target, in_parts(target), wanted, parts=True)
 
 
 if __name__ == "__main__":

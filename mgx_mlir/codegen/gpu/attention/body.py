@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from mlir import ir
-from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Operand
-from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.epilogue import operand_vector
 from mgx_mlir.codegen.lowering import emit_pointwise
 
@@ -84,16 +82,3 @@ def plain_scale(attention: Attention) -> float | None:
         scale *= factors[0]
         score = op.results[0]
     return None
-
-
-def seen(x: ir.Value, key: Index, limit: Index) -> ir.Value:
-    """Scores of keys from `key` on; those from `limit` on have no share."""
-    lanes = ir.VectorType(x.type).shape[0]
-    lowest = emit.constant(float("-inf"), "f32")
-    room = arith.subi(emit.value(limit), emit.value(key))
-    return memory.joined(
-        [
-            arith.select(emit.compare("slt", i, room), memory.element(x, i), lowest)
-            for i in range(lanes)
-        ]
-    )

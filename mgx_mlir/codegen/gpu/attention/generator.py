@@ -19,16 +19,16 @@ from mlir.dialects import amdgpu, arith, scf, vector
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import used_arguments
 from mgx_mlir.codegen.contraction.problem import Matrix
 from mgx_mlir.codegen.gpu.attention import layout, softmax, streams
-from mgx_mlir.codegen.gpu.attention.body import Body, plain_scale, seen
+from mgx_mlir.codegen.gpu.attention.body import Body, plain_scale
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.attention.streams import Stream
 from mgx_mlir.codegen.gpu.attention.tile import Reader, Shape, Tile
 from mgx_mlir.codegen.gpu.builder import Tensor, block_number, function, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory, multiply
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
+from mgx_mlir.codegen.gpu.contraction.epilogue import seen
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.lowering.element import element_of
@@ -106,17 +106,16 @@ class _Generator:
 
     def run(self) -> GpuProgram:
         module, block = gpu_module()
-        used = dict(used_arguments(self.attention.scores()))
-        used[self.attention.v.argument] = self.attention.v.element
-        tensors = [_tensor(self.sizes[0][number], used[number]) for number in sorted(used)]
+        used = self.attention.used_arguments()
+        tensors = [_tensor(self.sizes[0][number], element) for number, element in used]
         tensors.append(_tensor(self.sizes[1][0], self.attention.element, True))
         shapes = tile_shapes(self.attention, self.schedule, self.unit, self.threads)
         size = sum(shape.elements(self.unit) for shape in shapes)
         lds = [(size, emit.element_type(self.unit.element))]
         with function(block, self.name, tensors, self.threads, self.grid, lds) as frame:
-            self.inputs = dict(zip(sorted(used), frame.buffers, strict=False))
+            self.inputs = {n: b for (n, _), b in zip(used, frame.buffers, strict=False)}
             self._body(shapes, frame.lds[0], frame.buffers[-1])
-        arguments = tuple(Argument("input", number) for number in sorted(used))
+        arguments = tuple(Argument("input", number) for number, _ in used)
         launch = Launch(
             self.name, self.grid, (self.threads, 1, 1), (*arguments, Argument("output", 0))
         )
@@ -440,7 +439,8 @@ class _Generator:
                     last = emit.add(query, attention.causal + 1)
                     limit = emit.minimum(last, attention.N)
                 result += [
-                    seen(x, first, limit) for x, first in zip(scores[tile], keys, strict=True)
+                    seen(x, first, limit, attention.score)
+                    for x, first in zip(scores[tile], keys, strict=True)
                 ]
             return result
 

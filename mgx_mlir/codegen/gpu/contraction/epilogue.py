@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from mlir import ir
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -51,6 +52,9 @@ class Epilogue:
             ]
             with match.epilogue.location:
                 values = emit_pointwise(match.epilogue, operands)
+        if match.causal is not None:
+            limit = emit.add(m, match.causal + 1)
+            values = [seen(value, n, limit, match.result_element) for value in values]
         place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
         for buffer, number, element in zip(
             self._outputs, match.results, match.result_elements, strict=True
@@ -83,6 +87,18 @@ class Epilogue:
             buffer = self._inputs[source.argument]
             self._loaded[key] = operand_vector(buffer, source, batch, row, column, lanes)
         return self._loaded[key]
+
+
+def seen(x: ir.Value, first: Index, limit: Index, element: str) -> ir.Value:
+    """A vector of columns from `first` on; those from `limit` on become -inf."""
+    lowest = emit.constant(float("-inf"), element)
+    room = arith.subi(emit.value(limit), emit.value(first))
+    return memory.joined(
+        [
+            arith.select(emit.compare("slt", i, room), memory.element(x, i), lowest)
+            for i in range(ir.VectorType(x.type).shape[0])
+        ]
+    )
 
 
 def operand_vector(

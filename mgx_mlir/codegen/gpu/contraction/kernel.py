@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from mlir import ir
 
 from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.match import match_contraction, used_arguments
+from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.contraction.cost import choose
 from mgx_mlir.codegen.gpu.contraction.generator import generate
@@ -36,20 +37,35 @@ def contraction_program(
             return None, f"{anchor}: types, views or an epilogue that the generator does not match"
         type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
         inputs, results = ([math.prod(t.shape) for t in x] for x in (type_.inputs, type_.results))
-        used = used_arguments(match)
-        bytes_ = {number: inputs[number] * emit.element_bytes(e) for number, e in used}
-        refusal = problem_refusal(match, bytes_, target)
-        if refusal:
-            return None, f"{anchor}: {refusal}"
-        unit = unit_for(target, match.problem.a.element, match.problem.accumulator)
-        assert unit is not None  # or the problem would have been refused
-        schedule = schedule or choose(match.problem, unit, target)
-        if schedule is None:
-            return None, f"{anchor}: no schedule fits {target.name}"
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
-        program = generate(match, (inputs, results), schedule, unit, target, name)
-        expand_math(program.module)
-        return program, f"{anchor}: {schedule.describe(unit)}"
+        program, why = match_program(match, (inputs, results), target, name, schedule)
+        return program, f"{anchor}: {why}"
+
+
+def match_program(
+    match: Match,
+    sizes: tuple[Sequence[int], Sequence[int]],
+    target: Target,
+    name: str,
+    schedule: Schedule | None = None,
+) -> tuple[GpuProgram | None, str]:
+    """The program `<name>_0` of a match and its schedule, or None and why there is none.
+
+    sizes: elements of each input and of each result. Needs an active MLIR context and
+    location.
+    """
+    bytes_ = {n: sizes[0][n] * emit.element_bytes(e) for n, e in used_arguments(match)}
+    refusal = problem_refusal(match, bytes_, target)
+    if refusal:
+        return None, refusal
+    unit = unit_for(target, match.problem.a.element, match.problem.accumulator)
+    assert unit is not None  # or the problem would have been refused
+    schedule = schedule or choose(match.problem, unit, target)
+    if schedule is None:
+        return None, f"no schedule fits {target.name}"
+    program = generate(match, sizes, schedule, unit, target, name)
+    expand_math(program.module)
+    return program, schedule.describe(unit)
 
 
 _ANCHORS = frozenset(("mgx.convolution", "mgx.dot", "mgx.quant_convolution", "mgx.quant_dot"))
