@@ -279,10 +279,14 @@ def _splat_or_scalar(type_: ir.Type, number: int) -> ir.Attribute:
 
 
 def convert(x: ir.Value, source: str, target: str) -> ir.Value:
-    """x of element type `source` as `target`: float to float, or integer to integer."""
+    """x of element type `source` as `target`. A float that becomes an integer is one."""
     if source == target:
         return x
     type_ = _like(x, element_type(target))
+    if is_float(source) != is_float(target):
+        if is_float(source):
+            return arith.fptosi(type_, x)
+        return (arith.uitofp if source.startswith("ui") else arith.sitofp)(type_, x)
     wider = element_bytes(target) > element_bytes(source)
     if is_float(source):
         return arith.extf(type_, x) if wider else arith.truncf(type_, x)

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mlir import ir
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Contraction, Image
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.pack import Packed
-from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, Schedule
+from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, Schedule, packed_element
 
 # store(sums, batch, m, n, mask): what happens to a vector of results of row m from column n.
 Store = Callable[[ir.Value, Index, Index, Index, ir.Value | None], None]
@@ -112,7 +113,7 @@ def pack_block(
     depth: Index,
 ) -> None:
     """Packs rows k .. k + depth of one block of columns of B."""
-    accumulator, lanes = problem.accumulator, schedule.lanes
+    element, lanes = packed_element(problem), schedule.lanes
     if isinstance(problem.b, Image):
         width = problem.b.width
         count = columns.count if schedule.columns < width else width
@@ -120,7 +121,7 @@ def pack_block(
             source,
             problem.b,
             target,
-            accumulator,
+            element,
             lanes,
             batch,
             columns.image_row,
@@ -133,7 +134,7 @@ def pack_block(
     else:
         vectors = emit.div(emit.add(columns.count, lanes - 1), lanes)
         first = columns.first
-        pack.pack_b(source, problem.b, target, accumulator, lanes, batch, first, vectors, k, depth)
+        pack.pack_b(source, problem.b, target, element, lanes, batch, first, vectors, k, depth)
 
 
 class _Emitter:
@@ -146,24 +147,24 @@ class _Emitter:
         self.depths = schedule.depths(problem)
         depth = math.ceil(schedule.depth / self.lanes) * self.lanes
         self.width = math.ceil(schedule.columns / self.lanes) * self.lanes
-        accumulator = problem.accumulator
+        self.element = packed_element(problem)
         b_row = schedule.packed_row
         if schedule.shared:
             self.packed_b = Packed(b, 1, b_row)
         else:
-            memory = emit.stack(depth * b_row + self.lanes, accumulator)
+            memory = emit.stack(depth * b_row + self.lanes, self.element)
             self.packed_b = Packed(memory, 1, b_row)
         if pack.by_rows(problem.a, self.lanes):
             a_row = depth + self.lanes
-            self.packed_a = Packed(emit.stack(schedule.rows * a_row, accumulator), a_row, 1)
+            self.packed_a = Packed(emit.stack(schedule.rows * a_row, self.element), a_row, 1)
         else:
             a_row = math.ceil(schedule.rows / self.lanes) * self.lanes
-            self.packed_a = Packed(emit.stack(depth * a_row, accumulator), 1, a_row)
+            self.packed_a = Packed(emit.stack(depth * a_row, self.element), 1, a_row)
         self.row_tiles = math.ceil(schedule.item_rows / schedule.rows)
         tiles = self.row_tiles if self.depths > 1 else 1
         row = self.width if self.depths > 1 else schedule.vectors * self.lanes
         self.sum_row = row
-        self.sums = emit.stack(tiles * schedule.rows * row, accumulator)
+        self.sums = emit.stack(tiles * schedule.rows * row, problem.accumulator)
 
     def emit(self, begin: ir.Value, end: ir.Value) -> None:
         """Items are ordered [batch, column block, row block], so that neighbours share B."""
@@ -227,7 +228,7 @@ class _Emitter:
                     self.a,
                     problem.a,
                     self.packed_a,
-                    problem.accumulator,
+                    self.element,
                     lanes,
                     batch,
                     m,
@@ -261,16 +262,17 @@ class _Emitter:
             emit.add(self.packed_b.start, column), (row, self.packed_b.k_step)
         )
         lanes, rows = self.lanes, self.schedule.rows
-        accumulator = self.problem.accumulator
+        element, accumulator = self.element, self.problem.accumulator
         places = [
             emit.add(at, row * self.sum_row + j * lanes)
             for row in range(rows)
             for j in range(vectors)
         ]
-        if self.depths > 1:
+        resumes = self.depths > 1 and element == accumulator
+        if resumes:
             start = [emit.load_vector(self.sums, place, lanes) for place in places]
         else:
-            start = [emit.constant(0, accumulator, lanes)] * len(places)
+            start = [emit.constant(0, element, lanes)] * len(places)
 
         def step(k: Index, *sums: ir.Value) -> list[ir.Value]:
             base = emit.linear(right_start, (k, self.packed_b.k_step))
@@ -285,12 +287,16 @@ class _Emitter:
                 left = emit.splat(x, lanes)
                 for j in range(vectors):
                     c = sums[row * vectors + j]
-                    result.append(emit.multiply_add(left, right[j], c, accumulator))
+                    result.append(emit.multiply_add(left, right[j], c, element))
             return result
 
         result = emit.loop(0, depth, 1, step, start)
         for place, x in zip(places, result, strict=True):
-            emit.store_vector(x, self.sums, place)
+            total = emit.convert(x, element, accumulator)
+            if self.depths > 1 and not resumes:
+                before = emit.load_vector(self.sums, place, lanes)
+                total = arith.addi(before, total)
+            emit.store_vector(total, self.sums, place)
 
     def _store_tile(
         self, batch: Index, m: Index, columns: Columns, column: Index, vectors: int, at: Index

@@ -13,7 +13,7 @@ from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
-from mgx_mlir.codegen.cpu.schedule import Machine, Schedule, choose
+from mgx_mlir.codegen.cpu.schedule import Machine, Schedule, choose, packed_element
 from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny
 
 
@@ -49,7 +49,7 @@ def _packing_launch(
     builder: KernelBuilder, problem: Contraction, schedule: Schedule, operand: Memory
 ) -> Memory:
     """Adds the launch that packs B into scratch, and gives that scratch."""
-    scratch = builder.scratch(schedule.packed_size(problem), problem.accumulator)
+    scratch = builder.scratch(schedule.packed_size(problem), packed_element(problem))
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         source, packed = pointers

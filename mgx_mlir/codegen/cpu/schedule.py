@@ -110,6 +110,24 @@ class Schedule:
         return problem.batch * self.column_blocks(problem) * parts
 
 
+def packed_element(problem: Contraction) -> str:
+    """The type of packed blocks: the accumulator's, or f32 for numbers of 8 bits.
+
+    Processors multiply and add two vectors of f32 at once; products of numbers of 8 bits,
+    summed over a block of depth, are exact in it.
+    """
+    return problem.accumulator if _exact_depth(problem) is None else "f32"
+
+
+def _exact_depth(problem: Contraction) -> int | None:
+    """How many products of integers f32 sums exactly: while they fit its 24 bits."""
+    largest = {"i8": 128, "ui8": 255}
+    a, b = largest.get(problem.a.element), largest.get(problem.b.element)
+    if a is None or b is None or problem.accumulator != "i32":
+        return None
+    return (1 << 24) // (a * b)
+
+
 def choose(problem: Contraction, machine: Machine) -> Schedule:
     """The schedule with the least estimated work."""
     lanes = machine.lanes(problem.accumulator)
@@ -203,6 +221,9 @@ def _depth(problem: Contraction, lanes: int, columns: int) -> int:
     """Rows of a packed block of B: all, or equal parts that fit the cache."""
     size = emit.element_bytes(problem.accumulator)
     most = max(BLOCK_BYTES // (columns * size), 64)
+    exact = _exact_depth(problem)
+    if exact is not None:
+        most = min(most, exact // lanes * lanes)
     part = math.ceil(problem.K / math.ceil(problem.K / most))
     return min(problem.K, math.ceil(part / lanes) * lanes)
 

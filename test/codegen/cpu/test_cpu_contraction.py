@@ -91,6 +91,18 @@ def test_quantized_dot_sums_in_i32(element, layout):
     HostKernel(dot(20, 30, 70, layout, element, result="i32", op="mgx.quant_dot")).check()
 
 
+@pytest.mark.parametrize("element", ["i8", "ui8"])
+@pytest.mark.parametrize("depth", [700, 2100])
+def test_quantized_dot_of_the_largest_numbers_is_exact(element, depth):
+    kernel = HostKernel(dot(20, 130, depth, "nn", element, result="i32", op="mgx.quant_dot"))
+    a, b = kernel.random()
+    info = np.iinfo(a.dtype)
+    extreme = info.min if info.min else info.max
+    a[:], b[:] = extreme, extreme
+    b[::7, ::3] = info.max - 1
+    kernel.check(a, b)
+
+
 @pytest.mark.parametrize("element", ["f32", "bf16", "f16"])
 def test_avx2_code_gives_the_same_results(element):
     host = Target.host_cpu()
