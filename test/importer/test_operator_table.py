@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import onnx
 import pytest
 from onnx import helper
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.importer import check_model, coverage, operators, parse_onnx, registry
+from mgx_mlir.importer import check_model, operators, parse_onnx, registry
 from test.importer.agreement import simple_model
 
 TABLE = operators()
@@ -125,11 +123,6 @@ def test_nodes_in_function_bodies_are_named_by_the_node_they_stand_for():
     model.opset_import[0].version = 18
     text = parse_onnx(model).module.operation.get_asm(enable_debug_info=True)
     assert 'loc("smooth")' in text
-
-
-def test_the_coverage_page_is_current():
-    page = Path(__file__).resolve().parents[2] / "docs" / "operators.md"
-    assert page.read_text() == coverage.page(), "run python -m mgx_mlir.importer.coverage"
 
 
 def test_a_reason_inside_a_function_body_names_the_node_it_stands_for():

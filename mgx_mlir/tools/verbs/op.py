@@ -1,4 +1,4 @@
-"""op: list the ONNX operators that are supported, or show one."""
+"""op: list the operators that are supported, or say what one becomes and where it runs."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ import argparse
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="an ONNX operator, such as Conv")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="an operator, such as Conv")
     parser.add_argument("-l", "--list", action="store_true", help="list all")
 
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import UsageError
-    from mgx_mlir.importer import operators
+    from mgx_mlir.tools.coverage import describe, names
 
-    table = operators()
-    if options.name:
-        table = [op for op in table if op.name.lower() == options.name.lower()]
-        if not table:
-            raise UsageError(f"'{options.name}' is not supported; see `mgx op --list`")
-    for op in table:
-        name = f"{op.domain}.{op.name}" if op.domain else op.name
-        versions = "-".join(map(str, dict.fromkeys(op.versions)))
-        print(f"{name:<40} opset {versions:<8} {', '.join(op.to) or 'function body'}")
+    if not options.name:
+        print("\n".join(names()))
+        return 0
+    text = describe(options.name.rpartition(".")[2])
+    if not text:
+        raise UsageError(f"'{options.name}' is not supported; see `mgx op --list`")
+    print(text)
     return 0
