@@ -138,7 +138,7 @@ def kernel_text(bytecode: bytes) -> str:
 
 
 def verify_portable(module: ir.Module) -> ir.OpView:
-    """Checks that a module is one kernel in portable form, and gives the kernel.
+    """Checks that a module is one kernel in portable form (docs/portable.md), and gives it.
 
     Raises ArtifactError naming the op, type or attribute that is not allowed.
     """
@@ -158,6 +158,12 @@ def verify_portable(module: ir.Module) -> ir.OpView:
     if stated != needed:
         raise ArtifactError(f"a stored kernel needs the features {needed} and states {stated}")
     return kernel
+
+
+def portable_ops(context: ir.Context) -> dict[str, tuple[int, int]]:
+    """The ops that a stored kernel may hold, with the version that each came with."""
+    versions: dict[str, tuple[int, int]] = _mgx.op_versions(context)
+    return {op: version for op, version in versions.items() if op not in _PROGRAM_OPS}
 
 
 def required_features(kernel: ir.OpView) -> set[str]:
@@ -192,6 +198,12 @@ def _check_op(op: ir.Operation) -> None:
 def _check_attributes(op: ir.Operation) -> None:
     for name in op.attributes:
         _check_attribute(op.attributes[name], name, op)
+    extra = _mgx.discardable_attributes(op)
+    if extra:
+        raise ArtifactError(
+            f"a stored kernel holds attributes of the dialect's definitions only, found {extra[0]} "
+            f"on {op.name}"
+        )
 
 
 def _check_attribute(attribute: ir.Attribute, name: str, op: ir.Operation) -> None:

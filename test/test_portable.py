@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 from mlir import ir
 
@@ -10,6 +13,7 @@ from mgx_mlir.errors import ArtifactError, CompilerError, UnsupportedError
 from mgx_mlir.portable import (
     kernel_to_bytecode,
     portable_kernel,
+    portable_ops,
     read_kernel,
     required_features,
     verify_portable,
@@ -135,11 +139,34 @@ def test_a_chip_is_refused() -> None:
               %b = mgx.relu %a {note = !llvm.ptr} : tensor<4xf32>
               mgx.return %b : tensor<4xf32>
             }""", "llvm"),
+        ("""mgx.kernel @k(%a: tensor<4xf32>) -> tensor<4xf32>
+            attributes {arch = #mgx.arch<"gfxMIGX">} {
+              %b = mgx.relu %a {note = 7} : tensor<4xf32>
+              mgx.return %b : tensor<4xf32>
+            }""", "definitions only, found note on mgx.relu"),
+        ("""mgx.kernel @k(%a: tensor<4xf32>) -> tensor<4xf32>
+            attributes {arch = #mgx.arch<"gfxMIGX">} {
+              mgx.return %a : tensor<4xf32>
+            }
+            module attributes {} {}""", "builtin.module"),
+        ("""mgx.kernel @k(%a: tensor<4x!llvm.ptr>) -> tensor<4xf32>
+            attributes {arch = #mgx.arch<"gfxMIGX">} {
+              %b = mgx.constant dense<1.0> : tensor<4xf32>
+              mgx.return %b : tensor<4xf32>
+            }""", "llvm"),
     ],
 )  # fmt: skip
 def test_anything_but_one_kernel_of_mgx_ops_is_refused(text: str, found: str) -> None:
     with pytest.raises(ArtifactError, match=found):
         verify_portable(parsed(text))
+
+
+def test_page_lists_the_ops_of_each_version() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "portable.md").read_text()
+    listed = {}
+    for major, minor, words in re.findall(r"^\*\*(\d+)\.(\d+)\*\*:((?: [\w\s]+?)+)\.$", page, re.M):
+        listed |= {f"mgx.{word}": (int(major), int(minor)) for word in words.split()}
+    assert listed == portable_ops(context())
 
 
 def test_ops_of_other_dialects_do_not_even_parse() -> None:

@@ -62,6 +62,16 @@ void mgx::python::bindBytecode(nb::module_ &m) {
         },
         nb::arg("op"),
         "The oldest version of the mgx dialect that holds the op, and what asks for it.");
+  m.def("discardable_attributes",
+        [](PyOperationBase &op) {
+          PyOperation &operation = op.getOperation();
+          operation.checkValid();
+          nb::list names;
+          for (mlir::NamedAttribute attribute : unwrap(operation.get())->getDiscardableAttrs())
+            names.append(nb::str(attribute.getName().data(), attribute.getName().size()));
+          return names;
+        },
+        nb::arg("op"), "The names of an op's attributes that its definition does not have.");
   m.def("op_versions",
         [](PyMlirContext &context) {
           nb::dict found;
