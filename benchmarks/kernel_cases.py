@@ -138,6 +138,14 @@ def add_gelu(size: int, chip: str) -> Case:
     return Case("add + gelu", chip, model, bytes=6 * size, triton=calls)
 
 
+def transpose(size: int, chip: str) -> Case:
+    def model() -> onnx.ModelProto:
+        node = helper.make_node("Transpose", ["x"], ["y"], perm=[1, 0])
+        return model_of([node], {"x": (size, size)}, (size, size))
+
+    return Case(f"transpose {size}", chip, model, bytes=4 * size**2)
+
+
 def convolution(batch: int, chip: str) -> Case:
     def model() -> onnx.ModelProto:
         node = helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3], pads=[1] * 4)
@@ -191,6 +199,7 @@ def cases() -> list[Case]:
         softmax(16384, 1024, "gfx942"),
         layernorm(16384, 1024, "gfx942"),
         add_gelu(1 << 24, "gfx942"),
+        transpose(4096, "gfx942"),
         softmax(16384, 1024, "gfx1100"),
         layernorm(16384, 1024, "gfx1100"),
         add_gelu(1 << 24, "gfx1100"),

@@ -188,6 +188,28 @@ def slices(shape: tuple[int, ...], start: int, end: int) -> ElementKernel:
     )
 
 
+def residual(shape: tuple[int, int], element: str) -> ElementKernel:
+    """The sum of a transposed input, one as it lies and a bias of each row."""
+    stored, bias = shape[::-1], (shape[0], 1)
+    t, e = tensor(shape, element), element
+    body = (
+        f"%v = mgx.transpose %x0 permutation = [1, 0] : {tensor(stored, e)} -> {t}\n"
+        f"%w = mgx.multibroadcast %x2 : {tensor(bias, e)} -> {t}\n"
+        f"%y = mgx.pointwise(%v, %x1, %w) : ({t}, {t}, {t}) -> {t} {{\n"
+        f"^bb0(%a: {e}, %b: {e}, %c: {e}):\n%s = mgx.add %a, %b : {e}, {e} -> {e}\n"
+        f"%r = mgx.add %s, %c : {e}, {e} -> {e}\nmgx.yield %r : {e}\n}}"
+    )
+    return ElementKernel(
+        f"residual-{'x'.join(map(str, shape))}-{element}",
+        ((stored, e), (shape, e), (bias, e)),
+        ((shape, e),),
+        body,
+        lambda x, y, b: [x.T + y + b],
+        2.0,
+        lambda x, y, b: np.abs(x.T) + np.abs(y) + np.abs(b),
+    )
+
+
 def integers(size: int) -> ElementKernel:
     t, w = tensor((size,), "i8"), tensor((size,), "i64")
     body = (
@@ -226,6 +248,11 @@ def emulated() -> list[ElementKernel]:
         transpose((2, 5, 3, 8), (0, 2, 1, 3), "f16"),
         transpose((4, 6, 5), (2, 0, 1), "i8"),
         transpose((7, 9), (1, 0), "f64"),
+        transpose((2, 12, 3, 40), (0, 2, 3, 1), "f16"),
+        transpose((2, 3, 40, 12), (0, 3, 1, 2), "f32"),
+        transpose((128, 128), (1, 0), "f32"),
+        transpose((1, 197, 64), (0, 2, 1), "f32"),
+        residual((24, 40), "f16"),
     ]
 
 

@@ -14,14 +14,18 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.pointwise.match import Elements
 from mgx_mlir.codegen.gpu.pointwise.space import Schedule
+from mgx_mlir.codegen.gpu.pointwise.tiles import emit_tiles
+from mgx_mlir.codegen.gpu.pointwise.turned import BLOCK, Turned
 from mgx_mlir.codegen.gpu.rows.evaluate import Chunk, Evaluator
 from mgx_mlir.finalizer.code_object import Argument, Launch
+from mgx_mlir.target import Target
 
 
 def generate(
     elements: Elements,
     types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
-    schedule: Schedule,
+    schedule: Schedule | Turned,
+    target: Target,
     name: str,
 ) -> GpuProgram:
     """The function `<name>_0`, and its launch.
@@ -35,19 +39,25 @@ def generate(
     arguments += [builder.tensor_of(type_, written=True) for type_ in results]
     module, block = builder.gpu_module()
     function = f"{name}_0"
-    grid = builder.grid_of(-(-elements.size // schedule.elements))
-    with builder.function(block, function, arguments, schedule.block, grid) as frame:
-        sources = {number: frame.buffers[position] for position, number in enumerate(used)}
-        thread = builder.thread_number(schedule.block)
-        first = emit.mul(builder.linear_block(grid), schedule.elements)
-        first = emit.add(first, emit.mul(thread, schedule.lanes))
-        bounded = grid[0] * grid[1] * schedule.elements != elements.size
-        _emit(elements, schedule, sources, frame.buffers[len(used) :], first, bounded)
+    if isinstance(schedule, Turned):
+        threads, blocks = BLOCK, -(-schedule.waves // (BLOCK // target.wave_size))
+    else:
+        threads, blocks = schedule.block, -(-elements.size // schedule.elements)
+    grid = builder.grid_of(blocks)
+    with builder.function(block, function, arguments, threads, grid) as frame:
+        thread, number = builder.thread_number(threads), builder.linear_block(grid)
+        if isinstance(schedule, Turned):
+            emit_tiles(elements, schedule, frame, used, thread, number, target)
+        else:
+            sources = {number: frame.buffers[position] for position, number in enumerate(used)}
+            first = emit.mul(number, schedule.elements)
+            first = emit.add(first, emit.mul(thread, schedule.lanes))
+            bounded = grid[0] * grid[1] * schedule.elements != elements.size
+            _emit(elements, schedule, sources, frame.buffers[len(used) :], first, bounded)
     passed = [Argument("input", number) for number in used]
     passed += [Argument("output", number) for number in range(len(results))]
-    return GpuProgram(
-        module, (Launch(function, grid, (schedule.block, 1, 1), tuple(passed)),), 0, 32
-    )
+    launch = Launch(function, grid, (threads, 1, 1), tuple(passed))
+    return GpuProgram(module, (launch,), 0, 32)
 
 
 def _emit(

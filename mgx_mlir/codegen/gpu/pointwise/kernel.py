@@ -11,12 +11,13 @@ from mgx_mlir.codegen.gpu.pointwise.cost import choose
 from mgx_mlir.codegen.gpu.pointwise.generator import generate
 from mgx_mlir.codegen.gpu.pointwise.match import match_elements
 from mgx_mlir.codegen.gpu.pointwise.space import Schedule
+from mgx_mlir.codegen.gpu.pointwise.turned import Turned, turned
 from mgx_mlir.codegen.gpu.precision import narrow, relax
 from mgx_mlir.target import Target
 
 
 def pointwise_program(
-    kernel: ir.OpView, target: Target, schedule: Schedule | None = None
+    kernel: ir.OpView, target: Target, schedule: Schedule | Turned | None = None
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
@@ -32,9 +33,9 @@ def pointwise_program(
         reason = size_refusal([*types[0], *types[1]])
         if reason:
             return None, f"{elements.name}: {reason}"
-        schedule = schedule or choose(elements, target)
+        schedule = schedule or turned(elements, target) or choose(elements, target)
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
-        program = generate(elements, types, schedule, name)
+        program = generate(elements, types, schedule, target, name)
         if narrow(types[1]):
             relax(program.module)
         expand_math(program.module)
