@@ -192,7 +192,7 @@ bool resolve(Wave &w, const Inst &in, u32 bytes, bool load, bool store, Access &
     return ok;
   }
   alignas(64) u64 address[kLanes];
-  const u32 *v = w.vgpr(in.src[0].reg);
+  const u32 *v = in.src[0].kind == O_CONST ? in.src[0].k : w.vgpr(in.src[0].reg);
   u64 base = u64(i64(in.imm));
   if (in.flags & F_SADDR) {
     base += rs64(w, in.src[2]);

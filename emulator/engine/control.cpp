@@ -1,4 +1,4 @@
-// Program flow, barriers, hardware registers, clocks and scalar memory.
+// Program flow, hardware registers and clocks.
 #include "valu.h"
 
 namespace mgx::emu {
@@ -54,42 +54,10 @@ static void trap(Wave &w, const Inst &in) {
   if ((in.imm & 0xff) == 2) raise_fault(w, Fault::trap, -1, 0, "the kernel trapped (abort or a failed assertion)");
 }
 
-//===-- Barriers ----------------------------------------------------------===//
-
-// A wave that has ended counts as arrived: the hardware takes it off the count.
-static void arrive(Wave &w) {
-  Group &g = *w.group;
-  w.signalled = g.barrier_phase;
-  if (++g.signals >= g.live) {
-    g.signals = 0;
-    ++g.barrier_phase;
-  }
-}
-static void barrier(Wave &w, const Inst &) {
-  arrive(w);
-  if (w.group->barrier_phase != w.signalled) return;
-  w.at_barrier = true;
-  w.stop = Stop::barrier;
-}
-static void barrier_signal(Wave &w, const Inst &) { arrive(w); }
-static void barrier_signal_isfirst(Wave &w, const Inst &) {
-  w.scc = w.group->signals == 0;
-  arrive(w);
-}
-static void barrier_wait(Wave &w, const Inst &) {
-  if (w.group->barrier_phase != w.signalled) return;
-  w.at_barrier = true;
-  w.stop = Stop::barrier;
-}
-static void get_barrier_state(Wave &w, const Inst &in) {
-  w.s[in.dst.reg] = w.group->signals << 4 | w.group->live << 16;
-}
-
 //===-- Hardware registers ------------------------------------------------===//
 
 static void mode_changed(Wave &w) {
-  // Nearest even and all denormals kept is what plain arithmetic does.
-  w.special_mode = (w.mode & 0xff) != 0xf0;
+  w.special_mode = is_special_mode(w.mode);
 }
 static u32 read_hwreg(const Wave &w, u32 id) {
   switch (id) {
@@ -138,6 +106,11 @@ static u32 relative_sgpr(Wave &w, u32 reg, u32 words) {
   raise_fault(w, Fault::invalid_instruction, -1, 0, "scalar register index beyond the register file");
   return 0;
 }
+static void movrelsd_2(Wave &w, const Inst &in) { // two offsets in M0
+  u64 from = u64(in.src[0].reg) + (w.s[kM0] & 0x3ff), to = u64(in.dst.reg) + (w.s[kM0] >> 16 & 0x3ff);
+  if (from >= 106 || to >= 106) return raise_fault(w, Fault::invalid_instruction, -1, 0, "scalar register index beyond the register file");
+  w.s[to] = w.s[from];
+}
 template <u32 kWords, bool kSource> static void movrel(Wave &w, const Inst &in) {
   u32 r = relative_sgpr(w, kSource ? in.src[0].reg : in.dst.reg, kWords);
   if (w.stop == Stop::fault) return;
@@ -151,71 +124,8 @@ template <u32 kWords, bool kSource> static void movrel(Wave &w, const Inst &in) 
   }
 }
 
-static void memtime(Wave &w, const Inst &in) { set_s64(w, in.dst.reg, w.group->clock_base + w.count); }
 static void sendmsg_rtn32(Wave &w, const Inst &in) { w.s[in.dst.reg] = 0; }
 static void sendmsg_rtn64(Wave &w, const Inst &in) { set_s64(w, in.dst.reg, w.group->clock_base + w.count); }
-
-//===-- Scalar memory -----------------------------------------------------===//
-
-static bool readable(Wave &w, u64 address, u64 bytes) {
-  CachedRange &c = w.cache[7];
-  if (address - c.base < c.size && bytes <= c.size - (address - c.base)) return true;
-  Range r = w.memory->find(address);
-  if (!r || bytes > r.size - (address - r.base)) return false;
-  c = {r.base, r.size};
-  return true;
-}
-// The hardware ignores the two lowest address bits.
-template <u32 kWords> static void s_load(Wave &w, const Inst &in) {
-  u64 address = rs64(w, in.src[0]) + u64(i64(in.imm));
-  if (in.src[1].kind != O_NONE) address += rs(w, in.src[1]);
-  address &= ~u64(3);
-  if (!readable(w, address, kWords * 4))
-    return raise_fault(w, Fault::out_of_bounds, -1, address, "scalar load outside every allocation");
-  std::memcpy(&w.s[in.dst.reg], reinterpret_cast<const void *>(address), kWords * 4);
-}
-template <class T> static void s_load_small(Wave &w, const Inst &in) {
-  u64 address = rs64(w, in.src[0]) + u64(i64(in.imm));
-  if (in.src[1].kind != O_NONE) address += rs(w, in.src[1]);
-  if (!readable(w, address, sizeof(T)))
-    return raise_fault(w, Fault::out_of_bounds, -1, address, "scalar load outside every allocation");
-  T x;
-  std::memcpy(&x, reinterpret_cast<const void *>(address), sizeof x);
-  w.s[in.dst.reg] = u32(i32(x));
-}
-// Scalar buffer loads: words beyond the size of the buffer read 0.
-template <class T> static void s_buffer_load_small(Wave &w, const Inst &in) {
-  const u32 *r = &w.s[in.src[0].reg];
-  u64 base = u64(r[1] & 0xffff) << 32 | r[0], stride = r[1] >> 16 & 0x3fff;
-  u64 size = stride ? stride * r[2] : r[2], offset = u64(i64(in.imm));
-  if (in.src[1].kind != O_NONE) offset += rs(w, in.src[1]);
-  T x = 0;
-  if (offset + sizeof(T) <= size) {
-    if (!readable(w, base + offset, sizeof(T)))
-      return raise_fault(w, Fault::out_of_bounds, -1, base + offset, "scalar buffer load outside every allocation");
-    std::memcpy(&x, reinterpret_cast<const void *>(base + offset), sizeof x);
-  }
-  w.s[in.dst.reg] = u32(i32(x));
-}
-template <u32 kWords> static void s_buffer_load(Wave &w, const Inst &in) {
-  const u32 *r = &w.s[in.src[0].reg];
-  u64 base = (u64(r[1] & 0xffff) << 32 | r[0]) & ~u64(3);
-  u32 stride = r[1] >> 16 & 0x3fff;
-  u64 size = stride ? u64(stride) * r[2] : r[2];
-  u64 offset = u64(i64(in.imm));
-  if (in.src[1].kind != O_NONE) offset += rs(w, in.src[1]);
-  offset &= ~u64(3);
-  u32 out[kWords];
-  for (u32 i = 0; i < kWords; ++i) {
-    u64 at = offset + 4 * i;
-    out[i] = 0;
-    if (at + 4 > size) continue;
-    if (!readable(w, base + at, 4))
-      return raise_fault(w, Fault::out_of_bounds, -1, base + at, "scalar buffer load outside every allocation");
-    std::memcpy(&out[i], reinterpret_cast<const void *>(base + at), 4);
-  }
-  std::memcpy(&w.s[in.dst.reg], out, sizeof out);
-}
 
 static void register_flow(OpTable &t) {
   BRANCH("s_branch", (void(w), true))
@@ -244,6 +154,7 @@ static void register_flow(OpTable &t) {
   add("s_movrels_b64", movrel<2, true>, Class::salu, Ty::b64, Ty::b64);
   add("s_movreld_b32", movrel<1, false>, Class::salu, Ty::b32, Ty::b32);
   add("s_movreld_b64", movrel<2, false>, Class::salu, Ty::b64, Ty::b64);
+  add("s_movrelsd_2_b32", movrelsd_2, Class::salu, Ty::b32, Ty::b32);
   add("s_getpc_b64", getpc, Class::salu, Ty::b64);
   add("s_setpc_b64", setpc, Class::salu, Ty::none, Ty::b64);
   add("s_swappc_b64", swappc, Class::salu, Ty::b64, Ty::b64);
@@ -253,12 +164,6 @@ static void register_flow(OpTable &t) {
   add("s_sleep", sleep, Class::other);
   add("s_sleep_var", sleep, Class::other, Ty::none, Ty::b32);
   add("s_trap", trap, Class::other);
-  add("s_barrier", barrier, Class::barrier);
-  add("s_barrier_signal", barrier_signal, Class::barrier, Ty::none, Ty::b32);
-  add("s_barrier_signal_isfirst", barrier_signal_isfirst, Class::barrier, Ty::none, Ty::b32);
-  add("s_barrier_wait", barrier_wait, Class::barrier);
-  add("s_barrier_leave", nop, Class::barrier);
-  add("s_get_barrier_state", get_barrier_state, Class::salu, Ty::b32, Ty::b32);
   add("s_getreg_b32", getreg, Class::salu, Ty::b32);
   add("s_setreg_b32", setreg, Class::salu, Ty::b32);
   add("s_setreg_imm32_b32", setreg, Class::salu, Ty::b32, Ty::none, F_LDS);
@@ -277,51 +182,15 @@ static void register_flow(OpTable &t) {
         "s_decperflevel", "s_ttracedata", "s_ttracedata_imm", "s_delay_alu", "s_clause", "s_inst_prefetch",
         "s_set_inst_prefetch_distance", "s_code_end", "s_singleuse_vdst", "s_version", "s_setkill",
         "s_set_gpr_idx_off", "s_wakeup", "s_cbranch_cdbgsys_and_user", "s_cbranch_cdbgsys_or_user", "s_dcache_inv", "s_dcache_inv_vol", "s_dcache_wb", "s_dcache_wb_vol", "s_gl1_inv",
+        "s_dcache_discard", "s_dcache_discard_x2", "s_atc_probe", "s_atc_probe_buffer",
         "s_prefetch_inst", "s_prefetch_inst_pc_rel", "s_prefetch_data", "s_prefetch_data_pc_rel",
         "s_buffer_prefetch_data"})
     add(name, nop, Class::other);
   add(".invalid", invalid, Class::other);
 }
 
-static void register_memory(OpTable &t) {
-  auto add = [&](const char *name, Handler fn, Ty dst, Ty base) {
-    OpInfo o;
-    o.fn = fn;
-    o.cls = Class::smem;
-    o.dst = dst;
-    o.src[0] = base;
-    o.nsrc = base != Ty::none;
-    add_op(t, name, o);
-  };
-  add("s_load_b32", s_load<1>, Ty::b32, Ty::b64);
-  add("s_load_b64", s_load<2>, Ty::b64, Ty::b64);
-  add("s_load_b96", s_load<3>, Ty::b96, Ty::b64);
-  add("s_load_b128", s_load<4>, Ty::b128, Ty::b64);
-  add("s_load_b256", s_load<8>, Ty::b256, Ty::b64);
-  add("s_load_b512", s_load<16>, Ty::b512, Ty::b64);
-  add("s_load_i8", s_load_small<i8>, Ty::b32, Ty::b64);
-  add("s_load_u8", s_load_small<u8>, Ty::b32, Ty::b64);
-  add("s_load_i16", s_load_small<i16>, Ty::b32, Ty::b64);
-  add("s_load_u16", s_load_small<u16>, Ty::b32, Ty::b64);
-  add("s_buffer_load_b32", s_buffer_load<1>, Ty::b32, Ty::b128);
-  add("s_buffer_load_b64", s_buffer_load<2>, Ty::b64, Ty::b128);
-  add("s_buffer_load_b96", s_buffer_load<3>, Ty::b96, Ty::b128);
-  add("s_buffer_load_b128", s_buffer_load<4>, Ty::b128, Ty::b128);
-  add("s_buffer_load_b256", s_buffer_load<8>, Ty::b256, Ty::b128);
-  add("s_buffer_load_b512", s_buffer_load<16>, Ty::b512, Ty::b128);
-  add("s_buffer_load_i8", s_buffer_load_small<i8>, Ty::b32, Ty::b128);
-  add("s_buffer_load_u8", s_buffer_load_small<u8>, Ty::b32, Ty::b128);
-  add("s_buffer_load_i16", s_buffer_load_small<i16>, Ty::b32, Ty::b128);
-  add("s_buffer_load_u16", s_buffer_load_small<u16>, Ty::b32, Ty::b128);
-  add("s_memtime", memtime, Ty::b64, Ty::none);
-  add("s_memrealtime", memtime, Ty::b64, Ty::none);
-}
-
 } // namespace MGX_ISA
 
-void register_control(OpTable &t) {
-  register_flow(t);
-  register_memory(t);
-}
+void register_control(OpTable &t) { register_flow(t); }
 
 } // namespace mgx::emu

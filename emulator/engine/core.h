@@ -78,7 +78,8 @@ enum InstFlags : u32 {
   F_F32 = 1 << 18,   // arithmetic under the f32 mode bits
   F_F64 = 1 << 19,   // arithmetic under the f64/f16 mode bits
   F_TRANS = 1 << 20,
-  F_NO_DEFAULT_STRICT = 1 << 21,
+  F_TID = 1 << 21,   // memory: the lane's number makes the address
+  F_GDS = 1 << 22,   // DS: global data share
 };
 
 // What the profile counts an instruction as.
@@ -86,6 +87,7 @@ enum class Class : u8 { salu, valu, trans, mul32, matrix, smem, global_load, glo
 
 struct Inst {
   Handler fn = nullptr;
+  Handler rounded = nullptr; // f16 arithmetic under rounding other than nearest even
   const void *aux = nullptr; // Dual, MatrixPair or DppTable
   Operand dst, sdst, src[4];
   u32 flags = 0;
@@ -152,7 +154,7 @@ struct KernelDescriptor {
 //===-- Handler table -----------------------------------------------------===//
 
 struct OpInfo {
-  Handler fn = nullptr;
+  Handler fn = nullptr, rounded = nullptr; // as in Inst
   Ty dst = Ty::none;
   Ty src[4] = {Ty::none, Ty::none, Ty::none, Ty::none};
   u8 nsrc = 0;
@@ -185,7 +187,7 @@ struct alignas(64) Wave {
   u64 all;           // one bit for each lane
   u32 scc;
   Stop stop;
-  bool special_mode; // rounding or denormal mode differs from the default
+  bool special_mode; // the mode differs from the default in a way that arithmetic sees
   u32 mode;          // MODE register
   alignas(64) u32 lane_mask[kLanes]; // EXEC spread over lanes, for mask_of
   u64 mask_of;
@@ -202,7 +204,9 @@ struct alignas(64) Wave {
   u64 count;         // executed instructions
   u32 id;            // in the work-group
   bool at_barrier, ended;
-  u32 signalled;     // split barrier: signals not yet waited for
+  u32 waits_for, wait_phase;   // at_barrier: until that barrier leaves this phase
+  u32 seen_phase;              // of the work-group's barrier when the wave signalled
+  u32 joined, joined_phase;    // named barrier, 0: none
   Probe *probe;
   Strict *strict;
   // Set with stop == fault.
@@ -214,10 +218,16 @@ struct alignas(64) Wave {
   u32 *vgpr(u32 r) { return v + size_t(r) * kLanes; }
 };
 
+constexpr u32 kBarriers = 17; // the work-group's own, then 16 named ones
+struct Barrier {
+  u32 members = 0; // named barriers; the work-group's has all live waves
+  u32 signals = 0, phase = 0;
+};
 struct Group {
   u32 id[3];
   u32 waves_total = 0;
-  u32 arrived = 0, signals = 0, barrier_phase = 0;
+  Barrier barriers[kBarriers];
+  u32 epoch = 0;   // barriers passed, of any kind
   u32 live = 0;
   u64 clock_base = 0;
 };
@@ -240,6 +250,11 @@ MGX_INLINE void set_mask(Wave &w, u32 r, u64 x) {
 MGX_INLINE u64 get_mask(const Wave &w, u32 r) {
   return w.lanes == 64 ? s64(w, r) : w.s[r];
 }
+
+// Nearest even, denormals kept and overflow to infinity is what plain arithmetic does.
+MGX_INLINE bool is_special_mode(u32 mode) { return (mode & 0xff) != 0xf0 || mode >> 23 & 1; }
+// The part of it that f16 depends on.
+MGX_INLINE bool is_special_half_mode(u32 mode) { return (mode & 0xcc) != 0xc0 || mode >> 23 & 1; }
 
 inline void raise_fault(Wave &w, Fault::Kind kind, int lane, u64 address, const char *text) {
   if (w.stop == Stop::fault) return;

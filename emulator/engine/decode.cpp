@@ -144,7 +144,6 @@ private:
     MatrixPair matrix;
     std::string mnemonic;
     u16 name = 0;
-    u32 size = 0;
   };
 
   // Size of the instruction, 0 if it cannot be decoded (`why` says what it is).
@@ -152,20 +151,24 @@ private:
     u32 d[4];
     for (int i = 0; i < 4; ++i) d[i] = word_at(code_, p_.bytes, at + 4 * u64(i));
     Encoding enc = classify(*p_.chip, d[0]);
-    if (enc == Encoding::none) return 0;
-    if (enc == Encoding::vopd) return vopd(d, in, why);
-    u32 key = opcode_key(*p_.chip, enc, d);
-    auto [it, fresh] = known_.try_emplace(key);
-    Known &k = it->second;
-    if (fresh) learn(k, at);
-    if (k.mnemonic.empty()) return 0;
-    in.name = k.name;
-    if (k.matrix.w32 || k.matrix.w64) return matrix(k, d, in);
-    if (!k.info) {
-      why = "instruction " + k.mnemonic + " is not implemented";
+    if (enc == Encoding::none) {
+      if (const char *family = graphics_family(*p_.chip, d[0])) why = std::string(family) + " instructions are not implemented";
       return 0;
     }
-    u32 size = f_.fill(enc, *k.info, d, in, k.mnemonic);
+    if (enc == Encoding::vopd) return vopd(d, in, why);
+    Opcode opcode = opcode_of(*p_.chip, enc, d);
+    auto [it, fresh] = known_.try_emplace(opcode.key(enc));
+    Known &k = it->second;
+    if (fresh) learn(k, enc, opcode);
+    if (k.mnemonic.empty()) return 0;
+    in.name = k.name;
+    bool is_matrix = k.matrix.w32 || k.matrix.w64;
+    if (!k.info && !is_matrix) return refuse(why, k, " is not implemented");
+    u32 size = is_matrix ? matrix(k, d, in) : f_.fill(enc, *k.info, d, in, k.mnemonic);
+    if (f_.bad_operand()) return refuse(why, k, " with a reserved operand");
+    if (is_matrix) return size;
+    if (in.flags & F_TFE) return refuse(why, k, " with tfe is not implemented");
+    if (in.flags & F_GDS) return refuse(why, k, " with gds is not implemented");
     if (k.clamped && in.flags & F_CLAMP) {
       in.fn = k.clamped->fn;
       in.flags &= ~F_CLAMP;
@@ -186,14 +189,16 @@ private:
     p_.duals.push_back(std::move(original));
   }
 
-  void learn(Known &k, u64 at) {
+  static u32 refuse(std::string &why, const Known &k, const char *reason) {
+    why = "instruction " + k.mnemonic + reason;
+    return 0;
+  }
+
+  void learn(Known &k, Encoding enc, const Opcode &opcode) {
     bool w32 = !p_.chip->is_gfx9();
-    size_t available = size_t(p_.bytes - at);
-    Named n = name_instruction(*p_.chip, code_ + at, available, w32);
-    if (n.mnemonic.empty() && w32) n = name_instruction(*p_.chip, code_ + at, available, false);
+    Named n = name_opcode(*p_.chip, enc, opcode);
     if (n.mnemonic.empty()) return;
     k.mnemonic = n.mnemonic;
-    k.size = n.size;
     k.name = u16(p_.names.size());
     p_.names.push_back(n.mnemonic);
     u32 gfx = p_.chip->major << 8 | p_.chip->minor << 4 | p_.chip->stepping;
@@ -215,13 +220,14 @@ private:
   u32 vopd(const u32 *d, Inst &in, std::string &why) {
     std::string names[2];
     u32 size = f_.fill_vopd(d, in, names);
+    if (f_.bad_operand()) return 0;
     if (!size) {
       why = "dual instruction v_dual_" + names[0] + " :: v_dual_" + names[1] + " is not implemented";
       return 0;
     }
     in.fn = vopd_handler();
     in.cls = Class::valu;
-    auto [it, fresh] = known_.try_emplace(0x80000000u | (d[0] >> 17 & 0x1ff));
+    auto [it, fresh] = known_.try_emplace(d[0] >> 17 & 0x1ff);
     if (fresh) {
       it->second.name = u16(p_.names.size());
       p_.names.push_back("v_dual_" + names[0] + " :: v_dual_" + names[1]);
@@ -233,7 +239,7 @@ private:
   Program &p_;
   const u8 *code_;
   Fields f_;
-  std::unordered_map<u32, Known> known_;
+  std::unordered_map<u64, Known> known_;
   bool indexed_ = false;
 };
 

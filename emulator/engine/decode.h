@@ -2,7 +2,7 @@
 // a chip's code, and the fields are read straight from the encoding.
 #pragma once
 
-#include "core.h"
+#include "decode_fields.h"
 
 namespace mgx::emu {
 
@@ -15,13 +15,14 @@ struct CodeSymbol {
 // with `error` set, when a function holds an instruction the engine lacks.
 bool decode_program(Program &p, const u8 *code, const std::vector<CodeSymbol> &functions, std::string &error);
 
-// The mnemonic LLVM prints for the instruction at `bytes`, and its length in
-// bytes; empty if it is none of the chip.
+// The mnemonic LLVM prints for an opcode, empty if the chip has none of it, and
+// the words it was asked with: harmless operands, as some crash the disassembler.
 struct Named {
   std::string mnemonic;
-  u32 size = 0;
+  u32 words[4] = {0, 0, 0, 0};
+  u32 size = 0; // in bytes
 };
-Named name_instruction(const Chip &chip, const u8 *bytes, size_t available, bool wave32);
+Named name_opcode(const Chip &chip, Encoding enc, const Opcode &opcode);
 // The whole line, for messages.
 std::string disassemble(const Chip &chip, const u8 *bytes, size_t available, bool wave32);
 

@@ -26,43 +26,54 @@ Encoding classify(const Chip &chip, u32 d0) {
   case 0x36: return Encoding::ds;
   case 0x37: return gfx12 ? Encoding::none : Encoding::flat;
   case 0x38: return gfx12 ? Encoding::none : Encoding::mubuf;
+  case 0x3a: return gfx12 ? Encoding::none : Encoding::mtbuf;
   case 0x3b: return gfx12 ? Encoding::flat : Encoding::none;
   case 0x3d: return gfx9 ? Encoding::none : Encoding::smem;
   }
   return Encoding::none;
 }
 
-u32 opcode_key(const Chip &chip, Encoding enc, const u32 *d) {
-  u32 w = d[0], op = 0;
-  bool gfx12 = chip.is_gfx12();
+const char *graphics_family(const Chip &chip, u32 d0) {
+  u32 top = d0 >> 26;
+  if (chip.is_gfx12() && (top == 0x34 || top == 0x39)) return "image";
+  if (!chip.is_gfx12() && top == 0x3c) return "image";
+  if (top == (chip.is_gfx9() ? 0x31u : 0x3eu)) return "export";
+  if (chip.is_gfx9() ? top == 0x35 : chip.is_gfx10() ? top == 0x32 : top == 0x33) return "interpolation";
+  return nullptr;
+}
+
+Opcode opcode_of(const Chip &chip, Encoding enc, const u32 *d) {
+  bool gfx9 = chip.is_gfx9(), gfx10 = chip.is_gfx10(), gfx11 = chip.is_gfx11(), gfx12 = chip.is_gfx12();
+  Opcode o;
+  u32 &m = o.mask[0];
   switch (enc) {
-  case Encoding::sop1: op = bits(w, 15, 8); break;
-  case Encoding::sop2: op = bits(w, 29, 23); break;
-  case Encoding::sopk: op = bits(w, 27, 23); break;
-  case Encoding::sopc: case Encoding::sopp: op = bits(w, 22, 16); break;
-  case Encoding::smem: op = gfx12 ? bits(w, 18, 13) : bits(w, 25, 18); break;
-  case Encoding::vop1: op = bits(w, 16, 9); break;
-  case Encoding::vop2: op = bits(w, 30, 25); break;
-  case Encoding::vopc: op = bits(w, 24, 17); break;
-  case Encoding::vop3: op = bits(w, 25, 16); break;
+  case Encoding::sop1: m = 0xff80ff00; break;
+  case Encoding::sop2: case Encoding::sopk: m = 0xff800000; break;
+  case Encoding::sopc: case Encoding::sopp: m = 0xffff0000; break;
+  case Encoding::smem: m = gfx12 ? 0xfc07e000 : 0xfffc0000; break;
+  case Encoding::vop1: m = 0xfe01fe00; break;
+  case Encoding::vop2: m = 0xfe000000; break;
+  case Encoding::vopc: m = 0xfffe0000; break;
+  case Encoding::vop3: m = 0xffff0000; break;
   case Encoding::vop3p:
-    op = bits(w, 22, 16);
-    if (chip.is_gfx9() && op == 0x2c) op |= bits(d[2], 22, 16) << 8; // scale prefix of the matrix instruction behind it
+    m = 0xffff0000;
+    // The scale prefix is named with the matrix instruction behind it.
+    if (gfx9 && bits(d[0], 22, 16) == 0x2c) o.mask[2] = m;
     break;
-  case Encoding::ds: op = chip.is_gfx9() ? bits(w, 24, 17) : bits(w, 25, 18); break;
+  case Encoding::ds: m = gfx9 ? 0xfdfe0000 : 0xfffc0000; break;
   case Encoding::flat:
-    if (gfx12) op = bits(w, 21, 14) | bits(w, 25, 24) << 8;
-    else if (chip.is_gfx11()) op = bits(w, 24, 18) | bits(w, 17, 16) << 8;
-    else op = bits(w, 24, 18) | bits(w, 15, 14) << 8 | (chip.gfx940_up() ? 0 : bits(w, 13, 13)) << 10;
+    m = gfx12 ? 0xff3fc000 : gfx11 ? 0xfdff0000 : 0xfdfcc000;
+    if (!gfx12 && !gfx11 && !chip.gfx940_up()) m |= 1u << 13; // to LDS
     break;
-  case Encoding::mubuf:
-    if (gfx12) op = bits(w, 21, 14);
-    else if (chip.is_gfx11()) op = bits(w, 25, 18);
-    else op = bits(w, 25, 18) | bits(w, 16, 16) << 8;
+  case Encoding::mubuf: m = gfx12 ? 0xfc3fc000 : gfx11 ? 0xfffc0000 : 0xfffd0000; break;
+  case Encoding::mtbuf:
+    m = gfx10 ? 0xfc070000 : 0xfc078000;
+    if (gfx10) o.mask[1] = 1u << 21;
     break;
   default: break;
   }
-  return u32(enc) << 20 | op;
+  for (u32 i = 0; i < 3; ++i) o.bits[i] = d[i] & o.mask[i];
+  return o;
 }
 
 u32 words_of(Ty ty) {
@@ -133,6 +144,9 @@ Operand Fields::scalar(u32 field, Ty ty, bool dst) {
   else if (field == null) {
     if (!dst) return constant_operand(0, ty);
     o.reg = kSink;
+  } else if (field >= 128) {
+    bad_operand_ = true;
+    o.reg = kSink;
   } else {
     o.reg = u16(field);
   }
@@ -182,12 +196,14 @@ Operand Fields::source(u32 field, Ty ty, u32 literal) {
     return o;
   }
   case kLiteral:
+    bad_operand_ |= !literal_allowed_;
     if (ty == Ty::f64) return constant_operand(u64(literal) << 32, ty);
     if (ty == Ty::i64) return constant_operand(u64(i64(i32(literal))), ty);
     if (ty == Ty::pk_f32) return constant_operand(u64(literal) << 32 | literal, ty);
     return constant_operand(literal, ty);
   }
-  return constant_operand(0, ty); // reserved
+  bad_operand_ = true; // reserved
+  return constant_operand(0, ty);
 }
 
 void Fields::modifiers(Inst &in, u32 i, bool abs, bool neg) {
@@ -211,6 +227,7 @@ void Fields::result16(Inst &in, bool high, const std::string &name, bool vop3) {
 
 void Fields::finish(Inst &in, const OpInfo &info) {
   in.fn = info.fn;
+  in.rounded = info.rounded;
   in.flags |= info.flags;
   in.cls = info.cls;
   for (Operand &o : in.src)
@@ -222,6 +239,10 @@ void Fields::finish(Inst &in, const OpInfo &info) {
 
 u32 Fields::fill(Encoding enc, const OpInfo &info, const u32 *d, Inst &in, const std::string &name) {
   u32 w = d[0], size = 4;
+  bad_operand_ = false;
+  bool memory = enc == Encoding::smem || enc == Encoding::ds || enc == Encoding::flat || enc == Encoding::mubuf || enc == Encoding::mtbuf;
+  bool wide = enc == Encoding::vop3 || enc == Encoding::vop3p;
+  literal_allowed_ = !memory && !(wide && chip_.is_gfx9());
   auto src = [&](unsigned i, u32 field) {
     if (info.nsrc <= i) return;
     in.src[i] = source(field, info.src[i], d[1]);
@@ -263,7 +284,7 @@ u32 Fields::fill(Encoding enc, const OpInfo &info, const u32 *d, Inst &in, const
   case Encoding::vop3p: size = vop3p(info, d, in, name); break;
   case Encoding::ds: size = ds(info, d, in); break;
   case Encoding::flat: size = flat(info, d, in); break;
-  case Encoding::mubuf: size = buffer(info, d, in); break;
+  case Encoding::mubuf: case Encoding::mtbuf: size = buffer(info, d, in, enc == Encoding::mtbuf); break;
   default: return 0;
   }
   finish(in, info);
@@ -276,6 +297,8 @@ u32 Fields::smem(const OpInfo &info, const u32 *d, Inst &in) {
   if (info.dst != Ty::none) in.dst = scalar(bits(w, 12, 6), info.dst, true);
   if (info.nsrc) in.src[0] = scalar(bits(w, 5, 0) * 2, info.src[0]);
   if (info.nsrc < 1) return 8;
+  if (info.src[2] != Ty::none) in.src[2] = scalar(bits(w, 12, 6), info.src[2]); // stores and atomics
+  if (info.flags & F_GLC && !bit(w, 16)) in.dst = Operand(); // an atomic that returns nothing
   if (chip_.is_gfx9()) {
     if (bit(w, 17)) in.imm = sext(bits(d[1], 20, 0), 21);
     if (bit(w, 14)) in.src[1] = scalar(bits(d[1], 31, 25), Ty::b32);

@@ -11,11 +11,17 @@ static inline u32 bits(u32 word, unsigned hi, unsigned lo) { return word >> lo &
 static inline bool bit(u32 word, unsigned n) { return word >> n & 1; }
 static inline i32 sext(u32 value, unsigned width) { return i32(value << (32 - width)) >> (32 - width); }
 
-enum class Encoding : u8 { none, sop1, sop2, sopk, sopc, sopp, smem, vop1, vop2, vopc, vop3, vop3p, ds, flat, mubuf, vopd };
+enum class Encoding : u8 { none, sop1, sop2, sopk, sopc, sopp, smem, vop1, vop2, vopc, vop3, vop3p, ds, flat, mubuf, mtbuf, vopd };
 
 Encoding classify(const Chip &chip, u32 d0);
-// Instructions with equal keys have the same mnemonic.
-u32 opcode_key(const Chip &chip, Encoding enc, const u32 *d);
+// What a word that begins no instruction of a compute kernel begins, null if nothing.
+const char *graphics_family(const Chip &chip, u32 d0);
+// The bits that make the mnemonic: instructions with equal `bits` have the same.
+struct Opcode {
+  u32 mask[3] = {0, 0, 0}, bits[3] = {0, 0, 0};
+  u64 key(Encoding enc) const { return u64(bits[0]) << 32 | bits[1] | bits[2] >> 8 | u32(enc); }
+};
+Opcode opcode_of(const Chip &chip, Encoding enc, const u32 *d);
 
 u32 words_of(Ty ty);
 static inline bool is16(Ty t) { return t == Ty::b16 || t == Ty::f16 || t == Ty::bf16; }
@@ -33,6 +39,8 @@ public:
   u32 fill(Encoding enc, const OpInfo &info, const u32 *d, Inst &in, const std::string &name);
   u32 fill_matrix(const MatrixPair &pair, const u32 *d, Inst &in);
   u32 fill_vopd(const u32 *d, Inst &in, std::string *names);
+  // Whether a field of the last instruction held a reserved value.
+  bool bad_operand() const { return bad_operand_; }
 
 private:
   const u32 *constant(u64 value);
@@ -53,12 +61,13 @@ private:
   void sdwa(Inst &in, const OpInfo &info, u32 word, bool compare);
   u32 smem(const OpInfo &info, const u32 *d, Inst &in);
   u32 flat(const OpInfo &info, const u32 *d, Inst &in);
-  u32 buffer(const OpInfo &info, const u32 *d, Inst &in);
+  u32 buffer(const OpInfo &info, const u32 *d, Inst &in, bool typed);
   u32 ds(const OpInfo &info, const u32 *d, Inst &in);
   bool true16() const { return chip_.is_gfx11() || chip_.is_gfx12(); }
 
   Program &p_;
   const Chip &chip_;
+  bool bad_operand_ = false, literal_allowed_ = true;
 };
 
 } // namespace mgx::emu

@@ -6,6 +6,7 @@ namespace mgx::emu {
 u32 Fields::fill_matrix(const MatrixPair &pair, const u32 *d, Inst &in) {
   const MatrixOp &op = pair.w32 ? *pair.w32 : *pair.w64; // wave32 has the wider operands
   u32 size = 8;
+  bad_operand_ = literal_allowed_ = false;
   if (op.scaled) { // 16 bytes: the scales come first
     in.src[3] = source(bits(d[1], 8, 0), Ty::b32, 0);
     in.sdst = source(bits(d[1], 17, 9), Ty::b32, 0); // the fifth source
@@ -23,6 +24,7 @@ u32 Fields::fill_matrix(const MatrixPair &pair, const u32 *d, Inst &in) {
     if (f >= 256) o.words = u8(words);
     return o;
   };
+  bad_operand_ |= field[0] < 256 || field[1] < 256 || (indexed && field[2] < 256);
   using F = MatrixFormat;
   Ty c = op.acc == F::kF64 ? Ty::f64 : op.acc == F::kF16 ? Ty::f16 : op.acc == F::kBf16 ? Ty::bf16 : Ty::f32;
   auto narrow = [&](u32 words, u32 format) { return op.a == F::kF8f6f4 ? format < 2 ? 8u : format < 4 ? 6u : 4u : words; };
@@ -54,6 +56,8 @@ static const char *const kDual[32] = {
 
 u32 Fields::fill_vopd(const u32 *d, Inst &in, std::string *names) {
   auto dual = std::make_unique<Dual>();
+  bad_operand_ = false;
+  literal_allowed_ = true;
   u32 op[2] = {bits(d[0], 25, 22), bits(d[0], 21, 17)};
   u32 src0[2] = {bits(d[0], 8, 0), bits(d[1], 8, 0)}, vsrc1[2] = {bits(d[0], 16, 9), bits(d[1], 16, 9)};
   u32 vdst_x = bits(d[1], 31, 24);

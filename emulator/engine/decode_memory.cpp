@@ -1,11 +1,21 @@
 // Fields of DS, FLAT and MUBUF instructions.
 #include "decode_fields.h"
 
+#include <array>
+
 namespace mgx::emu {
+
+// 4 i for lane i, then the high halves.
+static const std::array<u32, 2 * kLanes> kLaneBytes = [] {
+  std::array<u32, 2 * kLanes> x{};
+  for (u32 i = 0; i < kLanes; ++i) x[i] = 4 * i;
+  return x;
+}();
 
 u32 Fields::ds(const OpInfo &info, const u32 *d, Inst &in) {
   bool acc = chip_.is_gfx9() && bit(d[0], 25);
   in.imm = i32(bits(d[0], 15, 0));
+  if (!chip_.is_gfx12() && bit(d[0], chip_.is_gfx9() ? 16 : 17)) in.flags |= F_GDS;
   if (info.dst != Ty::none) in.dst = vector(bits(d[1], 31, 24), info.dst, acc);
   if (info.src[0] != Ty::none) in.src[0] = vector(bits(d[1], 7, 0), info.src[0]);
   if (info.src[1] != Ty::none) in.src[1] = vector(bits(d[1], 15, 8), info.src[1], acc);
@@ -54,6 +64,9 @@ u32 Fields::flat(const OpInfo &info, const u32 *d, Inst &in) {
       in.flags |= F_VADDR;
       in.src[0] = vector(vaddr, Ty::b32);
     }
+  } else if (info.flags & F_TID) {
+    in.src[0].kind = O_CONST;
+    in.src[0].k = kLaneBytes.data();
   } else {
     in.src[0] = vector(vaddr, in.flags & F_SADDR ? Ty::b32 : Ty::b64);
   }
@@ -62,7 +75,8 @@ u32 Fields::flat(const OpInfo &info, const u32 *d, Inst &in) {
   return size;
 }
 
-u32 Fields::buffer(const OpInfo &info, const u32 *d, Inst &in) {
+// `typed`: MTBUF, whose instruction names the format. gfx12 has one encoding for both.
+u32 Fields::buffer(const OpInfo &info, const u32 *d, Inst &in, bool typed) {
   u32 w = d[0], vaddr, data, rsrc, soffset, size = 8;
   bool offen, idxen, glc, tfe, acc = false;
   if (chip_.is_gfx12()) {
@@ -71,6 +85,7 @@ u32 Fields::buffer(const OpInfo &info, const u32 *d, Inst &in) {
     data = bits(d[1], 7, 0);
     rsrc = bits(d[1], 17, 9);
     glc = bit(d[1], 20);
+    in.dpp = bits(d[1], 29, 23);
     offen = bit(d[1], 30);
     idxen = bit(d[1], 31);
     vaddr = bits(d[2], 7, 0);
@@ -88,7 +103,8 @@ u32 Fields::buffer(const OpInfo &info, const u32 *d, Inst &in) {
     idxen = gfx11 ? bit(d[1], 23) : bit(w, 13);
     tfe = gfx11 ? bit(d[1], 21) : chip_.is_gfx10() && bit(d[1], 23);
     acc = chip_.is_gfx9() && bit(d[1], 23);
-    if (!gfx11 && bit(w, 16)) in.flags |= F_LDS;
+    if (typed) in.dpp = bits(w, 25, 19);
+    else if (!gfx11 && bit(w, 16)) in.flags |= F_LDS;
   }
   in.cbsz = S_BUFFER;
   in.flags |= (offen ? u32(F_OFFEN) : 0) | (idxen ? u32(F_IDXEN) : 0) | (glc ? u32(F_GLC) : 0) | (tfe ? u32(F_TFE) : 0);

@@ -71,6 +71,9 @@ void Fields::dpp(Inst &in, u32 marker, u32 word, bool vop3) {
 void Fields::sdwa(Inst &in, const OpInfo &info, u32 word, bool compare) {
   in.flags |= F_SDWA;
   in.dpp = word;
+  literal_allowed_ = false;
+  auto reserved = [&](unsigned at) { return bits(word, at + 2, at) == 7; };
+  bad_operand_ |= (!compare && (reserved(8) || bits(word, 12, 11) == 3)) || reserved(16) || (info.nsrc > 1 && reserved(24));
   Ty t0 = in.src[0].ty;
   in.src[0] = bit(word, 23) ? source(bits(word, 7, 0), t0, 0) : vector(bits(word, 7, 0), t0);
   if (info.nsrc > 1 && bit(word, 31)) in.src[1] = source(in.src[1].reg, info.src[1], 0);
@@ -95,7 +98,9 @@ u32 Fields::vop12c(Encoding enc, const OpInfo &info, const u32 *d, Inst &in, con
   u32 vdst = bits(w, 24, 17), vsrc1 = bits(w, 16, 9);
   bool compare = enc == Encoding::vopc;
   u32 n = info.nsrc - (info.reads_vcc ? 1 : 0) - (info.reads_dst ? 1 : 0);
-  if (n > 0) in.src[0] = s0 >= 256 ? vector16(s0 - 256, info.src[0]) : source(s0, info.src[0], d[1]);
+  bool is_sdwa = s0 == kSdwa && (chip_.is_gfx9() || chip_.is_gfx10());
+  bool is_dpp = s0 == kDpp16 || (!chip_.is_gfx9() && (s0 == kDpp8 || s0 == kDpp8Fi));
+  if (n > 0) in.src[0] = is_sdwa || is_dpp ? vector(0, info.src[0]) : s0 >= 256 ? vector16(s0 - 256, info.src[0]) : source(s0, info.src[0], d[1]);
   if (s0 == kLiteral && n > 0) size = 8;
   if (compare) {
     in.src[1] = vector16(vsrc1, info.src[1]);
@@ -132,10 +137,10 @@ u32 Fields::vop12c(Encoding enc, const OpInfo &info, const u32 *d, Inst &in, con
       in.src[n].ty = info.src[n];
     }
   }
-  if (s0 == kSdwa && chip_.is_gfx9() + chip_.is_gfx10()) {
+  if (is_sdwa) {
     sdwa(in, info, d[1], compare);
     size = 8;
-  } else if (s0 == kDpp16 || (!chip_.is_gfx9() && (s0 == kDpp8 || s0 == kDpp8Fi))) {
+  } else if (is_dpp) {
     dpp(in, s0, d[1], false);
     size = 8;
   }

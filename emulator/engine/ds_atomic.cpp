@@ -81,6 +81,23 @@ template <class T, u32 kStride> static void exchange2(Wave &w, const Inst &in) {
   });
 }
 
+// Two words, each exchanged where bit 31 of its data is set (which stays out).
+static void condxchg32(Wave &w, const Inst &in) {
+  alignas(64) u32 at[kLanes];
+  if (!lds_addresses(w, in, u32(in.imm), 8, true, true, at)) return;
+  const u32 *s = w.vgpr(in.src[1].reg);
+  u32 *d = w.vgpr(in.dst.reg);
+  each_lane(exec_of(w), [&](u32 i) {
+    u32 data[2] = {s[i], s[kLanes + i]};
+    for (u32 k = 0; k < 2; ++k) {
+      u8 *p = w.lds + (at[i] & 0xfff8) + 4 * k;
+      std::memcpy(&d[k * kLanes + i], p, 4);
+      u32 value = data[k] & 0x7fffffff;
+      if (data[k] >> 31) std::memcpy(p, &value, 4);
+    }
+  });
+}
+
 // ds_append, ds_consume: one counter for all active lanes, at M0[31:16] + offset.
 template <bool kAppend> static void counter(Wave &w, const Inst &in) {
   u32 at = (w.s[kM0] >> 16) + u32(in.imm);
@@ -168,6 +185,8 @@ void register_ds_atomic(OpTable &t) {
     two(name, exchange2<u32, 64>, Ty::b32, Ty::b64);
   for (const char *name : {"ds_wrxchg2st64_rtn_b64", "ds_storexchg_2addr_stride64_rtn_b64"})
     two(name, exchange2<u64, 64>, Ty::b64, Ty::b128);
+  two("ds_condxchg32_rtn_b64", condxchg32, Ty::b64, Ty::b64);
+  find_op(t, "ds_condxchg32_rtn_b64")->src[2] = Ty::none;
   OpInfo o;
   o.dst = Ty::b32;
   o.nsrc = 1;

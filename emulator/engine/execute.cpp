@@ -31,7 +31,12 @@ u32 mxcsr_of(u32 round, u32 denorm) {
 
 // Arithmetic under a rounding or denormal mode of the kernel's own.
 inline void step_special(Wave &w, const Inst &in) {
-  bool f32 = in.flags & F_F32, f64 = in.flags & F_F64 && in.dst.ty == Ty::f64;
+  bool f32 = in.flags & F_F32, f64 = in.flags & F_F64 && (in.dst.ty == Ty::f64 || in.src[0].ty == Ty::f64);
+  if (in.flags & F_F64 && !f64 && is_special_half_mode(w.mode)) {
+    static const Handler half_mode = op_table().at(".half_mode").fn;
+    half_mode(w, in);
+    return;
+  }
   if (!w.special_mode || !(f32 || f64)) {
     in.fn(w, in);
     return;
@@ -75,9 +80,11 @@ void leave(GroupState &s, Wave &w) {
   Group &g = s.group;
   w.ended = true;
   --g.live;
-  if (g.signals && g.signals >= g.live) {
-    g.signals = 0;
-    ++g.barrier_phase;
+  Barrier &b = g.barriers[0];
+  if (b.signals && b.signals >= g.live) {
+    b.signals = 0;
+    ++b.phase;
+    ++g.epoch;
   }
 }
 
@@ -92,8 +99,10 @@ Progress run_group(const Launch &l, GroupState &s) {
       if (w.ended) continue;
       left = true;
       if (w.at_barrier) {
-        if (s.group.barrier_phase == w.signalled) continue;
+        u32 phase = s.group.barriers[w.waits_for].phase;
+        if (phase == w.wait_phase) continue;
         w.at_barrier = false;
+        if (w.waits_for) w.joined_phase = phase;
       }
       ran = true;
       run_wave(w, std::min(kSlice, budget - w.count));

@@ -122,7 +122,7 @@ void init_wave(const Launch &l, GroupState &state, u32 id, const u32 *size) {
   // MODE: rounding and denormals, DX10_CLAMP at bit 8, IEEE at bit 9, FP16_OVFL at 23.
   u32 r = l.descriptor->rsrc1;
   w.mode = (r >> 12 & 0xff) | (r >> 21 & 1) << 8 | (r >> 23 & 1) << 9 | (r >> 26 & 1) << 23;
-  w.special_mode = (w.mode & 0xff) != 0xf0;
+  w.special_mode = is_special_mode(w.mode);
   u32 threads = size[0] * size[1] * size[2], first = id * w.lanes;
   u32 active = std::min(threads - first, w.lanes);
   u64 exec = active == 64 ? ~u64(0) : (u64(1) << active) - 1;

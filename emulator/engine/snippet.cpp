@@ -71,7 +71,7 @@ std::string run(Snippet &s) {
   w.s[kM0] = s.m0;
   w.scc = s.scc;
   w.mode = s.mode;
-  w.special_mode = (s.mode & 0xff) != 0xf0;
+  w.special_mode = is_special_mode(s.mode);
   w.mask_of = 0; // the empty mask, which lane_mask holds
   w.wmask = w.all;
   w.scratch = scratch.data();

@@ -140,10 +140,13 @@ Operand of_wave(const Wave &w, const Inst &in, Operand o, u8 MatrixOp::*register
   return o;
 }
 
-bool any_pending(const WaveShadow &s, const Operand &o) {
+// Which registers of an operand take part: M0 says so for a block of them.
+u32 chosen(const Wave &w, const Inst &in, const Operand &o) { return o.words == 32 && is_vmem(in.cls) ? w.s[kM0] : ~0u; }
+
+bool any_pending(const WaveShadow &s, const Operand &o, u32 registers = ~0u) {
   if (o.kind == O_VGPR)
     for (u32 k = 0; k < o.words; ++k)
-      if (pending(s, s.v[o.reg + k])) return true;
+      if (registers >> k & 1 && pending(s, s.v[o.reg + k])) return true;
   if (tracked(o))
     for (u32 k = 0; k < o.words; ++k)
       if (pending(s, s.s[o.reg + k])) return true;
@@ -151,10 +154,11 @@ bool any_pending(const WaveShadow &s, const Operand &o) {
 }
 
 // Lanes in which all registers of the operand are defined.
-u64 defined(const WaveShadow &s, const Operand &o) {
+u64 defined(const WaveShadow &s, const Operand &o, u32 registers = ~0u) {
   u64 m = ~u64(0);
   if (o.kind == O_VGPR)
-    for (u32 k = 0; k < o.words; ++k) m &= s.defined[o.reg + k];
+    for (u32 k = 0; k < o.words; ++k)
+      if (registers >> k & 1) m &= s.defined[o.reg + k];
   if (tracked(o))
     for (u32 k = 0; k < o.words; ++k)
       if (!s.sdefined[o.reg + k]) return 0;
@@ -178,12 +182,12 @@ bool strict_before(Wave &w, const Inst &in) {
   }
   bool late = false;
   if (in.cls == Class::matrix)
-    late = any_pending(s, of_wave(w, in, in.src[0], &MatrixOp::a_registers)) |
-           any_pending(s, of_wave(w, in, in.src[1], &MatrixOp::b_registers)) |
-           any_pending(s, of_wave(w, in, in.src[2], &MatrixOp::acc_registers)) | any_pending(s, in.src[3]) |
-           any_pending(s, in.sdst) | any_pending(s, of_wave(w, in, in.dst, &MatrixOp::acc_registers));
+    late = any_pending(s, of_wave(w, in, in.src[0], &MatrixOp::a_registers)) ||
+           any_pending(s, of_wave(w, in, in.src[1], &MatrixOp::b_registers)) ||
+           any_pending(s, of_wave(w, in, in.src[2], &MatrixOp::acc_registers)) || any_pending(s, in.src[3]) ||
+           any_pending(s, in.sdst) || any_pending(s, of_wave(w, in, in.dst, &MatrixOp::acc_registers));
   else
-    for (const Operand &o : in.src) late |= any_pending(s, o);
+    for (const Operand &o : in.src) late |= any_pending(s, o, chosen(w, in, o));
   if (in.cls != Class::matrix && !is_load(in.cls) && in.cls != Class::smem) late |= any_pending(s, in.dst);
   if (late) {
     raise_fault(w, Fault::missing_wait, -1, 0, "a register is used while a memory instruction may still write it: an s_waitcnt is missing");
@@ -196,7 +200,7 @@ bool strict_before(Wave &w, const Inst &in) {
     bool memory = in.cls == Class::global_store || in.cls == Class::global_atomic;
     // Private memory by way of a buffer: callee-saved registers are stored unread.
     if (in.cbsz == S_BUFFER && w.s[in.src[2].reg + 3] >> 23 & 1) memory = false;
-    if (memory && !undefined_fault(w, exec & ~defined(s, in.src[1]), "a value nobody wrote is stored to global memory")) return false;
+    if (memory && !undefined_fault(w, exec & ~defined(s, in.src[1], chosen(w, in, in.src[1])), "a value nobody wrote is stored to global memory")) return false;
   }
   if ((in.cls == Class::lds_read || in.cls == Class::lds_write || in.cls == Class::lds_atomic) && in.src[0].kind == O_VGPR &&
       !undefined_fault(w, exec & ~defined(s, in.src[0]), "an LDS address is computed from a value nobody wrote"))
@@ -210,12 +214,14 @@ bool strict_before(Wave &w, const Inst &in) {
 
 namespace {
 
-void set_defined(WaveShadow &s, const Operand &dst, u64 exec, u64 value) {
-  for (u32 k = 0; k < dst.words; ++k) s.defined[dst.reg + k] = (s.defined[dst.reg + k] & ~exec) | (value & exec);
+void set_defined(WaveShadow &s, const Operand &dst, u64 exec, u64 value, u32 registers = ~0u) {
+  for (u32 k = 0; k < dst.words; ++k)
+    if (registers >> k & 1) s.defined[dst.reg + k] = (s.defined[dst.reg + k] & ~exec) | (value & exec);
 }
 
-void loaded(WaveShadow &s, const Operand &dst, Counter c) {
-  for (u32 k = 0; k < dst.words; ++k) (dst.kind == O_VGPR ? s.v : s.s)[dst.reg + k] = {s.issued[c], c};
+void loaded(WaveShadow &s, const Operand &dst, Counter c, u32 registers = ~0u) {
+  for (u32 k = 0; k < dst.words; ++k)
+    if (registers >> k & 1) (dst.kind == O_VGPR ? s.v : s.s)[dst.reg + k] = {s.issued[c], c};
 }
 
 // 64-bit operations whose low result depends on the low halves only; compilers
@@ -253,8 +259,8 @@ void strict_after(Wave &w, const Inst &in) {
     if (in.cls == Class::flat) ++s.issued[kLds];
     if (in.cls == Class::global_atomic) s.last_atomic = w.strict->global->time.fetch_add(1);
     if (!returns) return;
-    set_defined(s, in.dst, exec, exec & ~s.undefined_load);
-    loaded(s, in.dst, kVm);
+    set_defined(s, in.dst, exec, exec & ~s.undefined_load, chosen(w, in, in.dst));
+    loaded(s, in.dst, kVm, chosen(w, in, in.dst));
     return;
   }
   case Class::lds_read: case Class::lds_write: case Class::lds_atomic:
@@ -333,7 +339,7 @@ void strict_after(Wave &w, const Inst &in) {
 void strict_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes, bool load, bool store) {
   Strict &t = *w.strict;
   WaveShadow &s = *t.waves[w.id];
-  u32 epoch = w.group->barrier_phase;
+  u32 epoch = w.group->epoch;
   bool atomic = load && store;
   u64 data = in.cls == Class::lds_write || atomic ? defined(s, in.src[1]) : ~u64(0);
   for (u32 i = 0; i < w.lanes; ++i) {
@@ -369,7 +375,7 @@ void strict_global(Wave &w, const Inst &, const u64 *address, u64 mask, u32 byte
   bool atomic = load && store;
   GlobalWord own;
   own.group = t.group;
-  own.epoch = w.group->barrier_phase;
+  own.epoch = w.group->epoch;
   own.wave = i16(w.id);
   own.kind = atomic ? 4 : store ? 2 : 1;
   own.time = g.time.load();

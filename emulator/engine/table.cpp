@@ -11,6 +11,8 @@ namespace isa_v3 { void register_handlers(OpTable &); }
 #endif
 void register_salu(OpTable &);
 void register_control(OpTable &);
+void register_barriers(OpTable &);
+void register_scalar_memory(OpTable &);
 
 void add_op(OpTable &table, const char *name, const OpInfo &info) { table[name] = info; }
 
@@ -35,6 +37,8 @@ static OpTable make_table() {
 #endif
   register_salu(t);
   register_control(t);
+  register_barriers(t);
+  register_scalar_memory(t);
   return t;
 }
 

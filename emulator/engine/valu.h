@@ -49,6 +49,13 @@ MGX_INLINE f32 half_to_float(u32 h) { // the compiler turns the choice into a bl
   return f32_of(((h & 0x7c00) == 0x7c00 ? special : finite) | sign);
 }
 
+// The same where MXCSR may flush f32 denormals.
+MGX_INLINE f32 half_to_float_always(u32 h) {
+  u32 exponent = h >> 10 & 31, bits = ((h & 0x7fff) << 13) + ((exponent == 31 ? 224u : 112u) << 23);
+  f32 tiny = f32(i32(h & 0x3ff)) * 0x1p-24f;
+  return f32_of((exponent ? bits : as_bits(tiny)) | (h & 0x8000) << 16);
+}
+
 // Round to nearest even.
 MGX_INLINE u32 float_to_half(f32 x) {
   u32 b = as_bits(x), sign = b >> 16 & 0x8000, a = b & 0x7fffffff;
@@ -139,7 +146,11 @@ template <class T> constexpr bool is_float = std::is_same_v<T, f32> || std::is_s
   const u32 n = (w).lanes;                                                                         \
   if (n & 31 || n == 0 || n > 64) __builtin_unreachable();
 
+#ifdef __clang__
+#define MGX_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#else
 #define MGX_IVDEP _Pragma("GCC ivdep")
+#endif
 // Lanes in blocks of 32: a constant count unrolls and needs no remainder loop.
 #define MGX_EACH                                                                                   \
   for (u32 block = 0; block < n; block += 32)                                                      \

@@ -42,6 +42,7 @@ static void register_plain(OpTable &t) {
   OP2("v_cvt_pk_i16_f32", u32, f32, f32, pack16(u16(saturate_to<i16>(a)), u16(saturate_to<i16>(b))))
   OP2("v_cvt_pk_u16_f32", u32, f32, f32, pack16(saturate_to<u16>(a), saturate_to<u16>(b)))
   find_op(t, "v_cvt_f32_bf16")->src[0] = Ty::bf16;
+  find_op(t, "v_cvt_f32_f16")->flags = F_F64; // exact, under the mode of its source
 }
 
 //===-- Conversions that look at the mode or at op_sel --------------------===//
@@ -169,9 +170,12 @@ static void register_modal(OpTable &t) {
     add_op(t, name, o);
   };
   add("v_cvt_f16_f32", cvt_f16_f32, Ty::f16, Ty::f32);
+  find_op(t, "v_cvt_f16_f32")->flags = F_F64;
   add("v_cvt_pk_f16_f32", cvt_pk_f16_f32, Ty::b32, Ty::f32, Ty::f32);
   add("v_cvt_pk_bf16_f32", cvt_pk_bf16_f32, Ty::b32, Ty::f32, Ty::f32);
   add("v_cvt_pk_u8_f32", cvt_pk_u8_f32, Ty::b32, Ty::f32, Ty::b32, Ty::b32);
+  add("v_cvt_pkaccum_u8_f32", cvt_pk_u8_f32, Ty::b32, Ty::f32, Ty::b32, Ty::b32);
+  find_op(t, "v_cvt_pkaccum_u8_f32")->reads_dst = true;
   add("v_cvt_f32_fp8", cvt_f32_fp8<false>, Ty::f32, Ty::b32);
   add("v_cvt_f32_bf8", cvt_f32_fp8<true>, Ty::f32, Ty::b32);
   add("v_cvt_pk_f32_fp8", cvt_pk_f32_fp8<false>, Ty::b64, Ty::b32);

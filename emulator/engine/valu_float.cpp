@@ -133,8 +133,8 @@ template <class U, bool kMax, bool kNum> MGX_INLINE U pick(U a, U b) {
     r = na ? (nb ? qa : b) : r;
   } else {
     r = na ? qb : r;
-    r = nb & !(b & quiet) ? qb : r; // signalling
-    r = na & !(a & quiet) ? qa : r;
+    r = (nb & !(b & quiet)) ? qb : r; // signalling
+    r = (na & !(a & quiet)) ? qa : r;
   }
   return r;
 }

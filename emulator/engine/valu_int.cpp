@@ -204,11 +204,11 @@ template <int kKind, bool kIn> static void carry(Wave &w, const Inst &in) {
     if constexpr (kKind == 0) {
       u32 s = x + y, r = s + ci;
       td.x[i] = r;
-      out[i] = (s < x) | (r < s) ? ~0u : 0;
+      out[i] = ((s < x) | (r < s)) ? ~0u : 0;
     } else {
       u32 s = x - y, r = s - ci;
       td.x[i] = r;
-      out[i] = (x < y) | (s < ci) ? ~0u : 0;
+      out[i] = ((x < y) | (s < ci)) ? ~0u : 0;
     }
   }
   if (in.flags & F_CLAMP)

@@ -42,6 +42,18 @@ template <bool kSource, bool kDest, bool kTwo> static void movrel(Wave &w, const
   commit_bits(w, moved, p, 1);
 }
 
+static void swaprel(Wave &w, const Inst &in) { // two offsets in M0
+  u32 m0 = w.s[kM0], from = relative(w, in.src[0].reg, i32(m0 & 0x3ff)), to = relative(w, in.dst.reg, i32(m0 >> 16 & 0x3ff));
+  if (w.stop == Stop::fault) return;
+  u64 exec = exec_of(w);
+  for (u32 i = 0; i < w.lanes; ++i) {
+    if (!(exec >> i & 1)) continue;
+    u32 x = w.vgpr(from)[i];
+    w.vgpr(from)[i] = w.vgpr(to)[i];
+    w.vgpr(to)[i] = x;
+  }
+}
+
 //===-- Scalar transcendentals of gfx12 -----------------------------------===//
 
 MGX_INLINE u32 with_mods(const Operand &o, u32 x, u32 sign) {
@@ -178,6 +190,7 @@ void register_valu_misc(OpTable &t) {
   add("v_movreld_b32", movrel<false, true, false>, Ty::b32, Ty::b32);
   add("v_movrelsd_b32", movrel<true, true, false>, Ty::b32, Ty::b32);
   add("v_movrelsd_2_b32", movrel<true, true, true>, Ty::b32, Ty::b32);
+  add("v_swaprel_b32", swaprel, Ty::b32, Ty::b32);
   add("v_swap_b16", swap_b16, Ty::b16, Ty::b16);
   add("v_qsad_pk_u16_u8", qsad_pk<false>, Ty::b64, Ty::b64, Ty::b32, Ty::b64);
   add("v_mqsad_pk_u16_u8", qsad_pk<true>, Ty::b64, Ty::b64, Ty::b32, Ty::b64);

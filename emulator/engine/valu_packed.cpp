@@ -124,6 +124,7 @@ template <class Op, class T, bool kF> static void pk3(Wave &w, const Inst &in) {
     o.dst = Ty::b32;                                                                               \
     o.src[0] = o.src[1] = Ty::pk_f16;                                                              \
     o.nsrc = 2;                                                                                    \
+    o.flags = F_F64;                                                                               \
     add_op(t, name, o);                                                                            \
   }
 #define PK3(name, T, tied, expr)                                                                   \
@@ -178,9 +179,9 @@ static void register_pk16(OpTable &t) {
 
 // v_pk_fmac_f16 is VOP2: no op_sel, the third source is the destination.
 static void pk_fmac(Wave &w, const Inst &in) {
-  Buffer t0, t1, td;
+  Buffer t0, t1, t2, td;
   MGX_LANES(w)
-  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = w.vgpr(in.dst.reg);
+  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
   for (u32 i = 0; i < n; ++i) {
     h16 lo = fma_half(on_bits(a[i] & 0xffff), on_bits(b[i] & 0xffff), on_bits(c[i] & 0xffff));
     h16 hi = fma_half(on_bits(a[i] >> 16), on_bits(b[i] >> 16), on_bits(c[i] >> 16));
@@ -253,7 +254,7 @@ template <int kResult> static void fma_mix(Wave &w, const Inst &in) { // 0 f32, 
     u32 keep = in.neg_hi >> s & 1 ? 0x7fffffff : ~0u, flip = (in.neg_lo >> s & 1) << 31;
     if (in.op_sel_hi >> s & 1) {
       u32 shift = (in.op_sel >> s & 1) * 16;
-      for (u32 i = 0; i < n; ++i) x[s][i] = f32_of((as_bits(half_to_float(p[i] >> shift & 0xffff)) & keep) ^ flip);
+      for (u32 i = 0; i < n; ++i) x[s][i] = f32_of((as_bits(half_to_float_always(p[i] >> shift & 0xffff)) & keep) ^ flip);
     } else {
       for (u32 i = 0; i < n; ++i) x[s][i] = f32_of((p[i] & keep) ^ flip);
     }
@@ -267,6 +268,9 @@ template <int kResult> static void fma_mix(Wave &w, const Inst &in) { // 0 f32, 
   const u32 *old = w.vgpr(in.dst.reg);
   for (u32 i = 0; i < n; ++i) {
     u32 h = fma_mix_f16(x[0][i], x[1][i], x[2][i], mode);
+    if (mode.flush_out64) h = flush16(u16(h));
+    bool finite = std::isfinite(x[0][i]) && std::isfinite(x[1][i]) && std::isfinite(x[2][i]);
+    if (w.mode >> 23 & 1 && (h & 0x7fff) == 0x7c00 && finite) h = (h & 0x8000) | 0x7bff; // FP16_OVFL
     if (in.flags & F_CLAMP) h = clamp_half(h);
     td.x[i] = kResult == 1 ? (old[i] & 0xffff0000) | h : (old[i] & 0xffff) | h << 16;
   }
@@ -369,7 +373,7 @@ void register_valu_packed(OpTable &t) {
     o.flags = flags;
     add_op(t, name, o);
   };
-  add("v_pk_fmac_f16", pk_fmac, Ty::b32, Ty::pk_f16, Ty::pk_f16, Ty::b32, true);
+  add("v_pk_fmac_f16", pk_fmac, Ty::b32, Ty::pk_f16, Ty::pk_f16, Ty::pk_f16, true, F_F64);
   add("v_pk_fma_f32", pk_fma_f32, Ty::b64, Ty::pk_f32, Ty::pk_f32, Ty::pk_f32, false, F_F32);
   add("v_pk_mul_f32", pk_mul_f32, Ty::b64, Ty::pk_f32, Ty::pk_f32, Ty::none, false, F_F32);
   add("v_pk_add_f32", pk_add_f32, Ty::b64, Ty::pk_f32, Ty::pk_f32, Ty::none, false, F_F32);

@@ -1,89 +1,101 @@
-// Which instructions of a chip the engine lacks, found by naming every opcode of
-// every encoding family with LLVM.
+// Which instructions of a chip the engine lacks, found by having LLVM name every
+// opcode of every encoding family.
 #include "engine/decode.h"
-#include "engine/decode_fields.h"
 
 #include <cstring>
 #include <set>
 
 using namespace mgx::emu;
 
-static void try_words(const Chip &chip, std::set<std::string> &known, std::set<std::string> &missing, std::initializer_list<u32> words) {
-  u8 bytes[24] = {};
-  std::memcpy(bytes, words.begin(), words.size() * 4);
-  Named n = name_instruction(chip, bytes, sizeof bytes, !chip.is_gfx9());
-  if (n.mnemonic.empty() || known.count(n.mnemonic) || missing.count(n.mnemonic)) return;
-  Program p;
-  p.chip = &chip;
-  p.bytes = n.size;
-  std::string error;
-  std::vector<CodeSymbol> f = {{"k", 0, n.size}};
-  (decode_program(p, bytes, f, error) ? known : missing).insert(n.mnemonic);
-}
+namespace {
 
-extern "C" __attribute__((visibility("default"))) const char *engine_missing(const char *chip_name, int list_known) {
-  static std::string out;
-  const Chip &c = *find_chip(chip_name);
-  std::set<std::string> known, missing;
-  auto t = [&](std::initializer_list<u32> w) { try_words(c, known, missing, w); };
-  for (u32 op = 0; op < 256; ++op) {
-    t({0xbe800000u | op << 8});                        // SOP1
-    t({0xbe800000u | op << 8 | 0x80});
-    if (op < 128) {
-      t({0x80000000u | op << 23});                     // SOP2
-      t({0xbf000000u | op << 16});                     // SOPC
-      t({0xbf800000u | op << 16});                     // SOPP
-      t({0xcc000000u | op << 16, 0x04020501});         // VOP3P
-      t({0xcc004000u | op << 16, 0x1c020501});
-      t({0xd3800000u | op << 16, 0x04020501});
-      t({0xd3800000u | op << 16, 0x04060502});
-      t({0xd3800000u | op << 16, 0x040a0500});
-      t({0xd3804000u | op << 16, 0x1c0a0500});
-    }
-    if (op < 32) t({0xb0000000u | op << 23, 0});       // SOPK
-    if (op < 62) t({op << 25 | 0x00020501, 0});        // VOP2
-    if (op < 62) t({op << 25 | 0x00020500 | 0x100, 0});
-    t({0x7e000000u | op << 9 | 0x101});                // VOP1
-    t({0x7e000000u | op << 9 | 0x02});
-    t({0x7c000000u | op << 17 | 0x501});               // VOPC
-    t({0xc0000000u | op << 18, 0x1000});               // SMEM of gfx9
-    t({0xc0020000u | op << 18, 0});
-    t({0xf4000000u | op << 18, 0xf8000000});           // SMEM of gfx10, gfx11
-    t({0xf4000000u | op << 13, 0xf8000000});           // SMEM of gfx12
-    t({0xd8000000u | op << 17, 0x04030201});           // DS
-    t({0xd8000000u | op << 18, 0x04030201});
-    t({0xd8000000u | op << 18, 0x04030200});
-    t({0xd8000000u | op << 17, 0x04000001});
-    t({0xd8000000u | op << 17, 0x04000201});
-    for (u32 segment = 0; segment < 4; ++segment) {
-      if (op < 128) {
-        t({0xdc000000u | op << 18 | segment << 14, 0x007f0200}); // FLAT of gfx9
-        t({0xdc000000u | op << 18 | segment << 14 | 1 << 16, 0x007f0200});
-        t({0xdc000000u | op << 18 | segment << 14, 0x007d0200}); // gfx10
-        t({0xdc000000u | op << 18 | segment << 14 | 1 << 16, 0x007d0200});
-        t({0xdc000000u | op << 18 | segment << 16, 0x007c0200}); // gfx11
-        t({0xdc000000u | op << 18 | segment << 16 | 1 << 14, 0x007c0200});
-      }
-      t({0xec000000u | op << 14 | segment << 24 | 0x7c, 0x01000000, 2}); // gfx12
-      t({0xec000000u | op << 14 | segment << 24 | 0x7c, 0x01100000, 2});
-    }
-    t({0xe0000000u | op << 18, 0x80010200});           // MUBUF
-    t({0xe0004000u | op << 18, 0x80010200});
-    t({0xe0010000u | op << 18, 0x80010000});
-    t({0xc4000000u | op << 14 | 0x80, 0x00000800, 0}); // VBUFFER
-    t({0xc4000000u | op << 14 | 0x80, 0x00100800, 0});
+struct Family {
+  u32 base, opcodes;
+  unsigned shift; // of the opcode in the first word
+};
+// Fields of opcodes in the "Microcode Formats" chapters of all generations; what
+// is none of the chip's has no name.
+constexpr Family kFamilies[] = {
+    {0xbe800000, 256, 8},   // SOP1
+    {0x80000000, 128, 23},  // SOP2 and SOPK
+    {0xbf000000, 128, 16},  // SOPC
+    {0xbf800000, 128, 16},  // SOPP
+    {0x7e000000, 256, 9},   // VOP1
+    {0x00000000, 64, 25},   // VOP2
+    {0x7c000000, 256, 17},  // VOPC
+    {0xd0000000, 1024, 16}, // VOP3, VOP3P of gfx9
+    {0xd4000000, 1024, 16}, // VOP3
+    {0xcc000000, 128, 16},  // VOP3P
+    {0xc0000000, 256, 18},  // SMEM of gfx9
+    {0xf4000000, 256, 18},  // SMEM
+    {0xf4000000, 64, 13},   // SMEM of gfx12
+    {0xd8000000, 256, 17},  // DS of gfx9
+    {0xd8000000, 256, 18},  // DS
+    {0xdc000000, 8192, 13}, // FLAT with its segment
+    {0xec000000, 4096, 14}, // FLAT of gfx12
+    {0xe0000000, 1024, 16}, // MUBUF with its LDS bit
+    {0xe8000000, 128, 15},  // MTBUF
+    {0xc4000000, 256, 14},  // VBUFFER
+};
+
+class Search {
+public:
+  explicit Search(const Chip &chip) : chip_(chip) {}
+  std::set<std::string> known, missing, wrong_size;
+
+  void run() {
+    for (const Family &f : kFamilies)
+      for (u32 op = 0; op < f.opcodes; ++op)
+        for (u32 second : {0u, 1u << 21}) { // where MTBUF of gfx10 goes on
+          u32 words[4] = {f.base | op << f.shift, second, 0, 0};
+          Encoding enc = classify(chip_, words[0]);
+          if (enc == Encoding::none || enc == Encoding::vopd || (second && enc != Encoding::mtbuf)) continue;
+          Opcode opcode = opcode_of(chip_, enc, words);
+          one(enc, opcode);
+          if (!opcode.mask[2]) continue;
+          for (u32 behind = 0; behind < 128; ++behind) { // what a scale prefix may belong to
+            words[2] = 0xd3800000 | behind << 16;
+            one(enc, opcode_of(chip_, enc, words));
+          }
+        }
+    for (const std::string &name : known) missing.erase(name);
   }
-  for (u32 op = 0; op < 1024; ++op)
-    for (u32 base : {0xd0000000u, 0xd4000000u}) {      // VOP3
-      if (op >= 0x380 && op < 0x400 && base == 0xd0000000u) continue;
-      t({base | op << 16, 0x040a0501});
-      t({base | op << 16, 0x00000501});
-      t({base | op << 16, 0x00000001});
-      t({base | op << 16 | 2, 0x04120902});
-      t({base | op << 16 | 2, 0x000a0902});
-      t({base | op << 16, 0x00000101});
+
+private:
+  void one(Encoding enc, const Opcode &opcode) {
+    if (!asked_.insert(opcode.key(enc)).second) return;
+    Named n = name_opcode(chip_, enc, opcode);
+    if (n.mnemonic.empty()) return;
+    Program p;
+    p.chip = &chip_;
+    p.bytes = n.size;
+    std::string error;
+    u8 bytes[16];
+    std::memcpy(bytes, n.words, sizeof bytes);
+    if (!decode_program(p, bytes, {{"k", 0, n.size}}, error)) {
+      missing.insert(n.mnemonic);
+      return;
     }
+    known.insert(n.mnemonic);
+    if (p.code[0].size != n.size) wrong_size.insert(n.mnemonic);
+  }
+
+  const Chip &chip_;
+  std::set<u64> asked_;
+};
+
+} // namespace
+
+// Three lists of mnemonics: what is missing, what has a length LLVM does not agree
+// with, what is known. A line each, its names divided by blanks.
+extern "C" __attribute__((visibility("default"))) const char *engine_opcodes(const char *chip_name) {
+  static std::string out;
+  Search s(*find_chip(chip_name));
+  s.run();
   out.clear();
-  for (const std::string &m : list_known ? known : missing) out += m + "\n";
+  for (const auto *list : {&s.missing, &s.wrong_size, &s.known}) {
+    for (const std::string &m : *list) out += m + " ";
+    out += "\n";
+  }
   return out.c_str();
 }

@@ -194,6 +194,88 @@ class TestWaits:
             )
 
 
+@pytest.mark.parametrize("chip", ("gfx1200", "gfx1201"))
+class TestNamedBarriers:
+    """Wave 0 waits at barrier 1 for wave 1, which stores first; wave 2 has no part in it."""
+
+    def run(self, chip: str, signal: str) -> int:
+        image = bare(
+            chip,
+            f"""
+s_load_b64 s[2:3], s[0:1], 0x0
+v_lshrrev_b32 v1, 5, v0
+v_readfirstlane_b32 s4, v1
+v_mov_b32 v2, 0
+v_mov_b32 v3, 7
+s_wait_kmcnt 0
+s_mov_b32 m0, 0x20001
+s_cmp_eq_u32 s4, 0
+s_cbranch_scc0 ready
+s_barrier_init m0
+ready:
+s_barrier_signal -1
+s_barrier_wait -1
+s_cmp_eq_u32 s4, 1
+s_cbranch_scc1 producer
+s_cmp_eq_u32 s4, 2
+s_cbranch_scc1 done
+s_barrier_join 1
+s_barrier_signal 1
+s_barrier_wait 1
+global_load_b32 v4, v2, s[2:3]
+s_wait_loadcnt 0
+global_store_b32 v2, v4, s[2:3] offset:4
+s_branch done
+producer:
+global_store_b32 v2, v3, s[2:3]
+s_wait_storecnt 0
+{signal}
+done:
+""",
+        )
+        x = engine.Array(np.zeros(2, np.int32))
+        engine.Module(image, chip).run("k", 1, 96, x, strict=True)
+        return int(x.view[1])
+
+    def test_members_wait_for_each_other(self, chip):
+        assert self.run(chip, "s_barrier_signal 1") == 7
+
+    def test_members_are_counted(self, chip):
+        with pytest.raises(engine.Fault, match="not all of its waves reach this barrier"):
+            self.run(chip, "")
+
+    def test_a_number_without_barrier_is_a_fault(self, chip):
+        with pytest.raises(engine.Fault, match="there is no barrier of this number"):
+            self.run(chip, "s_barrier_signal 20")
+
+
+@pytest.mark.parametrize("chip", ("gfx1200", "gfx1201"))
+class TestBlocksOfRegisters:
+    def run(self, chip: str, use: str) -> None:
+        body = f"""
+s_load_b64 s[2:3], s[0:1], 0x0
+v_mov_b32 v2, 0
+v_mov_b32 v9, 5
+s_mov_b32 m0, 5
+s_wait_kmcnt 0
+v_mov_b32 v0, s2
+v_mov_b32 v1, s3
+global_load_block v[8:39], v[0:1], off
+{use}
+s_wait_loadcnt 0
+global_store_b32 v2, v10, s[2:3]
+"""
+        x = engine.Array(np.ones(8, np.int32))
+        engine.Module(bare(chip, body), chip).run("k", 1, 1, x, strict=True)
+
+    def test_a_register_that_m0_leaves_out_may_be_used(self, chip):
+        self.run(chip, "v_add_nc_u32 v11, v9, v9")
+
+    def test_a_register_that_m0_names_is_waited_for(self, chip):
+        with pytest.raises(engine.Fault, match="missing wait"):
+            self.run(chip, "v_add_nc_u32 v11, v10, v10")
+
+
 @pytest.mark.parametrize("chip", ("gfx1100", "gfx1151", "gfx1200", "gfx1201"))
 @pytest.mark.parametrize("wave", (32, 64))
 class TestMatrixOperands:
