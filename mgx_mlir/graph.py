@@ -55,13 +55,12 @@ def node_name(op: ir.OpView | ir.Operation) -> str:
 
     An op made of several nodes names them all, separated by '+'.
     """
-    return _location_name(op.operation.location)
+    return "+".join(dict.fromkeys(filter(None, _location_names(op.operation.location))))
 
 
-def _location_name(location: ir.Location) -> str:
+def _location_names(location: ir.Location) -> list[str]:
     if location.is_a_name():
-        return location.name_str
+        return [location.name_str]
     if location.is_a_fused():
-        names = [_location_name(part) for part in location.locations]
-        return "+".join(dict.fromkeys(name for name in names if name))
-    return ""
+        return [name for part in location.locations for name in _location_names(part)]
+    return []
