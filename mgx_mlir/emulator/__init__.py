@@ -33,12 +33,13 @@ LINKED_NAMES = (LIBRARY_NAME, "libamdhip64.so.5", "libamdhip64.so.6", "libamdhip
 # Where a build of the project, or of the emulator alone, leaves the library.
 BUILD_PATTERNS = (f"emulator*/{LIBRARY_NAME}", f"*/emulator/{LIBRARY_NAME}")
 
-# Variables of the library, read once at its first call.
+# Variables of the library, read once at its first call; MGX_EMULATOR_LIBRARY says which it is.
 VARIABLES: dict[str, str] = {
     "MGX_EMULATED_DEVICES": "chips by name, one a device, comma-separated (default gfx942)",
     "MGX_EMULATOR_ASYNC": "1: a worker thread for each stream; otherwise calls run their work",
     "MGX_EMULATOR_BUDGET": "instructions a wave may execute before it counts as hung",
     "MGX_EMULATOR_FAIL": "failures on request: hipMalloc:3 or any:17, with :code, comma-separated",
+    "MGX_EMULATOR_LIBRARY": "the library file to open in place of the built one",
     "MGX_EMULATOR_PROFILE": "1: count instructions; events give modelled time",
     "MGX_EMULATOR_STRICT": "1: report missing waits, uninitialised reads and races",
     "MGX_EMULATOR_THREADS": "threads that execute a kernel (default: one for each processor)",
@@ -77,8 +78,14 @@ class EmulatedDevice:
 def library_path() -> Path:
     """The built library: the packaged one, or the newest in the build folders of a checkout.
 
-    Raises UsageError, with the way to build it, where there is none.
+    MGX_EMULATOR_LIBRARY names another. Raises UsageError, with the way to build it, where there
+    is none.
     """
+    named = os.environ.get("MGX_EMULATOR_LIBRARY")
+    if named:
+        if not Path(named).is_file():
+            raise UsageError(f"MGX_EMULATOR_LIBRARY is '{named}', which is no file")
+        return Path(named).resolve()
     here = Path(__file__).resolve().parent
     packaged = here / "lib" / LIBRARY_NAME
     if packaged.is_file():
