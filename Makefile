@@ -49,6 +49,7 @@ format:  ## format the Python code
 bench: setup  ## the measurements that the README quotes
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "iree-base-compiler==3.13.*" "iree-base-runtime==3.13.*"
 	@$(PYTHON) -m benchmarks.compile
+	@$(PYTHON) -m benchmarks.portable
 
 clean:  ## remove what the build made; .venv and the machine's caches stay
 	rm -rf build mgx_mlir/_native
