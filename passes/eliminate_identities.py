@@ -5,11 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import ml_dtypes
 from mlir import ir
 
+from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import blocks, definition, erase_dead, op_name, replace, splat
+from mgx_mlir.rewriting import (
+    blocks,
+    definition,
+    element_type,
+    erase_dead,
+    op_name,
+    replace,
+    splat,
+)
 
 # For each op: which operand, when all its elements are this value, leaves the other as it is.
 _NEUTRAL = {
@@ -37,7 +47,8 @@ class EliminateIdentities(Pass):
              %3 = mgx.relu %2 : tensor<2xf32>
     After:   %2 = mgx.relu %0 : tensor<2xf32>
 
-    `%ones` may be a broadcast of a constant. Only removals that are exact for every value,
+    `%ones` may be a broadcast of a constant. A conversion to a type that holds every value of
+    the first, and back, goes too. Only removals that are exact for every value,
     NaN and infinity included, are made; -0.0 + 0 gives -0.0.
     """
 
@@ -67,4 +78,26 @@ def _same_value(op: ir.OpView) -> ir.Value | None:
             assert inner is not None
             undo = operation.name in _INVOLUTIONS
             return inner.operation.operands[0] if undo else operation.operands[0]
+    if operation.name == "mgx.convert":
+        inner = definition(operation.operands[0])
+        if op_name(inner) == "mgx.convert":
+            assert inner is not None
+            source = inner.operation.operands[0]
+            wide = element_type(operation.operands[0])
+            if source.type == operation.results[0].type and _holds(wide, element_type(source)):
+                return source
     return None
+
+
+def _holds(wide: ir.Type, narrow: ir.Type) -> bool:
+    """Whether each value of a number type is one of the other."""
+    a, b = numpy_dtype(narrow), numpy_dtype(wide)
+    if isinstance(narrow, ir.FloatType) != isinstance(wide, ir.FloatType):
+        return False
+    if isinstance(narrow, ir.FloatType):
+        few, many = ml_dtypes.finfo(a), ml_dtypes.finfo(b)
+        return bool(few.nmant <= many.nmant and few.nexp <= many.nexp)
+    if "bool" in (a.name, b.name):
+        return False
+    few_bits, many_bits = ml_dtypes.iinfo(a), ml_dtypes.iinfo(b)
+    return bool(many_bits.min <= few_bits.min and few_bits.max <= many_bits.max)

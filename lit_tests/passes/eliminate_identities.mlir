@@ -30,3 +30,19 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
   %2 = mgx.add %1, %ones : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
   return %2 : tensor<2xf32>
 }
+
+// -----
+
+// To a wider type and back; a narrower one in between rounds.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<2xf16>, %[[Y:.*]]: tensor<2xf32>
+// CHECK:         %[[N:.*]] = mgx.convert %[[Y]] : tensor<2xf32> -> tensor<2xf16>
+// CHECK:         %[[W:.*]] = mgx.convert %[[N]]
+// CHECK:         return %[[X]], %[[W]]
+func.func @main(%x: tensor<2xf16>, %y: tensor<2xf32>) -> (tensor<2xf16>, tensor<2xf32>) {
+  %0 = mgx.convert %x : tensor<2xf16> -> tensor<2xf32>
+  %1 = mgx.convert %0 : tensor<2xf32> -> tensor<2xf16>
+  %2 = mgx.convert %y : tensor<2xf32> -> tensor<2xf16>
+  %3 = mgx.convert %2 : tensor<2xf16> -> tensor<2xf32>
+  return %1, %3 : tensor<2xf16>, tensor<2xf32>
+}
