@@ -1,4 +1,4 @@
-"""Runs matrix products through HIP on one chip; prints what went wrong.
+"""Runs matrix products and convolutions through HIP on one chip; prints what went wrong.
 
 A program of its own, as `emulated_run` is:
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 
 import contraction_kernels
+import convolution_kernels
 import numpy as np
 from emulated_run import run
 
@@ -21,7 +22,8 @@ from mgx_mlir.target import Target
 def main(chip: str, wanted: str = "") -> int:
     failed = 0
     target = Target.get(chip)
-    for product in contraction_kernels.emulated(target):
+    products = contraction_kernels.emulated(target)
+    for product in [*products, *convolution_kernels.emulated(target)]:
         if wanted not in product.name:
             continue
         _, kernel = product.kernel()

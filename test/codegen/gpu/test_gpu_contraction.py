@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from contraction_kernels import Product
+from convolution_kernels import Convolution
 from emulated import run_on
 
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
@@ -27,13 +28,18 @@ SHAPES = (
     Product((512, 512, 512), "nt", "i8"),
 )
 
+IMAGES = (
+    Convolution((32, 64, 56, 56), 64, (3, 3), pads=(1, 1, 1, 1), epilogue="relu"),
+    Convolution((1, 256, 14, 14), 512, (3, 3), (2, 2), pads=(1, 1, 1, 1), element="bf16"),
+)
+
 
 @pytest.mark.parametrize("chip", EMULATED)
 def test_products_equal_those_of_higher_precision(chip: str, tmp_path: Path) -> None:
     run_on(chip, "contraction_run.py", tmp_path)
 
 
-def listing(product: Product, chip: str) -> tuple[dict[str, int], list[str]]:
+def listing(product: Product | Convolution, chip: str) -> tuple[dict[str, int], list[str]]:
     """Figures and instructions of a product's one function."""
     target = Target.get(chip)
     _, kernel = product.kernel()
@@ -41,12 +47,17 @@ def listing(product: Product, chip: str) -> tuple[dict[str, int], list[str]]:
     assert program is not None, why
     code = code_object(program, target)
     text = disassemble(code.data)
-    return dict(code.stats["k_0"]), re.findall(r"^\t(\w+)", text, re.MULTILINE)
+    # The last function multiplies; one before it packs operands.
+    name = code.launches[-1].function
+    text = text[text.index(f"<{name}>:") :]
+    return dict(code.stats[name]), re.findall(r"^\t(\w+)", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1100", "gfx1201"])
-@pytest.mark.parametrize("product", SHAPES, ids=lambda product: product.name)
-def test_matrix_kernels_have_no_spills_and_wide_accesses_only(product: Product, chip: str) -> None:
+@pytest.mark.parametrize("product", [*SHAPES, *IMAGES], ids=lambda product: product.name)
+def test_matrix_kernels_have_no_spills_and_wide_accesses_only(
+    product: Product | Convolution, chip: str
+) -> None:
     stats, instructions = listing(product, chip)
     assert stats["vgpr_spills"] == stats["sgpr_spills"] == stats["scratch_bytes"] == 0
     matrix = "v_mfma" if chip == "gfx942" else "v_wmma"
@@ -127,11 +138,12 @@ def test_swizzle_is_linear_in_the_bits_of_the_row() -> None:
         (Product((1, 1, 64)), "gfx942", "one element a matrix"),
         (Product((64, 64, 64), element="i8"), "gfx1030", "no instruction for i8 in i32"),
         (Product((64, 64, 64), element="ui8"), "gfx942", "no instruction for ui8 in i32"),
+        (Convolution((1, 8, 6, 6), 8, (3, 3), group=8), "gfx942", "one channel a group"),
     ],
     ids=lambda value: getattr(value, "name", value),
 )
 def test_refusals_say_why_and_leave_the_kernel_to_the_generic_path(
-    product: Product, chip: str, reason: str
+    product: Product | Convolution, chip: str, reason: str
 ) -> None:
     _, kernel = product.kernel()
     code = compiler(kernel)(Target.get(chip))
@@ -143,7 +155,7 @@ def test_refusals_say_why_and_leave_the_kernel_to_the_generic_path(
 def test_chosen_schedule_is_told() -> None:
     _, kernel = SHAPES[0].kernel()
     assert re.fullmatch(
-        r"mgx\.dot: tile 256x256x32, \dx\d waves, mfma of f16",
+        r"mgx\.dot: tile 256x256x32, \dx\d waves, 1 ahead, mfma of f16",
         compiler(kernel)(Target.get("gfx942")).why,
     )
 
@@ -156,3 +168,19 @@ def test_every_chip_has_a_schedule_for_f16(chip: str) -> None:
     unit = unit_for(target, "f16", "f32")
     assert unit is not None
     assert any(not schedule_refusal(s, unit, target) for s in schedules())
+
+
+def test_convolutions_read_images_with_channels_last_where_they_are_stored() -> None:
+    """A packing function comes first only for what is not stored so, or has to be padded."""
+    stored = Convolution((2, 64, 16, 16), 64, (3, 3), last=True)
+    padded = Convolution((2, 64, 16, 16), 64, (3, 3), pads=(1, 1, 1, 1), last=True)
+    first = Convolution((2, 64, 16, 16), 64, (3, 3))
+    functions = []
+    for image in (stored, padded, first):
+        _, kernel = image.kernel()
+        program, why = contraction_program(kernel, Target.get("gfx942"))
+        assert program is not None, why
+        functions.append(len(program.launches))
+        inputs = {a.index for a in program.launches[0].arguments if a.kind == "input"}
+        assert inputs == ({0, 1} if image is not padded else {0})
+    assert functions == [1, 2, 2]

@@ -20,13 +20,11 @@ MAX_BATCH = 65535
 
 
 def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
-    """Why no schedule can be had for a match; '' where one can.
+    """Why no schedule can be had for a match of matrices; '' where one can.
 
-    sizes: bytes of each input, by number.
+    sizes: bytes of each operand, by its argument's number.
     """
     problem = match.problem
-    if isinstance(problem.b, Image):
-        return "a convolution with a window is left to the generic path"
     if unit_for(target, problem.a.element, problem.accumulator) is None:
         return f"{target.name}: no instruction for {problem.a.element} in {problem.accumulator}"
     if problem.a.element != problem.b.element and target.matrix != "wmma":
@@ -47,6 +45,13 @@ def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
     return ""
 
 
+def image_refusal(image: Image) -> str:
+    """Why a convolution is no product of matrices; '' where it is."""
+    if image.channel.size == 1 and image.batch.size > 1:
+        return "one channel a group"
+    return ""
+
+
 def schedule_refusal(
     schedule: Schedule, unit: Unit, target: Target, widths: tuple[int, int] = (0, 0)
 ) -> str:
@@ -57,10 +62,12 @@ def schedule_refusal(
     threads = schedule.waves * target.wave_size
     rows, columns = schedule.rows(unit), schedule.columns(unit)
     for size in (rows, columns):
-        if size * ROW_CHUNKS < threads:
+        if size * ROW_CHUNKS % threads:
             return f"{threads} threads for {size} rows of {ROW_CHUNKS} chunks in LDS"
     if SIDES * (rows + columns) * ROW_BYTES > min(target.lds_bytes, 64 << 10):
         return f"{SIDES * (rows + columns) * ROW_BYTES} bytes of LDS"
+    if schedule.ahead > schedule.most_ahead(unit):
+        return f"{schedule.ahead} tiles ahead"
     used = registers(schedule, unit, target, widths)
     return f"about {used} registers" if used > _LIMITS[unit.kind] else ""
 
@@ -79,7 +86,7 @@ def registers(
         operands = 4 * (schedule.tiles_m + schedule.tiles_n * unit.values)
         places = 8
     else:
-        operands = (schedule.tiles_m + schedule.tiles_n) * max(4, unit.per_lane * size // 4)
+        operands = schedule.fragments(unit) * (2 if schedule.roomy(unit) else 1)
         # Of chunks in LDS.
         places = 2 * ROW_CHUNKS // unit.groups
     threads = schedule.waves * target.wave_size
@@ -88,7 +95,7 @@ def registers(
         wide = min(width, unit.chunk) or unit.chunk
         reads = extent * unit.tile_depth // threads // wide
         # Its address and what it gives; and where it goes, or 4 places of turned rows.
-        ahead += reads * (1 + max(1, wide * size // 4)) + min(reads, 4)
+        ahead += reads * (1 + schedule.ahead * max(1, wide * size // 4)) + min(reads, 4)
     return sums + operands + places + ahead + 8
 
 

@@ -1,9 +1,10 @@
 """How long a matrix product takes on a chip: an estimate from sizes alone, in clocks.
 
 A compute unit is bound by the slowest of its matrix cores, its LDS and its path to the
-caches, or by latency where it holds too few blocks. LDS gives 128 bytes a clock; the L1 cache
-gives 64, but the L2 cache that all units share about half of that to each (CDNA 3 white
-paper). Latencies are orders of magnitude. Only the order of the estimates matters.
+caches, or by latency where it holds too few blocks. LDS gives 128 bytes a clock, the L2
+cache that all units share 54 to each (CDNA 3 white paper: 2 KiB a clock for 38 units), or 24
+(RDNA 3: about 2.3 KiB for 96).
+Latencies are orders of magnitude. Only the order of the estimates matters.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from mgx_mlir.codegen.gpu.contraction.constraints import registers, schedule_ref
 from mgx_mlir.codegen.gpu.contraction.sources import Strided
 from mgx_mlir.codegen.gpu.contraction.space import Schedule, schedules
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, ROW_BYTES, SIDES, Unit
+from mgx_mlir.codegen.gpu.contraction.tile import turned
 from mgx_mlir.target import Target
 
 GLOBAL_LATENCY = 600
@@ -26,7 +28,7 @@ BLOCK_LATENCY = 1500
 # The instructions of that, which others cannot hide.
 BLOCK_CLOCKS = 300
 LDS_BYTES_A_CLOCK = 128
-GLOBAL_BYTES_A_CLOCK = 32
+GLOBAL_BYTES_A_CLOCK = {64: 54, 32: 24}  # by the size of a wave
 
 
 def choose(problem: Contraction, unit: Unit, target: Target) -> Schedule | None:
@@ -43,11 +45,12 @@ def choose(problem: Contraction, unit: Unit, target: Target) -> Schedule | None:
         extents = schedule.rows(unit), schedule.columns(unit)
         threads = schedule.waves * target.wave_size
         narrow = any(
-            not side.along_k and extent * depth // threads < (8 // size) ** 2
-            for side, extent in zip(sides, extents, strict=True)
+            not side.along_k
+            and turned(unit.chunk, wide, extent * depth // threads, size)[0] * size < 8
+            for side, extent, wide in zip(sides, extents, (first, second), strict=True)
         )
-        # Turning few elements takes narrow reads or writes.
-        return clocks(problem, schedule, unit, target) * (1.5 if narrow else 1)
+        # Turning few elements takes narrow writes.
+        return clocks(problem, schedule, unit, target) * (3 if narrow else 1)
 
     legal = [s for s in schedules() if not schedule_refusal(s, unit, target, (first, second))]
     return min(legal, key=estimate, default=None)
@@ -65,14 +68,22 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
     matrix *= max(1.0, 4 / (schedule.waves * resident(schedule, unit, target, a_unit)))
     read = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
     lds = (read + rows + columns) * ROW_BYTES / LDS_BYTES_A_CLOCK
-    memory = (rows + columns) * ROW_BYTES / GLOBAL_BYTES_A_CLOCK
+    memory = (rows + columns) * ROW_BYTES / GLOBAL_BYTES_A_CLOCK[target.wave_size]
     # What overlaps does so imperfectly.
-    busy = max(matrix, lds, memory) + (matrix + lds + memory) / 8
+    busy: float = sum(x**3 for x in (matrix, lds, memory)) ** (1 / 3)
+    # Nor does a wave multiply while it reads fragments, or waits for a tile.
+    fragments = 1 / schedule.tiles_m + 1 / schedule.tiles_n
+    if unit.groups > 1:
+        fragments *= unit.per_lane / unit.chunk
+    busy *= 1 + fragments / 10 + 0.02 / schedule.ahead
 
     together = resident(schedule, unit, target, a_unit)
-    alone = max(GLOBAL_LATENCY, TILE_LATENCY + busy)
-    rounds = math.ceil(a_unit / together)
-    loop = tiles * (max(a_unit * busy, rounds * alone) + a_unit * busy / 8)
+    if not schedule.roomy(unit) and schedule.waves * together <= 4:
+        # A wave that has its SIMD for itself, and waits for fragments.
+        busy *= 1.1
+    alone = max(GLOBAL_LATENCY / schedule.ahead, TILE_LATENCY + busy)
+    rounds = a_unit / together
+    loop = tiles * max(a_unit * busy, math.ceil(rounds) * alone)
     return loop + max(rounds * BLOCK_LATENCY, a_unit * BLOCK_CLOCKS)
 
 

@@ -11,6 +11,7 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match, Operand
+from mgx_mlir.codegen.contraction.problem import Matrix
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.lowering import emit_pointwise
@@ -20,12 +21,17 @@ class Epilogue:
     """Converts sums to the result's type, inlines the kernel's `mgx.pointwise`, stores.
 
     `inputs` (by number) and `outputs` are raw buffers: reads past their end give 0.
+    `result`: where an element of the product lies in each output.
     """
 
     def __init__(
-        self, match: Match, inputs: Mapping[int, ir.Value], outputs: Sequence[ir.Value]
+        self,
+        match: Match,
+        result: Matrix,
+        inputs: Mapping[int, ir.Value],
+        outputs: Sequence[ir.Value],
     ) -> None:
-        self._match, self._inputs, self._outputs = match, inputs, outputs
+        self._match, self._result, self._inputs, self._outputs = match, result, inputs, outputs
         self._loaded: dict[tuple[int, Index, Index], ir.Value] = {}
 
     def __call__(
@@ -55,18 +61,24 @@ class Epilogue:
         if match.causal is not None:
             limit = emit.add(m, match.causal + 1)
             values = [seen(value, n, limit, match.result_element) for value in values]
-        place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
+        result = self._result
+        place = emit.add(result.start(batch), result.row.offset(m))
         for buffer, number, element in zip(
             self._outputs, match.results, match.result_elements, strict=True
         ):
             value = emit.to_memory(values[number], element)
             size = emit.element_bytes(element)
-            width = math.gcd(problem.N, lanes, 16 // size)
+            width = vector_width(
+                result.column, result.row, result.batch, offset=result.offset,
+                limit=math.gcd(lanes, 16 // size),
+            )  # fmt: skip
             for start in range(0, lanes, width):
                 conditions = list(inside)
+                column = emit.add(n, start)
                 if bounded:
-                    conditions.append(emit.compare("slt", emit.add(n, start), problem.N))
-                at = memory.guarded(emit.add(place, start), conditions, size)
+                    conditions.append(emit.compare("slt", column, problem.N))
+                at = emit.add(place, result.column.offset(column))
+                at = memory.guarded(at, conditions, size)
                 memory.store(memory.part(value, start, width), buffer, at)
 
     def _load(

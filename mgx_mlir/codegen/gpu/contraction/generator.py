@@ -1,26 +1,35 @@
-"""One gpu.func that multiplies matrices: tiles through LDS, sums in registers.
+"""The functions of a product of matrices: tiles through LDS, sums in registers.
 
-A block of threads owns one tile of C. In every step along k it writes the operands' tiles
-from registers to LDS, starts reading the next ones from memory, and multiplies what lies in
-LDS; the sums leave through the epilogue. Memory is read and written through raw buffers, so
-that sizes that no tile divides need no branches.
+A block of threads owns one tile of C. How its operands' tiles move along k is `pipeline`'s
+matter; the sums leave through the epilogue. Memory is read and written through raw buffers,
+so that sizes that no tile divides need no branches. Operands that have to be packed first
+are, by a function of their own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from mlir import ir
 from mlir.dialects import gpu
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Match, used_arguments
+from mgx_mlir.codegen.contraction.match import used_arguments
 from mgx_mlir.codegen.contraction.problem import Matrix
-from mgx_mlir.codegen.gpu.contraction import memory, multiply, sources
+from mgx_mlir.codegen.gpu.contraction import memory, multiply, packing, sources
+from mgx_mlir.codegen.gpu.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.gpu.contraction.function import (
+    Parameter,
+    add_function,
+    block,
+    position,
+    raw_buffers,
+)
 from mgx_mlir.codegen.gpu.contraction.pipeline import Pipeline
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import SIDES, Unit
@@ -33,21 +42,21 @@ _DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf",
 
 
 def generate(
-    match: Match,
+    product: Product,
     sizes: tuple[Sequence[int], Sequence[int]],
     schedule: Schedule,
     unit: Unit,
     target: Target,
     name: str,
 ) -> GpuProgram:
-    """The function `<name>_0` for a match that `constraints` do not refuse, and its launch.
+    """The functions `<name>_0` .. for a product that `constraints` do not refuse.
 
     sizes: elements of each input and of each result. Needs an active MLIR context and
     location.
     """
     for dialect in _DIALECTS:
         ir.Context.current.get_dialect_descriptor(dialect)  # loads it
-    return _Generator(match, sizes, schedule, unit, target, f"{name}_0").run()
+    return _Generator(product, sizes, schedule, unit, target, name).run()
 
 
 @dataclass(frozen=True)
@@ -63,14 +72,14 @@ class _Lane:
 class _Generator:
     def __init__(
         self,
-        match: Match,
+        product: Product,
         sizes: tuple[Sequence[int], Sequence[int]],
         schedule: Schedule,
         unit: Unit,
         target: Target,
         name: str,
     ) -> None:
-        self.match, self.problem = match, match.problem
+        self.product, self.match, self.problem = product, product.match, product.match.problem
         self.schedule, self.unit, self.target, self.name = schedule, unit, target, name
         self.sizes = sizes
         self.threads = schedule.waves * target.wave_size
@@ -80,78 +89,83 @@ class _Generator:
             math.ceil(self.problem.N / self.columns),
             self.problem.batch,
         )
+        # Tiles whose results a lane stores together, to store 16 bytes.
+        size = max(emit.element_bytes(e) for e in self.match.result_elements)
+        self.joined = 1
+        if unit.kind == "mfma" and unit.values * size == 8 and schedule.tiles_n % 2 == 0:
+            self.joined = 2
 
     def run(self) -> GpuProgram:
         module = ir.Module.create()
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
         with ir.InsertionPoint(module.body):
             kernels = gpu.GPUModuleOp(ir.StringAttr.get("kernels"))
-        arguments = self._function(kernels.regions[0].blocks.append())
-        launch = Launch(self.name, self.grid, (self.threads, 1, 1), arguments)
-        return GpuProgram(module, (launch,), 0, 32)
+        functions = kernels.regions[0].blocks.append()
+        launches: list[Launch] = []
+        if self.product.packings:
+            launches.append(self._packing(functions, f"{self.name}_0"))
+        launches.append(self._multiplication(functions, f"{self.name}_{len(launches)}"))
+        return GpuProgram(module, tuple(launches), self.product.scratch_bytes, 32)
 
-    def _function(self, block: ir.Block) -> tuple[Argument, ...]:
-        used = used_arguments(self.match)
-        shapes = [(element, self.sizes[0][number]) for number, element in used]
-        shapes += zip(self.match.result_elements, self.sizes[1], strict=True)
-        types = [
-            ir.MemRefType.get(
-                [size],
-                emit.memory_type(element),
-                memory_space=ir.Attribute.parse("#gpu.address_space<global>"),
-            )
-            for element, size in shapes
+    def _packing(self, functions: ir.Block, name: str) -> Launch:
+        packings = list(self.product.packings.values())
+        elements = {p.argument: p.element for p in packings}
+        numbers = sorted(elements)
+        parameters = [self._input(number, elements[number]) for number in numbers]
+        parameters += [
+            Parameter(p.element, p.elements, Argument("scratch", p.start), True) for p in packings
         ]
-        unit = ir.UnitAttr.get()
-        promises = [{"llvm.noalias": unit, "llvm.readonly": unit}] * len(used)
-        promises += [{"llvm.noalias": unit}] * len(self.match.result_elements)
-        op = ir.Operation.create(
-            "gpu.func",
-            attributes={
-                "sym_name": ir.StringAttr.get(self.name),
-                "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
-                "arg_attrs": ir.ArrayAttr.get([ir.DictAttr.get(p) for p in promises]),
-                "gpu.kernel": unit,
-                "known_block_size": ir.DenseI32ArrayAttr.get([self.threads, 1, 1]),
-                "known_grid_size": ir.DenseI32ArrayAttr.get(list(self.grid)),
-                "workgroup_attributions": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), 1),
-            },
-            regions=1,
-            ip=ir.InsertionPoint(block),
-        )
-        space = ir.Attribute.parse("#gpu.address_space<workgroup>")
-        element, depth = emit.element_type(self.unit.element), self.unit.tile_depth
-        size = SIDES * (self.rows + self.columns) * depth
-        lds = ir.MemRefType.get([size], element, memory_space=space)
-        location = ir.Location.unknown()
-        entry = op.regions[0].blocks.append(*types, lds, arg_locs=[location] * (len(types) + 1))
-        with ir.InsertionPoint(entry):
-            pointers = list(entry.arguments)
-            buffers = [memory.buffer(p) for p in pointers[: len(types)]]
-            inputs = {number: b for (number, _), b in zip(used, buffers, strict=False)}
-            places = {number: p for (number, _), p in zip(used, pointers, strict=False)}
-            self._body(places, inputs, buffers[len(used) :], pointers[-1])
-            gpu.return_([])
-        outputs = [Argument("output", n) for n in range(len(self.match.result_elements))]
-        return (*(Argument("input", number) for number, _ in used), *outputs)
+        blocks = sum(p.blocks for p in packings)
+
+        def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
+            inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
+            outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
+            thread = position("gpu.thread_id", "x", packing.THREADS)
+            here = block("x", blocks)
+            packing.emit_packing(packings, inputs, list(outputs.values()), here, thread)
+
+        return add_function(functions, name, parameters, packing.THREADS, (blocks, 1, 1), body)
+
+    def _multiplication(self, functions: ir.Block, name: str) -> Launch:
+        used = used_arguments(self.match)
+        numbers = [number for number, _ in used]
+        parameters = [self._input(number, element) for number, element in used]
+        parameters += [
+            Parameter(element, size, Argument("output", number), True)
+            for number, (element, size) in enumerate(
+                zip(self.match.result_elements, self.sizes[1], strict=True)
+            )
+        ]
+
+        def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
+            assert lds is not None
+            inputs = dict(zip(numbers, pointers, strict=False))
+            outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
+            self._body(inputs, list(outputs.values()), lds)
+
+        elements = SIDES * (self.rows + self.columns) * self.unit.tile_depth
+        lds = (elements, self.unit.element)
+        return add_function(functions, name, parameters, self.threads, self.grid, body, lds)
+
+    def _input(self, number: int, element: str) -> Parameter:
+        if number in self.product.packings:
+            packed = self.product.packings[number]
+            return Parameter(element, packed.elements, Argument("scratch", packed.start))
+        return Parameter(element, self.sizes[0][number], Argument("input", number))
 
     def _body(
-        self,
-        pointers: dict[int, ir.Value],
-        inputs: dict[int, ir.Value],
-        outputs: Sequence[ir.Value],
-        lds: ir.Value,
+        self, pointers: Mapping[int, ir.Value], outputs: Sequence[ir.Value], lds: ir.Value
     ) -> None:
         problem, unit = self.problem, self.unit
         assert isinstance(problem.b, Matrix)
-        thread = _position("gpu.thread_id", "x", self.threads)
+        thread = position("gpu.thread_id", "x", self.threads)
         m0, n0 = (
-            emit.mul(_block(dimension, blocks), size)
+            emit.mul(block(dimension, blocks), size)
             for dimension, blocks, size in zip(
                 "xy", self.grid, (self.rows, self.columns), strict=False
             )
         )
-        batch = _block("z", problem.batch)
+        batch = block("z", problem.batch)
         depth, threads = unit.tile_depth, self.threads
         rows = sources.left(problem.a, problem.K, depth, pointers[problem.a.argument])
         columns = sources.right(problem.b, problem.K, depth, pointers[problem.b.argument])
@@ -161,7 +175,8 @@ class _Generator:
         b.begin(thread, batch, n0, problem.N)
         lane = self._lane(thread)
         sums = self._sums(a, b, lane)
-        self._store(sums, Epilogue(self.match, inputs, outputs), lane, batch, m0, n0)
+        epilogue = Epilogue(self.match, self.product.result, raw_buffers(pointers), outputs)
+        self._store(sums, epilogue, lane, batch, m0, n0)
 
     def _lane(self, thread: ir.Value) -> _Lane:
         wave_size, schedule, unit = self.target.wave_size, self.schedule, self.unit
@@ -183,7 +198,9 @@ class _Generator:
             for column in self._lane_columns(lane)
         ]
         unsigned = (a.source.element == "ui8", b.source.element == "ui8")
-        pipeline = Pipeline(unit, self.schedule, a, b, rows, columns, unsigned)
+        pipeline = Pipeline(
+            unit, self.schedule, a, b, rows, columns, self._tile_columns(), unsigned
+        )
         return pipeline.run(math.ceil(self.problem.K / unit.tile_depth))
 
     def _lane_columns(self, lane: _Lane) -> list[Index]:
@@ -195,7 +212,18 @@ class _Generator:
             # RDNA 3: result i of a lane is row 2 * i + lane / 16 of its tile.
             odd = emit.mul(emit.rem(lane.row, 2), unit.values)
             return [emit.add(odd, emit.div(lane.row, 2))]
-        return [lane.row]
+        if self.joined == 1:
+            return [lane.row]
+        stripe = emit.mul(emit.div(lane.row, unit.values), unit.values * self.joined)
+        return [emit.add(stripe, emit.rem(lane.row, unit.values))]
+
+    def _tile_columns(self) -> list[int]:
+        """Where each tile's columns begin; those of `joined` tiles alternate."""
+        unit, joined = self.unit, self.joined
+        return [
+            j // joined * joined * unit.columns + j % joined * unit.values
+            for j in range(self.schedule.tiles_n)
+        ]
 
     def _store(
         self,
@@ -213,22 +241,10 @@ class _Generator:
             inside = []
             if problem.M % self.rows:
                 inside = [emit.compare("slt", m, problem.M)]
-            for j in range(schedule.tiles_n):
-                column = emit.add(lane.wave_n, emit.mul(lane.group, unit.values))
+            for j in range(0, schedule.tiles_n, self.joined):
+                values = unit.values * self.joined
+                column = emit.add(lane.wave_n, emit.mul(lane.group, values))
                 n = emit.add(emit.add(n0, column), j * unit.columns)
-                epilogue(sums[i * schedule.tiles_n + j], batch, m, n, inside, bounded)
-
-
-def _block(dimension: str, blocks: int) -> Index:
-    return 0 if blocks == 1 else _position("gpu.block_id", dimension, blocks)
-
-
-def _position(op: str, dimension: str, bound: int) -> ir.Value:
-    return ir.Operation.create(
-        op,
-        results=[ir.IndexType.get()],
-        attributes={
-            "dimension": ir.Attribute.parse(f"#gpu<dim {dimension}>"),
-            "upper_bound": ir.IntegerAttr.get(ir.IndexType.get(), bound),
-        },
-    ).result
+                at = i * schedule.tiles_n + j
+                x = reduce(memory.concatenated, sums[at : at + self.joined])
+                epilogue(x, batch, m, n, inside, bounded)

@@ -9,7 +9,9 @@ from mlir import ir
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
-from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
+from mgx_mlir.codegen.contraction.problem import Image
+from mgx_mlir.codegen.gpu.contraction.constraints import image_refusal, problem_refusal
+from mgx_mlir.codegen.gpu.contraction.convolution import product_of
 from mgx_mlir.codegen.gpu.contraction.cost import choose
 from mgx_mlir.codegen.gpu.contraction.generator import generate
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
@@ -49,12 +51,21 @@ def match_program(
     name: str,
     schedule: Schedule | None = None,
 ) -> tuple[GpuProgram | None, str]:
-    """The program `<name>_0` of a match and its schedule, or None and why there is none.
+    """The program `<name>_0` .. of a match and its schedule, or None and why there is none.
 
     sizes: elements of each input and of each result. Needs an active MLIR context and
     location.
     """
-    bytes_ = {n: sizes[0][n] * emit.element_bytes(e) for n, e in used_arguments(match)}
+    image = match.problem.b
+    refusal = image_refusal(image) if isinstance(image, Image) else ""
+    if refusal:
+        return None, refusal
+    product = product_of(match)
+    match = product.match
+    bytes_ = {number: packing.bytes for number, packing in product.packings.items()}
+    for number, element in used_arguments(match):
+        if number not in bytes_:
+            bytes_[number] = sizes[0][number] * emit.element_bytes(element)
     refusal = problem_refusal(match, bytes_, target)
     if refusal:
         return None, refusal
@@ -63,9 +74,10 @@ def match_program(
     schedule = schedule or choose(match.problem, unit, target)
     if schedule is None:
         return None, f"no schedule fits {target.name}"
-    program = generate(match, sizes, schedule, unit, target, name)
+    program = generate(product, sizes, schedule, unit, target, name)
     expand_math(program.module)
-    return program, schedule.describe(unit)
+    packed = ", operands packed first" if product.packings else ""
+    return program, schedule.describe(unit) + packed
 
 
 _ANCHORS = frozenset(("mgx.convolution", "mgx.dot", "mgx.quant_convolution", "mgx.quant_dot"))

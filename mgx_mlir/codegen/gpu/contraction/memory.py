@@ -79,3 +79,9 @@ def joined(values: Sequence[ir.Value]) -> ir.Value:
     """A vector of scalars."""
     type_ = ir.VectorType.get([len(values)], values[0].type)
     return vector.FromElementsOp(type_, list(values)).result
+
+
+def concatenated(a: ir.Value, b: ir.Value) -> ir.Value:
+    """The elements of two vectors as one."""
+    lanes = ir.VectorType(a.type).shape[0] + ir.VectorType(b.type).shape[0]
+    return vector.ShuffleOp(a, b, list(range(lanes))).result

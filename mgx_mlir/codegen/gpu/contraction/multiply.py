@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 
 from mlir import ir
-from mlir.dialects import amdgpu, vector
+from mlir.dialects import amdgpu
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -38,6 +39,13 @@ class Operand:
         row = emit.mul(self.lane_row, unit.tile_depth)
         place = exclusive_or(self.group, swizzled(self.lane_row))
         self.place = exclusive_or(row, emit.mul(place, unit.chunk))
+
+    def prepare(self, rows: Sequence[int], steps: int) -> None:
+        """Builds the addresses of all reads ahead of the loop."""
+        for row in rows:
+            for step in range(steps):
+                for chunk in self._chunks(step):
+                    self._base(chunk ^ swizzle(row))
 
     def read(self, row: int, step: Index, side: Index) -> Fragment:
         """The lane's chunks of the tile that begins at `row`, in a side of LDS."""
@@ -72,7 +80,7 @@ def pieces(unit: Unit, fragment: Fragment) -> list[ir.Value]:
     if unit.kind == "fma":
         return [memory.element(x, k) for x in fragment for k in range(unit.chunk)]
     if unit.per_lane > unit.chunk:
-        return [reduce(_concat, fragment)]
+        return [reduce(memory.concatenated, fragment)]
     parts = [
         memory.part(x, start, unit.per_lane)
         for x in fragment
@@ -101,8 +109,3 @@ def multiply(
         flags = {"unsignedA": unsigned[1] or None, "unsignedB": unsigned[0] or None}
         return amdgpu.WMMAOp(16, 16, unit.depth, column, row, sums, **flags).result
     return amdgpu.MFMAOp(16, 16, unit.depth, column, row, sums).result
-
-
-def _concat(a: ir.Value, b: ir.Value) -> ir.Value:
-    lanes = ir.VectorType(a.type).shape[0] + ir.VectorType(b.type).shape[0]
-    return vector.ShuffleOp(a, b, list(range(lanes))).result

@@ -1,19 +1,21 @@
 """The loop along k: what a block does at what time, so that nothing waits.
 
 LDS has two sides. While the matrix cores multiply tile t out of one, tile t + 1 lies in the
-other, tile t + 2 waits in registers and tile t + 3 is on its way from memory. One barrier a
-tile: after it tile t + 1 may be read and tile t overwritten.
+other, and the `ahead` tiles after it are on their way from memory to registers. One barrier
+a tile: after it tile t + 1 may be read and tile t overwritten.
 
-A wave reads fragments out of LDS just after it used the ones before them, so that they share
-registers: in a step, the rows of A are used in two halves, and the columns of B one after
-another in each.
+A wave reads fragments out of LDS a step ahead where it has registers for two steps ('roomy').
+Else it reads them just after it used the ones before them, so that they share registers: in a
+step, the rows of A are used in two halves, and the columns of B one after another in each.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 from mlir import ir
 from mlir.dialects import amdgpu, rocdl
@@ -23,19 +25,39 @@ from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.contraction import multiply
 from mgx_mlir.codegen.gpu.contraction.multiply import Fragment, Operand
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
-from mgx_mlir.codegen.gpu.contraction.specs import ROW_CHUNKS, Unit
+from mgx_mlir.codegen.gpu.contraction.specs import ROW_CHUNKS, SIDES, Unit
 from mgx_mlir.codegen.gpu.contraction.tile import Tile
 
 Action = Callable[[], None]
 
 # s_waitcnt of gfx9: lgkmcnt(0) and nothing else.
 _LDS_DONE = 0xC07F
+# With fewer tiles, reading some beyond the last would take long.
+_FEW = 40
+
+# What is done with a tile, given k, the side of LDS, the values that are passed on from tile
+# to tile, and whether tiles are read ahead.
+_TileBody = Callable[[Index, int, Sequence[ir.Value], bool], list[ir.Value]]
+
+
+# What reads a fragment, by its number.
+Reading = Callable[[int], Action]
+
+
+@dataclass
+class _State:
+    """A wave's sums, and the fragments that it holds: of rows and of columns of tiles."""
+
+    sums: list[ir.Value]
+    rows: dict[int, Fragment]
+    columns: dict[int, list[Fragment]]
 
 
 class Pipeline:
     """The sums of a wave's tiles, row by row of tiles, over `tiles` tiles along k.
 
     `rows` reads A, `columns` B: one operand, or one for each column of a lane ('fma').
+    `tile_columns`: where each tile's columns begin.
     """
 
     def __init__(
@@ -46,10 +68,12 @@ class Pipeline:
         b: Tile,
         rows: Operand,
         columns: Sequence[Operand],
+        tile_columns: Sequence[int],
         unsigned: tuple[bool, bool],
     ) -> None:
         self.unit, self.schedule, self.a, self.b = unit, schedule, a, b
         self.rows, self.columns, self.unsigned = rows, columns, unsigned
+        self.tile_columns = tile_columns
         self.steps = ROW_CHUNKS // unit.step_chunks
         # Elements of one side of LDS.
         self.side = (a.rows + b.rows) * unit.tile_depth
@@ -58,22 +82,51 @@ class Pipeline:
         """Emits the loop; gives the sums."""
         sums = [multiply.zero(self.unit)] * (self.schedule.tiles_m * self.schedule.tiles_n)
         depth = self.unit.tile_depth
-        first = self._load(0)
-        if tiles == 1:
-            self._store(first, 0)
-            amdgpu.LDSBarrierOp()
-            return self._alone(sums)
-        second = self._load(depth)
-        self._store(first, 0)
-        third = self._load(2 * depth) if tiles > 2 else second
-        self._store(second, self.side)
+        ahead = self.schedule.ahead
+        if self.unit.kind != "fma":
+            self.rows.prepare(
+                [i * self.unit.rows for i in range(self.schedule.tiles_m)], self.steps
+            )
+            for operand in self.columns:
+                operand.prepare(self.tile_columns, self.steps)
+        # Before any of it is waited for.
+        loaded = [self._load(t * depth) for t in range(min(tiles, SIDES + ahead))]
+        for t in range(min(tiles, SIDES)):
+            self._store(loaded[t], t * self.side)
         amdgpu.LDSBarrierOp()
+        if tiles == 1:
+            return self._alone(sums)
+        loaded += [loaded[-1]] * (SIDES + ahead - len(loaded))
         if self.unit.kind == "fma":
-            return self._plain(tiles, sums, third)
-        return self._matrix(tiles, sums, third)
+            return self._plain(tiles, sums, loaded[SIDES:])
+        return self._matrix(tiles, sums, loaded[SIDES:])
 
     def _load(self, k0: Index) -> list[ir.Value]:
         return [load() for load in (*self.a.loads(k0), *self.b.loads(k0))]
+
+    def _repeat(self, tiles: int, tile: _TileBody, carried: list[ir.Value]) -> list[ir.Value]:
+        """`tile` for each, in turns of so many that leave registers in place.
+
+        Where there are few, the last ones are a loop of their own that reads nothing.
+        """
+        depth, turn = self.unit.tile_depth, math.lcm(SIDES, self.schedule.ahead)
+        distance = SIDES + self.schedule.ahead
+        blind = distance // turn * turn if distance < tiles < _FEW else 0
+        first = (tiles - blind) % turn
+        for t in range(first):
+            carried = tile(t * depth, t % SIDES * self.side, carried, True)
+
+        def body(k: Index, *values: ir.Value, reads: bool) -> list[ir.Value]:
+            carried = list(values)
+            for t in range(turn):
+                side = (first + t) % SIDES * self.side
+                carried = tile(emit.add(k, t * depth), side, carried, reads)
+            return carried
+
+        bounds = [first * depth, (tiles - blind) * depth, tiles * depth]
+        for (start, end), reads in zip(pairwise(bounds), (True, False), strict=True):
+            carried = emit.loop(start, end, turn * depth, partial(body, reads=reads), carried)
+        return carried
 
     def _store(self, values: Sequence[ir.Value], side: Index) -> None:
         for action in self._stores(values, side):
@@ -91,7 +144,7 @@ class Pipeline:
         return self.rows.read(number * self.unit.rows, step, side)
 
     def _read_column(self, number: int, step: int, side: Index) -> list[Fragment]:
-        first = number * self.unit.columns
+        first = self.tile_columns[number]
         return [operand.read(first, step, side) for operand in self.columns]
 
     def _alone(self, sums: list[ir.Value]) -> list[ir.Value]:
@@ -131,89 +184,119 @@ class Pipeline:
                 )
                 yield
 
-    def _matrix(self, tiles: int, sums: list[ir.Value], ahead: list[ir.Value]) -> list[ir.Value]:
-        schedule, depth = self.schedule, self.unit.tile_depth
+    def _matrix(
+        self, tiles: int, sums: list[ir.Value], aheads: list[list[ir.Value]]
+    ) -> list[ir.Value]:
+        schedule, roomy = self.schedule, self.schedule.roomy(self.unit)
         half = math.ceil(schedule.tiles_m / 2)
-        halves = [range(half), range(half, schedule.tiles_m)]
-        last = schedule.tiles_n - 1
-        kept_rows, kept_columns = list(halves[0]), list(range(last))
+        kept_rows = range(schedule.tiles_m if roomy else half)
+        kept_columns = range(schedule.tiles_n if roomy else schedule.tiles_n - 1)
 
-        def tile(k: Index, side: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+        def tile(
+            k: Index, side: int, carried: Sequence[ir.Value], following: bool
+        ) -> list[ir.Value]:
             values = list(carried)
-            other = emit.sub(self.side, side)
-            sums = _take(values, count)
-            rows = {i: _take(values, reads) for i in kept_rows}
-            columns = {j: [_take(values, reads)] for j in kept_columns}
-            loaded: list[ir.Value] = []
-
-            def read_row(i: int, step: int, side: Index) -> None:
-                rows[i] = self._read_row(i, step, side)
-
-            def read_column(j: int, step: int, side: Index) -> None:
-                columns[j] = self._read_column(j, step, side)
-
-            def load(action: Callable[[], ir.Value]) -> None:
-                loaded.append(action())
-
+            state = _State(
+                sums=_take(values, count),
+                rows={i: _take(values, reads) for i in kept_rows},
+                columns={j: [_take(values, reads)] for j in kept_columns},
+            )
+            ahead = _take(values, len(aheads[0]))
+            loaded: list[ir.Value] = [] if following else ahead
             if self.unit.kind == "mfma":
                 # One wait for what was read long ago, instead of one for each fragment.
                 rocdl.s_waitcnt(_LDS_DONE)
-            for step in range(self.steps):
-                read_column(last, step, side)
-                actions: list[Action] = [partial(read_row, i, step, side) for i in halves[1]]
-                self._half(sums, rows, halves[0], columns, actions, {})
-                following, where = step + 1, side
-                actions = []
-                if following == self.steps:
-                    following, where = 0, other
-                    _fence()
-                    amdgpu.LDSBarrierOp()
-                    actions += self._stores(values, side)
-                    beyond = emit.add(k, 3 * depth)
-                    for operand in (self.a, self.b):
-                        actions += [partial(load, action) for action in operand.loads(beyond)]
-                ahead = [partial(read_row, i, following, where) for i in halves[0]]
-                after = {j: partial(read_column, j, following, where) for j in kept_columns}
-                self._half(sums, rows, halves[1], columns, [*ahead, *actions], after)
-            fragments = [x for i in kept_rows for x in rows[i]]
-            fragments += [x for j in kept_columns for f in columns[j] for x in f]
-            return [*sums, *fragments, *loaded]
 
-        def two(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            return tile(emit.add(k, depth), self.side, tile(k, 0, carried))
+            def exchange() -> list[Action]:
+                """The barrier; then what moves tiles on."""
+                _fence()
+                amdgpu.LDSBarrierOp()
+                actions = [*self._stores(ahead, side)]
+                beyond = emit.add(k, (SIDES + schedule.ahead) * self.unit.tile_depth)
+                for operand in (self.a, self.b) if following else ():
+                    actions += [partial(_call, r, loaded) for r in operand.loads(beyond)]
+                return actions
 
-        def one(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            *values, side = carried
-            return [*tile(k, side, values), emit.value(emit.sub(self.side, side))]
+            (self._roomy if roomy else self._tight)(state, side, exchange)
+            found = [x for i in kept_rows for x in state.rows[i]]
+            found += [x for j in kept_columns for f in state.columns[j] for x in f]
+            return [*state.sums, *found, *values, *loaded]
 
         rows = [self._read_row(i, 0, 0) for i in kept_rows]
         columns = [self._read_column(j, 0, 0)[0] for j in kept_columns]
         count, reads = len(sums), len(rows[0])
-        carried = [*sums, *(x for f in (*rows, *columns) for x in f), *ahead]
-        if tiles % 2 == 0:
-            return emit.loop(0, tiles * depth, 2 * depth, two, carried)[:count]
-        return emit.loop(0, tiles * depth, depth, one, [*carried, emit.value(0)])[:count]
+        carried = [*sums, *(x for f in (*rows, *columns) for x in f)]
+        carried += [x for ahead in aheads for x in ahead]
+        return self._repeat(tiles, tile, carried)[:count]
 
-    def _half(
+    def _reading(self, state: _State, step: int, side: int) -> tuple[Reading, Reading]:
+        """What reads a row, and a column, of a step."""
+
+        def row(i: int) -> Action:
+            return lambda: state.rows.update({i: self._read_row(i, step, side)})
+
+        def column(j: int) -> Action:
+            return lambda: state.columns.update({j: self._read_column(j, step, side)})
+
+        return row, column
+
+    def _tight(self, state: _State, side: int, exchange: Callable[[], list[Action]]) -> None:
+        """A tile whose fragments take the registers of those before them."""
+        tiles_m, last = self.schedule.tiles_m, self.schedule.tiles_n - 1
+        half = math.ceil(tiles_m / 2)
+        halves = [range(half), range(half, tiles_m)]
+        for step in range(self.steps):
+            row, column = self._reading(state, step, side)
+            column(last)()
+            self._instructions(state, halves[0], [row(i) for i in halves[1]], [], {})
+            end = step + 1 == self.steps
+            row, column = self._reading(
+                state, 0 if end else step + 1, self.side - side if end else side
+            )
+            actions = exchange() if end else []
+            fragments = [row(i) for i in halves[0]]
+            after = {j: column(j) for j in range(last)}
+            self._instructions(state, halves[1], [*fragments, *actions], [], after)
+
+    def _roomy(self, state: _State, side: int, exchange: Callable[[], list[Action]]) -> None:
+        """A tile whose fragments were read, all, during the one before it."""
+        tiles_m, tiles_n = range(self.schedule.tiles_m), range(self.schedule.tiles_n)
+        for step in range(self.steps):
+            end = step + 1 == self.steps
+            actions = exchange() if end else []
+            following = _State(state.sums, {}, {})
+            row, column = self._reading(
+                following, 0 if end else step + 1, self.side - side if end else side
+            )
+            reads = [*(row(i) for i in tiles_m), *(column(j) for j in tiles_n)]
+            self._instructions(state, tiles_m, actions, reads, {})
+            state.rows, state.columns = following.rows, following.columns
+
+    def _instructions(
         self,
-        sums: list[ir.Value],
-        rows: dict[int, Fragment],
+        state: _State,
         numbers: Sequence[int],
-        columns: dict[int, list[Fragment]],
         actions: list[Action],
+        early: list[Action],
         after: Mapping[int, Action],
     ) -> None:
-        """Multiplies some rows with all columns, with `actions` evenly in between.
+        """Multiplies some rows with all columns.
 
+        In between: `early`, one after each instruction, and then `actions`, evenly.
         `after`: what follows a column.
         """
         parts = self.unit.chunk // self.unit.per_lane if self.unit.groups > 1 else 1
-        count = len(numbers) * self.schedule.tiles_n * max(parts, 1)
-        done = at = 0
+        count = max(1, len(numbers) * self.schedule.tiles_n * max(parts, 1) - len(early))
+        waiting, done, at = list(early), 0, 0
         for j in range(self.schedule.tiles_n):
-            for _ in self._multiply(sums, rows, numbers, j, columns[j]) if numbers else ():
-                at += 1
-                while done < len(actions) and done * count < at * len(actions):
+            column = state.columns[j] if numbers else []
+            for _ in self._multiply(state.sums, state.rows, numbers, j, column) if numbers else ():
+                if waiting:
+                    _fence()
+                    waiting.pop(0)()
+                else:
+                    at += 1
+                while not waiting and done < len(actions) and done * count < at * len(actions):
                     _fence()
                     actions[done]()
                     done += 1
@@ -221,28 +304,30 @@ class Pipeline:
             if j in after:
                 after[j]()
                 _fence()
-        for action in actions[done:]:
+        for action in (*waiting, *actions[done:]):
             action()
         _fence()
 
     # Plain multiply-adds -----------------------------------------------------------------
 
-    def _plain(self, tiles: int, sums: list[ir.Value], ahead: list[ir.Value]) -> list[ir.Value]:
-        depth = self.unit.tile_depth
+    def _plain(
+        self, tiles: int, sums: list[ir.Value], aheads: list[list[ir.Value]]
+    ) -> list[ir.Value]:
+        count = len(sums)
 
-        def body(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
-            *values, side = carried
-            sums, ahead = values[: len(first_sums)], values[len(first_sums) :]
-            loaded = self._load(emit.add(k, 3 * depth))
+        def tile(
+            k: Index, side: int, carried: Sequence[ir.Value], following: bool
+        ) -> list[ir.Value]:
+            sums, ahead = list(carried[:count]), list(carried[count:])
+            beyond = emit.add(k, (SIDES + 1) * self.unit.tile_depth)
+            loaded = self._load(beyond) if following else ahead
             sums = self._rolled(sums, side)
             amdgpu.LDSBarrierOp()  # nobody reads this side any more
             self._store(ahead, side)
             amdgpu.LDSBarrierOp()
-            return [*sums, *loaded, emit.value(emit.sub(self.side, side))]
+            return [*sums, *loaded]
 
-        first_sums = sums
-        carried = [*sums, *ahead, emit.value(0)]
-        return emit.loop(0, tiles * depth, depth, body, carried)[: len(sums)]
+        return self._repeat(tiles, tile, [*sums, *aheads[0]])[:count]
 
     def _rolled(self, sums: list[ir.Value], side: Index) -> list[ir.Value]:
         """A tile's steps as a loop that LLVM does not unroll: each has hundreds of
@@ -253,7 +338,7 @@ class Pipeline:
             sums = list(carried)
             rows = {i: self.rows.read(i * unit.rows, number, side) for i in range(schedule.tiles_m)}
             for j in range(schedule.tiles_n):
-                column = [x.read(j * unit.columns, number, side) for x in self.columns]
+                column = [x.read(self.tile_columns[j], number, side) for x in self.columns]
                 for _ in self._multiply(sums, rows, range(schedule.tiles_m), j, column):
                     pass
             return sums
@@ -270,6 +355,10 @@ def _take(values: list[ir.Value], count: int) -> list[ir.Value]:
     taken = values[:count]
     del values[:count]
     return taken
+
+
+def _call(read: Callable[[], ir.Value], results: list[ir.Value]) -> None:
+    results.append(read())
 
 
 def _fence() -> None:

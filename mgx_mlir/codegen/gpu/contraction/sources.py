@@ -69,11 +69,23 @@ class Strided:
         # A vector lies inside of a row or outside of it.
         return math.gcd(width, self.depth)
 
+    @property
+    def _even(self) -> bool:
+        """Whether a step's elements are at one place plus what no step changes."""
+        factors = self.k.factors
+        inner = factors[-1][0] if len(factors) > 1 else self.depth
+        steps = self.depth % self.tile_depth == 0 and inner % self.tile_depth == 0
+        return steps and all(stride >= 0 for _, stride in factors)
+
+    @property
+    def _stride(self) -> int:
+        """The distance of neighbours along k, inside of a read or a run of reads."""
+        return self.k.factors[-1][1] if self.k.factors else 0
+
     def begin(self, batch: Index, rows: Sequence[Index], k: Index, limit: int | None) -> None:
         start = self.matrix.start(batch)
-        # With one stride along k, only one product changes from step to step.
-        if self.k.stride is not None:
-            start = emit.add(start, self.k.offset(k))
+        if self._even:
+            start = emit.add(start, emit.mul(k, self._stride))
         self.rows, self.first = [], k
         for row in rows:
             place = emit.add(start, self.row.offset(row))
@@ -81,28 +93,22 @@ class Strided:
             self.rows.append(memory.guarded(place, inside, emit.element_bytes(self.element)))
 
     def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
-        stride = self.k.stride
-        if self.depth % self.tile_depth == 0 and stride is not None and stride >= 0:
+        if self._even:
             # Beyond the last step, the last one again: its rows' bounds are known to hold.
-            k0 = emit.minimum(k0, self.depth - self.tile_depth)
-            step = emit.mul(k0, stride)
+            step = self.k.offset(emit.minimum(k0, self.depth - self.tile_depth))
             return [
-                self._at(emit.add(row, part * stride), width, step)
+                self._at(emit.add(row, part * self._stride), width, step)
                 for row in self.rows
                 for part in parts
             ]
-        ahead = [emit.add(emit.add(self.first, k0), part) for part in parts]
-        inside = [[emit.compare("slt", k, self.depth)] for k in ahead]
         size = emit.element_bytes(self.element)
-        result = []
-        for row in self.rows:
-            for part, k, condition in zip(parts, ahead, inside, strict=True):
-                if stride is None:
-                    place = emit.add(row, self.k.offset(k))
-                else:
-                    place = emit.add(emit.add(row, part * stride), emit.mul(k0, stride))
-                result.append(self._at(memory.guarded(place, condition, size), width))
-        return result
+        first = emit.add(self.first, k0)
+        ahead = []
+        for part in parts:
+            k = emit.add(first, part)
+            place = self.k.offset(k)
+            ahead.append(memory.guarded(place, [emit.compare("slt", k, self.depth)], size))
+        return [self._at(emit.add(row, place), width) for row in self.rows for place in ahead]
 
     def _at(self, place: Index, width: int, step: Index = 0) -> Load:
         return lambda: memory.load_far(self.buffer, place, step, width)

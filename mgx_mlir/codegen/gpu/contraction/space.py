@@ -6,23 +6,44 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from mgx_mlir.codegen.gpu.contraction.specs import Unit
+from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
 
 _WAVES = ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))
-_TILES = (1, 2, 4, 8)
+_TILES = (1, 2, 3, 4, 6, 8)
+_AHEAD = (1, 2, 4)
+# Registers for sums and the fragments of two steps.
+_ROOM = 160
 
 
 @dataclass(frozen=True)
 class Schedule:
     """`waves_m` x `waves_n` waves in a block, each with `tiles_m` x `tiles_n` tiles of C.
 
-    A tile is what one instruction computes (`Unit.rows` x `Unit.columns`).
+    A tile is what one instruction computes (`Unit.rows` x `Unit.columns`). `ahead` tiles
+    along k are on their way from memory at a time.
     """
 
     waves_m: int
     waves_n: int
     tiles_m: int
     tiles_n: int
+    ahead: int = 1
+
+    def fragments(self, unit: Unit) -> int:
+        """Registers of the operands of one step."""
+        size = CHUNK_BYTES // unit.chunk
+        return (self.tiles_m + self.tiles_n) * max(4, unit.per_lane * size // 4)
+
+    def roomy(self, unit: Unit) -> bool:
+        """Whether a wave holds the fragments of two steps."""
+        sums = self.tiles_m * self.tiles_n * unit.values
+        return sums + 2 * self.fragments(unit) <= _ROOM
+
+    def most_ahead(self, unit: Unit) -> int:
+        """Tiles ahead that pay: the loop's code grows with them."""
+        if unit.kind == "fma" or not self.roomy(unit):
+            return 1
+        return 4 if self.tiles_m * self.tiles_n <= 8 else 2
 
     @property
     def waves(self) -> int:
@@ -40,11 +61,12 @@ class Schedule:
         """For people: block tile, waves and instruction."""
         return (
             f"tile {self.rows(unit)}x{self.columns(unit)}x{unit.tile_depth}, "
-            f"{self.waves_m}x{self.waves_n} waves, {unit.kind} of {unit.element}"
+            f"{self.waves_m}x{self.waves_n} waves, {self.ahead} ahead, "
+            f"{unit.kind} of {unit.element}"
         )
 
 
 def schedules() -> Iterator[Schedule]:
     """All schedules, in a fixed order; which are legal is `constraints.refusal`'s matter."""
-    for (waves_m, waves_n), tiles_m, tiles_n in product(_WAVES, _TILES, _TILES):
-        yield Schedule(waves_m, waves_n, tiles_m, tiles_n)
+    for (waves_m, waves_n), tiles_m, tiles_n, ahead in product(_WAVES, _TILES, _TILES, _AHEAD):
+        yield Schedule(waves_m, waves_n, tiles_m, tiles_n, ahead)

@@ -128,6 +128,7 @@ def turned(chunk: int, width: int, each: int, size: int) -> tuple[int, int]:
 
     The longest run along k, for wide writes to LDS, that leaves reads of 8 bytes.
     """
+    each &= -each  # a power of two, as the others are
     run = chunk
     while run > 1:
         across = min(width, each // run)

@@ -1,0 +1,178 @@
+"""A convolution as a product of matrices: its operands with channels last (see packing).
+
+The images of a batch are neighbours along the product's columns, so that tiles cross from
+one image to the next. Each group of channels is a product of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.match import Match, Operand
+from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.codegen.gpu.contraction.packing import Packing
+from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
+
+# Numbers of the packed operands, as arguments of the product.
+PACKED_IMAGE, PACKED_FILTER = -1, -2
+# Of the packed operands' places in scratch memory.
+ALIGNMENT = 256
+
+
+@dataclass(frozen=True)
+class Product:
+    """What the matrix cores do: a match whose `problem` has two matrices.
+
+    `result`: where [batch, row, column] of the product lies in each result of the kernel.
+    `packings`: operands to be made first, by their argument's number in `match`.
+    """
+
+    match: Match
+    result: Matrix
+    packings: dict[int, Packing]
+
+    @property
+    def scratch_bytes(self) -> int:
+        return max((p.start + aligned(p.bytes) for p in self.packings.values()), default=0)
+
+
+def aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def product_of(match: Match) -> Product:
+    """The product that a match is, or that its convolution becomes."""
+    problem = match.problem
+    if not isinstance(problem.b, Image):
+        return Product(match, _row_major(problem), {})
+    image = subsampled(problem.b)
+    channels = image.channel.size
+    chunk = CHUNK_BYTES // emit.element_bytes(image.element)
+    packings: dict[int, Packing] = {}
+    whole = channels % chunk == 0
+    taps = math.prod(image.window)
+
+    after = tuple(
+        max(0, (o - 1) * step + (r - 1) * d + 1 - p - size)
+        for o, step, r, d, p, size in zip(
+            image.outputs, image.steps, image.window, image.dilations, image.pads, image.sizes,
+            strict=True,
+        )
+    )  # fmt: skip
+    if whole and _last(image.channel) and not any((*image.pads, *after)):
+        argument, offset, strides, batch = image.argument, image.offset, image.strides, image.batch
+    else:
+        packing = Packing(
+            image.argument, image.element, image.offset, image.batch, image.channel,
+            image.sizes, image.strides, image.pads, after, 0,
+        )  # fmt: skip
+        packings[PACKED_IMAGE] = packing
+        argument, offset, strides = PACKED_IMAGE, 0, packing.packed_strides
+        channels = packing.channels
+        batch = Axis.of((image.batch.size, packing.packed_batch))
+    k = Axis.of(
+        *((r, d * s) for r, d, s in zip(image.window, image.dilations, strides, strict=True)),
+        (channels, 1),
+    )
+    columns = [(o, t * s) for o, t, s in zip(image.outputs, image.steps, strides, strict=True)]
+    a = _filter(problem, taps, channels, packings)
+    alone = a.batch.stride == 0
+    problem = replace(
+        problem,
+        K=taps * channels,
+        a=a,
+        b=Matrix(argument, image.element, offset, batch, k, Axis.of(*columns)),
+    )
+    result = _row_major(problem)
+    if not alone or problem.batch == 1:
+        return Product(replace(match, problem=problem), result, packings)
+    return _side_by_side(match, problem, result, columns, packings)
+
+
+def _side_by_side(
+    match: Match,
+    problem: Contraction,
+    result: Matrix,
+    columns: list[tuple[int, int]],
+    packings: dict[int, Packing],
+) -> Product:
+    """The images of a batch as columns of one product."""
+    b = problem.b
+    assert isinstance(b, Matrix)
+
+    def joined(x: Matrix) -> Matrix:
+        return replace(x, batch=Axis(()), column=Axis.of(*x.batch.factors, *x.column.factors))
+
+    sources = tuple(
+        replace(x, batch=Axis(()), column=Axis.of(*x.batch.factors, *x.column.factors))
+        if isinstance(x, Operand)
+        else x
+        for x in match.sources
+    )
+    problem = replace(
+        problem,
+        batch=1,
+        N=problem.batch * problem.N,
+        a=replace(problem.a, batch=Axis(())),
+        b=joined(b),
+    )
+    match = replace(match, problem=problem, sources=sources)
+    return Product(match, joined(result), packings)
+
+
+def _filter(problem: Contraction, taps: int, channels: int, packings: dict[int, Packing]) -> Matrix:
+    """The filters with channels last: rows of the product."""
+    a, image = problem.a, problem.b
+    own = image.channel.size if isinstance(image, Image) else 0
+    channel, tap = split(a.column, own)
+    if channels == own and (taps == 1 or (_last(channel) and tap.stride == channels)):
+        column = channel if taps == 1 else Axis.of((taps, channels), (channels, 1))
+        return replace(a, column=column)
+    shared = a.batch.factors[0] if a.batch.factors and a.batch.factors[0][1] == 0 else None
+    groups = Axis(a.batch.factors[1:] if shared else a.batch.factors)
+    start = sum(aligned(p.bytes) for p in packings.values())
+    packing = Packing(
+        a.argument, a.element, a.offset, Axis.of(*groups.factors, *a.row.factors), channel,
+        (taps,), (tap.stride or 0,), (0,), (0,), start,
+    )  # fmt: skip
+    packings[PACKED_FILTER] = packing
+    K = taps * channels
+    batch = Axis.of(*((shared,) if shared else ()), (groups.size, problem.M * K))
+    return Matrix(PACKED_FILTER, a.element, 0, batch, Axis.of((problem.M, K)), Axis.of((K, 1)))
+
+
+def split(axis: Axis, outer: int) -> tuple[Axis, Axis]:
+    """An axis as two, the first of size `outer`."""
+    before: list[tuple[int, int]] = []
+    rest = list(axis.factors)
+    while outer > 1:
+        size, stride = rest.pop(0)
+        if outer % size == 0:
+            before.append((size, stride))
+            outer //= size
+        else:
+            inner = size // outer
+            before.append((outer, stride * inner))
+            rest.insert(0, (inner, stride))
+            outer = 1
+    return Axis.of(*before), Axis.of(*rest)
+
+
+def subsampled(image: Image) -> Image:
+    """Where the window does not move over a dimension's pixels, only those it meets."""
+    sizes, strides, steps = list(image.sizes), list(image.strides), list(image.steps)
+    for d, window in enumerate(image.window):
+        if window == 1 and image.pads[d] == 0 and (image.outputs[d] - 1) * steps[d] < sizes[d]:
+            sizes[d], strides[d], steps[d] = image.outputs[d], strides[d] * steps[d], 1
+    return replace(image, sizes=tuple(sizes), strides=tuple(strides), steps=tuple(steps))
+
+
+def _last(axis: Axis) -> bool:
+    return axis.stride == 1 or axis.size == 1
+
+
+def _row_major(problem: Contraction) -> Matrix:
+    M, N = problem.M, problem.N
+    return Matrix(0, "", 0, Axis.of((problem.batch, M * N)), Axis.of((M, N)), Axis.of((N, 1)))

@@ -1,0 +1,99 @@
+"""Functions of a contraction's program: their parameters, and their places in a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import gpu
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.finalizer.code_object import Argument, Launch
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A buffer of `size` elements that a function reads, or else writes."""
+
+    element: str
+    size: int
+    argument: Argument
+    written: bool = False
+
+
+# What a function's body gets: its buffers as pointers, in order, and LDS (if it has any).
+Body = Callable[[Sequence[ir.Value], ir.Value | None], None]
+
+
+def add_function(
+    functions: ir.Block,
+    name: str,
+    parameters: Sequence[Parameter],
+    threads: int,
+    grid: tuple[int, int, int],
+    body: Body,
+    lds: tuple[int, str] | None = None,
+) -> Launch:
+    """Appends a kernel to a gpu.module's block; `lds`: elements and their type."""
+    types = [
+        ir.MemRefType.get(
+            [p.size],
+            emit.memory_type(p.element),
+            memory_space=ir.Attribute.parse("#gpu.address_space<global>"),
+        )
+        for p in parameters
+    ]
+    unit = ir.UnitAttr.get()
+    promises = [
+        {"llvm.noalias": unit} if p.written else {"llvm.noalias": unit, "llvm.readonly": unit}
+        for p in parameters
+    ]
+    attributes = {
+        "sym_name": ir.StringAttr.get(name),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
+        "arg_attrs": ir.ArrayAttr.get([ir.DictAttr.get(p) for p in promises]),
+        "gpu.kernel": unit,
+        "known_block_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
+        "known_grid_size": ir.DenseI32ArrayAttr.get(list(grid)),
+    }
+    shared = []
+    if lds:
+        space = ir.Attribute.parse("#gpu.address_space<workgroup>")
+        shared = [ir.MemRefType.get([lds[0]], emit.element_type(lds[1]), memory_space=space)]
+        i64 = ir.IntegerType.get_signless(64)
+        attributes["workgroup_attributions"] = ir.IntegerAttr.get(i64, 1)
+    point = ir.InsertionPoint(functions)
+    op = ir.Operation.create("gpu.func", attributes=attributes, regions=1, ip=point)
+    types += shared
+    locations = [ir.Location.unknown()] * len(types)
+    entry = op.regions[0].blocks.append(*types, arg_locs=locations)
+    with ir.InsertionPoint(entry):
+        pointers = list(entry.arguments)
+        body(pointers[: len(parameters)], pointers[-1] if lds else None)
+        gpu.return_([])
+    return Launch(name, grid, (threads, 1, 1), tuple(p.argument for p in parameters))
+
+
+def raw_buffers(pointers: Mapping[int, ir.Value]) -> dict[int, ir.Value]:
+    """Each as a raw buffer, whose bounds the hardware checks."""
+    return {number: memory.buffer(pointer) for number, pointer in pointers.items()}
+
+
+def block(dimension: str, blocks: int) -> Index:
+    """The number of the thread's block in 'x', 'y' or 'z'."""
+    return 0 if blocks == 1 else position("gpu.block_id", dimension, blocks)
+
+
+def position(op: str, dimension: str, bound: int) -> ir.Value:
+    """gpu.thread_id or gpu.block_id, below `bound`."""
+    return ir.Operation.create(
+        op,
+        results=[ir.IndexType.get()],
+        attributes={
+            "dimension": ir.Attribute.parse(f"#gpu<dim {dimension}>"),
+            "upper_bound": ir.IntegerAttr.get(ir.IndexType.get(), bound),
+        },
+    ).result

@@ -1,0 +1,199 @@
+"""Convolutions for the GPU tests: mgx kernels as text, and numpy's word on them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import numpy as np
+from contraction_kernels import DTYPES, TOLERANCE, Array, tensor
+from mlir import ir
+
+from mgx_mlir.codegen.gpu.contraction.space import Schedule
+from mgx_mlir.dialects import context
+from mgx_mlir.target import Target
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """`filters` filters over images of `shape` [batch, channels, *spatial].
+
+    `window`, `strides`, `dilations`: a number for each spatial dimension; `pads`: those
+    before, then those after. `last`: the image is stored with channels last, and so are the
+    filters, and read through views. `epilogue`: '', 'relu' (with a bias), or 'add' of an
+    image.
+    """
+
+    shape: tuple[int, ...]
+    filters: int
+    window: tuple[int, ...]
+    strides: tuple[int, ...] = ()
+    dilations: tuple[int, ...] = ()
+    pads: tuple[int, ...] = ()
+    group: int = 1
+    element: str = "f16"
+    epilogue: str = ""
+    last: bool = False
+    schedule: Schedule | None = None
+
+    @property
+    def name(self) -> str:
+        sizes = ["x".join(map(str, x)) for x in (self.shape, (self.filters, *self.window))]
+        marks = [
+            f"{letter}{'.'.join(map(str, x))}"
+            for letter, x in zip("sdp", (self.strides, self.dilations, self.pads), strict=True)
+            if x
+        ]
+        group = f"g{self.group}" if self.group > 1 else ""
+        last = "last" if self.last else ""
+        parts = ["conv", *sizes, *marks, group, last, self.element, self.epilogue]
+        return "-".join(filter(None, parts))
+
+    @property
+    def result(self) -> str:
+        return "i32" if self.element in ("i8", "ui8") else self.element
+
+    @property
+    def geometry(self) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+        """Strides, dilations and pads."""
+        rank = len(self.window)
+        ones = (1,) * rank
+        return self.strides or ones, self.dilations or ones, self.pads or (0,) * 2 * rank
+
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        strides, dilations, pads = self.geometry
+        rank = len(self.window)
+        return tuple(
+            (size + pads[i] + pads[rank + i] - (self.window[i] - 1) * dilations[i] - 1)
+            // strides[i] + 1
+            for i, size in enumerate(self.shape[2:])
+        )  # fmt: skip
+
+    def logical(self) -> list[tuple[int, ...]]:
+        """Shapes of image and filters."""
+        return [self.shape, (self.filters, self.shape[1] // self.group, *self.window)]
+
+    def stored(self) -> list[tuple[tuple[int, ...], str]]:
+        """Shapes and types of the kernel's inputs."""
+        shapes = self.logical()
+        if self.last:
+            shapes = [(x[0], *x[2:], x[1]) for x in shapes]
+        inputs = [(x, self.element) for x in shapes]
+        if self.epilogue == "relu":
+            inputs.append(((self.filters, *(1 for _ in self.window)), self.result))
+        if self.epilogue == "add":
+            inputs.append(((self.shape[0], self.filters, *self.outputs), self.result))
+        return inputs
+
+    def text(self) -> str:
+        """The mgx.kernel."""
+        strides, dilations, pads = self.geometry
+        x, w = (tensor(shape, self.element) for shape in self.logical())
+        y = tensor((self.shape[0], self.filters, *self.outputs), self.result)
+        types = [tensor(*stored) for stored in self.stored()]
+        lines, names = [], ["%x0", "%x1"]
+        if self.last:
+            rank = len(self.shape)
+            order = [0, rank - 1, *range(1, rank - 1)]
+            for i, wanted in enumerate((x, w)):
+                names[i] = f"%v{i}"
+                lines.append(
+                    f"%v{i} = mgx.transpose %x{i} permutation = {order} : {types[i]} -> {wanted}"
+                )
+        op = "mgx.quant_convolution" if self.result == "i32" else "mgx.convolution"
+        lines.append(
+            f"%c = {op} {names[0]}, {names[1]} pads = {list(pads)} strides = {list(strides)} "
+            f"dilations = {list(dilations)} {{group = {self.group} : i64}} : {x}, {w} -> {y}"
+        )
+        returned = "%c"
+        if self.epilogue:
+            returned, e = "%y", self.result
+            extra = "%x2"
+            if types[2] != y:
+                extra = "%w"
+                lines.append(f"%w = mgx.multibroadcast %x2 : {types[2]} -> {y}")
+            relu = f"%r = mgx.relu %s : {e}\n" if self.epilogue == "relu" else ""
+            last = "%r" if relu else "%s"
+            lines.append(
+                f"%y = mgx.pointwise(%c, {extra}) : ({y}, {y}) -> {y} {{\n"
+                f"^bb0(%p: {e}, %q: {e}):\n%s = mgx.add %p, %q : {e}, {e} -> {e}\n"
+                f"{relu}mgx.yield {last} : {e}\n}}"
+            )
+        arguments = ", ".join(f"%x{n}: {t}" for n, t in enumerate(types))
+        body = "\n".join(lines)
+        return (
+            f"mgx.kernel @k({arguments}) -> ({y}) "
+            f'attributes {{arch = #mgx.arch<"gfxMIGX">}} {{\n'
+            f"{body}\nmgx.return {returned} : {y}\n}}"
+        )
+
+    def kernel(self) -> tuple[ir.Module, ir.OpView]:
+        with context(), ir.Location.unknown():
+            module = ir.Module.parse(self.text())
+            return module, next(iter(module.body.operations))
+
+    def arrays(self) -> list[Array]:
+        rng = np.random.default_rng(5)
+        made = []
+        for shape, element in self.stored():
+            if element in ("i8", "ui8", "i32"):
+                low = 0 if element == "ui8" else -100
+                made.append(rng.integers(low, 101, shape).astype(DTYPES[element]))
+            else:
+                made.append(rng.uniform(-1, 1, shape).astype(DTYPES[element]))
+        return made
+
+    def meaning(self, *inputs: Array) -> tuple[Array, Array]:
+        """The result in f64, and the bound of its error."""
+        wide = [x.astype(np.float64) for x in inputs]
+        x, w = wide[:2]
+        if self.last:
+            x, w = np.moveaxis(x, -1, 1), np.moveaxis(w, -1, 1)
+        y, bound = self._windows(x, w), self._windows(np.abs(x), np.abs(w))
+        if self.epilogue:
+            y, bound = y + wide[2], bound + np.abs(wide[2])
+        if self.epilogue == "relu":
+            y = np.maximum(y, 0)
+        return y, bound * TOLERANCE[self.result] + (1e-6 if self.result != "i32" else 0)
+
+    def _windows(self, x: Array, w: Array) -> Array:
+        strides, dilations, pads = self.geometry
+        rank = len(self.window)
+        x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:rank], pads[rank:], strict=True)])
+        y = np.zeros((x.shape[0], self.filters, *self.outputs))
+        channels, filters = self.shape[1] // self.group, self.filters // self.group
+        for g in range(self.group):
+            for tap in itertools.product(*map(range, self.window)):
+                here = tuple(
+                    slice(t * d, t * d + (o - 1) * s + 1, s)
+                    for t, d, o, s in zip(tap, dilations, self.outputs, strides, strict=True)
+                )
+                part = x[(slice(None), slice(g * channels, (g + 1) * channels), *here)]
+                rows = slice(g * filters, (g + 1) * filters)
+                y[:, rows] += np.einsum("nc...,mc->nm...", part, w[(rows, slice(None), *tap)])
+        return y
+
+
+def emulated(target: Target) -> list[Convolution]:
+    """What the emulated device computes: few sizes that meet many cases."""
+    pads = (1, 1, 1, 1)
+    found = [
+        Convolution((1, 16, 8, 8), 16, (3, 3), pads=pads, epilogue="relu"),
+        Convolution((2, 32, 5, 7), 20, (3, 3), pads=pads, epilogue="add"),
+        Convolution((1, 24, 9, 8), 17, (3, 2), (2, 1), (1, 2), (0, 1, 2, 1)),
+        Convolution((2, 12, 7, 6), 8, (2, 3), element="f32", pads=(1, 0, 0, 2)),
+        Convolution((1, 3, 16, 16), 16, (7, 7), (2, 2), pads=(3, 3, 3, 3), epilogue="relu"),
+        Convolution((2, 16, 30), 12, (5,), (2,), (2,), (3, 4)),
+        Convolution((1, 8, 4, 5, 6), 16, (3, 3, 3), pads=(1,) * 6),
+        Convolution((2, 16, 6, 6), 12, (3, 3), pads=pads, group=2, epilogue="relu"),
+        Convolution((1, 32, 7, 7), 16, (1, 1), (2, 2)),
+        Convolution((3, 16, 7, 7), 24, (1, 1), epilogue="relu"),
+        Convolution((2, 16, 6, 8), 16, (3, 3), last=True, epilogue="relu"),
+        Convolution((1, 16, 6, 8), 16, (3, 3), pads=pads, last=True),
+    ]
+    if "bf16" in target.features:
+        found.append(Convolution((1, 8, 6, 6), 16, (3, 3), pads=pads, element="bf16"))
+    if target.matrix:
+        found.append(Convolution((1, 20, 6, 6), 16, (3, 3), pads=pads, element="i8"))
+    return found
