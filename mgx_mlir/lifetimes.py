@@ -7,7 +7,7 @@ dead between its last use in the body and the copy of the next value over it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,11 @@ class Tensor:
     lives: list[Interval] = field(default_factory=list)
     offset: int = 0
     output: int = -1
+    # Where launches without a decision between them are all that uses it, as bits by their
+    # numbers: those that make it, those that make or read it, and what its makers need.
+    makers: int = 0
+    users: int = 0
+    needed: int = 0
 
     @property
     def first(self) -> int:
@@ -45,6 +50,12 @@ class Tensor:
     def meets(self, other: Tensor) -> bool:
         """Whether both are alive at one time."""
         return any(a <= d and c <= b for a, b in self.lives for c, d in other.lives)
+
+    def may_meet(self, other: Tensor) -> bool:
+        """Whether both are alive at one time where launches wait only for what they read."""
+        if not self.makers or not other.makers:
+            return False
+        return bool(self.users & ~other.needed) and bool(other.users & ~self.needed)
 
 
 def lower_bound(tensors: Sequence[Tensor]) -> int:
@@ -80,6 +91,7 @@ class Lifetimes:
         for value in returned:
             walk.use(value, end)
         walk.share()
+        walk.order()
         for number, value in enumerate(returned):
             tensor = walk.found.tensors.get(value)
             if tensor is not None and tensor.output < 0:
@@ -130,6 +142,11 @@ class _Walk:
     copies: list[tuple[ir.Value, Any, int]] = field(default_factory=list)
     # Values that are one tensor: what a loop carries, and its result.
     same: list[tuple[ir.Value, ir.Value]] = field(default_factory=list)
+    # What each launch reads and makes, and the stretch of launches that it stands in.
+    launches: list[tuple[int, set[ir.Value], set[ir.Value]]] = field(default_factory=list)
+    stretch: int = 0
+    # What the host decides by, and what is stacked.
+    decisions: list[ir.Value] = field(default_factory=list)
     # For the loops that the walk is in: the values used there, those made there.
     loops: list[tuple[set[ir.Value], set[ir.Value]]] = field(default_factory=list)
 
@@ -147,16 +164,20 @@ class _Walk:
                     self.use(operand, at)
                 for result in op.operation.results:
                     self.define(result, at)
-            elif name == "mgx.if":
-                self._branch(op)
-            elif name == "mgx.loop":
-                self._loop(op)
+                reads = {self._whole(operand) for operand in op.operation.operands}
+                makes = {self._whole(result) for result in op.operation.results}
+                self.launches.append((self.stretch, reads, makes))
+            elif name in ("mgx.if", "mgx.loop"):
+                self.stretch += 1
+                self._branch(op) if name == "mgx.if" else self._loop(op)
+                self.stretch += 1
 
     def _branch(self, op: ir.OpView) -> None:
-        self.use(op.operation.operands[0], self.next())
+        self._decide(op.operation.operands[0], self.next())
         for region in op.operation.regions:
             block = region.blocks[0]
             self.block(block)
+            self.stretch += 1
             yielded = list(block.operations)[-1].operation.operands
             for value, result in zip(yielded, op.operation.results, strict=True):
                 self._copy(value, result)
@@ -174,7 +195,7 @@ class _Walk:
             self._copy(value, argument)
         at = self.next()
         for value in (trips, condition):
-            self.use(value, at)
+            self._decide(value, at)
         for result in rows:
             self.define(result, at)
         self.loops.append((set(), set(carried)))
@@ -182,7 +203,7 @@ class _Walk:
         again, *following = list(block.operations)[-1].operation.operands
         self._follow(op, carried, following)
         end = self.next()
-        self.use(again, end)
+        self._decide(again, end)
         used, made = self.loops.pop()
         for value in used - made:
             self.use(value, end)
@@ -193,7 +214,7 @@ class _Walk:
         """The end of a loop's body: rows are filled, then carried values change."""
         results = list(op.operation.results)
         for value in following[len(carried) :]:
-            self.use(value, self.next())
+            self._decide(value, self.next())
         asides: dict[int, Tensor] = {}
         for number in staged_values(op):
             at = self.next()
@@ -210,6 +231,10 @@ class _Walk:
                 self.define(results[number], self.position)
             else:
                 self._copy(following[number], results[number])
+
+    def _decide(self, value: ir.Value, at: int) -> None:
+        self.use(value, at)
+        self.decisions.append(self._whole(value))
 
     def _copy(self, value: ir.Value, target: ir.Value) -> None:
         at = self.next()
@@ -230,9 +255,13 @@ class _Walk:
         for _, made in self.loops:
             made.add(whole)
 
-    def use(self, value: ir.Value, at: int) -> None:
+    def _whole(self, value: ir.Value) -> ir.Value:
+        """The value whose memory a value lies in or is a part of."""
         source = memory_of(value)
-        whole, _ = self.found.parts.get(source, (source, 0))
+        return self.found.parts.get(source, (source, 0))[0]
+
+    def use(self, value: ir.Value, at: int) -> None:
+        whole = self._whole(value)
         for used, _ in self.loops:
             used.add(whole)
         self._extend([whole], at)
@@ -257,6 +286,36 @@ class _Walk:
                 parts[memory_of(operand)] = (whole, offset)
                 offset += mgx.byte_size(operand.type)
 
+    def order(self) -> None:
+        """Finds, for tensors that one stretch of launches uses, what their makers need."""
+        stretches: dict[int, set[int]] = {}
+        by_id = {id(tensor): tensor for tensor in self.found.tensors.values()}
+        # Decisions and copies are no launches: what they use keeps its place in the order.
+        decided = {id(self.found.tensors.get(v)) for copy in self.copies for v in copy[:2]}
+        for values in (self.decisions, *self.same):
+            decided |= {id(self.found.tensors.get(value)) for value in values}
+        needs: list[int] = []
+        for number, (stretch, reads, makes) in enumerate(self.launches):
+            need = 0
+            for value in reads:
+                tensor = self.found.tensors.get(value)
+                if tensor is not None:
+                    stretches.setdefault(id(tensor), set()).add(stretch)
+                    tensor.users |= 1 << number
+                    need |= tensor.makers
+            for maker in _bits(need):
+                need |= needs[maker]
+            needs.append(need)
+            for value in makes:
+                tensor = self.found.tensors[value]
+                stretches.setdefault(id(tensor), set()).add(stretch)
+                tensor.needed = tensor.needed & need if tensor.makers else need
+                tensor.users |= 1 << number
+                tensor.makers |= 1 << number
+        for key, tensor in by_id.items():
+            if len(stretches.get(key, ())) != 1 or key in decided:
+                tensor.makers = tensor.users = tensor.needed = 0
+
     def share(self) -> None:
         """Makes values one tensor that have to be, and those that can be and save a copy."""
         tensors = self.found.tensors
@@ -277,6 +336,14 @@ class _Walk:
         for key, tensor in tensors.items():
             if tensor is gone:
                 tensors[key] = kept
+
+
+def _bits(number: int) -> Iterator[int]:
+    """The places of the bits that are set."""
+    while number:
+        lowest = number & -number
+        yield lowest.bit_length() - 1
+        number ^= lowest
 
 
 def _is_owned(value: ir.Value) -> bool:

@@ -81,27 +81,51 @@ def _require_static(main: ir.OpView) -> None:
 def place(tensors: Sequence[Tensor], alignment: int) -> int:
     """Sets each tensor's offset; returns the arena's size in bytes.
 
-    Each goes to the lowest offset that is free while it is alive. Of some orders to place them
-    in, the one that takes least is kept; the first that takes no more than what is alive at
-    one time is the last to be tried.
+    Each goes to the lowest offset that is free while it is alive. Launches that need nothing
+    of each other may run side by side, if their tensors share no memory; that is tried with
+    all tensors, then with smaller ones only, and kept where it takes little more.
     """
-    neighbours = _neighbours(tensors)
     least = lower_bound(tensors)
-    best, size = [0] * len(tensors), -1
-    for order in _ORDERS:
-        sequence = sorted(range(len(tensors)), key=lambda n: order(tensors[n]))
-        offsets, found = _place_in(sequence, tensors, neighbours, alignment)
-        if size < 0 or found < size:
-            best, size = offsets, found
-        if size <= least:
+    offsets, size, order = _best(tensors, 0, _ORDERS, alignment)
+    most = least + max(int(least * _SLACK), _SLACK_BYTES)
+    for limit in _APART:
+        apart, wanted, _ = _best(tensors, limit, (order,), alignment)
+        if wanted <= most:
+            offsets, size = apart, wanted
             break
-    for tensor, offset in zip(tensors, best, strict=True):
+    for tensor, offset in zip(tensors, offsets, strict=True):
         tensor.offset = offset
     return -(-size // alignment) * alignment
 
 
+Order = Callable[[Tensor], tuple[int, int]]
+# What may be added to the least arena so that launches can run side by side, and the sizes
+# up to which tensors are kept apart for that.
+_SLACK = 0.1
+_SLACK_BYTES = 8192
+_APART = (1 << 62, 1 << 16, 1 << 12)
+
+
+def _best(
+    tensors: Sequence[Tensor], apart: int, orders: Sequence[Order], alignment: int
+) -> tuple[list[int], int, Order]:
+    """Of some orders to place tensors in, the one that takes least: offsets, bytes, order."""
+    neighbours = _neighbours(tensors, apart)
+    least = lower_bound(tensors)
+    found: tuple[list[int], int, Order] | None = None
+    for order in orders:
+        sequence = sorted(range(len(tensors)), key=lambda n: order(tensors[n]))
+        offsets, size = _place_in(sequence, tensors, neighbours, alignment)
+        if found is None or size < found[1]:
+            found = offsets, size, order
+        if size <= least:
+            break
+    assert found is not None
+    return found
+
+
 # Large before small; long before short lives; from the end of the program; from its beginning.
-_ORDERS: tuple[Callable[[Tensor], tuple[int, int]], ...] = (
+_ORDERS: tuple[Order, ...] = (
     lambda t: (-t.size, t.first),
     lambda t: (t.first - t.last, -t.size),
     lambda t: (-t.last, -t.size),
@@ -109,16 +133,24 @@ _ORDERS: tuple[Callable[[Tensor], tuple[int, int]], ...] = (
 )
 
 
-def _neighbours(tensors: Sequence[Tensor]) -> list[list[int]]:
-    """For each tensor those that are alive at a time when it is."""
+def _neighbours(tensors: Sequence[Tensor], apart: int) -> list[list[int]]:
+    """For each tensor those that are alive at a time when it is.
+
+    Of up to `apart` bytes also those that could be, if launches ran side by side.
+    """
     found: list[list[int]] = [[] for _ in tensors]
     alive: list[int] = []
+    small: list[int] = []
     for number in sorted(range(len(tensors)), key=lambda n: tensors[n].first):
-        alive = [other for other in alive if tensors[other].last >= tensors[number].first]
-        for other in alive:
-            if tensors[other].meets(tensors[number]):
-                found[number].append(other)
-                found[other].append(number)
+        tensor = tensors[number]
+        alive = [other for other in alive if tensors[other].last >= tensor.first]
+        meeting = {other for other in alive if tensors[other].meets(tensor)}
+        if tensor.size <= apart:
+            meeting.update(other for other in small if tensors[other].may_meet(tensor))
+            small.append(number)
+        for other in meeting:
+            found[number].append(other)
+            found[other].append(number)
         alive.append(number)
     return found
 

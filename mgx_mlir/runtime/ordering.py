@@ -1,6 +1,8 @@
 """Which launches have to wait for which, and whether it pays to run some side by side.
 
 Two steps of a section are ordered where both touch the same bytes and one of them writes.
+Scratch memory is one for each stream: what a launch leaves there is for the launches of its
+own kernel.
 """
 
 from __future__ import annotations
@@ -61,10 +63,12 @@ def accesses(step: Bound) -> Iterator[tuple[tuple[str, int], int, int, bool]]:
     """What a step touches: the memory, first byte, end, and whether it writes."""
     written = (False, True) if isinstance(step, BoundCopy) else step.written
     for place, writes in zip(step.places, written, strict=True):
-        if place.kind == "weight" or (place.kind == "input" and not writes):
-            continue
-        if place.kind in ("arena", "scratch"):
-            yield (place.kind, 0), place.index, place.index + place.bytes, writes
+        if place.kind in ("weight", "input") or not place.bytes:
+            continue  # nobody writes there, or there is nothing
+        if place.kind == "arena":
+            yield ("arena", 0), place.index, place.index + place.bytes, writes
+        elif place.kind == "scratch":
+            yield ("scratch", step.step), place.index, place.index + place.bytes, writes
         else:
             yield (place.kind, place.index), 0, place.bytes, writes
 
@@ -116,32 +120,49 @@ def schedule(steps: Sequence[Bound], machine: Machine) -> Schedule | None:
     costs = [machine.seconds(step) for step in steps]
     alone = sum(seconds + LAUNCH for seconds, _ in costs)
     placed = _Placed()
-    for own, (seconds, _) in zip(before, costs, strict=True):
-        placed.add(own, seconds + LAUNCH)
+    for step, own, (seconds, _) in zip(steps, before, costs, strict=True):
+        placed.add(step, own, seconds + LAUNCH)
     # No order is faster than the whole device.
     least = sum(seconds * share for seconds, share in costs)
     together = max(max(placed.ends), least) + (EVENT if max(placed.streams) else 0)
     if max(placed.streams) == 0 or together > GAIN * alone:
         return None
+    before = reduced(_scratch_in_turn(steps, placed.streams, before))
     return Schedule(tuple(before), tuple(placed.streams))
+
+
+def _scratch_in_turn(
+    steps: Sequence[Bound], streams: Sequence[int], before: Sequence[Sequence[int]]
+) -> list[set[int]]:
+    """The order with that of the launches that use the scratch memory of one stream."""
+    last: dict[int, int] = {}
+    result = [set(own) for own in before]
+    for number, (step, stream) in enumerate(zip(steps, streams, strict=True)):
+        if any(place.kind == "scratch" for place in step.places):
+            result[number] |= {last[stream]} if stream in last else set()
+            last[stream] = number
+    return result
 
 
 @dataclass
 class _Placed:
-    """Steps on streams, in order, each where it can begin first."""
+    """Steps on streams, in order, each where it can begin first; one kernel's on one."""
 
+    kernel: int = -1
     streams: list[int] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
     # When each stream is free. The others begin with an event of the first.
     free: list[float] = field(default_factory=lambda: [0.0, *[EVENT] * (STREAMS - 1)])
 
-    def add(self, before: Sequence[int], seconds: float) -> None:
+    def add(self, step: Bound, before: Sequence[int], seconds: float) -> None:
         def start(stream: int) -> float:
             waits = (self.ends[b] + EVENT * (self.streams[b] != stream) for b in before)
             return max(self.free[stream], *waits, 0.0)
 
         last = self.streams[before[-1]] if before else 0
-        stream = min(range(STREAMS), key=lambda s: (start(s), s != last, s))
+        among = self.streams[-1:] if step.step == self.kernel else range(STREAMS)
+        stream = min(among, key=lambda s: (start(s), s != last, s))
+        self.kernel = step.step
         self.ends.append(start(stream) + seconds)
         self.free[stream] = self.ends[-1]
         self.streams.append(stream)

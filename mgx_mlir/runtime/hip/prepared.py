@@ -84,7 +84,7 @@ class Prepared:
         """
         self.ordinal = ordinal
         self.arena_bytes = arena_bytes(plan)
-        self.memory_bytes = self.arena_bytes + scratch_bytes(code_objects)
+        self._scratch_bytes = aligned(scratch_bytes(code_objects))
         self.steps: list[PreparedLaunch | PreparedCopy] = []
         self.entries: dict[Tensor, list[int]] = {}
         self.touching: dict[Tensor, list[int]] = {}
@@ -100,6 +100,19 @@ class Prepared:
             for b in plan.buffers
             if b.kind == "weight"
         }
+        self.schedules = {
+            section: found
+            for section in sections(bound.parts)
+            if (found := schedule(bound.steps[section.first : section.end], machine))
+        }
+        # Each stream has scratch memory of its own.
+        lanes = {
+            section.first + number: stream
+            for section, found in self.schedules.items()
+            for number, stream in enumerate(found.streams)
+        }
+        used = max(lanes.values(), default=0) + 1
+        self.memory_bytes = self.arena_bytes + self._scratch_bytes * used
         self._values: list[int] = []
         self._in_arena: list[int] = []
         for step in bound.steps:
@@ -113,15 +126,11 @@ class Prepared:
                 name = f"{launch.function} of '{step.node}' (kernel {step.kernel})"
                 grid, block = launch.grid, launch.block
                 self.steps.append(PreparedLaunch(function, grid, block, first, name, step.step))
+            lane = lanes.get(len(self.steps) - 1, 0)
             for place in step.places:
                 self._touch(place)
-                self._point(place)
+                self._point(place, lane)
         self.parts = bound.parts
-        self.schedules = {
-            section: found
-            for section in sections(bound.parts)
-            if (found := schedule(bound.steps[section.first : section.end], machine))
-        }
         self.wholes = {
             number: self._point(step.places[1])
             for number, step in enumerate(bound.steps)
@@ -143,14 +152,16 @@ class Prepared:
         """Bytes of the weights, which other programs may share."""
         return sum(memory.size for memory in self._weights.values())
 
-    def _point(self, place: Place) -> int:
-        """Adds a pointer to a place; its number among all arguments."""
+    def _point(self, place: Place, lane: int = 0) -> int:
+        """Adds a pointer to a place; its number among all arguments. `lane` chooses scratch."""
         number, value = len(self._values), 0
         if place.kind == "weight":
             value = self._weights[place.key].address
         elif place.kind in ("arena", "scratch"):
             self._in_arena.append(number)
-            value = place.index + (self.arena_bytes if place.kind == "scratch" else 0)
+            value = place.index
+            if place.kind == "scratch":
+                value += self.arena_bytes + lane * self._scratch_bytes
         else:
             self.entries.setdefault((place.kind, place.index), []).append(number)
         self._values.append(value)
