@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.gpu.attention.layout import step_keys
 from mgx_mlir.codegen.gpu.attention.space import Schedule
+from mgx_mlir.codegen.gpu.attention.state import merge_bytes
 from mgx_mlir.codegen.gpu.attention.tile import Shape
 from mgx_mlir.codegen.gpu.contraction.constraints import MAX_BATCH, MAX_BYTES
 from mgx_mlir.codegen.gpu.contraction.specs import Unit, unit_for
@@ -46,15 +48,26 @@ def schedule_refusal(
 ) -> str:
     """Why a schedule is illegal on a chip; '' where it is legal. shapes: its tiles."""
     threads = schedule.waves * target.wave_size
+    if schedule.waves % schedule.splits or schedule.wave_keys % step_keys(unit):
+        return f"{schedule.keys} keys in {schedule.splits} parts for {schedule.waves} waves"
     for shape in shapes:
         if shape.rows * shape.length % (threads * unit.chunk):
             return f"{threads} threads for {shape.rows} rows of {shape.length} in LDS"
-    used = sum(shape.elements(unit) for shape in shapes) * emit.element_bytes(unit.element)
+    used = lds_bytes(attention, schedule, shapes, unit, target)
     if used > min(target.lds_bytes, 64 << 10):
         return f"{used} bytes of LDS"
     count = registers(attention, schedule, shapes, unit, target)
     limit = 400 if target.wave_size == 64 else 250
     return f"about {count} registers" if count > limit else ""
+
+
+def lds_bytes(
+    attention: Attention, schedule: Schedule, shapes: Sequence[Shape], unit: Unit, target: Target
+) -> int:
+    """Bytes of LDS that a block takes."""
+    tiles = sum(shape.elements(unit) for shape in shapes) * emit.element_bytes(unit.element)
+    columns = math.ceil(attention.E / unit.columns)
+    return max(tiles, merge_bytes(schedule, columns, unit, target))
 
 
 def registers(
@@ -65,11 +78,13 @@ def registers(
     threads = schedule.waves * target.wave_size
     lane_chunks = 1 if unit.groups > 1 else unit.step_chunks
     depth = math.ceil(attention.D / step_keys(unit)) * lane_chunks * 4
-    scores = schedule.keys // unit.columns * unit.values
+    scores = schedule.wave_keys // unit.columns * unit.values
     values = math.ceil(attention.E / unit.columns) * unit.values
     # Shares of narrow types take part of what the scores leave. What is read ahead has
     # addresses too; extras are read for a tile at a time.
     ahead = sum(shape.rows * shape.length for shape in shapes) * size // 4 // threads * 3 // 2
     extras = scores if len(attention.sources) > 1 else 0
     each = depth + scores + values + 8
+    if schedule.overlap:
+        each += scores + scores * lane_chunks * size // 4
     return schedule.tiles * each + ahead + extras + 8 * lane_chunks + 24

@@ -8,8 +8,7 @@ of the values; scores are never in memory. While it does so the next block is re
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
 from itertools import chain
 from typing import TypeAlias
 
@@ -22,7 +21,9 @@ from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Matrix
 from mgx_mlir.codegen.gpu.attention import layout, softmax, streams
 from mgx_mlir.codegen.gpu.attention.body import Body, plain_scale
+from mgx_mlir.codegen.gpu.attention.constraints import lds_bytes
 from mgx_mlir.codegen.gpu.attention.space import Schedule
+from mgx_mlir.codegen.gpu.attention.state import Merge, State
 from mgx_mlir.codegen.gpu.attention.streams import Stream
 from mgx_mlir.codegen.gpu.attention.tile import Reader, Shape, Tile
 from mgx_mlir.codegen.gpu.builder import Tensor, block_number, function, gpu_module, thread_number
@@ -62,25 +63,6 @@ def tile_shapes(attention: Attention, schedule: Schedule, unit: Unit, threads: i
     return [keys, Shape.values(attention.v, schedule.keys, attention.E, unit)]
 
 
-@dataclass
-class _State:
-    """What a wave keeps from block to block of keys, for each of its tiles of queries."""
-
-    peaks: list[ir.Value]
-    sums: list[ir.Value]
-    values: list[list[ir.Value]]
-
-    def flat(self) -> list[ir.Value]:
-        return [*self.peaks, *self.sums, *(x for row in self.values for x in row)]
-
-    def like(self, flat: Sequence[ir.Value]) -> _State:
-        """The same structure of other values."""
-        tiles = len(self.peaks)
-        rest, columns = list(flat[2 * tiles :]), len(self.values[0])
-        rows = [rest[i * columns :][:columns] for i in range(tiles)]
-        return _State(list(flat[:tiles]), list(flat[tiles : 2 * tiles]), rows)
-
-
 class _Generator:
     def __init__(
         self,
@@ -96,9 +78,9 @@ class _Generator:
         self.threads = schedule.waves * target.wave_size
         self.grid = (math.ceil(attention.M / schedule.queries(unit)), attention.batch, 1)
         self.query_tiles = range(schedule.tiles)
-        self.key_tiles = schedule.keys // unit.columns
+        self.key_tiles = schedule.wave_keys // unit.columns
         self.columns = math.ceil(attention.E / unit.columns)
-        self.key_steps = schedule.keys // layout.step_keys(unit)
+        self.key_steps = schedule.wave_keys // layout.step_keys(unit)
         self.depth_steps = math.ceil(attention.D / layout.step_keys(unit))
         # Neighbouring keys whose scores a lane holds.
         self.run_keys = layout.step_tiles(unit) * unit.values
@@ -110,8 +92,9 @@ class _Generator:
         tensors = [_tensor(self.sizes[0][number], element) for number, element in used]
         tensors.append(_tensor(self.sizes[1][0], self.attention.element, True))
         shapes = tile_shapes(self.attention, self.schedule, self.unit, self.threads)
-        size = sum(shape.elements(self.unit) for shape in shapes)
-        lds = [(size, emit.element_type(self.unit.element))]
+        size = lds_bytes(self.attention, self.schedule, shapes, self.unit, self.target)
+        element = self.unit.element
+        lds = [(size // emit.element_bytes(element), emit.element_type(element))]
         with function(block, self.name, tensors, self.threads, self.grid, lds) as frame:
             self.inputs = {n: b for (n, _), b in zip(used, frame.buffers, strict=False)}
             self._body(shapes, frame.lds[0], frame.buffers[-1])
@@ -134,7 +117,11 @@ class _Generator:
         self.lane_row, self.group = emit.rem(lane, unit.rows), emit.div(lane, unit.rows)
         self.lanes = softmax.Lanes(self.target, unit, lane)
         self.first = emit.mul(block, schedule.queries(unit))
-        mine = emit.add(self.first, emit.mul(wave, schedule.wave_queries(unit)))
+        side_by_side = schedule.waves // schedule.splits
+        self.split: Index = emit.div(wave, side_by_side) if schedule.splits > 1 else 0
+        self.place: Index = emit.rem(wave, side_by_side)
+        self.first_key = emit.mul(self.split, schedule.wave_keys)
+        mine = emit.add(self.first, emit.mul(self.place, schedule.wave_queries(unit)))
         self.queries = [
             emit.add(emit.add(mine, self.lane_row), tile * unit.rows) for tile in self.query_tiles
         ]
@@ -144,10 +131,24 @@ class _Generator:
         k.begin(thread, self.batch)
         v.begin(thread, self.batch)
         operand_group: Index = self.group if unit.groups > 1 else 0
-        self.key_rows = Reader(k, layout.lane_key(unit, self.lane_row), operand_group)
-        self.value_rows = Reader(v, self._lane_column(), operand_group)
+        key_row = emit.add(layout.lane_key(unit, self.lane_row), self.first_key)
+        self.key_rows = Reader(k, key_row, operand_group)
+        self.value_rows = Reader(v, self._lane_column(), operand_group, self.first_key)
         self.scored = Body(attention, self.inputs)
-        self._store(self._over_keys(k, v), output)
+        state = self._over_keys(k, v)
+        for tile in self.query_tiles:
+            pair = state.sums[tile]
+            total = softmax.add(memory.element(pair, 0), memory.element(pair, 1))
+            state.sums[tile] = self.lanes.over_keys(total, "sum")
+        if schedule.splits == 1:
+            self._store(state, output)
+            return
+        merge = Merge(lds, unit, self.target, schedule, self.place, lane)
+        first = emit.compare("eq", self.split, 0)
+        amdgpu.LDSBarrierOp()
+        emit.when(emit.compare("ne", self.split, 0), lambda: merge.store(self.split, state))
+        amdgpu.LDSBarrierOp()
+        emit.when(first, lambda: self._store(merge.merged(state, self._exponent), output))
 
     def _input(self, matrix: Matrix) -> ir.Value:
         return self.inputs[matrix.argument]
@@ -161,7 +162,7 @@ class _Generator:
 
     # Blocks of keys ------------------------------------------------------------------------
 
-    def _over_keys(self, k: Tile, v: Tile) -> _State:
+    def _over_keys(self, k: Tile, v: Tile) -> State:
         attention, keys = self.attention, self.schedule.keys
         queries = self._load_queries()  # they stay in registers
         state = self._initial()
@@ -175,7 +176,7 @@ class _Generator:
         over = self._in_turn if self.schedule.overlap else self._one_by_one
         return over(k, v, queries, state, end)
 
-    def _one_by_one(self, k: Tile, v: Tile, queries: Queries, state: _State, end: Index) -> _State:
+    def _one_by_one(self, k: Tile, v: Tile, queries: Queries, state: State, end: Index) -> State:
         """Scores, shares and values of each block one after another."""
         keys = self.schedule.keys
 
@@ -201,7 +202,7 @@ class _Generator:
         ahead = [*k.load(0), *v.load(0)]
         return state.like(emit.loop(0, end, keys, block, [*state.flat(), *ahead]))
 
-    def _in_turn(self, k: Tile, v: Tile, queries: Queries, state: _State, end: Index) -> _State:
+    def _in_turn(self, k: Tile, v: Tile, queries: Queries, state: State, end: Index) -> State:
         """While the softmax of one block is computed, the matrix cores multiply for the block
         after it and the one before it.
 
@@ -233,10 +234,15 @@ class _Generator:
             products = self._zeros(count)
             following: Shares = []
             factors: list[ir.Value] = []
-            matrix = chain(self._add_values(shares, now.values), self._products(queries, products))
+            added: list[bool] = []
+            matrix = chain(
+                self._add_values(shares, now.values),
+                streams.mark(added),
+                self._products(queries, products),
+            )
             softmax = self._softmax(scores, now, following, factors)
-            streams.interleave(matrix, softmax, self._matrix_share())
-            streams.run(self._scale(now, factors))
+            scaled = streams.after(added, self._scale(now, factors))
+            streams.interleave(matrix, chain(softmax, scaled), self._matrix_share())
             flat = [x for row in products for x in row]
             flat += [x for tile in following for step in tile for x in step]
             return [*now.flat(), *flat, *fresh]
@@ -246,8 +252,7 @@ class _Generator:
         ahead = [*k.load(keys), *v.load(0)]
         carried = emit.loop(0, end, keys, block, [*state.flat(), *flat, *ahead])
         last = state.like(carried[:state_size])
-        start = state_size + len(tiles) * count
-        parts = iter(carried[start:])
+        parts = iter(carried[state_size + len(tiles) * count :])
         shares = [
             [[next(parts) for _ in range(each)] for _ in range(self.key_steps)] for _ in tiles
         ]
@@ -287,27 +292,30 @@ class _Generator:
             result.append(steps)
         return result
 
-    def _initial(self) -> _State:
-        lowest = emit.constant(softmax.LOWEST, "f32")
+    def _initial(self) -> State:
+        # Scaled, the number still has to be finite.
+        lowest = emit.constant(softmax.LOWEST if self.scale is None else -1e30, "f32")
         nothing = emit.constant(0, "f32", 2)
         count = self.schedule.tiles
-        return _State([lowest] * count, [nothing] * count, self._zeros(self.columns))
+        return State([lowest] * count, [nothing] * count, self._zeros(self.columns))
 
     def _zeros(self, count: int) -> list[list[ir.Value]]:
         """Sums of `count` tiles at the start, for each tile of queries."""
         return [[multiply.zero(self.unit)] * count for _ in self.query_tiles]
 
     def _softmax(
-        self, scores: list[list[ir.Value]], state: _State, shares: Shares, factors: list[ir.Value]
+        self, scores: list[list[ir.Value]], state: State, shares: Shares, factors: list[ir.Value]
     ) -> Stream:
         """Brings the peaks and sums of `state` up to date; what the lane gives to the second
         product goes to `shares`, what the values before have to be scaled with to `factors`."""
         lanes = self.lanes
         peaks = []
         for tile, row in enumerate(scores):
-            largest = softmax.largest(row)
-            yield 2 * len(row) * softmax.lane_count(row[0])
-            peaks.append(softmax.maximum(state.peaks[tile], largest))
+            peak = state.peaks[tile]
+            for x in row:
+                peak = softmax.maximum(peak, softmax.largest([x]))
+                yield 2 * softmax.lane_count(x)
+            peaks.append(peak)
         for distance in lanes.distances():
             others = [lanes.exchange(x, distance) for x in peaks]
             # Not before they have arrived.
@@ -324,25 +332,28 @@ class _Generator:
             for x in row:
                 exponents = self._exponent(x, peak)
                 count = softmax.lane_count(x)
+                yield 2 * count
                 powers = []
                 for i in range(0, count, 2):
-                    powers.append(softmax.power(memory.part(exponents, i, 2)))
-                    yield 36
+                    pair = []
+                    for exponent in (memory.element(exponents, i + j) for j in range(2)):
+                        pair.append(softmax.power(exponent))
+                        yield softmax.POWER_CLOCKS
+                    powers.append(memory.joined(pair))
                 total = softmax.add(total, softmax.pair_sum(powers))
                 yield 2 * count
-                steps.append(self._operands(softmax.joined(powers)))
-                yield 6 * count
+                steps.append((yield from self._operands(powers)))
             state.sums[tile] = total
             shares.append(steps)
 
-    def _scale(self, state: _State, factors: list[ir.Value]) -> Stream:
+    def _scale(self, state: State, factors: list[ir.Value]) -> Stream:
         """Values summed so far relative to the new peaks."""
         for tile, factor in enumerate(factors):
             scaled = softmax.splat(factor, self.unit.values)
             state.values[tile] = [softmax.multiply(x, scaled) for x in state.values[tile]]
             yield 2 * self.unit.values * self.columns
 
-    def _products(self, queries: Queries, sums: list[list[ir.Value]]) -> Stream:
+    def _products(self, queries: Queries, sums: list[list[ir.Value]], side: Index = 0) -> Stream:
         """Adds the products with each tile of keys, for each tile of queries."""
 
         def read(step: int, tile: int) -> list[ir.Value]:
@@ -351,7 +362,7 @@ class _Generator:
         rows = [[steps[step] for steps in queries] for step in range(self.depth_steps)]
         return self._multiplied(rows, read, sums)
 
-    def _add_values(self, shares: Shares, sums: list[list[ir.Value]]) -> Stream:
+    def _add_values(self, shares: Shares, sums: list[list[ir.Value]], side: Index = 0) -> Stream:
         """Adds shares of the values, for each tile of queries."""
 
         def read(step: int, column: int) -> list[ir.Value]:
@@ -388,8 +399,11 @@ class _Generator:
                         yield clocks
 
     def _no_shares(self) -> Shares:
-        zero = emit.constant(0, "f32", self.run_keys)
-        return [[self._operands(zero) for _ in range(self.key_steps)] for _ in self.query_tiles]
+        pairs = [emit.constant(0, "f32", 2)] * (self.run_keys // 2)
+        return [
+            [streams.result(self._operands(pairs)) for _ in range(self.key_steps)]
+            for _ in self.query_tiles
+        ]
 
     def _matrix_share(self) -> float:
         """Clocks of the softmax of a block for one of its products."""
@@ -408,7 +422,7 @@ class _Generator:
         result = []
         keys = [
             emit.add(
-                emit.add(key, emit.mul(self.group, self.run_keys)),
+                emit.add(emit.add(key, self.first_key), emit.mul(self.group, self.run_keys)),
                 step * layout.step_keys(self.unit),
             )
             for step in range(self.key_steps)
@@ -464,10 +478,14 @@ class _Generator:
         below = spread(softmax.multiply(peak, emit.constant(-scale, "f32")))
         return softmax.add(softmax.multiply(x, emit.constant(scale, "f32", lanes)), below)
 
-    def _operands(self, powers: ir.Value) -> list[ir.Value]:
-        """What the lane gives to the second product, for the keys of one step."""
+    def _operands(self, powers: list[ir.Value]) -> Generator[int, None, list[ir.Value]]:
+        """What the lane gives to the second product, for the keys of one step, from pairs."""
         unit = self.unit
-        share = softmax.narrowed(powers, unit.element, self.target)
+        parts = []
+        for pair in powers:
+            parts.append(softmax.narrowed(pair, unit.element, self.target))
+            yield softmax.NARROW_CLOCKS
+        share = softmax.joined(parts)
         if unit.groups > 1:
             return multiply.pieces(unit, [share])
         # RDNA 3: a lane gives all keys of the step, half of which lie 16 lanes away.
@@ -477,15 +495,12 @@ class _Generator:
         halves = [arith.select(upper, other, share), arith.select(upper, share, other)]
         return multiply.pieces(unit, halves)
 
-    def _store(self, state: _State, output: ir.Value) -> None:
+    def _store(self, state: State, output: ir.Value) -> None:
         attention, unit = self.attention, self.unit
         M, E, size = attention.M, attention.E, emit.element_bytes(attention.element)
         width = math.gcd(E, unit.values, 16 // size)
         for tile, query in enumerate(self.queries):
-            pair = state.sums[tile]
-            total = softmax.add(memory.element(pair, 0), memory.element(pair, 1))
-            total = self.lanes.over_keys(total, "sum")
-            inverse = arith.divf(emit.constant(1, "f32"), total)
+            inverse = arith.divf(emit.constant(1, "f32"), state.sums[tile])
             factor = softmax.splat(inverse, unit.values)
             inside = [emit.compare("slt", query, M)] if M % self.schedule.queries(unit) else []
             start = emit.linear(0, (self.batch, M * E), (query, E))

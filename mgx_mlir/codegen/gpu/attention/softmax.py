@@ -23,6 +23,9 @@ from mgx_mlir.target import Target
 LOG2_E = math.log2(math.e)
 # The lowest finite f32: what the largest score starts from.
 LOWEST = -3.4028234663852886e38
+# About how long a SIMD of CDNA takes for an exponential, and to round two numbers.
+POWER_CLOCKS = 16
+NARROW_CLOCKS = 12
 _CONTRACT = arith.FastMathFlags.contract
 # Maxima ignore NaN whatever the order: a NaN score shows in the sum of the exponentials.
 _NO_NANS = arith.FastMathFlags.nnan

@@ -15,13 +15,15 @@ class Schedule:
     """`waves` waves in a block, each with `tiles` tiles of `unit.rows` queries.
 
     `keys`: keys in LDS at a time. `overlap`: the softmax of a block of keys is computed
-    while the matrix cores work for its neighbours.
+    while the matrix cores work for its neighbours. `splits`: as many waves have the same
+    queries, each with its part of the keys.
     """
 
     waves: int
     tiles: int
     keys: int
     overlap: bool = False
+    splits: int = 1
 
     def wave_queries(self, unit: Unit) -> int:
         """Queries of a wave."""
@@ -29,12 +31,18 @@ class Schedule:
 
     def queries(self, unit: Unit) -> int:
         """Queries of a block."""
-        return self.waves * self.wave_queries(unit)
+        return self.waves // self.splits * self.wave_queries(unit)
+
+    @property
+    def wave_keys(self) -> int:
+        """Keys of a wave, of those in LDS."""
+        return self.keys // self.splits
 
     def describe(self, unit: Unit) -> str:
         """For people: queries, keys, waves and instruction."""
+        splits = f" in {self.splits} parts" if self.splits > 1 else ""
         return (
-            f"{self.queries(unit)} queries by {self.keys} keys, {self.waves} waves, "
+            f"{self.queries(unit)} queries by {self.keys} keys{splits}, {self.waves} waves, "
             f"{unit.kind} of {unit.element}"
         )
 

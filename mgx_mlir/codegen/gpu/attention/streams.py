@@ -7,11 +7,15 @@ beside each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import TypeVar
 
 from mlir.dialects import rocdl
 
 Stream = Iterator[int]
+T = TypeVar("T")
+
+WAIT_CLOCKS = 16
 
 # From asking another lane for a value to having it.
 EXCHANGE_CLOCKS = 100
@@ -21,6 +25,28 @@ def run(stream: Stream) -> None:
     """Builds all of a stream."""
     for _ in stream:
         pass
+
+
+def result(stream: Generator[int, None, T]) -> T:
+    """Builds all of a stream; what it returns."""
+    while True:
+        try:
+            next(stream)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+
+
+def mark(reached: list[bool]) -> Stream:
+    """Says that a stream has come to this place."""
+    reached.append(True)
+    yield 0
+
+
+def after(reached: list[bool], stream: Stream) -> Stream:
+    """A stream that waits for the mark of another one, which it runs beside."""
+    while not reached:
+        yield WAIT_CLOCKS
+    yield from stream
 
 
 def interleave(first: Stream, second: Stream, share: float) -> None:

@@ -209,14 +209,17 @@ def turned(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int
 class Reader:
     """The rows of a tile in LDS that a lane reads: `lane_row` and those at a distance.
 
-    `group` is the lane's place along k. Addresses that differ by a constant share a register.
+    `group` is the lane's place along k, `first` the element along k where its wave begins.
+    Addresses that differ by a constant share a register.
     """
 
-    def __init__(self, tile: Tile, lane_row: Index, group: Index) -> None:
+    def __init__(self, tile: Tile, lane_row: Index, group: Index, first: Index = 0) -> None:
         self.tile, unit = tile, tile.unit
-        place = exclusive_or(group, swizzled(lane_row))
-        row = emit.mul(lane_row, row_elements(unit))
-        start = emit.add(row, emit.mul(place, unit.chunk))
+        length = row_elements(unit)
+        chunk = emit.add(group, emit.div(emit.rem(first, length), unit.chunk))
+        place = exclusive_or(chunk, swizzled(lane_row))
+        row = emit.add(lane_row, emit.mul(emit.div(first, length), tile.shape.rows))
+        start = emit.add(emit.mul(row, length), emit.mul(place, unit.chunk))
         self.places = [exclusive_or(start, turn * unit.chunk) for turn in range(ROW_CHUNKS)]
 
     def read(self, row: int, step: int) -> list[ir.Value]:
