@@ -71,13 +71,20 @@ def _joined(manifest: dict[str, Any], body: list[bytearray], rng: random.Random)
     """The file with its sizes, offsets and hashes made right, except for one in ten."""
     records = manifest.get("sections")
     honest = rng.random() < 0.9
+    listed = manifest.get("weights")
+    weights = (
+        [w.get("section") for w in listed or [] if isinstance(w, dict)]
+        if isinstance(listed, list)
+        else []
+    )
     text = b""
     for _ in range(3):
         end = HEADER.size + len(text)
-        for record, content in zip(records if isinstance(records, list) else [], body):  # noqa: B905
+        pairs = zip(records if isinstance(records, list) else [], body)  # noqa: B905
+        for number, (record, content) in enumerate(pairs):
             if honest and isinstance(record, dict):
-                # A weight may lie anywhere: at a page it is right for both kinds.
-                record["offset"] = -(-end // 4096) * 4096
+                alignment = 4096 if number in weights else 64
+                record["offset"] = -(-end // alignment) * alignment
                 record["bytes"] = len(content)
                 record["sha256"] = hashlib.sha256(content).hexdigest()
                 end = record["offset"] + len(content)
