@@ -24,9 +24,14 @@ def emulated(target: Target) -> list[Planned]:
         (AttentionCase(1, 5, 33, 128), None),
         (AttentionCase(1, 18, 40, 64, element="bf16"), None),
         (AttentionCase(4, 1, 100, 64, group=4), None),
+        (AttentionCase(1, 20, 300, 32, causal=280), Schedule(4, 1, 128, splits=2)),
+        (AttentionCase(1, 1, 300, 64, mask="padding"), Schedule(4, 1, 256, splits=4)),
     ]
     if target.matrix == "mfma":
         found += [
+            (AttentionCase(1, 20, 200, 64), Schedule(2, 2, 64, overlap=True)),
+            (AttentionCase(2, 40, 40, 32, causal=0), Schedule(2, 1, 64, overlap=True)),
+            (AttentionCase(1, 20, 260, 64, mask="padding"), Schedule(4, 1, 128, True, 2)),
             (AttentionCase(2, 33, 45, 32, element="f32", mask="padding"), None),
             (AttentionCase(1, 20, 36, 24, 20, element="f32", causal=0), None),
         ]

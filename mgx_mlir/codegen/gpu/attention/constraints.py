@@ -48,11 +48,15 @@ def schedule_refusal(
 ) -> str:
     """Why a schedule is illegal on a chip; '' where it is legal. shapes: its tiles."""
     threads = schedule.waves * target.wave_size
+    if schedule.overlap and target.matrix != "mfma":
+        return "WMMA takes the vector units' place"
     if schedule.waves % schedule.splits or schedule.wave_keys % step_keys(unit):
         return f"{schedule.keys} keys in {schedule.splits} parts for {schedule.waves} waves"
     for shape in shapes:
         if shape.rows * shape.length % (threads * unit.chunk):
             return f"{threads} threads for {shape.rows} rows of {shape.length} in LDS"
+        if shape.turn(unit, threads)[0] * emit.element_bytes(unit.element) < 8:
+            return f"{threads} threads would write less than 8 bytes of LDS at a time"
     used = lds_bytes(attention, schedule, shapes, unit, target)
     if used > min(target.lds_bytes, 64 << 10):
         return f"{used} bytes of LDS"

@@ -11,19 +11,22 @@ import math
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
-from mgx_mlir.codegen.gpu.attention.constraints import registers, schedule_refusal
+from mgx_mlir.codegen.gpu.attention.constraints import lds_bytes, registers, schedule_refusal
 from mgx_mlir.codegen.gpu.attention.generator import tile_shapes
 from mgx_mlir.codegen.gpu.attention.space import Schedule, schedules
 from mgx_mlir.codegen.gpu.attention.tile import Shape
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
 from mgx_mlir.target import Target
 
-# Clocks of a SIMD for one score of each lane of 16: an exponential of 16 clocks for a wave of
-# 64, and some six operations of 4.
-CDNA_SCORE_CLOCKS = 40
-RDNA_SCORE_CLOCKS = 12
-BLOCK_LATENCY = 900
-START_CLOCKS = 2000
+# Clocks of a SIMD for a score of each lane: an exponential, and some six operations.
+SCORE_CLOCKS = {64: 34, 32: 14}
+# A block of keys whose loads, barriers and exchanges nothing hides.
+BLOCK_LATENCY = 450
+# Reading queries and the first keys, and storing the result.
+START_CLOCKS = 3000
+# Of LDS, what its users wait for.
+LDS_SHARE = 0.6
+LDS_BYTES_A_CLOCK = 128
 
 
 def choose(attention: Attention, unit: Unit, target: Target) -> Schedule | None:
@@ -45,21 +48,34 @@ def clocks(
     a_unit = math.ceil(blocks / target.compute_units)
     used = registers(attention, schedule, shapes, unit, target)
     file = 512 if target.wave_size == 64 else 1536
-    lds = sum(shape.elements(unit) for shape in shapes) * emit.element_bytes(unit.element)
+    lds = lds_bytes(attention, schedule, shapes, unit, target)
     resident = max(1, min(file // used * simds // schedule.waves, target.lds_bytes // lds))
     together = min(resident, a_unit)
 
+    # Of one wave and block of keys.
     depth, columns = shapes[0].length, shapes[1].rows
-    wave_queries = schedule.wave_queries(unit)
-    matrix = 2 * wave_queries * schedule.keys * (depth + columns) / (unit.flops / simds)
-    score = CDNA_SCORE_CLOCKS if target.wave_size == 64 else RDNA_SCORE_CLOCKS
-    vector = wave_queries * schedule.keys / target.wave_size * score
-    read = schedule.keys * (depth + columns) * emit.element_bytes(unit.element) / 128
-    waves_a_simd = schedule.waves * together / simds
-    # With one wave a SIMD nothing overlaps; with more, what is busiest bounds.
-    serial = matrix + vector + 2 * read
-    lds_clocks = read * (schedule.waves + 1) * together
-    busy = max(max(matrix, vector) * waves_a_simd + serial / 4, serial, lds_clocks)
-    rounds = math.ceil(a_unit / together)
-    steps = math.ceil(attention.N / schedule.keys)
-    return rounds * (steps * max(busy, BLOCK_LATENCY) + START_CLOCKS)
+    work = schedule.wave_queries(unit) * schedule.wave_keys
+    matrix = 2 * work * (depth + columns) / (unit.flops / simds)
+    softmax = work / target.wave_size * SCORE_CLOCKS[target.wave_size]
+    size = emit.element_bytes(unit.element)
+    read = schedule.wave_keys * (depth + columns) * size / LDS_BYTES_A_CLOCK
+
+    waves_a_simd = math.ceil(schedule.waves * together / simds)
+    # Products keep the port of the vector units for a quarter of their time.
+    busy = waves_a_simd * (softmax + matrix / 4)
+    steps = math.ceil(_keys(attention) / schedule.keys)
+    if schedule.overlap:
+        busy, steps = max(busy, waves_a_simd * matrix), steps + 1
+    else:
+        busy += waves_a_simd * matrix
+    shared = (schedule.waves + schedule.splits) * read * together
+    block = busy + LDS_SHARE * shared + BLOCK_LATENCY
+    merge = (schedule.splits - 1) * schedule.tiles * 300
+    return math.ceil(a_unit / together) * (steps * block + START_CLOCKS + merge)
+
+
+def _keys(attention: Attention) -> float:
+    """Keys that a query sees, on average."""
+    if attention.causal is None:
+        return attention.N
+    return min(attention.N, attention.causal + (attention.M + 1) / 2)

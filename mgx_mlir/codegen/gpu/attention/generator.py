@@ -293,8 +293,7 @@ class _Generator:
         return result
 
     def _initial(self) -> State:
-        # Scaled, the number still has to be finite.
-        lowest = emit.constant(softmax.LOWEST if self.scale is None else -1e30, "f32")
+        lowest = emit.constant(softmax.LOWEST if self.scale is None else softmax.LOW, "f32")
         nothing = emit.constant(0, "f32", 2)
         count = self.schedule.tiles
         return State([lowest] * count, [nothing] * count, self._zeros(self.columns))

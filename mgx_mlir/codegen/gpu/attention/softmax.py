@@ -23,6 +23,8 @@ from mgx_mlir.target import Target
 LOG2_E = math.log2(math.e)
 # The lowest finite f32: what the largest score starts from.
 LOWEST = -3.4028234663852886e38
+# The same where scores are scaled later: the product is finite, and exact with any scale.
+LOW = -(2.0**100)
 # About how long a SIMD of CDNA takes for an exponential, and to round two numbers.
 POWER_CLOCKS = 16
 NARROW_CLOCKS = 12

@@ -41,14 +41,17 @@ class Schedule:
     def describe(self, unit: Unit) -> str:
         """For people: queries, keys, waves and instruction."""
         splits = f" in {self.splits} parts" if self.splits > 1 else ""
+        overlap = "overlapped " if self.overlap else ""
         return (
             f"{self.queries(unit)} queries by {self.keys} keys{splits}, {self.waves} waves, "
-            f"{unit.kind} of {unit.element}"
+            f"{overlap}{unit.kind} of {unit.element}"
         )
 
 
 def schedules(unit: Unit) -> Iterator[Schedule]:
     """All schedules, in a fixed order; which are legal is `constraints.refusal`'s matter."""
     depth = row_elements(unit)
-    for waves, tiles, keys in product((4, 2, 1, 8), (1, 2, 4), (depth, 2 * depth, depth // 2)):
-        yield Schedule(waves, tiles, keys)
+    for waves, tiles, splits in product((4, 8, 2), (1, 2, 4), (1, 2, 4)):
+        for part, overlap in product((depth, depth // 2), (False, True)):
+            if splits <= waves:
+                yield Schedule(waves, tiles, part * splits, overlap, splits)

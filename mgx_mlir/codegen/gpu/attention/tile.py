@@ -58,6 +58,14 @@ class Shape:
         axes = (self.k, self.row) if self.along_k else (self.row, self.k)
         return vector_width(*axes, matrix.batch, offset=matrix.offset, limit=limit)
 
+    def turn(self, unit: Unit, threads: int) -> tuple[int, int]:
+        """Elements along k and rows that a thread moves at a time: one write each row."""
+        size = emit.element_bytes(self.matrix.element)
+        if self.along_k:
+            return unit.chunk, 1
+        each = self.rows * self.length // threads
+        return turned(unit.chunk, self.width(size), each, self.rows, size)
+
     def elements(self, unit: Unit) -> int:
         """Elements of LDS that the tile takes."""
         return self.rows * math.ceil(self.length / row_elements(unit)) * row_elements(unit)
@@ -88,13 +96,10 @@ class Tile:
         self.bytes = emit.element_bytes(shape.matrix.element)
         self.keys_are_rows = shape.row == shape.matrix.row
         each = shape.rows * shape.length // threads
-        self.width = shape.width(self.bytes)
+        self.run, self.across = shape.turn(unit, threads)
+        self.width = self.across
         if shape.along_k:
-            self.run, self.across = unit.chunk, 1
-            self.width = math.gcd(self.width, unit.chunk, extent)
-        else:
-            self.run, self.width = turned(unit.chunk, self.width, each, shape.rows, self.bytes)
-            self.across = self.width
+            self.width = math.gcd(shape.width(self.bytes), unit.chunk, extent)
         self.moves = each // (self.run * self.across)
         self.threads = threads
 
