@@ -210,7 +210,9 @@ class _Generator:
         """
         keys, tiles, count = self.schedule.keys, self.query_tiles, self.key_tiles
         state_size = len(state.flat())
-        k.store(k.load(0))
+        first = k.load(0)
+        ahead = [*k.load(keys), *v.load(0)]
+        k.store(first)
         amdgpu.LDSBarrierOp()
         products = self._zeros(count)
         streams.run(self._products(queries, products))
@@ -249,7 +251,6 @@ class _Generator:
 
         flat = [x for row in products for x in row]
         flat += [x for tile in shares for step in tile for x in step]
-        ahead = [*k.load(keys), *v.load(0)]
         carried = emit.loop(0, end, keys, block, [*state.flat(), *flat, *ahead])
         last = state.like(carried[:state_size])
         parts = iter(carried[state_size + len(tiles) * count :])

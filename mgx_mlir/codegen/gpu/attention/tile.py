@@ -200,15 +200,13 @@ def _joined(parts: Sequence[ir.Value]) -> ir.Value:
 def turned(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int, int]:
     """How many k's and rows a thread turns at a time, of `each` elements that it moves.
 
-    The longest run along k, for wide writes to LDS, that leaves reads of 8 bytes; both
-    divide what there is.
+    Writes to LDS take 8 bytes at least, where that is possible; then reads of memory do;
+    then the longest run along k is taken. Both numbers divide what there is.
     """
     runs = [chunk >> i for i in range(chunk.bit_length()) if each % (chunk >> i) == 0]
-    for run in runs:
-        across = math.gcd(width, each // run, rows)
-        if across * size >= 8:
-            return run, across
-    return runs[0], math.gcd(width, each // runs[0], rows)
+    pairs = [(run, math.gcd(width, each // run, rows)) for run in runs]
+    wide = [pair for pair in pairs if pair[0] * size >= 8] or pairs
+    return max(wide, key=lambda pair: (min(pair[1] * size, 8), pair[0]))
 
 
 class Reader:
