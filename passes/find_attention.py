@@ -73,6 +73,8 @@ class _Found:
     softmax: ir.OpView
     last: ir.OpView
     scores: Group
+    # Where it is set, all shares of a query are 0: a bool for each query.
+    gate: ir.Value | None = None
     extras: list[ir.Value] = field(default_factory=list)
 
 
@@ -82,13 +84,18 @@ def _match(softmax: ir.OpView, scores: Group) -> _Found | None:
     axis = ir.IntegerAttr(softmax.operation.attributes["axis"]).value
     if axis != len(sizes) - 1 or not ir.RankedTensorType(x.type).has_static_shape:
         return None
-    last = _only_user(softmax)
-    if op_name(last) == "mgx.convert":
-        last = _only_user(last)
+    shares, gate = softmax, None
+    last = _only_user(shares)
+    while last is not None and last.operation.name in ("mgx.convert", "mgx.where"):
+        if last.operation.name == "mgx.where":
+            gate = _gate(last, shares)
+            if gate is None:
+                return None
+        shares, last = last, _only_user(last)
     if last is None or last.operation.name != "mgx.dot" or 0 in sizes:
         return None
-    shares, v = last.operation.operands
-    if v == shares or definition(shares) not in (softmax, _only_user(softmax)):
+    left, v = last.operation.operands
+    if v == left or left != shares.operation.results[0]:
         return None
     first = _first_product(x)
     if first is None or shape(first.operation.results[0]) != sizes:
@@ -96,8 +103,20 @@ def _match(softmax: ir.OpView, scores: Group) -> _Found | None:
     kinds = {str(element_type(value)) for value in (*first.operation.operands, v)}
     if len(kinds) != 1 or not kinds <= {"f16", "bf16", "f32", "f64"}:
         return None
-    found = _Found(first, softmax, last, scores)
+    found = _Found(first, softmax, last, scores, gate)
     return found if _collect(found, x, scores) else None
+
+
+def _gate(where: ir.OpView, shares: ir.OpView) -> ir.Value | None:
+    """What `where` sets shares to 0 by, for whole queries; None where it does something else."""
+    condition, zero, kept = where.operation.operands
+    number, op = splat(zero), definition(condition)
+    if number is None or number != 0 or kept != shares.operation.results[0]:
+        return None
+    if op is None or op.operation.name != "mgx.multibroadcast":
+        return None
+    (source,) = op.operation.operands
+    return source if shape(source)[-1:] == (1,) else None
 
 
 def _only_user(op: ir.OpView | None) -> ir.OpView | None:
@@ -199,6 +218,10 @@ class _Builder:
                 return self._as_score(values[found.softmax.operation.operands[0]])
 
             y = mgx.attention(q, k, v, extras, body, self.causal)
+            if found.gate is not None:
+                sizes = list(shape(y))
+                zero = mgx.constant(0, type=y.type)
+                y = mgx.where(mgx.multibroadcast(found.gate, sizes), zero, y)
         found.last.operation.results[0].replace_all_uses_with(y)
         found.last.operation.erase()
 

@@ -114,3 +114,21 @@ def test_a_second_product_in_the_scores_is_an_extra() -> None:
     after = check_keeps_results(lambda: attention(scores, more), [FindAttention()])
     assert str(after.module).count("mgx.attention") == 1
     assert str(after.module).count("mgx.dot") == 1
+
+
+def test_queries_without_keys_stay_zero() -> None:
+    """ONNX Attention: shares of a query are 0 where its mask leaves no key."""
+    text = f"""
+func.func @main(%q: {Q} {{mgx.name = "q"}}, %k: tensor<2x3x4x5xf32> {{mgx.name = "k"}},
+    %m: tensor<5x1xf32> {{mgx.name = "m"}}) -> ({Q} {{mgx.name = "y"}}) {{
+  %z = mgx.constant dense<0.0> : tensor<5x1xf32>
+  %o = mgx.constant dense<0.0> : {S}
+  %s = mgx.dot %q, %k : {Q}, tensor<2x3x4x5xf32> -> {S}
+  %p = mgx.softmax %s axis = 3 : {S}
+  %g = mgx.greater %m, %z : tensor<5x1xf32>, tensor<5x1xf32> -> tensor<5x1xi1>
+  %b = mgx.multibroadcast %g : tensor<5x1xi1> -> tensor<2x3x5x5xi1>
+  %w = mgx.where %b, %o, %p : tensor<2x3x5x5xi1>, {S}, {S} -> {S}
+  %y = mgx.dot %w, %q : {S}, {Q} -> {Q}
+  return %y : {Q}
+}}"""
+    assert "mgx.where" in found(parse(text))
