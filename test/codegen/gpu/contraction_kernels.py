@@ -162,6 +162,10 @@ class Product:
         return c, bound * TOLERANCE[self.result] + (1e-6 if self.result != "i32" else 0)
 
 
+def _parted(target: Target, splits: int) -> Schedule:
+    return Schedule(1, 1, 1, 1, 2 if target.matrix else 1, splits)
+
+
 def emulated(target: Target) -> list[Product]:
     """What the emulated device computes: few sizes that meet many cases."""
     found = [
@@ -181,6 +185,8 @@ def emulated(target: Target) -> list[Product]:
         Product((1, 70, 200), "nt"),
         Product((70, 1, 200), "nn"),
         Product((16, 16, 1500), "nt", "f16"),
+        Product((20, 24, 384), "nt", batch=(2,), epilogue="bias", schedule=_parted(target, 4)),
+        Product((1, 37, 768), "nn", epilogue="gelu", schedule=_parted(target, 3)),
         Product((16, 32, 32), "nt", schedule=Schedule(1, 1, 1, 2)),
     ]
     if target.matrix:

@@ -47,9 +47,9 @@ def listing(product: Product | Convolution, chip: str) -> tuple[dict[str, int], 
     assert program is not None, why
     code = code_object(program, target)
     text = disassemble(code.data)
-    # The last function multiplies; one before it packs operands.
-    name = code.launches[-1].function
-    text = text[text.index(f"<{name}>:") :]
+    # The function with LDS multiplies; one may pack operands first, one add parts after it.
+    (name,) = (n for n, stats in code.stats.items() if stats["lds_bytes"])
+    text = text.partition(f"<{name}>:")[2].partition(">:")[0]
     return dict(code.stats[name]), re.findall(r"^\t(\w+)", text, re.MULTILINE)
 
 

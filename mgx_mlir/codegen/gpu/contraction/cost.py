@@ -10,12 +10,13 @@ Latencies are orders of magnitude. Only the order of the estimates matters.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Contraction, Matrix
 from mgx_mlir.codegen.gpu.contraction.constraints import registers, schedule_refusal
 from mgx_mlir.codegen.gpu.contraction.sources import Strided
-from mgx_mlir.codegen.gpu.contraction.space import Schedule, schedules
+from mgx_mlir.codegen.gpu.contraction.space import Schedule, schedules, splits
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, ROW_BYTES, SIDES, Unit
 from mgx_mlir.codegen.gpu.contraction.tile import turned
 from mgx_mlir.target import Target
@@ -27,6 +28,8 @@ TILE_LATENCY = 100
 BLOCK_LATENCY = 1500
 # The instructions of that, which others cannot hide.
 BLOCK_CLOCKS = 300
+# Between two functions, the second's first reads included.
+LAUNCH_CLOCKS = 3500
 LDS_BYTES_A_CLOCK = 128
 GLOBAL_BYTES_A_CLOCK = {64: 54, 32: 24}  # by the size of a wave
 
@@ -52,16 +55,31 @@ def choose(problem: Contraction, unit: Unit, target: Target) -> Schedule | None:
         # Turning few elements takes narrow writes.
         return clocks(problem, schedule, unit, target) * (3 if narrow else 1)
 
-    legal = [s for s in schedules() if not schedule_refusal(s, unit, target, (first, second))]
-    return min(legal, key=estimate, default=None)
+    legal: dict[tuple[int, ...], Schedule] = {}
+    for s in schedules():
+        # Of those that differ in no more, the first reads farthest ahead.
+        shape = (s.waves_m, s.waves_n, s.tiles_m, s.tiles_n)
+        if shape not in legal and not schedule_refusal(s, unit, target, (first, second)):
+            legal[shape] = s
+    best = min(legal.values(), key=estimate, default=None)
+    if best is None:
+        return None
+    tiles = math.ceil(problem.K / depth)
+    candidates = [best]
+    for s in legal.values():
+        blocks = math.ceil(problem.M / s.rows(unit)) * math.ceil(problem.N / s.columns(unit))
+        room = 2 * target.compute_units // (blocks * problem.batch)
+        candidates += [replace(s, splits=n) for n in splits(tiles) if room // 4 < n <= room]
+    return min(candidates, key=estimate)
 
 
 def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target) -> float:
     """The estimate for a legal schedule."""
     rows, columns = schedule.rows(unit), schedule.columns(unit)
     blocks = math.ceil(problem.M / rows) * math.ceil(problem.N / columns) * problem.batch
+    blocks *= schedule.splits
     a_unit = math.ceil(blocks / target.compute_units)
-    tiles = math.ceil(problem.K / unit.tile_depth)
+    tiles = math.ceil(problem.K / unit.tile_depth) // schedule.splits
 
     matrix = 2 * rows * columns * unit.tile_depth / unit.flops
     # One wave keeps one of a compute unit's SIMDs busy.
@@ -84,7 +102,14 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
     alone = max(GLOBAL_LATENCY / schedule.ahead, TILE_LATENCY + busy)
     rounds = a_unit / together
     loop = tiles * max(a_unit * busy, math.ceil(rounds) * alone)
-    return loop + max(rounds * BLOCK_LATENCY, a_unit * BLOCK_CLOCKS)
+    total = loop + max(rounds * BLOCK_LATENCY, a_unit * BLOCK_CLOCKS)
+    if schedule.splits > 1:
+        # Parts are written, and read by another function.
+        size = 2 * schedule.splits * problem.batch * problem.M * problem.N
+        size *= emit.element_bytes(problem.accumulator)
+        rate = GLOBAL_BYTES_A_CLOCK[target.wave_size] * target.compute_units
+        total += LAUNCH_CLOCKS + size / rate
+    return total
 
 
 def resident(schedule: Schedule, unit: Unit, target: Target, wanted: int) -> int:

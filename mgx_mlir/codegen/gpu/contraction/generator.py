@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 
 from mlir import ir
@@ -18,10 +18,10 @@ from mlir.dialects import gpu
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import used_arguments
-from mgx_mlir.codegen.contraction.problem import Matrix
-from mgx_mlir.codegen.gpu.contraction import memory, multiply, packing, sources
-from mgx_mlir.codegen.gpu.contraction.convolution import Product
+from mgx_mlir.codegen.contraction.match import Match, Operand, used_arguments
+from mgx_mlir.codegen.contraction.problem import Axis, Matrix
+from mgx_mlir.codegen.gpu.contraction import finish, memory, multiply, packing, sources
+from mgx_mlir.codegen.gpu.contraction.convolution import Product, aligned
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.function import (
     Parameter,
@@ -87,10 +87,14 @@ class _Generator:
         self.grid = (
             math.ceil(self.problem.M / self.rows),
             math.ceil(self.problem.N / self.columns),
-            self.problem.batch,
+            self.problem.batch * schedule.splits,
         )
+        # What the tiles' sums become: the results, or parts of them in scratch memory.
+        self.stored, self.place = self.match, product.result
+        if schedule.splits > 1:
+            self.stored, self.place = _parts(self.match, schedule.splits)
         # Tiles whose results a lane stores together, to store 16 bytes.
-        size = max(emit.element_bytes(e) for e in self.match.result_elements)
+        size = max(emit.element_bytes(e) for e in self.stored.result_elements)
         self.joined = 1
         if unit.kind == "mfma" and unit.values * size == 8 and schedule.tiles_n % 2 == 0:
             self.joined = 2
@@ -104,8 +108,23 @@ class _Generator:
         launches: list[Launch] = []
         if self.product.packings:
             launches.append(self._packing(functions, f"{self.name}_0"))
-        launches.append(self._multiplication(functions, f"{self.name}_{len(launches)}"))
-        return GpuProgram(module, tuple(launches), self.product.scratch_bytes, 32)
+        results = [
+            Parameter(element, size, Argument("output", number), True)
+            for number, (element, size) in enumerate(
+                zip(self.match.result_elements, self.sizes[1], strict=True)
+            )
+        ]
+        stored, scratch_bytes = results, self.product.scratch_bytes
+        if self.schedule.splits > 1:
+            element = self.problem.accumulator
+            size = self.schedule.splits * self.problem.batch * self.problem.M * self.problem.N
+            stored = [Parameter(element, size, Argument("scratch", scratch_bytes), True)]
+            scratch_bytes += aligned(size * emit.element_bytes(element))
+        launches.append(self._multiplication(functions, f"{self.name}_{len(launches)}", stored))
+        if self.schedule.splits > 1:
+            name = f"{self.name}_{len(launches)}"
+            launches.append(self._finish(functions, name, stored[0], results))
+        return GpuProgram(module, tuple(launches), scratch_bytes, 32)
 
     def _packing(self, functions: ir.Block, name: str) -> Launch:
         packings = list(self.product.packings.values())
@@ -126,16 +145,32 @@ class _Generator:
 
         return add_function(functions, name, parameters, packing.THREADS, (blocks, 1, 1), body)
 
-    def _multiplication(self, functions: ir.Block, name: str) -> Launch:
-        used = used_arguments(self.match)
+    def _finish(
+        self, functions: ir.Block, name: str, parts: Parameter, results: list[Parameter]
+    ) -> Launch:
+        match = self.match
+        used = {s.argument: s.element for s in match.sources if isinstance(s, Operand)}
+        numbers = sorted(used)
+        parameters = [self._input(number, used[number]) for number in numbers]
+        parameters += [replace(parts, written=False), *results]
+        blocks = finish.blocks(match)
+
+        def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
+            buffers = list(raw_buffers(dict(enumerate(pointers))).values())
+            inputs = dict(zip(numbers, buffers, strict=False))
+            sums, *outputs = buffers[len(numbers) :]
+            thread = position("gpu.thread_id", "x", finish.THREADS)
+            number = emit.linear(thread, (block("x", blocks), finish.THREADS))
+            splits, result = self.schedule.splits, self.product.result
+            finish.emit_finish(match, result, splits, sums, inputs, outputs, number)
+
+        return add_function(functions, name, parameters, finish.THREADS, (blocks, 1, 1), body)
+
+    def _multiplication(self, functions: ir.Block, name: str, results: list[Parameter]) -> Launch:
+        used = used_arguments(self.stored)
         numbers = [number for number, _ in used]
         parameters = [self._input(number, element) for number, element in used]
-        parameters += [
-            Parameter(element, size, Argument("output", number), True)
-            for number, (element, size) in enumerate(
-                zip(self.match.result_elements, self.sizes[1], strict=True)
-            )
-        ]
+        parameters += results
 
         def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
             assert lds is not None
@@ -165,17 +200,20 @@ class _Generator:
                 "xy", self.grid, (self.rows, self.columns), strict=False
             )
         )
-        batch = block("z", problem.batch)
+        splits = self.schedule.splits
+        batch = block("z", problem.batch * splits)
+        split = emit.div(batch, problem.batch) if splits > 1 else 0
+        matrix = emit.rem(batch, problem.batch) if splits > 1 else batch
         depth, threads = unit.tile_depth, self.threads
         rows = sources.left(problem.a, problem.K, depth, pointers[problem.a.argument])
         columns = sources.right(problem.b, problem.K, depth, pointers[problem.b.argument])
         a = Tile(rows, unit, self.rows, threads, lds, 0)
         b = Tile(columns, unit, self.columns, threads, lds, self.rows * depth)
-        a.begin(thread, batch, m0, problem.M)
-        b.begin(thread, batch, n0, problem.N)
+        a.begin(thread, matrix, m0, problem.M)
+        b.begin(thread, matrix, n0, problem.N)
         lane = self._lane(thread)
-        sums = self._sums(a, b, lane)
-        epilogue = Epilogue(self.match, self.product.result, raw_buffers(pointers), outputs)
+        sums = self._sums(a, b, lane, split)
+        epilogue = Epilogue(self.stored, self.place, raw_buffers(pointers), outputs)
         self._store(sums, epilogue, lane, batch, m0, n0)
 
     def _lane(self, thread: ir.Value) -> _Lane:
@@ -188,8 +226,8 @@ class _Generator:
         wave_n = emit.mul(emit.div(wave, schedule.waves_m), schedule.tiles_n * unit.columns)
         return _Lane(wave_m, wave_n, emit.rem(lane, unit.rows), emit.div(lane, unit.rows))
 
-    def _sums(self, a: Tile, b: Tile, lane: _Lane) -> list[ir.Value]:
-        """The sums of all tiles of the thread's wave, row by row of tiles."""
+    def _sums(self, a: Tile, b: Tile, lane: _Lane, split: Index) -> list[ir.Value]:
+        """The sums of all tiles of the thread's wave, row by row of tiles, over a part of k."""
         unit = self.unit
         group: Index = lane.group if unit.groups > 1 else 0
         rows = multiply.Operand(unit, a.lds, a.start, emit.add(lane.wave_m, lane.row), group)
@@ -201,7 +239,8 @@ class _Generator:
         pipeline = Pipeline(
             unit, self.schedule, a, b, rows, columns, self._tile_columns(), unsigned
         )
-        return pipeline.run(math.ceil(self.problem.K / unit.tile_depth))
+        tiles = math.ceil(self.problem.K / unit.tile_depth) // self.schedule.splits
+        return pipeline.run(tiles, emit.mul(split, tiles * unit.tile_depth))
 
     def _lane_columns(self, lane: _Lane) -> list[Index]:
         """The column of a tile that a lane reads: such that its results are neighbours."""
@@ -248,3 +287,15 @@ class _Generator:
                 at = i * schedule.tiles_n + j
                 x = reduce(memory.concatenated, sums[at : at + self.joined])
                 epilogue(x, batch, m, n, inside, bounded)
+
+
+def _parts(match: Match, splits: int) -> tuple[Match, Matrix]:
+    """The match that leaves its sums as they are, and where they lie in scratch memory."""
+    problem, element = match.problem, match.problem.accumulator
+    sums = replace(
+        match, result_element=element, epilogue=None, sources=(), results=(0,),
+        result_elements=(element,), causal=None,
+    )  # fmt: skip
+    M, N = problem.M, problem.N
+    batch = Axis.of((splits * problem.batch, M * N))
+    return sums, Matrix(0, element, 0, batch, Axis.of((M, N)), Axis.of((N, 1)))

@@ -24,14 +24,15 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.contraction import multiply
 from mgx_mlir.codegen.gpu.contraction.multiply import Fragment, Operand
+from mgx_mlir.codegen.gpu.contraction.sources import Load
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import ROW_CHUNKS, SIDES, Unit
 from mgx_mlir.codegen.gpu.contraction.tile import Tile
 
 Action = Callable[[], None]
 
-# s_waitcnt of gfx9: lgkmcnt(0) and nothing else.
-_LDS_DONE = 0xC07F
+# s_waitcnt of lgkmcnt(0) and nothing else: of gfx9 and gfx11. gfx12 has other instructions.
+_LDS_DONE = {("mfma", 4): 0xC07F, ("wmma", 1): 0xFC07}
 # With fewer tiles, reading some beyond the last would take long.
 _FEW = 40
 
@@ -78,8 +79,9 @@ class Pipeline:
         # Elements of one side of LDS.
         self.side = (a.rows + b.rows) * unit.tile_depth
 
-    def run(self, tiles: int) -> list[ir.Value]:
-        """Emits the loop; gives the sums."""
+    def run(self, tiles: int, start: Index) -> list[ir.Value]:
+        """Emits the loop over `tiles` tiles from `start` on; gives the sums."""
+        self.start = start
         sums = [multiply.zero(self.unit)] * (self.schedule.tiles_m * self.schedule.tiles_n)
         depth = self.unit.tile_depth
         ahead = self.schedule.ahead
@@ -101,8 +103,12 @@ class Pipeline:
             return self._plain(tiles, sums, loaded[SIDES:])
         return self._matrix(tiles, sums, loaded[SIDES:])
 
+    def _loads(self, k0: Index) -> list[Load]:
+        k0 = emit.add(self.start, k0)
+        return [*self.a.loads(k0), *self.b.loads(k0)]
+
     def _load(self, k0: Index) -> list[ir.Value]:
-        return [load() for load in (*self.a.loads(k0), *self.b.loads(k0))]
+        return [load() for load in self._loads(k0)]
 
     def _repeat(self, tiles: int, tile: _TileBody, carried: list[ir.Value]) -> list[ir.Value]:
         """`tile` for each, in turns of so many that leave registers in place.
@@ -203,9 +209,9 @@ class Pipeline:
             )
             ahead = _take(values, len(aheads[0]))
             loaded: list[ir.Value] = [] if following else ahead
-            if self.unit.kind == "mfma":
-                # One wait for what was read long ago, instead of one for each fragment.
-                rocdl.s_waitcnt(_LDS_DONE)
+            # One wait for what was read long ago, instead of one for each fragment.
+            if (self.unit.kind, self.unit.groups) in _LDS_DONE:
+                rocdl.s_waitcnt(_LDS_DONE[self.unit.kind, self.unit.groups])
 
             def exchange() -> list[Action]:
                 """The barrier; then what moves tiles on."""
@@ -213,8 +219,8 @@ class Pipeline:
                 amdgpu.LDSBarrierOp()
                 actions = [*self._stores(ahead, side)]
                 beyond = emit.add(k, (SIDES + schedule.ahead) * self.unit.tile_depth)
-                for operand in (self.a, self.b) if following else ():
-                    actions += [partial(_call, r, loaded) for r in operand.loads(beyond)]
+                for load in self._loads(beyond) if following else ():
+                    actions.append(partial(_call, load, loaded))
                 return actions
 
             (self._roomy if roomy else self._tight)(state, side, exchange)

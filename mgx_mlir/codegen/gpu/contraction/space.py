@@ -10,7 +10,8 @@ from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
 
 _WAVES = ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))
 _TILES = (1, 2, 3, 4, 6, 8)
-_AHEAD = (1, 2, 4)
+_AHEAD = (4, 2, 1)
+_MOST_SPLITS = 32
 # Registers for sums and the fragments of two steps.
 _ROOM = 160
 
@@ -20,7 +21,8 @@ class Schedule:
     """`waves_m` x `waves_n` waves in a block, each with `tiles_m` x `tiles_n` tiles of C.
 
     A tile is what one instruction computes (`Unit.rows` x `Unit.columns`). `ahead` tiles
-    along k are on their way from memory at a time.
+    along k are on their way from memory at a time. `splits` blocks compute the same tile of
+    C, each over its part of k, for another function to add.
     """
 
     waves_m: int
@@ -28,6 +30,7 @@ class Schedule:
     tiles_m: int
     tiles_n: int
     ahead: int = 1
+    splits: int = 1
 
     def fragments(self, unit: Unit) -> int:
         """Registers of the operands of one step."""
@@ -62,11 +65,17 @@ class Schedule:
         return (
             f"tile {self.rows(unit)}x{self.columns(unit)}x{unit.tile_depth}, "
             f"{self.waves_m}x{self.waves_n} waves, {self.ahead} ahead, "
+            f"{f'k in {self.splits} parts, ' if self.splits > 1 else ''}"
             f"{unit.kind} of {unit.element}"
         )
 
 
 def schedules() -> Iterator[Schedule]:
-    """All schedules, in a fixed order; which are legal is `constraints.refusal`'s matter."""
+    """Schedules of one part, in a fixed order; which are legal is `constraints`' matter."""
     for (waves_m, waves_n), tiles_m, tiles_n, ahead in product(_WAVES, _TILES, _TILES, _AHEAD):
         yield Schedule(waves_m, waves_n, tiles_m, tiles_n, ahead)
+
+
+def splits(tiles: int) -> Iterator[int]:
+    """Into how many equal parts k may be cut, where it has so many tiles."""
+    return (n for n in range(2, min(tiles, _MOST_SPLITS) + 1) if tiles % n == 0)
