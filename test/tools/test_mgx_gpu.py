@@ -69,9 +69,15 @@ def test_perf_marks_modelled_times() -> None:
     assert record["times"] == "modelled"
     assert record["kernels"] and all(row["launches"] > 0 for row in record["kernels"])
     assert all(row["ms"] > 0 for row in record["kernels"])
-    assert sorted(record["run_ms"]) == ["graph", "plain"]
+    assert sorted(record["run_ms"]) == sorted(record["host_ms"]) == ["graph", "plain"]
+    assert set(record["kernels_ms"]) == {"min", "p50", "p90", "p99"}
+    # The largest convolution: 16 channels of 8 x 8 from 8 of them, 3 x 3 at a time, and more.
+    assert max(row["flops"] for row in record["kernels"]) > 2 * 16 * 64 * 8 * 9 / 2
+    assert abs(sum(row["share"] for row in record["kernels"]) - 1) < 1e-6
     text = mgx("perf", DIGITS, "--target", "gfx1100", "--runs", "1", "--no-graph").stdout
     assert "modelled from the chip's facts, not measured" in text
+    assert "MFLOP" in text and "the host beside its HIP calls, plain: " in text
+    assert "replayed" not in text
 
 
 def test_perf_times_the_host() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from mgx_mlir.errors import DeviceError
 from mgx_mlir.runtime.binding import Place, Repeat, Section
-from mgx_mlir.runtime.control import run_parts
+from mgx_mlir.runtime.control import Machine, run_parts
 from mgx_mlir.runtime.hip.event import Event
 from mgx_mlir.runtime.hip.graph import RunGraph
 from mgx_mlir.runtime.hip.library import call, hip_python, release
@@ -83,13 +83,14 @@ class Context:
         if self.last is not None:
             self.last.hold(stream)
 
-    def launch(self, stream: Any) -> None:
+    def launch(self, stream: Any, machine: Machine | None = None) -> None:
         """Gives the stream the whole run; waits for it only where the device decides.
 
-        Raises DeviceError naming the kernel that failed.
+        `machine` takes the sections instead of the context. Raises DeviceError naming the
+        kernel that failed.
         """
         self._run_stream = stream
-        run_parts(self._prepared.parts, self)
+        run_parts(self._prepared.parts, machine or self)
 
     def section(self, section: Section) -> None:
         """Gives the run's stream the steps of a section, as a graph where that is wanted."""

@@ -6,29 +6,39 @@ On the emulated device events give time only with MGX_EMULATOR_PROFILE=1; it is 
 from __future__ import annotations
 
 import statistics
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from mgx_mlir.plan import Row
+from mgx_mlir.runtime.binding import Place, Repeat, Section
 from mgx_mlir.runtime.hip.context import Context
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.library import call, release
 from mgx_mlir.runtime.hip.program import HipProgram
+from mgx_mlir.runtime.hip.tensor import DeviceTensor
+
+Progress = Callable[[int, int], None]
 
 
 @dataclass
 class StepTime:
-    """One step of the plan: its kernel (-1: a copy), its nodes, its launches.
+    """One step of the plan: its kernel (-1: a copy), its nodes, and what a run made of it.
 
-    `bytes` are those of its inputs and outputs, each counted once; `milliseconds` has one
-    entry a run.
+    `bytes` are those of its inputs and outputs, each counted once, `flops` its arithmetic
+    operations, both of each time that a run comes by; `times` and `launches` count how often
+    one run did, and how many launches that took. `milliseconds` has one entry a run.
     """
 
     kernel: int
     node: str
-    launches: int = 0
     bytes: int = 0
+    flops: int = 0
+    times: int = 0
+    launches: int = 0
     milliseconds: list[float] = field(default_factory=list)
 
     @property
@@ -41,7 +51,7 @@ def step_times(
     program: HipProgram,
     inputs: Mapping[str, Any],
     runs: int,
-    progress: Callable[[int, int], None] = lambda done, total: None,
+    progress: Progress = lambda done, total: None,
 ) -> list[StepTime]:
     """The steps in order, timed in `runs` runs, launch by launch and so without a graph.
 
@@ -54,7 +64,7 @@ def step_times(
         try:
             times = _steps(program)
             for number in range(runs):
-                _time_run(program, context, times)
+                _Timed(context, program, times).run()
                 progress(number + 1, runs)
         finally:
             program.pool.discard(context)
@@ -66,30 +76,112 @@ def _steps(program: HipProgram) -> list[StepTime]:
     times = []
     for step in plan.work():
         if isinstance(step, Row):
-            kernel, size = -1, 2 * plan.buffers[step.source].bytes
+            times.append(StepTime(-1, step.node, 2 * plan.buffers[step.source].bytes))
         else:
-            kernel, size = step.kernel, sum(plan.buffers[a].bytes for a in set(step.arguments))
-        times.append(StepTime(kernel, step.node, bytes=size))
-    for launch in program.prepared.steps:
-        times[launch.step].launches += 1
+            size = sum(plan.buffers[a].bytes for a in set(step.arguments))
+            times.append(StepTime(step.kernel, step.node, size, step.flops))
     return times
 
 
-def _time_run(program: HipProgram, context: Context, times: list[StepTime]) -> None:
-    """One run on the context, whose inputs are those of the run before."""
-    stream = context.stream
-    marks = [call("hipEventCreateWithFlags", 0) for _ in range(len(program.prepared.steps) + 1)]
+class _Timed:
+    """One run on a context, whose inputs are those of the run before, launch by launch."""
+
+    def __init__(self, context: Context, program: HipProgram, times: list[StepTime]) -> None:
+        self._context = context
+        self._steps = program.prepared.steps
+        self._times = times
+        # A launch's number, and the events before and after it.
+        self._marks: list[tuple[int, Any, Any]] = []
+
+    def run(self) -> None:
+        """Adds the run's times to those of the steps."""
+        try:
+            self._context.launch(self._context.stream, self)
+            call("hipStreamSynchronize", self._context.stream)
+            self._add()
+        finally:
+            for _, before, after in self._marks:
+                release("hipEventDestroy", before)
+                release("hipEventDestroy", after)
+
+    def _add(self) -> None:
+        spent = [0.0] * len(self._times)
+        for found in self._times:
+            found.times = found.launches = 0
+        last = -1
+        for number, before, after in self._marks:
+            step = self._steps[number].step
+            spent[step] += float(call("hipEventElapsedTime", before, after))
+            self._times[step].launches += 1
+            # The next launch of one kernel belongs to the same time that the run comes by.
+            self._times[step].times += not (last == number - 1 and self._is_next(number))
+            last = number
+        for found, milliseconds in zip(self._times, spent, strict=True):
+            found.milliseconds.append(milliseconds)
+
+    def _is_next(self, number: int) -> bool:
+        return number > 0 and self._steps[number - 1].step == self._steps[number].step
+
+    def section(self, section: Section) -> None:
+        """Gives the stream the section's launches, with an event before and after each."""
+        stream = self._context.stream
+        for number in range(section.first, section.end):
+            before = call("hipEventCreateWithFlags", 0)
+            self._marks.append((number, before, call("hipEventCreateWithFlags", 0)))
+            call("hipEventRecord", before, stream)
+            self._context.submission.submit(number, number + 1, int(stream))
+            call("hipEventRecord", self._marks[-1][2], stream)
+
+    def number(self, place: Place, size: int) -> int:
+        """What decides, as the context reads it."""
+        return self._context.number(place, size)
+
+    def row(self, loop: Repeat, number: int) -> None:
+        """Points the copies that fill rows, as the context does."""
+        self._context.row(loop, number)
+
+
+def host_overhead(program: HipProgram, inputs: Mapping[str, np.ndarray], runs: int) -> float:
+    """Milliseconds that a run takes beside its HIP calls, in the middle of `runs` runs.
+
+    Tensors are on the device; what runs beside are the giving of launches and the waiting.
+    Raises DeviceError.
+    """
+    ordinal = program.device.ordinal
+    given = {n: DeviceTensor.from_numpy(np.asarray(a), ordinal) for n, a in inputs.items()}
+    found = program.run(given, results="device")
+    with Current(ordinal):
+        context = program.pool.acquire()
+    watch = _Stopwatch()
+    section, wait = context.section, context.wait
+    context.section, context.wait = watch.around(section), watch.around(wait)  # type: ignore
+    program.pool.release(context)
     try:
-        call("hipEventRecord", marks[0], stream)
-        for number, mark in enumerate(marks[1:]):
-            context.submission.submit(number, number + 1, int(stream))
-            call("hipEventRecord", mark, stream)
-        call("hipStreamSynchronize", stream)
-        spent = [0.0] * len(times)
-        for number, step in enumerate(program.prepared.steps):
-            spent[step.step] += float(call("hipEventElapsedTime", marks[number], marks[number + 1]))
+        times = []
+        for _ in range(runs):
+            watch.seconds = 0.0
+            started = time.perf_counter()
+            program.run(given, found)
+            times.append(time.perf_counter() - started - watch.seconds)
     finally:
-        for mark in marks:
-            release("hipEventDestroy", mark)
-    for found, milliseconds in zip(times, spent, strict=True):
-        found.milliseconds.append(milliseconds)
+        context.section, context.wait = section, wait  # type: ignore[method-assign]
+    return statistics.median(times) * 1e3
+
+
+class _Stopwatch:
+    """Counts the seconds that functions take."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def around(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The function, timed."""
+
+        def timed(*arguments: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return function(*arguments)
+            finally:
+                self.seconds += time.perf_counter() - started
+
+        return timed

@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,7 +63,7 @@ def _measure(
         record["run_ms"] = {"cpu": _runs(program, inputs, options.runs, tick, "runs")}
         return record
     from mgx_mlir.runtime.hip.library import library_kind
-    from mgx_mlir.runtime.hip.profile import step_times
+    from mgx_mlir.runtime.hip.profile import host_overhead, step_times
     from mgx_mlir.runtime.hip.program import HipProgram
 
     assert isinstance(program, HipProgram)
@@ -79,10 +79,15 @@ def _measure(
             for name, each in kinds.items()
         },
     }
+    record["host_ms"] = {}
+    for place, (name, each) in enumerate(kinds.items()):
+        tick("the host's part", place + 1, len(kinds))
+        record["host_ms"][name] = host_overhead(each, inputs, options.runs)
     found = step_times(
         program, inputs, options.runs, lambda done, total: tick("kernels", done, total)
     )
-    return record | {"kernels": _by_kernel(found)}
+    sums = [sum(ms) for ms in zip(*(step.milliseconds for step in found), strict=True)]
+    return record | {"kernels": _by_kernel(found), "kernels_ms": _percentiles(sums)}
 
 
 def _runs(
@@ -96,6 +101,12 @@ def _runs(
         program.run(inputs)
         times.append((time.perf_counter() - started) * 1e3)
         tick(what, number + 1, runs)
+    return _percentiles(times)
+
+
+def _percentiles(times: Sequence[float]) -> dict[str, float]:
+    if not times:
+        return {}
     found = {f"p{p}": float(np.percentile(times, p)) for p in PERCENTILES}
     return {"min": min(times), **found}
 
@@ -106,15 +117,18 @@ def _by_kernel(found: list[StepTime]) -> list[dict[str, Any]]:
     rows: dict[int, dict[str, Any]] = {}
     for step in found:
         row = rows.setdefault(
-            step.kernel, {"kernel": step.kernel, "launches": 0, "ms": 0.0, "bytes": 0, "nodes": []}
+            step.kernel,
+            {"kernel": step.kernel, "launches": 0, "ms": 0.0, "bytes": 0, "flops": 0, "nodes": []},
         )
         row["launches"] += step.launches
         row["ms"] += step.median
-        row["bytes"] += step.bytes
+        row["bytes"] += step.bytes * step.times
+        row["flops"] += step.flops * step.times
         row["nodes"].append(step.node or "copy")
     for row in rows.values():
         row["share"] = row["ms"] / total
         row["gb_per_s"] = row["bytes"] / row["ms"] / 1e6 if row["ms"] else 0.0
+        row["gflop_per_s"] = row["flops"] / row["ms"] / 1e6 if row["ms"] else 0.0
     return sorted(rows.values(), key=lambda row: -row["ms"])
 
 
@@ -123,24 +137,47 @@ def _text(record: Mapping[str, Any]) -> str:
     modelled = record["times"] == "modelled"
     if "kernels" in record:
         lines += ["", *_table(record["kernels"], modelled), ""]
+        of = "of the kernels, modelled" if modelled else "of the kernels"
+        lines.append(f"{of}: {_figures(record['kernels_ms'])} ms")
     note = "  (the emulator's own time, not the chip's)" if modelled else ""
     for kind, times in record["run_ms"].items():
-        figures = ", ".join(f"{name} {value:.3f}" for name, value in times.items())
-        lines.append(f"a run, {kind}: {figures} ms{note}")
+        lines.append(f"a run, {kind}: {_figures(times)} ms{note}")
+    runs = record["run_ms"]
+    if "graph" in runs and "plain" in runs:
+        ratio = runs["graph"]["p50"] / runs["plain"]["p50"]
+        lines.append(f"a run replayed as a graph takes {ratio:.2f} of the time without{note}")
+    for kind, spent in record.get("host_ms", {}).items():
+        lines.append(f"the host beside its HIP calls, {kind}: {spent * 1e3:.1f} us a run")
     return "\n".join(lines)
+
+
+def _figures(times: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.3f}" for name, value in times.items())
 
 
 def _table(kernels: list[dict[str, Any]], modelled: bool) -> list[str]:
     unit = "ms (modelled)" if modelled else "ms"
-    lines = [f"{'kernel':>6} {'launches':>8} {unit:>13} {'share':>6} {'MB':>9} {'GB/s':>8}  nodes"]
+    lines = [
+        f"{'kernel':>6} {'launches':>8} {unit:>13} {'share':>6} {'MB':>9} {'GB/s':>8} "
+        f"{'MFLOP':>9} {'GFLOP/s':>9}  nodes"
+    ]
     for row in kernels:
         name = "copy" if row["kernel"] < 0 else str(row["kernel"])
         nodes = row["nodes"][0] + (f" and {len(row['nodes']) - 1} more" if row["nodes"][1:] else "")
-        lines.append(
-            f"{name:>6} {row['launches']:8d} {row['ms']:13.4f} {row['share']:6.1%} "
-            f"{row['bytes'] / 1e6:9.3f} {row['gb_per_s']:8.1f}  {nodes}"
-        )
-    launches = sum(row["launches"] for row in kernels)
-    total = sum(row["ms"] for row in kernels)
+        lines.append(f"{name:>6} {_cells(row)} {nodes}")
+    total: dict[str, Any] = {
+        key: sum(row[key] for row in kernels) for key in ("launches", "ms", "bytes", "flops")
+    }
+    spent = total["ms"] or 1.0
+    total |= {"share": 1.0, "gb_per_s": total["bytes"] / spent / 1e6}
+    total |= {"gflop_per_s": total["flops"] / spent / 1e6}
     marked = "modelled from the chip's facts, not measured" if modelled else "kernels alone"
-    return [*lines, f"{'all':>6} {launches:8d} {total:13.4f}         {marked}"]
+    return [*lines, f"{'all':>6} {_cells(total)} {marked}"]
+
+
+def _cells(row: Mapping[str, Any]) -> str:
+    return (
+        f"{row['launches']:8d} {row['ms']:13.4f} {row['share']:6.1%} "
+        f"{row['bytes'] / 1e6:9.3f} {row['gb_per_s']:8.1f} "
+        f"{row['flops'] / 1e6:9.3f} {row['gflop_per_s']:9.1f} "
+    )
