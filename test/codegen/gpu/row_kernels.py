@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.rows.space import Schedule
+from mgx_mlir.codegen.gpu.rows.space import Schedule, split
 from mgx_mlir.dialects import context
 
 Array = np.ndarray[Any, Any]
@@ -323,6 +323,16 @@ def schedules() -> list[RowKernel]:
             block = max(threads, 64)
             schedule = Schedule(threads, block // threads, 4, chunks, False, resident)
             found.append(RowKernel("softmax", (5, 1000), (1,), schedule=schedule))
+    for what, shape, element, lanes, parts in (
+        ("softmax", (2, 10000), "f32", 4, 3),
+        ("softmax", (1, 9001), "f16", 1, 2),
+        ("sum", (3, 8192), "f32", 4, 8),
+        ("argmax", (2, 3000), "f32", 4, 2),
+        ("layernorm", (2, 70000), "f32", 4, 5),
+        ("any", (1, 5000), "i1", 8, 2),
+        ("max", (1, 300000), "f16", 8, 300),
+    ):
+        found.append(RowKernel(what, shape, (1,), element, split(shape[1], lanes, parts)))
     for threads in (1, 4, 16):
         for resident in (True, False):
             schedule = Schedule(threads, 64 // threads, 4, -(-30 // threads), True, resident)

@@ -14,11 +14,12 @@ from mlir import ir
 from mgx_mlir.codegen.gpu.builder import element_bytes
 from mgx_mlir.codegen.gpu.rows.constraints import is_across, lanes_of, schedule_refusal
 from mgx_mlir.codegen.gpu.rows.match import REDUCING, Rows
-from mgx_mlir.codegen.gpu.rows.space import UNROLL, Schedule, schedules
+from mgx_mlir.codegen.gpu.rows.space import UNROLL, Schedule, schedules, split
 from mgx_mlir.target import Target
 
 START = 600  # the first instructions of a wave: its arguments
 GLOBAL_LATENCY = 600
+LAUNCH = 8000  # one function after another
 BARRIER = 250  # LDS, and waiting for the slowest wave
 GLOBAL_BYTES_A_CLOCK = 32
 SEGMENT = 64  # bytes that memory moves at least
@@ -39,6 +40,12 @@ def choose(rows: Rows, target: Target) -> Schedule | None:
     lanes = lanes_of(rows, across)
     found = schedules(rows.columns, lanes, target.wave_size, across)
     legal = [s for s in found if not schedule_refusal(rows, s, target)]
+    if not across:
+        # As many blocks as the chip has compute units, or twice that.
+        for times in (1, 2):
+            parts = times * target.compute_units // rows.rows
+            if parts > 1 and rows.columns >= parts * 256 * lanes:
+                legal.append(split(rows.columns, lanes, parts))
     return min(legal, key=lambda s: clocks(rows, s, target), default=None)
 
 
@@ -46,7 +53,7 @@ def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
     """The estimate for a legal schedule."""
     issue, simds = (4, 4) if target.wave_size == 64 else (1, 2)
     vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
-    blocks = -(-vectors // schedule.together)
+    blocks = -(-vectors // schedule.together) * schedule.parts
     waves = blocks * schedule.block / target.wave_size
     a_simd = waves / (simds * min(target.compute_units, blocks))
     passes = 1 if schedule.resident else max(rows.levels.values()) + 1
@@ -71,8 +78,9 @@ def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
     reads = passes * (1 if schedule.resident else math.ceil(schedule.chunks / UNROLL))
     latency = START + GLOBAL_LATENCY * reads + barriers + instructions * issue
     rounds = max(1.0, a_simd / WAVES_A_SIMD)
+    more = LAUNCH * max(rows.levels.values()) if schedule.parts > 1 else 0
     # What overlaps does so imperfectly.
-    return max(busy, memory, rounds * latency) + (busy + memory) / 8
+    return max(busy, memory, rounds * latency) + (busy + memory) / 8 + more
 
 
 def weight(op: ir.OpView) -> int:

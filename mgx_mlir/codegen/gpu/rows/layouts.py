@@ -33,6 +33,7 @@ class _Layout:
     row: Index = 0
     part: Index = 0
     thread: Index = 0
+    block_part: Index = 0  # of the blocks that share a row, this one's number
 
     def __post_init__(self) -> None:
         self.lanes = self.schedule.lanes
@@ -106,7 +107,10 @@ class Along(_Layout):
         parts: list[Partial] = [
             tuple(memory.element(x, i) for x in partial) for i in range(self.lanes)
         ]
-        single = reduction.fold(parts)
+        return self.reduce_one(reduction, reduction.fold(parts))
+
+    def reduce_one(self, reduction: Reduction, single: Partial) -> Partial:
+        """A thread's partial scalars as those that all threads of the row share."""
         threads, size = self.schedule.threads, self.target.wave_size
         lane = emit.rem(self.thread, size)
         found = wave.reduce(single, min(threads, size), lane, reduction.combine, self.target)
@@ -117,10 +121,10 @@ class Along(_Layout):
         first = emit.mul(self.group, waves)
         arrays = [next(self._lds) for _ in found]
         for array, x in zip(arrays, found, strict=True):
-            emit.store(_held(x), array, number)
+            emit.store(held(x), array, number)
         amdgpu.LDSBarrierOp()
         other = emit.add(first, emit.rem(lane, waves))
-        again = [_freed(emit.load(array, other), x) for array, x in zip(arrays, found, strict=True)]
+        again = [freed(emit.load(array, other), x) for array, x in zip(arrays, found, strict=True)]
         return tuple(wave.reduce(again, waves, lane, reduction.combine, self.target))
 
     def store(self, result: Result, value: ir.Value, chunk: Chunk, bounded: bool) -> None:
@@ -133,6 +137,8 @@ class Along(_Layout):
         operand = result.operand
         vector = emit.splat(value, 1)
         guards = [*self.first_only(), *self.guards(bounded)]
+        if not isinstance(self.block_part, int):
+            guards.append(emit.compare("eq", self.block_part, 0))
         operand.store(vector, self.target_of(result), operand.start(self.row), 0, guards)
 
 
@@ -179,14 +185,14 @@ class Across(_Layout):
             return partial
         arrays = [next(self._lds) for _ in partial]
         for array, x in zip(arrays, partial, strict=True):
-            memory.store(_held(x), array, emit.mul(self.thread, self.lanes))
+            memory.store(held(x), array, emit.mul(self.thread, self.lanes))
         amdgpu.LDSBarrierOp()
         parts = []
         for part in range(schedule.threads):
             place = emit.mul(emit.add(self.side, part * schedule.together), self.lanes)
             parts.append(
                 tuple(
-                    _freed(memory.load(array, place, self.lanes), x)
+                    freed(memory.load(array, place, self.lanes), x)
                     for array, x in zip(arrays, partial, strict=True)
                 )
             )
@@ -210,17 +216,17 @@ def _turned(operand: Operand) -> Operand:
     return Operand(operand.argument, operand.element, operand.offset, operand.inner, operand.outer)
 
 
-def _held_type(type_: ir.Type) -> ir.Type:
+def held_type(type_: ir.Type) -> ir.Type:
     """How LDS holds an element: in words, as waves may not write into one of another wave."""
     return ir.IntegerType.get_signless(32) if type_.width < 32 else type_
 
 
-def _held(x: ir.Value) -> ir.Value:
-    type_ = _like(x, _held_type(_element(x)))
+def held(x: ir.Value) -> ir.Value:
+    type_ = _like(x, held_type(_element(x)))
     return x if type_ == x.type else arith.extui(type_, x)
 
 
-def _freed(x: ir.Value, like: ir.Value) -> ir.Value:
+def freed(x: ir.Value, like: ir.Value) -> ir.Value:
     """What `_held` gave, in the type of `like`."""
     return x if x.type == like.type else arith.trunci(like.type, x)
 
@@ -247,7 +253,7 @@ def lds_arrays(
     if not size:
         return []
     return [
-        (size, _held_type(element.storage()))
+        (size, held_type(element.storage()))
         for reduction in reductions
         for element in reduction.elements
     ]

@@ -18,6 +18,7 @@ class Schedule:
     A thread works on chunks of `lanes` neighbours: elements of a row, or, `across`, the same
     element of neighbouring rows. It keeps its part of a row in registers where `resident`;
     else it reads it once for each reduction that waits for another, and once for results.
+    With `parts`, so many blocks share a row, and a function follows another for each of these.
     """
 
     threads: int
@@ -26,6 +27,7 @@ class Schedule:
     chunks: int
     across: bool
     resident: bool
+    parts: int = 1
 
     @property
     def block(self) -> int:
@@ -35,6 +37,8 @@ class Schedule:
         """For people."""
         lanes = f"{self.lanes} {'rows' if self.across else 'elements'} at a time"
         passes = "read once" if self.resident else "read for each reduction"
+        if self.parts > 1:
+            passes = f"{self.parts} blocks a row, a launch for each reduction and for results"
         return (
             f"{self.threads} threads a row, {self.together} together, {lanes}, "
             f"{self.chunks} times, {passes}"
@@ -55,3 +59,10 @@ def schedules(columns: int, lanes: int, wave: int, across: bool) -> Iterator[Sch
                 if not resident and chunks <= UNROLL:
                     continue
                 yield Schedule(threads, block // threads, lanes, chunks, across, resident)
+
+
+def split(columns: int, lanes: int, parts: int) -> Schedule:
+    """Rows that several blocks share."""
+    threads = 256
+    chunks = -(-columns // (threads * lanes * parts))
+    return Schedule(threads, 1, lanes, chunks, False, chunks * lanes <= _RESIDENT, parts)

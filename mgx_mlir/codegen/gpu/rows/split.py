@@ -1,0 +1,176 @@
+"""Rows that several blocks share: few rows, of many elements.
+
+The blocks of a row write their partial results to scratch memory, and the function that
+follows combines them before it goes on: one function for each reduction that waits for
+another, and one for the results.
+
+    reduce_sum of 1 x 1000000:  @k_0, 600 blocks: a partial sum each
+                                @k_1, 1 block: their sum
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.gpu import builder
+from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.gpu.operands import Operand
+from mgx_mlir.codegen.gpu.rows.body import RowsBody
+from mgx_mlir.codegen.gpu.rows.evaluate import Partial, Reduction
+from mgx_mlir.codegen.gpu.rows.layouts import Along, freed, held, lds_arrays
+from mgx_mlir.codegen.gpu.rows.match import Rows
+from mgx_mlir.codegen.gpu.rows.space import Schedule
+from mgx_mlir.codegen.lowering.element import I32, Element
+from mgx_mlir.finalizer.code_object import Argument, Launch
+from mgx_mlir.target import Target
+
+_ALIGNMENT = 256  # of a piece of scratch memory
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Partial results of all rows in scratch memory, and where they start there."""
+
+    element: Element
+    offset: int
+
+    @property
+    def held(self) -> Element:
+        """Words: blocks do not write into a word of each other's."""
+        return I32 if self.element.bits < 32 else self.element
+
+
+def generate_split(
+    rows: Rows,
+    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    schedule: Schedule,
+    target: Target,
+    name: str,
+) -> GpuProgram:
+    """The functions `<name>_0` .. for rows in `schedule.parts` parts, and their launches."""
+    return _Split(rows, types, schedule, target, name).run()
+
+
+class _Split:
+    def __init__(
+        self,
+        rows: Rows,
+        types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+        schedule: Schedule,
+        target: Target,
+        name: str,
+    ) -> None:
+        self.rows, self.schedule, self.target, self.name = rows, schedule, target, name
+        self.inputs, self.results = types
+        operands = [source for source in rows.sources.values() if isinstance(source, Operand)]
+        self.used = sorted({operand.argument for operand in operands})
+        self.reductions = [Reduction(op) for op in rows.reductions]
+        self.level = {r.result: rows.levels[r.result] for r in self.reductions}
+        self.pieces: dict[ir.Value, list[_Piece]] = {}
+        self.bytes = 0
+        for reduction in self.reductions:
+            self.pieces[reduction.result] = [self._piece(e) for e in reduction.elements]
+
+    def _piece(self, element: Element) -> _Piece:
+        piece = _Piece(element, self.bytes)
+        size = self.rows.rows * self.schedule.parts * builder.element_bytes(piece.held)
+        self.bytes += -(-size // _ALIGNMENT) * _ALIGNMENT
+        return piece
+
+    def run(self) -> GpuProgram:
+        module, block = builder.gpu_module()
+        last = max(self.level.values()) + 1
+        launches = tuple(
+            self._function(block, level, level == last) for level in range(1, last + 1)
+        )
+        return GpuProgram(module, launches, self.bytes, 32)
+
+    def _function(self, block: ir.Block, level: int, is_last: bool) -> Launch:
+        """Partial results of the reductions of a level, or in the end the results."""
+        schedule = self.schedule
+        known = [r for r in self.reductions if self.level[r.result] < level]
+        now = [r for r in self.reductions if self.level[r.result] == level]
+        parts = schedule.parts
+        if is_last and not any(result.whole for result in self.rows.results):
+            parts = 1
+        scratch = [(r, piece) for r in [*known, *now] for piece in self.pieces[r.result]]
+        arguments = [builder.tensor_of(self.inputs[number]) for number in self.used]
+        if is_last:
+            arguments += [builder.tensor_of(type_, written=True) for type_ in self.results]
+        size = self.rows.rows * schedule.parts
+        arguments += [builder.Tensor(size, piece.held, r in now) for r, piece in scratch]
+        grid = builder.grid_of(self.rows.rows * parts)
+        lds = lds_arrays(schedule, [*known, *now], self.target)
+        function = f"{self.name}_{level - 1}"
+        with builder.function(block, function, arguments, schedule.block, grid, lds) as frame:
+            buffers = frame.buffers[len(arguments) - len(scratch) :]
+            held_at = dict(zip([piece for _, piece in scratch], buffers, strict=True))
+            number = builder.linear_block(grid)
+            row, part = emit.div(number, parts), emit.rem(number, parts)
+            numbers = {number: position for position, number in enumerate(self.used)}
+            layout = Along(self.rows, schedule, self.target, frame, numbers)
+            layout.block_part = part
+            layout.begin(builder.thread_number(schedule.block), row)
+            first = emit.value(emit.mul(part, schedule.chunks))
+            bounded = grid[0] * grid[1] != self.rows.rows * parts
+            body = RowsBody(self.rows, schedule, layout, self.reductions, bounded, first)
+            for reduction in known:
+                single = self._restored(reduction, held_at, row, layout.part)
+                body.finish(reduction, layout.reduce_one(reduction, single))
+            if is_last:
+                body.store()
+            for reduction, partial in zip(now, body.partials(now) if now else (), strict=True):
+                found = layout.reduce(reduction, partial)
+                self._keep(reduction, found, held_at, number, layout)
+        outputs = [Argument("output", number) for number in range(len(self.results))]
+        passed = (
+            *(Argument("input", number) for number in self.used),
+            *(outputs if is_last else ()),
+            *(Argument("scratch", piece.offset) for _, piece in scratch),
+        )
+        return Launch(function, grid, (schedule.block, 1, 1), passed)
+
+    def _keep(
+        self,
+        reduction: Reduction,
+        found: Partial,
+        held_at: dict[_Piece, ir.Value],
+        number: Index,
+        layout: Along,
+    ) -> None:
+        """Writes a block's partial result, by one thread."""
+        for x, piece in zip(found, self.pieces[reduction.result], strict=True):
+            size = builder.element_bytes(piece.held)
+            place = memory.guarded(number, layout.first_only(), size)
+            memory.store(emit.splat(held(x), 1), held_at[piece], place)
+
+    def _restored(
+        self,
+        reduction: Reduction,
+        held_at: dict[_Piece, ir.Value],
+        row: Index,
+        thread: Index,
+    ) -> Partial:
+        """The partial results of a row's blocks, dealt to the threads of one block."""
+        parts = self.schedule.parts
+        nothing = reduction.initial(0)
+        found: list[Partial] = []
+        for first in range(0, parts, self.schedule.block):
+            at = emit.add(thread, first)
+            inside = emit.compare("slt", at, parts)
+            place = emit.add(emit.mul(row, parts), at)
+            values = []
+            for piece, other in zip(self.pieces[reduction.result], nothing, strict=True):
+                size = builder.element_bytes(piece.held)
+                read = memory.load(held_at[piece], memory.guarded(place, [inside], size), 1)
+                x = freed(memory.element(read, 0), other)
+                values.append(arith.select(inside, x, other))
+            found.append(tuple(values))
+        return reduction.fold(found)
