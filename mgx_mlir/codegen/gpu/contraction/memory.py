@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith, vector
+from mlir.dialects import amdgpu, arith, llvm, vector
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -32,6 +32,21 @@ def guarded(place: Index, inside: Sequence[ir.Value], element_bytes: int) -> Ind
     for other in inside[1:]:
         condition = arith.andi(condition, other)
     return arith.select(condition, emit.value(place), emit.value(OUTSIDE // element_bytes))
+
+
+def opaque(index: Index) -> Index:
+    """The same number, of which LLVM knows nothing: it does not calculate with its parts.
+
+    For indices that are divided and then scaled. LLVM takes such an address apart into
+    something that may be negative and a constant, and gives the constant to the buffer
+    instruction, which checks the bounds of the sum without wrapping: 0 is read.
+    """
+    if isinstance(index, int):
+        return index
+    i32 = ir.IntegerType.get_signless(32)
+    number = arith.index_cast(i32, index)
+    hidden = llvm.InlineAsmOp(i32, [number], "", "=v,0").result
+    return arith.index_cast(ir.IndexType.get(), hidden)
 
 
 def load(memory: ir.Value, place: Index, count: int) -> ir.Value:

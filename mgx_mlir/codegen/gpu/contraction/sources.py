@@ -106,6 +106,8 @@ class Strided:
         ahead = []
         for part in parts:
             k = emit.add(first, part)
+            if len(self.k.factors) > 1:
+                k = memory.opaque(k)
             place = self.k.offset(k)
             ahead.append(memory.guarded(place, [emit.compare("slt", k, self.depth)], size))
         return [self._at(emit.add(row, place), width) for row in self.rows for place in ahead]
