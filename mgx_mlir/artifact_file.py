@@ -22,6 +22,7 @@ MAGIC = b"\x89MGX\r\n\x1a\n"
 VERSION = (1, 1)
 OLDEST = (1, 0)
 SPLATS = (1, 1)  # weights of one element repeated
+CONTROL_FLOW = (1, 1)  # branches and loops in the plan
 # Magic, major, minor, size of this header, bytes of the manifest, bytes of the file, and
 # the manifest's SHA-256.
 HEADER = struct.Struct("<8sHHIQQ32s")
@@ -62,7 +63,7 @@ def save(artifact: Artifact, path: Path, weights: str, version: tuple[int, int] 
     if weights not in ("inside", "beside"):
         raise UsageError(f"weights are saved 'inside' or 'beside', not '{weights}'")
     folder = path.absolute().parent if weights == "beside" else None
-    _check_version(artifact, version or VERSION)
+    _check_version(artifact, version)
     with atomic_file(path) as stream:
         for chunk in _chunks(artifact, folder, version or VERSION):
             stream.write(chunk)
@@ -70,7 +71,7 @@ def save(artifact: Artifact, path: Path, weights: str, version: tuple[int, int] 
 
 def to_bytes(artifact: Artifact, version: tuple[int, int] | None) -> bytes:
     """The file in memory, weights inside."""
-    _check_version(artifact, version or VERSION)
+    _check_version(artifact, version)
     return b"".join(_chunks(artifact, None, version or VERSION))
 
 
@@ -83,8 +84,16 @@ def check_version(version: tuple[int, int]) -> None:
         )
 
 
-def _check_version(artifact: Artifact, version: tuple[int, int]) -> None:
+def _check_version(artifact: Artifact, version: tuple[int, int] | None) -> None:
+    if version is None:
+        return  # kernels are what they are: a later compiler's stay in its form
     check_version(version)
+    if artifact.plan.has_control_flow and version < CONTROL_FLOW:
+        raise UsageError(
+            f"the program has branches or loops, which artifacts of version "
+            f"{version_text(version)} cannot hold; the oldest that can is "
+            f"{version_text(CONTROL_FLOW)}"
+        )
     for kernel in artifact.kernels:
         if kernel.dialect > version:
             raise UsageError(
@@ -109,6 +118,8 @@ def _chunks(
         text = canonical_json(manifest)
     digest = hashlib.sha256(text).digest()
     version = SPLATS if splats else OLDEST
+    if artifact.plan.has_control_flow:
+        version = max(version, CONTROL_FLOW)
     yield HEADER.pack(MAGIC, *version, HEADER.size, len(text), total, digest)
     yield text
     end = HEADER.size + len(text)

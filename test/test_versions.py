@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,11 +12,11 @@ from onnx import TensorProto, helper
 
 import mgx_mlir
 from mgx_mlir._native import _mgx
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact import Artifact, PortableKernel
 from mgx_mlir.artifact_file import HEADER, OLDEST, VERSION
 from mgx_mlir.compiler import compile_to_bytecode
 from mgx_mlir.dialects import context
-from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.errors import ArtifactError, UnsupportedError, UsageError
 from mgx_mlir.portable import kernel_to_bytecode, read_kernel
 from mgx_mlir.settings import Settings
 from mgx_mlir.tools.mgx import main
@@ -144,3 +145,36 @@ def test_weights_of_one_element_take_no_room() -> None:
     for loaded in (again, spread):
         program = mgx_mlir.compile(loaded, "cpu", settings=Settings(jobs=1))
         np.testing.assert_allclose(program.run({"x": x})["y"], x @ weight, 1e-5, 1e-4)
+
+
+def restamped(kernel: PortableKernel, minor: int, **names: str) -> PortableKernel:
+    """A kernel as a compiler of a later minor version might have written it."""
+    module, op = read_kernel(kernel.bytecode)
+    newest = kernel_to_bytecode(op, _mgx.dialect_version())
+    del module
+    section = bytes([7, 5, 3, 2 * _mgx.dialect_version()[1] + 1])  # each number n as 2 n + 1
+    assert newest.count(section) == 1
+    data = newest.replace(section, bytes([7, 5, 3, 2 * minor + 1]))
+    for name, other in names.items():
+        assert data.count(name.encode()) == 1
+        data = data.replace(name.encode(), other.encode())
+    return replace(kernel, bytecode=data, dialect=(1, minor))
+
+
+def test_artifact_of_the_next_minor_version_with_known_ops_runs() -> None:
+    path = VERSIONS[1, 0] / "classifier.mgx"
+    whole = Artifact.open(path)
+    later = replace(whole, kernels=tuple(restamped(k, VERSION[1] + 1) for k in whole.kernels))
+    artifact = Artifact.from_bytes(later.to_bytes())
+    assert artifact.dialect == (1, VERSION[1] + 1)
+    x, y = expected(path)
+    program = mgx_mlir.compile(artifact, "cpu", settings=Settings(jobs=1))
+    np.testing.assert_allclose(next(iter(program.run({"x": x}).values())), y, 1e-5, 1e-5)
+
+
+def test_op_of_a_later_version_is_named() -> None:
+    whole = Artifact.open(VERSIONS[1, 0] / "classifier.mgx")
+    (pooling,) = (k for k in whole.kernels if "pooling" in k.name)
+    unknown = restamped(pooling, VERSION[1] + 1, pooling="poolung")
+    with pytest.raises(ArtifactError, match=r"(?s)mgx\.poolung.*newer version .* than 1\.1"):
+        read_kernel(unknown.bytecode)

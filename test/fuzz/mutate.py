@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import random
@@ -135,9 +136,9 @@ def _change_value(manifest: dict[str, Any], body: list[bytearray], rng: random.R
         elif how == 1 and isinstance(holder[key], int):
             holder[key] += rng.choice((-1, 1, 64, 4096))
         elif how == 2 and isinstance(holder, list):
-            holder.extend([holder[key]] * rng.choice((1, 2, 50)))
+            holder.extend(copy.deepcopy(holder[key]) for _ in range(rng.choice((1, 2, 50))))
         else:
-            holder[key] = rng.choice(_VALUES)
+            holder[key] = copy.deepcopy(rng.choice(_VALUES))
         return
 
 
