@@ -36,16 +36,17 @@ _COSTLY = frozenset(
 
 def choose(rows: Rows, target: Target) -> Schedule | None:
     """The legal schedule with the least estimate; the first of several equal ones."""
-    across = is_across(rows)
-    lanes = lanes_of(rows, across)
-    found = schedules(rows.columns, lanes, target.wave_size, across)
-    legal = [s for s in found if not schedule_refusal(rows, s, target)]
-    if not across:
-        # As many blocks as the chip has compute units, or twice that.
-        for times in (1, 2):
-            parts = times * target.compute_units // rows.rows
-            if parts > 1 and rows.columns >= parts * 256 * lanes:
-                legal.append(split(rows.columns, lanes, parts))
+    legal = []
+    for across in (False, True):
+        lanes = lanes_of(rows, across)
+        found = schedules(rows.columns, lanes, target.wave_size, across)
+        legal += [s for s in found if not schedule_refusal(rows, s, target)]
+    # As many blocks as the chip has compute units, or twice that.
+    lanes = lanes_of(rows, False)
+    for times in (1, 2):
+        parts = times * target.compute_units // rows.rows
+        if parts > 1 and rows.columns >= parts * 256 * lanes:
+            legal.append(split(rows.columns, lanes, parts))
     return min(legal, key=lambda s: clocks(rows, s, target), default=None)
 
 
@@ -66,11 +67,15 @@ def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
     beyond = not schedule.across and threads > target.wave_size
     steps += 12 if beyond else 0
     instructions = 40 + elements * work * (1 + passes) / 2 + len(rows.reductions) * steps
-    busy = max(1.0, a_simd) * instructions * issue
 
     sizes = sum(element_bytes(o.element) for o in rows.operands) or 1
     run = threads * schedule.lanes if not schedule.across else schedule.together * schedule.lanes
     waste = max(1.0, SEGMENT / (run * sizes / max(1, len(rows.operands))))
+    if schedule.across != is_across(rows):
+        # Neighbouring lanes read elements that lie apart.
+        waste = SEGMENT * max(1, len(rows.operands)) / sizes
+        instructions += elements * len(rows.operands) * 4
+    busy = max(1.0, a_simd) * instructions * issue
     moved = waste * passes * elements * sizes * target.wave_size
     memory = max(1.0, a_simd * simds) * moved / GLOBAL_BYTES_A_CLOCK
 
