@@ -72,7 +72,7 @@ def parse(data: memoryview, folder: Path | None, allow_absolute: bool) -> Artifa
         )
         if artifact.content_hash != _typed(manifest, "content_hash", str):
             raise ArtifactError("the program does not have the recorded content hash")
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise ArtifactError(f"damaged: {error}; {_REPAIR}") from error
     return artifact
 
