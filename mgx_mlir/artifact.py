@@ -131,7 +131,7 @@ class Artifact:
             "kernels": [kernel.sha256 for kernel in self.kernels],
             "options": dict(self.options),
             "pipelines": [list(pipeline) for pipeline in self.pipelines],
-            "plan": self.plan.to_json(),
+            "plan": self.plan.to_json(counts=False),
             "weights": {key: weight.sha256 for key, weight in self.weights.items()},
         }
         return hashlib.sha256(canonical_json(content)).hexdigest()

@@ -143,8 +143,12 @@ class Plan:
         """Whether there is a branch or a loop."""
         return any(isinstance(step, Branch | Loop) for step in self.steps)
 
-    def to_json(self) -> dict[str, Any]:
-        """The plan as JSON values; default fields are left out."""
+    def to_json(self, *, counts: bool = True) -> dict[str, Any]:
+        """The plan as JSON values; default fields are left out.
+
+        Without `counts`, also those that say nothing about what is computed: the form that
+        the content hash is of.
+        """
 
         def buffer(b: Buffer) -> dict[str, Any]:
             where: dict[str, Any] = {"kind": b.kind, "bytes": b.bytes}
@@ -157,7 +161,7 @@ class Plan:
             "outputs": [_spec_json(s) for s in self.outputs],
             "arena_bytes": self.arena_bytes,
             "buffers": [buffer(b) for b in self.buffers],
-            "steps": _steps_json(self.steps),
+            "steps": _steps_json(self.steps, counts),
         }
 
     @staticmethod
@@ -294,18 +298,18 @@ def _buffer(reader: _Reader, value: Any) -> Buffer:
     raise ArtifactError(f"plan: '{kind}' is not a kind of buffer")
 
 
-def _steps_json(steps: Sequence[AnyStep]) -> list[dict[str, Any]]:
+def _steps_json(steps: Sequence[AnyStep], counts: bool) -> list[dict[str, Any]]:
     def one(s: AnyStep) -> dict[str, Any]:
         if isinstance(s, Step):
-            work = {"flops": s.flops} if s.flops else {}
+            work = {"flops": s.flops} if s.flops and counts else {}
             return {"kernel": s.kernel, "arguments": list(s.arguments)} | work
         if isinstance(s, Row):
             return {"row": [s.source, s.target]}
         if isinstance(s, Branch):
-            inner = {"then": _steps_json(s.then), "else": _steps_json(s.otherwise)}
-            return {"if": s.condition, **inner}
+            then, otherwise = (_steps_json(body, counts) for body in (s.then, s.otherwise))
+            return {"if": s.condition, "then": then, "else": otherwise}
         conditions = {"condition": s.condition, "again": s.again}
-        return {"loop": s.trips, **conditions, "body": _steps_json(s.body)}
+        return {"loop": s.trips, **conditions, "body": _steps_json(s.body, counts)}
 
     return [one(s) | {"node": s.node} for s in steps]
 

@@ -173,6 +173,24 @@ def sample() -> dict[str, Any]:
     ).to_json()
 
 
+def test_operations_are_counted_and_are_no_part_of_the_program() -> None:
+    """A dot is two operations for each product; a sum of each row's elements one for each."""
+    text = """
+    func.func @main(%x: tensor<2x3xf32> {mgx.name = "x"}, %w: tensor<3x5xf32> {mgx.name = "w"})
+        -> (tensor<2x1xf32> {mgx.name = "y"}) {
+      %0 = mgx.dot %x, %w : tensor<2x3xf32>, tensor<3x5xf32> -> tensor<2x5xf32>
+      %1 = mgx.exp %0 : tensor<2x5xf32>
+      %2 = mgx.reduce_sum %1 axes = [1] : tensor<2x5xf32> -> tensor<2x1xf32>
+      return %2 : tensor<2x1xf32>
+    }"""
+    plan = plan_of(text)
+    assert sum(step.flops for step in plan.work() if isinstance(step, Step)) == 60 + 10 + 10
+    assert Plan.from_json(plan.to_json()) == plan
+    without = plan.to_json(counts=False)
+    assert not any("flops" in step for step in without["steps"])
+    assert Plan.from_json(without).to_json() == without
+
+
 @pytest.mark.parametrize(
     ("path", "value"),
     [
@@ -188,6 +206,7 @@ def sample() -> dict[str, Any]:
         (("buffers", 0, "bytes"), 1 << 60),
         (("steps", 0, "arguments"), [99]),
         (("steps", 0, "kernel"), -2),
+        (("steps", 0, "flops"), -1),
         (("steps", 0, "kernel"), "k0"),
         (("steps", 0), []),
     ],

@@ -10,7 +10,7 @@ import pytest
 
 import mgx_mlir
 from mgx_mlir.compiler import CompileOptions
-from mgx_mlir.errors import ArtifactError
+from mgx_mlir.errors import ArtifactError, UsageError
 from mgx_mlir.plan import Branch, Loop, walk
 from mgx_mlir.reference import evaluate
 from test.passes.graphs import parse, random_graph, random_inputs
@@ -53,6 +53,13 @@ def test_programs_with_control_flow_are_saved() -> None:
     assert again.plan == artifact.plan
     given = models.inputs("search", 3)
     models.check("search", mgx_mlir.compile(again, "cpu").run(given), given)
+
+
+def test_control_flow_is_of_version_1_1() -> None:
+    artifact = models.artifact("search", "cpu")
+    assert artifact.to_bytes()[8:12] == bytes([1, 0, 1, 0])
+    with pytest.raises(UsageError, match=r"branches or loops, .*1\.0 cannot hold"):
+        artifact.to_bytes(version=(1, 0))
 
 
 def test_threads_take_different_ways() -> None:
