@@ -73,7 +73,7 @@ def schedule_refusal(
 
 
 # Above these estimates LLVM spills, or uses the file that one wave a SIMD has for itself.
-_LIMITS = {"fma": 170, "mfma": 240, "wmma": 244}
+_LIMITS = {"fma": 170, "mfma": 240, "wmma": 232}
 
 
 def registers(
