@@ -14,6 +14,7 @@ from mgx_mlir.codegen.gpu.attention.parts import attention_parts_program
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
+from mgx_mlir.codegen.gpu.moves.kernel import moves_program
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
 from mgx_mlir.codegen.gpu.rows.kernel import rows_program
@@ -30,6 +31,7 @@ FAMILIES: tuple[Family, ...] = (
     contraction_program,
     rows_program,
     pointwise_program,
+    moves_program,
 )
 
 

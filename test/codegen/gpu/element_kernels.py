@@ -210,6 +210,76 @@ def residual(shape: tuple[int, int], element: str) -> ElementKernel:
     )
 
 
+def gather(
+    stored: tuple[int, ...], chosen: tuple[int, ...], axis: int, element: str
+) -> ElementKernel:
+    """Slices by indices, some of which count from the end."""
+    result = (*stored[:axis], *chosen, *stored[axis + 1 :])
+    body = (
+        f"%y = mgx.gather %x0[%x1] axis = {axis} : {tensor(stored, element)}, "
+        f"{tensor(chosen, 'i64')} -> {tensor(result, element)}"
+    )
+
+    def meaning(x: Array, i: Array) -> list[Array]:
+        i = np.clip(np.where(i < 0, i + stored[axis], i), 0, stored[axis] - 1)
+        return [np.take(x, i, axis)]
+
+    return ElementKernel(
+        f"gather-{'x'.join(map(str, stored))}-{axis}-{element}",
+        ((stored, element), (chosen, "i64")),
+        ((result, element),),
+        body,
+        meaning,
+    )
+
+
+def concat(shapes: Sequence[tuple[int, ...]], axis: int, element: str) -> ElementKernel:
+    """Tensors beside each other; the first is read transposed."""
+    first = shapes[0][::-1]
+    result = list(shapes[0])
+    result[axis] = sum(shape[axis] for shape in shapes)
+    order = list(reversed(range(len(first))))
+    names = ["%v", *(f"%x{n}" for n in range(1, len(shapes)))]
+    types = ", ".join(tensor(shape, element) for shape in shapes)
+    body = (
+        f"%v = mgx.transpose %x0 permutation = {order} : {tensor(first, element)} -> "
+        f"{tensor(shapes[0], element)}\n"
+        f"%y = mgx.concat {', '.join(names)} axis = {axis} : {types} -> "
+        f"{tensor(result, element)}"
+    )
+    return ElementKernel(
+        f"concat-{'-'.join('x'.join(map(str, s)) for s in shapes)}-{axis}-{element}",
+        tuple((shape, element) for shape in (first, *shapes[1:])),
+        ((tuple(result), element),),
+        body,
+        lambda x, *more: [np.concatenate([x.T, *more], axis)],
+    )
+
+
+def pad(
+    stored: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...], value: float, element: str
+) -> ElementKernel:
+    result = tuple(n + a + b for n, a, b in zip(stored, low, high, strict=True))
+    body = (
+        f"%y = mgx.pad %x0 low = {list(low)} high = {list(high)} "
+        f"{{value = {float(value)} : f64}} : {tensor(stored, element)} -> {tensor(result, element)}"
+    )
+
+    def meaning(x: Array) -> list[Array]:
+        sizes = zip(stored, low, high, strict=True)
+        cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, a, b in sizes)
+        widths = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
+        return [np.pad(x[cut], widths, constant_values=value)]
+
+    return ElementKernel(
+        f"pad-{'x'.join(map(str, stored))}-{''.join(map(str, low))}-{value}-{element}",
+        ((stored, element),),
+        ((result, element),),
+        body,
+        meaning,
+    )
+
+
 def integers(size: int) -> ElementKernel:
     t, w = tensor((size,), "i8"), tensor((size,), "i64")
     body = (
@@ -253,6 +323,15 @@ def emulated() -> list[ElementKernel]:
         transpose((128, 128), (1, 0), "f32"),
         transpose((1, 197, 64), (0, 2, 1), "f32"),
         residual((24, 40), "f16"),
+        gather((300, 64), (2, 7), 0, "f16"),
+        gather((3, 50, 5), (4,), 1, "f32"),
+        gather((6, 40), (9,), 1, "i8"),
+        concat([(3, 8, 16), (3, 5, 16), (3, 1, 16)], 1, "f32"),
+        concat([(5, 7), (5, 3)], 1, "f16"),
+        concat([(40, 8), (64, 8)], 0, "f16"),
+        pad((2, 3, 8, 8), (0, 0, 1, 1), (0, 0, 1, 1), 0.0, "f32"),
+        pad((4, 24), (1, 8), (2, 8), 1.5, "f16"),
+        pad((5, 9), (0, -2), (1, 3), -3.0, "i32"),
     ]
 
 

@@ -1,0 +1,194 @@
+"""One gpu.func for a kernel of moves: each block copies vectors of one of the parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.gpu import builder
+from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.gpu.moves.match import Copy, Gather, Move, Moves, Pad
+from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
+from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.lowering.element import BOOL
+from mgx_mlir.codegen.lowering.pointwise import number
+from mgx_mlir.finalizer.code_object import Argument, Launch
+
+BLOCK = 256
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Vectors of `lanes` elements for each part, a thread takes `times` of them."""
+
+    lanes: tuple[int, ...]
+    times: int
+
+    def describe(self) -> str:
+        """For people."""
+        widths = ", ".join(map(str, dict.fromkeys(self.lanes)))
+        return f"{widths} elements at a time, {self.times} times"
+
+
+def choose(moves: Moves, units: int) -> Schedule:
+    """The widest vectors that no part cuts; several for a thread where there are many."""
+    lanes = tuple(lanes_of(part) for part in moves.parts)
+    vectors = sum(part.size // n for part, n in zip(moves.parts, lanes, strict=True))
+    times = next((n for n in (4, 2) if vectors >= 8 * units * BLOCK * n), 1)
+    return Schedule(lanes, times)
+
+
+def lanes_of(part: Move) -> int:
+    """Elements of a vector: neighbours that are copied, or left out, together."""
+    if isinstance(part, Gather):
+        return vector_lanes(part.run, [part.source, part.target])
+    if isinstance(part, Pad):
+        last = part.spans[-1] if part.spans else None
+        edges = math.gcd(last.size, last.low, last.inside) if last else 1
+        return vector_lanes(edges, [part.source, part.target])
+    # Where a source's neighbours lie apart, vectors of results still are one access.
+    lanes = vector_lanes(part.size, [part.source, part.target])
+    return part.target.width(lanes)
+
+
+def generate(
+    moves: Moves,
+    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    schedule: Schedule,
+    name: str,
+) -> GpuProgram:
+    """The function `<name>_0`, and its launch.
+
+    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    """
+    inputs, results = types
+    operands = [operand for part in moves.parts for operand in _read(part)]
+    used = sorted({operand.argument for operand in operands})
+    arguments = [builder.tensor_of(inputs[n]) for n in used]
+    arguments.append(builder.tensor_of(results[0], written=True))
+    blocks = [
+        -(-part.size // (lanes * BLOCK * schedule.times))
+        for part, lanes in zip(moves.parts, schedule.lanes, strict=True)
+    ]
+    module, block = builder.gpu_module()
+    function = f"{name}_0"
+    grid = builder.grid_of(sum(blocks))
+    with builder.function(block, function, arguments, BLOCK, grid) as frame:
+        buffers = {n: frame.buffers[position] for position, n in enumerate(used)}
+        thread, here = builder.thread_number(BLOCK), builder.linear_block(grid)
+        end = 0
+        for part, lanes, count in zip(moves.parts, schedule.lanes, blocks, strict=True):
+            start, end = end, end + count
+            body = _body(part, lanes, schedule.times, emit.sub(here, start), thread)
+            work = _bound(body, buffers, frame.buffers[-1])
+            if len(blocks) == 1:
+                work()
+                continue
+            mine = arith.andi(emit.compare("sge", here, start), emit.compare("slt", here, end))
+            emit.when(mine, work)
+    passed = (*(Argument("input", n) for n in used), Argument("output", 0))
+    return GpuProgram(module, (Launch(function, grid, (BLOCK, 1, 1), passed),), 0, 32)
+
+
+Body = Callable[[dict[int, ir.Value], ir.Value], None]
+
+
+def _bound(body: Body, buffers: dict[int, ir.Value], output: ir.Value) -> Callable[[], None]:
+    return lambda: body(buffers, output)
+
+
+def _read(part: Move) -> list[Operand]:
+    return [part.source, part.indices] if isinstance(part, Gather) else [part.source]
+
+
+def _body(part: Move, lanes: int, times: int, block: Index, thread: Index) -> Body:
+    """What a thread does for a part, of which `block` is the number of its block."""
+
+    def body(buffers: dict[int, ir.Value], output: ir.Value) -> None:
+        first = emit.add(emit.mul(block, BLOCK * times), thread)
+        bounded = part.size % (lanes * BLOCK * times) != 0
+        vectors = []
+        for n in range(times):
+            place = emit.mul(emit.add(first, n * BLOCK), lanes)
+            inside = [emit.compare("slt", place, part.size)] if bounded else []
+            vectors.append((_value(part, place, lanes, inside, buffers), place, inside))
+        for x, place, inside in vectors:
+            part.target.store(x, output, part.target.start(0), place, inside)
+
+    return body
+
+
+def _value(
+    part: Move,
+    place: Index,
+    lanes: int,
+    inside: Sequence[ir.Value],
+    buffers: dict[int, ir.Value],
+) -> ir.Value:
+    """The elements that belong at place .. place + lanes of the part."""
+    source = part.source
+    buffer = buffers[source.argument]
+    if isinstance(part, Copy):
+        return source.load(buffer, source.start(0), place, lanes, inside)
+    if isinstance(part, Gather):
+        return _gathered(part, place, lanes, inside, buffers)
+    return _padded(part, place, lanes, inside, buffer)
+
+
+def _gathered(
+    part: Gather,
+    place: Index,
+    lanes: int,
+    inside: Sequence[ir.Value],
+    buffers: dict[int, ir.Value],
+) -> ir.Value:
+    along, rest = emit.rem(place, part.run), emit.div(place, part.run)
+    chosen, before = emit.rem(rest, part.chosen), emit.div(rest, part.chosen)
+    where = part.indices.start(0)
+    at = emit.add(where, part.indices.inner.offset(chosen))
+    read = part.indices.load_one(buffers[part.indices.argument], at)
+    index = arith.index_cast(ir.IndexType.get(), read)
+    # Negative ones count from the end; out of bounds, the nearest is taken.
+    zero, last = emit.value(0), emit.value(part.choices - 1)
+    from_end = arith.addi(index, emit.value(part.choices))
+    index = arith.select(emit.compare("slt", index, 0), from_end, index)
+    index = arith.minsi(arith.maxsi(index, zero), last)
+    outer = emit.add(emit.mul(before, part.choices), index)
+    source = part.source
+    return source.load(buffers[source.argument], source.start(outer), along, lanes, inside)
+
+
+def _padded(
+    part: Pad, place: Index, lanes: int, inside: Sequence[ir.Value], buffer: ir.Value
+) -> ir.Value:
+    conditions = list(inside)
+    start: Index = part.source.offset
+    along: Index = 0
+    rest = place
+    for position, span in reversed(list(enumerate(part.spans))):
+        index = rest if position == 0 else emit.rem(rest, span.size)
+        rest = emit.div(rest, span.size)
+        index = emit.sub(index, span.low)
+        if span.padded:
+            # As unsigned numbers, negative indices are beyond any size.
+            limit = emit.value(span.inside)
+            conditions.append(arith.cmpi(arith.CmpIPredicate.ult, emit.value(index), limit))
+        if position == len(part.spans) - 1:
+            along = index
+        else:
+            start = emit.add(start, span.axis.offset(index))
+    x = part.source.load(buffer, start, along, lanes, conditions)
+    padding = conditions[len(inside) :]
+    if not padding or (part.value == 0 and part.source.element.kind != BOOL):
+        return x  # what is read from outside is 0
+    present = padding[0]
+    for condition in padding[1:]:
+        present = arith.andi(present, condition)
+    other = emit.splat(number(Arithmetic(), part.source.element, part.value), lanes)
+    return arith.select(present, x, other)

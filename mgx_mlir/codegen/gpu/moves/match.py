@@ -1,0 +1,192 @@
+"""Which kernels only move elements: from mgx ops to copies of runs of elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from mlir import ir
+
+from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.contraction.views import View, resolve
+from mgx_mlir.codegen.gpu.operands import Operand
+from mgx_mlir.codegen.lowering.element import Element, element_of
+from mgx_mlir.views import RESHAPES, Factors, is_view
+
+MOVES = frozenset(("mgx.concat", "mgx.gather", "mgx.pad"))
+
+
+@dataclass(frozen=True)
+class Copy:
+    """`size` elements of `source`, in row-major order, to `target`; of one of several parts."""
+
+    size: int
+    source: Operand
+    target: Operand
+
+
+@dataclass(frozen=True)
+class Gather:
+    """Runs of `source`: its outer index is (before, chosen), its inner one runs along.
+
+    `indices` name one of `choices` for each of `chosen` places.
+    """
+
+    size: int
+    source: Operand
+    indices: Operand
+    choices: int
+    chosen: int
+    run: int
+    target: Operand
+
+
+@dataclass(frozen=True)
+class Span:
+    """One index of a padded tensor: its size, of which `inside` from `low` on are x's."""
+
+    size: int
+    low: int
+    inside: int
+    axis: Axis
+
+    @property
+    def padded(self) -> bool:
+        return self.low != 0 or self.inside != self.size
+
+
+@dataclass(frozen=True)
+class Pad:
+    """x between elements of one value."""
+
+    size: int
+    source: Operand
+    spans: tuple[Span, ...]
+    value: float
+    target: Operand
+
+
+Move: TypeAlias = "Copy | Gather | Pad"
+
+
+@dataclass(frozen=True)
+class Moves:
+    """A kernel that makes one result of parts that nothing else writes."""
+
+    name: str
+    parts: tuple[Move, ...]
+
+
+def match_moves(kernel: ir.OpView) -> Moves | str:
+    """The kernel as moves, or why it is none; '' where it holds other work."""
+    *ops, terminator = kernel.regions[0].blocks[0].operations
+    anchors = [op for op in ops if op.operation.name in MOVES]
+    if len(anchors) != 1:
+        return ""
+    (anchor,) = anchors
+    name = anchor.operation.name
+    if any(op != anchor and not is_view(op) for op in ops):
+        return f"{name}: work beside it"
+    returned = [_through_reshapes(value) for value in terminator.operation.operands]
+    result = anchor.operation.results[0]
+    if returned != [result]:
+        return f"{name}: a result that is a view"
+    if 0 in result.type.shape:
+        return f"{name}: no elements"
+    # Constants among the operands are no memory.
+    views = [resolve(value) for value in anchor.operation.operands]
+    if any(view is None for view in views):
+        return f"{name}: an input that is no strided view"
+    found = [view for view in views if view is not None]
+    element = element_of(result.type)
+    shape = tuple(result.type.shape)
+    if name == "mgx.concat":
+        return Moves(name, _concat(anchor, found, element, shape))
+    if name == "mgx.gather":
+        index = element_of(anchor.operation.operands[1].type)
+        return Moves(name, (_gather(anchor, found[0], found[1], element, index, shape),))
+    if "constant" not in str(anchor.operation.attributes.get("mode", "constant")):
+        return f"{name}: only constant padding is taken"
+    return Moves(name, (_pad(anchor, found[0], element, shape),))
+
+
+def _concat(
+    op: ir.OpView, views: Sequence[View], element: Element, shape: tuple[int, ...]
+) -> tuple[Move, ...]:
+    axis = ir.IntegerAttr(op.operation.attributes["axis"]).value % len(shape)
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    parts: list[Move] = []
+    start = 0
+    for view in views:
+        size = math.prod(view.shape)
+        if size == 0:
+            continue
+        own = view.shape[axis] * inner
+        rows = Axis.of((outer, shape[axis] * inner), (own, 1))
+        source = Operand(view.argument, element, view.offset, Axis(()), _axis(view.dims))
+        parts.append(Copy(size, source, Operand(0, element, start, Axis(()), rows)))
+        start += own
+    return tuple(parts)
+
+
+def _gather(
+    op: ir.OpView,
+    view: View,
+    indices: View,
+    element: Element,
+    index: Element,
+    shape: tuple[int, ...],
+) -> Gather:
+    axis = ir.IntegerAttr(op.operation.attributes["axis"]).value % len(view.shape)
+    outer = _axis([*view.dims[:axis], view.dims[axis]])
+    source = Operand(view.argument, element, view.offset, outer, _axis(view.dims[axis + 1 :]))
+    size = math.prod(shape)
+    return Gather(
+        size,
+        source,
+        Operand(indices.argument, index, indices.offset, Axis(()), _axis(indices.dims)),
+        view.shape[axis],
+        math.prod(indices.shape),
+        math.prod(view.shape[axis + 1 :]),
+        Operand(0, element, 0, Axis(()), Axis.of((size, 1))),
+    )
+
+
+def _pad(op: ir.OpView, view: View, element: Element, shape: tuple[int, ...]) -> Pad:
+    low = list(ir.DenseI64ArrayAttr(op.operation.attributes["low"]))
+    groups: list[list[int]] = []
+    for d, (have, want) in enumerate(zip(view.shape, shape, strict=True)):
+        # A dimension without padding moves on with the one before it.
+        if groups and low[d] == 0 and have == want:
+            groups[-1].append(d)
+        else:
+            groups.append([d])
+    spans = []
+    for group in groups:
+        inner = math.prod(shape[d] for d in group[1:])
+        first = group[0]
+        axis = _axis([view.dims[d] for d in group])
+        spans.append(
+            Span(shape[first] * inner, low[first] * inner, view.shape[first] * inner, axis)
+        )
+    attributes = op.operation.attributes
+    value = ir.FloatAttr(attributes["value"]).value if "value" in attributes else 0.0
+    size = math.prod(shape)
+    outer = Axis.of(*(factor for span in spans[:-1] for factor in span.axis.factors))
+    last = spans[-1].axis if spans else Axis(())
+    source = Operand(view.argument, element, view.offset, outer, last)
+    return Pad(
+        size, source, tuple(spans), value, Operand(0, element, 0, Axis(()), Axis.of((size, 1)))
+    )
+
+
+def _axis(dims: Sequence[Factors]) -> Axis:
+    return Axis.of(*(factor for dim in dims for factor in dim))
+
+
+def _through_reshapes(value: ir.Value) -> ir.Value:
+    while not isinstance(value.owner, ir.Block) and value.owner.name in RESHAPES:
+        value = value.owner.operands[0]
+    return value
