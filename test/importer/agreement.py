@@ -77,6 +77,8 @@ def contributed(
     graph = helper.make_graph([node], "test", [_info(n, a) for n, a in fed.items()], infos, weights)
     opsets = [helper.make_opsetid("", opset_version), helper.make_opsetid("com.microsoft", 1),
               helper.make_opsetid("ai.onnx.ml", 3)]  # fmt: skip
+    if domain and all(entry.domain != domain for entry in opsets):
+        opsets.append(helper.make_opsetid(domain, 1))
     return helper.make_model(graph, opset_imports=opsets, ir_version=8), fed
 
 

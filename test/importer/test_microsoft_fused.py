@@ -518,3 +518,53 @@ def test_lstm_with_quantized_weights(direction, each):
         direction=direction,
     )
     assert_agrees(model, fed, atol=2e-2)
+
+
+# Biases of scores ------------------------------------------------------------------------
+
+
+def test_bias_without_dropout():
+    inputs = {"x": floats(2, 3), "bias": floats(3, seed=1), "after": floats(2, 3, seed=2)}
+    (y, kept) = computed("BiasDropout", inputs, outputs=(np.float32, np.bool_))
+    assert_close([y], [inputs["x"] + inputs["bias"] + inputs["after"]])
+    assert kept.all()
+
+
+@pytest.mark.parametrize("both", [0, 1])
+def test_relative_positions(both):
+    """Short distances have a bucket each; transformers' T5 says which the others share."""
+    table = floats(8, 2)
+    inputs = {"table": table, "rows": ints(6), "columns": ints(6)}
+    (y,) = computed(
+        "RelativePositionBias",
+        inputs,
+        constants=("rows", "columns"),
+        max_distance=20,
+        is_bidirectional=both,
+    )
+    assert y.shape == (1, 2, 6, 6)
+    if both:  # four buckets a side, two of them exact: 0, 1, then 2-3 and on
+        bucket = np.array([0, 1, 2, 2, 2, 2])
+        assert_close([y[0, :, 0, 1:]], [table[4 + bucket[1:]].T])
+        assert_close([y[0, :, 5]], [table[bucket[::-1]].T])
+    else:  # eight buckets, four of them exact
+        assert_close([y[0, :, 5]], [table[[4, 4, 3, 2, 1, 0]].T])
+        assert_close([y[0, :, 0]], [table[[0] * 6].T])
+
+
+def test_gated_relative_positions():
+    batch, length, heads, size, width = 2, 3, 2, 4, 8
+    inputs = {
+        "q": floats(batch, length, heads * size),
+        "qb": floats(heads * size, seed=1),
+        "bias": floats(1, heads, length, length, seed=2),
+        "w": floats(size, width, seed=3),
+        "b": floats(width, seed=4),
+        "a": floats(1, heads, 1, 1, seed=5),
+    }
+    (y,) = computed("GatedRelativePositionBias", inputs, num_heads=heads)
+    q = (inputs["q"] + inputs["qb"]).reshape(batch, length, heads, size).transpose(0, 2, 1, 3)
+    gates = (q @ inputs["w"] + inputs["b"]).reshape(batch, heads, length, 2, width // 2).sum(-1)
+    gates = 1 / (1 + np.exp(-gates))
+    gate = gates[..., :1] * (gates[..., 1:] * inputs["a"] - 1) + 2
+    assert_close([y], [gate * inputs["bias"]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 from onnx import TensorProto
@@ -93,3 +94,74 @@ def test_the_quotient_of_a_quantization_has_the_precision_that_is_asked_for():
         model, fed = one_node("QuantizeLinear", inputs, opset=23, precision=precision)
         found.append(outputs_of(parse_onnx(model), fed)[0][0])
     assert found == [2050, 2048]
+
+
+# Microscaling, and PyTorch's bags ------------------------------------------------------------
+
+
+def computed(kind: str, domain: str, inputs: dict, types: tuple = (np.float32,), **attributes):
+    model, fed = contributed(kind, inputs, types, domain=domain, **attributes)
+    return outputs_of(parse_onnx(model), fed)[0]
+
+
+def largest_powers(x: np.ndarray, block: int) -> np.ndarray:
+    """For each block of the last dimension, the largest power of two not above its elements."""
+    parts = np.abs(x.reshape(*x.shape[:-1], -1, block)).max(-1, keepdims=True)
+    return np.exp2(np.floor(np.log2(parts)))
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "largest"),
+    [
+        ("fp4_e2m1", ml_dtypes.float4_e2m1fn, 4),
+        ("fp8_e4m3", ml_dtypes.float8_e4m3fn, 256),
+        ("fp8_e5m2", ml_dtypes.float8_e5m2, 32768),
+    ],
+)
+def test_floats_of_a_microscaling_format(kind, dtype, largest):
+    x = floats(3, 64) * np.float32([[1e-3], [1], [1e4]])
+    options = {"element_dtype": kind, "axis": -1, "rounding_mode": 2}
+    found = computed("MXQuantizeDequantize", "com.amd.quark", {"x": x}, **options)
+    scale = largest_powers(x, 32) / largest
+    most = np.float32(ml_dtypes.finfo(dtype).max)
+    parts = np.clip(x.reshape(3, 2, 32) / scale, -most, most).astype(dtype).astype(np.float32)
+    assert_close([found], [(parts * scale).reshape(x.shape).astype(np.float32)])
+
+
+def test_integers_of_a_microscaling_format_and_a_block_that_is_not_full():
+    x = floats(40, 2)
+    options = {"element_dtype": "int8", "axis": 0, "rounding_mode": 2}
+    found = computed("MXFixNeuron", "com.vai.quantize", {"x": x}, **options)
+    filled = np.concatenate([x.T, np.zeros((2, 24), np.float32)], 1)
+    scale = largest_powers(filled, 32)
+    parts = np.clip(np.rint(filled.reshape(2, 2, 32) / scale * 64), -127, 127) / 64
+    assert_close([found], [(parts * scale).reshape(2, 64).T[:40].astype(np.float32)])
+
+
+def test_scales_of_blocks():
+    x = floats(2, 64)
+    options = {"group_dim": 1, "group_size": 32, "output_dtype": TensorProto.FLOAT4E2M1}
+    found = computed("DynamicScale", "onnx.brevitas", {"x": x}, **options)
+    assert_close([found], [largest_powers(x, 32)[..., 0] / np.float32(4)])
+
+
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("padding", [-1, 3])
+def test_bags_of_embeddings(mode, padding):
+    table, indices, offsets = floats(6, 4), ints(3, 1, 5, 0, 3, 2), ints(0, 2, 2, 5)
+    options = {"operator": "embedding_bag", "mode": mode, "padding_idx": padding}
+    inputs = {"table": table, "indices": indices, "offsets": offsets}
+    found = computed("ATen", "org.pytorch.aten", inputs, **options)
+    wanted = np.zeros((4, 4), np.float32)
+    for bag, (start, end) in enumerate([(0, 2), (2, 2), (2, 5), (5, 6)]):
+        rows = table[[i for i in indices[start:end] if i != padding]]
+        if len(rows):
+            wanted[bag] = (rows.sum(0), rows.mean(0), rows.max(0))[mode]
+    assert_close([found], [wanted])
+
+
+def test_bags_of_rows_with_factors():
+    table, indices = floats(6, 4), np.array([[3, 1], [5, 0]])
+    inputs = {"table": table, "indices": indices, "offsets": None, "factors": floats(2, 2, seed=1)}
+    found = computed("ATen", "org.pytorch.aten", inputs, operator="embedding_bag", mode=0)
+    assert_close([found], [(table[indices] * inputs["factors"][..., None]).sum(1)])

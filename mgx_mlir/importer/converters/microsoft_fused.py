@@ -17,6 +17,7 @@ from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.converters import movement, sampling, shapes, spectral
 from mgx_mlir.importer.converters.contractions import gemm
 from mgx_mlir.importer.converters.microsoft import contributed
+from mgx_mlir.importer.converters.microsoft_attention import split_heads
 from mgx_mlir.importer.converters.rnn import activation_of
 from mgx_mlir.importer.converters.windows import convolved, pooled
 from mgx_mlir.importer.node import Node
@@ -175,3 +176,52 @@ def crop_and_resize(node: Node) -> Any:
     return sampling.cropped(
         node.tensor(0), node.tensor(1), node.tensor(2), (height, width), mode, fill
     )
+
+
+@contributed("BiasDropout", "add")
+def bias_dropout(node: Node) -> Any:
+    """Inputs: x, a bias, what is added after; nothing is dropped at inference."""
+    node.attribute("seed", 0)
+    if node.given(4) and node.constant(4, "training_mode").any():
+        raise UnsupportedError("training_mode is true")
+    y = emit.add(node.tensor(0), node.tensor(1))
+    kept = emit.filled(np.ones((), np.bool_), tensors.dims(y)) if node.wanted(1) else None
+    return [emit.add(y, node.tensor(2)) if node.given(2) else y, kept]
+
+
+@contributed("RelativePositionBias", "gather transpose")
+def relative_position_bias(node: Node) -> ir.Value:
+    """T5's: a row of the table (buckets, heads) for each distance, finer for short ones."""
+    table = node.tensor(0)
+    rows, columns = (int(node.constant(i, "a length").reshape(())) for i in (1, 2))
+    buckets = tensors.size_of(table, 0, "the number of buckets")
+    distance = np.arange(columns)[None] - np.arange(rows)[:, None]
+    first = np.zeros_like(distance)
+    if node.attribute("is_bidirectional", 0):
+        buckets //= 2
+        first = np.where(distance > 0, buckets, 0)
+        distance = np.abs(distance)
+    else:
+        distance = np.maximum(-distance, 0)
+    exact = buckets // 2
+    ratio = np.log(np.maximum(distance, 1) / exact) / np.log(node.required("max_distance") / exact)
+    coarse = np.minimum(exact + (ratio * (buckets - exact)).astype(np.int64), buckets - 1)
+    chosen = first + np.where(distance < exact, distance, coarse)
+    return emit.unsqueeze(emit.transpose(mgx.gather(table, node.make(chosen), 0), [2, 0, 1]), [0])
+
+
+@contributed("GatedRelativePositionBias", "dot add sigmoid mul reduce_sum")
+def gated_relative_position_bias(node: Node) -> ir.Value:
+    """WavLM's: input 2 times a gate that queries make. Inputs: queries, their bias, ..."""
+    heads = int(node.required("num_heads"))
+    if node.given(6):
+        raise UnsupportedError("token_offset, of packed sequences")
+    x = split_heads(emit.add(node.tensor(0), node.tensor(1)), heads)
+    batch, _, length, _ = tensors.static_dims(x)
+    y = emit.add(emit.dot(x, node.tensor(3)), node.tensor(4))
+    width = tensors.static_dims(y)[3]
+    y = emit.reshape(y, (batch, heads, length, 2, width // 2))
+    y = mgx.sigmoid(emit.squeeze(mgx.reduce_sum(y, [4]), [4]))
+    update, reset = (emit.take(y, 3, i, i + 1) for i in range(2))
+    gate = emit.add(mgx.mul(update, emit.add(emit.mul(reset, node.tensor(5)), -1)), 2)
+    return emit.mul(gate, node.tensor(2))
