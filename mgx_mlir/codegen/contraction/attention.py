@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from mlir import ir
 
@@ -78,6 +79,72 @@ class Attention:
         )
         problem = Contraction(self.batch, self.M, self.E, self.N, shares, self.v, self.score)
         return Match(problem, self.element, None, (), (0,), (self.element,))
+
+
+def heads_as_queries(attention: Attention) -> Attention:
+    """Heads that read the same keys and values as more queries of one head.
+
+    The result lies in memory as before. The attention itself where no heads share, or where
+    that would mix what queries of a causal one see.
+    """
+    group = math.gcd(_repeats(attention.k.batch), _repeats(attention.v.batch))
+    if group == 1 or (attention.causal is not None and attention.M > 1):
+        return attention
+    keys = [_split(matrix.batch, group) for matrix in (attention.k, attention.v)]
+    q = _rows_of_heads(attention.q, group)
+    sources = [
+        _rows_of_heads(source, group) if isinstance(source, Operand) else source
+        for source in attention.sources
+    ]
+    if None in keys or q is None or sources.count(None) != 1:
+        return attention
+    k, v = (axes[0] for axes in keys if axes is not None)
+    seen = attention.N if attention.causal is None else attention.causal + 1
+    return replace(
+        attention,
+        batch=attention.batch // group,
+        M=attention.M * group,
+        N=min(attention.N, seen),
+        q=q,
+        k=replace(attention.k, batch=k),
+        v=replace(attention.v, batch=v),
+        sources=tuple(sources),
+        causal=None,
+    )
+
+
+T = TypeVar("T", Matrix, Operand)
+
+
+def _rows_of_heads(x: T, group: int) -> T | None:
+    """`group` neighbouring matrices as one whose rows are those of all."""
+    axes = _split(x.batch, group)
+    if axes is None:
+        return None
+    return replace(x, batch=axes[0], row=Axis.of(*axes[1].factors, *x.row.factors))
+
+
+def _repeats(axis: Axis) -> int:
+    """How many neighbours along an axis are the same memory."""
+    return axis.factors[-1][0] if axis.factors and axis.factors[-1][1] == 0 else 1
+
+
+def _split(axis: Axis, inner: int) -> tuple[Axis, Axis] | None:
+    """An axis as an outer one and one of size `inner`; None where no factor ends there."""
+    outer = list(axis.factors)
+    last: list[tuple[int, int]] = []
+    while inner > 1:
+        if not outer:
+            return None
+        size, stride = outer.pop()
+        taken = math.gcd(size, inner)
+        if taken not in (size, inner):
+            return None
+        last.insert(0, (taken, stride))
+        if taken < size:
+            outer.append((size // taken, stride * taken))
+        inner //= taken
+    return Axis.of(*outer), Axis.of(*last)
 
 
 def match_attention(kernel: ir.OpView) -> Attention | None:

@@ -24,6 +24,8 @@ def emulated(target: Target) -> list[Planned]:
         (AttentionCase(1, 5, 33, 128), None),
         (AttentionCase(1, 18, 40, 64, element="bf16"), None),
         (AttentionCase(4, 1, 100, 64, group=4), None),
+        (AttentionCase(8, 1, 70, 32, group=4, mask="bias", causal=66), None),
+        (AttentionCase(6, 3, 40, 32, group=3, mask="padding"), None),
         (AttentionCase(1, 20, 300, 32, causal=280), Schedule(4, 1, 128, splits=2)),
         (AttentionCase(1, 1, 300, 64, mask="padding"), Schedule(4, 1, 256, splits=4)),
     ]

@@ -63,6 +63,21 @@ def test_kernels_have_no_spills_and_wide_accesses_only(case: AttentionCase, chip
     assert not any(name.startswith("scratch_") for name in instructions)
 
 
+def test_heads_that_share_keys_are_queries_of_one_head() -> None:
+    target = Target.get("gfx942")
+    grids = {}
+    for case in (
+        AttentionCase(8, 1, 70, 32, group=4),
+        AttentionCase(8, 1, 70, 32, group=4, mask="bias", causal=66),
+        AttentionCase(8, 2, 70, 32, group=4, causal=66),
+    ):
+        _, kernel = case.kernel()
+        program, why = attention_program(kernel, target)
+        assert program is not None, why
+        grids[case.name] = program.launches[0].grid
+    assert list(grids.values()) == [(1, 2, 1), (1, 2, 1), (1, 8, 1)]
+
+
 def test_no_score_is_in_memory() -> None:
     _, kernel = SHAPES[0].kernel()
     code = compiler(kernel)(Target.get("gfx942"))

@@ -6,7 +6,7 @@ import math
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction.attention import match_attention
+from mgx_mlir.codegen.contraction.attention import heads_as_queries, match_attention
 from mgx_mlir.codegen.gpu.attention.constraints import matrix_unit, problem_refusal
 from mgx_mlir.codegen.gpu.attention.cost import choose
 from mgx_mlir.codegen.gpu.attention.generator import generate
@@ -39,6 +39,8 @@ def attention_program(
             return None, f"mgx.attention: {refusal}"
         unit = matrix_unit(attention, target)
         assert unit is not None  # or the problem would have been refused
+        if unit.rows > attention.M:
+            attention = heads_as_queries(attention)
         schedule = schedule or choose(attention, unit, target)
         if schedule is None:
             return None, f"mgx.attention: no schedule fits {target.name}"
