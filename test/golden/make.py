@@ -104,6 +104,52 @@ def activation() -> onnx.ModelProto:
     )
 
 
+def control_flow() -> onnx.ModelProto:
+    """A loop that ends where its sum is large, and a branch by the sign of the result."""
+    value = helper.make_tensor_value_info
+    scalar = [
+        numpy_helper.from_array(np.array(4, np.int64), "trips"),
+        numpy_helper.from_array(np.array(True), "go"),
+        numpy_helper.from_array(np.array(20, np.float32), "limit"),
+        numpy_helper.from_array(np.array(0, np.float32), "zero"),
+    ]
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["sum_in", "x"], ["sum_out"], "body_add"),
+            helper.make_node("ReduceSum", ["sum_out"], ["all"], "body_sum", keepdims=0),
+            helper.make_node("Less", ["all", "limit"], ["go_out"], "body_less"),
+        ],
+        "body",
+        [
+            value("trip", TensorProto.INT64, []),
+            value("go_in", TensorProto.BOOL, []),
+            value("sum_in", TensorProto.FLOAT, [2, 3]),
+        ],
+        [
+            value("go_out", TensorProto.BOOL, []),
+            value("sum_out", TensorProto.FLOAT, [2, 3]),
+        ],
+    )
+    arms = [
+        helper.make_graph(
+            [helper.make_node(kind, ["last"], [f"{kind}_y"], kind.lower())],
+            kind.lower(),
+            [],
+            [value(f"{kind}_y", TensorProto.FLOAT, [2, 3])],
+        )
+        for kind in ("Exp", "Neg")
+    ]
+    nodes = [
+        helper.make_node("Loop", ["trips", "go", "x"], ["last"], "loop", body=body),
+        helper.make_node("ReduceSum", ["last"], ["total"], "total", keepdims=0),
+        helper.make_node("Less", ["total", "zero"], ["negative"], "less"),
+        helper.make_node("If", ["negative"], ["y"], "if", then_branch=arms[0], else_branch=arms[1]),
+    ]
+    inputs = [value("x", TensorProto.FLOAT, [2, 3])]
+    outputs = [value("y", TensorProto.FLOAT, [2, 3])]
+    return _whole(helper.make_graph(nodes, "control_flow", inputs, outputs, scalar))
+
+
 def precision() -> onnx.ModelProto:
     """A quantization whose division is in f16."""
     number = TensorProto.FLOAT16
@@ -132,7 +178,7 @@ def _in_half(x: np.ndarray) -> np.ndarray:
 # The models that are worth keeping of each version: those of what it added.
 MODELS: dict[str, dict[str, Callable[[], onnx.ModelProto]]] = {
     "1.0": {"attention": attention, "classifier": classifier, "quantized": quantized},
-    "1.1": {"activation": activation, "precision": precision},
+    "1.1": {"activation": activation, "control_flow": control_flow, "precision": precision},
 }
 
 
