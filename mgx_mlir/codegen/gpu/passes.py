@@ -171,11 +171,33 @@ def to_llvm_ir(module: ir.Module, chip: str, index_bits: int) -> str:
 
     Raises CompilerError naming the pass that fails.
     """
+    if chip == "gfx908":
+        _without_inline_assembly(module)
     run_passes(module, chip_passes(chip, index_bits, calls_device_library(module)))
     gpu_module = next(op for op in module.body.operations if op.operation.name == "gpu.module")
     gpu_module.operation.walk(_keep_loop_annotation)
     text = llvm_dialect.translate_module_to_llvmir(gpu_module.operation)
     return _OCML_FMOD_DECLARED.sub("", _OCML_FMOD.sub(r"frem \1 \2, \3", text))
+
+
+def _without_inline_assembly(module: ir.Module) -> None:
+    """Barriers that wait for all memory instead of LDS alone.
+
+    convert-gpu-to-rocdl makes inline assembly of the others on gfx908 (AMDGPUToROCDL, "ldsOnly
+    barriers"), and LLVM's library ends the process where no assembly parser is loaded.
+    """
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "amdgpu.lds_barrier":
+            found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    for op in found:
+        with op.location:
+            ir.Operation.create("gpu.barrier", ip=ir.InsertionPoint(op))
+        op.erase()
 
 
 def _keep_loop_annotation(op: ir.Operation) -> ir.WalkResult:
