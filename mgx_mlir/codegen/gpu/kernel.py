@@ -17,6 +17,7 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
 from mgx_mlir.codegen.gpu.moves.kernel import moves_program
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
+from mgx_mlir.codegen.gpu.pooling.kernel import pooling_program
 from mgx_mlir.codegen.gpu.rows.kernel import rows_program
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.finalizer.code_object import CodeObject
@@ -32,6 +33,7 @@ FAMILIES: tuple[Family, ...] = (
     rows_program,
     pointwise_program,
     moves_program,
+    pooling_program,
 )
 
 

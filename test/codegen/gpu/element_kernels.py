@@ -12,6 +12,7 @@ from mlir import ir
 from row_kernels import DTYPES, ROUNDING, SMALLEST, result_dtypes, tensor
 
 from mgx_mlir.codegen.gpu.pointwise.space import Schedule
+from mgx_mlir.codegen.gpu.pooling.generator import Schedule as Windows
 from mgx_mlir.dialects import context
 
 Array = np.ndarray[Any, Any]
@@ -28,7 +29,7 @@ class ElementKernel:
     meaning: Callable[..., list[Array]]
     units: float = 1.0  # halves of a unit in the last place that a result may be off,
     scale: Callable[..., Array] | None = None  # of the result or, where larger, of this
-    schedule: Schedule | None = None
+    schedule: Any = None
 
     def text(self) -> str:
         arguments = ", ".join(f"%x{n}: {tensor(*i)}" for n, i in enumerate(self.inputs))
@@ -280,6 +281,57 @@ def pad(
     )
 
 
+def pooling(
+    mode: str,
+    shape: tuple[int, ...],
+    window: tuple[int, int, int],
+    pads: tuple[int, int],
+    element: str,
+    padded: bool = False,
+    schedule: Any = None,
+) -> ElementKernel:
+    """Windows of (length, stride, dilation) and padding (before, after) along H and W."""
+    length, stride, dilation = window
+    low, high = pads
+    reach = (length - 1) * dilation + 1
+    outputs = tuple((n + low + high - reach) // stride + 1 for n in shape[2:])
+    result = (*shape[:2], *outputs)
+    flag = " {count_include_pad = true}" if padded else ""
+    body = (
+        f"%y = mgx.pooling {mode} %x0 lengths = {[length] * 2} pads = {[low, low, high, high]} "
+        f"strides = {[stride] * 2} dilations = {[dilation] * 2}{flag} : "
+        f"{tensor(shape, element)} -> {tensor(result, element)}"
+    )
+
+    def meaning(x: Array) -> list[Array]:
+        wide = x.astype(np.float64)
+        fill = -np.inf if mode == "max" else 0.0
+        widths = [(0, 0), (0, 0), (low, high), (low, high)]
+        data = np.pad(wide, widths, constant_values=fill)
+        ones = np.pad(np.ones_like(wide), widths, constant_values=float(padded))
+        y, count = np.full(result, fill), np.zeros(result)
+        for i in range(length):
+            for j in range(length):
+                rows = slice(i * dilation, i * dilation + (outputs[0] - 1) * stride + 1, stride)
+                columns = slice(j * dilation, j * dilation + (outputs[1] - 1) * stride + 1, stride)
+                part = data[:, :, rows, columns]
+                y = np.maximum(y, part) if mode == "max" else y + part
+                count += ones[:, :, rows, columns]
+        y = y if mode == "max" else y / count
+        return [np.trunc(y).astype(x.dtype) if x.dtype.kind in "iu" else y]
+
+    return ElementKernel(
+        f"pooling-{mode}-{'x'.join(map(str, shape))}-{length}{stride}{dilation}-{element}",
+        ((shape, element),),
+        ((result, element),),
+        body,
+        meaning,
+        4.0,
+        lambda x: np.max(np.abs(x)),
+        schedule,
+    )
+
+
 def integers(size: int) -> ElementKernel:
     t, w = tensor((size,), "i8"), tensor((size,), "i64")
     body = (
@@ -323,6 +375,14 @@ def emulated() -> list[ElementKernel]:
         transpose((128, 128), (1, 0), "f32"),
         transpose((1, 197, 64), (0, 2, 1), "f32"),
         residual((24, 40), "f16"),
+        pooling("max", (1, 3, 16, 24), (3, 2, 1), (1, 1), "f32"),
+        pooling("max", (1, 3, 16, 24), (3, 2, 1), (1, 1), "f16", schedule=Windows(4, 8)),
+        pooling("max", (1, 3, 16, 24), (3, 2, 1), (1, 0), "f32", schedule=Windows(4, 4)),
+        pooling("average", (2, 2, 9, 16), (3, 1, 1), (1, 1), "f32", schedule=Windows(4, 4)),
+        pooling("average", (2, 2, 9, 16), (3, 1, 1), (1, 1), "f32", True, Windows(8, 4)),
+        pooling("average", (1, 2, 8, 12), (2, 2, 1), (0, 0), "f16", schedule=Windows(2, 4)),
+        pooling("average", (1, 1, 11, 13), (3, 2, 2), (1, 2), "i32"),
+        pooling("max", (1, 2, 7, 7), (2, 1, 3), (0, 1), "ui8"),
         gather((300, 64), (2, 7), 0, "f16"),
         gather((3, 50, 5), (4,), 1, "f32"),
         gather((6, 40), (9,), 1, "i8"),

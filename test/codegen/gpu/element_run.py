@@ -17,6 +17,7 @@ from emulated_run import run
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
+from mgx_mlir.codegen.gpu.pooling.kernel import pooling_program
 from mgx_mlir.target import Target
 
 
@@ -30,7 +31,8 @@ def main(chip: str, which: str = "emulated", wanted: str = "") -> int:
         if kernel.schedule is None:
             code = compiler(op)(target)
         else:
-            program, why = pointwise_program(op, target, kernel.schedule)
+            family = pooling_program if "pooling" in kernel.name else pointwise_program
+            program, why = family(op, target, kernel.schedule)
             assert program is not None, why
             code = replace(code_object(program, target), why=why)
         inputs = kernel.arrays()

@@ -1,0 +1,1 @@
+"""Kernels of pooling: maxima and averages of windows."""

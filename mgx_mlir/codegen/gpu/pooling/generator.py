@@ -1,0 +1,201 @@
+"""One gpu.func for a pooling: a thread has some results that are neighbours.
+
+Windows of neighbours overlap: what they read together is read once, in vectors where rows of
+x are aligned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.gpu import builder
+from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.gpu.operands import CHUNK_BYTES, Operand
+from mgx_mlir.codegen.gpu.pooling.match import Pooling, Window
+from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.lowering.convert import change, store
+from mgx_mlir.finalizer.code_object import Argument, Launch
+
+BLOCK = 256
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A thread makes `run` neighbours, and reads x in vectors of `lanes`."""
+
+    run: int
+    lanes: int
+
+    def describe(self) -> str:
+        """For people."""
+        return f"{self.run} results a thread, {self.lanes} elements at a time"
+
+
+def choose(pooling: Pooling, units: int) -> Schedule:
+    """As many neighbours as one access stores, fewer where they would leave units idle."""
+    last = pooling.windows[-1]
+    size = builder.element_bytes(pooling.element)
+    run = math.gcd(last.outputs, min(8, CHUNK_BYTES // size))
+    while run > 1 and pooling.images * pooling.outputs // run < 2 * units * 64:
+        run //= 2
+    lanes = math.gcd(pooling.source.width(CHUNK_BYTES // size), last.size, run * last.stride)
+    return Schedule(run, lanes)
+
+
+def generate(pooling: Pooling, types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+             schedule: Schedule, name: str) -> GpuProgram:  # fmt: skip
+    """The function `<name>_0`, and its launch.
+
+    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    """
+    inputs, results = types
+    used = pooling.source.argument
+    arguments = [builder.tensor_of(inputs[used]), builder.tensor_of(results[0], written=True)]
+    total = pooling.images * pooling.outputs
+    threads = total // schedule.run
+    module, block = builder.gpu_module()
+    function = f"{name}_0"
+    grid = builder.grid_of(-(-threads // BLOCK))
+    with builder.function(block, function, arguments, BLOCK, grid) as frame:
+        thread = emit.mul(builder.linear_block(grid), BLOCK)
+        thread = emit.add(thread, builder.thread_number(BLOCK))
+        inside = []
+        if grid[0] * grid[1] * BLOCK != threads:
+            inside.append(emit.compare("slt", thread, threads))
+        values = _Windows(pooling, schedule, frame.buffers[0], thread).results()
+        target = Operand(0, pooling.element, 0, Axis(()), Axis.of((total, 1)))
+        place = emit.mul(thread, schedule.run)
+        target.store(memory.joined(values), frame.buffers[1], 0, place, inside)
+    passed = (Argument("input", used), Argument("output", 0))
+    return GpuProgram(module, (Launch(function, grid, (BLOCK, 1, 1), passed),), 0, 32)
+
+
+class _Windows:
+    """The windows of one thread."""
+
+    def __init__(
+        self, pooling: Pooling, schedule: Schedule, buffer: ir.Value, thread: Index
+    ) -> None:
+        self.pooling, self.schedule, self.buffer = pooling, schedule, buffer
+        self.reducer = pooling.reducer
+        last = pooling.windows[-1]
+        rest, column = (
+            emit.div(thread, last.outputs // schedule.run),
+            emit.rem(thread, last.outputs // schedule.run),
+        )
+        starts: list[Index] = [emit.sub(emit.mul(column, schedule.run * last.stride), last.low)]
+        for window in reversed(pooling.windows[:-1]):
+            index = emit.rem(rest, window.outputs)
+            rest = emit.div(rest, window.outputs)
+            starts.insert(0, emit.sub(emit.mul(index, window.stride), window.low))
+        self.starts = starts
+        self.start = pooling.source.start(rest)
+
+    def results(self) -> list[ir.Value]:
+        """Stored values of the thread's results."""
+        a, last = Arithmetic(), self.pooling.windows[-1]
+        totals: list[ir.Value | None] = [None] * self.schedule.run
+        for taps in self._rows():
+            row = self._row(taps)
+            for number in range(self.schedule.run):
+                for tap in range(last.length):
+                    x = row[number * last.stride + tap * last.dilation]
+                    total = totals[number]
+                    totals[number] = x if total is None else self.reducer.combine(a, total, x)
+        return [self._finished(a, total, n) for n, total in enumerate(totals) if total is not None]
+
+    def _rows(self) -> Iterator[tuple[int, ...]]:
+        """The taps of a window in all dimensions but the last."""
+        return product(*(range(window.length) for window in self.pooling.windows[:-1]))
+
+    def _row(self, taps: tuple[int, ...]) -> list[ir.Value]:
+        """What the windows of the thread cover of one row of x, as partial results."""
+        pooling, lanes = self.pooling, self.schedule.lanes
+        last = pooling.windows[-1]
+        conditions: list[ir.Value] = []
+        row: Index = 0
+        for tap, window, start in zip(taps, pooling.windows, self.starts, strict=False):
+            index = emit.add(start, tap * window.dilation)
+            if not window.fits:
+                conditions.append(_below(index, window.size))
+            row = emit.add(emit.mul(row, window.size), index)
+        row = emit.mul(row, last.size)
+        # Vectors start at multiples of their length: the first may begin before the windows.
+        early = -last.low % lanes
+        span = (self.schedule.run - 1) * last.stride + last.reach
+        found: list[ir.Value] = []
+        for first in range(0, early + span, lanes):
+            column = emit.add(self.starts[-1], first - early)
+            inside = list(conditions)
+            if not last.fits or (first + lanes > early + span) or early:
+                inside.append(_below(column, last.size))
+            place = emit.add(row, column)
+            x = pooling.source.load(self.buffer, self.start, place, lanes, inside)
+            vector = Arithmetic([lanes])
+            x = self.reducer.term(vector, x)
+            if inside and self.reducer.initial != 0:
+                nothing = vector.constant(self.reducer.initial, self.reducer.accumulator.storage())
+                present = inside[0]
+                for condition in inside[1:]:
+                    present = arith.andi(present, condition)
+                x = arith.select(present, x, nothing)
+            found += [memory.element(x, i) for i in range(lanes)]
+        return found[early : early + span]
+
+    def _finished(self, a: Arithmetic, total: ir.Value, number: int) -> ir.Value:
+        pooling, reducer = self.pooling, self.reducer
+        if pooling.mode == "average":
+            count = self._count(number)
+            if isinstance(count, int):
+                divisor = a.constant(count, reducer.accumulator.storage())
+            elif reducer.accumulator.is_float:
+                narrow = arith.index_cast(ir.IntegerType.get_signless(32), count)
+                divisor = arith.sitofp(reducer.accumulator.storage(), narrow)
+            else:
+                divisor = arith.index_cast(reducer.accumulator.storage(), count)
+            is_float = reducer.accumulator.is_float
+            total = a.div(total, divisor) if is_float else arith.divsi(total, divisor)
+        x = change(a, reducer.accumulator, reducer.element.computed(), total)
+        return store(a, reducer.element, x)
+
+    def _count(self, number: int) -> Index:
+        """What an average divides by."""
+        result: Index = 1
+        for d, (window, start) in enumerate(zip(self.pooling.windows, self.starts, strict=True)):
+            if d == len(self.starts) - 1:
+                start = emit.add(start, number * window.stride)
+            result = emit.mul(result, self._span(window, start))
+        return result
+
+    def _span(self, window: Window, start: Index) -> Index:
+        """How many elements of a window count along one dimension."""
+        low, size = 0, window.size
+        if self.pooling.padded:
+            low, size = -window.low, window.size + window.high
+        ends = (window.outputs - 1) * window.stride - window.low + window.reach
+        if -window.low >= low and ends <= size:
+            return window.length
+
+        def edge(limit: int) -> Index:
+            """ceil((limit - start) / dilation) within [0, length]."""
+            value = emit.sub(limit, start)
+            if window.dilation != 1:
+                value = arith.ceildivsi(emit.value(value), emit.value(window.dilation))
+            return emit.minimum(emit.maximum(value, 0), window.length)
+
+        return emit.sub(edge(size), edge(low))
+
+
+def _below(index: Index, size: int) -> ir.Value:
+    """Whether an index is one of x. As unsigned numbers, negative ones are beyond any size."""
+    return arith.cmpi(arith.CmpIPredicate.ult, emit.value(index), emit.value(size))

@@ -1,0 +1,121 @@
+"""Which kernels are poolings, and of what windows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mlir import ir
+
+from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.contraction.views import resolve
+from mgx_mlir.codegen.gpu.operands import Operand
+from mgx_mlir.codegen.lowering.element import Element, element_of
+from mgx_mlir.codegen.lowering.ops.movement import word
+from mgx_mlir.codegen.lowering.reducers import Reducer, add, lowest, maximum, sum_element
+from mgx_mlir.views import is_view
+
+# Windows are unrolled: larger ones make long code, and share more of what they read.
+MAX_WINDOW = 49
+
+
+@dataclass(frozen=True)
+class Window:
+    """One spatial dimension: sizes of x and of the result, and how windows lie."""
+
+    size: int
+    outputs: int
+    length: int
+    stride: int
+    dilation: int
+    low: int
+    high: int
+
+    @property
+    def reach(self) -> int:
+        return (self.length - 1) * self.dilation + 1
+
+    @property
+    def fits(self) -> bool:
+        """Whether all windows lie inside of x."""
+        return (
+            self.low <= 0 and (self.outputs - 1) * self.stride - self.low + self.reach <= self.size
+        )
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """Windows of images: `images` of x, by the outer index of `source`, whose inner index
+    counts the elements of an image.
+
+    mode: 'max' or 'average', which divides by what lies inside, or in `padded` inside of
+    the padding.
+    """
+
+    images: int
+    source: Operand
+    element: Element
+    windows: tuple[Window, ...]
+    mode: str
+    padded: bool
+
+    @property
+    def outputs(self) -> int:
+        """Results of an image."""
+        return math.prod(window.outputs for window in self.windows)
+
+    @property
+    def reducer(self) -> Reducer:
+        element = self.element
+        if self.mode == "max":
+            computed = element.computed()
+            return Reducer(element, computed, lowest(computed), maximum)
+        return Reducer(element, sum_element(element), 0, add)
+
+
+def match_pooling(kernel: ir.OpView) -> Pooling | str:
+    """The kernel as a pooling, or why it is none; '' where it holds other work."""
+    *ops, terminator = kernel.regions[0].blocks[0].operations
+    anchors = [op for op in ops if op.operation.name == "mgx.pooling"]
+    if len(anchors) != 1:
+        return ""
+    (op,) = anchors
+    result = op.operation.results[0]
+    if any(other != op and not is_view(other) for other in ops):
+        return "work beside it"
+    if list(terminator.operation.operands) != [result]:
+        return "a result that is a view"
+    mode = word(op.mode)
+    if mode not in ("average", "max"):
+        return f"mode {mode}"
+    view = resolve(op.operation.operands[0])
+    if view is None:
+        return "an input that is no strided view"
+    shape, outputs = view.shape, tuple(result.type.shape)
+    rank = len(shape) - 2
+    pads = list(op.pads)
+    windows = tuple(
+        Window(
+            shape[2 + d],
+            outputs[2 + d],
+            op.lengths[d],
+            op.strides[d],
+            op.dilations[d],
+            pads[d],
+            pads[rank + d],
+        )
+        for d in range(rank)
+    )
+    taps = math.prod(window.length for window in windows)
+    if rank == 0 or 0 in outputs or 0 in shape:
+        return "no elements"
+    if taps > MAX_WINDOW:
+        return f"windows of {taps} elements are more than {MAX_WINDOW}"
+    outer = Axis.of(*(factor for dim in view.dims[:2] for factor in dim))
+    inner = Axis.of(*(factor for dim in view.dims[2:] for factor in dim))
+    element = element_of(result.type)
+    if element.is_byte_float:
+        return f"elements of type {element.name}"
+    source = Operand(view.argument, element, view.offset, outer, inner)
+    padded = bool(op.count_include_pad.value)
+    return Pooling(shape[0] * shape[1], source, element, windows, mode, padded)
