@@ -10,7 +10,7 @@ import numpy as np
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.library import call, hip_python
 from mgx_mlir.runtime.hip.memory import DeviceMemory
-from mgx_mlir.weights import Weight, is_splat
+from mgx_mlir.weights import Weight, is_splat, splat_element
 
 # Fills of HIP by the bytes of an element.
 _FILLS = {1: "hipMemsetD8", 2: "hipMemsetD16", 4: "hipMemsetD32"}
@@ -57,7 +57,7 @@ def _fill(memory: DeviceMemory, weight: Weight) -> bool:
     fill = _FILLS.get(array.itemsize)
     if not is_splat(array) or fill is None:
         return False
-    element = np.ascontiguousarray(array.reshape(-1)[:1]).view(f"u{array.itemsize}")[0]
+    element = splat_element(array).view(f"u{array.itemsize}")[0]
     call(fill, memory.address, int(element), array.size, purpose=f"weight '{weight.key}'")
     return True
 
