@@ -192,6 +192,15 @@ def emulated(target: Target) -> list[Convolution]:
         Convolution((2, 16, 6, 8), 16, (3, 3), last=True, epilogue="relu"),
         Convolution((1, 16, 6, 8), 16, (3, 3), pads=pads, last=True),
     ]
+    found += [
+        Convolution((2, 6, 9, 16), 6, (3, 3), pads=pads, group=6, epilogue="relu"),
+        Convolution((1, 4, 13, 14), 8, (3, 3), (2, 2), pads=(1, 0, 1, 1), group=4),
+        Convolution((1, 4, 12, 8), 4, (5, 3), (1, 1), (2, 2), (4, 2, 4, 2), 4, "f32", "add"),
+        Convolution((2, 3, 40), 3, (5,), (2,), pads=(2, 2), group=3),
+        Convolution((1, 1, 10, 12), 5, (3, 3), element="f32"),
+        Convolution((1, 2, 4, 5, 6), 2, (3, 2, 3), pads=(1, 0, 1, 1, 1, 1), group=2),
+        Convolution((1, 5, 8, 9), 5, (3, 3), pads=pads, group=5, element="i8"),
+    ]
     if "bf16" in target.features:
         found.append(Convolution((1, 8, 6, 6), 16, (3, 3), pads=pads, element="bf16"))
     if target.matrix:

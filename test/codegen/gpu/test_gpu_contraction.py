@@ -138,7 +138,6 @@ def test_swizzle_is_linear_in_the_bits_of_the_row() -> None:
         (Product((1, 1, 64)), "gfx942", "one element a matrix"),
         (Product((64, 64, 64), element="i8"), "gfx1030", "no instruction for i8 in i32"),
         (Product((64, 64, 64), element="ui8"), "gfx942", "no instruction for ui8 in i32"),
-        (Convolution((1, 8, 6, 6), 8, (3, 3), group=8), "gfx942", "one channel a group"),
     ],
     ids=lambda value: getattr(value, "name", value),
 )
@@ -168,6 +167,19 @@ def test_every_chip_has_a_schedule_for_f16(chip: str) -> None:
     unit = unit_for(target, "f16", "f32")
     assert unit is not None
     assert any(not schedule_refusal(s, unit, target) for s in schedules())
+
+
+def test_convolutions_of_one_channel_a_group_are_plain_sums() -> None:
+    """Vectors from memory, no LDS, and filters in scalar registers where images are large."""
+    image = Convolution((2, 8, 112, 112), 8, (3, 3), pads=(1,) * 4, group=8, element="f32")
+    _, kernel = image.kernel()
+    code = compiler(kernel)(Target.get("gfx942"))
+    assert code.why == "mgx.convolution: 8x4 results a thread"
+    assert not code.stats["k_0"]["lds_bytes"]
+    instructions = re.findall(r"^\t(\w+)", disassemble(code.data), re.MULTILINE)
+    assert "buffer_load_dwordx4" in instructions
+    assert "buffer_store_dwordx4" in instructions
+    assert not any(name.startswith("global_load") for name in instructions)
 
 
 def test_convolutions_read_images_with_channels_last_where_they_are_stored() -> None:

@@ -20,11 +20,13 @@ MAX_BATCH = 65535
 
 
 def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
-    """Why no schedule can be had for a match of matrices; '' where one can.
+    """Why no function can be had for a match; '' where one can.
 
     sizes: bytes of each operand, by its argument's number.
     """
     problem = match.problem
+    if isinstance(problem.b, Image):
+        return _size_refusal(match, sizes)
     if unit_for(target, problem.a.element, problem.accumulator) is None:
         return f"{target.name}: no instruction for {problem.a.element} in {problem.accumulator}"
     if problem.a.element != problem.b.element and target.matrix != "wmma":
@@ -35,6 +37,11 @@ def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
         return "one element a matrix"
     if problem.batch > MAX_BATCH:
         return f"{problem.batch} matrices are more than {MAX_BATCH}"
+    return _size_refusal(match, sizes)
+
+
+def _size_refusal(match: Match, sizes: dict[int, int]) -> str:
+    problem = match.problem
     results = problem.batch * problem.M * problem.N
     largest = max(emit.element_bytes(e) for e in match.result_elements) * results
     arguments = [problem.a.argument, problem.b.argument]
@@ -42,13 +49,6 @@ def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
     largest = max(largest, *(sizes[number] for number in arguments))
     if largest > MAX_BYTES:
         return f"a tensor of {largest} bytes is more than 31-bit offsets reach"
-    return ""
-
-
-def image_refusal(image: Image) -> str:
-    """Why a convolution is no product of matrices; '' where it is."""
-    if image.channel.size == 1 and image.batch.size > 1:
-        return "one channel a group"
     return ""
 
 

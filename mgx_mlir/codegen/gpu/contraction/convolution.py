@@ -46,7 +46,7 @@ def product_of(match: Match) -> Product:
     """The product that a match is, or that its convolution becomes."""
     problem = match.problem
     if not isinstance(problem.b, Image):
-        return Product(match, _row_major(problem), {})
+        return Product(match, row_major(problem), {})
     image = subsampled(problem.b)
     channels = image.channel.size
     chunk = CHUNK_BYTES // emit.element_bytes(image.element)
@@ -85,7 +85,7 @@ def product_of(match: Match) -> Product:
         a=a,
         b=Matrix(argument, image.element, offset, batch, k, Axis.of(*columns)),
     )
-    result = _row_major(problem)
+    result = row_major(problem)
     if not alone or problem.batch == 1:
         return Product(replace(match, problem=problem), result, packings)
     return _side_by_side(match, problem, result, columns, packings)
@@ -173,6 +173,7 @@ def _last(axis: Axis) -> bool:
     return axis.stride == 1 or axis.size == 1
 
 
-def _row_major(problem: Contraction) -> Matrix:
+def row_major(problem: Contraction) -> Matrix:
+    """Where [batch, m, n] lies in a result as the kernel returns it."""
     M, N = problem.M, problem.N
     return Matrix(0, "", 0, Axis.of((problem.batch, M * N)), Axis.of((M, N)), Axis.of((N, 1)))

@@ -13,6 +13,8 @@ from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.finalizer.code_object import Argument, Launch
 
+_DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf", "vector")
+
 
 @dataclass(frozen=True)
 class Parameter:
@@ -75,6 +77,25 @@ def add_function(
         body(pointers[: len(parameters)], pointers[-1] if lds else None)
         gpu.return_([])
     return Launch(name, grid, (threads, 1, 1), tuple(p.argument for p in parameters))
+
+
+def new_module() -> tuple[ir.Module, ir.Block]:
+    """A module with a gpu.module in it, and the latter's block. Loads dialects."""
+    for dialect in _DIALECTS:
+        ir.Context.current.get_dialect_descriptor(dialect)
+    module = ir.Module.create()
+    module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+    with ir.InsertionPoint(module.body):
+        kernels = gpu.GPUModuleOp(ir.StringAttr.get("kernels"))
+    return module, kernels.regions[0].blocks.append()
+
+
+def outputs_of(elements: Sequence[str], sizes: Sequence[int]) -> list[Parameter]:
+    """The kernel's results as parameters."""
+    return [
+        Parameter(element, size, Argument("output", number), True)
+        for number, (element, size) in enumerate(zip(elements, sizes, strict=True))
+    ]
 
 
 def raw_buffers(pointers: Mapping[int, ir.Value]) -> dict[int, ir.Value]:

@@ -14,19 +14,20 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from mlir import ir
-from mlir.dialects import gpu
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match, Operand, used_arguments
-from mgx_mlir.codegen.contraction.problem import Axis, Matrix
-from mgx_mlir.codegen.gpu.contraction import finish, memory, multiply, packing, sources
+from mgx_mlir.codegen.contraction.problem import Axis, Image, Matrix
+from mgx_mlir.codegen.gpu.contraction import direct, finish, memory, multiply, packing, sources
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, aligned
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.function import (
     Parameter,
     add_function,
     block,
+    new_module,
+    outputs_of,
     position,
     raw_buffers,
 )
@@ -37,8 +38,6 @@ from mgx_mlir.codegen.gpu.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.finalizer.code_object import Argument, Launch
 from mgx_mlir.target import Target
-
-_DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf", "vector")
 
 
 def generate(
@@ -54,9 +53,30 @@ def generate(
     sizes: elements of each input and of each result. Needs an active MLIR context and
     location.
     """
-    for dialect in _DIALECTS:
-        ir.Context.current.get_dialect_descriptor(dialect)  # loads it
     return _Generator(product, sizes, schedule, unit, target, name).run()
+
+
+def generate_direct(
+    match: Match, image: Image, sizes: tuple[Sequence[int], Sequence[int]], name: str
+) -> tuple[GpuProgram, str]:
+    """The function `<name>_0` for a convolution that `direct` does not refuse, in words too."""
+    plan = direct.Direct(match, image)
+    used = used_arguments(match)
+    numbers = [number for number, _ in used]
+    parameters = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used]
+    parameters += outputs_of(match.result_elements, sizes[1])
+    module, functions = new_module()
+
+    def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
+        plain = dict(zip(numbers, pointers, strict=False))
+        outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
+        thread = position("gpu.thread_id", "x", direct.THREADS)
+        x, y, z = (block(d, n) for d, n in zip("xyz", plan.grid, strict=True))
+        place = emit.linear(thread, (x, direct.THREADS)), y, z
+        direct.emit_direct(plan, plain, raw_buffers(plain), list(outputs.values()), place)
+
+    launch = add_function(functions, f"{name}_0", parameters, direct.THREADS, plan.grid, body)
+    return GpuProgram(module, (launch,), 0, 32), plan.describe()
 
 
 @dataclass(frozen=True)
@@ -100,20 +120,11 @@ class _Generator:
             self.joined = 2
 
     def run(self) -> GpuProgram:
-        module = ir.Module.create()
-        module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
-        with ir.InsertionPoint(module.body):
-            kernels = gpu.GPUModuleOp(ir.StringAttr.get("kernels"))
-        functions = kernels.regions[0].blocks.append()
+        module, functions = new_module()
         launches: list[Launch] = []
         if self.product.packings:
             launches.append(self._packing(functions, f"{self.name}_0"))
-        results = [
-            Parameter(element, size, Argument("output", number), True)
-            for number, (element, size) in enumerate(
-                zip(self.match.result_elements, self.sizes[1], strict=True)
-            )
-        ]
+        results = outputs_of(self.match.result_elements, self.sizes[1])
         stored, scratch_bytes = results, self.product.scratch_bytes
         if self.schedule.splits > 1:
             element = self.problem.accumulator

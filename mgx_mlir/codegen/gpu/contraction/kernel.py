@@ -10,10 +10,11 @@ from mlir import ir
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.contraction.problem import Image
-from mgx_mlir.codegen.gpu.contraction.constraints import image_refusal, problem_refusal
-from mgx_mlir.codegen.gpu.contraction.convolution import product_of
+from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
+from mgx_mlir.codegen.gpu.contraction.convolution import Product, product_of, row_major
 from mgx_mlir.codegen.gpu.contraction.cost import choose
-from mgx_mlir.codegen.gpu.contraction.generator import generate
+from mgx_mlir.codegen.gpu.contraction.direct import direct_refusal
+from mgx_mlir.codegen.gpu.contraction.generator import generate, generate_direct
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import unit_for
 from mgx_mlir.codegen.gpu.generic import GpuProgram
@@ -57,10 +58,8 @@ def match_program(
     location.
     """
     image = match.problem.b
-    refusal = image_refusal(image) if isinstance(image, Image) else ""
-    if refusal:
-        return None, refusal
-    product = product_of(match)
+    plain = isinstance(image, Image) and not direct_refusal(match)
+    product = Product(match, row_major(match.problem), {}) if plain else product_of(match)
     match = product.match
     bytes_ = {number: packing.bytes for number, packing in product.packings.items()}
     for number, element in used_arguments(match):
@@ -69,6 +68,10 @@ def match_program(
     refusal = problem_refusal(match, bytes_, target)
     if refusal:
         return None, refusal
+    if isinstance(match.problem.b, Image):
+        program, words = generate_direct(match, match.problem.b, sizes, name)
+        expand_math(program.module)
+        return program, words
     unit = unit_for(target, match.problem.a.element, match.problem.accumulator)
     assert unit is not None  # or the problem would have been refused
     schedule = schedule or choose(match.problem, unit, target)
