@@ -26,6 +26,11 @@ def emulated(target: Target) -> list[Planned]:
         (AttentionCase(4, 1, 100, 64, group=4), None),
         (AttentionCase(8, 1, 70, 32, group=4, mask="bias", causal=66), None),
         (AttentionCase(6, 3, 40, 32, group=3, mask="padding"), None),
+        (AttentionCase(2, 3, 300, 32, 24), Schedule(2, 1, 64, parts=3)),
+        (
+            AttentionCase(4, 1, 200, 64, group=4, mask="bias"),
+            Schedule(2, 1, 128, splits=2, parts=2),
+        ),
         (AttentionCase(1, 20, 300, 32, causal=280), Schedule(4, 1, 128, splits=2)),
         (AttentionCase(1, 1, 300, 64, mask="padding"), Schedule(4, 1, 256, splits=4)),
     ]
@@ -34,6 +39,7 @@ def emulated(target: Target) -> list[Planned]:
             (AttentionCase(1, 20, 200, 64), Schedule(2, 2, 64, overlap=True)),
             (AttentionCase(2, 40, 40, 32, causal=0), Schedule(2, 1, 64, overlap=True)),
             (AttentionCase(1, 20, 260, 64, mask="padding"), Schedule(4, 1, 128, True, 2)),
+            (AttentionCase(1, 5, 300, 64, mask="padding"), Schedule(4, 1, 128, True, 2, 2)),
             (AttentionCase(2, 33, 45, 32, element="f32", mask="padding"), None),
             (AttentionCase(1, 20, 36, 24, 20, element="f32", causal=0), None),
         ]

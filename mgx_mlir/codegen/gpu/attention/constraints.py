@@ -50,6 +50,8 @@ def schedule_refusal(
     threads = schedule.waves * target.wave_size
     if schedule.overlap and target.matrix != "mfma":
         return "WMMA takes the vector units' place"
+    if schedule.parts > 1 and attention.causal is not None:
+        return "queries of one block that see different keys"
     if schedule.waves % schedule.splits or schedule.wave_keys % step_keys(unit):
         return f"{schedule.keys} keys in {schedule.splits} parts for {schedule.waves} waves"
     for shape in shapes:
@@ -61,7 +63,10 @@ def schedule_refusal(
     if used > min(target.lds_bytes, 64 << 10):
         return f"{used} bytes of LDS"
     count = registers(attention, schedule, shapes, unit, target)
-    limit = 400 if target.wave_size == 64 else 250
+    # Of 512 registers of a lane of 64 for all waves of a SIMD, or 256 of a lane of 32; some
+    # are needed for what the estimate leaves out.
+    simd_waves = math.ceil(schedule.waves / 4)
+    limit = min(400, 480 // simd_waves) if target.wave_size == 64 else 236
     return f"about {count} registers" if count > limit else ""
 
 
@@ -85,8 +90,9 @@ def registers(
     scores = schedule.wave_keys // unit.columns * unit.values
     values = math.ceil(attention.E / unit.columns) * unit.values
     # Shares of narrow types take part of what the scores leave. What is read ahead has
-    # addresses too; extras are read for a tile at a time.
-    ahead = sum(shape.rows * shape.length for shape in shapes) * size // 4 // threads * 3 // 2
+    # addresses too, and bounds at the end; extras are read for a tile at a time.
+    ahead = sum(shape.rows * shape.length for shape in shapes) * size // 4 // threads
+    ahead = ahead * 2 if attention.N % schedule.keys else ahead * 3 // 2
     extras = scores if len(attention.sources) > 1 else 0
     each = depth + scores + values + 8
     if schedule.overlap:

@@ -8,6 +8,7 @@ estimates matters.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
@@ -27,6 +28,9 @@ START_CLOCKS = 3000
 # Of LDS, what its users wait for.
 LDS_SHARE = 0.6
 LDS_BYTES_A_CLOCK = 128
+# The second function, where blocks have parts of the keys.
+COMBINE_CLOCKS = 5000
+PARTS = (1, 2, 4, 8, 16)
 
 
 def choose(attention: Attention, unit: Unit, target: Target) -> Schedule | None:
@@ -35,8 +39,18 @@ def choose(attention: Attention, unit: Unit, target: Target) -> Schedule | None:
     for schedule in schedules(unit):
         shapes = tile_shapes(attention, schedule, unit, schedule.waves * target.wave_size)
         if not schedule_refusal(attention, schedule, shapes, unit, target):
-            legal.append((clocks(attention, schedule, shapes, unit, target), schedule))
+            for parts in PARTS:
+                cut = replace(schedule, parts=parts)
+                if parts == 1 or _is_worth_cutting(attention, cut, unit, target):
+                    legal.append((clocks(attention, cut, shapes, unit, target), cut))
     return min(legal, key=lambda found: found[0], default=(0, None))[1]
+
+
+def _is_worth_cutting(attention: Attention, schedule: Schedule, unit: Unit, target: Target) -> bool:
+    """Whether there are compute units without work, and keys enough for all parts."""
+    blocks = math.ceil(attention.M / schedule.queries(unit)) * attention.batch
+    idle = blocks * schedule.parts < 2 * target.compute_units
+    return idle and attention.causal is None and schedule.parts * schedule.keys <= attention.N
 
 
 def clocks(
@@ -44,7 +58,7 @@ def clocks(
 ) -> float:
     """The estimate for a legal schedule."""
     simds = 4 if target.wave_size == 64 else 2
-    blocks = math.ceil(attention.M / schedule.queries(unit)) * attention.batch
+    blocks = math.ceil(attention.M / schedule.queries(unit)) * attention.batch * schedule.parts
     a_unit = math.ceil(blocks / target.compute_units)
     used = registers(attention, schedule, shapes, unit, target)
     file = 512 if target.wave_size == 64 else 1536
@@ -63,7 +77,7 @@ def clocks(
     waves_a_simd = math.ceil(schedule.waves * together / simds)
     # Products keep the port of the vector units for a quarter of their time.
     busy = waves_a_simd * (softmax + matrix / 4)
-    steps = math.ceil(_keys(attention) / schedule.keys)
+    steps = math.ceil(_keys(attention) / schedule.parts / schedule.keys)
     if schedule.overlap:
         busy, steps = max(busy, waves_a_simd * matrix), steps + 1
     else:
@@ -71,6 +85,8 @@ def clocks(
     shared = (schedule.waves + schedule.splits) * read * together
     block = busy + LDS_SHARE * shared + BLOCK_LATENCY
     merge = (schedule.splits - 1) * schedule.tiles * 300
+    if schedule.parts > 1:
+        merge += COMBINE_CLOCKS
     return math.ceil(a_unit / together) * (steps * block + START_CLOCKS + merge)
 
 

@@ -20,6 +20,7 @@ from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Matrix
 from mgx_mlir.codegen.gpu.attention import layout, softmax, streams
 from mgx_mlir.codegen.gpu.attention.body import Body
+from mgx_mlir.codegen.gpu.attention.combine import Partial, add_combination, store_partial
 from mgx_mlir.codegen.gpu.attention.constraints import lds_bytes
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.attention.state import Merge, State
@@ -43,12 +44,12 @@ def generate(
     target: Target,
     name: str,
 ) -> GpuProgram:
-    """The function `<name>_0` for what `constraints` do not refuse, and its launch.
+    """The function `<name>_0`, and perhaps `<name>_1`, for what `constraints` do not refuse.
 
     sizes: elements of each input and of each result. Needs an active MLIR context and
     location.
     """
-    return _Generator(attention, sizes, schedule, unit, target, f"{name}_0").run()
+    return _Generator(attention, sizes, schedule, unit, target, name).run()
 
 
 def tile_shapes(attention: Attention, schedule: Schedule, unit: Unit, threads: int) -> list[Shape]:
@@ -70,27 +71,35 @@ class _Generator:
         self.attention, self.sizes, self.schedule = attention, sizes, schedule
         self.unit, self.target, self.name = unit, target, name
         self.threads = schedule.waves * target.wave_size
-        self.grid = (math.ceil(attention.M / schedule.queries(unit)), attention.batch, 1)
+        blocks = math.ceil(attention.M / schedule.queries(unit))
+        self.grid = (blocks, attention.batch, schedule.parts)
+        self.partial = Partial.of(attention, schedule)
 
     def run(self) -> GpuProgram:
         module, block = gpu_module()
         used = self.attention.used_arguments()
         tensors = [_tensor(self.sizes[0][number], element) for number, element in used]
-        tensors.append(_tensor(self.sizes[1][0], self.attention.element, True))
+        outputs = [_tensor(self.sizes[1][0], self.attention.element, True)]
+        results: tuple[Argument, ...] = (Argument("output", 0),)
+        if self.schedule.parts > 1:
+            outputs, results = self.partial.tensors(True), self.partial.arguments
         shapes = tile_shapes(self.attention, self.schedule, self.unit, self.threads)
         size = lds_bytes(self.attention, self.schedule, shapes, self.unit, self.target)
         element = self.unit.element
         lds = [(size // emit.element_bytes(element), emit.element_type(element))]
-        with function(block, self.name, tensors, self.threads, self.grid, lds) as frame:
+        tensors += outputs
+        with function(block, f"{self.name}_0", tensors, self.threads, self.grid, lds) as frame:
             self.inputs = {n: b for (n, _), b in zip(used, frame.buffers, strict=False)}
-            self._body(shapes, frame.lds[0], frame.buffers[-1])
+            self._body(shapes, frame.lds[0], frame.buffers[len(used) :])
         arguments = tuple(Argument("input", number) for number, _ in used)
-        launch = Launch(
-            self.name, self.grid, (self.threads, 1, 1), (*arguments, Argument("output", 0))
-        )
-        return GpuProgram(module, (launch,), 0, 32)
+        launch = Launch(f"{self.name}_0", self.grid, (self.threads, 1, 1), (*arguments, *results))
+        if self.schedule.parts == 1:
+            return GpuProgram(module, (launch,), 0, 32)
+        scale = self.work.factor or 1.0
+        last = add_combination(block, f"{self.name}_1", self.attention, self.partial, scale)
+        return GpuProgram(module, (launch, last), self.partial.bytes, 32)
 
-    def _body(self, shapes: Sequence[Shape], lds: ir.Value, output: ir.Value) -> None:
+    def _body(self, shapes: Sequence[Shape], lds: ir.Value, outputs: Sequence[ir.Value]) -> None:
         attention, unit, schedule = self.attention, self.unit, self.schedule
         thread = thread_number(self.threads)
         self.batch = block_number("y", self.grid[1])
@@ -127,14 +136,14 @@ class _Generator:
             for x in state.sums
         ]
         if schedule.splits == 1:
-            self._store(state, output)
+            self._store(state, outputs)
             return
         merge = Merge(lds, unit, self.target, schedule, number, lane)
         amdgpu.LDSBarrierOp()
         emit.when(emit.compare("ne", split, 0), lambda: merge.store(split, state))
         amdgpu.LDSBarrierOp()
         first = emit.compare("eq", split, 0)
-        emit.when(first, lambda: self._store(merge.merged(state, self.work.exponent), output))
+        emit.when(first, lambda: self._store(merge.merged(state, self.work.exponent), outputs))
 
     def _input(self, matrix: Matrix) -> ir.Value:
         return self.inputs[matrix.argument]
@@ -161,6 +170,11 @@ class _Generator:
             end = emit.minimum(last, attention.N)
             first = emit.minimum(emit.add(self.first, attention.causal + 1), attention.N)
             self.whole = emit.mul(emit.div(first, keys), keys)
+        self.begin: Index = 0
+        if self.schedule.parts > 1:
+            each = self.schedule.block_keys(attention.N)
+            self.begin = emit.mul(block_number("z", self.schedule.parts), each)
+            end = emit.minimum(emit.add(self.begin, each), attention.N)
         over = self._in_turn if self.schedule.overlap else self._one_by_one
         return over(k, v, queries, state, end)
 
@@ -187,8 +201,8 @@ class _Generator:
             streams.run(self.work.add_values(shares, now.values))
             return [*now.flat(), *fresh]
 
-        ahead = [*k.load(0), *v.load(0)]
-        return state.like(emit.loop(0, end, keys, block, [*state.flat(), *ahead]))
+        ahead = [*k.load(self.begin), *v.load(self.begin)]
+        return state.like(emit.loop(self.begin, end, keys, block, [*state.flat(), *ahead]))
 
     def _in_turn(self, k: Tile, v: Tile, queries: Queries, state: State, end: Index) -> State:
         """While the softmax of one block is computed, the matrix cores multiply for the block
@@ -199,8 +213,8 @@ class _Generator:
         keys, tiles, count = self.schedule.keys, self.work.query_tiles, self.work.key_tiles
         steps = range(self.work.key_steps)
         state_size = len(state.flat())
-        first = k.load(0)
-        ahead = [*k.load(keys), *v.load(0)]
+        first = k.load(self.begin)
+        ahead = [*k.load(emit.add(self.begin, keys)), *v.load(self.begin)]
         k.store(first)
         amdgpu.LDSBarrierOp()
         products = self.work.zeros(count)
@@ -241,7 +255,7 @@ class _Generator:
 
         flat = [x for row in products for x in row]
         flat += [x for tile in shares for step in tile for x in step]
-        carried = emit.loop(0, end, keys, block, [*state.flat(), *flat, *ahead])
+        carried = emit.loop(self.begin, end, keys, block, [*state.flat(), *flat, *ahead])
         last = state.like(carried[:state_size])
         parts = iter(carried[state_size + len(tiles) * count :])
         shares = [[[next(parts) for _ in range(each)] for _ in steps] for _ in tiles]
@@ -281,25 +295,41 @@ class _Generator:
             result.append(steps)
         return result
 
-    def _store(self, state: State, output: ir.Value) -> None:
+    def _store(self, state: State, outputs: Sequence[ir.Value]) -> None:
         attention, unit = self.attention, self.unit
-        M, E, size = attention.M, attention.E, emit.element_bytes(attention.element)
-        width = math.gcd(E, unit.values, 16 // size)
+        M, E = attention.M, attention.E
         for tile, query in enumerate(self.queries):
+            inside = [emit.compare("slt", query, M)] if M % self.schedule.queries(unit) else []
+            first = emit.mul(self.group, unit.values)
+            columns = [
+                (emit.add(first, column * unit.columns), x)
+                for column, x in enumerate(state.values[tile])
+            ]
+            row = emit.add(emit.mul(self.batch, M), query)
+            if self.schedule.parts > 1:
+                part = block_number("z", self.schedule.parts)
+                ends = (state.peaks[tile], state.sums[tile])
+                store_partial(self.partial, outputs, part, row, inside, columns, ends, unit)
+                continue
             inverse = arith.divf(emit.constant(1, "f32"), state.sums[tile])
             factor = softmax.splat(inverse, unit.values)
-            inside = [emit.compare("slt", query, M)] if M % self.schedule.queries(unit) else []
-            start = emit.linear(0, (self.batch, M * E), (query, E))
-            for column, x in enumerate(state.values[tile]):
-                y = emit.convert(softmax.multiply(x, factor), "f32", attention.element)
-                first = emit.add(emit.mul(self.group, unit.values), column * unit.columns)
-                for part in range(0, unit.values, width):
-                    e = emit.add(first, part)
-                    conditions = list(inside)
-                    if E % unit.columns:
-                        conditions.append(emit.compare("slt", e, E))
-                    place = memory.guarded(emit.add(start, e), conditions, size)
-                    memory.store(memory.part(y, part, width), output, place)
+            for e, x in columns:
+                y = softmax.multiply(x, factor)
+                self._store_columns(y, emit.mul(row, E), e, inside, outputs[0])
+
+    def _store_columns(
+        self, x: ir.Value, row: Index, first: Index, inside: Sequence[ir.Value], output: ir.Value
+    ) -> None:
+        unit, E, size = self.unit, self.attention.E, emit.element_bytes(self.attention.element)
+        y = emit.convert(x, "f32", self.attention.element)
+        width = math.gcd(E, unit.values, 16 // size)
+        for part in range(0, unit.values, width):
+            e = emit.add(first, part)
+            conditions = list(inside)
+            if E % unit.columns:
+                conditions.append(emit.compare("slt", e, E))
+            place = memory.guarded(emit.add(row, e), conditions, size)
+            memory.store(memory.part(y, part, width), output, place)
 
 
 def _tensor(size: int, element: str, written: bool = False) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
@@ -16,7 +17,7 @@ class Schedule:
 
     `keys`: keys in LDS at a time. `overlap`: the softmax of a block of keys is computed
     while the matrix cores work for its neighbours. `splits`: as many waves have the same
-    queries, each with its part of the keys.
+    queries, each with its part of the keys; `parts`: as many blocks have.
     """
 
     waves: int
@@ -24,6 +25,7 @@ class Schedule:
     keys: int
     overlap: bool = False
     splits: int = 1
+    parts: int = 1
 
     def wave_queries(self, unit: Unit) -> int:
         """Queries of a wave."""
@@ -33,6 +35,10 @@ class Schedule:
         """Queries of a block."""
         return self.waves // self.splits * self.wave_queries(unit)
 
+    def block_keys(self, count: int) -> int:
+        """Keys that a block goes through, of `count`."""
+        return math.ceil(count / self.parts / self.keys) * self.keys
+
     @property
     def wave_keys(self) -> int:
         """Keys of a wave, of those in LDS."""
@@ -41,6 +47,7 @@ class Schedule:
     def describe(self, unit: Unit) -> str:
         """For people: queries, keys, waves and instruction."""
         splits = f" in {self.splits} parts" if self.splits > 1 else ""
+        splits += f" on {self.parts} blocks" if self.parts > 1 else ""
         overlap = "overlapped " if self.overlap else ""
         return (
             f"{self.queries(unit)} queries by {self.keys} keys{splits}, {self.waves} waves, "

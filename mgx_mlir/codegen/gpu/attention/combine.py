@@ -1,0 +1,131 @@
+"""Blocks that went through different keys of the same queries, put together by a second function.
+
+Each block leaves the sums of its values, not yet divided, and for each query its largest score
+and the sum of the exponentials relative to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.attention import Attention
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.gpu.attention import softmax
+from mgx_mlir.codegen.gpu.attention.space import Schedule
+from mgx_mlir.codegen.gpu.builder import (
+    Tensor,
+    function,
+    grid_of,
+    linear_block,
+    thread_number,
+)
+from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.contraction.specs import Unit
+from mgx_mlir.codegen.lowering.element import F32, element_of
+from mgx_mlir.finalizer.code_object import Argument, Launch
+
+THREADS = 256
+ALIGNMENT = 256
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The scratch memory between the two functions: f32, [parts, queries, columns] of values
+    and [parts, queries, 2] of peaks and sums."""
+
+    parts: int
+    queries: int
+    columns: int
+
+    @staticmethod
+    def of(attention: Attention, schedule: Schedule) -> Partial:
+        return Partial(schedule.parts, attention.batch * attention.M, attention.E)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Elements of the two."""
+        return self.parts * self.queries * self.columns, self.parts * self.queries * 2
+
+    @property
+    def arguments(self) -> tuple[Argument, Argument]:
+        return Argument("scratch", 0), Argument("scratch", _aligned(4 * self.sizes[0]))
+
+    @property
+    def bytes(self) -> int:
+        return self.arguments[1].index + _aligned(4 * self.sizes[1])
+
+    def tensors(self, written: bool) -> list[Tensor]:
+        return [Tensor(size, F32, written) for size in self.sizes]
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def store_partial(
+    partial: Partial,
+    buffers: Sequence[ir.Value],
+    part: Index,
+    query: Index,
+    inside: Sequence[ir.Value],
+    columns: Sequence[tuple[Index, ir.Value]],
+    ends: tuple[ir.Value, ir.Value],
+    unit: Unit,
+) -> None:
+    """What a lane leaves of one query: vectors of values from some columns on, and its ends."""
+    row = emit.add(emit.mul(part, partial.queries), query)
+    width = math.gcd(partial.columns, unit.values, 4)
+    for first, x in columns:
+        for start in range(0, unit.values, width):
+            e = emit.add(first, start)
+            conditions = [*inside, emit.compare("slt", e, partial.columns)]
+            place = memory.guarded(emit.linear(e, (row, partial.columns)), conditions, 4)
+            memory.store(memory.part(x, start, width), buffers[0], place)
+    # One lane of those with the same query stores its ends.
+    conditions = [*inside, emit.compare("eq", columns[0][0], 0)]
+    memory.store(
+        memory.joined(list(ends)), buffers[1], memory.guarded(emit.mul(row, 2), conditions, 4)
+    )
+
+
+def add_combination(
+    block: ir.Block, name: str, attention: Attention, partial: Partial, scale: float
+) -> Launch:
+    """Adds the second function to `block`; `scale` times a score is what exp is taken of."""
+    size = partial.queries * partial.columns
+    grid = grid_of(math.ceil(size / THREADS))
+    output = Tensor(size, element_of(ir.Type.parse(attention.element)), True)
+    tensors = [*partial.tensors(False), output]
+    with function(block, name, tensors, THREADS, grid) as frame:
+        values, ends, result = frame.buffers
+        number = emit.add(emit.mul(linear_block(grid), THREADS), thread_number(THREADS))
+        query = emit.div(number, partial.columns)
+        states = []
+        for part in range(partial.parts):
+            at = emit.mul(emit.add(query, part * partial.queries), 2)
+            states.append(memory.load(ends, at, 2))
+        peaks = [memory.element(x, 0) for x in states]
+        peak = peaks[0]
+        for x in peaks[1:]:
+            peak = softmax.maximum(peak, x)
+        log2 = emit.constant(scale * softmax.LOG2_E, "f32")
+        total, share = emit.constant(0, "f32"), emit.constant(0, "f32")
+        for part, x in enumerate(states):
+            exponent = softmax.multiply(softmax.subtract(memory.element(x, 0), peak), log2)
+            weight = softmax.power(exponent)
+            at = emit.add(number, part * size)
+            value = memory.element(memory.load(values, at, 1), 0)
+            total = softmax.add(total, softmax.multiply(weight, memory.element(x, 1)))
+            share = softmax.add(share, softmax.multiply(weight, value))
+        y = emit.convert(arith.divf(share, total), "f32", attention.element)
+        place = memory.guarded(
+            number, [emit.compare("slt", number, size)], emit.element_bytes(attention.element)
+        )
+        memory.store(memory.joined([y]), result, place)
+    return Launch(name, grid, (THREADS, 1, 1), (*partial.arguments, Argument("output", 0)))
