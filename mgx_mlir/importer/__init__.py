@@ -122,14 +122,14 @@ def _import(
     prepare.prepare(source, input_dims or {}, dim_params or {}, default_dim)
     opsets = prepare.opsets(source.model)
     unsupported = _survey(source.model.graph, opsets)
-    inferred: dict[str, onnx.TypeProto] = {}
+    graph = None
     try:
         prepare.check(source.model)
         inferred = prepare.infer(source.model)
     except ModelError:
         if not unsupported:  # onnx's library may not know what is not supported here either
             raise
-    graph = None
+        return None, _report(source, unsupported)
     with context() as made, ir.Location.unknown():
         made.dialects["func"]  # loads it
         converter = _Program(source, inferred, opsets)
@@ -137,10 +137,14 @@ def _import(
         unsupported += [entry for entry in found if entry not in unsupported]
         if not unsupported:
             graph = converter.finish()
+    return graph, _report(source, unsupported)
+
+
+def _report(source: loading.Source, unsupported: Sequence[Unsupported]) -> CheckReport:
     nodes = source.model.graph.node
     by_operator = Counter(structure.operator_name(n) for n in nodes)
     counts = dict(sorted(by_operator.items()))
-    return graph, CheckReport(source.name, len(nodes), counts, tuple(unsupported))
+    return CheckReport(source.name, len(nodes), counts, tuple(unsupported))
 
 
 def _survey(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> list[Unsupported]:

@@ -5,13 +5,14 @@ All functions insert at the current insertion point, with the current location.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import tensors
 from mgx_mlir.importer.tensors import Dim
 
@@ -47,11 +48,17 @@ def filled(scalar: np.ndarray, sizes: Sequence[Dim]) -> ir.Value:
 
 def broadcast(x: ir.Value, sizes: Sequence[Dim]) -> ir.Value:
     """x repeated to those sizes, by numpy's rule."""
-    if tensors.dims(x) == tuple(sizes):
+    have = tensors.dims(x)
+    if have == tuple(sizes):
         return x
     splat = _splat(x)
     if splat is not None and all(isinstance(s, int) for s in sizes):
         return filled(splat, sizes)
+    pairs = zip(reversed(have), reversed(sizes), strict=False)
+    if len(have) > len(sizes) or any(
+        a not in (1, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)
+    ):
+        raise ModelError(f"a tensor {tensors.show(have)} cannot be repeated to {list(sizes)}")
     return mgx.multibroadcast(x, tensors.tensor_type(tensors.element(x), sizes))
 
 
@@ -66,6 +73,12 @@ def along(x: ir.Value, vector: ir.Value, axis: int) -> ir.Value:
     sizes = tensors.dims(x)
     if tensors.rank(vector) == 0 or _splat(vector) is not None:
         return broadcast(vector, sizes)
+    (size,) = tensors.dims(vector) if tensors.rank(vector) == 1 else (-1,)
+    if size not in (None, sizes[axis]) and sizes[axis] is not None:
+        raise ModelError(
+            f"a tensor {tensors.show(tensors.dims(vector))} where one element for each of the "
+            f"{sizes[axis]} along axis {axis} belongs"
+        )
     return mgx.broadcast(vector, sizes, axis)
 
 
@@ -127,9 +140,17 @@ def to_float(x: ir.Value) -> ir.Value:
 
 def reshape(x: ir.Value, sizes: Sequence[Dim]) -> ir.Value:
     """x in another shape."""
-    if tensors.dims(x) == tuple(sizes):
+    have = tensors.dims(x)
+    if have == tuple(sizes):
         return x
+    if _elements(have) not in (None, _elements(sizes)) and _elements(sizes) is not None:
+        raise ModelError(f"a tensor {tensors.show(have)} cannot have the shape {list(sizes)}")
     return mgx.reshape(x, tensors.tensor_type(tensors.element(x), sizes))
+
+
+def _elements(sizes: Sequence[Dim]) -> int | None:
+    known = [d for d in sizes if isinstance(d, int)]
+    return math.prod(known) if len(known) == len(sizes) else None
 
 
 def transpose(x: ir.Value, permutation: Sequence[int]) -> ir.Value:

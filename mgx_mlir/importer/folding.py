@@ -72,7 +72,7 @@ def _results_are_small(node: NodeProto, given: dict[str, np.ndarray], opset: int
             {n: numpy_helper.from_array(np.ascontiguousarray(a), n) for n, a in given.items()},
             opset_imports=[helper.make_opsetid("", opset)],
         )
-    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, TypeError):
+    except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError, KeyError, TypeError):
         return False
     for name in filter(None, node.output):
         if name not in types or not types[name].tensor_type.HasField("shape"):

@@ -121,13 +121,9 @@ def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
             value.type.tensor_type.ClearField("shape")
     try:
         types = _inferred(copy, strict_mode=True)
-    except (
-        onnx.shape_inference.InferenceError,
-        onnx.checker.ValidationError,
-        UnicodeDecodeError,
-    ) as error:
+    except ModelError as error:
         if not _blames_a_function(str(error)):
-            raise ModelError(f"types or shapes do not fit: {_first_lines(error)}") from error
+            raise
         return _inferred(copy)
     # Propagation of data finds shapes that the model computes from symbols. It makes a list
     # as long as each vector that it meets.
@@ -138,7 +134,17 @@ def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
 
 
 def _inferred(model: onnx.ModelProto, **options: bool) -> dict[str, TypeProto]:
-    graph = onnx.shape_inference.infer_shapes(model, check_type=True, **options).graph
+    """What onnx's inference finds. Raises ModelError with its words."""
+    try:
+        graph = onnx.shape_inference.infer_shapes(model, check_type=True, **options).graph
+    except (
+        onnx.shape_inference.InferenceError,
+        onnx.checker.ValidationError,
+        UnicodeDecodeError,
+        ValueError,  # the C++ library's own: a vector too long, a number out of range
+        RuntimeError,
+    ) as error:
+        raise ModelError(f"types or shapes do not fit: {_first_lines(error)}") from error
     return {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
 
 
@@ -211,7 +217,14 @@ def _convert(model: onnx.ModelProto) -> onnx.ModelProto:
     version = opsets(model)[""]
     try:
         converted = onnx.version_converter.convert_version(model, OLDEST_OPSET)
-    except (RuntimeError, ValueError, IndexError) as error:
+    except (
+        onnx.checker.ValidationError,
+        onnx.shape_inference.InferenceError,
+        onnx.version_converter.ConvertError,
+        IndexError,
+        RuntimeError,
+        ValueError,
+    ) as error:
         raise UnsupportedError(
             f"opset {version} cannot be converted to {OLDEST_OPSET}: {_first_lines(error)}"
         ) from error

@@ -71,6 +71,7 @@ def _check_graph(graph: GraphProto, outer: frozenset[str], depth: int) -> None:
             raise ModelError(f"output '{value.name}' is not computed by any node")
     _sort(graph, given | outer, uses)
     for node in graph.node:
+        _check_outputs(node)
         _check_attribute_tensors(node)
         for graph_of_node in subgraphs(node):
             _check_graph(graph_of_node, frozenset(known), depth + 1)
@@ -153,6 +154,17 @@ def _sort(graph: GraphProto, available: set[str] | frozenset[str], uses: list[se
     nodes = [NodeProto.FromString(graph.node[i].SerializeToString()) for i in order]
     del graph.node[:]
     graph.node.extend(nodes)
+
+
+def _check_outputs(node: NodeProto) -> None:
+    """onnx's inference ends the process where a Split states another number than it has."""
+    for attribute in node.attribute:
+        is_number = (node.op_type, attribute.name) == ("Split", "num_outputs")
+        if is_number and attribute.i != len(node.output):
+            raise ModelError(
+                f"{display_name(node)} has num_outputs = {attribute.i} and "
+                f"{len(node.output)} outputs"
+            )
 
 
 def _check_attribute_tensors(node: NodeProto) -> None:

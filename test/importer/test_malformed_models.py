@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -232,3 +234,52 @@ def test_deep_nesting_is_refused():
         )
     nodes = [helper.make_node("If", ["x"], ["y"], "top", then_branch=inner)]
     refused(simple_model(nodes=nodes), "nested|refuses|not an ONNX model")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(16))
+def test_damaged_models_of_every_operator(seed):
+    """Bounded in memory and time: a process of its own, whose findings are its exit code."""
+    process = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "test.importer.fuzz", str(seed), "1000"],
+        cwd=DIGITS.parents[1],
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    last = process.stderr.splitlines()[-1:]
+    assert process.returncode == 0, f"{process.stdout}\nthe last: {last}"
+
+
+def malformed(text: str, message: str) -> None:
+    refused(onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 20]> {text}'), message)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "g (float[2] x) => (float[2] y) { y = If (x) <then_branch = t () => (float[2] z) "
+            "{ z = Relu (x) }> }",
+            "else_branch",
+        ),
+        (
+            "g (bool c, float[2] x) => (float[2] y) { y = If (c) <then_branch = t () => "
+            "(float[2] z) { z = Relu (nowhere) }, else_branch = e () => (float[2] w) "
+            "{ w = Neg (x) }> }",
+            "reads 'nowhere', which nothing in the model defines",
+        ),
+        (
+            "g (float[2] x) => (float[2] y) { a = Relu (y) y = Relu (a) }",
+            "depend on each other",
+        ),
+        ("g (float[2,3] x) => (y) { y = Split <num_outputs = 3> (x) }", "num_outputs = 3 and 1"),
+        ("g (float[2,3] x) => (y) { y = Transpose <perm = [0, 2]> (x) }", "Transpose"),
+        ("g (float[2,3] x) => (y) { y = Concat <axis = 5> (x, x) }", "Concat"),
+        ("g (float[2,3] x, int64[2] i) => (y) { y = Add (x, i) }", "types or shapes do not fit"),
+        ("g (float[2,3] x) => (y) { y = Cast <to = 99> (x) }", "Cast"),
+        ('g (float[2,3] x) => (y) { y = Einsum <equation = "ij,jk"> (x) }', "Einsum"),
+    ],
+)  # fmt: skip
+def test_contradictions_are_explained(text, message):
+    malformed(text, message)

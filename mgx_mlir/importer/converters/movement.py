@@ -103,7 +103,10 @@ def gather(node: Node) -> ir.Value:
 
 @operator("GatherElements", (11, 13), "gather_elements")
 def gather_elements(node: Node) -> ir.Value:
-    return mgx.gather_elements(node.tensor(0), node.tensor(1), node.axis())
+    indices = node.tensor(1)
+    if not isinstance(tensors.element(indices), ir.IntegerType):
+        raise ModelError(f"indices of type {tensors.element(indices)}")
+    return mgx.gather_elements(node.tensor(0), indices, node.axis())
 
 
 @operator("GatherND", (11, 13), "gathernd")
@@ -112,9 +115,15 @@ def gather_nd(node: Node) -> ir.Value:
     return mgx.gathernd(node.tensor(0), node.tensor(1), batch_dims=batch)
 
 
-def _scatter(node: Node) -> ir.Value:
+def _reduction(node: Node) -> str:
     reduction = node.attribute("reduction") if node.version >= 16 else "none"
-    build = getattr(mgx, f"scatter_{reduction}")
+    if reduction not in ("none", "add", "mul", "min", "max"):
+        raise ModelError(f"reduction = {reduction}; none, add, mul, min and max are defined")
+    return str(reduction)
+
+
+def _scatter(node: Node) -> ir.Value:
+    build = getattr(mgx, f"scatter_{_reduction(node)}")
     return build(node.tensor(0), node.tensor(1), node.tensor(2), node.axis())
 
 
@@ -130,8 +139,7 @@ operator(
     "scatternd_none scatternd_add scatternd_mul scatternd_min scatternd_max",
 )
 def scatter_nd(node: Node) -> ir.Value:
-    reduction = node.attribute("reduction") if node.version >= 16 else "none"
-    build = getattr(mgx, f"scatternd_{reduction}")
+    build = getattr(mgx, f"scatternd_{_reduction(node)}")
     return build(node.tensor(0), node.tensor(1), node.tensor(2))
 
 

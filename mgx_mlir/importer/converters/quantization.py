@@ -35,7 +35,10 @@ def spread(node: Node, x: ir.Value, parameter: ir.Value) -> ir.Value:
     repeated = emit.broadcast(repeated, (*shape[: axis + 1], block, *shape[axis + 1 :]))
     merged = tensors.size_of(parameter, axis, "the number of blocks") * block
     repeated = emit.reshape(repeated, (*shape[:axis], merged, *shape[axis + 1 :]))
-    return emit.take(repeated, axis, 0, tensors.size_of(x, axis, "the blocked size"))
+    size = tensors.size_of(x, axis, "the blocked size")
+    if merged < size:
+        raise ModelError(f"a scale of {tensors.show(shape)} for {tensors.show(sizes)}")
+    return emit.broadcast(emit.take(repeated, axis, 0, size), sizes)
 
 
 # What a quantization may divide in.

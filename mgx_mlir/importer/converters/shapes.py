@@ -17,6 +17,9 @@ from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
 
+# More than any tensor has; a longer shape is a fault, or an attack.
+_MOST_DIMENSIONS = 64
+
 
 @operator("Reshape", (5, 25), "reshape reshape_to")
 def reshape(node: Node) -> ir.Value:
@@ -25,7 +28,9 @@ def reshape(node: Node) -> ir.Value:
     if wanted is None:
         return _reshape_at_run_time(node)
     x = node.tensor(0)
-    return emit.reshape(x, _resolve(tensors.dims(x), [int(d) for d in wanted], zero_is_zero))
+    return emit.reshape(
+        x, _resolve(tensors.dims(x), [int(d) for d in wanted.reshape(-1)], zero_is_zero)
+    )
 
 
 def _reshape_at_run_time(node: Node) -> ir.Value:
@@ -53,6 +58,8 @@ def _length(node: Node, index: int) -> int:
     sizes = node.value(index).dims
     if len(sizes) != 1 or not isinstance(sizes[0], int):
         raise UnsupportedError("the number of dimensions of its result is not known")
+    if sizes[0] > _MOST_DIMENSIONS:
+        raise ModelError(f"a shape of {sizes[0]} dimensions; at most {_MOST_DIMENSIONS} have sense")
     return sizes[0]
 
 

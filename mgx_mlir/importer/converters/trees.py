@@ -131,9 +131,15 @@ def tree_ensemble(node: Node) -> ir.Value:
     x = node.tensor(0)
     node.attribute("nodes_hitrates")  # for speed only
     forest = _forest_of_tensors(node)
-    aggregate = _AGGREGATES[int(node.attribute("aggregate_function"))]
-    scores = scores_of(node, x, forest, aggregate, None)
-    return transformed(scores, _TRANSFORMS[int(node.attribute("post_transform"))])
+    scores = scores_of(node, x, forest, _named(node, "aggregate_function", _AGGREGATES), None)
+    return transformed(scores, _named(node, "post_transform", _TRANSFORMS))
+
+
+def _named(node: Node, attribute: str, names: tuple[str, ...]) -> str:
+    number = int(node.attribute(attribute))
+    if not 0 <= number < len(names):
+        raise ModelError(f"{attribute} = {number}; 0 to {len(names) - 1} are defined")
+    return names[number]
 
 
 def _forest_of_tensors(node: Node) -> Forest:
