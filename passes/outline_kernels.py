@@ -80,7 +80,10 @@ def _waits_for_epilogue(op: ir.OpView) -> bool:
     if op.operation.name not in CONTRACTIONS or not has_one_use(op.operation.results[0]):
         return False
     user = users(op.operation.results[0])[0]
-    return user.operation.name == "mgx.pointwise" and contraction_of(user) == op.operation
+    if user.operation.name != "mgx.pointwise":
+        return False
+    found = contraction_of(user)
+    return found is not None and found == op.operation
 
 
 def _is_read_by_host(op: ir.OpView) -> bool:
