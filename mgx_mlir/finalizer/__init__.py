@@ -120,10 +120,10 @@ def finalize_all(
     Works in `jobs` processes, or in `executor` where one is given (Dask's, for a farm of
     machines; it keeps its own time limits). A few kernels that this process made are not worth
     a process; those that were read from a file always get one, so that bytes that MLIR's reader
-    dies of are an error (an executor that is given has to see to that itself). A kernel that takes longer than `time_limit`
-    seconds fails. Raises CompilerError naming the kernel, its ONNX nodes, the target and
-    the failing pass; its reproducer lies in `reproducers`, by default in the system's folder
-    for temporary files.
+    dies of are an error (an executor that is given has to see to that itself). A kernel that
+    takes longer than `time_limit` seconds fails. Raises CompilerError naming the kernel, its
+    ONNX nodes, the target and the failing pass; its reproducer lies in `reproducers`, by
+    default in the system's folder for temporary files.
     """
     run = _Run(kernels, targets, cache, progress, options, reproducers, times)
     run.look_up()
