@@ -9,7 +9,7 @@ from mgx_mlir.codegen.gpu.rows.space import Schedule
 from mgx_mlir.target import Target
 
 # Registers for the elements of a row that a thread keeps.
-_KEPT = 96
+_KEPT = 128
 
 
 def lanes_of(rows: Rows, across: bool) -> int:
