@@ -16,7 +16,6 @@ import pytest
 from hip_programs import CHIPS
 
 from mgx_mlir import backend, emulator
-from mgx_mlir.plan import Step, walk
 from mgx_mlir.runtime.hip.program import HipProgram
 from test import onnx_suite
 
