@@ -41,6 +41,13 @@ def test_damaged_artifacts_with_right_hashes_are_read_or_refused() -> None:
     assert grown < 500_000, f"{grown} kB"
 
 
+def test_inputs_that_reached_new_code_are_read_or_refused() -> None:
+    """Those that `python -m test.fuzz.guided` kept."""
+    files = sorted((Path(__file__).parent / "corpus" / "artifacts").iterdir())
+    assert len(files) > 50
+    assert {read_artifact(path.read_bytes()) for path in files} == {"read", "refused"}
+
+
 def test_kernels_that_end_the_reader_end_a_worker_only() -> None:
     assert CORPUS
     with WorkerPool(1, 2.0) as pool:
