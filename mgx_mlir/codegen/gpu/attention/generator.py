@@ -234,21 +234,25 @@ class _Generator:
             amdgpu.LDSBarrierOp()  # nobody reads the blocks before any more
             k.store(ahead[: k.reads])
             v.store(ahead[k.reads :])
-            amdgpu.LDSBarrierOp()
-            fresh = [*k.load(emit.add(key, 2 * keys)), *v.load(key)]
             scores = self.work.scores(before, key, self.whole)
             products = self.work.zeros(count)
             following: Shares = []
             factors: list[ir.Value] = []
             added: list[bool] = []
+            softmax = chain(
+                self.work.softmax(scores, now, following, factors),
+                streams.after(added, self.work.rescale(now, factors)),
+            )
+            # While LDS is written.
+            streams.lead(softmax, streams.WRITE_CLOCKS)
+            amdgpu.LDSBarrierOp()
+            fresh = [*k.load(emit.add(key, 2 * keys)), *v.load(key)]
             matrix = chain(
                 self.work.add_values(shares, now.values),
                 streams.mark(added),
                 self.work.products(queries, products),
             )
-            softmax = self.work.softmax(scores, now, following, factors)
-            scaled = streams.after(added, self.work.rescale(now, factors))
-            streams.interleave(matrix, chain(softmax, scaled), self.work.matrix_share())
+            streams.interleave(matrix, softmax, self.work.matrix_share())
             flat = [x for row in products for x in row]
             flat += [x for tile in following for step in tile for x in step]
             return [*now.flat(), *flat, *fresh]

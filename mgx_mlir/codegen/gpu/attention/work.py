@@ -160,6 +160,7 @@ class Work:
         unit, columns = self.unit, range(len(sums[0]))
         clocks = 2 * unit.rows * unit.columns * unit.depth * 4 // unit.flops
         following = [read(0, column) for column in columns]
+        yield streams.READ_CLOCKS
         for step, row in enumerate(rows):
             operands = [multiply.pieces(unit, x) for x in following]
             if step + 1 < len(rows):
