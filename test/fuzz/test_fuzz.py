@@ -42,9 +42,9 @@ def test_damaged_artifacts_with_right_hashes_are_read_or_refused() -> None:
 
 
 def test_inputs_that_reached_new_code_are_read_or_refused() -> None:
-    """Those that `python -m test.fuzz.guided` kept."""
+    """Of those that `python -m test.fuzz.guided` kept, one of each outcome."""
     files = sorted((Path(__file__).parent / "corpus" / "artifacts").iterdir())
-    assert len(files) > 50
+    assert len(files) >= 40
     assert {read_artifact(path.read_bytes()) for path in files} == {"read", "refused"}
 
 
