@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 
 RANDOM = "random numbers: those of the case come from a generator without a seed"
-TRAINING = "gradients of a graph are not computed"
 ROUNDING = "the case expects the rounding errors of a fast transform"
 OPEN = "ONNX leaves the result open; the case expects one of several"
 RUNNER = "onnx's runner does not compare scalars in a sequence; test_staged.py does"
@@ -14,7 +13,6 @@ RUNNER = "onnx's runner does not compare scalars in a sequence; test_staged.py d
 # A reason, and the beginnings of the names of its cases (regular expressions, without 'test_').
 EXCLUDED: tuple[tuple[str, str], ...] = (
     (RANDOM, r"bernoulli"),
-    (TRAINING, r"gradient_"),
     (ROUNDING, r"dft_inverse(_opset19)?_cpu"),
     (OPEN, r"cast(like)?_FLOAT(16)?_to_FLOAT4E2M1|resize_downsample_scales_(cubic|linear)_align"),
     (RUNNER, r"loop16_seq_none"),

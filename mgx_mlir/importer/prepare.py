@@ -16,7 +16,7 @@ import onnx.version_converter
 from onnx import TypeProto, numpy_helper
 
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
-from mgx_mlir.importer import loading, registry, structure, symbols
+from mgx_mlir.importer import gradient, loading, registry, structure, symbols
 from mgx_mlir.importer.loading import Source
 
 # Converters understand operators as they are from this opset; older models are converted.
@@ -61,6 +61,7 @@ def prepare(
     if opsets(model)[""] < OLDEST_OPSET:
         model = _convert(model)
         structure.normalise(model)
+    gradient.expand(model, opsets(model)[""], infer)
     source.model = model
 
 
