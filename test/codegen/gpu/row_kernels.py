@@ -333,7 +333,7 @@ def schedules() -> list[RowKernel]:
         ("max", (1, 300000), "f16", 8, 300),
     ):
         found.append(RowKernel(what, shape, (1,), element, split(shape[1], lanes, parts)))
-    for threads in (1, 4, 16):
+    for threads in (1, 4, 16, 32):
         for resident in (True, False):
             schedule = Schedule(threads, 64 // threads, 4, -(-30 // threads), True, resident)
             if not resident or schedule.chunks <= 8:

@@ -19,6 +19,9 @@ from mgx_mlir.codegen.gpu.rows.match import Result, Rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule
 from mgx_mlir.target import Target
 
+# Partial results of other threads that a thread reads from LDS at a time.
+_AT_ONCE = 8
+
 
 @dataclass
 class _Layout:
@@ -187,16 +190,36 @@ class Across(_Layout):
         for array, x in zip(arrays, partial, strict=True):
             memory.store(held(x), array, emit.mul(self.thread, self.lanes))
         amdgpu.LDSBarrierOp()
-        parts = []
-        for part in range(schedule.threads):
-            place = emit.mul(emit.add(self.side, part * schedule.together), self.lanes)
-            parts.append(
+
+        def read(first: Index, count: int) -> list[Partial]:
+            """The partial results of some of the rows' threads."""
+            places = []
+            for part in range(count):
+                thread = emit.add(first, part * schedule.together)
+                places.append(emit.mul(emit.add(self.side, thread), self.lanes))
+            return [
                 tuple(
                     freed(memory.load(array, place, self.lanes), x)
                     for array, x in zip(arrays, partial, strict=True)
                 )
+                for place in places
+            ]
+
+        def step(first: ir.Value, *carried: ir.Value) -> Partial:
+            return reduction.fold([carried, *read(first, _AT_ONCE)])
+
+        if schedule.threads <= _AT_ONCE:
+            return reduction.fold(read(0, schedule.threads))
+        stride = schedule.together
+        first = reduction.fold(read(0, _AT_ONCE))
+        end = schedule.threads * stride
+        found = emit.loop(_AT_ONCE * stride, end, _AT_ONCE * stride, step, list(first))
+        if schedule.threads > 2 * _AT_ONCE:
+            # Unrolled, all reads at once would take all registers.
+            found[0].owner.attributes["llvm.loop_annotation"] = ir.Attribute.parse(
+                "#llvm.loop_annotation<unroll = <disable = true>>"
             )
-        return reduction.fold(parts)
+        return tuple(found)
 
     def store(self, result: Result, value: ir.Value, chunk: Chunk, bounded: bool) -> None:
         turned = _turned(result.operand)

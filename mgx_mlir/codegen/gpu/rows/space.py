@@ -48,7 +48,7 @@ class Schedule:
 def schedules(columns: int, lanes: int, wave: int, across: bool) -> Iterator[Schedule]:
     """All schedules for rows of so many columns, in a fixed order."""
     step = 1 if across else lanes
-    for threads in _POWERS[: 5 if across else None]:
+    for threads in _POWERS[: 8 if across else None]:
         if threads > 1 and threads // 2 * step >= columns:
             break
         chunks = -(-columns // (threads * step))
