@@ -48,6 +48,15 @@ class Axis:
             return 0
         return self.factors[0][1] if len(self.factors) == 1 else None
 
+    @property
+    def grows(self) -> bool:
+        """Whether `offset` is a sum of the index and its quotients, none of them negative."""
+        strides = [stride for _, stride in self.factors]
+        pairs = zip(self.factors, self.factors[1:], strict=False)
+        return min(strides, default=0) >= 0 and all(
+            outer >= size * inner for (_, outer), (size, inner) in pairs
+        )
+
     def contiguous(self, lanes: int) -> bool:
         """Whether any `lanes` elements from a multiple of `lanes` on are neighbours."""
         if not self.factors or self.factors[-1][1] != 1:

@@ -47,6 +47,11 @@ class Operand:
     def start(self, outer: Index) -> Index:
         return emit.add(self.offset, self.outer.offset(outer))
 
+    def place(self, start: Index, inner: Index) -> Index:
+        """Where element `inner` is, from `start` of its outer index."""
+        place = emit.add(start, self.inner.offset(inner))
+        return place if self.inner.grows and self.outer.grows else memory.opaque(place)
+
     def load(
         self, buffer: ir.Value, start: Index, inner: Index, lanes: int, inside: Sequence[ir.Value]
     ) -> ir.Value:
@@ -57,13 +62,13 @@ class Operand:
         size = element_bytes(self.element)
         last = self.inner.factors[-1] if self.inner.factors else (1, 0)
         if not self.inner.factors or (last[1] == 0 and last[0] % lanes == 0):
-            place = emit.add(start, self.inner.offset(inner))
+            place = self.place(start, inner)
             x = memory.load(buffer, memory.guarded(place, inside, size), 1)
             return self._loaded(emit.splat(memory.element(x, 0), lanes))
         width = self.width(lanes)
         elements: list[ir.Value] = []
         for first in range(0, lanes, width):
-            place = emit.add(start, self.inner.offset(emit.add(inner, first)))
+            place = self.place(start, emit.add(inner, first))
             x = memory.load(buffer, memory.guarded(place, inside, size), width)
             if width == lanes:
                 return self._loaded(x)
@@ -89,7 +94,7 @@ class Operand:
             x = arith.extui(i8, x)
         width = self.width(lanes)
         for first in range(0, lanes, width):
-            place = emit.add(start, self.inner.offset(emit.add(inner, first)))
+            place = self.place(start, emit.add(inner, first))
             part = memory.part(x, first, width)
             memory.store(part, buffer, memory.guarded(place, inside, size))
 

@@ -34,17 +34,17 @@ def guarded(place: Index, inside: Sequence[ir.Value], element_bytes: int) -> Ind
     return arith.select(condition, emit.value(place), emit.value(OUTSIDE // element_bytes))
 
 
-def opaque(index: Index) -> Index:
+def opaque(place: Index) -> Index:
     """The same number, of which LLVM knows nothing: it does not calculate with its parts.
 
-    For indices that are divided and then scaled. LLVM takes such an address apart into
+    For places along axes that do not grow (`Axis.grows`). LLVM takes such a place apart into
     something that may be negative and a constant, and gives the constant to the buffer
     instruction, which checks the bounds of the sum without wrapping: 0 is read.
     """
-    if isinstance(index, int):
-        return index
+    if isinstance(place, int):
+        return place
     i32 = ir.IntegerType.get_signless(32)
-    number = arith.index_cast(i32, index)
+    number = arith.index_cast(i32, place)
     hidden = llvm.InlineAsmOp(i32, [number], "", "=v,0").result
     return arith.index_cast(ir.IndexType.get(), hidden)
 

@@ -106,13 +106,13 @@ class Strided:
         ahead = []
         for part in parts:
             k = emit.add(first, part)
-            if len(self.k.factors) > 1:
-                k = memory.opaque(k)
             place = self.k.offset(k)
             ahead.append(memory.guarded(place, [emit.compare("slt", k, self.depth)], size))
         return [self._at(emit.add(row, place), width) for row in self.rows for place in ahead]
 
     def _at(self, place: Index, width: int, step: Index = 0) -> Load:
+        if not (self.row.grows and self.k.grows and self.matrix.batch.grows):
+            place = memory.opaque(place)
         return lambda: memory.load_far(self.buffer, place, step, width)
 
 
