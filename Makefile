@@ -34,14 +34,24 @@ test-models: setup  ## models that PyTorch exports, against onnxruntime; install
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "onnxscript>=0.5" "torch>=2.9" "torchvision>=0.24" "transformers>=5"
 	@$(PYTHON) -m pytest -n $(JOBS) -m "" test/exported
 
-# What Python leaves at its end is not a leak of the engine's.
-sanitize: setup  ## the emulator's engine under AddressSanitizer and UBSan, loader fuzzed
-	@mkdir -p build && cmake -G Ninja -S emulator -B build/emulator-asan -DMGX_EMULATOR_SANITIZE=ON -DMGX_EMULATOR_BASELINE=OFF > build/emulator-asan.log
-	@cmake --build build/emulator-asan -j $(JOBS) --target engine_harness
-	@MGX_EMULATOR_BUILD=$(CURDIR)/build/emulator-asan ASAN_OPTIONS=detect_leaks=0 \
-	  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+# What Python leaves at its end is not a leak of the emulator's.
+sanitize: setup  ## the emulated device under AddressSanitizer and UBSan: engine, ISA, HIP
+	@mkdir -p build/sanitize && cmake -G Ninja -S emulator -B build/sanitize/emulated -DMGX_EMULATOR_SANITIZE=ON -DMGX_EMULATOR_BASELINE=OFF > build/sanitize/cmake.log
+	@cmake --build build/sanitize/emulated -j $(JOBS) --target engine_harness amdhip64
+	@MGX_EMULATOR_BUILD=$(CURDIR)/build/sanitize/emulated MGX_EMULATOR_LIBRARY=$(CURDIR)/build/sanitize/emulated/libamdhip64.so \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so) $$($(CXX) -print-file-name=libubsan.so)" \
-	  $(PYTHON) -m pytest -x -p no:cacheprovider -p no:xdist emulator/tests/engine
+	  $(PYTHON) -m pytest -x -p no:cacheprovider -p no:xdist -m "not slow" emulator/tests/engine emulator/tests/isa emulator/tests/hip
+
+# Needs libFuzzer: apt-get install libclang-rt-22-dev. What it finds belongs into the corpus.
+FUZZ_SECONDS ?= 120
+fuzz: setup  ## the emulated device's loader and engine on random input, FUZZ_SECONDS each
+	@mkdir -p build/sanitize && cmake -G Ninja -S emulator -B build/sanitize/fuzz -DMGX_EMULATOR_SANITIZE=ON -DMGX_EMULATOR_FUZZ=ON \
+	  -DMGX_EMULATOR_V3=OFF -DCMAKE_C_COMPILER=clang-22 -DCMAKE_CXX_COMPILER=clang++-22 > build/sanitize/cmake.log
+	@cmake --build build/sanitize/fuzz -j $(JOBS) --target fuzz_load fuzz_execute
+	@for target in load execute; do mkdir -p build/sanitize/corpus-$$target && \
+	  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build/sanitize/fuzz/fuzz_$$target -max_total_time=$(FUZZ_SECONDS) \
+	  -artifact_prefix=build/sanitize/ build/sanitize/corpus-$$target emulator/tests/fuzz/corpus/$$target || exit 1; done
 
 format:  ## format the Python code
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --fix --quiet .
@@ -54,4 +64,4 @@ bench: setup  ## the measurements that the README quotes
 clean:  ## remove what the build made; .venv and the machine's caches stay
 	rm -rf build mgx_mlir/_native
 
-.PHONY: help setup demo test check lit pytest test-all test-models sanitize format bench clean
+.PHONY: help setup demo test check lit pytest test-all test-models sanitize fuzz format bench clean

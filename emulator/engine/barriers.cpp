@@ -94,6 +94,34 @@ static void get_barrier_state(Wave &w, const Inst &in) {
   w.s[in.dst.reg] = b.signals << 16 | members << 4 | (members != 0);
 }
 
+// DS_GWS_BARRIER, which HIP's grid synchronisation executes once a work-group:
+// the register says how many others come. The wave tries again until all have.
+static void grid_barrier(Wave &w, const Inst &in) {
+  GridBarrier *g = w.group->grid;
+  u64 exec = exec_of(w);
+  if (!g || !g->cooperative)
+    return raise_fault(w, Fault::barrier, -1, 0, "work-groups wait for each other in a launch that is not cooperative");
+  if (!w.in_grid_barrier) {
+    u32 expected = w.vgpr(in.src[0].reg)[exec ? __builtin_ctzll(exec) : 0] + 1;
+    w.grid_phase = g->phase.load();
+    if (g->arrived.fetch_add(1) + 1 >= expected) {
+      g->arrived.store(0);
+      g->phase.fetch_add(1);
+      return;
+    }
+    w.in_grid_barrier = true;
+  }
+  if (g->phase.load() != w.grid_phase) {
+    w.in_grid_barrier = false;
+    return;
+  }
+  if (g->ended.load() > 0 && g->phase.load() == w.grid_phase)
+    return raise_fault(w, Fault::barrier, -1, 0, "the grid hangs: not all of its work-groups reach this barrier");
+  w.pc = &in;
+  w.stop = Stop::yield;
+}
+static void nothing(Wave &, const Inst &) {}
+
 } // namespace MGX_ISA
 
 void register_barriers(OpTable &t) {
@@ -114,6 +142,8 @@ void register_barriers(OpTable &t) {
   add("s_barrier_join", barrier_join, Class::barrier, Ty::none, Ty::b32);
   add("s_barrier_leave", barrier_leave, Class::barrier);
   add("s_get_barrier_state", get_barrier_state, Class::salu, Ty::b32, Ty::b32);
+  add("ds_gws_barrier", grid_barrier, Class::barrier, Ty::none, Ty::b32);
+  add("ds_gws_init", nothing, Class::barrier, Ty::none, Ty::b32); // the barrier says its count itself
 }
 
 } // namespace mgx::emu

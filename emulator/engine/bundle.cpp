@@ -64,7 +64,8 @@ FoundCodeObject decompress(const uint8_t *b, size_t n, const Chip &chip) {
   if (!read_compressed_header(b, n, h) || n < h.header)
     return invalid("compressed offload bundle: unknown header");
   uint64_t end = h.file ? std::min<uint64_t>(h.file, n) : n;
-  if (end < h.header || h.uncompressed > kMaxUncompressed)
+  // No code compresses a thousandfold; a header that says so would only cost memory.
+  if (end < h.header || h.uncompressed > kMaxUncompressed || h.uncompressed > 4096 + 1024 * (end - h.header))
     return invalid("compressed offload bundle: impossible sizes");
   std::vector<uint8_t> out(h.uncompressed);
   if (h.method == 1) {
@@ -83,13 +84,27 @@ FoundCodeObject decompress(const uint8_t *b, size_t n, const Chip &chip) {
   return find_code_object(out.data(), out.size(), chip);
 }
 
+// Generic processors and the chips that run their code (AMDGPUUsage, EF_AMDGPU_MACH).
+struct Generic {
+  std::string_view family, name;
+  uint32_t elf_mach;
+};
+const Generic *generic_of(const Chip &chip) {
+  static constexpr Generic all[] = {{"gfx103", "gfx10-3-generic", 0x53}, {"gfx11", "gfx11-generic", 0x54},
+                                    {"gfx12", "gfx12-generic", 0x59},    {"gfx94", "gfx9-4-generic", 0x5f},
+                                    {"gfx95", "gfx9-4-generic", 0x5f}};
+  for (const Generic &g : all)
+    if (std::string_view(chip.name).substr(0, g.family.size()) == g.family) return &g;
+  return nullptr;
+}
+
 // "hipv4-amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-" for chip gfx942. A feature
 // that the entry names must be the chip's setting; one it leaves out is any.
-bool entry_fits(std::string_view id, const Chip &chip) {
+bool entry_fits(std::string_view id, std::string_view processor, const Chip &chip) {
   size_t gfx = id.rfind("gfx");
   if (gfx == std::string_view::npos) return false;
   std::string_view target = id.substr(gfx), own = chip.target_id;
-  if (target.substr(0, target.find(':')) != chip.name) return false;
+  if (target.substr(0, target.find(':')) != processor) return false;
   for (size_t at = target.find(':'); at != std::string_view::npos;) {
     size_t next = target.find(':', at + 1);
     std::string_view feature = target.substr(at, next == std::string_view::npos ? next : next - at);
@@ -106,6 +121,8 @@ FoundCodeObject from_bundle(const uint8_t *b, size_t n, const Chip &chip) {
   if (!read(b, n, 24, count) || count > n / 24) return invalid("offload bundle: impossible entry count");
   uint64_t at = 32;
   std::string seen;
+  const Generic *generic = generic_of(chip);
+  FoundCodeObject second_best;
   for (uint64_t i = 0; i < count; ++i) {
     uint64_t offset, size, id_size;
     if (!read(b, n, at, offset) || !read(b, n, at + 8, size) || !read(b, n, at + 16, id_size))
@@ -115,14 +132,17 @@ FoundCodeObject from_bundle(const uint8_t *b, size_t n, const Chip &chip) {
       return invalid("offload bundle: entry beyond the end");
     std::string_view id(reinterpret_cast<const char *>(b + at), id_size);
     at += id_size;
-    if (size && entry_fits(id, chip) && is_elf(b + offset, size)) {
+    bool exact = entry_fits(id, chip.name, chip);
+    if (size && is_elf(b + offset, size) && (exact || (generic && entry_fits(id, generic->name, chip)))) {
       FoundCodeObject f;
       f.status = FoundCodeObject::ok;
       f.bytes.assign(b + offset, b + offset + size);
-      return f;
+      if (exact) return f;
+      second_best = std::move(f);
     }
     seen += (seen.empty() ? "" : ", ") + std::string(id);
   }
+  if (second_best.status == FoundCodeObject::ok) return second_best;
   FoundCodeObject f;
   f.status = FoundCodeObject::wrong_chip;
   f.error = "no code object for " + std::string(chip.target_id) + " in the bundle, which holds: " + seen;
@@ -139,13 +159,8 @@ uint32_t elf_mach_of(const void *bytes, size_t size) {
 }
 
 bool runs_on(uint32_t mach, const Chip &chip) {
-  // Generic processors and the chips that run their code (AMDGPUUsage, EF_AMDGPU_MACH).
-  constexpr std::pair<std::string_view, uint32_t> kGeneric[] = {
-      {"gfx103", 0x53}, {"gfx11", 0x54}, {"gfx12", 0x59}, {"gfx94", 0x5f}, {"gfx95", 0x5f}};
-  if (mach == chip.elf_mach) return true;
-  for (auto [family, generic] : kGeneric)
-    if (mach == generic && std::string_view(chip.name).substr(0, family.size()) == family) return true;
-  return false;
+  const Generic *generic = generic_of(chip);
+  return mach == chip.elf_mach || (generic && mach == generic->elf_mach);
 }
 
 FoundCodeObject find_code_object(const void *bytes, size_t size, const Chip &chip) {
@@ -176,7 +191,21 @@ size_t image_size(const void *bytes) {
     std::memcpy(&entry, b + 58, 2);
     std::memcpy(&count, b + 60, 2);
     if (shoff > kMaxUncompressed) return 0;
-    return shoff + uint64_t(entry) * count;
+    uint64_t end = shoff + uint64_t(entry) * count;
+    // Without section headers the segments say where the image ends.
+    uint64_t phoff;
+    uint16_t size, segments;
+    std::memcpy(&phoff, b + 32, 8);
+    std::memcpy(&size, b + 54, 2);
+    std::memcpy(&segments, b + 56, 2);
+    for (uint32_t i = 0; shoff == 0 && phoff <= 4096 && size >= 56 && i < segments; ++i) {
+      uint64_t offset, bytes;
+      std::memcpy(&offset, b + phoff + uint64_t(i) * size + 8, 8);
+      std::memcpy(&bytes, b + phoff + uint64_t(i) * size + 32, 8);
+      if (offset > kMaxUncompressed || bytes > kMaxUncompressed) return 0;
+      end = std::max(end, offset + bytes);
+    }
+    return end;
   }
   if (is_compressed(b, 32)) {
     CompressedHeader h;

@@ -207,6 +207,8 @@ struct alignas(64) Wave {
   u32 waits_for, wait_phase;   // at_barrier: until that barrier leaves this phase
   u32 seen_phase;              // of the work-group's barrier when the wave signalled
   u32 joined, joined_phase;    // named barrier, 0: none
+  bool in_grid_barrier;
+  u32 grid_phase;              // that it left waiting
   Probe *probe;
   Strict *strict;
   // Set with stop == fault.
@@ -223,8 +225,15 @@ struct Barrier {
   u32 members = 0; // named barriers; the work-group's has all live waves
   u32 signals = 0, phase = 0;
 };
+// A barrier between the work-groups of a dispatch, for cooperative launches.
+struct GridBarrier {
+  std::atomic<u32> arrived{0}, phase{0}, ended{0}; // ended: work-groups that will not come
+  u32 groups = 0;
+  bool cooperative = false;
+};
 struct Group {
   u32 id[3];
+  GridBarrier *grid = nullptr;
   u32 waves_total = 0;
   Barrier barriers[kBarriers];
   u32 epoch = 0;   // barriers passed, of any kind

@@ -168,7 +168,7 @@ private:
     if (f_.bad_operand()) return refuse(why, k, " with a reserved operand");
     if (is_matrix) return size;
     if (in.flags & F_TFE) return refuse(why, k, " with tfe is not implemented");
-    if (in.flags & F_GDS) return refuse(why, k, " with gds is not implemented");
+    if (in.flags & F_GDS && enc == Encoding::ds && k.info->cls != Class::barrier) return refuse(why, k, " with gds is not implemented");
     if (k.clamped && in.flags & F_CLAMP) {
       in.fn = k.clamped->fn;
       in.flags &= ~F_CLAMP;

@@ -31,6 +31,9 @@ u32 Fields::fill_matrix(const MatrixPair &pair, const u32 *d, Inst &in) {
   in.cbsz = u8(bits(d[0], 10, 8));
   in.abid = u8(bits(d[0], 14, 11));
   in.blgp = u8(bits(d[1], 31, 29));
+  // Broadcasting (CBSZ, ABID) names one of 2^CBSZ groups of lanes; f8f6f4 has five formats.
+  if (op.a == F::kF8f6f4) bad_operand_ |= in.cbsz > 4 || in.blgp > 4;
+  else if (op.kind == MatrixKind::kMfma && op.acc != F::kF64 && in.cbsz) bad_operand_ |= in.cbsz > 6 || in.abid >> in.cbsz;
   in.dst = reg(256 + bits(d[0], 7, 0), op.acc_registers, acc_cd, c);
   in.src[0] = reg(field[0], mai ? narrow(op.a_registers, in.cbsz) : op.a_registers, mai && bit(d[1], 27), Ty::b32);
   in.src[1] = reg(field[1], mai ? narrow(op.b_registers, in.blgp) : op.b_registers, mai && bit(d[1], 28), Ty::b32);

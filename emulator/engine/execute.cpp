@@ -150,6 +150,14 @@ const char *fault_name(Fault::Kind k) {
   return "fault";
 }
 
+// A kernel that was given null for the service's buffer.
+static bool wants_host_service(const Kernel &k) {
+  return std::any_of(k.args.begin(), k.args.end(), [](const KernelArg &a) {
+    return a.kind == ArgKind::hidden_hostcall_buffer || a.kind == ArgKind::hidden_printf_buffer || a.kind == ArgKind::hidden_heap_v1;
+  });
+}
+constexpr u64 kNullPages = 65536; // addresses that come of null pointers
+
 Fault make_fault(const Launch &l, const Wave &w) {
   Fault f;
   f.kind = w.fault_kind;
@@ -176,6 +184,8 @@ Fault make_fault(const Launch &l, const Wave &w) {
     f.text += address;
   }
   f.text += std::string(": ") + w.fault_text;
+  if (f.kind == Fault::out_of_bounds && f.address < kNullPages && wants_host_service(*l.kernel))
+    f.text += "; printf, assert and malloc in kernels need a host service, which emulated devices lack";
   return f;
 }
 
@@ -274,6 +284,7 @@ public:
         break;
       }
       if (p == Progress::done) {
+        l_.grid.ended.fetch_add(1);
         finish_probe(probe.get(), *s);
         idle.push_back(std::move(s));
       } else {
@@ -336,7 +347,8 @@ std::optional<Fault> execute(const Dispatch &d, Memory &memory, ThreadPool &pool
   u64 groups = u64(d.grid[0]) * d.grid[1] * d.grid[2];
   if (!groups) return std::nullopt;
   if (groups > 0xffffffff) return launch_fault(k, "more than 2^32 work-groups");
-  l.total_groups = u32(groups);
+  l.total_groups = l.grid.groups = u32(groups);
+  l.grid.cooperative = d.cooperative;
   l.threads = d.block[0] * d.block[1] * d.block[2];
   l.waves = (l.threads + k.wave_size - 1) / k.wave_size;
   l.lds_bytes = k.group_bytes + d.dynamic_lds;

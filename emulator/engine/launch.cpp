@@ -134,6 +134,7 @@ void init_wave(const Launch &l, GroupState &state, u32 id, const u32 *size) {
 bool GroupState::start(const Launch &l, u64 index, Probe *probe) {
   const Dispatch &d = *l.dispatch;
   group = Group();
+  group.grid = &l.grid;
   group.id[0] = u32(index % d.grid[0]);
   group.id[1] = u32(index / d.grid[0] % d.grid[1]);
   group.id[2] = u32(index / d.grid[0] / d.grid[1]);

@@ -146,7 +146,7 @@ private:
     if (!out_->image_) return fail("out of device memory");
     std::memset(image(), 0, image_bytes_);
     for (const Elf64_Phdr &p : programs_)
-      if (p.p_type == PT_LOAD && p.p_filesz) std::memcpy(at(p.p_vaddr), bytes_ + p.p_offset, p.p_filesz);
+      if (p.p_type == PT_LOAD && p.p_memsz && p.p_filesz) std::memcpy(at(p.p_vaddr), bytes_ + p.p_offset, p.p_filesz);
     return true;
   }
 

@@ -23,6 +23,7 @@ struct Launch {
   u32 vgprs = 0, agprs = 0;               // that a wave may use
   u32 total_groups = 0;
   std::shared_ptr<GlobalShadow> shadow;
+  mutable GridBarrier grid;
 };
 
 // Lazily committed host memory.

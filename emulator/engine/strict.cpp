@@ -269,6 +269,10 @@ void strict_after(Wave &w, const Inst &in) {
     set_defined(s, in.dst, exec, exec & ~s.undefined_load);
     loaded(s, in.dst, kLds);
     return;
+  case Class::barrier: // one between work-groups orders all waves of this one
+    if (in.src[0].kind == O_VGPR)
+      for (auto &wave : w.strict->waves) wave->last_atomic = w.strict->global->time.fetch_add(1);
+    return;
   case Class::matrix: // ignores EXEC, mixes lanes
     set_defined(s, of_wave(w, in, in.dst, &MatrixOp::acc_registers), ~u64(0), ~u64(0));
     return;

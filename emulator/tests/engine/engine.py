@@ -39,9 +39,8 @@ def _library_path() -> pathlib.Path:
     if named:
         return pathlib.Path(named) / name
     build = pathlib.Path(__file__).parents[3] / "build"
-    # Built alone, or with the project; one with sanitizers needs their runtime loaded first.
+    # Built alone, or with the project.
     found = [*build.glob(f"emulator*/{name}"), *build.glob(f"*/emulator/{name}")]
-    found = [path for path in found if "asan" not in path.parent.name]
     if not found:
         raise FileNotFoundError(f"no {name} below {build}; run `make setup`")
     return max(found, key=lambda path: path.stat().st_mtime_ns)

@@ -185,6 +185,12 @@ class TestWaits:
         with pytest.raises(engine.Fault, match="missing wait"):
             self.run(chip, False, True)
 
+    def test_a_jump_to_nowhere(self, chip):
+        image = bare(chip, "s_mov_b64 s[4:5], 64\ns_setpc_b64 s[4:5]")
+        with pytest.raises(engine.Fault, match="jump to an address without code") as raised:
+            engine.Module(image, chip).run("k", 1, 1, engine.Array(np.zeros(1, np.int32)))
+        assert raised.value.kind == "invalid_instruction"
+
     def test_unset_register_in_an_address(self, chip):
         b32 = "dword" if chip in engine.CDNA or chip == "gfx1030" else "b32"
         image = bare(chip, f"global_load_{b32} v2, v[10:11], off")

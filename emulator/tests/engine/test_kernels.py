@@ -203,3 +203,44 @@ def test_profile_counts_what_ran(module, rng):
     assert profile["global_loads"] == 2 * waves and profile["global_stores"] == waves
     assert profile["global_bytes_read"] == 2 * 4 * N and profile["global_bytes_written"] == 4 * N
     assert profile["modelled_ms"] > 0
+
+
+GRID = """
+extern "C" __global__ void turn(int* x, int* y, int groups) {
+  int items = groups * 64, i = GID;
+  x[i] = i * 3;
+  __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent"); __builtin_amdgcn_s_barrier();
+  if (TX == 0) __builtin_amdgcn_ds_gws_barrier(groups - 1, 0);
+  __builtin_amdgcn_s_barrier(); __builtin_amdgcn_fence(__ATOMIC_SEQ_CST, "agent");
+  y[i] = x[items - 1 - i];
+}
+extern "C" __global__ void alone(int groups) {
+  if (BX == 0) return;
+  __builtin_amdgcn_s_barrier();
+  if (TX == 0) __builtin_amdgcn_ds_gws_barrier(groups - 1, 0);
+}
+"""
+
+
+@pytest.mark.parametrize("chip", ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151"))
+class TestGridBarrier:
+    """What cooperative groups' grid synchronisation compiles to."""
+
+    def test_work_groups_see_what_others_stored(self, chip):
+        module = engine.Module(engine.hip(GRID, chip), chip)
+        groups = 40
+        x, y = (engine.Array(np.zeros(groups * 64, np.int32)) for _ in range(2))
+        for strict in (False, True):
+            y.view[:] = 0
+            module.run("turn", groups, 64, x, y, groups, cooperative=True, strict=strict)
+            assert np.array_equal(y.view, np.arange(groups * 64)[::-1] * 3)
+
+    def test_a_group_that_never_comes_is_a_hang(self, chip):
+        module = engine.Module(engine.hip(GRID, chip), chip)
+        with pytest.raises(engine.Fault, match="not all of its work-groups reach"):
+            module.run("alone", 4, 64, 4, cooperative=True)
+
+    def test_an_ordinary_launch_cannot_wait(self, chip):
+        module = engine.Module(engine.hip(GRID, chip), chip)
+        with pytest.raises(engine.Fault, match="not cooperative"):
+            module.run("alone", 4, 64, 4)

@@ -16,7 +16,7 @@ import pytest
 REFUSED = {
     r"ds_(add|sub)_gs_reg_rtn": "counters of geometry shaders",
     r"ds_bvh_stack_\w+": "the stack of ray traversals, which only image instructions feed",
-    r"ds_gws_\w+": "waits between work-groups on a resource that the driver allots to a queue",
+    r"ds_gws_sema_\w+": "semaphores between work-groups, which no library of AMD's uses",
     r"ds_ordered_count": "ordered append of graphics pipelines, in the global data share",
     r"global_atomic_ordered_add_b64": "stream-out of geometry shaders",
     r"s_alloc_vgpr": "registers by demand, a mode of ray tracing queues",

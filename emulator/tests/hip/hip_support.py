@@ -175,7 +175,11 @@ def run_python(script: str, **environment: str) -> subprocess.CompletedProcess[s
         f"import sys; sys.path[:0] = {[str(HERE), str(HERE.parents[2])]!r}\n"
         "from mgx_mlir import emulator\nemulator.enable()\nfrom hip_support import *\n"
     )
-    variables = {k: v for k, v in os.environ.items() if not k.startswith("MGX_EMULAT")}
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("MGX_EMULAT") or name == "MGX_EMULATOR_LIBRARY"
+    }
     return subprocess.run(
         [sys.executable, "-c", prelude + textwrap.dedent(script)],
         env=variables | environment,
