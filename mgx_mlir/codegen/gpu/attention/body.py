@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
@@ -10,56 +10,66 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Operand
-from mgx_mlir.codegen.gpu.contraction.epilogue import operand_vector
+from mgx_mlir.codegen.gpu.contraction.epilogue import stored_vector
 from mgx_mlir.codegen.lowering import emit_pointwise
 
 
 class Body:
     """Applies the body to vectors of scores of one query and neighbouring keys.
 
-    `inputs` (by number) are raw buffers: reads past their end give 0.
+    `inputs` (by number) are raw buffers: reads past their end give 0. A lane has `tiles`
+    queries, and `steps` vectors of keys in a block.
     """
 
-    def __init__(self, attention: Attention, inputs: Mapping[int, ir.Value]) -> None:
+    def __init__(
+        self, attention: Attention, inputs: Mapping[int, ir.Value], tiles: int, steps: int
+    ) -> None:
         self._attention, self._inputs = attention, inputs
-        self._loaded: dict[tuple[int, int], ir.Value] = {}
+        # Source, tile and step of each vector that a block needs; queries share those of
+        # sources that are the same for all.
+        self._reads = [
+            (at, tile, step)
+            for at, source in enumerate(attention.sources)
+            if isinstance(source, Operand)
+            for tile in range(1 if source.row.stride == 0 else tiles)
+            for step in range(steps)
+        ]
 
-    def begin_block(self) -> None:
-        """Extras that were read for a block of keys serve no other."""
-        self._loaded = {}
+    @property
+    def reads(self) -> int:
+        """Vectors that `load` gives."""
+        return len(self._reads)
 
-    def __call__(
-        self, x: ir.Value, batch: Index, query: Index, key: Index, number: int
-    ) -> ir.Value:
-        """The scores of keys from `key` on; `number` counts the vectors of keys in the block."""
+    def load(
+        self, batch: Index, queries: Sequence[Index], keys: Sequence[Index], lanes: int
+    ) -> list[ir.Value]:
+        """What the lane needs of other inputs for a block, `lanes` keys from each of `keys` on."""
+        found = []
+        for at, tile, step in self._reads:
+            source = self._attention.sources[at]
+            assert isinstance(source, Operand)
+            query = 0 if source.row.stride == 0 else queries[tile]
+            buffer = self._inputs[source.argument]
+            found.append(stored_vector(buffer, source, batch, query, keys[step], lanes))
+        return found
+
+    def __call__(self, x: ir.Value, tile: int, step: int, loaded: Sequence[ir.Value]) -> ir.Value:
+        """The scores of a vector; `loaded` is what `load` gave for its block."""
         attention = self._attention
         lanes = ir.VectorType(x.type).shape[0]
-        operands = [
-            x if source is None else self._extra(at, source, batch, query, key, number, lanes)
-            for at, source in enumerate(attention.sources)
-        ]
+        operands = []
+        for at, source in enumerate(attention.sources):
+            if source is None:
+                operands.append(x)
+            elif isinstance(source, Operand):
+                row = 0 if source.row.stride == 0 else tile
+                value = loaded[self._reads.index((at, row, step))]
+                operands.append(emit.from_memory(value, source.element))
+            else:
+                operands.append(emit.attribute_constant(source, lanes))
         with attention.op.location:
             (result,) = emit_pointwise(attention.op, operands)
         return result
-
-    def _extra(
-        self,
-        at: int,
-        source: Operand | ir.Attribute,
-        batch: Index,
-        query: Index,
-        key: Index,
-        number: int,
-        lanes: int,
-    ) -> ir.Value:
-        if isinstance(source, ir.Attribute):
-            return emit.attribute_constant(source, lanes)
-        buffer = self._inputs[source.argument]
-        if source.row.stride != 0:
-            return operand_vector(buffer, source, batch, query, key, lanes)
-        if (at, number) not in self._loaded:
-            self._loaded[at, number] = operand_vector(buffer, source, batch, 0, key, lanes)
-        return self._loaded[at, number]
 
 
 def plain_scale(attention: Attention) -> float | None:

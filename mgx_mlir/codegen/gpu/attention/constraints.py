@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
+from mgx_mlir.codegen.contraction.match import Operand
 from mgx_mlir.codegen.gpu.attention.layout import step_keys
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.attention.state import merge_bytes
@@ -90,10 +91,15 @@ def registers(
     scores = schedule.wave_keys // unit.columns * unit.values
     values = math.ceil(attention.E / unit.columns) * unit.values
     # Shares of narrow types take part of what the scores leave. What is read ahead has
-    # addresses too, and bounds at the end; extras are read for a tile at a time.
+    # addresses too, and bounds at the end; so have extras.
     ahead = sum(shape.rows * shape.length for shape in shapes) * size // 4 // threads
     ahead = ahead * 2 if attention.N % schedule.keys else ahead * 3 // 2
-    extras = scores if len(attention.sources) > 1 else 0
+    extras = sum(
+        (1 if source.row.stride == 0 else schedule.tiles)
+        * (scores * emit.element_bytes(source.element) // 4 + 4)
+        for source in attention.sources
+        if isinstance(source, Operand)
+    )
     each = depth + scores + values + 8
     if schedule.overlap:
         each += scores + scores * lane_chunks * size // 4

@@ -128,7 +128,8 @@ class _Generator:
         lanes = softmax.Lanes(self.target, unit, lane)
         place = Place(self.batch, self.queries, self.group, first_key, lanes)
         rows = self._readers(k, v, first_key)
-        body = Body(attention, self.inputs)
+        steps = schedule.wave_keys // layout.step_keys(unit)
+        body = Body(attention, self.inputs, schedule.tiles, steps)
         self.work = Work(attention, schedule, unit, self.target, place, rows, body)
         state = self._over_keys(k, v)
         state.sums = [
@@ -182,18 +183,21 @@ class _Generator:
         """Scores, shares and values of each block one after another."""
         keys = self.schedule.keys
 
+        def read(key: Index) -> list[ir.Value]:
+            return [*k.load(key), *v.load(key), *self.work.extras(key)]
+
         def block(key: Index, *carried: ir.Value) -> list[ir.Value]:
-            ahead = carried[len(carried) - k.reads - v.reads :]
-            now = state.like(carried[: len(carried) - len(ahead)])
+            now = state.like(carried)
+            ahead = carried[len(state.flat()) :]
+            extras = ahead[k.reads + v.reads :]
             amdgpu.LDSBarrierOp()  # nobody reads the block before any more
             k.store(ahead[: k.reads])
-            v.store(ahead[k.reads :])
+            v.store(ahead[k.reads :][: v.reads])
             amdgpu.LDSBarrierOp()
-            following = emit.add(key, keys)
-            fresh = [*k.load(following), *v.load(following)]
+            fresh = read(emit.add(key, keys))
             products = self.work.zeros(self.work.key_tiles)
             streams.run(self.work.products(queries, products))
-            scores = self.work.scores(products, key, self.whole)
+            scores = self.work.scores(products, key, self.whole, extras)
             shares: Shares = []
             factors: list[ir.Value] = []
             streams.run(self.work.softmax(scores, now, shares, factors))
@@ -201,8 +205,8 @@ class _Generator:
             streams.run(self.work.add_values(shares, now.values))
             return [*now.flat(), *fresh]
 
-        ahead = [*k.load(self.begin), *v.load(self.begin)]
-        return state.like(emit.loop(self.begin, end, keys, block, [*state.flat(), *ahead]))
+        begin = [*state.flat(), *read(self.begin)]
+        return state.like(emit.loop(self.begin, end, keys, block, begin))
 
     def _in_turn(self, k: Tile, v: Tile, queries: Queries, state: State, end: Index) -> State:
         """While the softmax of one block is computed, the matrix cores multiply for the block
@@ -215,6 +219,7 @@ class _Generator:
         state_size = len(state.flat())
         first = k.load(self.begin)
         ahead = [*k.load(emit.add(self.begin, keys)), *v.load(self.begin)]
+        ahead += self.work.extras(self.begin)
         k.store(first)
         amdgpu.LDSBarrierOp()
         products = self.work.zeros(count)
@@ -233,8 +238,9 @@ class _Generator:
             ahead = list(values)
             amdgpu.LDSBarrierOp()  # nobody reads the blocks before any more
             k.store(ahead[: k.reads])
-            v.store(ahead[k.reads :])
-            scores = self.work.scores(before, key, self.whole)
+            v.store(ahead[k.reads :][: v.reads])
+            extras = ahead[k.reads + v.reads :]
+            scores = self.work.scores(before, key, self.whole, extras)
             products = self.work.zeros(count)
             following: Shares = []
             factors: list[ir.Value] = []
@@ -247,6 +253,7 @@ class _Generator:
             streams.lead(softmax, streams.WRITE_CLOCKS)
             amdgpu.LDSBarrierOp()
             fresh = [*k.load(emit.add(key, 2 * keys)), *v.load(key)]
+            fresh += self.work.extras(emit.add(key, keys))
             matrix = chain(
                 self.work.add_values(shares, now.values),
                 streams.mark(added),
@@ -264,7 +271,7 @@ class _Generator:
         parts = iter(carried[state_size + len(tiles) * count :])
         shares = [[[next(parts) for _ in range(each)] for _ in steps] for _ in tiles]
         amdgpu.LDSBarrierOp()
-        v.store(list(parts)[k.reads :])
+        v.store(list(parts)[k.reads :][: v.reads])
         amdgpu.LDSBarrierOp()
         streams.run(self.work.add_values(shares, last.values))
         return last

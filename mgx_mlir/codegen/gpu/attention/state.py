@@ -33,10 +33,10 @@ class State:
         return [*self.peaks, *self.sums, *(x for row in self.values for x in row)]
 
     def like(self, flat: Sequence[ir.Value]) -> State:
-        """The same structure of other values."""
+        """The same structure of other values, the first of `flat`."""
         tiles = len(self.peaks)
-        rest, columns = list(flat[2 * tiles :]), len(self.values[0])
-        rows = [rest[i * columns :][:columns] for i in range(tiles)]
+        rest, columns = flat[2 * tiles :], len(self.values[0])
+        rows = [list(rest[i * columns :][:columns]) for i in range(tiles)]
         return State(list(flat[:tiles]), list(flat[tiles : 2 * tiles]), rows)
 
 

@@ -192,26 +192,41 @@ class Work:
         count = self.depth_steps * self.key_tiles + self.key_steps * self.columns
         return vector / (each * parts * count * self.schedule.tiles)
 
-    def scores(
-        self, products: list[list[ir.Value]], key: Index, whole: Index
-    ) -> list[list[ir.Value]]:
-        """What enters the softmax, for the keys of each step of the second product."""
-        tiles = layout.step_tiles(self.unit)
-        self.body.begin_block()
-        result = []
+    def _first_keys(self, key: Index) -> list[Index]:
+        """Where the lane's keys of each step of the second product begin, in a block."""
         first = emit.add(key, self.place.first_key)
         first = emit.add(first, emit.mul(self.place.group, self.run_keys))
         each = layout.step_keys(self.unit)
-        keys = [emit.add(first, step * each) for step in range(self.key_steps)]
+        return [emit.add(first, step * each) for step in range(self.key_steps)]
+
+    def extras(self, key: Index) -> list[ir.Value]:
+        """What the body needs of other inputs for a block."""
+        place, keys = self.place, self._first_keys(key)
+        return self.body.load(place.batch, place.queries, keys, self.run_keys)
+
+    def scores(
+        self,
+        products: list[list[ir.Value]],
+        key: Index,
+        whole: Index,
+        extras: Sequence[ir.Value],
+    ) -> list[list[ir.Value]]:
+        """What enters the softmax, for the keys of each step of the second product.
+
+        Blocks from key `whole` on hold keys that are not there, or not seen.
+        """
+        tiles = layout.step_tiles(self.unit)
+        result = []
         for tile in self.query_tiles:
             row = []
-            for step, first in enumerate(keys):
+            for step in range(self.key_steps):
                 x = softmax.joined(products[tile][step * tiles :][:tiles])
                 if self.factor is None:
-                    x = self.body(x, self.place.batch, self.place.queries[tile], first, step)
+                    x = self.body(x, tile, step, extras)
                 row.append(x)
             result.append(row)
-        return self._masked(result, keys, emit.compare("slt", key, whole))
+        inside = emit.compare("slt", key, whole)
+        return self._masked(result, self._first_keys(key), inside)
 
     def _masked(
         self, scores: list[list[ir.Value]], keys: list[Index], inside: ir.Value

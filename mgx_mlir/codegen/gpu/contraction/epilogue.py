@@ -117,11 +117,17 @@ def operand_vector(
     buffer: ir.Value, source: Operand, batch: Index, m: Index, n: Index, lanes: int
 ) -> ir.Value:
     """Elements [batch, m, n ..] of an input of the epilogue, from its raw buffer."""
+    return emit.from_memory(stored_vector(buffer, source, batch, m, n, lanes), source.element)
+
+
+def stored_vector(
+    buffer: ir.Value, source: Operand, batch: Index, m: Index, n: Index, lanes: int
+) -> ir.Value:
+    """The same as memory holds it: a bool is a byte."""
     place = emit.add(source.offset, source.batch.offset(batch))
     place = emit.add(place, source.row.offset(m))
     if source.column.stride == 0:
-        x = emit.splat(memory.element(memory.load(buffer, place, 1), 0), lanes)
-        return emit.from_memory(x, source.element)
+        return emit.splat(memory.element(memory.load(buffer, place, 1), 0), lanes)
     limit = min(lanes, 16 // emit.element_bytes(source.element))
     width = vector_width(source.column, source.row, source.batch, offset=source.offset, limit=limit)
     elements = []
@@ -129,4 +135,4 @@ def operand_vector(
         at = emit.add(place, source.column.offset(emit.add(n, start)))
         x = memory.load(buffer, at, width)
         elements += [memory.element(x, i) for i in range(width)]
-    return emit.from_memory(memory.joined(elements), source.element)
+    return memory.joined(elements)
