@@ -161,15 +161,27 @@ def function_address(name: str) -> int:
     return found
 
 
+# Calls that each run makes, without the work that hip-python does for arguments of any kind.
+
+
 def current_device() -> int:
-    """The thread's current device, asked for with little effort: each run does it."""
+    """The thread's current device. Raises DeviceError."""
     number = ctypes.c_int()
-    status = _get_device()(ctypes.byref(number))
-    if status:
-        raise failure(hip_python().hipError_t(status), "hipGetDevice")
+    _check(_c_function("hipGetDevice")(ctypes.byref(number)), "hipGetDevice")
     return number.value
 
 
+def wait_for_stream(stream: int) -> None:
+    """Blocks until the stream's work is done. Raises DeviceError if it failed."""
+    _check(_c_function("hipStreamSynchronize")(stream), "hipStreamSynchronize")
+
+
+def _check(status: int, function: str) -> None:
+    if status:
+        raise failure(hip_python().hipError_t(status), function)
+
+
 @functools.cache
-def _get_device() -> Any:
-    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(function_address("hipGetDevice"))
+def _c_function(name: str) -> Any:
+    """A function of one argument, called without Python's global lock."""
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(function_address(name))
