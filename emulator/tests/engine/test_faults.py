@@ -23,6 +23,8 @@ extern "C" __global__ void racing(int* out) { __shared__ int s[256]; s[TX] = 0; 
 extern "C" __global__ void global_race(int* x) { x[0] = TX + BX; }
 extern "C" __global__ void unset_lds(int* out) { __shared__ int s[64]; if (TX < 8) s[TX] = 1; barrier(); out[TX] = s[TX]; }
 extern "C" __global__ __launch_bounds__(64) void small(int* x) { x[TX] = 1; }
+typedef ulong __attribute__((address_space(4)))* implicit;
+extern "C" __global__ void prints(int* x) { x[0] = *(int*)((implicit)__builtin_amdgcn_implicitarg_ptr())[10]; }
 """
 
 
@@ -63,6 +65,10 @@ class TestFaults:
         x = engine.Array(np.array([1, 0], np.int32))
         assert fault(module, "trapped", 1, 1, x).kind == "trap"
         assert x.view[1] == 0
+
+    def test_a_null_service_buffer_is_explained(self, module):
+        found = fault(module, "prints", 1, 1, engine.Array(np.zeros(1, np.int32)))
+        assert found.kind == "out_of_bounds" and "need a host service" in str(found)
 
     def test_instruction_budget(self, module):
         assert (
