@@ -60,18 +60,18 @@ def in_parts(target: Target) -> list[Planned]:
 def more(target: Target) -> list[Planned]:
     """Cases that take long."""
     found: list[Planned] = [
-        (AttentionCase(1, 100, 200, 256), None),
         (AttentionCase(2, 130, 130, 80, causal=0), None),
         (AttentionCase(2, 129, 257, 96, mask="bias"), Schedule(4, 2, 64)),
         (AttentionCase(1, 256, 256, 64, 128, element="bf16", causal=0), Schedule(4, 1, 64)),
         (AttentionCase(3, 197, 197, 64, packed=True), None),
         (AttentionCase(1, 64, 1000, 64, mask="padding"), Schedule(4, 1, 128)),
-        (AttentionCase(1, 70, 70, 160, 40), None),
         (AttentionCase(1, 33, 33, 17, 19), None),
         (AttentionCase(8, 3, 190, 64, group=8, causal=187), None),
     ]
     if target.matrix == "mfma":
         found += [
+            (AttentionCase(1, 100, 200, 256), None),
+            (AttentionCase(1, 70, 70, 160, 40), None),
             (AttentionCase(2, 100, 130, 64, element="f32", mask="bias"), None),
             (AttentionCase(1, 66, 66, 128, element="f32", causal=0), None),
         ]
