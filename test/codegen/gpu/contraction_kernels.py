@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -196,4 +197,27 @@ def emulated(target: Target) -> list[Product]:
         ]
     if target.matrix == "wmma":
         found += [Product((33, 40, 200), "tt", "ui8")]
+    return found
+
+
+def elements_of(target: Target) -> list[str]:
+    """Operand types that a chip multiplies, f16 more often than others."""
+    found = ["f16", "f16", "f32"]
+    if "bf16" in target.features:
+        found.append("bf16")
+    return found + ["i8"] * bool(target.matrix)
+
+
+def varied(target: Target, count: int) -> list[Product]:
+    """Products of any sizes and layouts; the cost model chooses their schedules."""
+    rng = random.Random(11)
+    found = []
+    for _ in range(count):
+        shape = (rng.choice((1, 7, 16, 33, 80)), rng.randint(2, 90), rng.randint(8, 300))
+        if rng.random() < 0.3:
+            shape = (*shape[:2], rng.choice((256, 512, 1024)))
+        layout, element = rng.choice("nt") + rng.choice("nt"), rng.choice(elements_of(target))
+        batch = rng.choice(((), (), (3,), (2, 2)))
+        epilogue = rng.choice(EPILOGUES) if element != "i8" else ""
+        found.append(Product(shape, layout, element, batch, epilogue))
     return found

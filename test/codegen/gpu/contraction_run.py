@@ -2,7 +2,7 @@
 
 A program of its own, as `emulated_run` is:
 
-    ... python contraction_run.py gfx942 [part of a name]
+    ... python contraction_run.py gfx942 [part of a name, or a number of varied ones]
 """
 
 from __future__ import annotations
@@ -22,9 +22,13 @@ from mgx_mlir.target import Target
 def main(chip: str, wanted: str = "") -> int:
     failed = 0
     target = Target.get(chip)
-    products = contraction_kernels.emulated(target)
-    for product in [*products, *convolution_kernels.emulated(target)]:
-        if wanted not in product.name:
+    makers = (contraction_kernels, convolution_kernels)
+    if wanted.isdigit():
+        products = [x for maker in makers for x in maker.varied(target, int(wanted))]
+    else:
+        products = [x for maker in makers for x in maker.emulated(target)]
+    for product in products:
+        if not wanted.isdigit() and wanted not in product.name:
             continue
         _, kernel = product.kernel()
         program, why = contraction_program(kernel, target, product.schedule)

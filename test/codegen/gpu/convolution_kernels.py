@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
+import random
 from dataclasses import dataclass
 
 import numpy as np
-from contraction_kernels import DTYPES, TOLERANCE, Array, tensor
+from contraction_kernels import DTYPES, TOLERANCE, Array, elements_of, tensor
 from mlir import ir
 
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
@@ -205,4 +207,40 @@ def emulated(target: Target) -> list[Convolution]:
         found.append(Convolution((1, 8, 6, 6), 16, (3, 3), pads=pads, element="bf16"))
     if target.matrix:
         found.append(Convolution((1, 20, 6, 6), 16, (3, 3), pads=pads, element="i8"))
+    return found
+
+
+def varied(target: Target, count: int) -> list[Convolution]:
+    """Convolutions of any shape; the cost model chooses their schedules."""
+    rng = random.Random(13)
+    found: list[Convolution] = []
+    while len(found) < count:
+        rank = rng.choice((1, 2, 2, 2, 3))
+        group = rng.choice((1, 1, 1, 2, 6))
+        channels = group * rng.choice((1, 3, 8, 10, 16, 32))
+        largest = {1: 60, 2: 14, 3: 6}[rank]
+
+        def numbers(low: int, high: int, rank: int = rank) -> tuple[int, ...]:
+            return tuple(rng.randint(low, high) for _ in range(rank))
+
+        made = Convolution(
+            (rng.randint(1, 3), channels, *numbers(largest // 2, largest)),
+            group * rng.choice((1, 5, 16, 20)),
+            numbers(1, 3),
+            numbers(1, 2),
+            numbers(1, 2),
+            (*numbers(0, 2), *numbers(0, 2)),
+            group,
+            rng.choice(elements_of(target)),
+            rng.choice(("", "relu", "add")),
+            rng.random() < 0.3,
+        )
+        work = math.prod(made.outputs) * made.filters * channels // group
+        if (
+            min(made.outputs) > 0
+            and work
+            and channels * math.prod(made.window) >= 8 * group
+            and made.shape[0] * work * math.prod(made.window) < 4e6
+        ):
+            found.append(made)
     return found

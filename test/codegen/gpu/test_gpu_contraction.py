@@ -39,6 +39,12 @@ def test_products_equal_those_of_higher_precision(chip: str, tmp_path: Path) -> 
     run_on(chip, "contraction_run.py", tmp_path)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("chip", EMULATED)
+def test_products_of_any_shape_equal_those_of_higher_precision(chip: str, tmp_path: Path) -> None:
+    run_on(chip, "contraction_run.py", tmp_path, "60")
+
+
 def listing(product: Product | Convolution, chip: str) -> tuple[dict[str, int], list[str]]:
     """Figures and instructions of a product's one function."""
     target = Target.get(chip)

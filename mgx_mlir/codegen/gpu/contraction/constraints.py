@@ -68,10 +68,15 @@ def schedule_refusal(
         return f"{SIDES * (rows + columns) * ROW_BYTES} bytes of LDS"
     if schedule.ahead > schedule.most_ahead(unit):
         return f"{schedule.ahead} tiles ahead"
+    waiting = schedule.ahead * sum(n for n, _ in reads(schedule, unit, target, widths))
+    if waiting > MAX_READS:
+        return f"{waiting} reads that are waited for"
     used = registers(schedule, unit, target, widths)
     return f"about {used} registers" if used > _LIMITS[unit.kind] else ""
 
 
+# What the hardware counts of a wave's reads that have not arrived, less a few.
+MAX_READS = 60
 # Above these estimates LLVM spills, or uses the file that one wave a SIMD has for itself.
 _LIMITS = {"fma": 170, "mfma": 240, "wmma": 232}
 
@@ -89,14 +94,23 @@ def registers(
         operands = schedule.fragments(unit) * (2 if schedule.roomy(unit) else 1)
         # Of chunks in LDS.
         places = 2 * ROW_CHUNKS // unit.groups
-    threads = schedule.waves * target.wave_size
     ahead = 0
+    for count, wide in reads(schedule, unit, target, widths):
+        # Its address and what it gives; and where it goes, or 4 places of turned rows.
+        ahead += count * (1 + schedule.ahead * max(1, wide * size // 4)) + min(count, 4)
+    return sums + operands + places + ahead + 8
+
+
+def reads(
+    schedule: Schedule, unit: Unit, target: Target, widths: tuple[int, int]
+) -> list[tuple[int, int]]:
+    """A thread's reads from memory for a tile of A and of B: how many, of how many elements."""
+    threads = schedule.waves * target.wave_size
+    found = []
     for extent, width in zip((schedule.rows(unit), schedule.columns(unit)), widths, strict=True):
         wide = min(width, unit.chunk) or unit.chunk
-        reads = extent * unit.tile_depth // threads // wide
-        # Its address and what it gives; and where it goes, or 4 places of turned rows.
-        ahead += reads * (1 + schedule.ahead * max(1, wide * size // 4)) + min(reads, 4)
-    return sums + operands + places + ahead + 8
+        found.append((extent * unit.tile_depth // threads // wide, wide))
+    return found
 
 
 def vector_width(contiguous: Axis, *others: Axis, offset: int, limit: int) -> int:
@@ -109,4 +123,5 @@ def vector_width(contiguous: Axis, *others: Axis, offset: int, limit: int) -> in
     strides = [stride for axis in others for _, stride in axis.factors]
     strides += [stride for _, stride in contiguous.factors[:-1]]
     sizes = [contiguous.factors[-1][0]] if len(contiguous.factors) > 1 else []
-    return math.gcd(limit, offset, *strides, *sizes)
+    # Nor does a vector cross the end: the hardware drops all of a word that is partly outside.
+    return math.gcd(limit, offset, contiguous.size, *strides, *sizes)

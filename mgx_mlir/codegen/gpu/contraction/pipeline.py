@@ -23,6 +23,7 @@ from mlir.dialects import amdgpu, rocdl
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.contraction import multiply
+from mgx_mlir.codegen.gpu.contraction.constraints import MAX_READS
 from mgx_mlir.codegen.gpu.contraction.multiply import Fragment, Operand
 from mgx_mlir.codegen.gpu.contraction.sources import Load
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
@@ -91,10 +92,17 @@ class Pipeline:
             )
             for operand in self.columns:
                 operand.prepare(self.tile_columns, self.steps)
-        # Before any of it is waited for.
-        loaded = [self._load(t * depth) for t in range(min(tiles, SIDES + ahead))]
-        for t in range(min(tiles, SIDES)):
-            self._store(loaded[t], t * self.side)
+        count = min(tiles, SIDES + ahead)
+        loaded: list[list[ir.Value]] = []
+        for t in range(count):
+            loaded.append(self._load(t * depth))
+            if t < SIDES and count * len(loaded[0]) > MAX_READS:
+                self._store(loaded[t], t * self.side)
+                _fence()
+        if count * len(loaded[0]) <= MAX_READS:
+            # All reads are on their way before any is waited for.
+            for t in range(min(tiles, SIDES)):
+                self._store(loaded[t], t * self.side)
         amdgpu.LDSBarrierOp()
         if tiles == 1:
             return self._alone(sums)
