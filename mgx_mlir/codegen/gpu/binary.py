@@ -20,6 +20,8 @@ from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.finalizer.metadata import kernel_stats
 from mgx_mlir.target import Target
 
+SPIRV_MAGIC = bytes.fromhex("03022307")
+
 
 def code_object(program: GpuProgram, target: Target) -> CodeObject:
     """The program's functions compiled for one GPU; `program` stays as it is.
@@ -49,17 +51,23 @@ def gpu_module_of(program: GpuProgram) -> ir.Module:
 
 
 def disassemble(code: bytes) -> str:
-    """The instructions of a code object as text, by LLVM's own tool.
+    """The instructions of a code object as text, by LLVM's own tool; of SPIR-V by Khronos's.
 
-    Raises TargetError where llvm-objdump is not installed.
+    Raises TargetError where llvm-objdump, or spirv-dis, is not installed.
     """
+    if code.startswith(SPIRV_MAGIC):
+        tool = shutil.which("spirv-dis")
+        if tool is None:
+            raise TargetError("spirv-dis is not installed (Debian package spirv-tools)")
+        done = subprocess.run([tool], input=code, capture_output=True, check=True)
+        return done.stdout.decode()
     with tempfile.NamedTemporaryFile(prefix="mgx-", suffix=".hsaco") as stream:
         stream.write(code)
         stream.flush()
         command = [llvm_tool("llvm-objdump"), "--disassemble", "--no-show-raw-insn", stream.name]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     # The first lines name the temporary file.
-    return done.stdout.partition("Disassembly of section")[2].partition("\n")[2].lstrip()
+    return text.partition("Disassembly of section")[2].partition("\n")[2].lstrip()
 
 
 @cache
