@@ -332,6 +332,31 @@ def pooling(
     )
 
 
+def topk(
+    shape: tuple[int, ...], k: int, axis: int, element: str, largest: bool = True
+) -> ElementKernel:
+    """With many equal elements, so that their order matters."""
+    result = (*shape[:axis], k, *shape[axis + 1 :])
+    flag = "" if largest else " {largest = false}"
+    body = (
+        f"%y:2 = mgx.topk %x0 k = {k} axis = {axis}{flag} : {tensor(shape, element)} -> "
+        f"{tensor(result, element)}, {tensor(result, 'i64')}"
+    )
+
+    def meaning(x: Array) -> list[Array]:
+        order = np.argsort(-x if largest else x, axis=axis, kind="stable")
+        chosen = np.take(order, range(k), axis)
+        return [np.take_along_axis(x, chosen, axis), chosen]
+
+    return ElementKernel(
+        f"topk-{'x'.join(map(str, shape))}-{k}-{axis}-{element}",
+        ((shape, element),),
+        ((result, element), (result, "i64")),
+        body,
+        lambda x: meaning(x.astype(np.int64) if x.dtype.kind in "iu" else x),
+    )
+
+
 def integers(size: int) -> ElementKernel:
     t, w = tensor((size,), "i8"), tensor((size,), "i64")
     body = (
@@ -383,6 +408,11 @@ def emulated() -> list[ElementKernel]:
         pooling("average", (1, 2, 8, 12), (2, 2, 1), (0, 0), "f16", schedule=Windows(2, 4)),
         pooling("average", (1, 1, 11, 13), (3, 2, 2), (1, 2), "i32"),
         pooling("max", (1, 2, 7, 7), (2, 1, 3), (0, 1), "ui8"),
+        topk((5, 40), 6, 1, "f16"),
+        topk((3, 100), 100, 1, "i8", largest=False),
+        topk((2, 7, 5), 3, 1, "f32", largest=False),
+        topk((1, 5000), 20, 1, "f32"),
+        topk((9, 3), 1, 1, "ui8"),
         gather((300, 64), (2, 7), 0, "f16"),
         gather((3, 50, 5), (4,), 1, "f32"),
         gather((6, 40), (9,), 1, "i8"),

@@ -96,7 +96,7 @@ def match_rows(kernel: ir.OpView) -> Rows | str:
     sources: dict[ir.Value, Source] = {}
     wholes: set[ir.Value] = set()
     for argument, value in zip(arguments, anchor.operation.operands, strict=True):
-        source = _source(value, shape, axes)
+        source = source_of(value, axes)
         if source is None:
             return f"{name}: an input that is no strided view"
         sources[argument] = source
@@ -113,7 +113,7 @@ def match_rows(kernel: ir.OpView) -> Rows | str:
         if position is None:
             return f"{name}: work after the reduction"
         dims = tuple(made.type.shape)
-        operand = _result(number, element_of(made.type), dims, axes)
+        operand = result_of(number, element_of(made.type), dims, axes)
         whole = dims == shape or yielded[position] in wholes
         results.append(Result(yielded[position], operand, whole))
     rows, columns = 1, 1
@@ -137,7 +137,8 @@ def _axes(anchor: ir.OpView) -> tuple[int, ...]:
     return tuple(sorted(ir.DenseI64ArrayAttr(attributes["axes"])))
 
 
-def _source(value: ir.Value, shape: tuple[int, ...], axes: Sequence[int]) -> Source | None:
+def source_of(value: ir.Value, axes: Sequence[int]) -> Source | None:
+    """An input with rows along `axes`; None where it has no strides."""
     constant = splat_constant(value)
     if constant is not None:
         return constant
@@ -155,7 +156,8 @@ def _source(value: ir.Value, shape: tuple[int, ...], axes: Sequence[int]) -> Sou
     )
 
 
-def _result(number: int, element: Element, shape: Sequence[int], axes: Sequence[int]) -> Operand:
+def result_of(number: int, element: Element, shape: Sequence[int], axes: Sequence[int]) -> Operand:
+    """A result in row-major order, with rows along `axes`."""
     dims = list(zip(shape, row_major(shape), strict=True))
     kept = [dim for d, dim in enumerate(dims) if d not in axes]
     reduced = [dim for d, dim in enumerate(dims) if d in axes]
