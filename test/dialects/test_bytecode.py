@@ -147,6 +147,13 @@ def test_every_op_says_the_version_that_it_came_with():
     assert {op for op, version in versions.items() if version == (1, 0)} == first
 
 
+def test_golden_files_of_the_newest_version_hold_every_op():
+    """Until the version is released, `python -m test.golden.make` writes its folder anew."""
+    newest = ".".join(map(str, _mgx.dialect_version()))
+    listed = Path(__file__).parents[1] / "golden" / f"v{newest}" / "ops.txt"
+    assert set(listed.read_text().split()) == mgx.OPS
+
+
 def test_damaged_bytes_are_an_error():
     data = _mgx.write_bytecode(ir.Module.parse(KERNEL).operation)
     for length in range(8, len(data), 7):
