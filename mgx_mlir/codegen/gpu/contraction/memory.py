@@ -31,15 +31,18 @@ def guarded(place: Index, inside: Sequence[ir.Value], element_bytes: int) -> Ind
     condition = inside[0]
     for other in inside[1:]:
         condition = arith.andi(condition, other)
-    return arith.select(condition, emit.value(place), emit.value(OUTSIDE // element_bytes))
+    # Where LLVM finds that the condition always holds, nothing else keeps the place whole.
+    here = emit.value(opaque(place))
+    return arith.select(condition, here, emit.value(OUTSIDE // element_bytes))
 
 
 def opaque(place: Index) -> Index:
     """The same number, of which LLVM knows nothing: it does not calculate with its parts.
 
-    For places along axes that do not grow (`Axis.grows`). LLVM takes such a place apart into
-    something that may be negative and a constant, and gives the constant to the buffer
-    instruction, which checks the bounds of the sum without wrapping: 0 is read.
+    For places along axes that do not grow (`Axis.grows`), or that may lie before an image.
+    LLVM takes such a place apart into something that may be negative and a constant, and
+    gives the constant to the buffer instruction, which checks the bounds of the sum without
+    wrapping: 0 is read.
     """
     if isinstance(place, int):
         return place
