@@ -22,6 +22,8 @@ Dimensions = tuple[int, int, int]
 MAX_GRID = 1 << 21
 # Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".
 MAX_BYTES = 0x7FFFFF00
+# A raw buffer takes 4 of about 100 scalar registers.
+MAX_TENSORS = 22
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,8 @@ def tensor_of(type_: ir.Type, written: bool = False) -> Tensor:
 
 def size_refusal(types: Sequence[ir.Type]) -> str:
     """Why a function cannot take tensors of these types; '' where it can."""
+    if len(types) > MAX_TENSORS:
+        return f"{len(types)} tensors are more than {MAX_TENSORS}, which have a descriptor each"
     largest = max(tensor_of(type_).bytes for type_ in types)
     if largest > MAX_BYTES:
         return f"a tensor of {largest} bytes is more than 31-bit offsets reach"

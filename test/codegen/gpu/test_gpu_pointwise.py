@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from element_kernels import ElementKernel, bias, gelu, transpose
 from emulated import run_on
+from mlir import ir
 
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.functions import ERF, ERF_LIMIT
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
+from mgx_mlir.dialects import context
 from mgx_mlir.target import Target
 
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
@@ -91,6 +93,27 @@ def test_refusals_say_why() -> None:
     program, why = pointwise_program(op, Target.get("gfx942"))
     assert program is None
     assert "31-bit offsets" in why
+
+
+def test_many_tensors_are_left_to_the_generic_path() -> None:
+    types = ", ".join(["tensor<8xf32>"] * 30)
+    arguments = ", ".join(f"%x{n}: tensor<8xf32>" for n in range(30))
+    names = ", ".join(f"%x{n}" for n in range(30))
+    scalars = ", ".join(f"%a{n}: f32" for n in range(30))
+    body = "%s0 = mgx.add %a0, %a1 : f32, f32 -> f32\n" + "".join(
+        f"%s{n} = mgx.add %s{n - 1}, %a{n + 1} : f32, f32 -> f32\n" for n in range(1, 29)
+    )
+    text = (
+        f"mgx.kernel @k({arguments}) -> (tensor<8xf32>) "
+        f'attributes {{arch = #mgx.arch<"gfxMIGX">}} {{\n'
+        f"%y = mgx.pointwise({names}) : ({types}) -> tensor<8xf32> {{\n^bb0({scalars}):\n"
+        f"{body}mgx.yield %s28 : f32\n}}\nmgx.return %y : tensor<8xf32>\n}}"
+    )
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    assert "31 tensors are more than" in code.why
+    assert code.why.endswith("generic path")
 
 
 def test_the_same_kernel_gives_the_same_bytes() -> None:

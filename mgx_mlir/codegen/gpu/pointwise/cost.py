@@ -32,11 +32,8 @@ def choose(elements: Elements, target: Target) -> Schedule:
     """The schedule with the least estimate; the first of several equal ones."""
     operands = elements.operands
     lanes = vector_lanes(elements.size, operands)
-    legal = [
-        s
-        for s in schedules(lanes)
-        if s.times == 1 or s.lanes * s.times * len(operands) <= _IN_FLIGHT
-    ]
+    most = max(1, _IN_FLIGHT // len(operands))
+    legal = [s for s in schedules(lanes) if s.lanes * s.times <= most]
     return min(legal, key=lambda s: clocks(elements, s, target))
 
 
