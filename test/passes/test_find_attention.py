@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 import pytest
+from onnx import ModelProto
 
+from mgx_mlir.compiler import CompileOptions, Report, import_model, optimize
 from mgx_mlir.graph import Graph
 from mgx_mlir.passes.find_attention import FindAttention
+from mgx_mlir.planning import build_plan
 from mgx_mlir.weights import WeightStore
+from test.onnx_models import bert, gpt2, vit
 from test.passes.graphs import check_keeps_results, parse
 
 Q, S = "tensor<2x3x5x4xf32>", "tensor<2x3x5x5xf32>"
@@ -132,3 +139,25 @@ func.func @main(%q: {Q} {{mgx.name = "q"}}, %k: tensor<2x3x4x5xf32> {{mgx.name =
   return %y : {Q}
 }}"""
     assert "mgx.where" in found(parse(text))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        partial(bert, width=64, heads=2, tokens=16, vocabulary=50),
+        partial(gpt2, width=64, heads=2, tokens=16, vocabulary=50),
+        partial(vit, width=64, heads=2, image=32, classes=10),
+    ],
+    ids=["bert", "gpt2", "vit"],
+)
+def test_a_layer_of_a_transformer_takes_seven_launches(model: Callable[..., ModelProto]) -> None:
+    assert launches(model(layers=2)) - launches(model(layers=1)) <= 7
+
+
+def launches(model: ModelProto) -> int:
+    """Steps of the plan of a model."""
+    options = CompileOptions()
+    graph = import_model(model, options)
+    optimize(graph, options, Report())
+    with graph.module.context:
+        return build_plan(graph).launches
