@@ -85,6 +85,18 @@ def test_chosen_schedule_is_told() -> None:
     )
 
 
+GPUS = [name for name in Target.names() if Target.get(name).kind == "gpu"]
+
+
+@pytest.mark.parametrize("chip", GPUS)
+def test_every_chip_reduces_across_its_lanes(chip: str) -> None:
+    stats, instructions = listing(RowKernel("softmax", (16384, 1024), (1,), "f16"), chip)
+    assert stats["vgpr_spills"] == stats["scratch_bytes"] == 0
+    assert any("dpp" in name or "dual" in name for name in instructions)
+    row = "v_readlane_b32" if Target.get(chip).wave_size == 64 else "v_permlanex16_b32"
+    assert row in {name.removesuffix("_e64") for name in instructions}
+
+
 @pytest.mark.parametrize(
     ("kernel", "reason"),
     [
