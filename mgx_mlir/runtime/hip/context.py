@@ -14,7 +14,7 @@ from mgx_mlir.runtime.binding import Place, Repeat, Section
 from mgx_mlir.runtime.control import Machine, run_parts
 from mgx_mlir.runtime.hip.event import Event
 from mgx_mlir.runtime.hip.graph import RunGraph
-from mgx_mlir.runtime.hip.library import call, hip_python, release, wait_for_stream
+from mgx_mlir.runtime.hip.library import call, direct, hip_python, release
 from mgx_mlir.runtime.hip.memory import DeviceMemory, HostMemory
 from mgx_mlir.runtime.hip.prepared import Prepared, PreparedCopy, Tensor
 from mgx_mlir.runtime.hip.streams import Streams
@@ -179,7 +179,7 @@ class Context:
             last, self.last = self.last, None
             last.wait()
         if self.stream is not None:
-            wait_for_stream(int(self.stream))
+            direct("hipStreamSynchronize", int(self.stream))
 
     def close(self) -> None:
         """Frees everything, after work that is under way, whether that succeeds or not."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mgx_mlir.runtime.hip.library import call, hip_python, release
+from mgx_mlir.runtime.hip.library import call, direct, hip_python, release
 from mgx_mlir.runtime.hip.prepared import PreparedCopy, PreparedLaunch
 
 _HINT = "without a graph (graph=False, --no-graph) the kernel at fault is named"
@@ -41,11 +41,11 @@ class RunGraph:
         self._first = first
         self._steps = steps
         self._executable: Any = None
-        self._nodes: list[Any] = []
+        self._nodes: list[int] = []
         self._graph = call("hipGraphCreate", 0)
         for step, waits in zip(steps, before, strict=True):
             # The nodes before, as a C array of handles.
-            nodes = np.array([int(self._nodes[number]) for number in waits], np.uint64)
+            nodes = np.array([self._nodes[number] for number in waits], np.uint64)
             place = (self._graph, nodes.ctypes.data if nodes.size else None, nodes.size)
             if isinstance(step, PreparedLaunch):
                 node = call(
@@ -61,8 +61,9 @@ class RunGraph:
                     *_copy_parameters(step, arguments),
                     kernel=step.name,
                 )
-            self._nodes.append(node)
+            self._nodes.append(int(node))
         self._executable = call("hipGraphInstantiateWithFlags", self._graph, 0)
+        self._handle = int(self._executable)
 
     def update(self, arguments: np.ndarray, parameters: Parameters) -> None:
         """Gives the stale nodes their new arguments; runs under way keep the old ones.
@@ -80,18 +81,17 @@ class RunGraph:
                     kernel=step.name,
                 )
             else:
-                call(
+                target, source, size, kind = _copy_parameters(step, arguments)
+                direct(
                     "hipGraphExecMemcpyNodeSetParams1D",
-                    self._executable,
-                    node,
-                    *_copy_parameters(step, arguments),
+                    self._handle, node, target, source, size, int(kind),
                     kernel=step.name,
-                )
+                )  # fmt: skip
         self.stale.clear()
 
     def launch(self, stream: Any) -> None:
         """Gives the stream one run. Raises DeviceError."""
-        call("hipGraphLaunch", self._executable, stream, purpose=_HINT)
+        direct("hipGraphLaunch", self._handle, int(stream), purpose=_HINT)
 
     def __del__(self) -> None:
         if sys.is_finalizing():
@@ -115,6 +115,5 @@ def _kernel_parameters(step: PreparedLaunch, parameters: Parameters) -> Any:
 
 
 def _copy_parameters(step: PreparedCopy, arguments: np.ndarray) -> tuple[Any, ...]:
-    hip = hip_python()
-    source, target = (int(a) for a in arguments[step.first : step.first + 2])
-    return target, source, step.bytes, hip.hipMemcpyKind.hipMemcpyDeviceToDevice
+    source, target = arguments[step.first : step.first + 2].tolist()
+    return target, source, step.bytes, hip_python().hipMemcpyKind.hipMemcpyDeviceToDevice

@@ -161,27 +161,29 @@ def function_address(name: str) -> int:
     return found
 
 
-# Calls that each run makes, without the work that hip-python does for arguments of any kind.
+def direct(function: str, *arguments: int, kernel: str = "", purpose: str = "") -> None:
+    """Calls a function of integers and addresses, for what each run or trip of a loop does.
+
+    As `call`, without the work that hip-python does for arguments of any kind. Raises
+    DeviceError.
+    """
+    status = _c_function(function, len(arguments))(*arguments)
+    if status:
+        raise failure(hip_python().hipError_t(status), function, kernel, purpose)
 
 
 def current_device() -> int:
     """The thread's current device. Raises DeviceError."""
     number = ctypes.c_int()
-    _check(_c_function("hipGetDevice")(ctypes.byref(number)), "hipGetDevice")
+    direct("hipGetDevice", ctypes.addressof(number))
     return number.value
 
 
-def wait_for_stream(stream: int) -> None:
-    """Blocks until the stream's work is done. Raises DeviceError if it failed."""
-    _check(_c_function("hipStreamSynchronize")(stream), "hipStreamSynchronize")
-
-
-def _check(status: int, function: str) -> None:
-    if status:
-        raise failure(hip_python().hipError_t(status), function)
-
-
 @functools.cache
-def _c_function(name: str) -> Any:
-    """A function of one argument, called without Python's global lock."""
-    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(function_address(name))
+def _c_function(name: str, arguments: int) -> Any:
+    """A function that takes so many integers and addresses, without Python's global lock.
+
+    An int takes the low half of a register of the C ABI, so that all are passed alike.
+    """
+    types = [ctypes.c_size_t] * arguments
+    return ctypes.CFUNCTYPE(ctypes.c_int, *types)(function_address(name))
