@@ -53,11 +53,16 @@ def _size_refusal(match: Match, sizes: dict[int, int]) -> str:
 
 
 def schedule_refusal(
-    schedule: Schedule, unit: Unit, target: Target, widths: tuple[int, int] = (0, 0)
+    schedule: Schedule,
+    unit: Unit,
+    target: Target,
+    widths: tuple[int, int] = (0, 0),
+    turned: int = 0,
 ) -> str:
     """Why a schedule is illegal for an instruction on a chip; '' where it is legal.
 
     widths: elements of A and of B that one read takes; 0 for as many as 16 bytes hold.
+    turned: how many of the two are turned on their way to LDS.
     """
     threads = schedule.waves * target.wave_size
     rows, columns = schedule.rows(unit), schedule.columns(unit)
@@ -71,12 +76,14 @@ def schedule_refusal(
     waiting = schedule.ahead * sum(n for n, _ in reads(schedule, unit, target, widths))
     if waiting > MAX_READS:
         return f"{waiting} reads that are waited for"
-    used = registers(schedule, unit, target, widths)
+    used = registers(schedule, unit, target, widths) + _TURNING * turned
     return f"about {used} registers" if used > _LIMITS[unit.kind] else ""
 
 
 # What the hardware counts of a wave's reads that have not arrived, less a few.
 MAX_READS = 60
+# Registers that turning an operand takes.
+_TURNING = 10
 # Above these estimates LLVM spills, or uses the file that one wave a SIMD has for itself.
 _LIMITS = {"fma": 170, "mfma": 240, "wmma": 232}
 

@@ -55,11 +55,14 @@ def choose(problem: Contraction, unit: Unit, target: Target) -> Schedule | None:
         # Turning few elements takes narrow writes.
         return clocks(problem, schedule, unit, target) * (3 if narrow else 1)
 
+    turning = sum(not side.along_k for side in sides)
     legal: dict[tuple[int, ...], Schedule] = {}
     for s in schedules():
         # Of those that differ in no more, the first reads farthest ahead.
         shape = (s.waves_m, s.waves_n, s.tiles_m, s.tiles_n)
-        if shape not in legal and not schedule_refusal(s, unit, target, (first, second)):
+        if shape in legal:
+            continue
+        if not schedule_refusal(s, unit, target, (first, second), turning):
             legal[shape] = s
     best = min(legal.values(), key=estimate, default=None)
     if best is None:

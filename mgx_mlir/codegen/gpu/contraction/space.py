@@ -46,7 +46,7 @@ class Schedule:
         """Tiles ahead that pay: the loop's code grows with them."""
         if unit.kind == "fma" or not self.roomy(unit):
             return 1
-        return 4 if self.tiles_m * self.tiles_n <= 8 else 2
+        return 4 if self.tiles_m * self.tiles_n <= 12 else 2
 
     @property
     def waves(self) -> int:
