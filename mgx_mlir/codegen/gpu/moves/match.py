@@ -9,11 +9,12 @@ from typing import TypeAlias
 
 from mlir import ir
 
+from mgx_mlir.codegen.contraction.match import through_reshapes
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.contraction.views import View, resolve
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.lowering.element import Element, element_of
-from mgx_mlir.views import RESHAPES, Factors, is_view
+from mgx_mlir.views import Factors, is_view
 
 MOVES = frozenset(("mgx.concat", "mgx.gather", "mgx.pad"))
 
@@ -89,7 +90,7 @@ def match_moves(kernel: ir.OpView) -> Moves | str:
     name = anchor.operation.name
     if any(op != anchor and not is_view(op) for op in ops):
         return f"{name}: work beside it"
-    returned = [_through_reshapes(value) for value in terminator.operation.operands]
+    returned = [through_reshapes(value) for value in terminator.operation.operands]
     result = anchor.operation.results[0]
     if returned != [result]:
         return f"{name}: a result that is a view"
@@ -184,9 +185,3 @@ def _pad(op: ir.OpView, view: View, element: Element, shape: tuple[int, ...]) ->
 
 def _axis(dims: Sequence[Factors]) -> Axis:
     return Axis.of(*(factor for dim in dims for factor in dim))
-
-
-def _through_reshapes(value: ir.Value) -> ir.Value:
-    while not isinstance(value.owner, ir.Block) and value.owner.name in RESHAPES:
-        value = value.owner.operands[0]
-    return value

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from mgx_mlir.codegen.contraction.match import through_reshapes
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.contraction.views import resolve, splat_constant
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.match import Source
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.dialects import mgx
-from mgx_mlir.views import RESHAPES, is_view
+from mgx_mlir.views import is_view
 
 _WORK = mgx.POINTWISE | {"mgx.pointwise"}
 
@@ -62,7 +63,7 @@ def match_elements(kernel: ir.OpView) -> Elements | str:
     if any(op not in work and not _is_free(op) for op in ops):
         return ""
     name = work[-1].operation.name if work else "a copy"
-    returned = [_through_reshapes(value) for value in terminator.operation.operands]
+    returned = [through_reshapes(value) for value in terminator.operation.operands]
     sizes = {math.prod(value.type.shape) for value in terminator.operation.operands}
     sizes |= {math.prod(r.type.shape) for op in work for r in op.operation.results}
     if len(sizes) != 1 or 0 in sizes:
@@ -99,13 +100,6 @@ def match_elements(kernel: ir.OpView) -> Elements | str:
 
 def _is_free(op: ir.OpView) -> bool:
     return is_view(op) or op.operation.name == "mgx.constant"
-
-
-def _through_reshapes(value: ir.Value) -> ir.Value:
-    """What a result is, apart from its shape: the elements keep their order."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name in RESHAPES:
-        value = value.owner.operands[0]
-    return value
 
 
 def _source(value: ir.Value, size: int) -> Source | None:

@@ -9,12 +9,13 @@ from typing import TypeAlias
 
 from mlir import ir
 
+from mgx_mlir.codegen.contraction.match import through_reshapes
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.contraction.views import resolve, splat_constant
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.dialects import mgx
-from mgx_mlir.views import RESHAPES, row_major
+from mgx_mlir.views import row_major
 
 ARGS = frozenset(("mgx.argmax", "mgx.argmin"))
 REDUCING = mgx.REDUCTIONS | ARGS
@@ -108,7 +109,7 @@ def match_rows(kernel: ir.OpView) -> Rows | str:
             wholes.update(operation.results)
     results = []
     for number, value in enumerate(terminator.operation.operands):
-        made = _through_reshapes(value)
+        made = through_reshapes(value)
         position = next((i for i, r in enumerate(anchor.operation.results) if r == made), None)
         if position is None:
             return f"{name}: work after the reduction"
@@ -162,9 +163,3 @@ def result_of(number: int, element: Element, shape: Sequence[int], axes: Sequenc
     kept = [dim for d, dim in enumerate(dims) if d not in axes]
     reduced = [dim for d, dim in enumerate(dims) if d in axes]
     return Operand(number, element, 0, Axis.of(*kept), Axis.of(*reduced))
-
-
-def _through_reshapes(value: ir.Value) -> ir.Value:
-    while not isinstance(value.owner, ir.Block) and value.owner.name in RESHAPES:
-        value = value.owner.operands[0]
-    return value
