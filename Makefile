@@ -57,8 +57,9 @@ format:  ## format the Python code
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --fix --quiet .
 
 bench: setup  ## the measurements that the README quotes
-	@$(PYTHON) -m pip install -q --disable-pip-version-check "iree-base-compiler==3.13.*" "iree-base-runtime==3.13.*"
+	@$(PYTHON) -m pip install -q --disable-pip-version-check "iree-base-compiler==3.13.*" "iree-base-runtime==3.13.*" "triton==3.9.*"
 	@$(PYTHON) -m benchmarks.compile
+	@$(PYTHON) -m benchmarks.kernels
 	@$(PYTHON) -m benchmarks.portable
 
 clean:  ## remove what the build made; .venv and the machine's caches stay
