@@ -121,9 +121,10 @@ def in_views(value: ir.Value, steps: Iterable[views.Change]) -> ir.Value:
             case "transpose":
                 value = mgx.transpose(value, step.argument)
             case "slice":
-                bounds = zip(step.argument, shape(value), strict=True)
-                parts = [(i, *part) for i, (part, size) in enumerate(bounds) if part != (0, size)]
-                value = mgx.slice(value, *map(list, zip(*parts, strict=True)))
+                bounds = [part for part in step.argument if isinstance(part, tuple)]
+                axes = [i for i, size in enumerate(shape(value)) if bounds[i] != (0, size)]
+                starts, ends = ([bounds[i][end] for i in axes] for end in (0, 1))
+                value = mgx.slice(value, axes, starts, ends)
     return value
 
 
