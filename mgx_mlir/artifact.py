@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -78,6 +79,20 @@ class Artifact:
         for arch, found in self.code_objects.items():
             if len(found) != len(self.kernels):
                 raise ArtifactError(f"{arch} has {len(found)} of {len(self.kernels)} code objects")
+            self._check_sizes(found)
+
+    def _check_sizes(self, found: Sequence[CodeObject]) -> None:
+        """No launch gets less memory than its kernel reads and writes."""
+        for step in self.plan.work():
+            if not isinstance(step, Step) or step.kernel < 0 or not found[step.kernel].sizes:
+                continue
+            given = tuple(self.plan.buffers[number].bytes for number in step.arguments)
+            needed = found[step.kernel].sizes
+            if len(given) != len(needed) or any(map(operator.lt, given, needed)):
+                raise ArtifactError(
+                    f"the plan gives kernel {self.kernels[step.kernel].name} arguments of "
+                    f"{given} bytes where it needs {needed}"
+                )
 
     # Code objects ------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ attributes only, and knows no chip: it says which features it needs instead.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from mlir import ir
@@ -15,6 +16,7 @@ from mlir.passmanager import PassManager
 from mgx_mlir._native import _mgx
 from mgx_mlir.artifact import PortableKernel, version_text
 from mgx_mlir.dialects import context as new_context
+from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import ArtifactError, CompilerError, UnsupportedError
 from mgx_mlir.graph import node_name, symbol_name
 
@@ -174,6 +176,15 @@ def required_features(kernel: ir.OpView) -> set[str]:
         for value in (*op.operands, *op.results)
     }
     return {_TYPE_FEATURES[name] for name in types if name in _TYPE_FEATURES}
+
+
+def argument_sizes(kernel: ir.OpView) -> tuple[int, ...]:
+    """Bytes of each input, then of each result; of none where a size is not known."""
+    signature = kernel.operation.attributes["function_type"].value
+    types = (*signature.inputs, *signature.results)
+    if any(size < 0 for type_ in types for size in type_.shape):
+        return ()
+    return tuple(math.prod(t.shape) * numpy_dtype(t).itemsize for t in types)
 
 
 def walk(op: ir.Operation) -> Iterator[ir.Operation]:

@@ -425,3 +425,14 @@ def test_what_is_no_file_is_an_artifact_error(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(os.urandom(200))
     with pytest.raises(ArtifactError, match=r"model.onnx: no .mgx artifact"):
         Artifact.open(tmp_path / "model.onnx")
+
+
+def test_launch_that_gets_too_little_memory_is_refused() -> None:
+    """Whoever wrote the plan, kernels stay inside of what they are given."""
+    sizes = [(24, 24, 24), (24, 24)]  # the arguments of the example's two launches
+    codes = [replace(code(), sizes=each) for each in sizes]
+    sound = example().with_code_objects({"gfx942": codes})
+    assert Artifact.from_bytes(sound.to_bytes()).code_objects == sound.code_objects
+    for wrong in ((24, 24, 25), (24, 24), (24, 24, 24, 0)):
+        with pytest.raises(ArtifactError, match=r"k0_add arguments of \(24, 24, 24\) bytes where"):
+            example().with_code_objects({"gfx942": [replace(codes[0], sizes=wrong), codes[1]]})

@@ -70,7 +70,7 @@ def finalize_kernel_for(
 
     The kernel is read once and, for targets of one kind, lowered once. See finalize_kernel.
     """
-    from mgx_mlir.portable import read_kernel, required_features
+    from mgx_mlir.portable import argument_sizes, read_kernel, required_features
 
     module, kernel = read_kernel(bytecode)
     features = required_features(kernel)
@@ -86,7 +86,8 @@ def finalize_kernel_for(
         lacking = ", ".join(sorted(features - target.features))
         why = f"{target.name} lacks {lacking}: computed in other types" if lacking else ""
         why = "; ".join(filter(None, (code.why, why)))
-        found.append(replace(code, arch=target.identity, why=why))
+        sizes = argument_sizes(kernel)
+        found.append(replace(code, arch=target.identity, why=why, sizes=sizes))
     del module  # kept until here: the kernel lives in it
     return found
 

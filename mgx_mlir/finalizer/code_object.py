@@ -80,7 +80,8 @@ class CodeObject:
     `arch` is the target's name, `data` an ELF file (an AMDGPU code object, or a shared
     object of the host), `scratch_bytes` the device memory that the launches share between
     them, `stats` figures by function name (registers, LDS bytes, spills, ...), `why` the
-    chosen schedule, or why a generator refused the kernel, in words.
+    chosen schedule, or why a generator refused the kernel, in words, `sizes` the bytes of
+    each input, then of each output, that the functions read and write.
     """
 
     arch: str
@@ -89,6 +90,7 @@ class CodeObject:
     scratch_bytes: int
     stats: Mapping[str, Mapping[str, int]]
     why: str = ""
+    sizes: tuple[int, ...] = ()
 
     @property
     def sha256(self) -> str:
@@ -105,7 +107,8 @@ class CodeObject:
             "launches": [launch.to_json() for launch in self.launches],
             "stats": {name: dict(figures) for name, figures in self.stats.items()},
         }
-        return {**value, "why": self.why} if self.why else value
+        value |= {"why": self.why} if self.why else {}
+        return value | ({"sizes": list(self.sizes)} if self.sizes else {})
 
     @classmethod
     def from_json(cls, value: Any, data: bytes) -> CodeObject:
@@ -118,6 +121,8 @@ class CodeObject:
             raise ValueError("the code object's bytes do not have the recorded sha256")
         if not isinstance(value.get("launches"), list):
             raise ValueError("the code object has no list of launches")
+        if not isinstance(value.get("sizes", []), list):
+            raise ValueError(f"a code object's sizes are numbers, got {value['sizes']!r:.80}")
         if not isinstance(value.get("why", ""), str):
             raise ValueError(f"a code object's reason is text, got {value['why']!r:.80}")
         return cls(
@@ -127,6 +132,7 @@ class CodeObject:
             _count(value.get("scratch_bytes"), "scratch_bytes"),
             _stats(value.get("stats")),
             value.get("why", ""),
+            tuple(_count(size, "sizes") for size in value.get("sizes", [])),
         )
 
 

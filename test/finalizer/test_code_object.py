@@ -18,6 +18,7 @@ CODE = CodeObject(
     1024,
     {"f": {"vgpr": 12}},
     "mgx.dot: tile 64x64x64",
+    (24, 0),
 )
 
 
@@ -33,6 +34,8 @@ def test_json_form_and_bytes_give_the_record_back() -> None:
         (("arch",), 3),
         (("bytes",), 4),
         (("why",), 4),
+        (("sizes",), "24"),
+        (("sizes", 0), -1),
         (("sha256",), "00"),
         (("launches",), {}),
         (("launches", 0), "f"),

@@ -32,6 +32,7 @@ def test_kernel_becomes_a_code_object() -> None:
     code = finalize_kernel(stored().bytecode, GFX942)
     assert code.arch == "gfx942"
     assert [a.kind for a in code.launches[0].arguments] == ["input", "input", "output"]
+    assert code.sizes == (32, 32, 32)  # two vectors of 8 floats, and their sum
     assert pickle.loads(pickle.dumps(code)) == code
 
 
