@@ -91,7 +91,17 @@ def test_a_library_that_is_open_already_is_noticed(monkeypatch):
         emulator.enable()
 
 
+def test_another_library_can_be_named(monkeypatch, tmp_path):
+    named = tmp_path / "libamdhip64.so"
+    monkeypatch.setenv("MGX_EMULATOR_LIBRARY", str(named))
+    with pytest.raises(UsageError, match="which is no file"):
+        emulator.library_path()
+    named.touch()
+    assert emulator.library_path() == named
+
+
 def test_a_missing_library_says_how_to_build_it(monkeypatch, tmp_path):
+    monkeypatch.delenv("MGX_EMULATOR_LIBRARY", raising=False)
     monkeypatch.setattr(emulator, "__file__", str(tmp_path / "a" / "b" / "__init__.py"))
     with pytest.raises(UsageError, match="cmake -S emulator"):
         emulator.library_path()
