@@ -22,12 +22,13 @@ DTYPES: dict[str, Any] = {
     "bf16": ml_dtypes.bfloat16,
     "f16": np.float16,
     "f32": np.float32,
+    "f64": np.float64,
     "i8": np.int8,
     "ui8": np.uint8,
     "i32": np.int32,
 }
 # Bounds of the error relative to the sum of the magnitudes of the products.
-TOLERANCE = {"bf16": 2**-7, "f16": 2**-10, "f32": 2**-20, "i32": 0.0}
+TOLERANCE = {"bf16": 2**-7, "f16": 2**-10, "f32": 2**-20, "f64": 2**-48, "i32": 0.0}
 EPILOGUES = ("", "bias", "gelu", "residual", "row")
 
 
@@ -160,7 +161,7 @@ class Product:
         if self.epilogue == "gelu":
             c = c * np.vectorize(math.erf)(c)
             bound = 3 * bound
-        return c, bound * TOLERANCE[self.result] + (1e-6 if self.result != "i32" else 0)
+        return c, bound * TOLERANCE[self.result] + (0 if self.result in ("i32", "f64") else 1e-6)
 
 
 def _parted(target: Target, splits: int) -> Schedule:
@@ -194,6 +195,11 @@ def emulated(target: Target) -> list[Product]:
         found += [
             Product((33, 40, 200), "nn", "i8"),
             Product((17, 19, 23), "nt", "i8", epilogue="residual"),
+        ]
+    if target.matrix == "mfma":
+        found += [
+            Product((33, 40, 200), "nt", "f64", epilogue="bias"),
+            Product((17, 19, 23), "tn", "f64"),
         ]
     if target.matrix == "wmma":
         found += [Product((33, 40, 200), "tt", "ui8")]

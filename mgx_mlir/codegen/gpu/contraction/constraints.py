@@ -92,7 +92,7 @@ def registers(
     schedule: Schedule, unit: Unit, target: Target, widths: tuple[int, int] = (0, 0)
 ) -> int:
     """About how many vector registers a thread needs: sums, operands, the next tile."""
-    sums = schedule.tiles_m * schedule.tiles_n * unit.values
+    sums = schedule.tiles_m * schedule.tiles_n * unit.sums
     size = emit.element_bytes(unit.element)
     if unit.kind == "fma":
         operands = 4 * (schedule.tiles_m + schedule.tiles_n * unit.values)

@@ -262,6 +262,9 @@ class _Generator:
             # RDNA 3: result i of a lane is row 2 * i + lane / 16 of its tile.
             odd = emit.mul(emit.rem(lane.row, 2), unit.values)
             return [emit.add(odd, emit.div(lane.row, 2))]
+        if unit.spread:
+            across = emit.mul(emit.rem(lane.row, unit.groups), unit.values)
+            return [emit.add(across, emit.div(lane.row, unit.groups))]
         if self.joined == 1:
             return [lane.row]
         stripe = emit.mul(emit.div(lane.row, unit.values), unit.values * self.joined)

@@ -39,7 +39,7 @@ class Schedule:
 
     def roomy(self, unit: Unit) -> bool:
         """Whether a wave holds the fragments of two steps."""
-        sums = self.tiles_m * self.tiles_n * unit.values
+        sums = self.tiles_m * self.tiles_n * unit.sums
         return sums + 2 * self.fragments(unit) <= _ROOM
 
     def most_ahead(self, unit: Unit) -> int:

@@ -66,6 +66,16 @@ class Unit:
         return CHUNK_BYTES // emit.element_bytes(self.element)
 
     @property
+    def sums(self) -> int:
+        """Registers of a lane's sums of one tile."""
+        return self.values * emit.element_bytes(self.accumulator) // 4
+
+    @property
+    def spread(self) -> bool:
+        """Whether result i of a lane is row 4 * i + group of its tile, and not 4 * group + i."""
+        return self.accumulator == "f64"
+
+    @property
     def tile_depth(self) -> int:
         """k of a block's tile in LDS."""
         return ROW_CHUNKS * self.chunk
@@ -96,18 +106,21 @@ _MFMA: dict[str, tuple[Unit, ...]] = {
         _mfma("bf16", "f32", 16, 1024),
         _mfma("f16", "f32", 16, 1024),
         _mfma("f32", "f32", 4, 256),
+        _mfma("f64", "f64", 4, 256),
         _mfma("i8", "i32", 16, 1024),
     ),
     "gfx942": (
         _mfma("bf16", "f32", 16, 2048),
         _mfma("f16", "f32", 16, 2048),
         _mfma("f32", "f32", 4, 256),
+        _mfma("f64", "f64", 4, 256),
         _mfma("i8", "i32", 32, 4096),
     ),
     "gfx950": (
         _mfma("bf16", "f32", 32, 4096),
         _mfma("f16", "f32", 32, 4096),
         _mfma("f32", "f32", 4, 256),
+        _mfma("f64", "f64", 4, 128),
         _mfma("i8", "i32", 64, 8192),
     ),
 }
