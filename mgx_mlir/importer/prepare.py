@@ -142,7 +142,8 @@ def _inferred(model: onnx.ModelProto, **options: bool) -> dict[str, TypeProto]:
         onnx.shape_inference.InferenceError,
         onnx.checker.ValidationError,
         UnicodeDecodeError,
-        ValueError,  # the C++ library's own: a vector too long, a number out of range
+        MemoryError,  # the C++ library's own, as the next: a vector too long, a number too large
+        ValueError,
         RuntimeError,
     ) as error:
         raise ModelError(f"types or shapes do not fit: {_first_lines(error)}") from error

@@ -227,6 +227,9 @@ class StagedGraph:
             inputs = [find(name) if name else None for name in node.input]
             draw = partial(context.generator, node.name)
             results = self._evaluators[index].run(inputs, draw)
+        if len(results) < len(node.output):
+            name = structure.display_name(node)
+            raise ModelError(f"{name}: of {len(node.output)} results it has {len(results)}")
         return dict(zip(node.output, results, strict=False))
 
     def _control(self, index: int, node: NodeProto) -> Any:
