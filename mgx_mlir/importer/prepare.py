@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -128,7 +128,8 @@ def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
         return _inferred(copy)
     # Propagation of data finds shapes that the model computes from symbols. It makes a list
     # as long as each vector that it meets.
-    longest = max((_vector_size(t) for t in types.values()), default=0)
+    found = [*types.values(), *_inner_types(copy.graph)]
+    longest = max((_vector_size(t) for t in found), default=0)
     if longest <= _LONGEST_VECTOR and any(_is_symbolic(v.type) for v in copy.graph.input):
         return _inferred(copy, data_prop=True)
     return types
@@ -148,6 +149,14 @@ def _inferred(model: onnx.ModelProto, **options: bool) -> dict[str, TypeProto]:
     ) as error:
         raise ModelError(f"types or shapes do not fit: {_first_lines(error)}") from error
     return {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
+
+
+def _inner_types(graph: onnx.GraphProto) -> Iterator[TypeProto]:
+    """The types that graphs inside of a graph declare."""
+    for node in graph.node:
+        for inner in structure.subgraphs(node):
+            yield from (v.type for v in (*inner.input, *inner.value_info, *inner.output))
+            yield from _inner_types(inner)
 
 
 def _vector_size(type_: TypeProto) -> int:
