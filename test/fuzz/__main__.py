@@ -74,8 +74,9 @@ def main() -> int:
                 (HERE / "failures" / f"{number}.mgx").write_bytes(data)
             kernel = mutate.bytecode(rng.choice(kernels), rng)
             found = read_kernel(kernel, pool)
-            if found not in ("read", "refused") and not counts["kernel " + found]:
-                (HERE / "corpus" / f"{found}.mlirbc").write_bytes(kernel)
+            kept = HERE / "corpus" / f"{found}.mlirbc"
+            if found not in ("read", "refused") and not kept.exists():
+                kept.write_bytes(kernel)
             counts["kernel " + found] += 1
     for what, count in sorted(counts.items()):
         print(f"{count:8} {what}")
