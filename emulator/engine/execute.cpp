@@ -368,7 +368,7 @@ std::optional<Fault> execute(const Dispatch &d, Memory &memory, ThreadPool &pool
   // amd_queue_t: the high halves of the apertures (AMDGPUUsage, "amd_queue_t").
   u32 apertures[2] = {u32(kSharedBase >> 32), u32(kPrivateBase >> 32)};
   std::memcpy(block + 64 + 0x40, apertures, sizeof apertures);
-  std::memcpy(block + kKernargAt, d.kernarg.data(), k.kernarg_size);
+  if (k.kernarg_size) std::memcpy(block + kKernargAt, d.kernarg.data(), k.kernarg_size);
   write_packet(l, block);
 
   Runner runner(l, l.options.profile ? profile : nullptr);
