@@ -142,6 +142,20 @@ def nested() -> bytes:
     )
 
 
+# Written by hand: an importer gives no loop that can make another number of trips.
+ROWS = """
+    func.func @main(%n: tensor<i64> {mgx.name = "n"}, %x: tensor<4xf32> {mgx.name = "x"})
+        -> (tensor<3x4xf32> {mgx.name = "y"}) {
+      %c = mgx.constant dense<true> : tensor<i1>
+      %r:2 = mgx.loop %n, %c init(%x)
+          : tensor<i64>, tensor<i1>, (tensor<4xf32>) -> tensor<4xf32>, tensor<3x4xf32> {
+      ^bb0(%i: tensor<i64>, %go: tensor<i1>, %v: tensor<4xf32>):
+        %1 = mgx.exp %v : tensor<4xf32>
+        mgx.yield %go, %1, %v : tensor<i1>, tensor<4xf32>, tensor<4xf32>
+      } loc("repeat")
+      return %r#1 : tensor<3x4xf32>
+    }"""
+
 MODELS = {"search": search, "rows": functools.partial(rows, 1200), "nested": nested}
 
 

@@ -82,24 +82,9 @@ def test_threads_take_different_ways() -> None:
     assert not wrong
 
 
-# Written by hand: an importer gives no loop that can make another number of trips.
-ROWS = """
-    func.func @main(%n: tensor<i64> {mgx.name = "n"}, %x: tensor<4xf32> {mgx.name = "x"})
-        -> (tensor<3x4xf32> {mgx.name = "y"}) {
-      %c = mgx.constant dense<true> : tensor<i1>
-      %r:2 = mgx.loop %n, %c init(%x)
-          : tensor<i64>, tensor<i1>, (tensor<4xf32>) -> tensor<4xf32>, tensor<3x4xf32> {
-      ^bb0(%i: tensor<i64>, %go: tensor<i1>, %v: tensor<4xf32>):
-        %1 = mgx.exp %v : tensor<4xf32>
-        mgx.yield %go, %1, %v : tensor<i1>, tensor<4xf32>, tensor<4xf32>
-      } loc("repeat")
-      return %r#1 : tensor<3x4xf32>
-    }"""
-
-
 @pytest.mark.parametrize(("trips", "said"), [(2, "makes 2 trips"), (4, "more"), (0, "makes 0")])
 def test_stacked_results_want_their_number_of_trips(trips: int, said: str) -> None:
-    program = mgx_mlir.compile(mgx_mlir.compile_to_bytecode(parse(ROWS)), "cpu")
+    program = mgx_mlir.compile(mgx_mlir.compile_to_bytecode(parse(models.ROWS)), "cpu")
     x = np.ones(4, np.float32)
     assert program.run({"n": np.array(3), "x": x})["y"].shape == (3, 4)
     with pytest.raises(ArtifactError, match=f"'repeat' .*{said}.* are for 3"):

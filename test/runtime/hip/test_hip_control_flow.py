@@ -14,12 +14,12 @@ from hip_programs import CHIPS, used_bytes
 
 import mgx_mlir
 from mgx_mlir import emulator
-from mgx_mlir.errors import DeviceError
+from mgx_mlir.errors import ArtifactError, DeviceError
 from mgx_mlir.reference import evaluate
 from mgx_mlir.runtime.hip import context as contexts
 from mgx_mlir.runtime.hip.program import HipProgram
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
-from test.passes.graphs import random_graph, random_inputs
+from test.passes.graphs import parse, random_graph, random_inputs
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -152,6 +152,18 @@ def test_every_call_may_fail(graph: bool) -> None:
         search = None
         assert used_bytes() <= start, f"call {number} of {calls} failed and left memory"
     assert failed > calls // 3
+
+
+@pytest.mark.parametrize("graph", [True, False], ids=["graph", "plain"])
+def test_a_wrong_number_of_trips_is_an_error_and_no_harm(graph: bool) -> None:
+    artifact = mgx_mlir.compile_to_bytecode(parse(models.ROWS))
+    found = mgx_mlir.compile(artifact, "gfx942", graph=graph)
+    x = np.zeros(4, np.float32)
+    for trips in (2, 4):
+        with pytest.raises(ArtifactError, match="'repeat'"):
+            found.run({"n": np.array(trips), "x": x})
+    rows = found.run({"n": np.array(3), "x": x})["y"]
+    np.testing.assert_allclose(rows[:, 0], [0, 1, np.e], rtol=1e-5)
 
 
 def test_a_failed_decision_says_so() -> None:
