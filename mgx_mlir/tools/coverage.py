@@ -123,6 +123,8 @@ def _on_gpu(row: Operator) -> str:
     paths = set(gpu_paths()["operators"].get(row.name, ()) if row.domain == "" else ())
     if not paths and ops <= _CONTROL:
         return "as its graphs" if ops else "as its body" if row.expanded else "no kernel"
+    if len(ops) == 1:  # other operators' cases hold it too, and in other sizes
+        paths |= {path for op in ops for path in gpu_paths()["ops"].get(op, ())}
     if not paths:
         paths = {gpu_paths()["ops"].get(op, ["generic"])[0] for op in ops}
     native = sorted(paths - {"generic"})
