@@ -20,9 +20,13 @@ def test_the_page_is_current():
 
 
 @pytest.mark.slow
-def test_the_generators_are_those_that_take_kernels():
+def test_no_operator_falls_back_to_the_generic_path():
+    """What a generator took when the page was made, one takes still."""
     found = gpu_paths.measure(gpu_paths.onnx_cases())
-    assert found == gpu_paths.gpu_paths(), "run python -m mgx_mlir.tools.gpu_paths"
+    for what, known in gpu_paths.gpu_paths().items():
+        native = {name for name, paths in known.items() if set(paths) - {"generic"}}
+        still = {name for name, paths in found[what].items() if set(paths) - {"generic"}}
+        assert native <= still, "run python -m mgx_mlir.tools.gpu_paths"
 
 
 def helped(node: Node) -> None:
