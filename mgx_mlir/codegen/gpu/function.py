@@ -10,6 +10,7 @@ from mlir.dialects import arith, gpu, scf
 from mgx_mlir.codegen.buffers.body import Body
 from mgx_mlir.codegen.buffers.loops import Place
 from mgx_mlir.codegen.buffers.memory import Index, Memory, Piece, View
+from mgx_mlir.codegen.gpu.builder import block_number, thread_number
 
 Dimensions = tuple[int, int, int]
 
@@ -125,11 +126,11 @@ class GpuFunction:
         build = self.body.build
         number: Index = 0
         if self.grid[0] > 1:
-            number = _position("gpu.block_id", "x", self.grid[0])
+            number = block_number("x", self.grid[0])
         if self.grid[1] > 1:
-            row = build.mul(_position("gpu.block_id", "y", self.grid[1]), self.grid[0])
+            row = build.mul(block_number("y", self.grid[1]), self.grid[0])
             number = build.add(row, number)
-        lane = _position("gpu.thread_id", "x", self.block_size)
+        lane = thread_number(self.block_size)
         return build.add(build.mul(number, self.block_size), lane)
 
 
@@ -145,14 +146,3 @@ def grid(threads: int, block: int) -> Dimensions:
     blocks = -(-threads // block)
     columns = min(blocks, MAX_GRID_X)
     return columns, -(-blocks // columns), 1
-
-
-def _position(op: str, dimension: str, bound: int) -> ir.Value:
-    return ir.Operation.create(
-        op,
-        results=[ir.IndexType.get()],
-        attributes={
-            "dimension": ir.Attribute.parse(f"#gpu<dim {dimension}>"),
-            "upper_bound": ir.IntegerAttr.get(ir.IndexType.get(), bound),
-        },
-    ).result

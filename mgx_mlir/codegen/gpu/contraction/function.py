@@ -9,7 +9,6 @@ from mlir import ir
 from mlir.dialects import gpu
 
 from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.finalizer.code_object import Argument, Launch
 
@@ -101,20 +100,3 @@ def outputs_of(elements: Sequence[str], sizes: Sequence[int]) -> list[Parameter]
 def raw_buffers(pointers: Mapping[int, ir.Value]) -> dict[int, ir.Value]:
     """Each as a raw buffer, whose bounds the hardware checks."""
     return {number: memory.buffer(pointer) for number, pointer in pointers.items()}
-
-
-def block(dimension: str, blocks: int) -> Index:
-    """The number of the thread's block in 'x', 'y' or 'z'."""
-    return 0 if blocks == 1 else position("gpu.block_id", dimension, blocks)
-
-
-def position(op: str, dimension: str, bound: int) -> ir.Value:
-    """gpu.thread_id or gpu.block_id, below `bound`."""
-    return ir.Operation.create(
-        op,
-        results=[ir.IndexType.get()],
-        attributes={
-            "dimension": ir.Attribute.parse(f"#gpu<dim {dimension}>"),
-            "upper_bound": ir.IntegerAttr.get(ir.IndexType.get(), bound),
-        },
-    ).result

@@ -19,16 +19,15 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match, Operand, used_arguments
 from mgx_mlir.codegen.contraction.problem import Axis, Image, Matrix
+from mgx_mlir.codegen.gpu.builder import block_number, thread_number
 from mgx_mlir.codegen.gpu.contraction import direct, finish, memory, multiply, packing, sources
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, aligned
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.function import (
     Parameter,
     add_function,
-    block,
     new_module,
     outputs_of,
-    position,
     raw_buffers,
 )
 from mgx_mlir.codegen.gpu.contraction.pipeline import Pipeline
@@ -70,8 +69,8 @@ def generate_direct(
     def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
         plain = dict(zip(numbers, pointers, strict=False))
         outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
-        thread = position("gpu.thread_id", "x", direct.THREADS)
-        x, y, z = (block(d, n) for d, n in zip("xyz", plan.grid, strict=True))
+        thread = thread_number(direct.THREADS)
+        x, y, z = (block_number(d, n) for d, n in zip("xyz", plan.grid, strict=True))
         place = emit.linear(thread, (x, direct.THREADS)), y, z
         direct.emit_direct(plan, plain, raw_buffers(plain), list(outputs.values()), place)
 
@@ -150,8 +149,8 @@ class _Generator:
         def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
             inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
             outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
-            thread = position("gpu.thread_id", "x", packing.THREADS)
-            here = block("x", blocks)
+            thread = thread_number(packing.THREADS)
+            here = block_number("x", blocks)
             packing.emit_packing(packings, inputs, list(outputs.values()), here, thread)
 
         return add_function(functions, name, parameters, packing.THREADS, (blocks, 1, 1), body)
@@ -170,8 +169,8 @@ class _Generator:
             buffers = list(raw_buffers(dict(enumerate(pointers))).values())
             inputs = dict(zip(numbers, buffers, strict=False))
             sums, *outputs = buffers[len(numbers) :]
-            thread = position("gpu.thread_id", "x", finish.THREADS)
-            number = emit.linear(thread, (block("x", blocks), finish.THREADS))
+            thread = thread_number(finish.THREADS)
+            number = emit.linear(thread, (block_number("x", blocks), finish.THREADS))
             splits, result = self.schedule.splits, self.product.result
             finish.emit_finish(match, result, splits, sums, inputs, outputs, number)
 
@@ -204,15 +203,15 @@ class _Generator:
     ) -> None:
         problem, unit = self.problem, self.unit
         assert isinstance(problem.b, Matrix)
-        thread = position("gpu.thread_id", "x", self.threads)
+        thread = thread_number(self.threads)
         m0, n0 = (
-            emit.mul(block(dimension, blocks), size)
+            emit.mul(block_number(dimension, blocks), size)
             for dimension, blocks, size in zip(
                 "xy", self.grid, (self.rows, self.columns), strict=False
             )
         )
         splits = self.schedule.splits
-        batch = block("z", problem.batch * splits)
+        batch = block_number("z", problem.batch * splits)
         split = emit.div(batch, problem.batch) if splits > 1 else 0
         matrix = emit.rem(batch, problem.batch) if splits > 1 else batch
         depth, threads = unit.tile_depth, self.threads
