@@ -41,7 +41,7 @@ def test_upstream_passes_and_ours_share_a_pipeline(
 
 
 def test_named_pipelines(program: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([program, "--mgx-pipeline=core,optimize,fusion"]) == 0
+    assert main([program, "--mgx-pipeline=core,optimize,fusion,backend"]) == 0
     assert "mgx.launch @k0_pointwise" in capsys.readouterr().out
 
 
