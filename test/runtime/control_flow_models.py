@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from typing import Any
 
 import numpy as np
@@ -194,3 +195,23 @@ def check(name: str, found: dict[str, Any], given: dict[str, np.ndarray]) -> Non
         value = found[output]
         array = value if isinstance(value, np.ndarray) else value.numpy()
         np.testing.assert_allclose(array, want, rtol=1e-4, atol=1e-5, err_msg=f"{name} {output}")
+
+
+def check_threads(name: str, program: Any, runs: int) -> None:
+    """Eight threads run one program at once, each `runs` times with inputs of its own."""
+    wrong: list[BaseException] = []
+
+    def work(first: int) -> None:
+        try:
+            for seed in range(first, first + 8 * runs, 8):
+                given = inputs(name, seed)
+                check(name, program.run(given), given)
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-
 import control_flow_models as models
 import numpy as np
 import pytest
@@ -64,22 +62,7 @@ def test_control_flow_is_of_version_1_1() -> None:
 
 def test_threads_take_different_ways() -> None:
     program = mgx_mlir.compile(models.artifact("search", "cpu"), "cpu")
-    wrong: list[BaseException] = []
-
-    def work(first: int) -> None:
-        try:
-            for seed in range(first, first + 40, 8):
-                given = models.inputs("search", seed)
-                models.check("search", program.run(given), given)
-        except BaseException as error:
-            wrong.append(error)
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    models.check_threads("search", program, runs=5)
 
 
 @pytest.mark.parametrize(("trips", "said"), [(2, "makes 2 trips"), (4, "more"), (0, "makes 0")])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -178,20 +177,4 @@ def test_a_failed_decision_says_so() -> None:
 
 
 def test_threads_take_different_ways() -> None:
-    search = program("search")
-    wrong: list[BaseException] = []
-
-    def work(first: int) -> None:
-        try:
-            for seed in range(first, first + 24, 8):
-                given = models.inputs("search", seed)
-                models.check("search", search.run(given), given)
-        except BaseException as error:
-            wrong.append(error)
-
-    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    models.check_threads("search", program("search"), runs=3)
