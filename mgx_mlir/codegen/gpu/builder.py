@@ -57,6 +57,13 @@ def element_bytes(element: Element) -> int:
     return max(element.bits, 8) // 8
 
 
+def signature(kernel: ir.OpView) -> tuple[str, tuple[list[ir.Type], list[ir.Type]]]:
+    """The name of an `mgx.kernel`, and the types of its inputs and of its results."""
+    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    name = ir.StringAttr(kernel.attributes["sym_name"]).value
+    return name, (list(type_.inputs), list(type_.results))
+
+
 def gpu_module() -> tuple[ir.Module, ir.Block]:
     """A module with one empty gpu.module, and the block for its functions."""
     for dialect in _DIALECTS:

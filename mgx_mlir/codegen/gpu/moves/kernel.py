@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.builder import size_refusal
+from mgx_mlir.codegen.gpu.builder import signature, size_refusal
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.moves.generator import Schedule, choose, generate
 from mgx_mlir.codegen.gpu.moves.match import match_moves
@@ -26,13 +26,11 @@ def moves_program(
         moves = match_moves(kernel)
         if isinstance(moves, str):
             return None, moves
-        type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
-        types = list(type_.inputs), list(type_.results)
+        name, types = signature(kernel)
         reason = size_refusal([*types[0], *types[1]])
         if len(moves.parts) > MAX_PARTS:
             reason = f"{len(moves.parts)} parts are more than {MAX_PARTS}"
         if reason:
             return None, f"{moves.name}: {reason}"
         schedule = schedule or choose(moves, target.compute_units)
-        name = ir.StringAttr(kernel.attributes["sym_name"]).value
         return generate(moves, types, schedule, name), f"{moves.name}: {schedule.describe()}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.builder import size_refusal
+from mgx_mlir.codegen.gpu.builder import signature, size_refusal
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.pointwise.cost import choose
@@ -28,13 +28,11 @@ def pointwise_program(
         elements = match_elements(kernel)
         if isinstance(elements, str):
             return None, elements
-        type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
-        types = list(type_.inputs), list(type_.results)
+        name, types = signature(kernel)
         reason = size_refusal([*types[0], *types[1]])
         if reason:
             return None, f"{elements.name}: {reason}"
         schedule = schedule or turned(elements, target) or choose(elements, target)
-        name = ir.StringAttr(kernel.attributes["sym_name"]).value
         program = generate(elements, types, schedule, target, name)
         if narrow(types[1]):
             relax(program.module)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.builder import size_refusal
+from mgx_mlir.codegen.gpu.builder import signature, size_refusal
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.pooling.generator import Schedule, choose, generate
@@ -24,13 +24,11 @@ def pooling_program(
         pooling = match_pooling(kernel)
         if isinstance(pooling, str):
             return None, pooling and f"mgx.pooling: {pooling}"
-        type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
-        types = list(type_.inputs), list(type_.results)
+        name, types = signature(kernel)
         reason = size_refusal([*types[0], *types[1]])
         if reason:
             return None, f"mgx.pooling: {reason}"
         schedule = schedule or choose(pooling, target.compute_units)
-        name = ir.StringAttr(kernel.attributes["sym_name"]).value
         program = generate(pooling, types, schedule, name)
         expand_math(program.module)
         return program, f"mgx.pooling: {schedule.describe()}"

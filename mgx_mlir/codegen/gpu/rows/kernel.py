@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.builder import size_refusal
+from mgx_mlir.codegen.gpu.builder import signature, size_refusal
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.precision import narrow, relax
@@ -27,15 +27,13 @@ def rows_program(
         rows = match_rows(kernel)
         if isinstance(rows, str):
             return None, rows
-        type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
-        types = list(type_.inputs), list(type_.results)
+        name, types = signature(kernel)
         reason = size_refusal([*types[0], *types[1]])
         if reason:
             return None, f"{rows.name}: {reason}"
         schedule = schedule or choose(rows, target)
         if schedule is None:
             return None, f"{rows.name}: no schedule fits {target.name}"
-        name = ir.StringAttr(kernel.attributes["sym_name"]).value
         program = generate(rows, types, schedule, target, name)
         if narrow(types[1]):
             relax(program.module)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.builder import size_refusal
+from mgx_mlir.codegen.gpu.builder import signature, size_refusal
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.topk.generator import Schedule, generate
 from mgx_mlir.codegen.gpu.topk.match import match_topk
@@ -21,11 +21,9 @@ def topk_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, 
         topk = match_topk(kernel)
         if isinstance(topk, str):
             return None, topk and f"mgx.topk: {topk}"
-        type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
-        types = list(type_.inputs), list(type_.results)
+        name, types = signature(kernel)
         reason = size_refusal([*types[0], *types[1]])
         if reason:
             return None, f"mgx.topk: {reason}"
         schedule = Schedule.of(topk)
-        name = ir.StringAttr(kernel.attributes["sym_name"]).value
         return generate(topk, types, schedule, name), f"mgx.topk: {schedule.describe()}"
