@@ -128,6 +128,25 @@ def in_views(value: ir.Value, steps: Iterable[views.Change]) -> ir.Value:
     return value
 
 
+def create_like(
+    like: ir.OpView,
+    operands: Sequence[ir.Value],
+    dims: Sequence[int],
+    **attributes: ir.Attribute,
+) -> ir.Value:
+    """The result, of shape `dims`, of an op as `like` on other operands."""
+    operation = like.operation
+    own = {name: operation.attributes[name] for name in operation.attributes}
+    created = ir.Operation.create(
+        operation.name,
+        results=[ir.RankedTensorType.get(dims, element_type(operation.results[0]))],
+        operands=operands,
+        attributes=own | attributes,
+    )
+    value: ir.Value = created.results[0]
+    return value
+
+
 def fused_location(ops: Iterable[ir.OpView]) -> ir.Location:
     """The locations of all ops as one, each once, in order."""
     locations = list(dict.fromkeys(op.operation.location for op in ops))

@@ -15,6 +15,7 @@ from mgx_mlir.rewriting import (
     CONTRACTIONS,
     blocks,
     broadcast_source,
+    create_like,
     definition,
     element_type,
     erase_dead,
@@ -220,14 +221,14 @@ def _fuse(branches: list[_Branch]) -> None:
         weights = mgx.concat([branch.weights for branch in branches], first.weight_axis)
         operands = list(first.ops[0].operation.operands)
         operands[1] = weights
-        value = _create(first.ops[0], operands, dims)
+        value = create_like(first.ops[0], operands, dims)
         for number, place in enumerate(first.places, 1):
             ops = [branch.ops[number] for branch in branches]
             operands = [
                 value if i == place else _side_by_side([op.operands[i] for op in ops], axis, dims)
                 for i in range(len(ops[0].operation.operands))
             ]
-            value = _create(ops[0], operands, dims)
+            value = create_like(ops[0], operands, dims)
         value = _rectify(value, branches, axis, parts)
         start = 0
         for branch, size in zip(branches, parts, strict=True):
@@ -250,19 +251,6 @@ def _rectify(value: ir.Value, branches: list[_Branch], axis: int, parts: list[in
         type=ir.RankedTensorType.get(sizes, element_type(value)),
     )
     return mgx.max(value, mgx.multibroadcast(bounds, list(shape(value))))
-
-
-def _create(like: ir.OpView, operands: list[ir.Value], dims: list[int]) -> ir.Value:
-    """An op as `like`, on other operands, with a result of shape `dims`."""
-    operation = like.operation
-    created = ir.Operation.create(
-        operation.name,
-        results=[ir.RankedTensorType.get(dims, element_type(operation.results[0]))],
-        operands=operands,
-        attributes={name: operation.attributes[name] for name in operation.attributes},
-    )
-    value: ir.Value = created.results[0]
-    return value
 
 
 def _side_by_side(values: list[ir.Value], axis: int, dims: list[int]) -> ir.Value:

@@ -14,6 +14,7 @@ from mgx_mlir.rewriting import (
     CONTRACTIONS,
     RESHAPES,
     blocks,
+    create_like,
     definition,
     element_type,
     erase_dead,
@@ -120,7 +121,7 @@ def _sink_pointwise(op: ir.OpView) -> bool:
         else:
             assert plan is not None
             operands.append(in_views(plan.source, plan.steps))
-    moved = _create(op, operands, dims)
+    moved = create_like(op, operands, dims)
     steps = changes(view.layout, dims)
     assert steps is not None
     replace(op, [in_views(moved, steps)])
@@ -216,27 +217,8 @@ def _sink_reduction(op: ir.OpView) -> bool:
     permutation = [kept.index(falling.index(f)) for f in ordered if by_stride[f] not in axes]
     parts = in_views(view.source, [Change("reshape", tuple(size for size, _ in falling))])
     dims = [1 if number in reduced else size for number, (size, _) in enumerate(falling)]
-    result = _create(op, [parts], dims, axes=ir.DenseI64ArrayAttr.get(reduced))
+    result = create_like(op, [parts], dims, axes=ir.DenseI64ArrayAttr.get(reduced))
     result = mgx.reshape(result, [dims[number] for number in kept])
     result = mgx.transpose(result, permutation)
     replace(op, [mgx.ReshapeOp(op.operation.results[0].type, result).result])
     return True
-
-
-def _create(
-    like: ir.OpView,
-    operands: list[ir.Value],
-    dims: tuple[int, ...] | list[int],
-    **attributes: ir.Attribute,
-) -> ir.Value:
-    """An op as `like` on other operands, with a result of shape `dims`."""
-    operation = like.operation
-    own = {name: operation.attributes[name] for name in operation.attributes}
-    created = ir.Operation.create(
-        operation.name,
-        results=[ir.RankedTensorType.get(dims, element_type(operation.results[0]))],
-        operands=operands,
-        attributes=own | attributes,
-    )
-    value: ir.Value = created.results[0]
-    return value
