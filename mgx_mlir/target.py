@@ -14,7 +14,8 @@ class Target:
     Sizes are in bytes. `features` are names that kernels can ask for; `matrix` names the
     family of matrix instructions, '' where there is none. `generic` names the target whose
     code this chip runs too, `like` the chip that a generic target is generated as, for those
-    who know chips only.
+    who know chips only. `register_share`: of the vector registers, what generators may count
+    on; less than all where LLVM turned out to need more than they estimate.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Target:
     vector_bytes: int = 0
     generic: str = ""
     like: str = ""
+    register_share: float = 1.0
 
     @property
     def chip(self) -> str:

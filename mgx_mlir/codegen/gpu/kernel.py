@@ -51,28 +51,50 @@ def gpu_program(lowered: ir.Module) -> GpuProgram:
         return program
 
 
+# Of the registers, what a family's schedules may use, where those before spilled: each is
+# one more code object to make.
+REGISTER_SHARES = (1.0, 0.75, 0.5)
+
+
 def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
     """What compiles a kernel for each chip that it is given.
 
-    The first family's generator that takes the kernel; else the generic path, for which the
-    kernel is lowered once. Raises UnsupportedError or CompilerError.
+    The first family's generator that takes the kernel, with its best schedule that spills no
+    registers; else the generic path, for which the kernel is lowered once. Raises
+    UnsupportedError or CompilerError.
     """
     lowered = cache(lambda: gpu_program(lower_kernel(kernel)))
 
     def compile_for(target: Target) -> CodeObject:
         refusals: list[str] = []
         for family in FAMILIES:
-            program, why = family(kernel, target)
-            if program is not None:
-                code = code_object(program, target)
-                if not _spills(code):
-                    return replace(code, why="; ".join([*refusals, why]))
-                why += " would spill registers"
-            if why:
-                refusals.append(why)
+            code = _of_family(family, kernel, target, refusals)
+            if code is not None:
+                return code
         return replace(code_object(lowered(), target), why="; ".join([*refusals, "generic path"]))
 
     return compile_for
+
+
+def _of_family(
+    family: Family, kernel: ir.OpView, target: Target, refusals: list[str]
+) -> CodeObject | None:
+    """A family's code of a kernel; None, and one or more `refusals`, where it has none."""
+    tried = ""
+    for share in REGISTER_SHARES:
+        program, why = family(kernel, replace(target, register_share=share))
+        if why == tried and program is not None:
+            continue
+        if why:
+            refusals.append(why)
+        if program is None:
+            return None
+        code = code_object(program, target)
+        if not _spills(code):
+            return replace(code, why="; ".join(refusals))
+        refusals[-1] += " would spill registers"
+        tried = why
+    return None
 
 
 def _spills(code: CodeObject) -> bool:

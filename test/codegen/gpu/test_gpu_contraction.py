@@ -11,6 +11,7 @@ from convolution_kernels import Convolution
 from emulated import run_on
 
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
+from mgx_mlir.codegen.gpu.contraction import constraints
 from mgx_mlir.codegen.gpu.contraction.constraints import schedule_refusal
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.contraction.space import schedules
@@ -155,6 +156,19 @@ def test_refusals_say_why_and_leave_the_kernel_to_the_generic_path(
     assert reason in code.why
     assert code.why.endswith("generic path")
     assert code.launches
+
+
+def test_a_schedule_that_spills_gives_way_to_one_with_fewer_registers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # An estimate far too low: tiles are chosen that no chip has registers for.
+    monkeypatch.setitem(constraints._LIMITS, "wmma", 400)
+    _, kernel = Product((4096, 4096, 4096), "nt").kernel()
+    code = compiler(kernel)(Target.get("gfx1100"))
+    first, second = code.why.split("; ")
+    assert re.fullmatch(r"mgx\.dot: tile .*, wmma of f16 would spill registers", first)
+    assert re.fullmatch(r"mgx\.dot: tile .*, wmma of f16", second)
+    assert not any(stats["vgpr_spills"] for stats in code.stats.values())
 
 
 def test_chosen_schedule_is_told() -> None:

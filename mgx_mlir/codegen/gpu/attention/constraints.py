@@ -68,7 +68,7 @@ def schedule_refusal(
     # are needed for what the estimate leaves out.
     simd_waves = math.ceil(schedule.waves / 4)
     limit = min(400, 480 // simd_waves) if target.wave_size == 64 else 236
-    return f"about {count} registers" if count > limit else ""
+    return f"about {count} registers" if count > limit * target.register_share else ""
 
 
 def lds_bytes(

@@ -77,7 +77,8 @@ def schedule_refusal(
     if waiting > MAX_READS:
         return f"{waiting} reads that are waited for"
     used = registers(schedule, unit, target, widths) + _TURNING * turned
-    return f"about {used} registers" if used > _LIMITS[unit.kind] else ""
+    limit = _LIMITS[unit.kind] * target.register_share
+    return f"about {used} registers" if used > limit else ""
 
 
 # What the hardware counts of a wave's reads that have not arrived, less a few.

@@ -32,7 +32,7 @@ def choose(elements: Elements, target: Target) -> Schedule:
     """The schedule with the least estimate; the first of several equal ones."""
     operands = elements.operands
     lanes = vector_lanes(elements.size, operands)
-    most = max(1, _IN_FLIGHT // len(operands))
+    most = max(1, int(_IN_FLIGHT * target.register_share) // len(operands))
     legal = [s for s in schedules(lanes) if s.lanes * s.times <= most]
     return min(legal, key=lambda s: clocks(elements, s, target))
 

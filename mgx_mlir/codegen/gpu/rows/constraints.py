@@ -34,7 +34,7 @@ def schedule_refusal(rows: Rows, schedule: Schedule, target: Target) -> str:
         return f"{schedule.block} threads"
     words = max((o.element.bits for o in rows.operands), default=32) // 32 or 1
     kept = schedule.chunks * schedule.lanes * len(rows.operands) * words
-    if schedule.resident and kept > _KEPT:
+    if schedule.resident and kept > _KEPT * target.register_share:
         return f"about {kept} registers for a row"
     if schedule.across and schedule.threads > 1:
         bytes_ = schedule.block * schedule.lanes * 8 * len(rows.reductions)
