@@ -21,6 +21,7 @@ from mgx_mlir.passes.normalize_ops import NormalizeOps
 from mgx_mlir.passes.outline_kernels import OutlineKernels
 from mgx_mlir.passes.place_concats import PlaceConcats
 from mgx_mlir.passes.plan_memory import PlanMemory
+from mgx_mlir.passes.rewrite_deconvolution import RewriteDeconvolution
 from mgx_mlir.passes.rewrite_pooling import RewritePooling
 from mgx_mlir.passes.rewrite_reduce import RewriteReduce
 from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
@@ -53,6 +54,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             SimplifyReshapes(),
             EliminatePads(),
             RewritePooling(),
+            RewriteDeconvolution(),
         ),
     ),
     "quantization": NamedPipeline(

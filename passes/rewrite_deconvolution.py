@@ -1,0 +1,215 @@
+"""mgx-rewrite-deconvolution: a transposed convolution as one whose channels interleave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+from math import prod
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import blocks, replace, shape
+
+
+@dataclass(frozen=True)
+class RewriteDeconvolution(Pass):
+    """Writes a transposed convolution as a convolution with the filter turned around.
+
+    Before:  %y = mgx.convolution_backwards %x, %w pads = [0, 0] strides = [2] dilations = [1] ...
+                 : tensor<1x8x5xf32>, tensor<8x4x4xf32> -> tensor<1x4x12xf32>
+    After:   %v = ... %w                              // reverse, transpose: folded where constant
+             %c = mgx.convolution %x, %v pads = [1, 1] strides = [1] dilations = [1]
+                 : tensor<1x8x5xf32>, tensor<8x8x2xf32> -> tensor<1x8x6xf32>
+             %p = mgx.reshape %c : ... -> tensor<1x4x2x6xf32>
+             %t = mgx.transpose %p permutation = [0, 1, 3, 2] : ...
+             %y = mgx.reshape %t : ... -> tensor<1x4x12xf32>
+
+    With a stride s, each of the s places that a step is apart (a phase) sees every s-th tap of
+    the filter: the phases are output channels of one convolution, in which nothing is
+    multiplied by the zeros between the elements. Taps are added where s does not divide the
+    filter, and in front of it where that saves the slice of a result that starts within a step.
+    """
+
+    cleanup: ClassVar[bool] = True
+    name: ClassVar[str] = "mgx-rewrite-deconvolution"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            for op in list(block.operations):
+                if op.operation.name != "mgx.convolution_backwards" or not _is_static(op):
+                    continue
+                axes = _axes(op)
+                if any(axis.start >= axis.end for axis in axes):
+                    continue  # the padding leaves nothing of the input
+                node = node_name(op)
+                with ir.InsertionPoint(op), op.operation.location:
+                    value = _convolution(op, axes)
+                context.note("phases" if any(a.stride > 1 for a in axes) else "stride 1", node)
+                replace(op, [value])
+
+
+def _is_static(op: ir.OpView) -> bool:
+    values = [*op.operation.operands, *op.operation.results]
+    return all(ir.RankedTensorType(value.type).has_static_shape for value in values)
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """A spatial dimension: output o sums input i times tap t where o + pad = i stride + t dilation.
+
+    With `lead` zeros before the filter, o + pad + lead = j stride + phase: each phase sees the
+    taps phase, phase + stride, ..., and these the inputs j, j - 1, ...
+    """
+
+    input: int
+    output: int
+    kernel: int
+    stride: int
+    dilation: int
+    pad: int
+    lead: int = 0
+
+    @property
+    def window(self) -> int:
+        """Taps of one phase; those of zeros between dilated ones count where there are phases."""
+        if self.stride == 1:
+            return self.kernel
+        reach = (self.kernel - 1) * self.dilation + 1 + self.lead
+        return -(-reach // self.stride)
+
+    @property
+    def step(self) -> int:
+        """The dilation of the phases' filters."""
+        return self.dilation if self.stride == 1 else 1
+
+    @property
+    def first(self) -> int:
+        """The first j, and `last` the last one."""
+        return (self.pad + self.lead) // self.stride
+
+    @property
+    def last(self) -> int:
+        return (self.pad + self.lead + self.output - 1) // self.stride
+
+    @property
+    def places(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def offset(self) -> int:
+        """Elements before the result's first, of those that the phases give."""
+        return (self.pad + self.lead) % self.stride
+
+    @property
+    def before(self) -> int:
+        """The convolution's padding; negative where the input's first elements are not read."""
+        return (self.window - 1) * self.step - self.first
+
+    @property
+    def after(self) -> int:
+        return self.last - (self.input - 1)
+
+    @property
+    def start(self) -> int:
+        """Where the input that is read starts, and `end` where it ends."""
+        return max(0, -self.before)
+
+    @property
+    def end(self) -> int:
+        return self.input - max(0, -self.after)
+
+
+def _axes(op: ir.OpView) -> list[_Axis]:
+    operation = op.operation
+    x, w = operation.operands
+    strides, dilations, pads = (
+        list(ir.DenseI64ArrayAttr(operation.attributes[key]))
+        for key in ("strides", "dilations", "pads")
+    )
+    sizes = zip(
+        shape(x)[2:],
+        shape(operation.results[0])[2:],
+        shape(w)[2:],
+        strides,
+        dilations,
+        pads[: len(strides)],
+        strict=True,
+    )
+    return [_with_lead(_Axis(*parts)) for parts in sizes]
+
+
+def _with_lead(axis: _Axis) -> _Axis:
+    """The axis with zeros before its filter where they cost no tap and save a slice."""
+    lead = -axis.pad % axis.stride
+    led = _Axis(axis.input, axis.output, axis.kernel, axis.stride, axis.dilation, axis.pad, lead)
+    return led if led.window * led.places <= axis.window * axis.places else axis
+
+
+def _convolution(op: ir.OpView, axes: list[_Axis]) -> ir.Value:
+    x, w = op.operation.operands
+    group = ir.IntegerAttr(op.operation.attributes["group"]).value
+    cut = [i for i, a in enumerate(axes) if (a.start, a.end) != (0, a.input)]
+    if cut:
+        starts, ends = [axes[i].start for i in cut], [axes[i].end for i in cut]
+        x = mgx.slice(x, [2 + i for i in cut], starts, ends)
+    pads = [max(0, a.before) for a in axes] + [max(0, a.after) for a in axes]
+    y = mgx.convolution(
+        x, _filter(w, axes, group), pads, dilations=[a.step for a in axes], group=group
+    )
+    return _interleaved(y, axes)
+
+
+def _filter(w: ir.Value, axes: list[_Axis], group: int) -> ir.Value:
+    """The filter (C, M / group, taps...) as (M phases, C / group, window...), turned around.
+
+    A channel's phases follow each other.
+    """
+    inputs, outputs, *_ = shape(w)
+    spread = [i for i, a in enumerate(axes) if a.stride > 1 and a.dilation > 1 and a.kernel > 1]
+    for i in spread:  # zeros between the taps
+        dims = list(shape(w))
+        dilation, size = axes[i].dilation, axes[i].kernel
+        w = mgx.reshape(w, [*dims[: 2 + i], size, 1, *dims[3 + i :]])
+        high = [0] * len(shape(w))
+        high[3 + i] = dilation - 1
+        w = mgx.pad(w, [0] * len(high), high)
+        w = mgx.reshape(w, [*dims[: 2 + i], size * dilation, *dims[3 + i :]])
+        w = mgx.slice(w, [2 + i], [0], [(size - 1) * dilation + 1])
+    low = [0, 0, *(a.lead for a in axes)]
+    sizes = [inputs, outputs, *(a.window * a.stride for a in axes)]
+    high = [n - m - k for n, m, k in zip(sizes, shape(w), low, strict=True)]
+    if any(low) or any(high):
+        w = mgx.pad(w, low, high)
+    # (group, C / group, M / group, window, phase, window, phase, ...)
+    parts = chain.from_iterable((a.window, a.stride) for a in axes)
+    w = mgx.reshape(w, [group, inputs // group, outputs, *parts])
+    windows = [3 + 2 * i for i in range(len(axes))]
+    phases = [4 + 2 * i for i in range(len(axes))]
+    w = mgx.transpose(w, [0, 2, *phases, 1, *windows])
+    channels = group * outputs * prod(a.stride for a in axes)
+    w = mgx.reshape(w, [channels, inputs // group, *(a.window for a in axes)])
+    turned = [2 + i for i, a in enumerate(axes) if a.window > 1]
+    return mgx.reverse(w, turned) if turned else w
+
+
+def _interleaved(y: ir.Value, axes: list[_Axis]) -> ir.Value:
+    """The phases of each channel at their places."""
+    rank = len(axes)
+    if all(a.stride == 1 for a in axes):
+        return y
+    batch, channels, *places = shape(y)
+    channels //= prod(a.stride for a in axes)
+    y = mgx.reshape(y, [batch, channels, *(a.stride for a in axes), *places])
+    pairs = chain.from_iterable((2 + rank + i, 2 + i) for i in range(rank))
+    y = mgx.transpose(y, [0, 1, *pairs])
+    y = mgx.reshape(y, [batch, channels, *(a.places * a.stride for a in axes)])
+    part = [i for i, a in enumerate(axes) if a.places * a.stride != a.output]
+    if not part:
+        return y
+    starts = [axes[i].offset for i in part]
+    ends = [start + axes[i].output for start, i in zip(starts, part, strict=True)]
+    return mgx.slice(y, [2 + i for i in part], starts, ends)
