@@ -289,7 +289,9 @@ def convert(x: ir.Value, source: str, target: str) -> ir.Value:
         return (arith.uitofp if source.startswith("ui") else arith.sitofp)(type_, x)
     wider = element_bytes(target) > element_bytes(source)
     if is_float(source):
-        return arith.extf(type_, x) if wider else arith.truncf(type_, x)
+        # A result that is computed with further, in f32, is not rounded in between.
+        flags = {"fastmath": arith.FastMathFlags.contract}
+        return (arith.extf if wider else arith.truncf)(type_, x, **flags)
     if element_bytes(source) == element_bytes(target):
         return x
     if not wider:
