@@ -121,10 +121,11 @@ def loop(
     step: int,
     body: Callable[..., Sequence[ir.Value] | None],
     carried: Sequence[ir.Value] = (),
+    rolled: bool = False,
 ) -> list[ir.Value]:
     """`for i in range(lower, upper, step)`: body(i, *carried) gives the next carried values.
 
-    A loop known to run once is no loop.
+    A loop known to run once is no loop. LLVM does not unroll one that is to stay `rolled`.
     """
     if isinstance(lower, int) and isinstance(upper, int):
         if upper <= lower:
@@ -135,6 +136,10 @@ def loop(
     with ir.InsertionPoint(op.body):
         result = body(op.induction_variable, *op.inner_iter_args)
         scf.YieldOp(list(result or ()))
+    if rolled:
+        op.attributes["llvm.loop_annotation"] = ir.Attribute.parse(
+            "#llvm.loop_annotation<unroll = <disable = true>>"
+        )
     return list(op.results)
 
 

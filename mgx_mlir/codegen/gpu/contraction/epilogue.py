@@ -34,6 +34,12 @@ class Epilogue:
         self._match, self._result, self._inputs, self._outputs = match, result, inputs, outputs
         self._loaded: dict[tuple[int, Index, Index], ir.Value] = {}
 
+    def prepare(self, batch: Index, n: Index, lanes: int) -> None:
+        """Reads what does not differ between rows, ahead of a loop over them."""
+        for number, source in enumerate(self._match.sources):
+            if isinstance(source, Operand) and source.row.stride == 0:
+                self._load(number, source, batch, 0, n, lanes)
+
     def __call__(
         self,
         sums: ir.Value,

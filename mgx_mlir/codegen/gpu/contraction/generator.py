@@ -35,6 +35,7 @@ from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import SIDES, Unit
 from mgx_mlir.codegen.gpu.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.gpu.rows.cost import weight
 from mgx_mlir.finalizer.code_object import Argument, Launch
 from mgx_mlir.target import Target
 
@@ -288,18 +289,55 @@ class _Generator:
     ) -> None:
         schedule, unit, problem = self.schedule, self.unit, self.problem
         bounded = problem.N % self.columns != 0
-        for i in range(schedule.tiles_m):
-            m = emit.add(emit.add(m0, emit.add(lane.wave_m, lane.row)), i * unit.rows)
-            inside = []
-            if problem.M % self.rows:
-                inside = [emit.compare("slt", m, problem.M)]
-            for j in range(0, schedule.tiles_n, self.joined):
-                values = unit.values * self.joined
-                column = emit.add(lane.wave_n, emit.mul(lane.group, values))
-                n = emit.add(emit.add(n0, column), j * unit.columns)
-                at = i * schedule.tiles_n + j
-                x = reduce(memory.concatenated, sums[at : at + self.joined])
-                epilogue(x, batch, m, n, inside, bounded)
+        values = unit.values * self.joined
+        column = emit.add(lane.wave_n, emit.mul(lane.group, values))
+        first_n = emit.add(n0, column)
+        first_m = emit.add(m0, emit.add(lane.wave_m, lane.row))
+        columns = [
+            (j, emit.add(first_n, j * unit.columns))
+            for j in range(0, schedule.tiles_n, self.joined)
+        ]
+        each = schedule.tiles_m // epilogue_turns(self.stored, schedule, unit)
+        if each < schedule.tiles_m:
+            for _, n in columns:
+                epilogue.prepare(batch, n, values)
+
+        def store(first: Index, *sums: ir.Value) -> list[ir.Value]:
+            for i in range(each):
+                m = emit.add(emit.add(first_m, first), i * unit.rows)
+                inside = []
+                if problem.M % self.rows:
+                    inside = [emit.compare("slt", m, problem.M)]
+                for j, n in columns:
+                    at = i * schedule.tiles_n + j
+                    x = reduce(memory.concatenated, sums[at : at + self.joined])
+                    epilogue(x, batch, m, n, inside, bounded)
+            # The sums of the next rows take the place of these.
+            stored = each * schedule.tiles_n
+            return [*sums[stored:], *sums[len(sums) - stored :]]
+
+        rows = unit.rows
+        emit.loop(0, schedule.tiles_m * rows, each * rows, store, sums, rolled=True)
+
+
+# Instructions of an epilogue that are repeated for rows of tiles, at most: LLVM takes long
+# for more, and a loop over rows costs no more than moving their sums.
+MOST_REPEATED = 256
+
+
+def epilogue_turns(match: Match, schedule: Schedule, unit: Unit) -> int:
+    """In how many turns of a loop a wave's rows of tiles go through the epilogue."""
+    if match.epilogue is None:
+        return 1
+    row = schedule.tiles_n * unit.values * weight(match.epilogue)
+    return next(
+        (
+            n
+            for n in range(1, schedule.tiles_m)
+            if schedule.tiles_m % n == 0 and schedule.tiles_m // n * row <= MOST_REPEATED
+        ),
+        schedule.tiles_m,
+    )
 
 
 def _parts(match: Match, splits: int) -> tuple[Match, Matrix]:

@@ -357,12 +357,7 @@ class Pipeline:
                     pass
             return sums
 
-        sums = emit.loop(0, self.steps, 1, step, sums)
-        loop = sums[0].owner
-        loop.attributes["llvm.loop_annotation"] = ir.Attribute.parse(
-            "#llvm.loop_annotation<unroll = <disable = true>>"
-        )
-        return sums
+        return emit.loop(0, self.steps, 1, step, sums, rolled=True)
 
 
 def _take(values: list[ir.Value], count: int) -> list[ir.Value]:
