@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -9,9 +10,12 @@ from mlir import ir
 
 from mgx_mlir.rewriting import (
     CONTRACTIONS,
+    DOTS,
     definition,
+    element_type,
     has_one_use,
     identity,
+    op_name,
     shape,
     used_values,
     users,
@@ -99,6 +103,75 @@ def positions(block: ir.Block) -> dict[ir.Value, int]:
     """The number in its block of each op that has a result."""
     numbered = ((identity(op), i) for i, op in enumerate(block.operations))
     return {key: i for key, i in numbered if key is not None}
+
+
+def contractions_of(pointwise: ir.OpView) -> list[ir.Operation]:
+    """The contractions whose kernel a `mgx.pointwise` ends: one, or two that it adds up.
+
+    Two sums over k of the same sizes are one, of a longer k.
+    """
+    last = contraction_of(pointwise)
+    if last is None:
+        return []
+    for value in pointwise.operation.operands:
+        producer = definition(value)
+        if producer is None or producer == last.opview or not are_alike(producer, last):
+            continue
+        if has_one_use(value) and are_added(pointwise, value, last.results[0]):
+            return [producer.operation, last]
+    return [last]
+
+
+def are_alike(op: ir.OpView, other: ir.Operation) -> bool:
+    """Whether two contractions have sums of one kind, of the same rows and columns."""
+    operation = op.operation
+    if operation.name != other.name or operation.name == "mgx.convolution_backwards":
+        return False
+    types = [[element_type(v) for v in (*x.operands, *x.results)] for x in (operation, other)]
+    if operation.block != other.block or types[0] != types[1]:
+        return False
+    if shape(operation.results[0]) != shape(other.results[0]):
+        return False
+    return all(_group(x) == 1 and _depth(x) >= MIN_DEPTH for x in (operation, other))
+
+
+# With fewer products a result than this, a contraction is better off alone.
+MIN_DEPTH = 8
+
+
+def _group(contraction: ir.Operation) -> int:
+    attributes = contraction.attributes
+    return ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
+
+
+def _depth(contraction: ir.Operation) -> int:
+    """Products that are summed up for a result; 0 where that is not known."""
+    sizes = [shape(value) for value in contraction.operands]
+    if any(size < 0 for dims in sizes for size in dims):
+        return 0
+    return sizes[0][-1] if contraction.name in DOTS else math.prod(sizes[1][1:])
+
+
+def are_added(pointwise: ir.OpView, a: ir.Value, b: ir.Value) -> bool:
+    """Whether all that a `mgx.pointwise` does with two of its operands is to add them up.
+
+    Other sums may lie between; their order does not matter.
+    """
+    operands = list(pointwise.operation.operands)
+    if operands.count(a) != 1 or operands.count(b) != 1:
+        return False
+    arguments = pointwise.regions[0].blocks[0].arguments
+    trails = [_sums_of(arguments[operands.index(x)]) for x in (a, b)]
+    return any(x in trails[1] for x in trails[0])
+
+
+def _sums_of(value: ir.Value) -> list[ir.Value]:
+    """The results of the additions, each the only user of the one before, that a value is in."""
+    found = []
+    while has_one_use(value) and op_name(user := users(value)[0]) == "mgx.add":
+        value = user.operation.results[0]
+        found.append(value)
+    return found
 
 
 def contraction_of(pointwise: ir.OpView) -> ir.Operation | None:

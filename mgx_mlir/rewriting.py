@@ -24,6 +24,7 @@ CONTRACTIONS = frozenset(
         "mgx.quant_dot",
     }
 )
+DOTS = frozenset({"mgx.dot", "mgx.quant_dot"})
 
 
 def definition(value: ir.Value) -> ir.OpView | None:

@@ -9,10 +9,12 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.fusing import are_alike
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import (
     CONTRACTIONS,
+    DOTS,
     blocks,
     broadcast_source,
     create_like,
@@ -22,13 +24,13 @@ from mgx_mlir.rewriting import (
     fused_location,
     has_one_use,
     is_constant,
+    op_name,
     shape,
     sort_topologically,
     splat,
     users,
 )
 
-_DOTS = frozenset({"mgx.dot", "mgx.quant_dot"})
 _CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
 # Ops that read memory and no views.
 _NEEDS_MEMORY = frozenset({"mgx.concat", "mgx.if", "mgx.loop", "mgx.yield"})
@@ -51,8 +53,8 @@ class FuseHorizontal(Pass):
     constant that is 0 for these and -inf for the others. What reads the slices reads through
     them; a contraction whose result is part of a concat, is returned, or has other pointwise
     work to do stays alone, since a slice would cost it a copy (work that another contraction
-    can end with costs none); so does one that is taken apart, as recurrences do. New weights
-    have at most `max_bytes` bytes.
+    can end with costs none); so does one that is taken apart, as recurrences do, and one that
+    is added to another, whose kernel sums up both. New weights have at most `max_bytes` bytes.
     """
 
     max_bytes: int = 1 << 28
@@ -133,7 +135,7 @@ def _kind(op: ir.OpView) -> tuple[object, ...]:
 
 def _branch(op: ir.OpView) -> _Branch | None:
     operation = op.operation
-    if operation.name not in _DOTS | _CONVOLUTIONS:
+    if operation.name not in DOTS | _CONVOLUTIONS:
         return None
     if not is_constant(operation.operands[1]) or is_constant(operation.operands[0]):
         return None
@@ -157,7 +159,25 @@ def _branch(op: ir.OpView) -> _Branch | None:
     if last.operation.name == "mgx.relu" and isinstance(element_type(branch.result), ir.FloatType):
         branch.relu = last
         del branch.ops[-1], branch.places[-1]
-    return branch if _reads_slices(branch.result) else None
+    return branch if _reads_slices(branch.result) and not _is_added(branch) else None
+
+
+def _is_added(branch: _Branch) -> bool:
+    """Whether all that becomes of a branch is that another contraction's sums are added to it.
+
+    They are one kernel (see `fusing.contractions_of`), and the branch is never written.
+    """
+    if branch.relu is not None or any(op_name(op) != "mgx.add" for op in branch.ops[1:]):
+        return False
+    if not has_one_use(branch.result) or op_name(user := users(branch.result)[0]) != "mgx.add":
+        return False
+    (other,) = [v for v in user.operation.operands if v != branch.result] or [None]
+    while other is not None and has_one_use(other):
+        producer = definition(other)
+        if producer is None or op_name(producer) != "mgx.add":
+            return producer is not None and are_alike(producer, branch.ops[0].operation)
+        other = next((v for v in producer.operation.operands if not is_constant(v)), None)
+    return False
 
 
 def _is_along(value: ir.Value, axis: int) -> bool:

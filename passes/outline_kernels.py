@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import contraction_of
+from mgx_mlir.fusing import contractions_of
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.passes.place_concats import IN_PLACE
@@ -43,7 +43,8 @@ class OutlineKernels(Pass):
              %d = mgx.pointwise(%c) ...
     After:   %d = mgx.launch @k0_dot(%a, %b) : (tensor<3x4xf32>, tensor<5x4xf32>) -> tensor<3x5xf32>
 
-    A contraction takes a `mgx.pointwise` that is its only consumer with it. Equal kernels
+    A contraction takes a `mgx.pointwise` that is its only consumer with it; two of the same
+    sizes that it does nothing with but add them up are one kernel. Equal kernels
     are one. Reshapes between kernels stay in the program, where they cost nothing.
     Constants that are not splats become weights.
     """
@@ -82,8 +83,7 @@ def _waits_for_epilogue(op: ir.OpView) -> bool:
     user = users(op.operation.results[0])[0]
     if user.operation.name != "mgx.pointwise":
         return False
-    found = contraction_of(user)
-    return found is not None and found == op.operation
+    return any(found == op.operation for found in contractions_of(user))
 
 
 def _is_read_by_host(op: ir.OpView) -> bool:
@@ -102,9 +102,8 @@ class _Kernels:
 
     def outline(self, anchor: ir.OpView) -> None:
         body = _Body(self.context)
-        contraction = contraction_of(anchor) if anchor.operation.name == "mgx.pointwise" else None
-        taken = [contraction.opview] if contraction is not None else []
-        taken.append(anchor)
+        contractions = contractions_of(anchor) if op_name(anchor) == "mgx.pointwise" else []
+        taken = [*(contraction.opview for contraction in contractions), anchor]
         for op in taken:
             body.collect(op, {identity(t) for t in taken})
         kernel = self._build(body, taken)
@@ -119,7 +118,7 @@ class _Kernels:
         for result, new in zip(results, launch.operation.results, strict=True):
             result.replace_all_uses_with(new)
         anchor.operation.erase()
-        if contraction is not None:
+        for contraction in contractions:
             contraction.erase()
 
     def _build(self, body: _Body, taken: list[ir.OpView]) -> ir.OpView:

@@ -121,3 +121,19 @@ func.func @main(%x: tensor<1x3x8x8xf32>) -> tensor<1x6x8x8xf32> {
   %s = mgx.add %c, %e : tensor<1x6x8x8xf32>, tensor<1x6x8x8xf32> -> tensor<1x6x8x8xf32>
   return %s : tensor<1x6x8x8xf32>
 }
+
+// -----
+
+// One is only added to another product, whose kernel sums up both.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     mgx.concat
+func.func @main(%x: tensor<8x16xf32>) -> tensor<8x12xf32> {
+  %v = mgx.literal "v" : tensor<16x12xf32>
+  %w = mgx.literal "w" : tensor<16x12xf32>
+  %u = mgx.literal "u" : tensor<12x12xf32>
+  %d = mgx.dot %x, %v : tensor<8x16xf32>, tensor<16x12xf32> -> tensor<8x12xf32>
+  %e = mgx.dot %x, %w : tensor<8x16xf32>, tensor<16x12xf32> -> tensor<8x12xf32>
+  %f = mgx.dot %e, %u : tensor<8x12xf32>, tensor<12x12xf32> -> tensor<8x12xf32>
+  %s = mgx.add %f, %d : tensor<8x12xf32>, tensor<8x12xf32> -> tensor<8x12xf32>
+  return %s : tensor<8x12xf32>
+}

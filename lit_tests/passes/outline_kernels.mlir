@@ -43,3 +43,32 @@ func.func @main(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
   %0 = mgx.transpose %x permutation = [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
   return %0 : tensor<3x2xf32>
 }
+
+// -----
+
+// Two products that are added up, with others between, are one kernel.
+// CHECK:     mgx.kernel @k0_dot
+// CHECK:       dot
+// CHECK:       dot
+// CHECK:       pointwise
+// CHECK-NOT: mgx.kernel
+func.func @main(%a: tensor<3x8xf32>, %b: tensor<8x5xf32>, %c: tensor<3x9xf32>, %d: tensor<9x5xf32>, %z: tensor<3x5xf32>) -> tensor<3x5xf32> {
+  %0 = mgx.dot %a, %b : tensor<3x8xf32>, tensor<8x5xf32> -> tensor<3x5xf32>
+  %1 = mgx.add %0, %z : tensor<3x5xf32>, tensor<3x5xf32> -> tensor<3x5xf32>
+  %2 = mgx.dot %c, %d : tensor<3x9xf32>, tensor<9x5xf32> -> tensor<3x5xf32>
+  %3 = mgx.add %1, %2 : tensor<3x5xf32>, tensor<3x5xf32> -> tensor<3x5xf32>
+  %4 = mgx.relu %3 : tensor<3x5xf32>
+  return %4 : tensor<3x5xf32>
+}
+
+// -----
+
+// One of two products that are multiplied is a kernel of its own.
+// CHECK: mgx.kernel @k0_dot
+// CHECK: mgx.kernel @k1_dot
+func.func @main(%a: tensor<3x8xf32>, %b: tensor<8x5xf32>, %c: tensor<3x9xf32>, %d: tensor<9x5xf32>) -> tensor<3x5xf32> {
+  %0 = mgx.dot %a, %b : tensor<3x8xf32>, tensor<8x5xf32> -> tensor<3x5xf32>
+  %1 = mgx.dot %c, %d : tensor<3x9xf32>, tensor<9x5xf32> -> tensor<3x5xf32>
+  %2 = mgx.mul %0, %1 : tensor<3x5xf32>, tensor<3x5xf32> -> tensor<3x5xf32>
+  return %2 : tensor<3x5xf32>
+}

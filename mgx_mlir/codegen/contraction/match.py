@@ -11,6 +11,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Image, Matrix, transposed
 from mgx_mlir.codegen.contraction.views import View, element_name, resolve, splat_constant
+from mgx_mlir.fusing import are_added
 from mgx_mlir.views import RESHAPES
 
 _DOTS = frozenset(("mgx.dot", "mgx.quant_dot"))
@@ -54,6 +55,7 @@ class Match:
     `sources` are the epilogue's inputs, in order; None stands for the contraction's result.
     `results` says for each result of the kernel which result of the epilogue it is. With
     `causal`, results of columns after row + causal are -inf; not every target takes that.
+    `added`: products of the same sizes, except for K, whose sums are added to the first's.
     """
 
     problem: Contraction
@@ -63,6 +65,12 @@ class Match:
     results: tuple[int, ...]
     result_elements: tuple[str, ...]
     causal: int | None = None
+    added: tuple[Contraction, ...] = ()
+
+    @property
+    def terms(self) -> tuple[Contraction, ...]:
+        """All products, the first among them."""
+        return (self.problem, *self.added)
 
     def as_row(self) -> Match:
         """A product with one column as one with one row, transposed; others as they are.
@@ -87,14 +95,36 @@ def match_contraction(kernel: ir.OpView) -> Match | None:
     """The kernel as a contraction, or None where it is something else or out of reach."""
     block = kernel.regions[0].blocks[0]
     anchors = [op for op in block.operations if op.operation.name in _DOTS | _CONVOLUTIONS]
-    if len(anchors) != 1:
+    if not anchors:
         return None
-    (anchor,) = anchors
-    name = anchor.operation.name
-    found = _dot(anchor) if name in _DOTS else _convolution(anchor)
+    *others, anchor = anchors
+    found = _product(anchor)
+    if found is None:
+        return None
+    added = []
+    for other in others:
+        term = _product(other)
+        if term is None or not _is_summand(term, found):
+            return None
+        added.append(term)
+    match = _with_epilogue(block, anchors, found)
+    return match and replace(match, added=tuple(added))
+
+
+def _product(anchor: ir.OpView) -> Contraction | None:
+    found = _dot(anchor) if anchor.operation.name in _DOTS else _convolution(anchor)
     if found is None or 0 in (found.batch, found.M, found.N, found.K):
         return None
-    return _with_epilogue(block, anchor, found)
+    return found
+
+
+def _is_summand(term: Contraction, other: Contraction) -> bool:
+    """Whether the sums of two products can be added before they are converted."""
+
+    def kind(x: Contraction) -> tuple[object, ...]:
+        return x.batch, x.M, x.N, x.accumulator, x.a.element, x.b.element
+
+    return kind(term) == kind(other)
 
 
 def _accumulator(a: str, b: str, result: str) -> str | None:
@@ -204,14 +234,19 @@ def _integers(op: ir.OpView, name: str) -> list[int]:
     return list(ir.DenseI64ArrayAttr(op.attributes[name]))
 
 
-def _with_epilogue(block: ir.Block, anchor: ir.OpView, problem: Contraction) -> Match | None:
+def _with_epilogue(block: ir.Block, anchors: list[ir.OpView], problem: Contraction) -> Match | None:
+    anchor = anchors[-1]
     *_, terminator = block.operations
     pointwise = [op for op in block.operations if op.operation.name == "mgx.pointwise"]
     returned = [through_reshapes(value) for value in terminator.operands]
     result = anchor.results[0]
     element = element_name(result.type)
     if not pointwise:
-        if any(value != result for value in returned) or element not in _STORABLE:
+        if (
+            len(anchors) > 1
+            or any(value != result for value in returned)
+            or element not in _STORABLE
+        ):
             return None
         count = len(returned)
         return Match(problem, element, None, (), (0,) * count, (element,) * count)
@@ -223,10 +258,17 @@ def _with_epilogue(block: ir.Block, anchor: ir.OpView, problem: Contraction) -> 
         return None
     if list(epilogue.results[0].type.shape) != list(result.type.shape):
         return None
+    others = [op.results[0] for op in anchors[:-1]]
+    if any(not are_added(epilogue, other, result) for other in others):
+        return None
     sources: list[Source] = []
     for value in epilogue.operands:
         if value == result:
             sources.append(None)
+            continue
+        if value in others:
+            # Its sums are in the result already.
+            sources.append(_zero(value.type.element_type))
             continue
         constant = splat_constant(value)
         if constant is not None:
@@ -241,6 +283,12 @@ def _with_epilogue(block: ir.Block, anchor: ir.OpView, problem: Contraction) -> 
         return None
     numbers = tuple(results.index(value) for value in returned)
     return Match(problem, element, epilogue, tuple(sources), numbers, elements)
+
+
+def _zero(type_: ir.Type) -> ir.Attribute:
+    if isinstance(type_, ir.IntegerType):
+        return ir.IntegerAttr.get(type_, 0)
+    return ir.FloatAttr.get(type_, 0.0)
 
 
 def through_reshapes(value: ir.Value) -> ir.Value:
@@ -275,7 +323,7 @@ def _epilogue_operand(value: ir.Value, anchor: ir.OpView, problem: Contraction) 
 
 def used_arguments(match: Match) -> Sequence[tuple[int, str]]:
     """Number and element type of each input that the kernel's functions read, in order."""
-    operands = [match.problem.a, match.problem.b]
+    operands = [operand for term in match.terms for operand in (term.a, term.b)]
     sources = [source for source in match.sources if isinstance(source, Operand)]
     found = {x.argument: x.element for x in [*operands, *sources]}
     return sorted(found.items())

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from mlir import ir
+from mlir.dialects import arith
 
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match, used_arguments
 from mgx_mlir.codegen.contraction.problem import Contraction
 from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
@@ -24,9 +28,14 @@ def add_contraction(
     outputs: Sequence[Memory],
     machine: Machine,
 ) -> None:
-    """Adds the launches of a contraction. `inputs` has the memory of each argument it reads."""
+    """Adds the launches of a contraction. `inputs` has the memory of each argument it reads.
+
+    Products whose sums are added come before, each in launches of its own.
+    """
+    before = [_add_sums(builder, term, inputs, machine) for term in match.added]
+    match = replace(match, added=())
     used = used_arguments(match)
-    memories = [*(inputs[number] for number, _ in used), *outputs]
+    memories = [*(inputs[number] for number, _ in used), *outputs, *before]
     match = match.as_row()
     problem = match.problem
     items, generate, schedule = _generator(problem, machine)
@@ -36,13 +45,48 @@ def add_contraction(
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         places = {number: x for (number, _), x in zip(used, pointers, strict=False)}
-        store = Epilogue(match, places, pointers[len(used) :][: len(outputs)])
+        epilogue = Epilogue(match, places, pointers[len(used) :][: len(outputs)])
+        sums = pointers[len(used) + len(outputs) :][: len(before)]
+        store = partial(_store_total, problem, sums, epilogue) if before else epilogue
         shared = schedule is not None and schedule.shared
         a, b = places[problem.a.argument], places[problem.b.argument]
         b = pointers[-1] if shared else b
         generate(a, b, store, begin, end)
 
     builder.add(memories, items, body)
+
+
+def _add_sums(
+    builder: KernelBuilder,
+    term: Contraction,
+    inputs: Mapping[int, Memory],
+    machine: Machine,
+) -> Memory:
+    """Adds the launches of a product whose sums go to scratch, and gives that scratch."""
+    element = term.accumulator
+    sums = builder.scratch(term.batch * term.M * term.N, element)
+    alone = Match(term, element, None, (), (0,), (element,))
+    add_contraction(builder, alone, inputs, [sums], machine)
+    return sums
+
+
+def _store_total(
+    problem: Contraction,
+    before: Sequence[ir.Value],
+    store: Epilogue,
+    sums: ir.Value,
+    batch: Index,
+    m: Index,
+    n: Index,
+    mask: ir.Value | None,
+) -> None:
+    """Stores sums and those of other products, which lie in memory as the result will."""
+    place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
+    lanes = ir.VectorType(sums.type).shape[0]
+    add = arith.addf if emit.is_float(problem.accumulator) else arith.addi
+    for memory in before:
+        sums = add(sums, emit.load_vector(memory, place, lanes, mask))
+    store(sums, batch, m, n, mask)
 
 
 def _packing_launch(

@@ -233,3 +233,22 @@ def test_operand_packed_once_for_many_rows(batch, layout, monkeypatch):
     kernel = HostKernel(dot(700, 50, 1001, layout, batch=batch))
     assert len(kernel.code.launches) == 2
     kernel.check(atol=1e-3)
+
+
+@pytest.mark.parametrize("element", ["f32", "f16", "i32"])
+@pytest.mark.parametrize(("M", "N"), [(20, 30), (1, 40), (50, 1)])
+def test_two_products_that_are_added(M, N, element):
+    a, b, d, e, c = (tensor(x, element) for x in ((M, 9), (9, N), (M, 140), (140, N), (M, N)))
+    body = (
+        f"%p = mgx.dot %a, %b : {a}, {b} -> {c}\n%q = mgx.dot %d, %e : {d}, {e} -> {c}\n"
+        f"%w = mgx.multibroadcast %v : {tensor((N,), element)} -> {c}\n"
+        f"%y = mgx.pointwise(%q, %p, %w) : ({c}, {c}, {c}) -> {c} {{\n"
+        f"^bb0(%f: {element}, %g: {element}, %h: {element}):\n"
+        f"%s = mgx.add %g, %h : {element}, {element} -> {element}\n"
+        f"%t = mgx.add %f, %s : {element}, {element} -> {element}\n"
+        f"%u = mgx.relu %t : {element}\nmgx.yield %u : {element}\n}}"
+    )
+    arguments = f"%a: {a}, %b: {b}, %d: {d}, %e: {e}, %v: {tensor((N,), element)}"
+    kernel = HostKernel(kernel_text(arguments, c, body, "%y"))
+    assert len(kernel.code.launches) > 1
+    kernel.check(rtol=2e-2 if element == "f16" else 1e-4, atol=2e-2 if element == "f16" else 1e-5)

@@ -11,6 +11,7 @@ import sys
 
 import contraction_kernels
 import convolution_kernels
+import fused_kernels
 import numpy as np
 from emulated_run import run
 
@@ -22,7 +23,7 @@ from mgx_mlir.target import Target
 def main(chip: str, wanted: str = "") -> int:
     failed = 0
     target = Target.get(chip)
-    makers = (contraction_kernels, convolution_kernels)
+    makers = (contraction_kernels, convolution_kernels, fused_kernels)
     if wanted.isdigit():
         products = [x for maker in makers for x in maker.varied(target, int(wanted))]
     else:

@@ -31,8 +31,9 @@ def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
         return f"{target.name}: no instruction for {problem.a.element} in {problem.accumulator}"
     if problem.a.element != problem.b.element and target.matrix != "wmma":
         return f"operands of {problem.a.element} and {problem.b.element}"
-    if problem.K < MIN_DEPTH:
-        return f"K = {problem.K} is below {MIN_DEPTH}"
+    depth = min(term.K for term in match.terms)
+    if depth < MIN_DEPTH:
+        return f"K = {depth} is below {MIN_DEPTH}"
     if problem.M * problem.N == 1:
         return "one element a matrix"
     if problem.batch > MAX_BATCH:
@@ -44,7 +45,7 @@ def _size_refusal(match: Match, sizes: dict[int, int]) -> str:
     problem = match.problem
     results = problem.batch * problem.M * problem.N
     largest = max(emit.element_bytes(e) for e in match.result_elements) * results
-    arguments = [problem.a.argument, problem.b.argument]
+    arguments = [x.argument for term in match.terms for x in (term.a, term.b)]
     arguments += [s.argument for s in match.sources if isinstance(s, Operand)]
     largest = max(largest, *(sizes[number] for number in arguments))
     if largest > MAX_BYTES:

@@ -78,27 +78,21 @@ def product_of(match: Match) -> Product:
     )
     columns = [(o, t * s) for o, t, s in zip(image.outputs, image.steps, strides, strict=True)]
     a = _filter(problem, taps, channels, packings)
-    alone = a.batch.stride == 0
     problem = replace(
         problem,
         K=taps * channels,
         a=a,
         b=Matrix(argument, image.element, offset, batch, k, Axis.of(*columns)),
     )
-    result = row_major(problem)
-    if not alone or problem.batch == 1:
-        return Product(replace(match, problem=problem), result, packings)
-    return _side_by_side(match, problem, result, columns, packings)
+    product = Product(replace(match, problem=problem), row_major(problem), packings)
+    if a.batch.stride != 0 or problem.batch == 1:
+        return product
+    return side_by_side(product)
 
 
-def _side_by_side(
-    match: Match,
-    problem: Contraction,
-    result: Matrix,
-    columns: list[tuple[int, int]],
-    packings: dict[int, Packing],
-) -> Product:
-    """The images of a batch as columns of one product."""
+def side_by_side(product: Product) -> Product:
+    """The matrices of a batch as columns of one product; A is the same for all."""
+    match, problem = product.match, product.match.problem
     b = problem.b
     assert isinstance(b, Matrix)
 
@@ -119,7 +113,7 @@ def _side_by_side(
         b=joined(b),
     )
     match = replace(match, problem=problem, sources=sources)
-    return Product(match, joined(result), packings)
+    return replace(product, match=match, result=joined(product.result))
 
 
 def _filter(problem: Contraction, taps: int, channels: int, packings: dict[int, Packing]) -> Matrix:

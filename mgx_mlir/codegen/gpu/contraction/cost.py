@@ -10,6 +10,7 @@ Latencies are orders of magnitude. Only the order of the estimates matters.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 
 from mgx_mlir.codegen.contraction import emit
@@ -34,15 +35,19 @@ LDS_BYTES_A_CLOCK = 128
 GLOBAL_BYTES_A_CLOCK = {64: 54, 32: 24}  # by the size of a wave
 
 
-def choose(problem: Contraction, unit: Unit, target: Target) -> Schedule | None:
-    """The legal schedule with the least estimate; the first of several equal ones."""
-    assert isinstance(problem.b, Matrix)
-    size, depth = emit.element_bytes(problem.a.element), unit.tile_depth
-    sides = (
-        Strided(problem.a, problem.a.row, problem.a.column, problem.K, depth),
-        Strided(problem.b, problem.b.column, problem.b.row, problem.K, depth),
+def choose(terms: Sequence[Contraction], unit: Unit, target: Target) -> Schedule | None:
+    """The legal schedule with the least estimate; the first of several equal ones.
+
+    The sums of all terms are added: but for K, their sizes are equal.
+    """
+    size, depth = emit.element_bytes(terms[0].a.element), unit.tile_depth
+    parts = [math.ceil(term.K / depth) for term in terms]
+    problem = replace(terms[0], K=sum(parts) * depth) if len(terms) > 1 else terms[0]
+    operands = [_sides(term, depth) for term in terms]
+    first, second = (
+        min(side.width(CHUNK_BYTES // size) for side in sides)
+        for sides in zip(*operands, strict=True)
     )
-    first, second = (side.width(CHUNK_BYTES // size) for side in sides)
 
     def estimate(schedule: Schedule) -> float:
         extents = schedule.rows(unit), schedule.columns(unit)
@@ -50,12 +55,13 @@ def choose(problem: Contraction, unit: Unit, target: Target) -> Schedule | None:
         narrow = any(
             not side.along_k
             and turned(unit.chunk, wide, extent * depth // threads, size)[0] * size < 8
+            for sides in operands
             for side, extent, wide in zip(sides, extents, (first, second), strict=True)
         )
         # Turning few elements takes narrow writes.
         return clocks(problem, schedule, unit, target) * (3 if narrow else 1)
 
-    turning = sum(not side.along_k for side in sides)
+    turning = max(sum(not side.along_k for side in sides) for sides in operands)
     legal: dict[tuple[int, ...], Schedule] = {}
     for s in schedules():
         # Of those that differ in no more, the first reads farthest ahead.
@@ -67,13 +73,22 @@ def choose(problem: Contraction, unit: Unit, target: Target) -> Schedule | None:
     best = min(legal.values(), key=estimate, default=None)
     if best is None:
         return None
-    tiles = math.ceil(problem.K / depth)
+    tiles = math.gcd(*parts)
     candidates = [best]
     for s in legal.values():
         blocks = math.ceil(problem.M / s.rows(unit)) * math.ceil(problem.N / s.columns(unit))
         room = 2 * target.compute_units // (blocks * problem.batch)
         candidates += [replace(s, splits=n) for n in splits(tiles) if room // 4 < n <= room]
     return min(candidates, key=estimate)
+
+
+def _sides(problem: Contraction, depth: int) -> tuple[Strided, Strided]:
+    """Both operands as they are read."""
+    assert isinstance(problem.b, Matrix)
+    return (
+        Strided(problem.a, problem.a.row, problem.a.column, problem.K, depth),
+        Strided(problem.b, problem.b.column, problem.b.row, problem.K, depth),
+    )
 
 
 def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target) -> float:

@@ -18,7 +18,7 @@ from mlir import ir
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match, Operand, used_arguments
-from mgx_mlir.codegen.contraction.problem import Axis, Image, Matrix
+from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.codegen.gpu.builder import block_number, thread_number
 from mgx_mlir.codegen.gpu.contraction import direct, finish, memory, multiply, packing, sources
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, aligned
@@ -202,8 +202,7 @@ class _Generator:
     def _body(
         self, pointers: Mapping[int, ir.Value], outputs: Sequence[ir.Value], lds: ir.Value
     ) -> None:
-        problem, unit = self.problem, self.unit
-        assert isinstance(problem.b, Matrix)
+        problem = self.problem
         thread = thread_number(self.threads)
         m0, n0 = (
             emit.mul(block_number(dimension, blocks), size)
@@ -215,17 +214,26 @@ class _Generator:
         batch = block_number("z", problem.batch * splits)
         split = emit.div(batch, problem.batch) if splits > 1 else 0
         matrix = emit.rem(batch, problem.batch) if splits > 1 else batch
-        depth, threads = unit.tile_depth, self.threads
-        rows = sources.left(problem.a, problem.K, depth, pointers[problem.a.argument])
-        columns = sources.right(problem.b, problem.K, depth, pointers[problem.b.argument])
-        a = Tile(rows, unit, self.rows, threads, lds, 0)
-        b = Tile(columns, unit, self.columns, threads, lds, self.rows * depth)
-        a.begin(thread, matrix, m0, problem.M)
-        b.begin(thread, matrix, n0, problem.N)
         lane = self._lane(thread)
-        sums = self._sums(a, b, lane, split)
+        sums: list[ir.Value] | None = None
+        for term in self.match.terms:
+            a, b = self._tiles(term, pointers, lds)
+            a.begin(thread, matrix, m0, problem.M)
+            b.begin(thread, matrix, n0, problem.N)
+            sums = self._sums(term, a, b, lane, split, sums)
+        assert sums is not None
         epilogue = Epilogue(self.stored, self.place, raw_buffers(pointers), outputs)
         self._store(sums, epilogue, lane, batch, m0, n0)
+
+    def _tiles(
+        self, term: Contraction, pointers: Mapping[int, ir.Value], lds: ir.Value
+    ) -> tuple[Tile, Tile]:
+        unit, depth, threads = self.unit, self.unit.tile_depth, self.threads
+        assert isinstance(term.b, Matrix)
+        rows = sources.left(term.a, term.K, depth, pointers[term.a.argument])
+        columns = sources.right(term.b, term.K, depth, pointers[term.b.argument])
+        a = Tile(rows, unit, self.rows, threads, lds, 0)
+        return a, Tile(columns, unit, self.columns, threads, lds, self.rows * depth)
 
     def _lane(self, thread: ir.Value) -> _Lane:
         wave_size, schedule, unit = self.target.wave_size, self.schedule, self.unit
@@ -237,8 +245,17 @@ class _Generator:
         wave_n = emit.mul(emit.div(wave, schedule.waves_m), schedule.tiles_n * unit.columns)
         return _Lane(wave_m, wave_n, emit.rem(lane, unit.rows), emit.div(lane, unit.rows))
 
-    def _sums(self, a: Tile, b: Tile, lane: _Lane, split: Index) -> list[ir.Value]:
-        """The sums of all tiles of the thread's wave, row by row of tiles, over a part of k."""
+    def _sums(
+        self,
+        term: Contraction,
+        a: Tile,
+        b: Tile,
+        lane: _Lane,
+        split: Index,
+        before: Sequence[ir.Value] | None,
+    ) -> list[ir.Value]:
+        """The sums of all tiles of the thread's wave, row by row of tiles, over a part of k,
+        and those of the terms `before`."""
         unit = self.unit
         group: Index = lane.group if unit.groups > 1 else 0
         rows = multiply.Operand(unit, a.lds, a.start, emit.add(lane.wave_m, lane.row), group)
@@ -250,8 +267,8 @@ class _Generator:
         pipeline = Pipeline(
             unit, self.schedule, a, b, rows, columns, self._tile_columns(), unsigned
         )
-        tiles = math.ceil(self.problem.K / unit.tile_depth) // self.schedule.splits
-        return pipeline.run(tiles, emit.mul(split, tiles * unit.tile_depth))
+        tiles = math.ceil(term.K / unit.tile_depth) // self.schedule.splits
+        return pipeline.run(tiles, emit.mul(split, tiles * unit.tile_depth), before)
 
     def _lane_columns(self, lane: _Lane) -> list[Index]:
         """The column of a tile that a lane reads: such that its results are neighbours."""

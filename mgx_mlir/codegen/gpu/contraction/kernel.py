@@ -11,12 +11,13 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.contraction.problem import Image
 from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
-from mgx_mlir.codegen.gpu.contraction.convolution import Product, product_of, row_major
+from mgx_mlir.codegen.gpu.contraction.convolution import Product, row_major
 from mgx_mlir.codegen.gpu.contraction.cost import choose
 from mgx_mlir.codegen.gpu.contraction.direct import direct_refusal
 from mgx_mlir.codegen.gpu.contraction.generator import generate, generate_direct
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import unit_for
+from mgx_mlir.codegen.gpu.contraction.terms import product_of_terms
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.target import Target
@@ -58,8 +59,10 @@ def match_program(
     location.
     """
     image = match.problem.b
-    plain = isinstance(image, Image) and not direct_refusal(match)
-    product = Product(match, row_major(match.problem), {}) if plain else product_of(match)
+    plain = isinstance(image, Image) and not match.added and not direct_refusal(match)
+    product = Product(match, row_major(match.problem), {}) if plain else product_of_terms(match)
+    if product is None:
+        return None, "products whose sums are added have unlike columns"
     match = product.match
     bytes_ = {number: packing.bytes for number, packing in product.packings.items()}
     for number, element in used_arguments(match):
@@ -74,7 +77,7 @@ def match_program(
         return program, words
     unit = unit_for(target, match.problem.a.element, match.problem.accumulator)
     assert unit is not None  # or the problem would have been refused
-    schedule = schedule or choose(match.problem, unit, target)
+    schedule = schedule or choose(match.terms, unit, target)
     if schedule is None:
         return None, f"no schedule fits {target.name}"
     program = generate(product, sizes, schedule, unit, target, name)

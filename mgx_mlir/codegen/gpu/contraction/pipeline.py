@@ -80,10 +80,19 @@ class Pipeline:
         # Elements of one side of LDS.
         self.side = (a.rows + b.rows) * unit.tile_depth
 
-    def run(self, tiles: int, start: Index) -> list[ir.Value]:
-        """Emits the loop over `tiles` tiles from `start` on; gives the sums."""
+    def run(
+        self, tiles: int, start: Index, before: Sequence[ir.Value] | None = None
+    ) -> list[ir.Value]:
+        """Emits the loop over `tiles` tiles from `start` on; gives the sums.
+
+        They are added to those of another pipeline that ran `before` on the same LDS.
+        """
         self.start = start
-        sums = [multiply.zero(self.unit)] * (self.schedule.tiles_m * self.schedule.tiles_n)
+        if before is None:
+            sums = [multiply.zero(self.unit)] * (self.schedule.tiles_m * self.schedule.tiles_n)
+        else:
+            sums = list(before)
+            amdgpu.LDSBarrierOp()  # nobody reads or writes tiles of that one any more
         depth = self.unit.tile_depth
         ahead = self.schedule.ahead
         if self.unit.kind != "fma":

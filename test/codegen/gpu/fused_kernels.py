@@ -1,0 +1,151 @@
+"""Contractions with more around them for the GPU tests: mgx kernels as text.
+
+What they mean is the reference's word on the same kernel in f64; how far off a result may be,
+what they give for the magnitudes of all numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from contraction_kernels import DTYPES, TOLERANCE, Array, tensor
+from mlir import ir
+
+from mgx_mlir.codegen.gpu.contraction.space import Schedule
+from mgx_mlir.dialects import context
+from mgx_mlir.reference import evaluate_kernel
+from mgx_mlir.target import Target
+
+
+@dataclass(frozen=True)
+class Fused:
+    """A kernel of inputs %x0, %x1 .. that returns %y.
+
+    In `lines`, E is `element`, and a shape in angle brackets, as in <2x3xE>, a tensor type.
+    """
+
+    label: str
+    inputs: tuple[tuple[int, ...], ...]
+    lines: str
+    shape: tuple[int, ...]
+    element: str = "f16"
+    schedule: Schedule | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.label}-{self.element}"
+
+    @property
+    def result(self) -> str:
+        return self.element
+
+    def text(self, element: str) -> str:
+        """The mgx.kernel."""
+        types = [tensor(shape, element) for shape in self.inputs]
+        arguments = ", ".join(f"%x{n}: {t}" for n, t in enumerate(types))
+        lines = self.lines.replace("<", "tensor<").replace("E", element)
+        result = tensor(self.shape, element)
+        return (
+            f"mgx.kernel @k({arguments}) -> ({result}) "
+            f'attributes {{arch = #mgx.arch<"gfxMIGX">}} {{\n'
+            f"{lines}\nmgx.return %y : {result}\n}}"
+        )
+
+    def kernel(self) -> tuple[ir.Module, ir.OpView]:
+        return _parsed(self.text(self.element))
+
+    def arrays(self) -> list[Array]:
+        rng = np.random.default_rng(7)
+        return [rng.uniform(-1, 1, shape).astype(DTYPES[self.element]) for shape in self.inputs]
+
+    def meaning(self, *inputs: Array) -> tuple[Array, Array]:
+        """The result in f64, and the bound of its error."""
+        module, kernel = _parsed(self.text("f64"))
+        with module.context:
+            wide = [x.astype(np.float64) for x in inputs]
+            (result,) = evaluate_kernel(kernel, wide)
+            (bound,) = evaluate_kernel(kernel, [np.abs(x) for x in wide])
+        return result, bound * TOLERANCE[self.element] + 1e-6
+
+
+def _parsed(text: str) -> tuple[ir.Module, ir.OpView]:
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        return module, next(iter(module.body.operations))
+
+
+def added_dots(
+    shape: tuple[int, int], depths: tuple[int, int], layout: str, element: str,
+    schedule: Schedule | None = None,
+) -> Fused:  # fmt: skip
+    """relu(A B + bias + D E); 't' in the layout: B, or E, is stored transposed."""
+    M, N = shape
+    inputs: list[tuple[int, ...]] = []
+    lines = []
+    for number, (K, mode) in enumerate(zip(depths, layout, strict=True)):
+        inputs += [(M, K), (N, K) if mode == "t" else (K, N)]
+        right = f"%x{2 * number + 1}"
+        if mode == "t":
+            lines.append(
+                f"%t{number} = mgx.transpose {right} permutation = [1, 0] "
+                f": <{N}x{K}xE> -> <{K}x{N}xE>"
+            )
+            right = f"%t{number}"
+        lines.append(
+            f"%c{number} = mgx.dot %x{2 * number}, {right} "
+            f": <{M}x{K}xE>, <{K}x{N}xE> -> <{M}x{N}xE>"
+        )
+    lines.append(f"%w = mgx.multibroadcast %x4 : <{N}xE> -> <{M}x{N}xE>")
+    lines.append(_sum("%c0, %c1, %w", f"<{M}x{N}xE>"))
+    label = f"added-{M}x{N}x{depths[0]}+{depths[1]}-{layout}"
+    return Fused(label, (*inputs, (N,)), "\n".join(lines), shape, element, schedule)
+
+
+def added_convolutions(batch: int, size: int, window: int, element: str) -> Fused:
+    """relu(W * x + bias + V * z), where V is 1x1 with a stride of 2."""
+    filters, channels, others, pad = 24, 16, 40, window // 2
+    x, z = (batch, channels, size, size), (batch, others, 2 * size, 2 * size)
+    y = (batch, filters, size, size)
+    ty = f"<{'x'.join(map(str, y))}xE>"
+    lines = []
+    for number, (image, side, step) in enumerate(((x, window, 1), (z, 1, 2))):
+        edge = pad if side > 1 else 0
+        lines.append(
+            f"%c{number} = mgx.convolution %x{2 * number}, %x{2 * number + 1} "
+            f"pads = [{edge}, {edge}, {edge}, {edge}] strides = [{step}, {step}] "
+            f"dilations = [1, 1] : <{'x'.join(map(str, image))}xE>, "
+            f"<{filters}x{image[1]}x{side}x{side}xE> -> {ty}"
+        )
+    lines.append(f"%w = mgx.multibroadcast %x4 : <{filters}x1x1xE> -> {ty}")
+    lines.append(_sum("%c1, %c0, %w", ty))
+    filter_shapes = (filters, channels, window, window), (filters, others, 1, 1)
+    inputs = (x, filter_shapes[0], z, filter_shapes[1], (filters, 1, 1))
+    return Fused(f"added-conv-{batch}x{size}-{window}", inputs, "\n".join(lines), y, element)
+
+
+def _sum(operands: str, type_: str) -> str:
+    return (
+        f"%y = mgx.pointwise({operands}) : ({type_}, {type_}, {type_}) -> {type_} {{\n"
+        "^bb0(%p: E, %q: E, %r: E):\n%s = mgx.add %p, %r : E, E -> E\n"
+        "%t = mgx.add %s, %q : E, E -> E\n%u = mgx.relu %t : E\nmgx.yield %u : E\n}"
+    )
+
+
+def emulated(target: Target) -> Sequence[Fused]:
+    """What the emulated device computes."""
+    ahead = 2 if target.matrix else 1
+    return (
+        added_dots((33, 40), (72, 200), "nt", "f16"),
+        added_dots((20, 24), (128, 256), "tt", "f16", Schedule(1, 1, 1, 1, ahead, 2)),
+        added_dots((37, 17), (19, 23), "tn", "f32"),
+        added_convolutions(1, 6, 1, "f16"),
+        added_convolutions(2, 5, 3, "f16"),
+        added_convolutions(2, 4, 1, "f32"),
+    )
+
+
+def varied(target: Target, count: int) -> Sequence[Fused]:
+    """None: the sums of products vary in no more than products do."""
+    return ()
