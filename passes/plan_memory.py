@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -140,19 +141,27 @@ def _neighbours(tensors: Sequence[Tensor], apart: int) -> list[list[int]]:
     """
     found: list[list[int]] = [[] for _ in tensors]
     alive: list[int] = []
-    small: list[int] = []
+    # By how late what uses them is: what a tensor needs goes back to the start without a gap
+    # in most programs, and nothing that is done within that can meet it.
+    small: list[tuple[int, int]] = []
     for number in sorted(range(len(tensors)), key=lambda n: tensors[n].first):
         tensor = tensors[number]
         alive = [other for other in alive if tensors[other].last >= tensor.first]
         meeting = {other for other in alive if tensors[other].meets(tensor)}
         if tensor.size <= apart:
-            meeting.update(other for other in small if tensors[other].may_meet(tensor))
-            small.append(number)
+            behind = bisect_left(small, (_trailing_ones(tensor.needed) + 1, -1))
+            meeting.update(n for _, n in small[behind:] if tensors[n].may_meet(tensor))
+            insort(small, (tensor.users.bit_length(), number))
         for other in meeting:
             found[number].append(other)
             found[other].append(number)
         alive.append(number)
     return found
+
+
+def _trailing_ones(number: int) -> int:
+    """How many of a number's lowest bits are set."""
+    return (~number & (number + 1)).bit_length() - 1
 
 
 def _place_in(
