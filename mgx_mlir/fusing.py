@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from mlir import ir
 
@@ -34,6 +35,13 @@ class Group:
     members: dict[ir.Value, ir.Operation] = field(default_factory=dict)
     # For ops that are fused already: the number of their first, where `position` has the last.
     earliest: Mapping[ir.Value, int] = field(default_factory=dict)
+    # Ops outside, by identity, of which it is known that they depend on no member.
+    apart: set[ir.Value] = field(default_factory=set)
+    # Nothing before this number can depend on a member.
+    first: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.first = min(map(self._first, self.members), default=inf)
 
     def __contains__(self, op: ir.Operation | ir.OpView) -> bool:
         return identity(op) in self.members
@@ -45,6 +53,13 @@ class Group:
         key = identity(op)
         assert key is not None
         self.members[key] = op.operation
+        # What comes after a member may depend on it.
+        number = self._first(key)
+        self.first = min(self.first, number)
+        self.apart = {other for other in self.apart if self.position[other] < number}
+
+    def _first(self, key: ir.Value) -> int:
+        return self.earliest.get(key, self.position[key])
 
     def ordered(self) -> list[ir.Operation]:
         """The members in the order of their block."""
@@ -56,8 +71,6 @@ class Group:
 
     def would_cycle(self, op: ir.Operation | ir.OpView) -> bool:
         """Whether an operand of `op` from outside depends on a member."""
-        # Nothing before the first member can depend on one.
-        first = min(self.earliest.get(m, self.position[m]) for m in self.members)
         outside = [d for d in _definitions(op.operation) if d not in self]
         seen: set[ir.Value] = set()
         while outside:
@@ -65,9 +78,12 @@ class Group:
             if operation in self:
                 return True
             key = identity(operation)
-            if key is not None and key not in seen and self.position.get(key, -1) > first:
+            if key is None or key in seen or key in self.apart:
+                continue
+            if self.position.get(key, -1) > self.first:
                 seen.add(key)
                 outside.extend(_definitions(operation))
+        self.apart |= seen
         return False
 
     def would_be_read(self, op: ir.Operation | ir.OpView) -> bool:
