@@ -109,3 +109,12 @@ def vector_lanes(size: int, operands: Sequence[Operand]) -> int:
     """
     narrowest = min((element_bytes(o.element) for o in operands if not o.repeated), default=4)
     return math.gcd(size, min(CHUNK_BYTES // narrowest, 8))
+
+
+def index_of(read: ir.Value, size: int) -> ir.Value:
+    """An index as indices name it: negative ones count from the end, and of those that are
+    out of bounds the nearest is taken."""
+    index = arith.index_cast(ir.IndexType.get(), read)
+    from_end = arith.addi(index, emit.value(size))
+    index = arith.select(emit.compare("slt", index, 0), from_end, index)
+    return arith.minsi(arith.maxsi(index, emit.value(0)), emit.value(size - 1))

@@ -39,6 +39,10 @@ _OCML_FMOD = re.compile(
     r"call (?:\w+ )*?(half|float|double) @__ocml_fmod_f\d+\(\w+ ([^,]+), \w+ ([^)]+)\)"
 )
 _OCML_FMOD_DECLARED = re.compile(r"^declare \w+ @__ocml_fmod_f\d+\(.*$", re.MULTILINE)
+# Launches wait for each other: atomics need no order with other accesses, and what hipMalloc
+# gives is neither fine-grained nor another device's (AMDGPUUsage, "Memory Model").
+_ATOMIC = re.compile(r"^(.*\b(?:atomicrmw|cmpxchg)\b.*?) acq_rel( acquire)?(.*)$", re.MULTILINE)
+_ATOMIC_METADATA = "!amdgpu.no.fine.grained.memory !{}, !amdgpu.no.remote.memory !{}"
 _REPLACED = frozenset((*_INTRINSICS, "arith.remf"))
 EXPAND_MATH = (f"mgx-expand-math{{ops={_EXPANDED}}}", "canonicalize", "cse")
 
@@ -177,7 +181,14 @@ def to_llvm_ir(module: ir.Module, chip: str, index_bits: int) -> str:
     gpu_module = next(op for op in module.body.operations if op.operation.name == "gpu.module")
     gpu_module.operation.walk(_keep_loop_annotation)
     text = llvm_dialect.translate_module_to_llvmir(gpu_module.operation)
-    return _OCML_FMOD_DECLARED.sub("", _OCML_FMOD.sub(r"frem \1 \2, \3", text))
+    text = _OCML_FMOD_DECLARED.sub("", _OCML_FMOD.sub(r"frem \1 \2, \3", text))
+    return _ATOMIC.sub(_relaxed, text)
+
+
+def _relaxed(found: re.Match[str]) -> str:
+    """An atomic whose order with other accesses does not matter."""
+    order = "monotonic monotonic" if found[2] else "monotonic"
+    return f'{found[1]} syncscope("agent") {order}{found[3]}, {_ATOMIC_METADATA}'
 
 
 def _without_inline_assembly(module: ir.Module) -> None:

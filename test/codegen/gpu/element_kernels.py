@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from kernel_text import DTYPES, ROUNDING, SMALLEST, Type, first_wrong, kernel_text, parsed, tensor
 from mlir import ir
-from row_kernels import DTYPES, ROUNDING, SMALLEST, result_dtypes, tensor
 
 from mgx_mlir.codegen.gpu.pointwise.space import Schedule
 from mgx_mlir.codegen.gpu.pooling.generator import Schedule as Windows
-from mgx_mlir.dialects import context
 
 Array = np.ndarray[Any, Any]
 
@@ -23,8 +22,8 @@ class ElementKernel:
     """A kernel of inputs (shape, element); `meaning` takes and gives arrays in f64."""
 
     name: str
-    inputs: tuple[tuple[tuple[int, ...], str], ...]
-    results: tuple[tuple[tuple[int, ...], str], ...]
+    inputs: tuple[Type, ...]
+    results: tuple[Type, ...]
     body: str
     meaning: Callable[..., list[Array]]
     units: float = 1.0  # halves of a unit in the last place that a result may be off,
@@ -32,19 +31,10 @@ class ElementKernel:
     schedule: Any = None
 
     def text(self) -> str:
-        arguments = ", ".join(f"%x{n}: {tensor(*i)}" for n, i in enumerate(self.inputs))
-        types = ", ".join(tensor(*r) for r in self.results)
-        names = ["%y"] if len(self.results) == 1 else [f"%y#{n}" for n in range(len(self.results))]
-        return (
-            f"mgx.kernel @k({arguments}) -> ({types}) "
-            f'attributes {{arch = #mgx.arch<"gfxMIGX">}} {{\n{self.body}\n'
-            f"mgx.return {', '.join(names)} : {types}\n}}"
-        )
+        return kernel_text(self.inputs, self.results, self.body)
 
     def kernel(self) -> tuple[ir.Module, ir.OpView]:
-        with context(), ir.Location.unknown():
-            module = ir.Module.parse(self.text())
-            return module, next(iter(module.body.operations))
+        return parsed(self.text())
 
     def arrays(self) -> list[Array]:
         rng = np.random.default_rng(11)
@@ -75,13 +65,7 @@ class ElementKernel:
                 size = np.maximum(size, self.scale(*[x.astype(np.float64) for x in inputs]))
             bound = self.units * ROUNDING[element] * size + SMALLEST.get(element, 1e-37)
             wrong = ~(np.abs(have.astype(np.float64) - want) <= bound)
-        if not wrong.any():
-            return ""
-        place = tuple(int(x) for x in np.argwhere(wrong)[0])
-        return (
-            f"{wrong.sum()} of {wrong.size} wrong, first at {place}: {have[place]}, "
-            f"want {want[place]}"
-        )
+        return first_wrong(wrong, want, have)
 
 
 def _copy(
@@ -423,6 +407,3 @@ def emulated() -> list[ElementKernel]:
         pad((4, 24), (1, 8), (2, 8), 1.5, "f16"),
         pad((5, 9), (0, -2), (1, 3), -3.0, "i32"),
     ]
-
-
-__all__ = ["ElementKernel", "emulated", "result_dtypes"]

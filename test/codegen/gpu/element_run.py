@@ -2,7 +2,7 @@
 
 A program of its own, as `emulated_run` is:
 
-    ... python element_run.py gfx942 [emulated | large] [part of a name]
+    ... python element_run.py gfx942 [elements | movement] [part of a name]
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import sys
 from dataclasses import replace
 
 import element_kernels
+import movement_kernels
 import numpy as np
 from emulated_run import run
+from kernel_text import result_dtypes
 
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.kernel import compiler
@@ -20,10 +22,12 @@ from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
 from mgx_mlir.codegen.gpu.pooling.kernel import pooling_program
 from mgx_mlir.target import Target
 
+KERNELS = {"elements": element_kernels.emulated, "movement": movement_kernels.emulated}
 
-def main(chip: str, which: str = "emulated", wanted: str = "") -> int:
+
+def main(chip: str, which: str = "elements", wanted: str = "") -> int:
     failed = 0
-    for kernel in getattr(element_kernels, which)():
+    for kernel in KERNELS[which]():
         if wanted not in kernel.name:
             continue
         _, op = kernel.kernel()
@@ -37,7 +41,7 @@ def main(chip: str, which: str = "emulated", wanted: str = "") -> int:
             code = replace(code_object(program, target), why=why)
         inputs = kernel.arrays()
         want = kernel.wanted(*inputs)
-        dtypes = element_kernels.result_dtypes(op)
+        dtypes = result_dtypes(op)
         have = [np.full(w.shape, 99).astype(d) for w, d in zip(want, dtypes, strict=True)]
         try:
             run(code, inputs, have)

@@ -6,34 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+from kernel_text import DTYPES, ROUNDING, SMALLEST, Type, first_wrong, kernel_text, parsed, tensor
 from mlir import ir
 
 from mgx_mlir.codegen.gpu.rows.space import Schedule, split
-from mgx_mlir.dialects import context
 
 Array = np.ndarray[Any, Any]
 
-DTYPES: dict[str, Any] = {
-    "bf16": ml_dtypes.bfloat16,
-    "f16": np.float16,
-    "f32": np.float32,
-    "f64": np.float64,
-    "i1": np.bool_,
-    "i32": np.int32,
-    "i64": np.int64,
-    "i8": np.int8,
-    "ui8": np.uint8,
-}
-# Half a unit in the last place, relative; and what f32 inside adds.
 EXACT = ("max", "mean", "min", "prod", "sum", "turned")
-SMALLEST = {"f16": 2**-24}  # of its subnormal numbers
-ROUNDING = {"bf16": 2**-8, "f16": 2**-11, "f32": 2**-21, "f64": 2**-48}
-
-
-def tensor(shape: Sequence[int], element: str) -> str:
-    return f"tensor<{'x'.join([*map(str, shape), element])}>"
 
 
 @dataclass(frozen=True)
@@ -61,20 +42,10 @@ class RowKernel:
 
     def text(self) -> str:
         inputs, results, body = BODIES[self.what](self)
-        arguments = ", ".join(f"%x{n}: {tensor(s, e)}" for n, (s, e) in enumerate(inputs))
-        types = ", ".join(tensor(s, e) for s, e in results)
-        names = ["%y"] if len(results) == 1 else [f"%y#{n}" for n in range(len(results))]
-        values = ", ".join(names)
-        return (
-            f"mgx.kernel @k({arguments}) -> ({types}) "
-            f'attributes {{arch = #mgx.arch<"gfxMIGX">}} {{\n{body}\n'
-            f"mgx.return {values} : {types}\n}}"
-        )
+        return kernel_text(inputs, results, body)
 
     def kernel(self) -> tuple[ir.Module, ir.OpView]:
-        with context(), ir.Location.unknown():
-            module = ir.Module.parse(self.text())
-            return module, next(iter(module.body.operations))
+        return parsed(self.text())
 
     def arrays(self) -> list[Array]:
         rng = np.random.default_rng(5)
@@ -117,16 +88,10 @@ class RowKernel:
             with np.errstate(invalid="ignore"):
                 close = np.abs(found - want) <= unit * size + SMALLEST.get(self.element, 1e-37)
             wrong = ~(close | (found == want) | (np.isnan(found) & np.isnan(want)))
-        if not wrong.any():
-            return ""
-        place = tuple(int(x) for x in np.argwhere(wrong)[0])
-        return (
-            f"{wrong.sum()} of {wrong.size} wrong, first at {place}: {have[place]}, "
-            f"want {want[place]}"
-        )
+        return first_wrong(wrong, want, have)
 
 
-Inputs = list[tuple[tuple[int, ...], str]]
+Inputs = list[Type]
 
 
 def _reduce(name: str) -> Callable[[RowKernel], tuple[Inputs, Inputs, str]]:
@@ -359,9 +324,3 @@ def large() -> list[RowKernel]:
         RowKernel("prod", (7, 13), (0, 1), "i32"),
         RowKernel("min", (129, 1025), (1,), "f64", special=True),
     ]
-
-
-def result_dtypes(kernel: ir.OpView) -> list[Any]:
-    """numpy's types of a kernel's results."""
-    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
-    return [DTYPES[str(result.element_type)] for result in type_.results]

@@ -12,6 +12,7 @@ import sys
 import numpy as np
 import row_kernels
 from emulated_run import run
+from kernel_text import result_dtypes
 
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.rows.kernel import rows_program
@@ -32,7 +33,7 @@ def main(chip: str, which: str = "emulated", wanted: str = "") -> int:
             continue
         inputs = kernel.arrays()
         want = kernel.meaning(*inputs)
-        dtypes = row_kernels.result_dtypes(op)
+        dtypes = result_dtypes(op)
         have = [np.full(w.shape, 99).astype(d) for w, d in zip(want, dtypes, strict=True)]
         try:
             run(code_object(program, target), inputs, have)

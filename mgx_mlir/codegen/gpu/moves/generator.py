@@ -14,7 +14,7 @@ from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.moves.match import Copy, Gather, Move, Moves, Pad
-from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.operands import Operand, index_of, vector_lanes
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.element import BOOL
 from mgx_mlir.codegen.lowering.pointwise import number
@@ -153,12 +153,7 @@ def _gathered(
     where = part.indices.start(0)
     at = emit.add(where, part.indices.inner.offset(chosen))
     read = part.indices.load_one(buffers[part.indices.argument], at)
-    index = arith.index_cast(ir.IndexType.get(), read)
-    # Negative ones count from the end; out of bounds, the nearest is taken.
-    zero, last = emit.value(0), emit.value(part.choices - 1)
-    from_end = arith.addi(index, emit.value(part.choices))
-    index = arith.select(emit.compare("slt", index, 0), from_end, index)
-    index = arith.minsi(arith.maxsi(index, zero), last)
+    index = index_of(read, part.choices)
     outer = emit.add(emit.mul(before, part.choices), index)
     source = part.source
     return source.load(buffers[source.argument], source.start(outer), along, lanes, inside)

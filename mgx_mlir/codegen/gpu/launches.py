@@ -1,0 +1,94 @@
+"""A kernel as functions that are launched one after another, and the memory they share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mlir import ir
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.gpu import builder
+from mgx_mlir.codegen.gpu.builder import Dimensions, Frame, Tensor
+from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.lowering.element import Element
+from mgx_mlir.finalizer.code_object import Argument, Launch
+
+BLOCK = 256
+_ALIGNMENT = 256  # of a piece of scratch memory
+
+
+@dataclass(frozen=True)
+class Work:
+    """A thread's part of `size` elements: `lanes` of them from `place` on.
+
+    `inside`: what has to hold where there may be none; buffers by the arguments they are.
+    """
+
+    place: Index
+    inside: list[ir.Value]
+    buffers: dict[Argument, ir.Value]
+
+
+class Launches:
+    """Functions `<name>_0`, `<name>_1`, ... of a kernel with inputs and results of `types`.
+
+    Needs an active MLIR context and location.
+    """
+
+    def __init__(self, name: str, types: tuple[Sequence[ir.Type], Sequence[ir.Type]]) -> None:
+        self._name = name
+        self._tensors: dict[Argument, Tensor] = {}
+        for kind, given in zip(("input", "output"), types, strict=True):
+            for number, type_ in enumerate(given):
+                self._tensors[Argument(kind, number)] = builder.tensor_of(type_)  # type: ignore[arg-type]
+        self._module, self._block = builder.gpu_module()
+        self._launches: list[Launch] = []
+        self._bytes = 0
+
+    def scratch(self, size: int, element: Element) -> Argument:
+        """Room for `size` elements in scratch memory, which holds anything at first."""
+        argument = Argument("scratch", self._bytes)
+        tensor = self._tensors[argument] = Tensor(size, element)
+        self._bytes += -(-tensor.bytes // _ALIGNMENT) * _ALIGNMENT
+        return argument
+
+    @contextmanager
+    def function(
+        self,
+        read: Sequence[Argument],
+        written: Sequence[Argument],
+        threads: int,
+        grid: Dimensions,
+        lds: Sequence[tuple[int, ir.Type]] = (),
+    ) -> Iterator[tuple[dict[Argument, ir.Value], Frame]]:
+        """The next function; what is built inside of the context is its body."""
+        arguments = list(dict.fromkeys([*written, *read]))
+        tensors = [
+            Tensor(self._tensors[a].size, self._tensors[a].element, a in written) for a in arguments
+        ]
+        name = f"{self._name}_{len(self._launches)}"
+        self._launches.append(Launch(name, grid, (threads, 1, 1), tuple(arguments)))
+        with builder.function(self._block, name, tensors, threads, grid, lds) as frame:
+            yield dict(zip(arguments, frame.buffers, strict=True)), frame
+
+    @contextmanager
+    def each(
+        self, read: Sequence[Argument], written: Sequence[Argument], size: int, lanes: int = 1
+    ) -> Iterator[Work]:
+        """The next function, of a thread for every `lanes` of `size` elements, which divide it."""
+        vectors = size // lanes
+        grid = builder.grid_of(-(-vectors // BLOCK))
+        with self.function(read, written, BLOCK, grid) as (buffers, _):
+            thread = emit.mul(builder.linear_block(grid), BLOCK)
+            thread = emit.add(thread, builder.thread_number(BLOCK))
+            inside = []
+            if grid[0] * grid[1] * BLOCK != vectors:
+                inside.append(emit.compare("slt", thread, vectors))
+            yield Work(emit.mul(thread, lanes), inside, buffers)
+
+    def program(self) -> GpuProgram:
+        """All functions, to be launched in the order they were made."""
+        return GpuProgram(self._module, tuple(self._launches), self._bytes, 32)

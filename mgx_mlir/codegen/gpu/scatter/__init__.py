@@ -1,0 +1,1 @@
+"""Kernels that put elements at places which indices name: scatters of all kinds."""

@@ -1,0 +1,199 @@
+"""Kernels that move elements to places found at run time, for the GPU tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from element_kernels import Array, ElementKernel
+from kernel_text import tensor
+
+
+@dataclass(frozen=True)
+class Special(ElementKernel):
+    """With infinities, NaN and numbers far apart among its floats."""
+
+    def arrays(self) -> list[Array]:
+        rng = np.random.default_rng(3)
+        made = super().arrays()
+        for array in made:
+            if array.dtype.kind == "f" and array.size > 8:
+                flat = array.reshape(-1)
+                flat *= 2.0 ** rng.integers(-12, 12, flat.size)
+                for value in (np.nan, np.inf, -np.inf, -0.0, 0.0):
+                    flat[rng.integers(0, flat.size, 2)] = value
+        return made
+
+    def problem(self, number: int, want: Array, have: Array, inputs: Any) -> str:
+        odd = ~np.isfinite(want)
+        same = np.where(odd, (want == have) | (np.isnan(want) & np.isnan(have)), True)
+        if not same.all():
+            return f"wrong where it is no number: {have[~same][0]}, want {want[~same][0]}"
+        finite = [np.where(np.isfinite(x), x, 0) for x in inputs]
+        return super().problem(number, np.where(odd, 0, want), np.where(odd, 0, have), finite)
+
+
+_COMBINE: dict[str, Callable[[Any, Any], Any]] = {
+    "none": lambda old, new: new,
+    "add": lambda old, new: old + new,
+    "min": np.minimum,
+    "max": np.maximum,
+}
+
+
+def _place(index: Array, size: int) -> Array:
+    return np.clip(np.where(index < 0, index + size, index), 0, size - 1)
+
+
+def _scattered(kind: str, x: Array, pairs: Any) -> Array:
+    with np.errstate(all="ignore"):
+        y = np.array(x)
+        for place, new in pairs:
+            y[place] = _COMBINE[kind](y[place], new)
+    return y
+
+
+def scatter(
+    kind: str,
+    stored: tuple[int, ...],
+    chosen: tuple[int, ...],
+    axis: int,
+    element: str,
+    special: bool = False,
+) -> ElementKernel:
+    """Elements replaced or combined, some of them many times."""
+    body = (
+        f"%y = mgx.scatter_{kind} %x0[%x1], %x2 axis = {axis} : {tensor(stored, element)}, "
+        f"{tensor(chosen, 'i64')}, {tensor(chosen, element)} -> {tensor(stored, element)}"
+    )
+
+    def meaning(absolute: bool, x: Array, i: Array, u: Array) -> Array:
+        i = _place(i, stored[axis]).astype(int)
+
+        def pairs() -> Any:
+            for where in np.ndindex(*chosen):
+                yield (*where[:axis], i[where], *where[axis + 1 :]), u[where]
+
+        if absolute:
+            x, u = np.abs(x), np.abs(u)
+        return _scattered(kind, x, pairs())
+
+    return (Special if special else ElementKernel)(
+        f"scatter_{kind}-{'x'.join(map(str, stored))}-{axis}-{element}",
+        ((stored, element), (chosen, "i64"), (chosen, element)),
+        ((stored, element),),
+        body,
+        lambda x, i, u: [meaning(False, x, i, u)],
+        scale=(lambda x, i, u: meaning(True, x, i, u)) if kind == "add" else None,
+    )
+
+
+def scatternd(
+    kind: str,
+    stored: tuple[int, ...],
+    points: tuple[int, ...],
+    depth: int,
+    element: str,
+    special: bool = False,
+) -> ElementKernel:
+    """Slices replaced or combined, by tuples of indices."""
+    chosen, updates = (*points, depth), (*points, *stored[depth:])
+    body = (
+        f"%y = mgx.scatternd_{kind} %x0[%x1], %x2 : {tensor(stored, element)}, "
+        f"{tensor(chosen, 'i32')}, {tensor(updates, element)} -> {tensor(stored, element)}"
+    )
+
+    def meaning(absolute: bool, x: Array, i: Array, u: Array) -> Array:
+        if absolute:
+            x, u = np.abs(x), np.abs(u)
+
+        def pairs() -> Any:
+            for where in np.ndindex(*points):
+                place = (int(_place(i[(*where, d)], stored[d])) for d in range(depth))
+                yield tuple(place), u[where]
+
+        return _scattered(kind, x, pairs())
+
+    return (Special if special else ElementKernel)(
+        f"scatternd_{kind}-{'x'.join(map(str, stored))}-{depth}-{element}",
+        ((stored, element), (chosen, "i32"), (updates, element)),
+        ((stored, element),),
+        body,
+        lambda x, i, u: [meaning(False, x, i, u)],
+        scale=(lambda x, i, u: meaning(True, x, i, u)) if kind == "add" else None,
+    )
+
+
+def cache_update(shape: tuple[int, ...], steps: int, element: str) -> ElementKernel:
+    """Entries of a cache, at a place of its own in each batch, as attention writes them."""
+    batch, heads, length, width = shape
+    update, small = (batch, heads, steps, width), (batch, 1, steps, 1)
+    body = (
+        f"%i = mgx.multibroadcast %x1 : {tensor(small, 'i64')} -> {tensor(update, 'i64')}\n"
+        f"%y = mgx.scatter_none %x0[%i], %x2 axis = 2 : {tensor(shape, element)}, "
+        f"{tensor(update, 'i64')}, {tensor(update, element)} -> {tensor(shape, element)}"
+    )
+
+    def meaning(x: Array, i: Array, u: Array) -> list[Array]:
+        y = np.array(x)
+        for b, s in np.ndindex(batch, steps):
+            y[b, :, int(_place(i[b, 0, s, 0], length))] = u[b, :, s]
+        return [y]
+
+    return ElementKernel(
+        f"cache-{'x'.join(map(str, shape))}-{element}",
+        ((shape, element), (small, "i64"), (update, element)),
+        ((shape, element),),
+        body,
+        meaning,
+    )
+
+
+def from_zeros(size: int, count: int, element: str) -> ElementKernel:
+    """Sums of segments: what is scattered into is a constant."""
+    t = tensor((size,), element)
+    body = (
+        f"%z = mgx.constant dense<0.0> : {t}\n%y = mgx.scatter_add %z[%x0], %x1 axis = 0 : "
+        f"{t}, {tensor((count,), 'i64')}, {tensor((count,), element)} -> {t}"
+    )
+
+    def meaning(i: Array, u: Array) -> list[Array]:
+        y = np.zeros(size)
+        np.add.at(y, _place(i, size).astype(int), u)
+        return [y]
+
+    return ElementKernel(
+        f"segments-{size}-{count}-{element}",
+        (((count,), "i64"), ((count,), element)),
+        (((size,), element),),
+        body,
+        meaning,
+        scale=lambda i, u: meaning(i, np.abs(u))[0],
+    )
+
+
+def emulated() -> list[ElementKernel]:
+    """What the emulated device computes in the gate."""
+    return [
+        scatter("none", (70, 12), (150, 12), 0, "f32"),
+        scatter("none", (7, 33), (5, 20), 1, "i1"),
+        scatter("none", (3, 40), (3, 9), 1, "f64"),
+        scatter("add", (70, 12), (150, 9), 0, "f32", special=True),
+        scatter("add", (9, 41), (9, 80), 1, "f16"),
+        scatter("add", (40, 8), (60, 8), 0, "i8"),
+        scatter("add", (40, 8), (60, 8), 0, "i64"),
+        scatter("max", (70, 12), (150, 12), 0, "f32", special=True),
+        scatter("min", (70, 12), (150, 12), 0, "f32", special=True),
+        scatter("min", (5, 30), (5, 70), 1, "bf16"),
+        scatter("max", (60,), (90,), 0, "ui8"),
+        scatter("max", (60,), (90,), 0, "i64"),
+        scatternd("none", (30, 20, 8), (5, 11), 1, "f16"),
+        scatternd("none", (30, 20), (200,), 2, "f32"),
+        scatternd("add", (50, 64), (130,), 1, "f32"),
+        scatternd("add", (50, 3), (130,), 1, "bf16"),
+        scatternd("min", (20, 9), (40,), 2, "i32"),
+        cache_update((2, 3, 40, 16), 3, "f16"),
+        from_zeros(40, 900, "f32"),
+    ]
