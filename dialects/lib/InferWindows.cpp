@@ -81,12 +81,16 @@ LogicalResult checkWeights(const Window &window, Type x, Type w, int64_t group) 
   return success();
 }
 
-// x (N, C, ...), w (M, C / group, ...) -> (N, M, ...).
+// x (N, C, ...), w (M, C / group, ...) -> (N, M, ...), or all with their channels last.
 LogicalResult inferConvolution(const Window &window, Type x, Type w, int64_t group,
-                               Type element, InferredTypes &inferred) {
+                               bool channelsLast, Type element, InferredTypes &inferred) {
   if (failed(checkWeights(window, x, w, group)))
     return failure();
   Dims data = dimsOf(x), weights = dimsOf(w);
+  if (channelsLast) {
+    std::rotate(data.begin() + 1, data.end() - 1, data.end());
+    std::rotate(weights.begin() + 1, weights.end() - 1, weights.end());
+  }
   size_t spatial = data.size() - 2;
   if (failed(window.check(spatial)))
     return failure();
@@ -102,6 +106,8 @@ LogicalResult inferConvolution(const Window &window, Type x, Type w, int64_t gro
     if (failed(window.slide(i, data[2 + i], weights[2 + i], /*roundUp=*/false,
                             result.emplace_back())))
       return failure();
+  if (channelsLast)
+    std::rotate(result.begin() + 1, result.begin() + 2, result.end());
   inferred.push_back(tensorOf(result, element));
   return success();
 }
@@ -147,7 +153,8 @@ LogicalResult ConvolutionOp::inferReturnTypes(MLIRContext *, OptionalLocation lo
   Window window{location, getOperationName(), adaptor.getPads(), adaptor.getStrides(),
                 adaptor.getDilations()};
   Type x = adaptor.getX().getType(), w = adaptor.getW().getType();
-  return inferConvolution(window, x, w, groupOf(adaptor), elementOf(x), inferred);
+  return inferConvolution(window, x, w, groupOf(adaptor), bool(adaptor.getChannelsLastAttr()),
+                          elementOf(x), inferred);
 }
 
 LogicalResult QuantConvolutionOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
@@ -155,8 +162,8 @@ LogicalResult QuantConvolutionOp::inferReturnTypes(MLIRContext *, OptionalLocati
   Window window{location, getOperationName(), adaptor.getPads(), adaptor.getStrides(),
                 adaptor.getDilations()};
   Type x = adaptor.getX().getType(), w = adaptor.getW().getType();
-  return inferConvolution(window, x, w, groupOf(adaptor), accumulatorOf(elementOf(x)),
-                          inferred);
+  return inferConvolution(window, x, w, groupOf(adaptor), bool(adaptor.getChannelsLastAttr()),
+                          accumulatorOf(elementOf(x)), inferred);
 }
 
 LogicalResult ConvolutionBackwardsOp::inferReturnTypes(MLIRContext *, OptionalLocation location,

@@ -13,6 +13,8 @@ struct AddedAttribute {
   unsigned minor;
 };
 constexpr AddedAttribute addedAttributes[] = {
+    {"mgx.convolution", "channels_last", 1},
+    {"mgx.quant_convolution", "channels_last", 1},
     {"mgx.quantizelinear", "precision", 1},
 };
 
@@ -75,4 +77,51 @@ void QuantizelinearOp::writeProperties(DialectBytecodeWriter &writer) {
   if (getPrecisionAttr())
     return writeAll(*this, writer);
   writer.writeOptionalAttribute(getProperties().saturate);
+}
+
+template <typename Op>
+static LogicalResult readConvolution(DialectBytecodeReader &reader, OperationState &state) {
+  auto &properties = state.getOrAddProperties<typename Op::Properties>();
+  Attribute first;
+  if (failed(reader.readAttribute(first)))
+    return failure();
+  if (auto all = dyn_cast<DictionaryAttr>(first))
+    return Op::setPropertiesFromAttr(properties, all, [&] { return reader.emitError(); });
+  properties.dilations = dyn_cast<DenseI64ArrayAttr>(first);
+  if (!properties.dilations)
+    return reader.emitError() << "dilations of " << Op::getOperationName()
+                              << " must be an array of i64, got " << first;
+  if (failed(reader.readOptionalAttribute(properties.group)) ||
+      failed(reader.readAttribute(properties.pads)))
+    return failure();
+  return reader.readAttribute(properties.strides);
+}
+
+template <typename Op>
+static void writeConvolution(Op op, DialectBytecodeWriter &writer) {
+  auto &properties = op.getProperties();
+  if (properties.channels_last)
+    return writer.writeAttribute(op.getPropertiesAsAttr(op.getContext(), properties));
+  writer.writeAttribute(properties.dilations);
+  writer.writeOptionalAttribute(properties.group);
+  writer.writeAttribute(properties.pads);
+  writer.writeAttribute(properties.strides);
+}
+
+LogicalResult ConvolutionOp::readProperties(DialectBytecodeReader &reader,
+                                            OperationState &state) {
+  return readConvolution<ConvolutionOp>(reader, state);
+}
+
+void ConvolutionOp::writeProperties(DialectBytecodeWriter &writer) {
+  writeConvolution(*this, writer);
+}
+
+LogicalResult QuantConvolutionOp::readProperties(DialectBytecodeReader &reader,
+                                                 OperationState &state) {
+  return readConvolution<QuantConvolutionOp>(reader, state);
+}
+
+void QuantConvolutionOp::writeProperties(DialectBytecodeWriter &writer) {
+  writeConvolution(*this, writer);
 }

@@ -65,6 +65,14 @@ def bit_cast(x: ir.Value, to: Element, **at: Any) -> ir.Value:
     return gen.bit_cast(_with_element(x.type, to), x, **at)
 
 
+def unpack(x: ir.Value, to: Element, **at: Any) -> ir.Value:
+    """The numbers of type `to`, of 4 or 2 bits, that bytes hold, low bits first."""
+    element = _element(to, x.context)
+    *outer, last = dims_of(x.type)
+    count = last * 8 // element.width if isinstance(last, int) else last
+    return gen.unpack(tensor_type([*outer, count], element), x, **at)
+
+
 def quantizelinear(
     x: ir.Value,
     scale: ir.Value,
@@ -192,7 +200,8 @@ def convolution(
 ) -> ir.Value:
     """Convolution of x (N, C, spatial) with w (M, C / group, spatial).
 
-    A number stands for all dimensions; pads are those before, then those after.
+    A number stands for all dimensions; pads are those before, then those after. With
+    `channels_last=True`, x, w and the result have their channels last.
     """
     return gen.convolution(x, w, *_window(_rank(x), pads, strides, dilations), group=group, **at)
 

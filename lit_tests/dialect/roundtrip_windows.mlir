@@ -16,6 +16,14 @@ func.func @convolution_group(%x: tensor<1x4x8xf32>, %w: tensor<6x2x3xf32>) -> te
   return %r : tensor<1x6x2xf32>
 }
 
+// CHECK-LABEL: func.func @convolution_channels_last(
+// CHECK: mgx.convolution %{{.+}}, %{{.+}} pads = [1, 1, 1, 1] strides = [2, 2] dilations = [1, 1] {channels_last, group = 2 : i64} : tensor<1x8x9x4xf32>, tensor<6x3x3x2xf32> -> tensor<1x4x5x6xf32>
+func.func @convolution_channels_last(%x: tensor<1x8x9x4xf32>, %w: tensor<6x3x3x2xf32>) -> tensor<1x4x5x6xf32> {
+  %r = mgx.convolution %x, %w pads = [1, 1, 1, 1] strides = [2, 2] dilations = [1, 1] {channels_last, group = 2 : i64}
+      : tensor<1x8x9x4xf32>, tensor<6x3x3x2xf32> -> tensor<1x4x5x6xf32>
+  return %r : tensor<1x4x5x6xf32>
+}
+
 // CHECK-LABEL: func.func @convolution_backwards(
 // CHECK: mgx.convolution_backwards %{{.+}}, %{{.+}} pads = [0, 0, 0, 0] strides = [2, 2] dilations = [1, 1] {output_pads = array<i64: 0, 0>} : tensor<1x3x4x4xf32>, tensor<3x4x2x2xf32> -> tensor<1x4x8x8xf32>
 func.func @convolution_backwards(%x: tensor<1x3x4x4xf32>, %w: tensor<3x4x2x2xf32>) -> tensor<1x4x8x8xf32> {
@@ -30,6 +38,14 @@ func.func @quant_convolution(%x: tensor<1x3x8x8xi8>, %w: tensor<4x3x3x3xi8>) -> 
   %r = mgx.quant_convolution %x, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1]
       : tensor<1x3x8x8xi8>, tensor<4x3x3x3xi8> -> tensor<1x4x6x6xi32>
   return %r : tensor<1x4x6x6xi32>
+}
+
+// CHECK-LABEL: func.func @quant_convolution_channels_last(
+// CHECK: mgx.quant_convolution %{{.+}}, %{{.+}} pads = [0, 0] strides = [1] dilations = [1] {channels_last} : tensor<1x8x3xi8>, tensor<4x3x3xi8> -> tensor<1x6x4xi32>
+func.func @quant_convolution_channels_last(%x: tensor<1x8x3xi8>, %w: tensor<4x3x3xi8>) -> tensor<1x6x4xi32> {
+  %r = mgx.quant_convolution %x, %w pads = [0, 0] strides = [1] dilations = [1] {channels_last}
+      : tensor<1x8x3xi8>, tensor<4x3x3xi8> -> tensor<1x6x4xi32>
+  return %r : tensor<1x6x4xi32>
 }
 
 // CHECK-LABEL: func.func @pooling_average(

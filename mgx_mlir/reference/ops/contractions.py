@@ -39,7 +39,11 @@ def _matmul(a: Array, b: Array) -> Array:
 @meaning("convolution", "quant_convolution")
 def _convolution(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     x, w = _operands(op, operands, accumulate)
+    if op.channels_last:
+        x, w = (np.moveaxis(a, -1, 1) for a in (x, w))
     result = convolve(x, w, list(op.pads), list(op.strides), list(op.dilations), op.group.value)
+    if op.channels_last:
+        result = np.moveaxis(result, 1, -1)
     return rounded(result, numpy_dtype(op.results[0].type))
 
 

@@ -22,9 +22,13 @@ class Mgx_ConvolutionLikeOp<string mnemonic, dag operands, dag attrs = (ins)>
 }
 
 def Mgx_ConvolutionOp : Mgx_ConvolutionLikeOp<"convolution",
-    (ins Mgx_FloatTensor:$x, Mgx_FloatTensor:$w)> {
+    (ins Mgx_FloatTensor:$x, Mgx_FloatTensor:$w), (ins UnitAttr:$channels_last)> {
   let summary = "Convolution of x (N, C, spatial...) with w (M, C / group, spatial...)";
+  let useCustomPropertiesEncoding = 1;
   let description = [{
+    With `channels_last` (since 1.1) all three tensors have their channels last: x (N,
+    spatial..., C), w (M, spatial..., C / group), and the result (N, spatial..., M).
+
     Example:
     ```
     %y = mgx.convolution %x, %w pads = [1, 1, 1, 1] strides = [1, 1] dilations = [1, 1]
@@ -49,9 +53,12 @@ def Mgx_ConvolutionBackwardsOp : Mgx_ConvolutionLikeOp<"convolution_backwards",
 }
 
 def Mgx_QuantConvolutionOp : Mgx_ConvolutionLikeOp<"quant_convolution",
-    (ins Mgx_QuantizedTensor:$x, Mgx_QuantizedTensor:$w)> {
+    (ins Mgx_QuantizedTensor:$x, Mgx_QuantizedTensor:$w), (ins UnitAttr:$channels_last)> {
   let summary = "Convolution of 8-bit x and w: i32 for integers, f32 for floats";
+  let useCustomPropertiesEncoding = 1;
   let description = [{
+    `channels_last` (since 1.1) as in `convolution`.
+
     Example:
     ```
     %y = mgx.quant_convolution %x, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1]

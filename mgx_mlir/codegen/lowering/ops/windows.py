@@ -23,23 +23,27 @@ from mgx_mlir.codegen.lowering.value import Indices, Lazy
 
 @lowers("mgx.convolution", "mgx.quant_convolution")
 def convolution(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    """Loops: batch, output channel, output positions; input channel, window positions."""
+    """Loops: result; input channel, window positions. Channels come second, or last."""
     x, w = (kernel.settled(value, OPERAND_COST) for value in operands)
     element, shape = element_of(op.results[0].type), shape_of(op.results[0].type)
     rank = len(shape) - 2
-    group_channels, group_outputs = w.shape[1], w.shape[0] // op.group.value
+    at = 1 + rank if op.channels_last else 1
+    group_channels, group_outputs = w.shape[at], w.shape[0] // op.group.value
     strides, dilations, pads = list(op.strides), list(op.dilations), list(op.pads)
 
     def term(body: GenericBody, dims: Indices) -> ir.Value:
-        batch, channel = dims[:2]
-        position, inner, window = dims[2 : 2 + rank], dims[2 + rank], dims[3 + rank :]
+        batch, *position = dims[: 2 + rank]
+        channel = position.pop(at - 1)
+        inner, window = dims[2 + rank], list(dims[3 + rank :])
         where = [position[d] * strides[d] + window[d] * dilations[d] - pads[d] for d in range(rank)]
-        source = (channel // group_outputs) * group_channels + inner
-        value = body.guarded(x, (batch, source, *where), lambda: kernel.scalar(x.element, 0))
-        weight = body.at(w, (channel, inner, *window))
+        where.insert(at - 1, (channel // group_outputs) * group_channels + inner)
+        window.insert(at - 1, inner)
+        value = body.guarded(x, (batch, *where), lambda: kernel.scalar(x.element, 0))
+        weight = body.at(w, (channel, *window))
         return multiply(body.arithmetic, element.computed(), (x, value), (w, weight))
 
-    extents = [*shape, group_channels, *w.shape[2:]]
+    taps = list(w.shape[1:])
+    extents = [*shape, taps.pop(at - 1), *taps]
     total = accumulate(kernel, extents, rank + 2, element.computed(), 0, term, add)
     return rounded(total, element)
 
