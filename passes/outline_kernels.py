@@ -27,9 +27,11 @@ from mgx_mlir.rewriting import (
     splat,
     users,
 )
+from mgx_mlir.views import Layout, is_view, trace
 
 # Views that a kernel reads through: they become index maps in it.
 PULLED = RESHAPES | BROADCASTS | {"mgx.transpose", "mgx.slice", "mgx.step", "mgx.reverse"}
+_CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
 # What stays in the program.
 HOST = RESHAPES | {"mgx.constant", "mgx.literal", "mgx.launch", "mgx.if", "mgx.loop", "mgx.yield"}
 
@@ -46,7 +48,8 @@ class OutlineKernels(Pass):
     A contraction takes a `mgx.pointwise` that is its only consumer with it; two of the same
     sizes that it does nothing with but add them up are one kernel. Equal kernels
     are one. Reshapes between kernels stay in the program, where they cost nothing.
-    Constants that are not splats become weights.
+    Constants that are not splats become weights. A view that a contraction cannot read through
+    by strides is copied first.
     """
 
     arch: str = "gfxMIGX"
@@ -60,11 +63,12 @@ class OutlineKernels(Pass):
             for op in list(block.operations):
                 if _is_anchor(op) and not _waits_for_epilogue(op):
                     table.outline(op)
-        # Kernels of inner blocks have taken in what they read of the outer ones.
+        # Kernels of inner blocks have taken in what they read of the outer ones. What is left is
+        # read by the program: its return, control flow.
         for block in reversed(found):
             erase_dead(block)
             for op in reversed(list(block.operations)):
-                if op.operation.name in PULLED - RESHAPES and _is_read_by_host(op):
+                if op.operation.name in PULLED - RESHAPES and _is_used(op):
                     table.outline(op)
             erase_dead(block)
 
@@ -86,9 +90,35 @@ def _waits_for_epilogue(op: ir.OpView) -> bool:
     return any(found == op.operation for found in contractions_of(user))
 
 
-def _is_read_by_host(op: ir.OpView) -> bool:
-    """Whether anything but a kernel reads a view: the program's return, control flow."""
+def _is_used(op: ir.OpView) -> bool:
     return any(True for result in op.operation.results for _ in result.uses)
+
+
+def _unreadable(op: ir.OpView) -> list[ir.OpView]:
+    """The views that a contraction, or its epilogue, cannot read through.
+
+    Its operands have a stride for each part of a dimension, a convolution's image one for each
+    spatial dimension. Elsewhere each element is read once, and views may be of any kind.
+    """
+    found = {}
+    for number, value in enumerate(op.operation.operands):
+        if splat(value) is not None or not ir.RankedTensorType(value.type).has_static_shape:
+            continue
+        source, layout, _ = trace(value)
+        if op.operation.name in _CONVOLUTIONS and number == 0 and not _is_image(layout, op):
+            source = value
+        view = definition(source)
+        if view is not None and is_view(view):
+            found[source] = view
+    return list(found.values())
+
+
+def _is_image(layout: Layout, op: ir.OpView) -> bool:
+    attributes = op.operation.attributes
+    group = ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
+    count, channels, *sizes = layout.shape
+    grouped = layout.reshaped([count, group, channels // group, *sizes])
+    return grouped is not None and all(len(dim) == 1 for dim in grouped.dims[3:])
 
 
 @dataclass
@@ -104,6 +134,10 @@ class _Kernels:
         body = _Body(self.context)
         contractions = contractions_of(anchor) if op_name(anchor) == "mgx.pointwise" else []
         taken = [*(contraction.opview for contraction in contractions), anchor]
+        if any(op.operation.name in CONTRACTIONS for op in taken):
+            for view in [view for op in taken for view in _unreadable(op)]:
+                if _is_used(view):  # two operands can be one view
+                    self.outline(view)
         for op in taken:
             body.collect(op, {identity(t) for t in taken})
         kernel = self._build(body, taken)

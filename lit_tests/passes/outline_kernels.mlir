@@ -72,3 +72,21 @@ func.func @main(%a: tensor<3x8xf32>, %b: tensor<8x5xf32>, %c: tensor<3x9xf32>, %
   %2 = mgx.mul %0, %1 : tensor<3x5xf32>, tensor<3x5xf32> -> tensor<3x5xf32>
   return %2 : tensor<3x5xf32>
 }
+
+// -----
+
+// An image whose dimensions have no strides is copied; what reads each element once reads through.
+// CHECK-LABEL: mgx.kernel @k0_reshape
+// CHECK:         multibroadcast
+// CHECK:         reshape {{.*}} -> tensor<1x2x8x4xf32>
+// CHECK-LABEL: mgx.kernel @k1_convolution
+// CHECK-NOT:     reshape
+// CHECK:       func.func @main
+// CHECK:         %[[C:.*]] = mgx.launch @k0_reshape(%{{.*}})
+// CHECK:         mgx.launch @k1_convolution(%[[C]], %{{.*}})
+func.func @main(%x: tensor<1x2x4x1x4xf32>, %w: tensor<3x2x3x3xf32>) -> tensor<1x3x6x2xf32> {
+  %b = mgx.multibroadcast %x : tensor<1x2x4x1x4xf32> -> tensor<1x2x4x2x4xf32>
+  %r = mgx.reshape %b : tensor<1x2x4x2x4xf32> -> tensor<1x2x8x4xf32>
+  %y = mgx.convolution %r, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x2x8x4xf32>, tensor<3x2x3x3xf32> -> tensor<1x3x6x2xf32>
+  return %y : tensor<1x3x6x2xf32>
+}
