@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pass_manager import Pipeline
+from mgx_mlir.passes.bind_dims import BindDims
 from mgx_mlir.passes.eliminate_identities import EliminateIdentities
 from mgx_mlir.passes.eliminate_pads import EliminatePads
 from mgx_mlir.passes.find_attention import FindAttention
@@ -24,8 +25,10 @@ from mgx_mlir.passes.plan_memory import PlanMemory
 from mgx_mlir.passes.rewrite_deconvolution import RewriteDeconvolution
 from mgx_mlir.passes.rewrite_pooling import RewritePooling
 from mgx_mlir.passes.rewrite_reduce import RewriteReduce
+from mgx_mlir.passes.rewrite_resize import RewriteResize
 from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
 from mgx_mlir.passes.simplify_concats import SimplifyConcats
+from mgx_mlir.passes.simplify_dyn_ops import SimplifyDynOps
 from mgx_mlir.passes.simplify_gathers import SimplifyGathers
 from mgx_mlir.passes.simplify_quantized import SimplifyQuantized
 from mgx_mlir.passes.simplify_reshapes import SimplifyReshapes
@@ -43,6 +46,13 @@ class NamedPipeline:
 
 
 PIPELINES: dict[str, NamedPipeline] = {
+    "dynamic_shapes": NamedPipeline(
+        "sizes by name; shapes that are computed are types",
+        (
+            SimplifyDynOps(),
+            BindDims(),
+        ),
+    ),
     "core": NamedPipeline(
         "one form for each thing; constants are computed",
         (
@@ -51,6 +61,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             NormalizeControlFlow(),
             EliminateIdentities(),
             SimplifyGathers(),
+            RewriteResize(),
             SimplifyReshapes(),
             EliminatePads(),
             RewritePooling(),
@@ -113,13 +124,13 @@ class Mode:
 
 
 MODES: dict[str, Mode] = {
-    "default": Mode("every pipeline", ("core", "quantization", "optimize", "fusion", "backend")),
-    "fast": Mode("no rewrites", ("core", "quantization", "fusion", "backend")),
+    "default": Mode("every pipeline", tuple(PIPELINES)),
+    "fast": Mode("no rewrites", ("dynamic_shapes", "core", "quantization", "fusion", "backend")),
     "max": Mode(
         "rewrites run again on what they left",
-        ("core", "quantization", "optimize", "optimize", "fusion", "backend"),
+        ("dynamic_shapes", "core", "quantization", "optimize", "optimize", "fusion", "backend"),
     ),
-    "debug": Mode("a kernel for each op", ("core", "backend")),
+    "debug": Mode("a kernel for each op", ("dynamic_shapes", "core", "backend")),
 }
 
 

@@ -1,0 +1,55 @@
+// RUN: %mgx-opt %s --split-input-file --mgx-simplify-dyn-ops | FileCheck %s
+
+// A shape that is computed from sizes becomes the result's type.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<?x12xf32, #mgx.dims<[batch : 1 ... 8 {2, 4}, _]>>
+// CHECK-NEXT:    %[[Y:.*]] = mgx.reshape %[[X]]
+// CHECK-SAME:    -> tensor<?x3x4xf32, #mgx.dims<[batch : 1 ... 8 {2, 4}, _, _]>>
+// CHECK-NEXT:    %[[R:.*]] = mgx.relu %[[Y]] : tensor<?x3x4xf32, #mgx.dims<[batch : 1 ... 8 {2, 4}, _, _]>>
+// CHECK-NEXT:    return %[[R]]
+func.func @main(%x: tensor<?x12xf32, #mgx.dims<[batch : 1 ... 8 {2, 4}, _]>>) -> tensor<?x?x?xf32> {
+  %c = mgx.constant dense<[3, 4]> : tensor<2xi64>
+  %d = mgx.dimensions_of %x start = 0 end = 1 : tensor<?x12xf32, #mgx.dims<[batch : 1 ... 8 {2, 4}, _]>> -> tensor<1xi64>
+  %s = mgx.concat %d, %c axis = 0 : tensor<1xi64>, tensor<2xi64> -> tensor<3xi64>
+  %y = mgx.reshape_to %x to %s : tensor<?x12xf32, #mgx.dims<[batch : 1 ... 8 {2, 4}, _]>>, tensor<3xi64> -> tensor<?x?x?xf32>
+  %r = mgx.relu %y : tensor<?x?x?xf32>
+  return %r : tensor<?x?x?xf32>
+}
+
+// -----
+
+// Sizes that are computed are called by their formulas: a product, a sum, rounded halves.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.flatten %{{.*}} -> tensor<?x4xf32, #mgx.dims<["batch*seq" : 1 ... ?, _]>>
+// CHECK:         mgx.concat %{{.*}} -> tensor<?x?x4xf32, #mgx.dims<[batch : 1 ... ?, "seq+1" : 2 ... ?, _]>>
+// CHECK:         mgx.step %{{.*}} -> tensor<?x?x4xf32, #mgx.dims<[batch : 1 ... ?, "(seq+1)//2" : {{.*}}, _]>>
+func.func @main(%x: tensor<?x?x4xf32, #mgx.dims<[batch : 1 ... ?, seq : 1 ... ?, _]>>, %y: tensor<?x1x4xf32, #mgx.dims<[batch : 1 ... ?, _, _]>>) -> (tensor<?x4xf32>, tensor<?x?x4xf32>, tensor<?x?x4xf32>) {
+  %f = mgx.flatten %x axis = 2 : tensor<?x?x4xf32, #mgx.dims<[batch : 1 ... ?, seq : 1 ... ?, _]>> -> tensor<?x4xf32>
+  %c = mgx.concat %x, %y axis = 1 : tensor<?x?x4xf32, #mgx.dims<[batch : 1 ... ?, seq : 1 ... ?, _]>>, tensor<?x1x4xf32, #mgx.dims<[batch : 1 ... ?, _, _]>> -> tensor<?x?x4xf32>
+  %s = mgx.step %x axes = [1] steps = [2] : tensor<?x?x4xf32, #mgx.dims<[batch : 1 ... ?, seq : 1 ... ?, _]>> -> tensor<?x?x4xf32>
+  return %f, %c, %s : tensor<?x4xf32>, tensor<?x?x4xf32>, tensor<?x?x4xf32>
+}
+
+// -----
+
+// A broadcast to a shape that is known keeps x's own sizes where the shape says 1.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.multibroadcast %{{.*}} : tensor<1x?xf32, #mgx.dims<[_, seq : 1 ... ?]>> -> tensor<?x?xf32, #mgx.dims<[batch : 1 ... ?, seq : 1 ... ?]>>
+// CHECK-NOT:     broadcast_with_dims
+func.func @main(%x: tensor<1x?xf32, #mgx.dims<[_, seq : 1 ... ?]>>, %b: tensor<?x2xf32, #mgx.dims<[batch : 1 ... ?, _]>>) -> tensor<?x?xf32> {
+  %one = mgx.constant dense<1> : tensor<1xi64>
+  %d = mgx.dimensions_of %b start = 0 end = 1 : tensor<?x2xf32, #mgx.dims<[batch : 1 ... ?, _]>> -> tensor<1xi64>
+  %s = mgx.concat %d, %one axis = 0 : tensor<1xi64>, tensor<1xi64> -> tensor<2xi64>
+  %y = mgx.broadcast_with_dims %x to %s : tensor<1x?xf32, #mgx.dims<[_, seq : 1 ... ?]>>, tensor<2xi64> -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}
+
+// -----
+
+// Sizes that are data stay: the program's own input says them.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.reshape_to
+func.func @main(%x: tensor<?x12xf32, #mgx.dims<[batch : 1 ... ?, _]>>, %s: tensor<2xi64>) -> tensor<?x?xf32> {
+  %y = mgx.reshape_to %x to %s : tensor<?x12xf32, #mgx.dims<[batch : 1 ... ?, _]>>, tensor<2xi64> -> tensor<?x?xf32>
+  return %y : tensor<?x?xf32>
+}

@@ -1,0 +1,366 @@
+"""Sizes that are known when a program runs: polynomials of named dimensions, with bounds.
+
+A size is an int where it is known and a `Size` elsewhere; arithmetic gives an int wherever
+it can. The text of a Size is canonical, so equal sizes have equal texts, and a dimension of
+the dialect is called by it: `batch*seq`, `2*seq+1`, `(seq+1)//2`.
+
+Every size is at least 1 unless its symbol says otherwise. Comparisons are proofs: `a < b` is
+whether it holds for all sizes within the bounds, so `not a < b` says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+# A formula of a file is no longer than this, and no deeper.
+MAX_TEXT = 4096
+MAX_DEPTH = 32
+_PLAIN = re.compile(r"[^\W\d][\w.]*")
+_TOKEN = re.compile(r"\s*(?:(\d+)|([^\W\d][\w.]*)|`([^`]+)`|(//|[-+*()]))")
+
+Number: TypeAlias = "int | Size"
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A named dimension, with sizes in [low, high]; high None: no bound.
+
+    `optimals` are sizes worth a program of their own; they tell no symbols apart.
+    """
+
+    name: str
+    low: int = 1
+    high: int | None = None
+    optimals: tuple[int, ...] = field(default=(), compare=False)
+
+    def __str__(self) -> str:
+        return self.name if _PLAIN.fullmatch(self.name) else f"`{self.name}`"
+
+
+@dataclass(frozen=True)
+class Floor:
+    """value // divisor, rounded down, of a divisor that is positive."""
+
+    value: Size
+    divisor: Number
+
+    def __str__(self) -> str:
+        return f"({self.value})//{_factor_text(self.divisor)}"
+
+
+Atom: TypeAlias = "Symbol | Floor"
+Monomial: TypeAlias = "tuple[Atom, ...]"
+
+
+@dataclass(frozen=True)
+class Size:
+    """A sum of products: each term has its atoms, sorted by text, and a factor that is not 0."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    @staticmethod
+    def of(symbol: Symbol) -> Number:
+        """A dimension as a size; an int where it has one size only."""
+        return symbol.low if symbol.low == symbol.high else Size((((symbol,), 1),))
+
+    def __str__(self) -> str:
+        text = ""
+        for atoms, factor in self.terms:
+            names = [str(atom) for atom in atoms]
+            parts = names if abs(factor) == 1 and names else [str(abs(factor)), *names]
+            text += ("-" if factor < 0 else "+") + "*".join(parts)
+        return text.removeprefix("+")
+
+    def __add__(self, other: Number) -> Number:
+        return _sum([*self.terms, *_terms(other)])
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Number:
+        return self * -1
+
+    def __sub__(self, other: Number) -> Number:
+        return self + other * -1
+
+    def __rsub__(self, other: int) -> Number:
+        return self * -1 + other
+
+    def __mul__(self, other: Number) -> Number:
+        products = [
+            (tuple(sorted((*a, *b), key=str)), f * g)
+            for a, f in self.terms
+            for b, g in _terms(other)
+        ]
+        return _sum(products)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, divisor: Number) -> Number:
+        if divisor == 1:
+            return self
+        whole: Number = 0
+        rest: Number = 0
+        for term in self.terms:
+            one = _sum([term])
+            quotient = exact(one, divisor)
+            if quotient is None:
+                rest = rest + one
+            else:
+                whole = whole + quotient
+        if isinstance(rest, int):
+            if isinstance(divisor, int):
+                return whole + rest // divisor
+            if rest >= 0 and rest < divisor:
+                return whole
+            rest = Size((((), rest),))
+        if rest >= 0 and rest < divisor:
+            return whole
+        return whole + Size((((Floor(rest, divisor),), 1),))
+
+    def __rfloordiv__(self, value: int) -> Number:
+        return Size((((), value),)) // self if value else 0
+
+    def __mod__(self, divisor: Number) -> Number:
+        return self - divisor * (self // divisor)
+
+    def __lt__(self, other: Number) -> bool:
+        return least(other - self) >= 1
+
+    def __le__(self, other: Number) -> bool:
+        return least(other - self) >= 0
+
+    def __gt__(self, other: Number) -> bool:
+        return least(self - other) >= 1
+
+    def __ge__(self, other: Number) -> bool:
+        return least(self - other) >= 0
+
+
+def ceil_div(value: Number, divisor: int) -> Number:
+    """value / divisor, rounded up."""
+    return (value + (divisor - 1)) // divisor
+
+
+def exact(value: Number, divisor: Number) -> Number | None:
+    """value / divisor where that is a size without remainder; None where it is not known."""
+    if isinstance(value, int) and isinstance(divisor, int):
+        return value // divisor if value % divisor == 0 else None
+    if value == divisor:
+        return 1
+    if value == 0:
+        return 0
+    divisors = _terms(divisor)
+    if len(divisors) != 1:
+        return None
+    ((atoms, factor),) = divisors
+    result = []
+    for have, number in _terms(value):
+        left = list(have)
+        for atom in atoms:
+            if atom not in left:
+                return None
+            left.remove(atom)
+        if number % factor:
+            return None
+        result.append((tuple(left), number // factor))
+    return _sum(result)
+
+
+def bounds(value: Number) -> tuple[float, float]:
+    """The least and the greatest size; infinite where there is no bound."""
+    if isinstance(value, int):
+        return value, value
+    low = high = 0.0
+    for atoms, factor in value.terms:
+        ends = [_atom_bounds(atom) for atom in atoms]
+        if any(e[0] < 0 for e in ends):
+            return -math.inf, math.inf
+        corners = [math.prod(e[0] for e in ends), math.prod(e[1] for e in ends if e[1])]
+        low += factor * corners[0 if factor > 0 else 1]
+        high += factor * corners[1 if factor > 0 else 0]
+    return low, high
+
+
+def least(value: Number) -> float:
+    """A number that the size is never below: the best that two ways find.
+
+    The other way than intervals counts each atom from its least size: `a*b-b` becomes
+    `a'*b'+a'` with all of a' and b' from 0.
+    """
+    low = bounds(value)[0]
+    if isinstance(value, int) or low >= 0:
+        return low
+    total: dict[tuple[str, ...], float] = {}
+    for atoms, factor in value.terms:
+        expanded: dict[tuple[str, ...], float] = {(): factor}
+        for atom in atoms:
+            start = _atom_bounds(atom)[0]
+            longer: dict[tuple[str, ...], float] = {}
+            for names, number in expanded.items():
+                more = tuple(sorted((*names, str(atom))))
+                longer[more] = longer.get(more, 0) + number
+                longer[names] = longer.get(names, 0) + number * start
+            expanded = longer
+        for names, number in expanded.items():
+            total[names] = total.get(names, 0) + number
+    constant = total.pop((), 0)
+    return max(low, constant) if all(number >= 0 for number in total.values()) else low
+
+
+def _atom_bounds(atom: Atom) -> tuple[float, float]:
+    if isinstance(atom, Symbol):
+        return atom.low, math.inf if atom.high is None else atom.high
+    (low, high), (least, most) = bounds(atom.value), bounds(atom.divisor)
+    if low < 0:
+        return -math.inf, math.inf
+    return low // most if most < math.inf else 0, high // least if high < math.inf else high
+
+
+def symbols(value: Number) -> Iterator[Symbol]:
+    """The symbols that a size depends on; one may come more than once."""
+    for atoms, _ in _terms(value):
+        for atom in atoms:
+            if isinstance(atom, Symbol):
+                yield atom
+            else:
+                yield from symbols(atom.value)
+                yield from symbols(atom.divisor)
+
+
+def evaluate(value: Number, known: Mapping[str, int]) -> int:
+    """The size where the symbols have these sizes. Raises KeyError for a symbol without."""
+    if isinstance(value, int):
+        return value
+    total = 0
+    for atoms, factor in value.terms:
+        total += factor * math.prod(_atom_value(atom, known) for atom in atoms)
+    return total
+
+
+def _atom_value(atom: Atom, known: Mapping[str, int]) -> int:
+    if isinstance(atom, Symbol):
+        return known[atom.name]
+    return evaluate(atom.value, known) // evaluate(atom.divisor, known)
+
+
+def substitute(value: Number, known: Mapping[str, Number]) -> Number:
+    """The size with symbols replaced by other sizes."""
+    if isinstance(value, int):
+        return value
+    total: Number = 0
+    for atoms, factor in value.terms:
+        product: Number = factor
+        for atom in atoms:
+            if isinstance(atom, Symbol):
+                product = product * known.get(atom.name, Size((((atom,), 1),)))
+            else:
+                inner = substitute(atom.value, known)
+                product = product * (inner // substitute(atom.divisor, known))
+        total = total + product
+    return total
+
+
+def parse(text: str, known: Mapping[str, Symbol] | None = None) -> Number:
+    """The size that a text is; `known` gives the bounds of symbols, by name.
+
+    Raises ValueError for what is no size.
+    """
+    if len(text) > MAX_TEXT:
+        raise ValueError(f"a size of {len(text)} characters; at most {MAX_TEXT} are read")
+    return _Parser(text, known or {}).whole()
+
+
+class _Parser:
+    def __init__(self, text: str, known: Mapping[str, Symbol]) -> None:
+        self.text, self.known, self.depth = text, known, 0
+        self.tokens: list[tuple[str, str]] = []
+        place = 0
+        while place < len(text.rstrip()):
+            found = _TOKEN.match(text, place)
+            if found is None:
+                raise self.error()
+            kinds = ("number", "name", "name", "sign")
+            kind = kinds[(found.lastindex or 1) - 1]
+            self.tokens.append((kind, found[found.lastindex or 0]))
+            place = found.end()
+        self.place = 0
+
+    def error(self) -> ValueError:
+        return ValueError(f"'{self.text:.80}' is not a size")
+
+    def whole(self) -> Number:
+        value = self.total()
+        if self.place != len(self.tokens):
+            raise self.error()
+        return value
+
+    def sign(self, *wanted: str) -> str:
+        """The next token, taken, if it is one of the signs; '' if it is not."""
+        if self.place < len(self.tokens):
+            kind, text = self.tokens[self.place]
+            if kind == "sign" and text in wanted:
+                self.place += 1
+                return text
+        return ""
+
+    def total(self) -> Number:
+        value = self.product() if not self.sign("-") else self.product() * -1
+        while sign := self.sign("+", "-"):
+            other = self.product()
+            value = value + other if sign == "+" else value - other
+        return value
+
+    def product(self) -> Number:
+        value = self.factor()
+        while sign := self.sign("*", "//"):
+            other = self.factor()
+            if sign == "//" and bounds(other)[0] < 1:
+                raise self.error()
+            value = value * other if sign == "*" else value // other
+        return value
+
+    def factor(self) -> Number:
+        if self.sign("("):
+            self.depth += 1
+            if self.depth > MAX_DEPTH:
+                raise self.error()
+            value = self.total()
+            self.depth -= 1
+            if not self.sign(")"):
+                raise self.error()
+            return value
+        if self.place == len(self.tokens) or self.tokens[self.place][0] == "sign":
+            raise self.error()
+        kind, text = self.tokens[self.place]
+        self.place += 1
+        if kind == "number":
+            return int(text)
+        return Size.of(self.known.get(text, Symbol(text)))
+
+
+def _terms(value: Number) -> tuple[tuple[Monomial, int], ...]:
+    if isinstance(value, int):
+        return (((), value),) if value else ()
+    return value.terms
+
+
+def _sum(terms: Iterable[tuple[Monomial, int]]) -> Number:
+    total: dict[Monomial, int] = {}
+    for atoms, factor in terms:
+        total[atoms] = total.get(atoms, 0) + factor
+    kept = [(atoms, factor) for atoms, factor in total.items() if factor]
+    if not any(atoms for atoms, _ in kept):
+        return sum(factor for _, factor in kept)
+    # The constant goes last.
+    return Size(tuple(sorted(kept, key=lambda term: (not term[0], [str(a) for a in term[0]]))))
+
+
+def _factor_text(value: Number) -> str:
+    plain = isinstance(value, int) or (
+        len(value.terms) == 1 and value.terms[0][1] == 1 and len(value.terms[0][0]) == 1
+    )
+    return str(value) if plain else f"({value})"

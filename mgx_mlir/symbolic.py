@@ -1,0 +1,234 @@
+"""Sizes of the dialect's tensors: from types, into types, and by op where inference stops.
+
+The dialect's own inference carries names of dimensions along; what is computed of sizes it
+leaves without a name. Here such a dimension gets the text of its size as its name, so that
+equal names stay equal sizes (see mgx_mlir.sizes).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx, types
+from mgx_mlir.sizes import (
+    Number,
+    Size,
+    Symbol,
+    bounds,
+    ceil_div,
+    exact,
+    parse,
+    symbols,
+)
+
+# None: a size that is not known.
+Sizes: TypeAlias = "list[Number | None]"
+_END = (1 << 63) - 1
+
+
+def named_symbols(tensors: Iterable[ir.Type]) -> dict[str, Symbol]:
+    """The symbols that stand alone as dimensions of some types, by name, with their bounds."""
+    found: dict[str, Symbol] = {}
+    for type_ in tensors:
+        for dim in types.dims_of(type_):
+            if isinstance(dim, mgx.DimAttr):
+                own = alone(named(dim.name, {}))
+                if own is not None:
+                    least = max(dim.min, 1)
+                    symbol = Symbol(own.name, least, dim.max, tuple(dim.optimals))
+                    found.setdefault(own.name, symbol)
+    return found
+
+
+def named(name: str, known: Mapping[str, Symbol]) -> Number:
+    """The size that a dimension's name says; a name that is no size is a symbol of its own."""
+    try:
+        return parse(name, known)
+    except ValueError:
+        name = name.replace("`", "'")
+        return Size.of(known.get(name, Symbol(name)))
+
+
+def alone(size: Number | None) -> Symbol | None:
+    """The symbol that a size is, where it is nothing else."""
+    if isinstance(size, Size) and len(size.terms) == 1 and size.terms[0][1] == 1:
+        atoms = size.terms[0][0]
+        if len(atoms) == 1 and isinstance(atoms[0], Symbol):
+            return atoms[0]
+    return None
+
+
+def sizes_of(type_: ir.Type, known: Mapping[str, Symbol]) -> Sizes:
+    """The sizes of a tensor type, by its dimensions' names."""
+    return [
+        named(dim.name, known) if isinstance(dim, mgx.DimAttr) else dim
+        for dim in types.dims_of(type_)
+    ]
+
+
+def tensor_type(sizes: Sequence[Number | None], element: ir.Type) -> ir.RankedTensorType:
+    """The tensor type with these sizes, its dimensions named by their texts."""
+    return mgx.tensor_type([_dim(size, element.context) for size in sizes], element)
+
+
+def _dim(size: Number | None, context: ir.Context) -> int | mgx.DimAttr | None:
+    if size is None or isinstance(size, int):
+        return size
+    symbol = alone(size)
+    if symbol is not None:
+        return mgx.DimAttr.get(
+            symbol.name, symbol.low, symbol.high, symbol.optimals, context=context
+        )
+    low, high = bounds(size)
+    least = int(max(low, 0)) if low > -math.inf else 0
+    most = int(high) if high < math.inf else None
+    return mgx.DimAttr.get(str(size), least, most, context=context)
+
+
+def result_sizes(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes | None:
+    """The sizes of the result of an op whose inference gives no names; None for other ops.
+
+    Sizes that do not follow from those of the operands are None.
+    """
+    rule = _RULES.get(op.operation.name)
+    return rule(op, operands) if rule is not None else None
+
+
+Rule: TypeAlias = "Callable[[ir.OpView, Sequence[Sizes]], Sizes]"
+
+
+def _integers(op: ir.OpView, name: str) -> list[int]:
+    return list(ir.DenseI64ArrayAttr(op.operation.attributes[name]))
+
+
+def _integer(op: ir.OpView, name: str) -> int:
+    return int(ir.IntegerAttr(op.operation.attributes[name]).value)
+
+
+def _product(sizes: Sequence[Number | None]) -> Number | None:
+    total: Number = 1
+    for size in sizes:
+        if size is None:
+            return None
+        total = total * size
+    return total
+
+
+def _flatten(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+    axis = _integer(op, "axis")
+    return [_product(operands[0][:axis]), _product(operands[0][axis:])]
+
+
+def _concat(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+    axis, sizes = _integer(op, "axis"), list(operands[0])
+    total: Number | None = 0
+    for operand in operands:
+        one = operand[axis]
+        total = None if total is None or one is None else total + one
+    sizes[axis] = total
+    return sizes
+
+
+def _pad(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+    added = zip(operands[0], _integers(op, "low"), _integers(op, "high"), strict=True)
+    return [None if size is None else size + low + high for size, low, high in added]
+
+
+def _slice(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+    sizes = list(operands[0])
+    bounds_of = zip(
+        _integers(op, "axes"), _integers(op, "starts"), _integers(op, "ends"), strict=True
+    )
+    for axis, start, end in bounds_of:
+        size = sizes[axis]
+        if end != _END:
+            sizes[axis] = end - start
+        else:
+            sizes[axis] = None if size is None else size - start
+    return sizes
+
+
+def _step(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+    sizes = list(operands[0])
+    for axis, step in zip(_integers(op, "axes"), _integers(op, "steps"), strict=True):
+        size = sizes[axis]
+        sizes[axis] = None if size is None else ceil_div(size, step)
+    return sizes
+
+
+def _windows(op: ir.OpView, x: Sizes, lengths: Sequence[Number | None]) -> Sizes:
+    """How many windows there are along each spatial dimension of x."""
+    pads, strides, dilations = (_integers(op, n) for n in ("pads", "strides", "dilations"))
+    attributes = op.operation.attributes
+    round_up = "ceil_mode" in attributes and ir.BoolAttr(attributes["ceil_mode"]).value
+    result: Sizes = []
+    for i, (size, length) in enumerate(zip(x[2:], lengths, strict=True)):
+        if size is None or not isinstance(length, int) or (round_up and not isinstance(size, int)):
+            result.append(None)
+            continue
+        room = size + (pads[i] + pads[len(strides) + i] - dilations[i] * (length - 1) - 1)
+        count = ceil_div(room, strides[i]) if round_up else room // strides[i]
+        result.append(count + 1)
+    return result
+
+
+def _convolution(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+    x, w = operands[:2]
+    if "channels_last" in op.operation.attributes:
+        x, w = [x[0], x[-1], *x[1:-1]], [w[0], w[-1], *w[1:-1]]
+        return [x[0], *_windows(op, x, w[2:]), w[0]]
+    return [x[0], w[0], *_windows(op, x, w[2:])]
+
+
+def _pooling(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+    (x,) = operands
+    return [*x[:2], *_windows(op, x, _integers(op, "lengths"))]
+
+
+def _reshape(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+    """One size that is not stated is what the others leave of the elements."""
+    stated = sizes_of(op.operation.results[0].type, _known(operands))
+    open_places = [i for i, size in enumerate(stated) if size is None]
+    total = _product(operands[0])
+    if len(open_places) == 1 and total is not None:
+        taken = _product([size for size in stated if size is not None])
+        assert taken is not None
+        stated[open_places[0]] = exact(total, taken)
+    return stated
+
+
+def _multibroadcast(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+    stated = sizes_of(op.operation.results[0].type, _known(operands))
+    leading = len(stated) - len(operands[0])
+    for i, size in enumerate(operands[0], leading):
+        if stated[i] is None and size != 1:
+            stated[i] = size
+    return stated
+
+
+def _known(operands: Sequence[Sizes]) -> dict[str, Symbol]:
+    return {
+        symbol.name: symbol
+        for sizes in operands
+        for size in sizes
+        if size is not None
+        for symbol in symbols(size)
+    }
+
+
+_RULES: dict[str, Rule] = {
+    "mgx.concat": _concat,
+    "mgx.convolution": _convolution,
+    "mgx.flatten": _flatten,
+    "mgx.multibroadcast": _multibroadcast,
+    "mgx.pad": _pad,
+    "mgx.pooling": _pooling,
+    "mgx.quant_convolution": _convolution,
+    "mgx.reshape": _reshape,
+    "mgx.slice": _slice,
+    "mgx.step": _step,
+}

@@ -1,0 +1,62 @@
+"""mgx-bind-dims: dimensions that have one size become static."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.errors import UsageError
+from mgx_mlir.graph import main_function
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import blocks, element_type
+from mgx_mlir.sizes import Number, substitute
+from mgx_mlir.symbolic import named_symbols, sizes_of, tensor_type
+
+
+@dataclass(frozen=True)
+class BindDims(Pass):
+    """Gives dimensions the sizes of the option; without it, those whose bounds leave one size.
+
+    Before (sizes=batch:4):  %y = mgx.relu %x : tensor<?x3xf32, #mgx.dims<[batch : 1 ... 8, _]>>
+    After:                   %y = mgx.relu %x : tensor<4x3xf32>
+
+    What is named by a formula of such dimensions follows. `mgx-simplify-dyn-ops` has named all.
+    """
+
+    sizes: tuple[str, ...] = ()
+
+    name: ClassVar[str] = "mgx-bind-dims"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        main = main_function(module)
+        found = list(blocks(main))
+        arguments = [a.type for block in found for a in block.arguments]
+        known = named_symbols(arguments)
+        bound: dict[str, Number] = {
+            name: symbol.low for name, symbol in known.items() if symbol.low == symbol.high
+        }
+        for entry in self.sizes:
+            name, _, size = entry.rpartition(":")
+            if not size.isdecimal():
+                raise UsageError(f"{self.name}: '{entry}' is not a dimension's name, ':', its size")
+            bound[name] = int(size)
+        if not bound:
+            return
+        for block in found:
+            for value in (*block.arguments, *_results(block)):
+                sizes = [
+                    None if size is None else substitute(size, bound)
+                    for size in sizes_of(value.type, known)
+                ]
+                value.set_type(tensor_type(sizes, element_type(value)))
+        results = list(found[0].operations)[-1].operation.operands
+        signature = ir.FunctionType.get(
+            [a.type for a in found[0].arguments], [r.type for r in results]
+        )
+        main.operation.attributes["function_type"] = ir.TypeAttr.get(signature)
+
+
+def _results(block: ir.Block) -> list[ir.Value]:
+    return [result for op in block.operations for result in op.operation.results]

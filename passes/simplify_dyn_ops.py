@@ -1,0 +1,158 @@
+"""mgx-simplify-dyn-ops: shapes that a program computes from symbolic sizes, as types."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir import shape_values
+from mgx_mlir.dialects import mgx
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import blocks, element_type, erase_dead, replace
+from mgx_mlir.sizes import Number, Symbol
+from mgx_mlir.symbolic import Sizes, named_symbols, result_sizes, sizes_of, tensor_type
+
+# The ops whose shape is an operand.
+_OF_DIMS = ("mgx.reshape_to", "mgx.broadcast_with_dims")
+
+
+@dataclass(frozen=True)
+class SimplifyDynOps(Pass):
+    """Names each dimension by its size in the inputs' symbols, and makes static what shapes say.
+
+    Before:  %d = mgx.dimensions_of %x start = 0 end = 1 : tensor<?x12xf32, ...> -> tensor<1xi64>
+             %s = mgx.concat %d, %c axis = 0 : tensor<1xi64>, tensor<2xi64> -> tensor<3xi64>
+             %y = mgx.reshape_to %x to %s : ... -> tensor<?x?x?xf32>
+    After:   %y = mgx.reshape %x : tensor<?x12xf32, [batch, _]> -> tensor<?x3x4xf32, [batch, _, _]>
+
+    Names are carried from each op's operands to its results; a size that is computed is called by
+    its formula: `batch*seq`, `seq+1`. A program whose inputs are static is left as it is.
+    """
+
+    name: ClassVar[str] = "mgx-simplify-dyn-ops"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        main = main_function(module)
+        found = list(blocks(main))
+        arguments = [a.type for block in found for a in block.arguments]
+        if all(ir.RankedTensorType(type_).has_static_shape for type_ in arguments):
+            return
+        walk = _Walk(context, named_symbols(arguments))
+        for block in found:
+            for argument in block.arguments:
+                walk.rename(argument)
+            for op in list(block.operations):
+                walk.visit(op)
+        for block in reversed(found):
+            erase_dead(block)
+        _set_signature(main, found[0])
+
+
+def _set_signature(main: ir.OpView, block: ir.Block) -> None:
+    results = list(block.operations)[-1].operation.operands
+    signature = ir.FunctionType.get([a.type for a in block.arguments], [r.type for r in results])
+    main.operation.attributes["function_type"] = ir.TypeAttr.get(signature)
+
+
+@dataclass
+class _Walk:
+    """Ops in the program's order; those that hold shapes have their values kept."""
+
+    context: PassContext
+    known: dict[str, Symbol]
+    shapes: dict[ir.Value, np.ndarray] = field(default_factory=dict)
+
+    def rename(self, value: ir.Value) -> None:
+        """Gives the dimensions of an input their sizes' names."""
+        self._set(value, self.sizes(value))
+
+    def visit(self, op: ir.OpView) -> None:
+        if not op.operation.name.startswith("mgx."):
+            return
+        if op.operation.name in _OF_DIMS and self._with_known_shape(op):
+            return
+        self._infer(op)
+        if len(op.operation.results) == 1:
+            operands = [self.shapes.get(x) for x in op.operation.operands]
+            sizes = [self.sizes(x) for x in op.operation.operands]
+            value = shape_values.value_of(op, operands, sizes)
+            if value is not None:
+                self.shapes[op.operation.results[0]] = value
+
+    def sizes(self, value: ir.Value) -> Sizes:
+        return sizes_of(value.type, self.known)
+
+    def _set(self, value: ir.Value, sizes: Sizes) -> None:
+        if any(not isinstance(size, int) for size in sizes):
+            value.set_type(tensor_type(sizes, element_type(value)))
+        elif not ir.RankedTensorType(value.type).has_static_shape:
+            value.set_type(ir.RankedTensorType.get(sizes, element_type(value)))
+
+    def _with_known_shape(self, op: ir.OpView) -> bool:
+        """Replaces an op that gets its shape as a tensor, where that is known."""
+        x, dims = op.operation.operands
+        shape = self.shapes.get(dims)
+        if shape is None:
+            return False
+        wanted: Sizes = list(shape)
+        is_reshape = op.operation.name == "mgx.reshape_to"
+        if not is_reshape:
+            spread = shape_values.broadcast(self.sizes(x), wanted)
+            if spread is None:
+                return False
+            wanted = spread
+        result = tensor_type(wanted, element_type(x))
+        with ir.InsertionPoint(op), op.operation.location:
+            make = mgx.ReshapeOp if is_reshape else mgx.MultibroadcastOp
+            new = make(result, x).result
+        self.context.note("shape", node_name(op))
+        replace(op, [new])
+        return True
+
+    def _infer(self, op: ir.OpView) -> None:
+        """Gives the results' dimensions the best names that are known."""
+        results = op.operation.results
+        if all(ir.RankedTensorType(r.type).has_static_shape for r in results):
+            return
+        inferred = _inferred(op)
+        sizes = [self.sizes(x) for x in op.operation.operands]
+        for number, result in enumerate(results):
+            candidates = [self.sizes(result)]
+            if inferred:
+                candidates.insert(0, sizes_of(inferred[number], self.known))
+            rule = result_sizes(op, sizes) if number == 0 else None
+            if rule is not None:
+                candidates.insert(0, rule)
+            columns = zip(*candidates, strict=True)
+            self._set(result, [_best(column) for column in columns])
+
+
+def _best(candidates: tuple[Number | None, ...]) -> Number | None:
+    """A size that is known, else the first formula."""
+    known = [size for size in candidates if size is not None]
+    return min(known, key=lambda size: not isinstance(size, int), default=None)
+
+
+def _inferred(op: ir.OpView) -> list[ir.Type]:
+    """The result types that the op infers from its operands; none where they are stated."""
+    operation = op.operation
+    if any(True for _ in operation.regions):
+        return []
+    attributes = {name: operation.attributes[name] for name in operation.attributes}
+    try:
+        with ir.InsertionPoint(op), operation.location:
+            copy = ir.Operation.create(
+                operation.name,
+                operands=list(operation.operands),
+                attributes=attributes,
+                infer_type=True,
+            )
+    except ir.MLIRError:  # the type of its result is stated
+        return []
+    found = [result.type for result in copy.results]
+    copy.erase()
+    return found

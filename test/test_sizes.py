@@ -1,0 +1,54 @@
+"""Sizes as formulas: canonical texts, proofs that hold for all sizes, the way back from text."""
+
+from __future__ import annotations
+
+import pytest
+
+from mgx_mlir.sizes import Size, Symbol, ceil_div, evaluate, exact, parse, substitute
+
+BATCH, SEQ = Size.of(Symbol("batch")), Size.of(Symbol("seq", 1, 512))
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (BATCH * SEQ, "batch*seq"),
+        (2 * SEQ + 1 - SEQ, "seq+1"),
+        ((4 * BATCH + 3) // 4, "batch"),
+        (ceil_div(SEQ, 2), "(seq+1)//2"),
+        (12 * BATCH * SEQ // SEQ, "12*batch"),
+        (SEQ - 1 - BATCH, "-batch+seq-1"),
+        (Size.of(Symbol("a b")) + 1, "`a b`+1"),
+    ],
+)
+def test_equal_sizes_have_one_text(size: Size, text: str) -> None:
+    assert str(size) == text
+    symbols = {"seq": Symbol("seq", 1, 512)}
+    assert parse(text, symbols) == size
+
+
+def test_what_is_known_is_an_int() -> None:
+    assert SEQ - SEQ == 0
+    assert SEQ % SEQ == 0
+    assert Size.of(Symbol("n", 3, 3)) == 3
+    assert substitute(BATCH * SEQ, {"batch": 2, "seq": 5}) == 10
+    assert evaluate(ceil_div(BATCH * SEQ, 4), {"batch": 3, "seq": 3}) == 3
+
+
+def test_comparisons_are_proofs() -> None:
+    assert SEQ > 0 and SEQ <= 512 and BATCH * SEQ >= SEQ and BATCH * SEQ - 1 >= SEQ - 1
+    # Neither is known.
+    assert not BATCH < SEQ and not SEQ < BATCH
+    assert not BATCH * SEQ > SEQ
+
+
+def test_division_is_exact_or_not_known() -> None:
+    assert exact(12 * BATCH * SEQ, 3 * SEQ) == 4 * BATCH
+    assert exact(SEQ + 1, 2) is None
+    assert exact(BATCH, SEQ) is None
+
+
+@pytest.mark.parametrize("text", ["", "a+", "(a", "a)", "a//0", "a//(b-b)", "1.5", "a" * 5000, "`"])
+def test_other_texts_are_refused(text: str) -> None:
+    with pytest.raises(ValueError):
+        parse(text)
