@@ -19,6 +19,7 @@ from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
 from mgx_mlir.codegen.gpu.pooling.kernel import pooling_program
 from mgx_mlir.codegen.gpu.rows.kernel import rows_program
+from mgx_mlir.codegen.gpu.scan.kernel import scan_program
 from mgx_mlir.codegen.gpu.scatter.kernel import scatter_program
 from mgx_mlir.codegen.gpu.topk.kernel import topk_program
 from mgx_mlir.codegen.lowering import lower_kernel
@@ -37,6 +38,7 @@ FAMILIES: tuple[Family, ...] = (
     moves_program,
     pooling_program,
     topk_program,
+    scan_program,
     scatter_program,
 )
 

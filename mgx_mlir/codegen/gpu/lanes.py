@@ -25,6 +25,7 @@ _DPP = {
     8: 0x140,  # row_mirror
 }
 _ROW = 16
+_ROW_SHIFT = 0x110  # row_shr, by the number added
 
 Combine = Callable[[Sequence[ir.Value], Sequence[ir.Value]], Sequence[ir.Value]]
 
@@ -53,6 +54,49 @@ def reduce(
         return list(combine(low, high))
     is_low = emit.compare("slt", lane, 2 * _ROW)
     return [arith.select(is_low, a, b) for a, b in zip(low, high, strict=True)]
+
+
+def prefix(
+    x: ir.Value,
+    group: int,
+    lane: Index,
+    add: Callable[[ir.Value, ir.Value], ir.Value],
+    target: Target,
+) -> tuple[ir.Value, ir.Value]:
+    """The sum of what the lanes before this one in its `group` have, and of the whole wave.
+
+    x: a scalar; add: its sum, for which 0 changes nothing. group: lanes that belong together,
+    a power of two. lane: the lane's number in its wave.
+    """
+    zero = arith.constant(x.type, _zero(x.type))
+
+    def before(y: ir.Value, distance: int) -> ir.Value:
+        """What the lane so far before this one has; 0 at the start of its group."""
+        moved = _words(y, _shifted(distance))
+        if group >= _ROW:
+            return moved
+        return arith.select(emit.compare("sge", emit.rem(lane, group), distance), moved, zero)
+
+    # Within rows of 16 lanes; then what the rows before have.
+    result = x
+    for distance in (1, 2, 4, 8):
+        if distance < group:
+            result = add(result, before(result, distance))
+    found = before(result, 1) if group > 1 else zero
+    last = target.wave_size - 1
+    if group <= _ROW:
+        return found, _words(result, _reader(last))
+    ends = range(_ROW - 1, target.wave_size, _ROW)
+    totals = [_words(result, _reader(end)) for end in ends]
+    rows = group // _ROW
+    sums = [zero]
+    for number, total in enumerate(totals, 1):
+        sums.append(total if number % rows == 1 else add(sums[-1], total))
+    for number in range(1, len(totals)):
+        if number % rows:
+            row = emit.compare("eq", emit.div(lane, _ROW), number)
+            found = arith.select(row, add(found, sums[number]), found)
+    return found, sums[-1]
 
 
 def uniform(index: Index) -> Index:
@@ -92,6 +136,22 @@ def _dpp(control: int) -> Callable[[ir.Value], ir.Value]:
         return rocdl.update_dpp(x.type, old, x, control, 0xF, 0xF, True)
 
     return move
+
+
+def _shifted(distance: int) -> Callable[[ir.Value], ir.Value]:
+    """From the lane so far before in the row; 0 where there is none."""
+
+    def move(x: ir.Value) -> ir.Value:
+        old = arith.constant(x.type, _zero(x.type))
+        return rocdl.update_dpp(x.type, old, x, _ROW_SHIFT + distance, 0xF, 0xF, True)
+
+    return move
+
+
+def _zero(type_: ir.Type) -> ir.Attribute:
+    if isinstance(type_, ir.IntegerType):
+        return ir.IntegerAttr.get(type_, 0)
+    return ir.FloatAttr.get(type_, 0.0)
 
 
 def _across_rows(x: ir.Value) -> ir.Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith
@@ -38,6 +38,11 @@ class Operand:
     def repeated(self) -> bool:
         """Whether all elements along `inner` are the same one."""
         return all(stride == 0 for _, stride in self.inner.factors)
+
+    @property
+    def turned(self) -> Operand:
+        """The operand with vectors along `outer`."""
+        return replace(self, outer=self.inner, inner=self.outer)
 
     def width(self, lanes: int) -> int:
         """Elements of a vector of `lanes`, from a multiple of it on, that one access takes."""

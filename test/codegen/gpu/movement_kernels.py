@@ -174,6 +174,65 @@ def from_zeros(size: int, count: int, element: str) -> ElementKernel:
     )
 
 
+def cumsum(
+    shape: tuple[int, ...],
+    axis: int,
+    element: str,
+    exclusive: bool = False,
+    reverse: bool = False,
+    schedule: Any = None,
+) -> ElementKernel:
+    flags = {"exclusive": exclusive, "reverse": reverse}
+    given = ", ".join(f"{name} = true" for name, set_ in flags.items() if set_)
+    body = (
+        f"%y = mgx.prefix_scan_sum %x0 axis = {axis} {{{given}}} : {tensor(shape, element)}"
+    ).replace(" {}", "")
+
+    def meaning(x: Array) -> Array:
+        x = np.flip(x, axis) if reverse else x
+        y = np.cumsum(x, axis, dtype=x.dtype)
+        y = y - x if exclusive else y
+        return np.flip(y, axis) if reverse else y
+
+    return ElementKernel(
+        f"cumsum-{'x'.join(map(str, shape))}-{axis}-{element}-{given.replace(' = true', '')}",
+        ((shape, element),),
+        ((shape, element),),
+        body,
+        lambda x: [meaning(x)],
+        2.0,
+        lambda x: meaning(np.abs(x)) + np.abs(x),
+        schedule,
+    )
+
+
+@dataclass(frozen=True)
+class Sparse(ElementKernel):
+    """With many zeros."""
+
+    def arrays(self) -> list[Array]:
+        rng = np.random.default_rng(4)
+        return [x * (rng.random(x.shape) < 0.3) for x in super().arrays()]
+
+
+def nonzero(shape: tuple[int, ...], columns: int, element: str, schedule: Any = None) -> Sparse:
+    rank = len(shape)
+    result = (rank, columns)
+
+    def meaning(x: Array) -> list[Array]:
+        found = np.stack(np.nonzero(x))[:, :columns]
+        return [np.pad(found, ((0, 0), (0, columns - found.shape[1])))]
+
+    return Sparse(
+        f"nonzero-{'x'.join(map(str, shape))}-{columns}-{element}",
+        ((shape, element),),
+        ((result, "i64"),),
+        f"%y = mgx.nonzero %x0 : {tensor(shape, element)} -> {tensor(result, 'i64')}",
+        meaning,
+        schedule=schedule,
+    )
+
+
 def emulated() -> list[ElementKernel]:
     """What the emulated device computes in the gate."""
     return [
@@ -196,4 +255,18 @@ def emulated() -> list[ElementKernel]:
         scatternd("min", (20, 9), (40,), 2, "i32"),
         cache_update((2, 3, 40, 16), 3, "f16"),
         from_zeros(40, 900, "f32"),
+        cumsum((5, 600), 1, "f32"),
+        cumsum((5, 7), 1, "f32", True),
+        cumsum((5, 1000), 1, "f16", reverse=True),
+        cumsum((3, 77), 1, "f64", True, True),
+        cumsum((2, 70, 12), 1, "f32"),
+        cumsum((300, 6), 0, "bf16", True, True),
+        cumsum((2, 90, 5), 1, "i64", reverse=True),
+        cumsum((3, 31, 1), 1, "i32"),
+        cumsum((1, 20000), 1, "f32"),
+        cumsum((1, 20000), 1, "i32", True, True),
+        cumsum((5000, 3), 0, "f32", reverse=True),
+        nonzero((9, 20, 7), 1260, "f32"),
+        nonzero((9, 20, 7), 100, "i1"),
+        nonzero((9000,), 9000, "i32"),
     ]

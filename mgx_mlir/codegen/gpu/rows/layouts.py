@@ -162,13 +162,13 @@ class Across(_Layout):
         return Chunk(column, inside)
 
     def load(self, source: Operand, chunk: Chunk) -> ir.Value:
-        turned = _turned(source)
+        turned = source.turned
         start = turned.start(chunk.column)
         inside = [chunk.inside] if chunk.inside is not None else []
         return turned.load(self.source(source), start, self.row, self.lanes, inside)
 
     def load_row(self, source: Operand) -> ir.Value:
-        turned = _turned(source)
+        turned = source.turned
         return turned.load(self.source(source), turned.start(0), self.row, self.lanes, [])
 
     def repeated(self, value: ir.Value) -> ir.Value:
@@ -222,21 +222,16 @@ class Across(_Layout):
         return tuple(found)
 
     def store(self, result: Result, value: ir.Value, chunk: Chunk, bounded: bool) -> None:
-        turned = _turned(result.operand)
+        turned = result.operand.turned
         start = turned.start(chunk.column)
         guards = self.guards(bounded, chunk)
         turned.store(value, self.target_of(result), start, self.row, guards)
 
     def store_row(self, result: Result, value: ir.Value, bounded: bool) -> None:
-        turned = _turned(result.operand)
+        turned = result.operand.turned
         guards = [*self.first_only(), *self.guards(bounded)]
         value = self.repeated(value)
         turned.store(value, self.target_of(result), turned.start(0), self.row, guards)
-
-
-def _turned(operand: Operand) -> Operand:
-    """The operand with vectors across the rows."""
-    return Operand(operand.argument, operand.element, operand.offset, operand.inner, operand.outer)
 
 
 def held_type(type_: ir.Type) -> ir.Type:
