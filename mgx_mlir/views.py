@@ -106,6 +106,16 @@ class Layout:
         dims = (*self.dims[:axis], (first, *others), *self.dims[axis + 1 :])
         return replace(self, offset=self.offset + start // inner * stride, dims=dims)
 
+    def picked(self, axis: int, places: Sequence[int]) -> Self | None:
+        """The elements at `places` of one dimension; None where no strides give them."""
+        factors = _nest(places)
+        if len(self.dims[axis]) > 1 or factors is None:
+            return None
+        ((_, stride),) = self.dims[axis]
+        dim = tuple((size, step * stride) for size, step in factors)
+        dims = (*self.dims[:axis], dim or ((1, 0),), *self.dims[axis + 1 :])
+        return replace(self, offset=self.offset + places[0] * stride, dims=dims)
+
     def reversed(self, axis: int) -> Self:
         dim = self.dims[axis]
         offset = self.offset + sum((size - 1) * stride for size, stride in dim)
@@ -119,6 +129,23 @@ def whole(shape: Sequence[int]) -> Layout:
     """A tensor as it is."""
     strides = row_major(shape)
     return Layout(0, tuple(((size, step),) for size, step in zip(shape, strides, strict=True)))
+
+
+def _nest(places: Sequence[int]) -> list[Factor] | None:
+    """Factors whose strides visit the places in order, from the first one on; None without."""
+    factors: list[Factor] = []
+    while len(places) > 1:
+        step = places[1] - places[0]
+        runs = (n for n in range(2, len(places)) if places[n] - places[n - 1] != step)
+        size = next(runs, len(places))
+        starts = places[::size]
+        if len(places) % size:
+            return None
+        if any(place != starts[n // size] + n % size * step for n, place in enumerate(places)):
+            return None
+        factors.insert(0, (size, step))
+        places = starts
+    return factors
 
 
 def row_major(shape: Sequence[int]) -> list[int]:

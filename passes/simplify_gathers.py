@@ -1,4 +1,4 @@
-"""mgx-simplify-gathers: gathers of evenly spaced places are views."""
+"""mgx-simplify-gathers: gathers of places that strides tell are views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import blocks, definition, erase_dead, op_name, replace, shape
+from mgx_mlir.rewriting import blocks, definition, erase_dead, in_views, op_name, replace, shape
+from mgx_mlir.views import changes, whole
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,8 @@ class SimplifyGathers(Pass):
     After:   %s = mgx.slice %x axes = [1] starts = [0] ends = [1] : ... -> tensor<2x1x4xf32>
              %y = mgx.reshape %s : tensor<2x1x4xf32> -> tensor<2x4xf32>
 
-    Indices that are all the same become a broadcast.
+    Indices that are all the same become a broadcast; those of nested strides, such as
+    0, 0, 1, 1 or 0, 2, 1, 3, the views that give them.
     """
 
     cleanup: ClassVar[bool] = True
@@ -59,7 +61,9 @@ def _view(op: ir.OpView) -> ir.Value | None:
         return None  # an error where the program runs
     steps = np.unique(np.diff(places))
     if len(steps) > 1:
-        return None
+        layout = whole(shape(x)).picked(axis, places.tolist())
+        nested = None if layout is None else changes(layout, shape(x))
+        return None if nested is None else mgx.ReshapeOp(result, in_views(x, nested)).result
     step = int(steps[0]) if len(steps) else 1
     low, high = int(places.min()), int(places.max())
     value = mgx.slice(x, [axis], [low], [high + 1])

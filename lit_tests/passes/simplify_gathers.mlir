@@ -36,3 +36,20 @@ func.func @main(%x: tensor<8x4xf32>) -> tensor<3x4xf32> {
   %y = mgx.gather %x[%i] axis = 0 : tensor<8x4xf32>, tensor<3xi64> -> tensor<3x4xf32>
   return %y : tensor<3x4xf32>
 }
+
+// -----
+
+// Each element twice, and pairs that are exchanged; what no strides give stays.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.multibroadcast %{{.*}} : tensor<12x1xf32> -> tensor<12x2xf32>
+// CHECK:         mgx.transpose
+// CHECK:         mgx.gather
+func.func @main(%x: tensor<3x4xf32>) -> (tensor<3x8xf32>, tensor<3x2x2xf32>, tensor<3x3xf32>) {
+  %i = mgx.constant dense<[0, 0, 1, 1, 2, 2, 3, 3]> : tensor<8xi64>
+  %a = mgx.gather %x[%i] axis = 1 : tensor<3x4xf32>, tensor<8xi64> -> tensor<3x8xf32>
+  %j = mgx.constant dense<[[0, 2], [1, 3]]> : tensor<2x2xi64>
+  %b = mgx.gather %x[%j] axis = 1 : tensor<3x4xf32>, tensor<2x2xi64> -> tensor<3x2x2xf32>
+  %k = mgx.constant dense<[0, 1, 3]> : tensor<3xi64>
+  %c = mgx.gather %x[%k] axis = 1 : tensor<3x4xf32>, tensor<3xi64> -> tensor<3x3xf32>
+  return %a, %b, %c : tensor<3x8xf32>, tensor<3x2x2xf32>, tensor<3x3xf32>
+}

@@ -22,14 +22,12 @@ def _resize(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     if mode == "nearest":
         result = x
         for axis in range(x.ndim):
-            if not _is_identity(op, axis, x.shape, shape):
-                where = coordinates(op, axis, x.shape, shape)
-                index = _nearest(where, enum(op.nearest_mode))
-                result = np.take(result, np.clip(index, 0, x.shape[axis] - 1), axis)
+            if not is_identity(op, axis, x.shape, shape):
+                result = np.take(result, nearest_places(op, axis, x.shape, shape), axis)
     else:
         values = widened(x, accumulate)
         for axis in range(x.ndim):
-            if not _is_identity(op, axis, x.shape, shape):
+            if not is_identity(op, axis, x.shape, shape):
                 matrix = _weights(op, axis, x.shape, shape).astype(values.dtype)
                 values = np.moveaxis(np.tensordot(matrix, values, (1, axis)), 0, axis)
         result = (
@@ -38,7 +36,8 @@ def _resize(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     return _with_outside(op, result, x.shape, shape)
 
 
-def _is_identity(op: Any, axis: int, source: Sequence[int], shape: Sequence[int]) -> bool:
+def is_identity(op: Any, axis: int, source: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether a dimension of the result is that of the input."""
     crops = enum(op.coordinate_mode) == "tf_crop_and_resize"
     return source[axis] == shape[axis] and op.scales[axis] == 1.0 and not crops
 
@@ -64,6 +63,12 @@ def coordinates(op: Any, axis: int, source: Sequence[int], shape: Sequence[int])
             return x + f32(0.5) * (start + end) * (size - f32(1))
         return start * (size - f32(1)) + x * ((end - start) * (size - f32(1)) / (wanted - f32(1)))
     return (x + f32(0.5)) / scale - f32(0.5)
+
+
+def nearest_places(op: Any, axis: int, source: Sequence[int], shape: Sequence[int]) -> Array:
+    """The index in the input that each result index of a dimension takes, without weights."""
+    index = _nearest(coordinates(op, axis, source, shape), enum(op.nearest_mode))
+    return np.clip(index, 0, source[axis] - 1)
 
 
 def _nearest(where: Array, mode: str) -> Array:
