@@ -26,7 +26,6 @@ from mgx_mlir.passes.rewrite_deconvolution import RewriteDeconvolution
 from mgx_mlir.passes.rewrite_pooling import RewritePooling
 from mgx_mlir.passes.rewrite_reduce import RewriteReduce
 from mgx_mlir.passes.rewrite_resize import RewriteResize
-from mgx_mlir.passes.rewrite_resize import RewriteResize
 from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
 from mgx_mlir.passes.simplify_concats import SimplifyConcats
 from mgx_mlir.passes.simplify_dyn_ops import SimplifyDynOps
@@ -62,7 +61,6 @@ PIPELINES: dict[str, NamedPipeline] = {
             NormalizeControlFlow(),
             EliminateIdentities(),
             SimplifyGathers(),
-            RewriteResize(),
             RewriteResize(),
             SimplifyReshapes(),
             EliminatePads(),
