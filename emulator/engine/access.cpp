@@ -122,7 +122,7 @@ static bool resolve_buffer(Wave &w, const Inst &in, u64 mask, Access &a) {
   whole &= mask;
   partial &= mask;
   if (!resolve_global(w, in, address, whole, a.bytes, a)) return false;
-  if (w.probe || w.strict) probe_global(w, in, address, whole, a.bytes, !a.store, a.store);
+  if (w.probe || w.strict) probe_global(w, in, address, whole, a.bytes, a.load, a.store);
   each_lane(mask & ~whole, [&](u32 i) { a.p[i] = a.store ? g_sink : g_zeros; });
   bool ok = true;
   each_lane(partial, [&](u32 i) {
@@ -155,7 +155,7 @@ static bool resolve_flat(Wave &w, const Inst &in, const u64 *address, u64 mask, 
   scratch &= mask;
   u64 global = mask & ~(lds | scratch);
   if (!resolve_global(w, in, address, global, a.bytes, a)) return false;
-  if (global && (w.probe || w.strict)) probe_global(w, in, address, global, a.bytes, !a.store, a.store);
+  if (global && (w.probe || w.strict)) probe_global(w, in, address, global, a.bytes, a.load, a.store);
   bool ok = true;
   alignas(64) u32 offset[kLanes];
   each_lane(lds, [&](u32 i) {
@@ -167,7 +167,7 @@ static bool resolve_flat(Wave &w, const Inst &in, const u64 *address, u64 mask, 
     }
     a.p[i] = w.lds + offset[i];
   });
-  if (ok && lds && (w.probe || w.strict)) probe_lds(w, in, offset, lds, a.bytes, !a.store, a.store);
+  if (ok && lds && (w.probe || w.strict)) probe_lds(w, in, offset, lds, a.bytes, a.load, a.store);
   each_lane(scratch, [&](u32 i) {
     if (ok) ok = resolve_private(w, i, u32(address[i]), a);
   });
@@ -179,6 +179,7 @@ bool resolve(Wave &w, const Inst &in, u32 bytes, bool load, bool store, Access &
   u64 mask = exec_of(w);
   a.mask = mask;
   a.bytes = bytes;
+  a.load = load;
   a.store = store;
   if (in.cbsz == S_BUFFER) return resolve_buffer(w, in, mask, a);
   if (in.cbsz == S_SCRATCH) {

@@ -12,7 +12,7 @@ struct Access {
   u8 *p[kLanes];      // every lane has a readable pointer; inactive ones to zeros
   u64 mask = 0;       // active lanes
   u64 staged = 0;     // lanes whose bytes are not contiguous: p[i] is in `stage`
-  bool store = false;
+  bool load = false, store = false;
   u32 bytes = 0;
   u8 *home[kLanes];   // staged: first byte in memory (partial), or null (private)
   u32 valid[kLanes];  // staged: bytes in range (partial), or private offset

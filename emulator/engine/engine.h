@@ -20,6 +20,8 @@
 #include <thread>
 #include <vector>
 
+#include "footprint.h"
+
 namespace mgx::emu {
 
 //===-- Chips -------------------------------------------------------------===//
@@ -256,6 +258,7 @@ const char *fault_name(Fault::Kind);
 
 struct Options {
   bool strict = false;
+  Footprint *footprint = nullptr;  // of the dispatch, in strict mode
   bool profile = false;
   uint64_t instruction_budget = 0; // of one wave; 0: the default, 2^34
   uint32_t clock_divider = 1;      // s_memtime advances by one an instruction / this

@@ -1,16 +1,19 @@
 // Scalar memory: loads of all chips, and the stores and atomics of gfx9.
 #include "atomic_ops.h"
+#include "strict.h"
 #include "valu.h"
 
 namespace mgx::emu {
 inline namespace MGX_ISA {
 
-static bool reachable(Wave &w, u64 address, u64 bytes) {
+static bool reachable(Wave &w, u64 address, u64 bytes, Touch how = kRead) {
   CachedRange &c = w.cache[7];
-  if (address - c.base < c.size && bytes <= c.size - (address - c.base)) return true;
-  Range r = w.memory->find(address);
-  if (!r || bytes > r.size - (address - r.base)) return false;
-  c = {r.base, r.size};
+  if (address - c.base >= c.size || bytes > c.size - (address - c.base)) {
+    Range r = w.memory->find(address);
+    if (!r || bytes > r.size - (address - r.base)) return false;
+    c = {r.base, r.size};
+  }
+  if (w.strict) strict_scalar(w, address, bytes, how);
   return true;
 }
 static u64 offset_of(const Wave &w, const Inst &in) {
@@ -74,7 +77,7 @@ template <u32 kWords> static void s_buffer_load(Wave &w, const Inst &in) {
 //===-- Stores and atomics of gfx9 ----------------------------------------===//
 
 // Where a store or an atomic goes; 0 if nowhere: out of the buffer, or a fault.
-template <bool kBuffer> static u64 target(Wave &w, const Inst &in, u64 bytes) {
+template <bool kBuffer> static u64 target(Wave &w, const Inst &in, u64 bytes, Touch how) {
   u64 address;
   if (kBuffer) {
     ScalarBuffer b = scalar_buffer(w, in);
@@ -84,48 +87,40 @@ template <bool kBuffer> static u64 target(Wave &w, const Inst &in, u64 bytes) {
   } else {
     address = global_address(w, in) & ~u64(3);
   }
-  if (reachable(w, address, bytes)) return address;
+  if (reachable(w, address, bytes, how)) return address;
   raise_fault(w, Fault::out_of_bounds, -1, address, "scalar store outside every allocation");
   return 0;
 }
 template <u32 kWords, bool kBuffer> static void s_store(Wave &w, const Inst &in) {
-  if (u64 to = target<kBuffer>(w, in, 4 * kWords)) std::memcpy(reinterpret_cast<void *>(to), &w.s[in.src[2].reg], 4 * kWords);
+  if (u64 to = target<kBuffer>(w, in, 4 * kWords, kWrite)) std::memcpy(reinterpret_cast<void *>(to), &w.s[in.src[2].reg], 4 * kWords);
 }
 template <class T> static T scalar_data(const Wave &w, u32 reg) {
   if constexpr (sizeof(T) == 8) return s64(w, reg);
   else return w.s[reg];
 }
-template <class T> static T *atomic_target(Wave &w, u64 to) {
-  if (to % sizeof(T) == 0) return reinterpret_cast<T *>(to);
-  raise_fault(w, Fault::misaligned, -1, to, "misaligned scalar atomic");
-  return nullptr;
-}
-template <class T> static void give_back(Wave &w, const Inst &in, T old) {
+// Replaces what lies at the target by `next(old)` and gives back what was there.
+template <class T, bool kBuffer, class F> static void s_replace(Wave &w, const Inst &in, F next) {
+  u64 to = target<kBuffer>(w, in, sizeof(T), kAtomic);
+  if (to % sizeof(T)) return raise_fault(w, Fault::misaligned, -1, to, "misaligned scalar atomic");
+  if (w.stop == Stop::fault) return;
+  T old = 0;
+  if (to) {
+    T *p = reinterpret_cast<T *>(to);
+    old = __atomic_load_n(p, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(p, &old, next(old), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+    }
+  }
   if (in.dst.kind != O_SGPR) return;
   if constexpr (sizeof(T) == 8) set_s64(w, in.dst.reg, old);
   else w.s[in.dst.reg] = old;
 }
 template <class Op, class T, bool kBuffer> static void s_atomic(Wave &w, const Inst &in) {
-  u64 to = target<kBuffer>(w, in, sizeof(T));
-  T *p = to ? atomic_target<T>(w, to) : nullptr, old = 0;
-  if (w.stop == Stop::fault) return;
-  if (p) {
-    T data = scalar_data<T>(w, in.src[2].reg);
-    old = __atomic_load_n(p, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(p, &old, Op::f(old, data), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
-    }
-  }
-  give_back(w, in, old);
+  T data = scalar_data<T>(w, in.src[2].reg);
+  s_replace<T, kBuffer>(w, in, [&](T old) { return Op::f(old, data); });
 }
 template <class T, bool kBuffer> static void s_cmpswap(Wave &w, const Inst &in) {
-  u64 to = target<kBuffer>(w, in, sizeof(T));
-  T *p = to ? atomic_target<T>(w, to) : nullptr, old = 0;
-  if (w.stop == Stop::fault) return;
-  if (p) {
-    old = scalar_data<T>(w, in.src[2].reg + sizeof(T) / 4); // compares with the second value
-    __atomic_compare_exchange_n(p, &old, scalar_data<T>(w, in.src[2].reg), false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-  }
-  give_back(w, in, old);
+  T data = scalar_data<T>(w, in.src[2].reg), wanted = scalar_data<T>(w, in.src[2].reg + sizeof(T) / 4);
+  s_replace<T, kBuffer>(w, in, [&](T old) { return old == wanted ? data : old; });
 }
 
 //===-- Registration ------------------------------------------------------===//

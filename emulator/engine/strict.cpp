@@ -63,6 +63,24 @@ struct Strict {
   std::vector<bool> lds_defined;
   GlobalShadow *global = nullptr;
   u32 group = 0;
+  Footprint *footprint = nullptr;
+  Footprint::Line *line = nullptr; // last touched
+  u64 line_number = ~u64(0);
+  u64 own = 0, own_bytes = 0; // the dispatch's arguments: no memory of the program
+
+  void note(u64 address, u64 bytes, Touch how) {
+    if (!footprint || address - own < own_bytes) return;
+    while (bytes) {
+      u64 first = address % Footprint::kLine, count = std::min(bytes, Footprint::kLine - first);
+      if (address / Footprint::kLine != line_number) {
+        line = &footprint->line(address);
+        line_number = address / Footprint::kLine;
+      }
+      line->note(~u64(0) >> (64 - count) << first, how);
+      address += count;
+      bytes -= count;
+    }
+  }
 };
 
 std::shared_ptr<GlobalShadow> make_global_shadow() { return std::make_shared<GlobalShadow>(); }
@@ -72,6 +90,9 @@ void strict_start(const Launch &l, GroupState &g) {
   g.strict = {s, [](Strict *p) { delete p; }};
   s->global = l.shadow.get();
   s->group = g.group.id[0] + l.dispatch->grid[0] * (g.group.id[1] + l.dispatch->grid[1] * g.group.id[2]);
+  s->footprint = l.options.footprint;
+  s->own = l.packet;
+  s->own_bytes = l.kernarg - l.packet + l.kernel->kernarg_size;
   s->words.resize(l.lds_bytes / 4 + 2);
   s->lds_defined.resize(l.lds_bytes + 8);
   u32 user = (l.descriptor->rsrc2 >> 1 & 31) + 8;
@@ -372,6 +393,8 @@ void strict_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes
   }
 }
 
+void strict_scalar(Wave &w, u64 address, u64 bytes, Touch how) { w.strict->note(address, bytes, how); }
+
 void strict_global(Wave &w, const Inst &, const u64 *address, u64 mask, u32 bytes, bool load, bool store) {
   Strict &t = *w.strict;
   WaveShadow &s = *t.waves[w.id];
@@ -390,8 +413,10 @@ void strict_global(Wave &w, const Inst &, const u64 *address, u64 mask, u32 byte
     if (o.kind == 4 && atomic) return false;
     return s.last_atomic < o.time;
   };
+  Touch how = atomic ? kAtomic : store ? kWrite : kRead;
   for (u32 i = 0; i < w.lanes; ++i) {
     if (!(mask >> i & 1)) continue;
+    t.note(address[i], bytes, how);
     for (u64 word = address[i] / 4; word <= (address[i] + bytes - 1) / 4; ++word) {
       GlobalShadow::Shard &shard = g.shards[word % GlobalShadow::kShards];
       std::lock_guard lock(shard.mutex);

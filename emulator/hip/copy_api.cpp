@@ -11,6 +11,12 @@ namespace {
 
 bool empty(const CopyWork& copy) { return !copy.width || !copy.height || !copy.depth; }
 
+// Copies of which HIP does not promise that they have ended when a waiting call returns: within
+// a device, and those from pageable memory, which may still be on their way behind a buffer.
+bool may_outlast_call(const CopyWork& copy) {
+  return is_device_address(copy.dst) && (is_device_address(copy.src) || is_pageable(copy.src));
+}
+
 // In stream order. The caller may reuse pageable memory when the call returns, so such a source
 // is read now and such a destination waited for.
 void copy_async(CopyWork copy, hipStream_t handle) {
@@ -19,17 +25,20 @@ void copy_async(CopyWork copy, hipStream_t handle) {
   check_copy(copy);
   if (empty(copy)) return;
   if (capture_work(*stream, copy)) return;
+  const bool returns_when_done = is_pageable(copy.dst);
   if (!settings().async) {
-    stream->submit(std::move(copy));
+    Completed done = stream->submit(std::move(copy));
+    if (returns_when_done) host_waits(done);
     return;
   }
-  bool wait = is_pageable(copy.dst);
+  bool wait = returns_when_done;
   if (!wait && is_pageable(copy.src) && copy.height == 1 && copy.depth == 1)
     copy.staged.assign(copy.src, copy.src + copy.width);
   else
     wait = wait || is_pageable(copy.src);
   Completed done = stream->submit(std::move(copy));
-  if (wait) done->wait();
+  if (returns_when_done) host_waits(done);
+  else if (wait) done->wait();
 }
 
 // Ordered behind the stream's work and complete when the call returns.
@@ -40,8 +49,10 @@ void copy_now(CopyWork copy, hipStream_t handle) {
   if (stream->capturing) refuse_capturing(*stream);
   refuse_implicit(*stream);
   if (empty(copy)) return;
+  const bool outlasts = may_outlast_call(copy);
   Completed done = stream->submit(std::move(copy));
   done->wait();
+  if (!outlasts) host_waits(done);
   stream->device.check_fault();
 }
 

@@ -79,7 +79,7 @@ MGX_EXPORT hipError_t hipEventSynchronize(hipEvent_t handle) {
     auto event = find_event(handle);
     refuse_captured(*event);
     require_outside_callback();
-    if (Completed recorded = event->recorded()) recorded->wait();
+    if (Completed recorded = event->recorded()) host_waits(recorded);
     event->device.check_fault();
   });
 }
@@ -90,7 +90,7 @@ MGX_EXPORT hipError_t hipEventQuery(hipEvent_t handle) {
     refuse_captured(*event);
     event->device.check_fault();
     Completed recorded = event->recorded();
-    return !recorded || recorded->done() ? hipSuccess : hipErrorNotReady;
+    return !recorded || host_finds_done(recorded) ? hipSuccess : hipErrorNotReady;
   });
 }
 
@@ -107,7 +107,7 @@ MGX_EXPORT hipError_t hipEventElapsedTime(float* ms, hipEvent_t start_handle,
     Completed first = start->recorded();
     Completed second = stop->recorded();
     require(first && second, hipErrorInvalidHandle);
-    if (!first->done() || !second->done()) return hipErrorNotReady;
+    if (!host_finds_done(first) || !host_finds_done(second)) return hipErrorNotReady;
     start->device.check_fault();
     *ms = float(second->end() - first->end());
     return hipSuccess;

@@ -20,7 +20,10 @@ void fill_now(const FillWork& fill) {
   check_fill(fill);
   refuse_implicit(*stream);
   if (!fill.width || !fill.height || !fill.depth) return;
-  stream->submit(fill)->wait();
+  Completed done = stream->submit(fill);
+  done->wait();
+  // HIP lets a fill of device memory outlast the call.
+  if (!is_device_address(fill.dst)) host_waits(done);
   stream->device.check_fault();
 }
 

@@ -95,13 +95,14 @@ void GraphExec::replace(Plan plan) {
 
 void GraphExec::launch(Stream& stream) {
   std::shared_ptr<const Plan> current = plan();
-  std::vector<Completed> after;
+  std::vector<Completed> events, after;
   for (const PlanStep& step : current->steps)
     if (const auto* wait = std::get_if<WaitWork>(&step.work))
-      if (Completed recorded = wait->event->recorded()) after.push_back(std::move(recorded));
+      if (Completed recorded = wait->event->recorded()) events.push_back(std::move(recorded));
   std::lock_guard lock(launch_mutex_);
-  if (last_run_ && !last_run_->done()) after.push_back(last_run_);
-  last_run_ = stream.submit(PlanWork{std::move(current)}, nullptr, std::move(after));
+  if (last_run_) after.push_back(last_run_);
+  last_run_ = stream.submit(PlanWork{std::move(current), std::move(events)}, nullptr,
+                            std::move(after));
 }
 
 const PlanStep& GraphExec::step(hipGraphNode_t node) const {

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <shared_mutex>
 
+#include "races.h"
+
 namespace mgx::hip {
 namespace {
 
@@ -149,6 +151,7 @@ void register_range(Device& device, void* base, size_t size, unsigned flags) {
 
 void release(const std::shared_ptr<Allocation>& allocation) {
   void* base = reinterpret_cast<void*>(allocation->base);
+  forget_touched(allocation->base, allocation->size);
   unmap_everywhere(*allocation);
   // Out of the table first: once the arena has the range back, another thread may get it.
   erase(*allocation);

@@ -44,6 +44,8 @@ std::shared_ptr<Allocation> Pool::allocate(size_t size, const std::shared_ptr<Po
 }
 
 void Pool::give_back(const std::shared_ptr<Allocation>& allocation) {
+  // Whoever gets the block next was put behind this by the pool.
+  forget_touched(allocation->base, allocation->size);
   std::lock_guard lock(mutex_);
   used_ -= allocation->size;
   if (reserved_ > threshold_) {

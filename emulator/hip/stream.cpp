@@ -19,16 +19,28 @@ void Completion::wait() const {
   ready_.wait(lock, [this] { return done(); });
 }
 
-void Completion::finish(hipError_t code, double end) {
+void Completion::finish(hipError_t code, double end, ClockPtr order) {
   std::lock_guard lock(mutex_);
   code_ = code;
   end_ = end;
+  order_ = std::move(order);
   done_.store(true, std::memory_order_release);
   ready_.notify_all();
 }
 
+void host_waits(const Completed& work) {
+  work->wait();
+  host_knows(work->order());
+}
+
+bool host_finds_done(const Completed& work) {
+  if (!work->done()) return false;
+  host_knows(work->order());
+  return true;
+}
+
 Stream::Stream(Device& device, unsigned flags, int priority)
-    : device(device), flags(flags), priority(priority), id(next_stream_id++) {}
+    : device(device), flags(flags), priority(priority), id(next_stream_id++), timeline_(id) {}
 
 // The null stream waits for all blocking streams of its device, and they wait for it.
 void Stream::collect_waits(Stream& stream, std::vector<Completed>& waits) {
@@ -47,7 +59,8 @@ void Stream::collect_waits(Stream& stream, std::vector<Completed>& waits) {
 Completed Stream::submit(Work work, Event* event, std::vector<Completed> after) {
   require_outside_callback();
   device.check_fault();
-  Operation operation{std::move(work), std::move(after), std::make_shared<Completion>()};
+  Operation operation{std::move(work), std::move(after), std::make_shared<Completion>(), {}};
+  if (settings().strict) operation.host = host_clock();
   Completed done = operation.done;
   const bool async = settings().async;
   {
@@ -73,14 +86,18 @@ Completed Stream::submit(Work work, Event* event, std::vector<Completed> after) 
 
 void Stream::execute(Operation& operation) {
   double clock = 0;
+  std::vector<ClockPtr> order{operation.host};
   for (const Completed& before : operation.waits) {
     before->wait();
     clock = std::max(clock, before->end());
+    order.push_back(before->order());
   }
   operation.waits.clear();
+  Strictly strictly{timeline_, {}};
+  if (settings().strict) strictly.task = timeline_.next(order);
   hipError_t code = hipErrorUnknown;
   try {
-    code = perform(operation.work, device, clock);
+    code = perform(operation.work, device, clock, strictly);
   } catch (const Failure& failure) {
     code = failure.code;
   } catch (const std::bad_alloc&) {
@@ -91,7 +108,7 @@ void Stream::execute(Operation& operation) {
   if (code != hipSuccess && settings().async && device.fault() == hipSuccess)
     device.raise(code, "an operation failed in a stream");
   operation.work = EmptyWork{};
-  operation.done->finish(code, settings().profile ? clock : now_ms());
+  operation.done->finish(code, settings().profile ? clock : now_ms(), strictly.task.clock);
 }
 
 void Stream::work_loop() {
@@ -110,7 +127,7 @@ void Stream::work_loop() {
 
 bool Stream::idle() const {
   std::lock_guard order(device.order_mutex);
-  return !tail_ || tail_->done();
+  return !tail_ || host_finds_done(tail_);
 }
 
 void Stream::drain() {
@@ -122,7 +139,7 @@ void Stream::drain() {
     // Waiting for the null stream is waiting for the blocking streams as well.
     if (is_null()) collect_waits(*this, waits);
   }
-  for (const Completed& before : waits) before->wait();
+  for (const Completed& before : waits) host_waits(before);
 }
 
 void Stream::synchronize() {

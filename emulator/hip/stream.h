@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "abi.h"
+#include "races.h"
 #include "runtime.h"
 #include "work.h"
 
@@ -21,20 +22,27 @@ class Completion {
  public:
   bool done() const { return done_.load(std::memory_order_acquire); }
   void wait() const;
-  void finish(hipError_t code, double end);
+  // `order`: what whoever waits for this comes after, in strict mode.
+  void finish(hipError_t code, double end, ClockPtr order);
 
   // Valid once done. Milliseconds of the steady clock, or of the model in profile mode.
   double end() const { return end_; }
   hipError_t code() const { return code_; }
+  const ClockPtr& order() const { return order_; }
 
  private:
   std::atomic<bool> done_{false};
   hipError_t code_ = hipSuccess;
   double end_ = 0;
+  ClockPtr order_;
   mutable std::mutex mutex_;
   mutable std::condition_variable ready_;
 };
 using Completed = std::shared_ptr<Completion>;
+
+// The host waits, or finds that the work has ended: what it submits later comes after it.
+void host_waits(const Completed& work);
+bool host_finds_done(const Completed& work);
 
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
@@ -54,7 +62,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   // waited for beside what the stream's order demands.
   Completed submit(Work work, Event* event = nullptr, std::vector<Completed> after = {});
 
-  // True when all submitted work has ended.
+  // True when all submitted work has ended, as the host finds.
   bool idle() const;
   void synchronize();  // throws the device's fault
   void drain();        // waits only
@@ -71,6 +79,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     Work work;
     std::vector<Completed> waits;
     Completed done;
+    ClockPtr host;  // what the host knew
   };
   void execute(Operation& operation);
   void work_loop();
@@ -80,6 +89,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::condition_variable filled_;
   std::deque<Operation> queue_;
   Completed tail_;
+  Timeline timeline_;
   bool has_worker_ = false, closed_ = false;
 };
 

@@ -11,9 +11,11 @@
 
 #include "../engine/engine.h"
 #include "abi.h"
+#include "races.h"
 
 namespace mgx::hip {
 
+class Completion;
 class Device;
 class Event;
 class Graph;
@@ -76,6 +78,7 @@ struct GraphWork {
 
 struct PlanWork {
   std::shared_ptr<const Plan> plan;  // of a graph launch
+  std::vector<std::shared_ptr<Completion>> events;  // that its nodes wait for
 };
 
 struct AllocWork {
@@ -104,8 +107,14 @@ using Work = std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, C
                           RecordWork, WaitWork, GraphWork, PlanWork, AllocWork, FreeWork,
                           WriteValueWork, WaitValueWork>;
 
+// What strict mode keeps for a work.
+struct Strictly {
+  Timeline& timeline;  // of the stream
+  Task task;           // its clock includes all of the work once that has ended
+};
+
 // Runs one work to its end. `clock` is the modelled time of the stream in milliseconds; the
-// work moves it forward. A kernel's fault is raised on the device and returned.
-hipError_t perform(const Work& work, Device& device, double& clock);
+// work moves it forward. A kernel's fault, or a race, is raised on the device and returned.
+hipError_t perform(const Work& work, Device& device, double& clock, Strictly& strictly);
 
 }  // namespace mgx::hip

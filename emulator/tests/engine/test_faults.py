@@ -191,6 +191,18 @@ class TestWaits:
         with pytest.raises(engine.Fault, match="missing wait"):
             self.run(chip, False, True)
 
+    def test_atomics_by_flat_addresses_are_no_race(self, chip):
+        if chip == "gfx1030" or chip in engine.CDNA:
+            load, add = "s_load_dwordx2 s[2:3], s[0:1], 0x0", "flat_atomic_add"
+        else:
+            load, add = "s_load_b64 s[2:3], s[0:1], 0x0", "flat_atomic_add_u32"
+        wait = WAIT_SCALAR.get(chip, "s_waitcnt lgkmcnt(0)")
+        moves = "v_mov_b32 v2, s2\nv_mov_b32 v3, s3\nv_mov_b32 v4, 1"
+        body = f"{load}\n{wait}\n{moves}\n{add} v[2:3], v4"
+        x = engine.Array(np.zeros(1, np.int32))
+        engine.Module(bare(chip, body), chip).run("k", 1, 128, x, strict=True)
+        assert x.view[0] == 128
+
     def test_a_jump_to_nowhere(self, chip):
         image = bare(chip, "s_mov_b64 s[4:5], 64\ns_setpc_b64 s[4:5]")
         with pytest.raises(engine.Fault, match="jump to an address without code") as raised:

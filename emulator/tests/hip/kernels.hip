@@ -95,3 +95,8 @@ GLOBAL spin_forever(int* flag) {
 }
 
 GLOBAL trap_now() { __builtin_trap(); }
+
+GLOBAL count(int* total) { __atomic_fetch_add(total, 1, __ATOMIC_RELAXED); }
+
+// The factor is the same for all: a scalar load.
+GLOBAL scaled(float* y, const float* __restrict__ factor) { y[index()] *= factor[0]; }

@@ -6,6 +6,7 @@ import contextlib
 import functools
 import gc
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -159,17 +160,19 @@ def uses_scratch(step: Any) -> bool:
     return any(place.kind == "scratch" for place in step.places)
 
 
-@pytest.mark.parametrize(
-    ("graph", "how"), [("graph", "ordered"), ("plain", "ordered"), ("plain", "raced")]
-)
-def test_a_thread_for_each_stream(graph: str, how: str, tmp_path: Path) -> None:
-    """Strictly, and on streams that really run side by side: what overtakes is found out."""
-    path = tmp_path / "branches.mgx"
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("plans") / "branches.mgx"
     artifact().save(path)
+    return path
+
+
+def run_strictly(path: Path, graph: str, how: str, threads: str) -> tuple[int, str]:
+    """The exit code and the messages of race.py; `threads`: "1" for one for each stream."""
     environment = {
         **os.environ,
         "MGX_EMULATED_DEVICES": "gfx942",
-        "MGX_EMULATOR_ASYNC": "1",
+        "MGX_EMULATOR_ASYNC": threads,
         "MGX_EMULATOR_STRICT": "1",
         "MGX_HIP": "emulated",
     }
@@ -177,6 +180,20 @@ def test_a_thread_for_each_stream(graph: str, how: str, tmp_path: Path) -> None:
         [sys.executable, str(PROGRAM), str(path), graph, how],
         env=environment, capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
-    assert (done.returncode == 0) == (how == "ordered"), done.stdout + done.stderr
-    if how == "raced":
-        assert "not equal" in done.stderr.lower() or "failed" in done.stderr, done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("threads", ["0", "1"], ids=["in turn", "side by side"])
+@pytest.mark.parametrize("graph", ["graph", "plain"])
+def test_nothing_is_raced_for(graph: str, threads: str, saved: Path) -> None:
+    code, messages = run_strictly(saved, graph, "ordered", threads)
+    assert code == 0, messages
+
+
+@pytest.mark.parametrize("graph", ["graph", "plain"])
+def test_a_wait_that_is_missing_is_found_out(graph: str, saved: Path) -> None:
+    """Though the emulated device ran everything in order, and the result was right."""
+    code, messages = run_strictly(saved, graph, "raced", "0")
+    found = re.search(r"race between streams: kernel \S+ .* kernel \S+ .* in bytes", messages)
+    assert code != 0 and found, messages
+    assert ("of a graph" in found[0]) == (graph == "graph")
