@@ -111,6 +111,23 @@ def broadcast_source(value: ir.Value) -> ir.Value:
     return value
 
 
+def source_sizes(value: ir.Value) -> tuple[int, ...]:
+    """The sizes of what a broadcast is of, with ones in front for the dimensions it adds."""
+    source = shape(broadcast_source(value))
+    return (1,) * (len(shape(value)) - len(source)) + source
+
+
+def is_along(value: ir.Value, axis: int) -> bool:
+    """Whether a value, without its broadcasts, differs along one dimension only, or nowhere."""
+    sizes = source_sizes(value)
+    return splat(value) is not None or all(n == 1 for i, n in enumerate(sizes) if i != axis)
+
+
+def broadcast_to(value: ir.Value, dims: Sequence[int]) -> ir.Value:
+    """The value, broadcast where its shape is another."""
+    return value if list(shape(value)) == list(dims) else mgx.multibroadcast(value, list(dims))
+
+
 def in_views(value: ir.Value, steps: Iterable[views.Change]) -> ir.Value:
     """A value through the view ops that `views.changes` gave."""
     for step in steps:

@@ -17,16 +17,19 @@ from mgx_mlir.rewriting import (
     DOTS,
     blocks,
     broadcast_source,
+    broadcast_to,
     create_like,
     definition,
     element_type,
     erase_dead,
     fused_location,
     has_one_use,
+    is_along,
     is_constant,
     op_name,
     shape,
     sort_topologically,
+    source_sizes,
     splat,
     users,
 )
@@ -151,7 +154,7 @@ def _branch(op: ir.OpView) -> _Branch | None:
             break
         operands = list(user.operation.operands)
         others = [value for value in operands if value != branch.result]
-        if not all(is_constant(value) and _is_along(value, branch.axis) for value in others):
+        if not all(is_constant(value) and is_along(value, branch.axis) for value in others):
             break
         branch.places.append(operands.index(branch.result))
         branch.ops.append(user)
@@ -178,18 +181,6 @@ def _is_added(branch: _Branch) -> bool:
             return producer is not None and are_alike(producer, branch.ops[0].operation)
         other = next((v for v in producer.operation.operands if not is_constant(v)), None)
     return False
-
-
-def _is_along(value: ir.Value, axis: int) -> bool:
-    """Whether a value differs along one dimension only."""
-    sizes = _sizes(value)
-    return splat(value) is not None or all(n == 1 for i, n in enumerate(sizes) if i != axis)
-
-
-def _sizes(value: ir.Value) -> tuple[int, ...]:
-    """The sizes of what a broadcast is of, with ones in front for the dimensions it adds."""
-    source = shape(broadcast_source(value))
-    return (1,) * (len(shape(value)) - len(source)) + source
 
 
 def _reads_slices(value: ir.Value) -> bool:
@@ -285,6 +276,6 @@ def _side_by_side(values: list[ir.Value], axis: int, dims: list[int]) -> ir.Valu
         if number is not None:
             parts.append(mgx.splat(number, ir.RankedTensorType.get(sizes, element_type(value))))
             continue
-        source = mgx.reshape(broadcast_source(value), list(_sizes(value)))
-        parts.append(source if list(shape(source)) == sizes else mgx.multibroadcast(source, sizes))
+        source = mgx.reshape(broadcast_source(value), list(source_sizes(value)))
+        parts.append(broadcast_to(source, sizes))
     return mgx.multibroadcast(mgx.concat(parts, axis), dims)

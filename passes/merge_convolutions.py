@@ -20,6 +20,7 @@ from mgx_mlir.rewriting import (
     erase_dead,
     fused_location,
     has_one_use,
+    is_along,
     is_constant,
     op_name,
     replace,
@@ -127,11 +128,8 @@ def _by_channel(value: ir.Value, weights: WeightStore) -> np.ndarray | None:
     number = splat(value)
     if number is not None:
         return np.full(shape(value)[1], number, np.float64)
-    source = broadcast_source(value)
-    rank = len(shape(value))
-    sizes = (1,) * (rank - len(shape(source))) + shape(source)
-    array = _array(source, weights)
-    if array is None or any(size != 1 for i, size in enumerate(sizes) if i != 1):
+    array = _array(broadcast_source(value), weights)
+    if array is None or not is_along(value, 1):
         return None
     return np.broadcast_to(array.reshape(-1), (shape(value)[1],)).astype(np.float64)
 

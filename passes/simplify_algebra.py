@@ -15,6 +15,7 @@ from mgx_mlir.rewriting import (
     CONTRACTIONS,
     blocks,
     broadcast_source,
+    broadcast_to,
     definition,
     element_type,
     erase_dead,
@@ -24,6 +25,7 @@ from mgx_mlir.rewriting import (
     op_name,
     replace,
     shape,
+    source_sizes,
     splat,
 )
 
@@ -92,15 +94,10 @@ def _constant_operand(op: ir.OpView) -> tuple[ir.Value, ir.Value] | None:
 
 def _broadcast_together(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The sources of two broadcasts to one shape, broadcast to their least common shape."""
+    common = [max(pair) for pair in zip(source_sizes(a), source_sizes(b), strict=True)]
     a, b = broadcast_source(a), broadcast_source(b)
-    rank = max(len(shape(a)), len(shape(b)))
-    sizes = [(1,) * (rank - len(shape(v))) + shape(v) for v in (a, b)]
-    common = [max(pair) for pair in zip(*sizes, strict=True)]
-    return _broadcast(a, common), _broadcast(b, common)
-
-
-def _broadcast(value: ir.Value, dims: list[int]) -> ir.Value:
-    return value if list(shape(value)) == dims else mgx.multibroadcast(value, dims)
+    common = common[len(common) - max(len(shape(a)), len(shape(b))) :]
+    return broadcast_to(a, common), broadcast_to(b, common)
 
 
 def _combine_constants(op: ir.OpView) -> ir.Value | None:
@@ -120,7 +117,7 @@ def _combine_constants(op: ir.OpView) -> ir.Value | None:
     make = mgx.add if op.operation.name == "mgx.add" else mgx.mul
     with fused_location([inner, op]):
         a, b = _broadcast_together(below[1], parts[1])
-        return make(below[0], _broadcast(make(a, b), list(shape(parts[0]))))
+        return make(below[0], broadcast_to(make(a, b), list(shape(parts[0]))))
 
 
 def _distribute_scale(op: ir.OpView) -> ir.Value | None:
@@ -145,7 +142,7 @@ def _distribute_scale(op: ir.OpView) -> ir.Value | None:
         return None
     with fused_location([add, op]):
         a, b = _broadcast_together(below[1], parts[1])
-        offset = _broadcast(mgx.mul(a, b), list(shape(parts[0])))
+        offset = broadcast_to(mgx.mul(a, b), list(shape(parts[0])))
         return mgx.add(mgx.mul(below[0], parts[1]), offset)
 
 
@@ -164,10 +161,8 @@ def _scale_into_weights(op: ir.OpView) -> ir.Value | None:
     w = contraction.operation.operands[1]
     if not is_constant(w):
         return None
-    scale = broadcast_source(parts[1])
-    result = shape(parts[0])
-    sizes = [1] * (len(result) - len(shape(scale))) + list(shape(scale))
-    channel = 1 if name == "mgx.convolution" else len(result) - 1
+    scale, sizes = broadcast_source(parts[1]), source_sizes(parts[1])
+    channel = 1 if name == "mgx.convolution" else len(sizes) - 1
     if any(size != 1 for i, size in enumerate(sizes) if i != channel):
         return None
     with fused_location([contraction, op]):
@@ -175,7 +170,7 @@ def _scale_into_weights(op: ir.OpView) -> ir.Value | None:
         rank = len(shape(w))
         target = [1] * rank
         target[0 if name == "mgx.convolution" else rank - 1] = sizes[channel]
-        factor = _broadcast(mgx.reshape(scale, target), list(shape(w)))
+        factor = broadcast_to(mgx.reshape(scale, target), list(shape(w)))
         scaled = mgx.mul(w, factor)
         clone = contraction.operation.clone()
         clone.operands[1] = scaled
@@ -186,14 +181,14 @@ def _subtract_to_add(op: ir.OpView) -> ir.Value | None:
     a, b = op.operation.operands
     if not is_constant(b) or is_constant(a) or not _is_float(a):
         return None
-    return mgx.add(a, _broadcast(mgx.neg(broadcast_source(b)), list(shape(a))))
+    return mgx.add(a, broadcast_to(mgx.neg(broadcast_source(b)), list(shape(a))))
 
 
 def _divide_to_multiply(op: ir.OpView) -> ir.Value | None:
     a, b = op.operation.operands
     if not is_constant(b) or is_constant(a) or not _is_float(a):
         return None
-    return mgx.mul(a, _broadcast(mgx.recip(broadcast_source(b)), list(shape(a))))
+    return mgx.mul(a, broadcast_to(mgx.recip(broadcast_source(b)), list(shape(a))))
 
 
 def _reciprocal_of_sqrt(op: ir.OpView) -> ir.Value | None:

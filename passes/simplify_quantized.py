@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import ClassVar
@@ -16,9 +15,11 @@ from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import (
     blocks,
     broadcast_source,
+    broadcast_to,
     definition,
     element_type,
     erase_dead,
+    is_along,
     is_constant,
     op_name,
     replace,
@@ -89,7 +90,8 @@ def _integer_contraction(op: ir.OpView) -> ir.Value | None:
         return None
     rank = len(shape(w.value))
     channel = 0 if op.operation.name in _CONVOLUTIONS else rank - 1
-    if not _is_along(w.scale, rank, channel):
+    # The scale may have fewer dimensions than the weights: the last ones.
+    if w.scale is not None and not is_along(w.scale, channel - rank + len(shape(w.scale))):
         return None
     if is_constant(w.value):
         weights = _centred(w)
@@ -100,7 +102,7 @@ def _integer_contraction(op: ir.OpView) -> ir.Value | None:
             offset = _offset(op, signed.zero, weights)
             if offset is None:
                 return None
-            total = mgx.sub(total, _spread(offset, shape(total)))
+            total = mgx.sub(total, broadcast_to(offset, shape(total)))
     else:
         same = element_type(x.value) == element_type(w.value)
         if x.zero is not None or w.zero is not None or not same:
@@ -115,8 +117,8 @@ def _integer_contraction(op: ir.OpView) -> ir.Value | None:
     dims[1 if op.operation.name in _CONVOLUTIONS else -1] = prod(shape(w.scale))
     f32 = ir.F32Type.get()
     by_channel = _as(mgx.reshape(w.scale, dims), f32)
-    factor = mgx.mul(_spread(mgx.reshape(_as(x.scale, f32), []), dims), by_channel)
-    floats = mgx.mul(mgx.convert(total, f32), _spread(factor, shape(total)))
+    factor = mgx.mul(broadcast_to(mgx.reshape(_as(x.scale, f32), []), dims), by_channel)
+    floats = mgx.mul(mgx.convert(total, f32), broadcast_to(factor, shape(total)))
     return _as(floats, element_type(op.operation.results[0]))
 
 
@@ -168,14 +170,6 @@ def _narrow(value: ir.Value) -> ir.Value:
 
 def _is_single(value: ir.Value | None) -> bool:
     return value is None or prod(shape(value)) == 1
-
-
-def _is_along(value: ir.Value | None, rank: int, axis: int) -> bool:
-    """Whether a value broadcast to that rank differs along one dimension only."""
-    if value is None:
-        return True
-    sizes = (1,) * (rank - len(shape(value))) + shape(value)
-    return all(size == 1 for i, size in enumerate(sizes) if i != axis)
 
 
 def _centred(w: _Quantized) -> ir.Value | None:
@@ -230,13 +224,13 @@ def _offset(op: ir.OpView, zero: ir.Value, weights: ir.Value) -> ir.Value | None
     sums = _as(weights, ir.IntegerType.get_signless(32))
     if op.operation.name in _DOTS:
         sums = mgx.reduce_sum(sums, [len(shape(weights)) - 2])
-        return mgx.mul(sums, _spread(zero, shape(sums)))
+        return mgx.mul(sums, broadcast_to(zero, shape(sums)))
     taps = mgx.reduce_sum(sums, [1])
     channels, _, *kernel = shape(taps)
     if not any(ir.DenseI64ArrayAttr(op.operation.attributes["pads"])):
         total = mgx.reduce_sum(taps, list(range(2, 2 + len(kernel))))
         total = mgx.reshape(total, [1, channels, *[1] * len(kernel)])
-        return mgx.mul(total, _spread(zero, shape(total)))
+        return mgx.mul(total, broadcast_to(zero, shape(total)))
     # Taps that see padding add nothing: a convolution of ones tells how many do not.
     dims = shape(op.operation.results[0])
     if 4 * prod(dims[1:]) > MAX_BORDER:
@@ -248,11 +242,7 @@ def _offset(op: ir.OpView, zero: ir.Value, weights: ir.Value) -> ir.Value | None
         for key in ("pads", "strides", "dilations")
     }
     border = mgx.quant_convolution(ones, taps, **integers)
-    return mgx.mul(border, _spread(zero, shape(border)))
-
-
-def _spread(value: ir.Value, dims: Sequence[int]) -> ir.Value:
-    return value if list(shape(value)) == list(dims) else mgx.multibroadcast(value, list(dims))
+    return mgx.mul(border, broadcast_to(zero, shape(border)))
 
 
 def _as(value: ir.Value, element: ir.Type) -> ir.Value:

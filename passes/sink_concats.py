@@ -14,6 +14,7 @@ from mgx_mlir.rewriting import (
     CONTRACTIONS,
     blocks,
     broadcast_source,
+    broadcast_to,
     definition,
     element_type,
     erase_dead,
@@ -21,6 +22,7 @@ from mgx_mlir.rewriting import (
     op_name,
     replace,
     shape,
+    source_sizes,
     splat,
     users,
 )
@@ -141,10 +143,8 @@ def _part_of(value: ir.Value, axis: int, start: int, dims: list[int]) -> ir.Valu
     number = splat(value)
     if number is not None:
         return mgx.splat(number, ir.RankedTensorType.get(dims, element_type(value)))
-    source = broadcast_source(value)
-    sizes = [1] * (len(dims) - len(shape(source))) + list(shape(source))
-    if list(shape(source)) != sizes:
-        source = mgx.reshape(source, sizes)
+    sizes = source_sizes(value)
+    source = mgx.reshape(broadcast_source(value), sizes)
     if sizes[axis] != 1:
         source = mgx.slice(source, [axis], [start], [start + dims[axis]])
-    return source if list(shape(source)) == dims else mgx.multibroadcast(source, dims)
+    return broadcast_to(source, dims)
