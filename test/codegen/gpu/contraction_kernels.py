@@ -190,12 +190,14 @@ def emulated(target: Target) -> list[Product]:
         Product((20, 24, 384), "nt", batch=(2,), epilogue="bias", schedule=_parted(target, 4)),
         Product((1, 37, 768), "nn", epilogue="gelu", schedule=_parted(target, 3)),
         Product((16, 32, 32), "nt", schedule=Schedule(1, 1, 1, 2)),
+        Product((16, 128, 96), "nt", schedule=Schedule(1, 1, 1, 8)),
         # Rows of tiles go through a loop.
         Product((57, 40, 40), "nn", "bf16", epilogue="gelu", schedule=Schedule(1, 1, 4, 2)),
     ]
     if target.matrix:
         found += [
             Product((33, 40, 200), "nn", "i8"),
+            Product((32, 64, 128), "nn", "i8", schedule=Schedule(1, 2, 2, 2)),
             Product((17, 19, 23), "nt", "i8", epilogue="residual"),
         ]
     if target.matrix == "mfma":

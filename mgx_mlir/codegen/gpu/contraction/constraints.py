@@ -77,17 +77,19 @@ def schedule_refusal(
     waiting = schedule.ahead * sum(n for n, _ in reads(schedule, unit, target, widths))
     if waiting > MAX_READS:
         return f"{waiting} reads that are waited for"
-    used = registers(schedule, unit, target, widths) + _TURNING * turned
+    used = registers(schedule, unit, target, widths)
+    if emit.element_bytes(unit.element) == 1:
+        used += _TURNING * turned
     limit = _LIMITS[unit.kind] * target.register_share
     return f"about {used} registers" if used > limit else ""
 
 
 # What the hardware counts of a wave's reads that have not arrived, less a few.
 MAX_READS = 60
-# Registers that turning an operand takes.
+# Registers that turning an operand of bytes takes, four vectors at a time.
 _TURNING = 10
 # Above these estimates LLVM spills, or uses the file that one wave a SIMD has for itself.
-_LIMITS = {"fma": 170, "mfma": 240, "wmma": 232}
+_LIMITS = {"fma": 170, "mfma": 240, "wmma": 240}
 
 
 def registers(
@@ -100,7 +102,7 @@ def registers(
         operands = 4 * (schedule.tiles_m + schedule.tiles_n * unit.values)
         places = 8
     else:
-        operands = schedule.fragments(unit) * (2 if schedule.roomy(unit) else 1)
+        operands = schedule.fragments(unit)
         # Of chunks in LDS.
         places = 2 * ROW_CHUNKS // unit.groups
     ahead = 0

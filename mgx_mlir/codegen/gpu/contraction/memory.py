@@ -103,3 +103,23 @@ def concatenated(a: ir.Value, b: ir.Value) -> ir.Value:
     """The elements of two vectors as one."""
     lanes = ir.VectorType(a.type).shape[0] + ir.VectorType(b.type).shape[0]
     return vector.ShuffleOp(a, b, list(range(lanes))).result
+
+
+def word(x: ir.Value, number: int) -> ir.Value:
+    """Four neighbours of a vector of bytes, as an i32."""
+    words = ir.VectorType(x.type).shape[0] // 4
+    i32 = ir.IntegerType.get_signless(32)
+    return element(vector.BitCastOp(ir.VectorType.get([words], i32), x).result, number)
+
+
+def of_words(words: Sequence[ir.Value], element_type: ir.Type) -> ir.Value:
+    """i32s as a vector of bytes."""
+    type_ = ir.VectorType.get([4 * len(words)], element_type)
+    return vector.BitCastOp(type_, joined(words)).result
+
+
+def permuted(high: ir.Value, low: ir.Value, selector: int) -> ir.Value:
+    """v_perm_b32: each byte of `selector` is the number of a byte of `high`:`low`."""
+    i32 = ir.IntegerType.get_signless(32)
+    operands = [high, low, arith.constant(i32, selector)]
+    return llvm.CallIntrinsicOp(i32, "llvm.amdgcn.perm", operands, [], []).operation.results[0]

@@ -6,7 +6,7 @@ a tile: after it tile t + 1 may be read and tile t overwritten.
 
 A wave reads fragments out of LDS a step ahead where it has registers for two steps ('roomy').
 Else it reads them just after it used the ones before them, so that they share registers: in a
-step, the rows of A are used in two halves, and the columns of B one after another in each.
+step, the rows of A are used in parts, and the columns of B one after another in each.
 """
 
 from __future__ import annotations
@@ -211,8 +211,7 @@ class Pipeline:
         self, tiles: int, sums: list[ir.Value], aheads: list[list[ir.Value]]
     ) -> list[ir.Value]:
         schedule, roomy = self.schedule, self.schedule.roomy(self.unit)
-        half = math.ceil(schedule.tiles_m / 2)
-        kept_rows = range(schedule.tiles_m if roomy else half)
+        kept_rows = range(schedule.tiles_m if roomy else schedule.together(self.unit))
         kept_columns = range(schedule.tiles_n if roomy else schedule.tiles_n - 1)
 
         def tile(
@@ -234,6 +233,8 @@ class Pipeline:
                 """The barrier; then what moves tiles on."""
                 _fence()
                 amdgpu.LDSBarrierOp()
+                if self.unit.kind == "wmma" and self.unit.groups == 1:
+                    rocdl.s_waitcnt(_loads_done(len(values)))
                 actions = [*self._stores(ahead, side)]
                 beyond = emit.add(k, (SIDES + schedule.ahead) * self.unit.tile_depth)
                 for load in self._loads(beyond) if following else ():
@@ -266,20 +267,27 @@ class Pipeline:
     def _tight(self, state: _State, side: int, exchange: Callable[[], list[Action]]) -> None:
         """A tile whose fragments take the registers of those before them."""
         tiles_m, last = self.schedule.tiles_m, self.schedule.tiles_n - 1
-        half = math.ceil(tiles_m / 2)
-        halves = [range(half), range(half, tiles_m)]
+        each = self.schedule.together(self.unit)
+        # At least two: the next rows are read when those before the last part are used no more.
+        ends = range(each, max(tiles_m, each + 1) + each, each)
+        parts = [range(end - each, min(end, tiles_m)) for end in ends]
         for step in range(self.steps):
             row, column = self._reading(state, step, side)
+            rows = [[row(i) for i in part] for part in parts[1:]]
+            if each == 1 and rows[0]:
+                # Used after the column, so that one wait is for both.
+                rows[0].pop()()
             column(last)()
-            self._instructions(state, halves[0], [row(i) for i in halves[1]], [], {})
+            for now, actions in zip(parts, rows, strict=False):
+                self._instructions(state, now, actions, [], {})
             end = step + 1 == self.steps
             row, column = self._reading(
                 state, 0 if end else step + 1, self.side - side if end else side
             )
             actions = exchange() if end else []
-            fragments = [row(i) for i in halves[0]]
+            fragments = [row(i) for i in parts[0]]
             after = {j: column(j) for j in range(last)}
-            self._instructions(state, halves[1], [*fragments, *actions], [], after)
+            self._instructions(state, parts[-1], [*fragments, *actions], [], after)
 
     def _roomy(self, state: _State, side: int, exchange: Callable[[], list[Action]]) -> None:
         """A tile whose fragments were read, all, during the one before it."""
@@ -377,6 +385,11 @@ def _take(values: list[ir.Value], count: int) -> list[ir.Value]:
 
 def _call(read: Callable[[], ir.Value], results: list[ir.Value]) -> None:
     results.append(read())
+
+
+def _loads_done(later: int) -> int:
+    """s_waitcnt of gfx11 for all reads from memory but some later ones, and nothing else."""
+    return min(later, 63) << 10 | 0x3F7
 
 
 def _fence() -> None:

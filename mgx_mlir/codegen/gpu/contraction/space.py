@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
-from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
+from mgx_mlir.codegen.gpu.contraction.specs import Unit
 
 _WAVES = ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))
 _TILES = (1, 2, 3, 4, 6, 8)
@@ -32,15 +33,22 @@ class Schedule:
     ahead: int = 1
     splits: int = 1
 
-    def fragments(self, unit: Unit) -> int:
-        """Registers of the operands of one step."""
-        size = CHUNK_BYTES // unit.chunk
-        return (self.tiles_m + self.tiles_n) * max(4, unit.per_lane * size // 4)
-
     def roomy(self, unit: Unit) -> bool:
         """Whether a wave holds the fragments of two steps."""
         sums = self.tiles_m * self.tiles_n * unit.sums
-        return sums + 2 * self.fragments(unit) <= _ROOM
+        both = 2 * (self.tiles_m + self.tiles_n) * unit.fragment
+        return sums + both <= _ROOM
+
+    def together(self, unit: Unit) -> int:
+        """Rows of tiles whose fragments are used together, where a wave is not roomy."""
+        return 1 if unit.fragment > 4 else math.ceil(self.tiles_m / 2)
+
+    def fragments(self, unit: Unit) -> int:
+        """Registers of the fragments that a wave holds at a time."""
+        if self.roomy(unit):
+            return 2 * (self.tiles_m + self.tiles_n) * unit.fragment
+        rows = min(self.tiles_m, 2 * self.together(unit))
+        return (rows + self.tiles_n) * unit.fragment
 
     def most_ahead(self, unit: Unit) -> int:
         """Tiles ahead that pay: the loop's code grows with them."""

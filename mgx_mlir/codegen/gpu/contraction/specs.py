@@ -71,6 +71,11 @@ class Unit:
         return self.values * emit.element_bytes(self.accumulator) // 4
 
     @property
+    def fragment(self) -> int:
+        """Registers of what a lane holds of a row or column of tiles in one step."""
+        return max(4, self.per_lane * emit.element_bytes(self.element) // 4)
+
+    @property
     def spread(self) -> bool:
         """Whether result i of a lane is row 4 * i + group of its tile, and not 4 * group + i."""
         return self.accumulator == "f64"

@@ -99,8 +99,9 @@ class Tile:
             if self.source.along_k:
                 yield partial(self._store_chunk, mine, target)
             else:
+                column = columns(mine)
                 yield from (
-                    partial(self._store_turned, mine, target, i) for i in range(self.across)
+                    partial(self._store_turned, column, target, i) for i in range(self.across)
                 )
 
     def _store_chunk(self, parts: Sequence[ir.Value], target: Index, side: Index) -> None:
@@ -111,28 +112,59 @@ class Tile:
             x = memory.joined([memory.element(p, i) for p in mine for i in range(lanes)])
         memory.store(x, self.lds, emit.add(target, side))
 
-    def _store_turned(self, parts: Sequence[ir.Value], target: Index, i: int, side: Index) -> None:
+    def _store_turned(self, column: Column, target: Index, i: int, side: Index) -> None:
         unit = self.unit
-        column = self._converted(memory.joined([memory.element(x, i) for x in parts]))
         # The lowest bit of a row and its swizzle share the place in 128 bytes.
         turn = (i % 2 * unit.tile_depth) ^ (swizzle(i) * unit.chunk)
         at = emit.add(exclusive_or(target, turn), i // 2 * 2 * unit.tile_depth)
-        memory.store(column, self.lds, emit.add(at, side))
+        memory.store(self._converted(column(i)), self.lds, emit.add(at, side))
 
     def _converted(self, x: ir.Value) -> ir.Value:
         return emit.convert(x, self.source.element, self.unit.element)
 
 
+# The elements number i of vectors, as a vector.
+Column = Callable[[int], ir.Value]
+
+
+def columns(rows: Sequence[ir.Value]) -> Column:
+    """Vectors, turned. Bytes are turned in blocks of 4 by 4, two instructions a register."""
+    type_ = ir.VectorType(rows[0].type)
+    if type_.element_type.width != 8 or type_.shape[0] % 4 or len(rows) % 4:
+        return lambda i: memory.joined([memory.element(x, i) for x in rows])
+    done: dict[int, list[list[ir.Value]]] = {}
+
+    def column(i: int) -> ir.Value:
+        if i // 4 not in done:
+            words = [memory.word(x, i // 4) for x in rows]
+            done[i // 4] = [_turned_bytes(words[k : k + 4]) for k in range(0, len(words), 4)]
+        return memory.of_words([block[i % 4] for block in done[i // 4]], type_.element_type)
+
+    return column
+
+
+def _turned_bytes(rows: Sequence[ir.Value]) -> list[ir.Value]:
+    """Four words of four bytes as a matrix, turned."""
+    first, second, third, fourth = rows
+    result = []
+    # The lower two bytes of each, alternating; the upper two.
+    for pairs in (0x05010400, 0x07030602):
+        above, below = memory.permuted(second, first, pairs), memory.permuted(fourth, third, pairs)
+        result += [memory.permuted(below, above, halves) for halves in (0x05040100, 0x07060302)]
+    return result
+
+
 def turned(chunk: int, width: int, each: int, size: int) -> tuple[int, int]:
     """How many k's and rows a thread turns at a time, of `each` elements that it moves.
 
-    The longest run along k, for wide writes to LDS, that leaves reads of 8 bytes.
+    The longest run along k, for wide writes to LDS, that leaves reads of 16 bytes; or of 8
+    with writes of 8.
     """
     each &= -each  # a power of two, as the others are
     run = chunk
     while run > 1:
         across = min(width, each // run)
-        if across * size >= 8:
+        if across * size >= (CHUNK_BYTES if run * size > 8 else 8):
             return run, across
         run //= 2
     run = min(chunk, each)
