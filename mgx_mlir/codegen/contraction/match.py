@@ -56,6 +56,8 @@ class Match:
     `results` says for each result of the kernel which result of the epilogue it is. With
     `causal`, results of columns after row + causal are -inf; not every target takes that.
     `added`: products of the same sizes, except for K, whose sums are added to the first's.
+    `place`: where the contraction's [batch, row, column] lies in each result; None for
+    row-major order.
     """
 
     problem: Contraction
@@ -66,6 +68,7 @@ class Match:
     result_elements: tuple[str, ...]
     causal: int | None = None
     added: tuple[Contraction, ...] = ()
+    place: Matrix | None = None
 
     @property
     def terms(self) -> tuple[Contraction, ...]:
@@ -79,16 +82,39 @@ class Match:
         """
         problem = self.problem
         b = problem.b.matrix() if isinstance(problem.b, Image) else problem.b
-        if problem.N != 1 or problem.M == 1 or b is None:
+        if problem.N != 1 or problem.M == 1 or b is None or self.place is not None:
             return self
-        turned = transposed(replace(problem, b=b))
+        return replace(self, problem=replace(problem, b=b)).turned()
+
+    def row_major(self) -> Match | None:
+        """The match, or its transposed products, with results in row-major order; or None."""
+        if self.place is None:
+            return self
+        if any(isinstance(term.b, Image) for term in self.terms):
+            return None
+        match, problem = self.turned(), self.problem
+        size = problem.M * problem.N
+        plain = (
+            Axis.of((problem.batch, size)),
+            Axis.of((problem.N, problem.M)),
+            Axis.of((problem.M, 1)),
+        )
+        place = match.place
+        if place is None or (place.batch, place.row, place.column) != plain:
+            return None
+        return replace(match, place=None)
+
+    def turned(self) -> Match:
+        """The transposed products, which give the transposed result. No operand is an image."""
         sources = tuple(
             replace(source, row=source.column, column=source.row)
             if isinstance(source, Operand)
             else source
             for source in self.sources
         )
-        return replace(self, problem=turned, sources=sources)
+        place = self.place and replace(self.place, row=self.place.column, column=self.place.row)
+        problem, *added = (transposed(term) for term in self.terms)
+        return replace(self, problem=problem, sources=sources, added=tuple(added), place=place)
 
 
 def match_contraction(kernel: ir.OpView) -> Match | None:
@@ -106,9 +132,37 @@ def match_contraction(kernel: ir.OpView) -> Match | None:
         term = _product(other)
         if term is None or not _is_summand(term, found):
             return None
+        if channels_last(other) != channels_last(anchor):
+            return None
         added.append(term)
     match = _with_epilogue(block, anchors, found)
-    return match and replace(match, added=tuple(added))
+    place = _place(anchor) if channels_last(anchor) else None
+    return match and replace(match, added=tuple(added), place=place)
+
+
+def channels_last(op: ir.OpView) -> bool:
+    """Whether a contraction is a convolution of tensors with channels last."""
+    return "channels_last" in op.operation.attributes
+
+
+def _place(op: ir.OpView) -> Matrix:
+    """Where [(image, group), channel, position] lies in the result of such a convolution."""
+    count, *outputs, channels = op.operation.results[0].type.shape
+    group = _group(op)
+    own, size = channels // group, math.prod(outputs)
+    batch = Axis.of((count, size * channels), (group, own))
+    return Matrix(0, "", 0, batch, Axis.of((own, 1)), Axis.of((size, channels)))
+
+
+def _group(op: ir.OpView) -> int:
+    attributes = op.operation.attributes
+    return ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
+
+
+def _channels_second(view: View, op: ir.OpView) -> View:
+    """A tensor of a convolution, or of its shape, with channels after the batch."""
+    rank = len(view.dims)
+    return view.transposed([0, rank - 1, *range(1, rank - 1)]) if channels_last(op) else view
 
 
 def _product(anchor: ir.OpView) -> Contraction | None:
@@ -171,9 +225,11 @@ def _convolution(op: ir.OpView) -> Contraction | None:
     x, w = resolve(op.operands[0]), resolve(op.operands[1])
     if x is None or w is None:
         return None
+    x, w = _channels_second(x, op), _channels_second(w, op)
     accumulator = _accumulator(x.element, w.element, element_name(op.results[0].type))
-    group = ir.IntegerAttr(op.attributes["group"]).value if "group" in op.attributes else 1
-    count, channels, *outputs = op.results[0].type.shape
+    group = _group(op)
+    count, *outputs = op.results[0].type.shape
+    channels = outputs.pop(-1 if channels_last(op) else 0)
     depth = x.shape[1] // group
     grouped_x, grouped_w = x.split(1, group), w.split(0, group)
     if accumulator is None or grouped_x is None or grouped_w is None:
@@ -306,6 +362,7 @@ def _epilogue_operand(value: ir.Value, anchor: ir.OpView, problem: Contraction) 
     if anchor.operation.name in _DOTS:
         split, batch, row = view, rank - 2, rank - 1
     else:
+        view = _channels_second(view, anchor)
         channels = view.shape[1]
         grouped = view.split(1, channels // problem.M)
         if grouped is None:

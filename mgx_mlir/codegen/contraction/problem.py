@@ -94,6 +94,37 @@ class Matrix:
 
 
 @dataclass(frozen=True)
+class Edge:
+    """A dimension of an image whose windows may reach beyond it.
+
+    Window number w has its position `w // windows % outputs` along the dimension, tap t lies
+    at `t // taps % window` in it. `size`, `outputs`, `window`, `step`, `dilation` and `pad`
+    (before) as in `Image`.
+    """
+
+    size: int
+    outputs: int
+    window: int
+    step: int
+    dilation: int
+    pad: int
+    windows: int
+    taps: int
+
+
+@dataclass(frozen=True)
+class Windows(Matrix):
+    """The windows of an image as a matrix, one axis for windows, the other for taps of them.
+
+    Elements that lie beyond one of the `edges` are zero, and their places in memory others'.
+    `run`: taps that are neighbours in memory and inside together.
+    """
+
+    edges: tuple[Edge, ...]
+    run: int
+
+
+@dataclass(frozen=True)
 class Image:
     """Windows of a view of input `argument`, as matrices [batch, (channel, window), output].
 

@@ -31,7 +31,8 @@ def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
     for dialect in _DIALECTS:
         kernel.context.get_dialect_descriptor(dialect)  # loads it
     with kernel.context, kernel.location:
-        found = match_contraction(kernel)
+        match = match_contraction(kernel)
+        found = match and match.row_major()
         if found is not None:
             return _contraction(kernel, found, target)
         attention = match_attention(kernel)

@@ -139,3 +139,24 @@ def test_windows_packed_once_for_many_rows(count, group, monkeypatch):
     assert packing.grid[0] > 1
     assert products.grid[0] > 2
     kernel.check(atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "pads", "group"),
+    [
+        ((2, 7, 9, 12), (20, 1, 1, 12), 0, 1),
+        ((2, 7, 9, 12), (8, 3, 3, 12), 1, 1),
+        ((1, 6, 6, 8), (16, 3, 3, 4), 1, 2),
+        ((1, 6, 6, 8), (16, 1, 1, 4), 0, 2),
+        ((2, 9, 8, 6), (6, 3, 3, 1), 1, 6),
+    ],
+    ids=["1x1", "3x3", "grouped", "grouped 1x1", "depthwise"],
+)
+def test_channels_last(x, w, pads, group):
+    outputs = [size + 2 * pads - k + 1 for size, k in zip(x[1:3], w[1:3], strict=True)]
+    types = tensor(x, "f32"), tensor(w, "f32"), tensor((x[0], *outputs, w[0]), "f32")
+    body = (
+        f"%y = mgx.convolution %x, %w pads = {[pads] * 4} strides = [1, 1] dilations = [1, 1] "
+        f"{{channels_last, group = {group} : i64}} : {types[0]}, {types[1]} -> {types[2]}"
+    )
+    HostKernel(kernel_text(f"%x: {types[0]}, %w: {types[1]}", types[2], body, "%y")).check()

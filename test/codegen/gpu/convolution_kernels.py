@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from contraction_kernels import DTYPES, TOLERANCE, Array, elements_of, tensor
@@ -22,8 +22,8 @@ class Convolution:
 
     `window`, `strides`, `dilations`: a number for each spatial dimension; `pads`: those
     before, then those after. `last`: the image is stored with channels last, and so are the
-    filters, and read through views. `epilogue`: '', 'relu' (with a bias), or 'add' of an
-    image.
+    filters, and read through views; `native`: channels are last in the op itself.
+    `epilogue`: '', 'relu' (with a bias), or 'add' of an image.
     """
 
     shape: tuple[int, ...]
@@ -36,6 +36,7 @@ class Convolution:
     element: str = "f16"
     epilogue: str = ""
     last: bool = False
+    native: bool = False
     schedule: Schedule | None = None
 
     @property
@@ -47,7 +48,7 @@ class Convolution:
             if x
         ]
         group = f"g{self.group}" if self.group > 1 else ""
-        last = "last" if self.last else ""
+        last = "last" if self.last else "native" if self.native else ""
         parts = ["conv", *sizes, *marks, group, last, self.element, self.epilogue]
         return "-".join(filter(None, parts))
 
@@ -73,26 +74,33 @@ class Convolution:
         )  # fmt: skip
 
     def logical(self) -> list[tuple[int, ...]]:
-        """Shapes of image and filters."""
-        return [self.shape, (self.filters, self.shape[1] // self.group, *self.window)]
+        """Shapes of image, filters and result as the op has them."""
+        shapes = [
+            self.shape,
+            (self.filters, self.shape[1] // self.group, *self.window),
+            (self.shape[0], self.filters, *self.outputs),
+        ]
+        return [(x[0], *x[2:], x[1]) for x in shapes] if self.native else shapes
 
     def stored(self) -> list[tuple[tuple[int, ...], str]]:
         """Shapes and types of the kernel's inputs."""
-        shapes = self.logical()
+        *shapes, result = self.logical()
         if self.last:
             shapes = [(x[0], *x[2:], x[1]) for x in shapes]
         inputs = [(x, self.element) for x in shapes]
         if self.epilogue == "relu":
-            inputs.append(((self.filters, *(1 for _ in self.window)), self.result))
+            bias = (self.filters, *(1 for _ in self.window))
+            inputs.append(((self.filters,) if self.native else bias, self.result))
         if self.epilogue == "add":
-            inputs.append(((self.shape[0], self.filters, *self.outputs), self.result))
+            inputs.append((result, self.result))
         return inputs
 
     def text(self) -> str:
         """The mgx.kernel."""
         strides, dilations, pads = self.geometry
-        x, w = (tensor(shape, self.element) for shape in self.logical())
-        y = tensor((self.shape[0], self.filters, *self.outputs), self.result)
+        *operands, result = self.logical()
+        x, w = (tensor(shape, self.element) for shape in operands)
+        y = tensor(result, self.result)
         types = [tensor(*stored) for stored in self.stored()]
         lines, names = [], ["%x0", "%x1"]
         if self.last:
@@ -103,10 +111,11 @@ class Convolution:
                 lines.append(
                     f"%v{i} = mgx.transpose %x{i} permutation = {order} : {types[i]} -> {wanted}"
                 )
+        form = "channels_last, " if self.native else ""
         op = "mgx.quant_convolution" if self.result == "i32" else "mgx.convolution"
         lines.append(
             f"%c = {op} {names[0]}, {names[1]} pads = {list(pads)} strides = {list(strides)} "
-            f"dilations = {list(dilations)} {{group = {self.group} : i64}} : {x}, {w} -> {y}"
+            f"dilations = {list(dilations)} {{{form}group = {self.group} : i64}} : {x}, {w} -> {y}"
         )
         returned = "%c"
         if self.epilogue:
@@ -150,9 +159,11 @@ class Convolution:
         """The result in f64, and the bound of its error."""
         wide = [x.astype(np.float64) for x in inputs]
         x, w = wide[:2]
-        if self.last:
+        if self.last or self.native:
             x, w = np.moveaxis(x, -1, 1), np.moveaxis(w, -1, 1)
         y, bound = self._windows(x, w), self._windows(np.abs(x), np.abs(w))
+        if self.native:
+            y, bound = np.moveaxis(y, 1, -1), np.moveaxis(bound, 1, -1)
         if self.epilogue:
             y, bound = y + wide[2], bound + np.abs(wide[2])
         if self.epilogue == "relu":
@@ -203,10 +214,28 @@ def emulated(target: Target) -> list[Convolution]:
         Convolution((1, 2, 4, 5, 6), 2, (3, 2, 3), pads=(1, 0, 1, 1, 1, 1), group=2),
         Convolution((1, 5, 8, 9), 5, (3, 3), pads=pads, group=5, element="i8"),
     ]
+    found += [
+        Convolution((1, 16, 8, 8), 16, (3, 3), pads=pads, native=True, epilogue="relu"),
+        Convolution((2, 32, 5, 7), 20, (3, 3), pads=pads, native=True, epilogue="add"),
+        Convolution((1, 24, 9, 8), 17, (3, 2), (2, 1), (1, 2), (0, 1, 2, 1), native=True),
+        Convolution((2, 40, 9, 6), 24, (3, 3), (2, 1), (2, 2), (1, 3, 2, 0), native=True),
+        Convolution((2, 12, 7, 6), 8, (2, 3), element="f32", pads=(1, 0, 0, 2), native=True),
+        Convolution((1, 3, 16, 16), 16, (7, 7), (2, 2), pads=(3, 3, 3, 3), native=True),
+        Convolution((2, 16, 30), 12, (5,), (2,), (2,), (3, 4), native=True, epilogue="relu"),
+        Convolution((1, 8, 4, 5, 6), 16, (3, 3, 3), pads=(1,) * 6, native=True),
+        Convolution((2, 16, 6, 6), 24, (3, 3), pads=pads, group=2, native=True, epilogue="add"),
+        Convolution((2, 32, 7, 7), 16, (1, 1), (2, 2), native=True),
+        Convolution((3, 16, 7, 7), 24, (1, 1), native=True, epilogue="relu"),
+        Convolution((2, 8, 9, 16), 8, (3, 3), pads=pads, group=8, native=True, epilogue="relu"),
+        Convolution((1, 4, 13, 14), 8, (3, 3), (2, 2), pads=(1, 0, 1, 1), group=4, native=True),
+        Convolution((2, 24, 9, 7), 24, (3, 3), (2, 2), (2, 1), (1, 1, 2, 1), 24, native=True),
+        Convolution((1, 6, 10, 9), 6, (5, 5), pads=(2,) * 4, group=6, element="f32", native=True),
+    ]
     if "bf16" in target.features:
         found.append(Convolution((1, 8, 6, 6), 16, (3, 3), pads=pads, element="bf16"))
     if target.matrix:
         found.append(Convolution((1, 20, 6, 6), 16, (3, 3), pads=pads, element="i8"))
+        found.append(Convolution((1, 32, 6, 6), 16, (3, 3), pads=pads, element="i8", native=True))
     return found
 
 
@@ -235,6 +264,8 @@ def varied(target: Target, count: int) -> list[Convolution]:
             rng.choice(("", "relu", "add")),
             rng.random() < 0.3,
         )
+        if not made.last and rng.random() < 0.5:
+            made = replace(made, native=True)
         work = math.prod(made.outputs) * made.filters * channels // group
         if (
             min(made.outputs) > 0

@@ -1,4 +1,6 @@
-"""A convolution as a product of matrices: its operands with channels last (see packing).
+"""A convolution as a product of matrices: its operands with channels last.
+
+Operands that are stored so are read as they are, others are packed first (see packing).
 
 The images of a batch are neighbours along the product's columns, so that tiles cross from
 one image to the next. Each group of channels is a product of its own.
@@ -11,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, Operand
-from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Edge, Image, Matrix, Windows
 from mgx_mlir.codegen.gpu.contraction.packing import Packing
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 
@@ -19,6 +21,8 @@ from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 PACKED_IMAGE, PACKED_FILTER = -1, -2
 # Of the packed operands' places in scratch memory.
 ALIGNMENT = 256
+# Bits for the taps of a window along one dimension.
+MAX_WINDOW = 28
 
 
 @dataclass(frozen=True)
@@ -44,9 +48,11 @@ def aligned(size: int) -> int:
 
 def product_of(match: Match) -> Product:
     """The product that a match is, or that its convolution becomes."""
-    problem = match.problem
+    problem, place = match.problem, match.place or row_major(match.problem)
     if not isinstance(problem.b, Image):
-        return Product(match, row_major(problem), {})
+        product = Product(match, place, {})
+        alone = match.place is None or problem.batch == 1 or problem.a.batch.stride != 0
+        return product if alone else side_by_side(product)
     image = subsampled(problem.b)
     channels = image.channel.size
     chunk = CHUNK_BYTES // emit.element_bytes(image.element)
@@ -61,8 +67,12 @@ def product_of(match: Match) -> Product:
             strict=True,
         )
     )  # fmt: skip
-    if whole and _last(image.channel) and not any((*image.pads, *after)):
-        argument, offset, strides, batch = image.argument, image.offset, image.strides, image.batch
+    edges: tuple[Edge, ...] = ()
+    offset = image.offset
+    if whole and _last(image.channel) and max(image.window) <= MAX_WINDOW:
+        argument, strides, batch = image.argument, image.strides, image.batch
+        edges = _edges(image, after)
+        offset -= sum(pad * s for pad, s in zip(image.pads, strides, strict=True))
     else:
         packing = Packing(
             image.argument, image.element, image.offset, image.batch, image.channel,
@@ -78,16 +88,42 @@ def product_of(match: Match) -> Product:
     )
     columns = [(o, t * s) for o, t, s in zip(image.outputs, image.steps, strides, strict=True)]
     a = _filter(problem, taps, channels, packings)
-    problem = replace(
-        problem,
-        K=taps * channels,
-        a=a,
-        b=Matrix(argument, image.element, offset, batch, k, Axis.of(*columns)),
-    )
-    product = Product(replace(match, problem=problem), row_major(problem), packings)
+    b = Matrix(argument, image.element, offset, batch, k, Axis.of(*columns))
+    if edges:
+        b = Windows(b.argument, b.element, b.offset, b.batch, b.row, b.column, edges, channels)
+    problem = replace(problem, K=taps * channels, a=a, b=b)
+    product = Product(replace(match, problem=problem), place, packings)
     if a.batch.stride != 0 or problem.batch == 1:
         return product
     return side_by_side(product)
+
+
+def _edges(image: Image, after: tuple[int, ...]) -> tuple[Edge, ...]:
+    """The dimensions with padding; `after`: how far windows reach beyond the last pixels."""
+    edges = []
+    windows, taps = 1, image.channel.size
+    for d in reversed(range(len(image.sizes))):
+        if image.pads[d] or after[d]:
+            edges.append(
+                Edge(
+                    image.sizes[d], image.outputs[d], image.window[d], image.steps[d],
+                    image.dilations[d], image.pads[d], windows, taps,
+                )
+            )  # fmt: skip
+        windows *= image.outputs[d]
+        taps *= image.window[d]
+    return tuple(edges)
+
+
+def stored_along(product: Product) -> Product:
+    """The product, or that of the transposed matrices: its rows are neighbours in memory."""
+    result = product.result
+    if result.column.stride == 1 or result.row.stride != 1:
+        return product
+    match = product.match.turned()
+    return replace(
+        product, match=match, result=replace(result, row=result.column, column=result.row)
+    )
 
 
 def side_by_side(product: Product) -> Product:

@@ -149,7 +149,7 @@ def emit_direct(
                 for s in range(taps):
                     x = read.window(elements, s)
                     sums[i] = emit.multiply_add(x, weights[first + s], sums[i], accumulator)
-    epilogue = Epilogue(match, row_major(problem), inputs, outputs)
+    epilogue = Epilogue(match, match.place or row_major(problem), inputs, outputs)
     height = direct.geometry[-2][2]
     for i, x in enumerate(sums):
         y = emit.add(starts[-2], i)

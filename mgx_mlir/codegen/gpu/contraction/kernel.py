@@ -11,7 +11,7 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.contraction.problem import Image
 from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
-from mgx_mlir.codegen.gpu.contraction.convolution import Product, row_major
+from mgx_mlir.codegen.gpu.contraction.convolution import Product, row_major, stored_along
 from mgx_mlir.codegen.gpu.contraction.cost import choose
 from mgx_mlir.codegen.gpu.contraction.direct import direct_refusal
 from mgx_mlir.codegen.gpu.contraction.generator import generate, generate_direct
@@ -63,6 +63,8 @@ def match_program(
     product = Product(match, row_major(match.problem), {}) if plain else product_of_terms(match)
     if product is None:
         return None, "products whose sums are added have unlike columns"
+    if not plain:
+        product = stored_along(product)
     match = product.match
     bytes_ = {number: packing.bytes for number, packing in product.packings.items()}
     for number, element in used_arguments(match):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Protocol
 
 from mlir import ir
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis, Matrix
+from mgx_mlir.codegen.contraction.problem import Axis, Edge, Matrix, Windows
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 
@@ -116,12 +118,114 @@ class Strided:
         return lambda: memory.load_far(self.buffer, place, step, width)
 
 
+class Windowed(Strided):
+    """Rows are windows of an image, k their taps: what lies beyond the image's edges is zero.
+
+    For each row and edge one register says by bits which taps are outside. That bit, as the
+    highest of an offset in bytes, puts a read outside of the buffer.
+    """
+
+    matrix: Windows
+
+    @property
+    def _even(self) -> bool:
+        """Whether all taps of a step are the same, but for their channel."""
+        return self.matrix.run % self.tile_depth == 0
+
+    def begin(self, batch: Index, rows: Sequence[Index], k: Index, limit: int | None) -> None:
+        start = self.matrix.start(batch)
+        if self._even:
+            start = emit.add(start, k)
+        self.first = k
+        self.rows = [emit.add(start, self.row.offset(row)) for row in rows]
+        self.outside = [
+            [_outside(edge, row, self.row.size) for edge in self.matrix.edges] for row in rows
+        ]
+        if limit is not None:
+            for row, bits in zip(rows, self.outside, strict=True):
+                inside = emit.compare("slt", row, limit)
+                bits[0] = arith.select(inside, bits[0], emit.value(-1))
+
+    def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
+        ahead: list[tuple[Index, list[Index], list[ir.Value]]] = []
+        if self._even:
+            # Beyond the last step, the last one again.
+            k0 = emit.minimum(k0, self.depth - self.tile_depth)
+            step, taps = self.k.offset(k0), self._taps(k0)
+            ahead = [(emit.add(step, part), taps, []) for part in parts]
+        else:
+            for part in parts:
+                k = emit.add(emit.add(self.first, k0), part)
+                past = []
+                if self.depth % self.tile_depth:
+                    over = emit.compare("sge", k, self.depth)
+                    past = [arith.select(over, emit.value(-1), emit.value(0))]
+                ahead.append((self.k.offset(k), self._taps(k), past))
+        return [
+            self._at(self._place(row, bits, *where), width)
+            for row, bits in zip(self.rows, self.outside, strict=True)
+            for where in ahead
+        ]
+
+    def _taps(self, k: Index) -> list[Index]:
+        """Which tap along each edge an element at k is."""
+        return [
+            emit.rem(emit.div(k, edge.taps), edge.window)
+            if edge.taps * edge.window < self.depth
+            else emit.div(k, edge.taps)
+            for edge in self.matrix.edges
+        ]
+
+    def _place(
+        self,
+        row: Index,
+        bits: Sequence[ir.Value],
+        step: Index,
+        taps: Sequence[Index],
+        past: Sequence[ir.Value],
+    ) -> Index:
+        top = 32 - emit.element_bytes(self.element).bit_length()
+        flags = [
+            arith.shli(mine, emit.value(emit.sub(top, tap)))
+            for mine, tap in zip(bits, taps, strict=True)
+        ]
+        beyond = arith.andi(
+            reduce(arith.ori, [*flags, *past]), emit.value(1 << top if top < 31 else -1 << 31)
+        )
+        return arith.ori(emit.value(emit.add(row, step)), beyond)
+
+    def _at(self, place: Index, width: int, step: Index = 0) -> Load:
+        return lambda: memory.load_far(self.buffer, place, step, width)
+
+
+def _outside(edge: Edge, row: Index, rows: int) -> ir.Value:
+    """Bit t of a window's: whether its tap t lies beyond the edge."""
+    position = emit.div(row, edge.windows)
+    if edge.windows * edge.outputs < rows:
+        position = emit.rem(position, edge.outputs)
+    start = emit.sub(emit.mul(position, edge.step), edge.pad)
+
+    def taps(limit: int) -> Index:
+        """Those before `limit` in the image."""
+        count = emit.maximum(emit.sub(limit, start), 0)
+        count = emit.div(emit.add(count, edge.dilation - 1), edge.dilation)
+        return emit.minimum(count, edge.window)
+
+    before = emit.sub(arith.shli(emit.value(1), emit.value(taps(0))), 1)
+    after = arith.shli(emit.value(-1), emit.value(taps(edge.size)))
+    return arith.ori(emit.value(before), after)
+
+
 def left(matrix: Matrix, depth: int, tile_depth: int, buffer: ir.Value) -> Strided:
-    return Strided(matrix, matrix.row, matrix.column, depth, tile_depth, buffer)
+    return _kind(matrix)(matrix, matrix.row, matrix.column, depth, tile_depth, buffer)
 
 
 def right(matrix: Matrix, depth: int, tile_depth: int, buffer: ir.Value) -> Strided:
-    return Strided(matrix, matrix.column, matrix.row, depth, tile_depth, buffer)
+    return _kind(matrix)(matrix, matrix.column, matrix.row, depth, tile_depth, buffer)
+
+
+def _kind(matrix: Matrix) -> type[Strided]:
+    return Windowed if isinstance(matrix, Windows) else Strided
 
 
 def _contiguous(axis: Axis) -> bool:
