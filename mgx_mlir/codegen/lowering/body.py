@@ -23,6 +23,7 @@ from mgx_mlir.codegen.lowering.index import (
     materialize,
 )
 from mgx_mlir.errors import CompilerError
+from mgx_mlir.sizes import Number
 
 if TYPE_CHECKING:
     from mgx_mlir.codegen.lowering.value import Lazy
@@ -70,26 +71,27 @@ class Body:
 
     # Indices
 
-    def known_within(self, index: Index, size: int) -> Index:
+    def known_within(self, index: Index, size: Number) -> Index:
         """The index, for code that only runs where it is a valid one into `size` elements."""
         if index.is_within(size):
             return index
         return Index.runtime(self.scalar(index), 0, size - 1)
 
-    def clamp(self, index: Index, size: int) -> Index:
+    def clamp(self, index: Index, size: Number) -> Index:
         """The nearest valid index into `size` elements."""
         low, high = index.bounds
-        if low >= 0 and high < size:
+        above, below = low >= 0, high < size
+        if above and below:
             return index
         value = self.scalar(index)
         with self._points[-1]:
-            if low < 0:
+            if not above:
                 value = arith.maxsi(value, index_constant(0))
-            if high >= size:
+            if not below:
                 value = arith.minsi(value, index_constant(size - 1))
-        return Index.runtime(value, max(low, 0), min(high, size - 1))
+        return Index.runtime(value, low if above else 0, high if below else size - 1)
 
-    def inside(self, index: Index, size: int) -> ir.Value | None:
+    def inside(self, index: Index, size: Number) -> ir.Value | None:
         """Whether an index is valid; None if it always is."""
         low, high = index.bounds
         if low >= 0 and high < size:
@@ -123,8 +125,8 @@ class Body:
 
     def loop(
         self,
-        lower: Index | int,
-        upper: Index | int,
+        lower: Index | Number,
+        upper: Index | Number,
         carried: Sequence[ir.Value],
         emit: Callable[[Index, Sequence[ir.Value]], Sequence[ir.Value]],
     ) -> list[ir.Value]:
@@ -140,7 +142,7 @@ class Body:
 
     def nest(
         self,
-        extents: Sequence[int],
+        extents: Sequence[Number],
         carried: Sequence[ir.Value],
         emit: Callable[[tuple[Index, ...], Sequence[ir.Value]], Sequence[ir.Value]],
     ) -> list[ir.Value]:

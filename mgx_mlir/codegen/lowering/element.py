@@ -19,6 +19,10 @@ from functools import cache
 
 from mlir import ir
 
+from mgx_mlir import symbolic
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.sizes import Number
+
 BOOL, SIGNED, UNSIGNED, FLOAT = "bool", "signed", "unsigned", "float"
 
 
@@ -128,5 +132,23 @@ def element_of(type_: ir.Type) -> Element:
 
 
 def shape_of(type_: ir.Type) -> tuple[int, ...]:
-    """The static shape of a tensor type; `()` for a scalar."""
-    return tuple(type_.shape) if isinstance(type_, ir.ShapedType) else ()
+    """The static shape of a tensor type; `()` for a scalar. Raises UnsupportedError for others."""
+    if not isinstance(type_, ir.ShapedType):
+        return ()
+    if not type_.has_static_shape:
+        raise UnsupportedError(f"it has no form for {type_}, whose sizes only a run knows")
+    return tuple(type_.shape)
+
+
+def sizes_of(type_: ir.Type) -> tuple[Number, ...]:
+    """The shape of a tensor type, whose dynamic dimensions are named by their sizes.
+
+    Raises UnsupportedError for one without a name.
+    """
+    if not isinstance(type_, ir.RankedTensorType) or type_.has_static_shape:
+        return shape_of(type_)
+    sizes = symbolic.sizes_of(type_, {})
+    known = tuple(size for size in sizes if size is not None)
+    if len(known) != len(sizes):
+        raise UnsupportedError(f"a size of {type_} does not follow from those of the inputs")
+    return known

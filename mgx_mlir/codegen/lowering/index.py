@@ -2,16 +2,23 @@
 
 An expression is a sum of atoms times constants. Loop dimensions are atoms; so are quotients and
 remainders that do not simplify, and index values computed at run time. Ranges decide which
-divisions vanish and which accesses need no guard.
+divisions vanish and which accesses need no guard. Extents, factors and divisors are ints, or
+sizes that the kernel gets as arguments (`mgx_mlir.sizes`): comparisons with those are proofs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import arith
+
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.sizes import Floor, Number, exact
+from mgx_mlir.sizes import bounds as size_bounds
 
 
 @dataclass(frozen=True)
@@ -19,11 +26,11 @@ class Dim:
     """A loop dimension; its value is in [0, extent)."""
 
     position: int
-    extent: int
+    extent: Number
 
     @property
-    def bounds(self) -> tuple[int, int]:
-        return 0, max(self.extent - 1, 0)
+    def bounds(self) -> tuple[Number, Number]:
+        return 0, self.extent - 1 if self.extent != 0 else 0
 
 
 @dataclass(frozen=True)
@@ -31,10 +38,10 @@ class Quotient:
     """floor(value / divisor), of a value that is not negative."""
 
     value: Index
-    divisor: int
+    divisor: Number
 
     @property
-    def bounds(self) -> tuple[int, int]:
+    def bounds(self) -> tuple[Number, Number]:
         low, high = self.value.bounds
         return low // self.divisor, high // self.divisor
 
@@ -44,11 +51,12 @@ class Remainder:
     """value mod divisor, of a value that is not negative."""
 
     value: Index
-    divisor: int
+    divisor: Number
 
     @property
-    def bounds(self) -> tuple[int, int]:
-        return 0, min(self.divisor - 1, self.value.bounds[1])
+    def bounds(self) -> tuple[Number, Number]:
+        high = self.value.bounds[1]
+        return 0, high if high < self.divisor else self.divisor - 1
 
 
 @dataclass(frozen=True)
@@ -56,11 +64,11 @@ class Runtime:
     """A value of type index that the program computes, within known bounds."""
 
     value: ir.Value
-    low: int
-    high: int
+    low: Number
+    high: Number
 
     @property
-    def bounds(self) -> tuple[int, int]:
+    def bounds(self) -> tuple[Number, Number]:
         return self.low, self.high
 
 
@@ -71,31 +79,33 @@ Atom = Dim | Quotient | Remainder | Runtime
 class Index:
     """constant + the sum of coefficient * atom."""
 
-    terms: tuple[tuple[Atom, int], ...]
-    constant: int = 0
+    terms: tuple[tuple[Atom, Number], ...]
+    constant: Number = 0
 
     @staticmethod
-    def of(value: Index | int) -> Index:
+    def of(value: Index | Number) -> Index:
         return value if isinstance(value, Index) else Index((), value)
 
     @staticmethod
-    def runtime(value: ir.Value, low: int, high: int) -> Index:
+    def runtime(value: ir.Value, low: Number, high: Number) -> Index:
         return Index(((Runtime(value, low, high), 1),))
 
     @property
-    def bounds(self) -> tuple[int, int]:
+    def bounds(self) -> tuple[Number, Number]:
         low = high = self.constant
         for atom, factor in self.terms:
-            ends = [factor * end for end in atom.bounds]
-            low, high = low + min(ends), high + max(ends)
+            least, most = (factor * end for end in atom.bounds)
+            if size_bounds(factor)[1] < 0:
+                least, most = most, least
+            low, high = low + least, high + most
         return low, high
 
-    def is_within(self, size: int) -> bool:
-        """Whether every value is a valid index into `size` elements."""
+    def is_within(self, size: Number) -> bool:
+        """Whether every value is known to be a valid index into `size` elements."""
         low, high = self.bounds
         return low >= 0 and high < size
 
-    def __add__(self, other: Index | int) -> Index:
+    def __add__(self, other: Index | Number) -> Index:
         other = Index.of(other)
         if not other.terms:
             return self._with_constant(self.constant + other.constant)
@@ -104,15 +114,15 @@ class Index:
             merged[atom] = merged.get(atom, 0) + factor
         return _normal(merged, self.constant + other.constant)
 
-    def __sub__(self, other: Index | int) -> Index:
+    def __sub__(self, other: Index | Number) -> Index:
         return self + Index.of(other) * -1
 
-    def __mul__(self, factor: int) -> Index:
+    def __mul__(self, factor: Number) -> Index:
         if factor == 1:
             return self
         return _normal({a: f * factor for a, f in self.terms}, self.constant * factor)
 
-    def __floordiv__(self, divisor: int) -> Index:
+    def __floordiv__(self, divisor: Number) -> Index:
         if divisor == 1:
             return self
         whole, rest = self._split(divisor)
@@ -120,7 +130,7 @@ class Index:
             return whole
         return whole + Index(((Quotient(rest, divisor), 1),))
 
-    def __mod__(self, divisor: int) -> Index:
+    def __mod__(self, divisor: Number) -> Index:
         if divisor == 1:
             return Index(())
         _, rest = self._split(divisor)
@@ -128,23 +138,52 @@ class Index:
             return rest
         return Index(((Remainder(rest, divisor), 1),))
 
-    def _split(self, divisor: int) -> tuple[Index, Index]:
+    def _split(self, divisor: Number) -> tuple[Index, Index]:
         """(q, r) with self = q * divisor + r and r >= 0, where q takes what divides evenly."""
-        whole = {a: f // divisor for a, f in self.terms if f % divisor == 0}
-        rest = {a: f for a, f in self.terms if f % divisor}
-        quotient, remainder = divmod(self.constant, divisor)
-        low, _ = _normal(rest, remainder).bounds
-        borrowed = -(low // divisor) if low < 0 else 0
-        return (
-            _normal(whole, quotient - borrowed),
-            _normal(rest, remainder + borrowed * divisor),
-        )
+        whole: dict[Atom, Number] = {}
+        rest: dict[Atom, Number] = {}
+        for atom, factor in self.terms:
+            quotient = exact(factor, divisor)
+            if quotient is None:
+                rest[atom] = factor
+            else:
+                whole[atom] = quotient
+        borrowed: Number = 0
+        if isinstance(divisor, int) and isinstance(self.constant, int):
+            constant, remainder = divmod(self.constant, divisor)
+            low, _ = _normal(rest, remainder).bounds
+            if isinstance(low, int):
+                borrowed = -(low // divisor) if low < 0 else 0
+            else:
+                _require_positive(low)
+            return (
+                _normal(whole, constant - borrowed),
+                _normal(rest, remainder + borrowed * divisor),
+            )
+        even = exact(self.constant, divisor)
+        left = _normal(rest, self.constant if even is None else 0)
+        _require_positive(left.bounds[0])
+        return _normal(whole, even or 0), left
 
-    def _with_constant(self, constant: int) -> Index:
+    def _with_constant(self, constant: Number) -> Index:
         return _normal(dict(self.terms), constant)
 
 
-def _normal(terms: dict[Atom, int], constant: int) -> Index:
+def fixed(size: Number) -> int:
+    """A size that has to be known to build what uses it. Raises UnsupportedError."""
+    if not isinstance(size, int):
+        raise UnsupportedError(f"it has no form for the size {size}, which only a run knows")
+    return size
+
+
+def _require_positive(low: Number) -> None:
+    if not low >= 0:
+        raise UnsupportedError(
+            f"an index that may be as low as {low} is divided; that needs sizes that are known"
+        )
+
+
+def _normal(terms: dict[Atom, Number], constant: Number) -> Index:
     """Without zero terms; an atom that is always 0 stays only where it stands alone, so that a
     loop dimension of size 1 still reads `d0` and not `0`."""
     kept = [(a, f) for a, f in terms.items() if f]
@@ -153,7 +192,7 @@ def _normal(terms: dict[Atom, int], constant: int) -> Index:
     return Index(tuple(kept), constant)
 
 
-def linear(indices: Sequence[Index], shape: Sequence[int]) -> Index:
+def linear(indices: Sequence[Index], shape: Sequence[Number]) -> Index:
     """The row-major position of an element."""
     total = Index(())
     for index, size in zip(indices, shape, strict=True):
@@ -161,7 +200,7 @@ def linear(indices: Sequence[Index], shape: Sequence[int]) -> Index:
     return total
 
 
-def delinear(position: Index, shape: Sequence[int]) -> tuple[Index, ...]:
+def delinear(position: Index, shape: Sequence[Number]) -> tuple[Index, ...]:
     """The indices of the element at a row-major position."""
     indices = []
     for axis, size in reversed(list(enumerate(shape))):
@@ -174,19 +213,21 @@ def affine(index: Index) -> ir.AffineExpr | None:
     """The expression over loop dimensions; None if it needs a value known at run time only."""
     total: ir.AffineExpr | None = None
     for atom, factor in index.terms:
-        if isinstance(atom, Runtime):
+        if isinstance(atom, Runtime) or not isinstance(factor, int):
             return None
         if isinstance(atom, Dim):
             term = ir.AffineExpr.get_dim(atom.position)
         else:
             inner = affine(atom.value)
-            if inner is None:
+            if inner is None or not isinstance(atom.divisor, int):
                 return None
             divide = isinstance(atom, Quotient)
             combine = ir.AffineExpr.get_floor_div if divide else ir.AffineExpr.get_mod
             term = combine(inner, atom.divisor)
         term = term * factor if factor != 1 else term
         total = term if total is None else total + term
+    if not isinstance(index.constant, int):
+        return None
     if total is None:
         return ir.AffineExpr.get_constant(index.constant)
     return total + index.constant if index.constant else total
@@ -223,6 +264,38 @@ def _atom_value(atom: Atom, dims: Sequence[ir.Value]) -> ir.Value:
     return divide(value, index_constant(atom.divisor))
 
 
-def index_constant(value: int) -> ir.Value:
-    type_ = ir.IndexType.get()
-    return arith.ConstantOp(type_, ir.IntegerAttr.get(type_, value)).result
+def index_constant(value: Number) -> ir.Value:
+    """A size as a value of type index; its symbols have those of `symbol_values`."""
+    if isinstance(value, int):
+        type_ = ir.IndexType.get()
+        return arith.ConstantOp(type_, ir.IntegerAttr.get(type_, value)).result
+    total: ir.Value | None = None
+    for atoms, factor in value.terms:
+        product: ir.Value | None = None
+        for atom in atoms:
+            if isinstance(atom, Floor):
+                parts = index_constant(atom.value), index_constant(atom.divisor)
+                one = arith.floordivsi(*parts)
+            else:
+                one = _symbols.get()[atom.name]
+            product = one if product is None else arith.muli(product, one)
+        if product is None:
+            product = index_constant(factor)
+        elif factor != 1:
+            product = arith.muli(product, index_constant(factor))
+        total = product if total is None else arith.addi(total, product)
+    assert total is not None
+    return total
+
+
+_symbols: ContextVar[Mapping[str, ir.Value]] = ContextVar("symbols")
+
+
+@contextmanager
+def symbol_values(values: Mapping[str, ir.Value]) -> Iterator[None]:
+    """Inside, sizes of these symbols can become values."""
+    token = _symbols.set(values)
+    try:
+        yield
+    finally:
+        _symbols.reset(token)

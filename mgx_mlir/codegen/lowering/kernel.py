@@ -13,12 +13,14 @@ from mlir.dialects import arith, linalg, tensor
 
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.body import Body, GenericBody, generic
-from mgx_mlir.codegen.lowering.element import Element, element_of, shape_of
-from mgx_mlir.codegen.lowering.index import Index
+from mgx_mlir.codegen.lowering.element import Element, element_of, sizes_of
+from mgx_mlir.codegen.lowering.index import Index, fixed
 from mgx_mlir.codegen.lowering.pointwise import number
+from mgx_mlir.codegen.lowering.rows import Work, for_rows
 from mgx_mlir.codegen.lowering.storage import storage_constant
 from mgx_mlir.codegen.lowering.value import Computed, Lazy, Reshaped, Stored, reshape
 from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.sizes import Number
 
 # What one read of a value may cost where every element is read many times.
 CHEAP = 8
@@ -114,7 +116,7 @@ class Kernel:
 
     def stored_together(self, values: Sequence[Lazy]) -> list[Stored]:
         """Values in memory; those of one shape are computed by one linalg.generic."""
-        pending: dict[tuple[int, ...], list[Lazy]] = {}
+        pending: dict[tuple[Number, ...], list[Lazy]] = {}
         for value in values:
             if not isinstance(value, Stored) and value not in self._stored:
                 group = pending.setdefault(value.shape, [])
@@ -135,20 +137,48 @@ class Kernel:
         shape = group[0].shape
         with group[0].location:
             inits = [(self.empty(shape, v.element), range(len(shape))) for v in group]
-            results = generic(
+            results = self.generic(
                 shape, len(shape), inits, lambda body, dims: [body.at(v, dims) for v in group]
             )
-        return [Stored(r, v.element) for r, v in zip(results, group, strict=True)]
+        return [self.memory(r, v.element) for r, v in zip(results, group, strict=True)]
 
     # Building blocks
 
-    def empty(self, shape: Sequence[int], element: Element) -> ir.Value:
-        return tensor.empty(list(shape), element.storage())
+    def generic(
+        self,
+        extents: Sequence[Number],
+        parallel: int,
+        inits: Sequence[tuple[Any, Sequence[int]]],
+        emit: Callable[[Any, tuple[Index, ...]], Sequence[ir.Value]],
+    ) -> list[Any]:
+        """Loops over `extents`, the first `parallel` of them parallel, the others reductions.
 
-    def filled(self, shape: Sequence[int], element: Element, value: float | int) -> ir.Value:
+        inits: for each result, what it starts from (`empty`, `filled`) and the loop dimensions that
+        index it. emit: builds the body and gives the elements of the results.
+        """
+        return list(generic([fixed(n) for n in extents], parallel, inits, emit))
+
+    def rows(
+        self,
+        extents: Sequence[Number],
+        results: Sequence[Any],
+        axes: Sequence[Sequence[int]],
+        work: Work,
+    ) -> list[Any]:
+        """The results after sequential `work` on every row (see rows.for_rows)."""
+        return for_rows(extents, results, axes, work)
+
+    def memory(self, tensor: Any, element: Element) -> Stored:
+        """A result of `generic` as a value."""
+        return Stored(tensor, element)
+
+    def empty(self, shape: Sequence[Number], element: Element) -> Any:
+        return tensor.empty([fixed(n) for n in shape], element.storage())
+
+    def filled(self, shape: Sequence[Number], element: Element, value: float | int) -> Any:
         """A tensor whose every element is a number of the computed type of `element`."""
         scalar = Arithmetic().constant(value, element.computed().storage())
-        return linalg.fill(scalar, outs=[tensor.empty(list(shape), scalar.type)])
+        return linalg.fill(scalar, outs=[tensor.empty([fixed(n) for n in shape], scalar.type)])
 
     def scalar(self, element: Element, value: float | int | bool) -> ir.Value:
         """A constant, as memory holds it."""
@@ -156,7 +186,7 @@ class Kernel:
 
     def computed(
         self,
-        shape: Sequence[int],
+        shape: Sequence[Number],
         element: Element,
         rule: Callable[[Body, tuple[Index, ...]], ir.Value],
         cost: int,
@@ -168,7 +198,7 @@ class Kernel:
     ) -> Computed:
         """The first result of an op, by its type."""
         type_ = op.results[0].type
-        return Computed(shape_of(type_), element_of(type_), rule, cost)
+        return Computed(sizes_of(type_), element_of(type_), rule, cost)
 
     def constant_tensor(self, value: ir.DenseElementsAttr, element: Element) -> Stored:
         """A tensor of known elements of an mgx element type."""

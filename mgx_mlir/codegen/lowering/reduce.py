@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 
-from mgx_mlir.codegen.lowering.body import GenericBody, generic
+from mgx_mlir.codegen.lowering.body import GenericBody
 from mgx_mlir.codegen.lowering.convert import load, store
 from mgx_mlir.codegen.lowering.element import Element
 from mgx_mlir.codegen.lowering.index import Index
@@ -20,6 +20,7 @@ from mgx_mlir.codegen.lowering.reducers import (
     sum_element,
 )
 from mgx_mlir.codegen.lowering.value import Computed, Indices, Lazy, Stored, reshape
+from mgx_mlir.sizes import Number
 
 __all__ = [
     "Combine",
@@ -36,7 +37,7 @@ __all__ = [
 
 def accumulate(
     kernel: Kernel,
-    extents: Sequence[int],
+    extents: Sequence[Number],
     parallel: int,
     element: Element,
     initial: float | int,
@@ -53,8 +54,8 @@ def accumulate(
         value = term(body, dims)
         return [combine(body.arithmetic, element, body.accumulators()[0], value)]
 
-    result = generic(extents, parallel, [(init, range(parallel))], emit)[0]
-    return Stored(result, element)
+    result = kernel.generic(extents, parallel, [(init, range(parallel))], emit)[0]
+    return kernel.memory(result, element)
 
 
 def reduce_axes(

@@ -15,8 +15,10 @@ from mlir.dialects import arith
 
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import change, load, store
-from mgx_mlir.codegen.lowering.element import BOOL, I64, Element, element_of, shape_of
+from mgx_mlir.codegen.lowering.element import BOOL, I64, Element, element_of, sizes_of
+from mgx_mlir.codegen.lowering.index import index_constant
 from mgx_mlir.codegen.lowering.integers import integer_divide
+from mgx_mlir.sizes import Number
 
 Combine = Callable[[Arithmetic, Element, ir.Value, ir.Value], ir.Value]
 
@@ -33,7 +35,7 @@ class Reducer:
     accumulator: Element
     initial: float | int
     combined: Combine
-    count: int = 0
+    count: Number = 0
 
     def combine(self, a: Arithmetic, x: ir.Value, y: ir.Value) -> ir.Value:
         """Two partial results as one."""
@@ -47,23 +49,32 @@ class Reducer:
     def finish(self, a: Arithmetic, total: ir.Value) -> ir.Value:
         """The last partial result as a stored value of `element`."""
         if self.count and self.accumulator.is_float:
-            total = a.div(total, a.float(self.count, total))
+            total = a.div(total, self._count(a, total))
         elif self.count:
-            total = integer_divide(a, self.accumulator, total, a.int(self.count, total))
+            total = integer_divide(a, self.accumulator, total, self._count(a, total))
         total = change(a, self.accumulator, self.element.computed(), total)
         return store(a, self.element, total)
 
+    def _count(self, a: Arithmetic, total: ir.Value) -> ir.Value:
+        is_float = self.accumulator.is_float
+        if isinstance(self.count, int):
+            return a.float(self.count, total) if is_float else a.int(self.count, total)
+        number = arith.index_cast(I64.storage(), index_constant(self.count))
+        if is_float:
+            return arith.sitofp(total.type, number)
+        return change(a, I64, self.accumulator, number)
+
 
 def reducer_of(op: Any) -> Reducer:
-    """The reducer of a `mgx.reduce_*` op on static shapes."""
+    """The reducer of a `mgx.reduce_*` op."""
     source = op.operation.operands[0].type
     element = element_of(source)
     name = op.operation.name.removeprefix("mgx.reduce_")
     if name == "mean":
-        shape = shape_of(source)
-        count = 1
+        shape = sizes_of(source)
+        count: Number = 1
         for axis in op.axes:
-            count *= shape[axis]
+            count = count * shape[axis]
         return Reducer(element, sum_element(element), 0, add, count)
     initial, combine = _PLAIN[name]
     start = initial(element) if callable(initial) else initial

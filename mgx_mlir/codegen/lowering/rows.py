@@ -11,15 +11,19 @@ from mlir import ir
 from mlir.dialects import scf, tensor
 
 from mgx_mlir.codegen.lowering.body import Body
-from mgx_mlir.codegen.lowering.index import Dim, Index
+from mgx_mlir.codegen.lowering.index import Dim, Index, fixed
 from mgx_mlir.codegen.lowering.value import Indices
+from mgx_mlir.sizes import Number
 
 # Gets the body, the indices of the row and its slices; gives the slices after the work.
 Work = Callable[[Body, Indices, Sequence[ir.Value]], Sequence[ir.Value]]
 
 
 def for_rows(
-    extents: Sequence[int], results: Sequence[ir.Value], axes: Sequence[Sequence[int]], work: Work
+    extents: Sequence[Number],
+    results: Sequence[ir.Value],
+    axes: Sequence[Sequence[int]],
+    work: Work,
 ) -> list[ir.Value]:
     """The results after `work` on every row.
 
@@ -28,7 +32,7 @@ def for_rows(
     axes: for each result, the dimensions that lie inside a row; the others are the row dimensions,
     in order. A slice has only the dimensions inside.
     """
-    loops = list(extents) or [1]
+    loops = [fixed(n) for n in extents] or [1]
     op = scf.ForallOp([0] * len(loops), loops, [1] * len(loops), list(results))
     with ir.InsertionPoint(op.body):
         body = Body(op.body, list(op.induction_variables))

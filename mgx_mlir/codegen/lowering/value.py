@@ -16,19 +16,20 @@ from mlir.dialects import tensor
 from mgx_mlir.codegen.lowering.body import Body
 from mgx_mlir.codegen.lowering.element import Element
 from mgx_mlir.codegen.lowering.index import Index, delinear, linear
+from mgx_mlir.sizes import Number, exact
 
 Indices = tuple[Index, ...]
 
 
 class Lazy:
-    """A tensor of a static shape whose elements are computed where they are read."""
+    """A tensor whose elements are computed where they are read; its sizes are ints or formulas."""
 
-    def __init__(self, shape: Sequence[int], element: Element, cost: int) -> None:
+    def __init__(self, shape: Sequence[Number], element: Element, cost: int) -> None:
         self.shape, self.element, self.cost = tuple(shape), element, cost
         self.location = ir.Location.current
 
     @property
-    def size(self) -> int:
+    def size(self) -> Number:
         return math.prod(self.shape)
 
     def read(self, body: Body, indices: Indices) -> ir.Value:
@@ -50,12 +51,18 @@ class Stored(Lazy):
     def read(self, body: Body, indices: Indices) -> ir.Value:
         return body.load(self.value, indices)
 
+    def reshaped(self, shape: tuple[Number, ...]) -> Stored:
+        """The same memory in another shape."""
+        sizes = [size for size in shape if isinstance(size, int)]
+        value = _reshape_tensor(self.value, tuple(sizes))
+        return Stored(value, self.element, self.owned, self.base)
+
 
 class View(Lazy):
     """The elements of another value, found by `where`: its indices from those of the view."""
 
     def __init__(
-        self, source: Lazy, shape: Sequence[int], where: Callable[[Indices], Indices]
+        self, source: Lazy, shape: Sequence[Number], where: Callable[[Indices], Indices]
     ) -> None:
         super().__init__(shape, source.element, source.cost)
         self.source, self.where = source, where
@@ -67,7 +74,7 @@ class View(Lazy):
 class Reshaped(View):
     """The elements of another value in row-major order, in another shape."""
 
-    def __init__(self, source: Lazy, shape: Sequence[int]) -> None:
+    def __init__(self, source: Lazy, shape: Sequence[Number]) -> None:
         super().__init__(source, shape, lambda i: _reshaped_indices(i, tuple(shape), source.shape))
 
 
@@ -76,7 +83,7 @@ class Computed(Lazy):
 
     def __init__(
         self,
-        shape: Sequence[int],
+        shape: Sequence[Number],
         element: Element,
         rule: Callable[[Body, Indices], ir.Value],
         cost: int,
@@ -89,21 +96,23 @@ class Computed(Lazy):
             return self._rule(body, indices)
 
 
-def reshape(source: Lazy, shape: Sequence[int]) -> Lazy:
+def reshape(source: Lazy, shape: Sequence[Number]) -> Lazy:
     """The same elements in another shape; of a tensor in memory, the same memory."""
     shape = tuple(shape)
     if source.shape == shape:
         return source
     if isinstance(source, Stored):
-        value = _reshape_tensor(source.value, shape)
-        return Stored(value, source.element, source.owned, source.base)
+        return source.reshaped(shape)
     if isinstance(source, Reshaped):
         return reshape(source.source, shape)
     return Reshaped(source, shape)
 
 
-def _groups(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[int]]]:
-    """The finest split of two shapes of one size into runs of dimensions of equal size."""
+def _groups(a: Sequence[Number], b: Sequence[Number]) -> list[tuple[list[int], list[int]]]:
+    """The finest split of two shapes of one size into runs of dimensions of equal size.
+
+    Where sizes are formulas, as fine as is known.
+    """
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
     while i < len(a) and j < len(b):
@@ -111,12 +120,12 @@ def _groups(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[in
         size_a, size_b = a[i], b[j]
         i, j = i + 1, j + 1
         while size_a != size_b:
-            if size_a < size_b:
-                size_a *= a[i]
+            if i < len(a) and (j == len(b) or _is_part(size_a, size_b)):
+                size_a = size_a * a[i]
                 left.append(i)
                 i += 1
             else:
-                size_b *= b[j]
+                size_b = size_b * b[j]
                 right.append(j)
                 j += 1
         groups.append((left, right))
@@ -129,7 +138,16 @@ def _groups(a: Sequence[int], b: Sequence[int]) -> list[tuple[list[int], list[in
     return groups
 
 
-def _reshaped_indices(indices: Indices, shape: tuple[int, ...], source: tuple[int, ...]) -> Indices:
+def _is_part(a: Number, b: Number) -> bool:
+    """Whether a run of size a is the one to grow beside one of size b."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a < b
+    return exact(b, a) is not None or exact(a, b) is None
+
+
+def _reshaped_indices(
+    indices: Indices, shape: tuple[Number, ...], source: tuple[Number, ...]
+) -> Indices:
     if 0 in shape:
         return tuple(Index(()) for _ in source)
     result: list[Index] = []

@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 from mlir import ir
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.lowering.body import Body
-from mgx_mlir.codegen.lowering.element import element_of, shape_of
+from mgx_mlir.codegen.lowering.element import element_of, sizes_of
+from mgx_mlir.codegen.lowering.index import Index, delinear, index_constant
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.pointwise import emit_pointwise, pointwise_ops
 from mgx_mlir.codegen.lowering.value import Computed, Indices, Lazy
 from mgx_mlir.dialects.constants import dense_attribute
 from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.sizes import Number
 
 # Operations beside which a load is free.
 _COSTLY = 4
@@ -48,7 +51,7 @@ def pointwise(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> list[Lazy]:
     def result(position: int) -> Lazy:
         type_ = op.results[position].type
         return Computed(
-            shape_of(type_),
+            sizes_of(type_),
             element_of(type_),
             lambda body, indices: elements(body, indices)[position],
             cost,
@@ -61,7 +64,7 @@ def pointwise(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> list[Lazy]:
 def constant(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     value = ir.DenseElementsAttr(op.attributes["value"])
     type_ = op.results[0].type
-    element, shape = element_of(type_), shape_of(type_)
+    element, shape = element_of(type_), sizes_of(type_)
     if value.is_splat:
         return Computed(
             shape,
@@ -76,8 +79,19 @@ def constant(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 def dimensions_of(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     sizes = operands[0].shape[op.start.value : op.end.value]
     element = element_of(op.results[0].type)
+    if not all(isinstance(size, int) for size in sizes):
+        return kernel.result_of(op, lambda body, indices: _chosen(body, sizes, indices[0]), 1)
     value = dense_attribute(np.array(sizes, np.int64), element.storage())
     return kernel.constant_tensor(value, element)
+
+
+def _chosen(body: Body, sizes: Sequence[Number], index: Index) -> ir.Value:
+    """The size at an index, as an i64."""
+    place, found = body.scalar(index), index_constant(sizes[0])
+    for number, size in enumerate(sizes[1:], 1):
+        here = arith.cmpi(arith.CmpIPredicate.eq, place, index_constant(number))
+        found = arith.select(here, index_constant(size), found)
+    return arith.index_cast(ir.IntegerType.get_signless(64), found)
 
 
 @lowers("mgx.fused_reduce")
@@ -98,3 +112,20 @@ def literal(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         f"{op.location}: mgx.literal stands in a kernel; weights are operands of a kernel",
         (str(op.location),),
     )
+
+
+@lowers("mgx.unpack")
+def unpack(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    """The byte of a number, shifted so that the number is its low bits."""
+    x, bits = operands[0], element_of(op.results[0].type).bits
+    per_byte = 8 // bits
+    i8 = ir.IntegerType.get_signless(8)
+
+    def element(body: Body, indices: Indices) -> ir.Value:
+        byte, part = delinear(indices[-1], [x.shape[-1], per_byte])
+        value = body.at(x, (*indices[:-1], byte))
+        places = arith.muli(body.scalar(part), index_constant(bits))
+        value = arith.shrui(value, arith.index_cast(i8, places))
+        return arith.andi(value, arith.constant(i8, (1 << bits) - 1))
+
+    return kernel.result_of(op, element, x.cost + 3)

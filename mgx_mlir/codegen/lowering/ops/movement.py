@@ -9,9 +9,10 @@ from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.codegen.lowering.body import Body
-from mgx_mlir.codegen.lowering.index import Index, index_constant
+from mgx_mlir.codegen.lowering.index import Index, fixed, index_constant
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.value import Indices, Lazy
+from mgx_mlir.sizes import Number
 
 
 def word(attribute: ir.Attribute) -> str:
@@ -82,7 +83,7 @@ def gather_elements(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 @lowers("mgx.gathernd")
 def gathernd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     x, chosen = operands[0], kernel.settled(operands[1])
-    batch, depth, outer = op.batch_dims.value, chosen.shape[-1], len(chosen.shape) - 1
+    batch, depth, outer = op.batch_dims.value, fixed(chosen.shape[-1]), len(chosen.shape) - 1
 
     def element(body: Body, indices: Indices) -> ir.Value:
         where = [
@@ -96,7 +97,7 @@ def gathernd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     return kernel.result_of(op, element, x.cost + 2 * depth)
 
 
-def runtime_index(body: Body, value: ir.Value, size: int) -> Index:
+def runtime_index(body: Body, value: ir.Value, size: Number) -> Index:
     """An index from a tensor: negative ones count from the end; out of bounds, the nearest."""
     index = arith.index_cast(ir.IndexType.get(), value)
     negative = arith.cmpi(arith.CmpIPredicate.slt, index, index_constant(0))
@@ -123,7 +124,7 @@ def pad(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     return kernel.result_of(op, constant if mode == "constant" else other, x.cost + 2)
 
 
-def _folded(body: Body, mode: str, index: Index, size: int) -> Index:
+def _folded(body: Body, mode: str, index: Index, size: Number) -> Index:
     """Where the element at an index beyond the bounds comes from."""
     low, high = index.bounds
     if low >= 0 and high < size:

@@ -8,7 +8,7 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.lowering.body import Body, GenericBody, generic
+from mgx_mlir.codegen.lowering.body import Body, GenericBody
 from mgx_mlir.codegen.lowering.convert import load, store
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.reduce import reduce_axes
@@ -19,7 +19,7 @@ from mgx_mlir.codegen.lowering.reducers import (
     maximum,
     reducer_of,
 )
-from mgx_mlir.codegen.lowering.value import Computed, Indices, Lazy, Stored, reshape
+from mgx_mlir.codegen.lowering.value import Computed, Indices, Lazy, reshape
 
 _REDUCTIONS = ("all", "any", "max", "mean", "min", "prod", "sum")
 
@@ -63,9 +63,9 @@ def arg(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         best, best_index = body.accumulators()
         return list(reducer.combine(a, (best, best_index), (value, index)))
 
-    results = generic(extents, len(kept), [(i, range(len(kept))) for i in inits], emit)
+    results = kernel.generic(extents, len(kept), [(i, range(len(kept))) for i in inits], emit)
     shape = [1 if d == axis else n for d, n in enumerate(source.shape)]
-    return reshape(Stored(results[1], target), shape)
+    return reshape(kernel.memory(results[1], target), shape)
 
 
 @lowers("mgx.softmax")

@@ -22,7 +22,7 @@ from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.body import Body
 from mgx_mlir.codegen.lowering.convert import change, convert, load
 from mgx_mlir.codegen.lowering.element import F32, I32, shape_of
-from mgx_mlir.codegen.lowering.index import Index
+from mgx_mlir.codegen.lowering.index import Index, fixed
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.ops.movement import word
 from mgx_mlir.codegen.lowering.value import Indices, Lazy
@@ -74,7 +74,7 @@ class _Axis:
 @lowers("mgx.resize")
 def resize(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     x, shape = kernel.settled(operands[0], 2), shape_of(op.results[0].type)
-    axes = _axes(op, x.shape, shape)
+    axes = _axes(op, [fixed(n) for n in x.shape], shape)
     read = _nearest(op, x, axes) if word(op.mode) == "nearest" else _interpolated(op, x, axes)
     if word(op.coordinate_mode) == "tf_crop_and_resize":
         read = _with_outside(kernel, op, x, axes, read)

@@ -13,10 +13,9 @@ from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.body import Body
 from mgx_mlir.codegen.lowering.convert import load, store
 from mgx_mlir.codegen.lowering.element import Element, element_of, shape_of
-from mgx_mlir.codegen.lowering.index import Index, delinear, index_constant
+from mgx_mlir.codegen.lowering.index import Index, delinear, fixed, index_constant
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.ops.movement import runtime_index
-from mgx_mlir.codegen.lowering.rows import for_rows
 from mgx_mlir.codegen.lowering.value import Indices, Lazy, Stored
 from mgx_mlir.errors import UnsupportedError
 
@@ -41,7 +40,7 @@ def prefix_scan_sum(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         return [body.loop(0, size, [zero, slices[0]], step)[1]]
 
     extents = [n for d, n in enumerate(x.shape) if d != axis]
-    result = for_rows(extents, [kernel.empty(x.shape, x.element)], [[axis]], scan)[0]
+    result = kernel.rows(extents, [kernel.empty(x.shape, x.element)], [[axis]], scan)[0]
     return Stored(result, x.element)
 
 
@@ -85,7 +84,7 @@ def topk(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> list[Lazy]:
 
     extents = [n for d, n in enumerate(shape) if d != axis]
     inits = [kernel.empty(shape, x.element), kernel.empty(shape, index_element)]
-    values, indices = for_rows(extents, inits, [[axis], [axis]], find)
+    values, indices = kernel.rows(extents, inits, [[axis], [axis]], find)
     return [Stored(values, x.element), Stored(indices, index_element)]
 
 
@@ -141,7 +140,7 @@ def scatter(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         return body.loop(0, chosen.shape[axis], slices, step)
 
     extents = [n for d, n in enumerate(chosen.shape) if d != axis]
-    result = for_rows(extents, [kernel.copied(x).value], [[axis]], apply)[0]
+    result = kernel.rows(extents, [kernel.copied(x).value], [[axis]], apply)[0]
     return Stored(result, x.element)
 
 
@@ -149,7 +148,7 @@ def scatter(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 def scatternd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     """The dimensions that the index tuples do not reach are independent."""
     x, chosen, updates = operands[0], kernel.settled(operands[1]), kernel.settled(operands[2])
-    kind, depth = op.operation.name.rpartition("_")[2], chosen.shape[-1]
+    kind, depth = op.operation.name.rpartition("_")[2], fixed(chosen.shape[-1])
     outer = chosen.shape[:-1]
     count = math.prod(outer)
 
@@ -169,7 +168,7 @@ def scatternd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         return body.loop(0, count, slices, step)
 
     inits = [kernel.copied(x).value]
-    result = for_rows(x.shape[depth:], inits, [[*range(depth)]], apply)[0]
+    result = kernel.rows(x.shape[depth:], inits, [[*range(depth)]], apply)[0]
     return Stored(result, x.element)
 
 
@@ -214,4 +213,4 @@ def nonzero(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     if columns == 0:
         return Stored(kernel.empty((rank, 0), element), element)
     init = kernel.filled((rank, columns), element, 0)
-    return Stored(for_rows([], [init], [[0, 1]], collect)[0], element)
+    return Stored(kernel.rows([], [init], [[0, 1]], collect)[0], element)

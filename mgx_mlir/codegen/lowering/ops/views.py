@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from mgx_mlir.codegen.lowering.element import shape_of
+from mgx_mlir.codegen.lowering.element import sizes_of
 from mgx_mlir.codegen.lowering.index import Index
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.value import Indices, Lazy, View, reshape
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.sizes import Number
 
 _ZERO = Index(())
 
 
 @lowers("mgx.reshape", "mgx.squeeze", "mgx.unsqueeze", "mgx.flatten", "mgx.reshape_to")
 def reshaped(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    return reshape(operands[0], shape_of(op.results[0].type))
+    return reshape(operands[0], sizes_of(op.results[0].type))
 
 
 @lowers("mgx.transpose")
@@ -26,35 +28,38 @@ def transpose(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         found = dict(zip(permutation, indices, strict=True))
         return tuple(found[d] for d in range(len(permutation)))
 
-    return View(operands[0], shape_of(op.results[0].type), where)
+    return View(operands[0], sizes_of(op.results[0].type), where)
 
 
 @lowers("mgx.multibroadcast", "mgx.broadcast_with_dims")
 def multibroadcast(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    shape = shape_of(op.results[0].type)
+    shape = sizes_of(op.results[0].type)
     return spread(kernel, operands[0], shape, len(shape) - len(operands[0].shape))
 
 
 @lowers("mgx.broadcast")
 def broadcast(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    return spread(kernel, operands[0], shape_of(op.results[0].type), op.axis.value)
+    return spread(kernel, operands[0], sizes_of(op.results[0].type), op.axis.value)
 
 
-def spread(kernel: Kernel, source: Lazy, shape: Sequence[int], axis: int) -> Lazy:
+def spread(kernel: Kernel, source: Lazy, shape: Sequence[Number], axis: int) -> Lazy:
     """The source's dimensions at `axis` and after, those of size 1 repeated, as all others are."""
     rank = len(source.shape)
     placed = shape[axis : axis + rank]
+    for size, wanted in zip(source.shape, placed, strict=True):
+        if size not in (1, wanted):
+            raise UnsupportedError(f"whether {size} and {wanted} are equal is not known")
     view = View(
         source,
         shape,
         lambda indices: tuple(
-            i if size == wanted else _ZERO
+            _ZERO if size == 1 != wanted else i
             for i, size, wanted in zip(
                 indices[axis : axis + rank], source.shape, placed, strict=True
             )
         ),
     )
-    if view.size > source.size:
+    if view.size != source.size:
         view.source = kernel.settled(source)
         view.cost = view.source.cost
     return view
@@ -65,7 +70,7 @@ def slice_(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     starts = dict(zip(op.axes, op.starts, strict=True))
     return View(
         operands[0],
-        shape_of(op.results[0].type),
+        sizes_of(op.results[0].type),
         lambda indices: tuple(i + starts.get(d, 0) for d, i in enumerate(indices)),
     )
 
@@ -75,7 +80,7 @@ def step(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     steps = dict(zip(op.axes, op.steps, strict=True))
     return View(
         operands[0],
-        shape_of(op.results[0].type),
+        sizes_of(op.results[0].type),
         lambda indices: tuple(i * steps.get(d, 1) for d, i in enumerate(indices)),
     )
 

@@ -12,20 +12,21 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.body import Body, GenericBody
 from mgx_mlir.codegen.lowering.convert import change, load, store
-from mgx_mlir.codegen.lowering.element import Element, element_of, shape_of
+from mgx_mlir.codegen.lowering.element import Element, element_of, sizes_of
 from mgx_mlir.codegen.lowering.index import Index, index_constant
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.ops.contractions import OPERAND_COST, multiply
 from mgx_mlir.codegen.lowering.ops.movement import word
 from mgx_mlir.codegen.lowering.reduce import accumulate, add, lowest, rounded, sum_element
 from mgx_mlir.codegen.lowering.value import Indices, Lazy
+from mgx_mlir.sizes import Number
 
 
 @lowers("mgx.convolution", "mgx.quant_convolution")
 def convolution(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     """Loops: result; input channel, window positions. Channels come second, or last."""
     x, w = (kernel.settled(value, OPERAND_COST) for value in operands)
-    element, shape = element_of(op.results[0].type), shape_of(op.results[0].type)
+    element, shape = element_of(op.results[0].type), sizes_of(op.results[0].type)
     rank = len(shape) - 2
     at = 1 + rank if op.channels_last else 1
     group_channels, group_outputs = w.shape[at], w.shape[0] // op.group.value
@@ -52,7 +53,7 @@ def convolution(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 def convolution_backwards(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     """Gathers: each output element sums the inputs whose window reaches it."""
     x, w = (kernel.settled(value, OPERAND_COST) for value in operands)
-    element, shape = element_of(op.results[0].type), shape_of(op.results[0].type)
+    element, shape = element_of(op.results[0].type), sizes_of(op.results[0].type)
     rank = len(shape) - 2
     group_outputs, group_channels = w.shape[1], w.shape[0] // op.group.value
     strides, dilations, pads = list(op.strides), list(op.dilations), list(op.pads)
@@ -170,13 +171,13 @@ def _finite(element: Element, value: float) -> float:
     return value
 
 
-def _span(body: Body, start: Index, length: int, dilation: int, size: int) -> ir.Value | int:
+def _span(body: Body, start: Index, length: int, dilation: int, size: Number) -> ir.Value | int:
     """How many of the positions start, start + dilation, ... are in [0, size)."""
     low, high = start.bounds
     if low >= 0 and high + (length - 1) * dilation < size:
         return length
 
-    def edge(limit: int) -> ir.Value:
+    def edge(limit: Number) -> ir.Value:
         """ceil((limit - start) / dilation) within [0, length]."""
         value = body.scalar(Index.of(limit) - start)
         if dilation != 1:
