@@ -216,6 +216,26 @@ LogicalResult StepOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
 // Layout and shapes at run time
 //===----------------------------------------------------------------------===//
 
+LogicalResult UnpackOp::verify() {
+  RankedTensorType x = getX().getType(), y = getY().getType();
+  unsigned bits = y.getElementType().getIntOrFloatBitWidth();
+  if (!x.getElementType().isUnsignedInteger(8) || (bits != 2 && bits != 4))
+    return emitOpError("takes ui8 apart into elements of 2 or 4 bits, got ")
+           << x.getElementType() << " and " << y.getElementType();
+  if (x.getRank() != y.getRank() || x.getRank() == 0)
+    return emitOpError("the result must have the rank of x, at least 1; got ")
+           << x.getRank() << " and " << y.getRank();
+  for (auto [i, from, to] : llvm::enumerate(x.getShape(), y.getShape())) {
+    int64_t wanted = from;
+    if (int64_t(i) + 1 == x.getRank() && from != ShapedType::kDynamic)
+      wanted = from * (8 / bits);
+    if (to != wanted)
+      return emitOpError("dimension ")
+             << i << " of the result must have the size " << wanted << ", got " << to;
+  }
+  return success();
+}
+
 LogicalResult LayoutOp::verify() {
   return checkPermutation(getLoc(), getOperationName(), getPermutation(),
                           getX().getType().getRank());

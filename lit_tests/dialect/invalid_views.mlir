@@ -168,3 +168,19 @@ func.func @runtime_shape_of_another_length(%x: tensor<2x3xf32>, %d: tensor<2xi64
   %r = mgx.reshape_to %x to %d : tensor<2x3xf32>, tensor<2xi64> -> tensor<?xf32>
   return
 }
+
+// -----
+
+func.func @unpack_to_bytes(%x: tensor<2x3xui8>) {
+  // expected-error @+1 {{'mgx.unpack' op takes ui8 apart into elements of 2 or 4 bits, got 'ui8' and 'i8'}}
+  %r = mgx.unpack %x : tensor<2x3xui8> -> tensor<2x3xi8>
+  return
+}
+
+// -----
+
+func.func @unpack_loses_elements(%x: tensor<2x3xui8>) {
+  // expected-error @+1 {{'mgx.unpack' op dimension 1 of the result must have the size 6, got 5}}
+  %r = mgx.unpack %x : tensor<2x3xui8> -> tensor<2x5xi4>
+  return
+}

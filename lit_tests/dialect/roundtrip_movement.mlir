@@ -168,3 +168,10 @@ func.func @resize_linear(%x: tensor<1x4xf32>) -> tensor<1x8xf32> {
       : tensor<1x4xf32> -> tensor<1x8xf32>
   return %r : tensor<1x8xf32>
 }
+
+// CHECK-LABEL: func.func @unpack(
+// CHECK: mgx.unpack %{{.+}} : tensor<2x3xui8> -> tensor<2x6xui4>
+func.func @unpack(%x: tensor<2x3xui8>) -> tensor<2x6xui4> {
+  %r = mgx.unpack %x : tensor<2x3xui8> -> tensor<2x6xui4>
+  return %r : tensor<2x6xui4>
+}

@@ -20,18 +20,14 @@ def unpacked(node: Node, packed: ir.Value, bits: int, count: int) -> ir.Value:
     """The first `count` numbers of each row (the last dimension) of bytes, low bits first."""
     if bits not in (2, 4, 8):
         raise UnsupportedError(f"bits = {bits}; 2, 4 and 8 are supported")
-    *outer, width = tensors.static_dims(packed)
-    last = len(outer)
     if bits < 8:
-        per_byte = 8 // bits
-        shifts = node.make(np.arange(per_byte, dtype=np.uint8) * np.uint8(bits))
-        wide = (*outer, width, per_byte)
-        codes = emit.binary(mgx.shift_right, emit.unsqueeze(packed, [last + 1]), shifts)
-        codes = mgx.bitwise_and(emit.broadcast(codes, wide), emit.like(codes, (1 << bits) - 1))
-        packed = emit.reshape(codes, (*outer, width * per_byte))
-    if tensors.static_dims(packed)[last] < count:
-        raise ModelError(f"{width} bytes hold fewer than {count} numbers of {bits} bits")
-    return emit.take(packed, last, 0, count)
+        packed = mgx.unpack(packed, f"uint{bits}")
+    *outer, width = tensors.static_dims(packed)
+    if width < count:
+        raise ModelError(
+            f"{width * bits // 8} bytes hold fewer than {count} numbers of {bits} bits"
+        )
+    return emit.take(packed, len(outer), 0, count)
 
 
 def dequantized(
@@ -67,7 +63,7 @@ def dequantized(
     return mgx.mul(shifted, repeated(scales))
 
 
-@contributed("MatMulNBits", "shift_right bitwise_and convert sub mul dot add")
+@contributed("MatMulNBits", "unpack convert sub mul dot add")
 def matmul_n_bits(node: Node) -> ir.Value:
     """Inputs: a, packed weights (N, blocks, bytes), scales, zero points, groups, a bias."""
     node.attribute("accuracy_level", 0)  # the least that is asked for; all is kept here

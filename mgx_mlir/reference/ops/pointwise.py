@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from mgx_mlir.dialects.types import numpy_dtype
@@ -206,6 +207,19 @@ def _bit_cast(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
         .view(numpy_dtype(op.results[0].type))
         .reshape(operands[0].shape)
     )
+
+
+@meaning("unpack")
+def _unpack(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
+    dtype = numpy_dtype(op.results[0].type)
+    bits = op.results[0].type.element_type.width
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = (operands[0][..., None] >> shifts) & np.uint8((1 << bits) - 1)
+    codes = codes.reshape(*operands[0].shape[:-1], -1)
+    if is_float(dtype):
+        return codes.view(dtype)
+    sign = np.uint8(1 << (bits - 1) if ml_dtypes.iinfo(dtype).min else 0)
+    return ((codes ^ sign).astype(np.int8) - np.int8(sign)).astype(dtype)
 
 
 @meaning("quantizelinear")

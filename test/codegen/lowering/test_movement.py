@@ -196,3 +196,18 @@ def test_resize_antialiases_and_crops() -> None:
             ),
         ]
     )
+
+
+def test_unpack_gives_the_low_bits_first() -> None:
+    check(
+        [
+            Case(
+                name,
+                "%x: tensor<3x5xui8>",
+                f"%u = mgx.unpack %x : tensor<3x5xui8> -> tensor<3x{count}x{name}>\n"
+                f"%y = mgx.convert %u : tensor<3x{count}x{name}> -> tensor<3x{count}xf32>",
+                f"%y: tensor<3x{count}xf32>",
+            )
+            for name, count in (("ui4", 10), ("i4", 10), ("ui2", 20), ("i2", 20), ("f4E2M1FN", 10))
+        ]
+    )

@@ -214,6 +214,19 @@ def Mgx_ContiguousOp : Mgx_SameTypeOp<"contiguous"> {
   let assemblyFormat = "$x attr-dict `:` type($x)";
 }
 
+def Mgx_UnpackOp : Mgx_Op<"unpack", [Pure, Mgx_Since<1>]> {
+  let summary = "The numbers of 4 or 2 bits that the bytes of x hold, low bits first";
+  let description = [{
+    A byte of the last dimension gives 8 / bits neighbours of the result's.
+
+    Example: `%y = mgx.unpack %x : tensor<2x3xui8> -> tensor<2x6xui4>`
+  }];
+  let arguments = (ins Mgx_Tensor:$x);
+  let results = (outs Mgx_Tensor:$y);
+  let assemblyFormat = "$x attr-dict `:` type($x) `->` type($y)";
+  let hasVerifier = 1;
+}
+
 def Mgx_LayoutOp : Mgx_SameTypeOp<"layout"> {
   let summary = "A copy of x whose memory order is the permutation of its dimensions";
   let description = [{
