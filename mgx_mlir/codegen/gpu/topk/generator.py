@@ -1,9 +1,10 @@
-"""One gpu.func for a topk: a bitonic sort in LDS, of a row or of what may still come first.
+"""The functions of a topk: rows, or pieces of them, are sorted in LDS.
 
 An element is sorted as one number of 64 bits: its key, which is larger the earlier it comes,
-and below it the complement of its index, so that of equal elements the first one wins. Rows
-that are longer than what is sorted at a time come in pieces, each of which meets the first
-half of what was sorted before.
+and below it the complement of its index, so that of equal elements the first one wins. Of a
+row that is longer than what is sorted at a time, the first elements of each piece are sorted
+again, until they fit. Where more elements are wanted than half a piece has, sorted pieces are
+merged instead.
 """
 
 from __future__ import annotations
@@ -12,116 +13,204 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.gpu.launches import Launches
 from mgx_mlir.codegen.gpu.operands import Operand
-from mgx_mlir.codegen.gpu.topk.match import Topk
+from mgx_mlir.codegen.gpu.topk.match import MOST, Topk
+from mgx_mlir.codegen.gpu.topk.sort import Sort
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load
-from mgx_mlir.codegen.lowering.element import SIGNED
-from mgx_mlir.finalizer.code_object import Argument, Launch
+from mgx_mlir.codegen.lowering.element import I64, SIGNED
+from mgx_mlir.finalizer.code_object import Argument
+from mgx_mlir.target import Target
 
 _BLOCK = 256
+_OUTPUTS = (Argument("output", 0), Argument("output", 1))
+Buffers = dict[Argument, ir.Value]
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """`threads` threads sort a row; a block has `together` rows."""
+    """`threads` threads sort twice as many elements; a block has `together` of such pieces.
+
+    rounds: the pieces of a row that are sorted, round after round. merged: whether the pieces
+    of the only round are merged.
+    """
 
     threads: int
     together: int
+    rounds: tuple[int, ...]
+    merged: bool
 
     @staticmethod
     def of(topk: Topk) -> Schedule:
         """A thread for each pair that is compared."""
         threads = topk.sorted // 2
-        return Schedule(threads, max(1, _BLOCK // threads))
+        merged = topk.columns > MOST and topk.k > MOST // 2
+        rounds, columns = [-(-topk.columns // topk.sorted)], topk.columns
+        while rounds[-1] > 1 and not merged:
+            columns = rounds[-1] * topk.k
+            rounds.append(-(-columns // topk.sorted))
+        return Schedule(threads, max(1, _BLOCK // threads), tuple(rounds), merged)
 
     def describe(self) -> str:
         """For people."""
-        return f"{2 * self.threads} elements sorted at a time, {self.together} rows together"
+        pieces = ", then ".join(map(str, self.rounds)) + " pieces a row"
+        rest = ", merged" if self.merged else ""
+        size = f"{2 * self.threads} elements sorted at a time, {self.together} together"
+        return f"{size}, {pieces}{rest}"
 
 
 def generate(
     topk: Topk,
     types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
     schedule: Schedule,
+    target: Target,
     name: str,
 ) -> GpuProgram:
-    """The function `<name>_0`, and its launch.
+    """The functions `<name>_0` .., and their launches.
 
     types: of the kernel's inputs and results. Needs an active MLIR context and location.
     """
-    inputs, results = types
-    used = topk.source.argument
-    arguments = [builder.tensor_of(inputs[used])]
-    arguments += [builder.tensor_of(type_, written=True) for type_ in results]
-    module, block = builder.gpu_module()
-    function = f"{name}_0"
-    threads = schedule.threads * schedule.together
-    grid = builder.grid_of(-(-topk.rows // schedule.together))
-    lds = [(topk.sorted * schedule.together, ir.IntegerType.get_signless(64))]
-    with builder.function(block, function, arguments, threads, grid, lds) as frame:
-        thread = builder.thread_number(threads)
-        group = emit.div(thread, schedule.threads)
-        row = emit.add(emit.mul(builder.linear_block(grid), schedule.together), group)
-        part = emit.rem(thread, schedule.threads)
-        start = emit.mul(group, topk.sorted)
-        _Sort(topk, schedule, frame, row, part, start).emit()
-    passed = (Argument("input", used), Argument("output", 0), Argument("output", 1))
-    return GpuProgram(module, (Launch(function, grid, (threads, 1, 1), passed),), 0, 32)
+    return _Functions(topk, Launches(name, types), schedule, target).program()
 
 
-class _Sort:
-    """One row; `start` is where its elements begin in LDS."""
+class _Functions:
+    def __init__(self, topk: Topk, launches: Launches, schedule: Schedule, target: Target) -> None:
+        self.topk, self.launches, self.schedule, self.target = topk, launches, schedule, target
+        self.input = Argument("input", topk.source.argument)
+        self.size = 2 * schedule.threads  # of a piece
 
-    def __init__(
+    def program(self) -> GpuProgram:
+        topk, rounds = self.topk, self.schedule.rounds
+        if self.schedule.merged:
+            (runs,) = rounds
+            pieces = self._parts(self.size, runs)
+            self._sort(pieces, runs, topk.columns, self.size)
+            self._merge(pieces, runs, self.size)
+            return self.launches.program()
+        source, columns = None, topk.columns
+        for parts in rounds[:-1]:
+            kept = self._parts(topk.k, parts)
+            self._sort(kept, parts, columns, topk.k, source)
+            source, columns = kept, parts * topk.k
+        self._sort(None, 1, columns, topk.k, source)
+        return self.launches.program()
+
+    def _parts(self, size: int, parts: int) -> Argument:
+        """Room for so many numbers of each part of each row."""
+        return self.launches.scratch(self.topk.rows * parts * size, I64)
+
+    def _sort(
         self,
-        topk: Topk,
-        schedule: Schedule,
-        frame: builder.Frame,
-        row: Index,
-        part: Index,
-        start: Index,
+        to: Argument | None,
+        parts: int,
+        columns: int,
+        kept: int,
+        source: Argument | None = None,
     ) -> None:
-        self.topk, self.threads, self.frame = topk, schedule.threads, frame
-        self.row, self.part, self.start = row, part, start
-        self.lds = frame.lds[0]
-        self.place = topk.source.start(row)
-        self.bounded = topk.rows % schedule.together != 0
+        """The function that sorts each row of so many columns in parts, of which it keeps the
+        first numbers in scratch memory, or as the results. It reads numbers, or the elements."""
+        topk, schedule = self.topk, self.schedule
+        threads, count = schedule.threads * schedule.together, topk.rows * parts
+        grid = builder.grid_of(-(-count // schedule.together))
+        lds = [(2 * threads, I64.storage())]
+        written = [to] if to is not None else list(_OUTPUTS)
+        read = [self.input] if source is None or to is None else []
+        read += [source] if source is not None else []
+        with self.launches.function(read, written, threads, grid, lds) as (buffers, frame):
+            thread = builder.thread_number(threads)
+            group, part = emit.div(thread, schedule.threads), emit.rem(thread, schedule.threads)
+            number = emit.mul(builder.linear_block(grid), schedule.together)
+            number = emit.add(number, group)
+            row, first = emit.div(number, parts), emit.mul(emit.rem(number, parts), self.size)
+            start = emit.mul(group, self.size)
+            wave = self.target.wave_size
+            sort = Sort(frame.lds[0], schedule.threads, start, part, wave)
 
-    def emit(self) -> None:
-        topk, half = self.topk, self.threads
-        for first in (0, half):
-            self._fill(first, first)
-        self._sort()
+            def get(column: Index) -> ir.Value:
+                """0, which is less than all others, beyond the end of the row."""
+                column = emit.add(first, column)
+                there = emit.compare("slt", column, columns)
+                if source is None:
+                    x = self._packed(buffers, row, column, there)
+                else:
+                    place = emit.add(emit.mul(row, columns), column)
+                    place = memory.guarded(place, [there], 8)
+                    x = memory.element(memory.load(buffers[source], place, 1), 0)
+                return arith.select(there, x, emit.constant(0, "i64"))
 
-        def piece(column: ir.Value) -> None:
-            self._fill(half, column)
-            self._sort()
+            sort.run(get)
+            guards = []
+            if grid[0] * grid[1] * schedule.together != count:
+                guards.append(emit.compare("slt", number, count))
+            for ahead in range(0, kept, schedule.threads):
+                rank = emit.add(part, ahead)
+                inside = list(guards)
+                if ahead + schedule.threads > kept:
+                    inside.append(emit.compare("slt", rank, kept))
+                if to is None:
+                    self._store(buffers, row, rank, sort.get(rank), inside)
+                else:
+                    place = emit.add(emit.mul(number, kept), rank)
+                    place = memory.guarded(place, inside, 8)
+                    memory.store(emit.splat(sort.get(rank), 1), buffers[to], place)
 
-        emit.loop(2 * half, topk.columns, half, piece)
-        for first in range(0, topk.k, half):
-            self._store(emit.add(self.part, first), first + half > topk.k)
+    def _merge(self, source: Argument, runs: int, size: int) -> None:
+        """The functions that merge sorted runs of a row, two at a time, and give the results.
 
-    def _fill(self, at: int, first: Index) -> None:
-        """Puts the elements from `first` on, one of each thread, to `at` .. in LDS."""
-        column = emit.add(self.part, first)
-        there = emit.compare("slt", column, self.topk.columns)
-        x = self.topk.source.load(self.frame.buffers[0], self.place, column, 1, [there])
-        zero = emit.constant(0, "i64")
-        packed = arith.select(there, self._packed(memory.element(x, 0), column), zero)
-        emit.store(packed, self.lds, emit.add(self.start, emit.add(self.part, at)))
+        A number's place is its own in its run and that among the other's, which a binary
+        search finds: no two are equal.
+        """
+        topk = self.topk
+        length, spare = runs * size, self._parts(size, runs)
+        while size < length:
+            with self.launches.each([source], [spare], topk.rows * length) as work:
+                place, bufs = work.place, work.buffers
+                row, at = emit.div(place, length), emit.rem(place, length)
+                x = memory.element(memory.load(bufs[source], place, 1), 0)
+                pair, own = emit.div(at, 2 * size), emit.rem(at, size)
+                second = emit.compare("sge", emit.rem(at, 2 * size), size)
+                base = emit.add(emit.mul(row, length), emit.mul(pair, 2 * size))
+                other = arith.select(second, emit.value(0), emit.value(size))
+                end = emit.sub(length, emit.mul(pair, 2 * size))
+                rank: Index = 0
+                for bit in reversed(range(size.bit_length())):
+                    probe = emit.add(rank, 1 << bit)
+                    there = [
+                        emit.compare("sle", probe, size),
+                        emit.compare("sle", emit.add(other, probe), end),
+                    ]
+                    to = emit.add(emit.add(base, other), emit.sub(probe, 1))
+                    to = memory.guarded(to, there, 8)
+                    y = memory.element(memory.load(bufs[source], to, 1), 0)
+                    # What is outside reads as 0, which is larger than nothing.
+                    larger = arith.cmpi(arith.CmpIPredicate.ugt, y, x)
+                    rank = arith.select(larger, emit.value(probe), emit.value(rank))
+                to = memory.guarded(emit.add(emit.add(base, own), rank), work.inside, 8)
+                memory.store(emit.splat(x, 1), bufs[spare], to)
+            source, spare, size = spare, source, 2 * size
+        with self.launches.each([self.input, source], _OUTPUTS, topk.rows * topk.k) as work:
+            row, rank = emit.div(work.place, topk.k), emit.rem(work.place, topk.k)
+            at = emit.add(emit.mul(row, length), rank)
+            x = memory.element(memory.load(work.buffers[source], at, 1), 0)
+            self._store(work.buffers, row, rank, x, work.inside)
 
-    def _packed(self, x: ir.Value, column: Index) -> ir.Value:
+    def _packed(self, buffers: Buffers, row: Index, column: Index, there: ir.Value) -> ir.Value:
+        """The number of an element."""
         i32, i64 = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(64)
+        source = self.topk.source
+        x = source.load(buffers[self.input], source.start(row), column, 1, [there])
         complement = arith.xori(arith.index_cast(i32, emit.value(column)), emit.constant(-1, "i32"))
-        high = arith.shli(arith.extui(i64, self._key(x)), emit.constant(32, "i64"))
+        high = arith.shli(
+            arith.extui(i64, self._key(memory.element(x, 0))), emit.constant(32, "i64")
+        )
         return arith.ori(high, arith.extui(i64, complement))
 
     def _key(self, x: ir.Value) -> ir.Value:
@@ -144,58 +233,26 @@ class _Sort:
             key = arith.xori(x, sign) if element.kind == SIGNED else x
         return key if self.topk.largest else arith.xori(key, ones)
 
-    def _sort(self) -> None:
-        """Sorts what is in LDS, the largest first."""
-        amdgpu.LDSBarrierOp()
-        stages = (2 * self.threads).bit_length() - 1
-
-        def stage(number: ir.Value) -> None:
-            def step(back: ir.Value) -> None:
-                shift = emit.sub(emit.sub(number, 1), back)
-                self._exchange(emit.value(shift), number)
-                amdgpu.LDSBarrierOp()
-
-            emit.loop(0, number, 1, step)
-
-        emit.loop(1, stages + 1, 1, lambda number: stage(emit.value(number)))
-
-    def _exchange(self, shift: ir.Value, stage: ir.Value) -> None:
-        """Compares the thread's two elements, 2^shift apart, and puts them in order."""
-        one, part = emit.value(1), emit.value(self.part)
-        apart = arith.shli(one, shift)
-        low = arith.andi(part, arith.subi(apart, one))
-        first = arith.addi(arith.shli(arith.subi(part, low), one), low)
-        # Runs of 2^stage are sorted one down and the next one up.
-        up = arith.andi(arith.shrui(first, stage), one)
-        at = arith.addi(emit.value(self.start), first)
-        other = arith.addi(at, apart)
-        x, y = emit.load(self.lds, at), emit.load(self.lds, other)
-        less = arith.cmpi(arith.CmpIPredicate.ult, x, y)
-        swap = arith.xori(less, emit.compare("ne", up, 0))
-        emit.store(arith.select(swap, y, x), self.lds, at)
-        emit.store(arith.select(swap, x, y), self.lds, other)
-
-    def _store(self, rank: Index, bounded: bool) -> None:
+    def _store(
+        self,
+        buffers: Buffers,
+        row: Index,
+        rank: Index,
+        packed: ir.Value,
+        guards: Sequence[ir.Value],
+    ) -> None:
         """The element that has come to a place of the result, and where it comes from."""
         topk = self.topk
         i32 = ir.IntegerType.get_signless(32)
-        packed = emit.load(self.lds, emit.add(self.start, rank))
         index = arith.xori(arith.trunci(i32, packed), emit.constant(-1, "i32"))
         column = arith.index_cast(ir.IndexType.get(), index)
-        guards = [emit.compare("slt", rank, topk.k)] if bounded else []
-        if self.bounded:
-            guards.append(emit.compare("slt", self.row, topk.rows))
-        x = topk.source.load(self.frame.buffers[0], self.place, column, 1, guards)
-        self._put(topk.values, 1, x, rank, guards)
-        wide = (
-            arith.extsi(topk.indices.element.storage(), index)
-            if (topk.indices.element.bits > 32)
-            else index
-        )
-        self._put(topk.indices, 2, emit.splat(wide, 1), rank, guards)
-
-    def _put(
-        self, operand: Operand, buffer: int, x: ir.Value, rank: Index, guards: Sequence[ir.Value]
-    ) -> None:
-        start = operand.start(self.row)
-        operand.store(x, self.frame.buffers[buffer], start, rank, guards)
+        x = topk.source.load(buffers[self.input], topk.source.start(row), column, 1, guards)
+        wide = topk.indices.element
+        if wide.bits > 32:
+            index = arith.extsi(wide.storage(), index)
+        results: list[tuple[Operand, ir.Value]] = [
+            (topk.values, x),
+            (topk.indices, emit.splat(index, 1)),
+        ]
+        for (operand, value), output in zip(results, _OUTPUTS, strict=True):
+            operand.store(value, buffers[output], operand.start(row), rank, guards)

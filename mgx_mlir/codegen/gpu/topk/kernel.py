@@ -26,4 +26,4 @@ def topk_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, 
         if reason:
             return None, f"mgx.topk: {reason}"
         schedule = Schedule.of(topk)
-        return generate(topk, types, schedule, name), f"mgx.topk: {schedule.describe()}"
+        return generate(topk, types, schedule, target, name), f"mgx.topk: {schedule.describe()}"

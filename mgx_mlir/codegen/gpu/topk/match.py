@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from mgx_mlir.codegen.gpu.builder import MAX_BYTES
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.match import result_of, source_of
 from mgx_mlir.codegen.lowering.element import element_of
@@ -56,10 +57,10 @@ def match_topk(kernel: ir.OpView) -> Topk | str:
     k, columns = made[axis], shape[axis]
     if 0 in made:
         return "no elements"
+    if math.prod(shape) * 8 > MAX_BYTES:
+        return f"{math.prod(shape)} elements are more than 31-bit offsets reach"
     if source.element.bits > 32 or source.element.is_byte_float:
         return f"elements of type {source.element.name}"
-    if columns > MOST and k > MOST // 2:
-        return f"{k} of {columns} elements: more than {MOST} are sorted at a time"
     values, indices = (
         result_of(n, element_of(r.type), made, [axis]) for n, r in enumerate(results)
     )

@@ -1,0 +1,71 @@
+"""Sorting numbers of 64 bits in LDS: a bitonic network, the largest first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mlir import ir
+from mlir.dialects import amdgpu, arith
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.emit import Index
+
+
+class Sort:
+    """2 * `threads` numbers from `start` on in `lds`, by threads of which `part` is one.
+
+    wave: threads that need no barrier among each other.
+    """
+
+    def __init__(self, lds: ir.Value, threads: int, start: Index, part: Index, wave: int) -> None:
+        self.lds, self.threads, self.start, self.part = lds, threads, start, part
+        self.local = wave.bit_length() - 1  # what a wave exchanges alone: up to 2^this apart
+
+    def run(self, read: Callable[[Index], ir.Value]) -> None:
+        """Sorts the numbers that `read` gives for 0 .. 2 * threads."""
+        for first in (0, self.threads):
+            column = emit.add(self.part, first)
+            emit.store(read(column), self.lds, emit.add(self.start, column))
+        self._sort()
+
+    def get(self, rank: Index) -> ir.Value:
+        return emit.load(self.lds, emit.add(self.start, rank))
+
+    def _sort(self) -> None:
+        """Sorts what is in LDS, the largest first."""
+        amdgpu.LDSBarrierOp()
+        stages = (2 * self.threads).bit_length() - 1
+
+        def stage(number: ir.Value) -> None:
+            def step(back: ir.Value) -> None:
+                shift = emit.sub(emit.sub(number, 1), back)
+                self._exchange(emit.value(shift), number)
+                # What other waves have stored is read now, or next: by the stage that follows.
+                far = emit.compare("sgt", shift, self.local)
+                ahead = emit.compare("sgt", number, self.local)
+                ahead = arith.andi(emit.compare("eq", shift, 0), ahead)
+                emit.when(arith.ori(far, ahead), _barrier)
+
+            emit.loop(0, number, 1, step)
+
+        emit.loop(1, stages + 1, 1, lambda number: stage(emit.value(number)))
+
+    def _exchange(self, shift: ir.Value, stage: ir.Value) -> None:
+        """Compares the thread's two elements, 2^shift apart, and puts them in order."""
+        one, part = emit.value(1), emit.value(self.part)
+        apart = arith.shli(one, shift)
+        low = arith.andi(part, arith.subi(apart, one))
+        first = arith.addi(arith.shli(arith.subi(part, low), one), low)
+        # Runs of 2^stage are sorted one down and the next one up.
+        up = arith.andi(arith.shrui(first, stage), one)
+        at = arith.addi(emit.value(self.start), first)
+        other = arith.addi(at, apart)
+        x, y = emit.load(self.lds, at), emit.load(self.lds, other)
+        less = arith.cmpi(arith.CmpIPredicate.ult, x, y)
+        swap = arith.xori(less, emit.compare("ne", up, 0))
+        emit.store(arith.select(swap, y, x), self.lds, at)
+        emit.store(arith.select(swap, x, y), self.lds, other)
+
+
+def _barrier() -> None:
+    amdgpu.LDSBarrierOp()
