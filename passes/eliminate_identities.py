@@ -8,6 +8,7 @@ from typing import ClassVar
 import ml_dtypes
 from mlir import ir
 
+from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
@@ -48,8 +49,8 @@ class EliminateIdentities(Pass):
     After:   %2 = mgx.relu %0 : tensor<2xf32>
 
     `%ones` may be a broadcast of a constant. A conversion to a type that holds every value of
-    the first, and back, goes too. Only removals that are exact for every value,
-    NaN and infinity included, are made; -0.0 + 0 gives -0.0.
+    the first goes where another follows, and a zero point that is 0. Only removals that are
+    exact for every value, NaN and infinity included, are made; -0.0 + 0 gives -0.0.
     """
 
     cleanup: ClassVar[bool] = True
@@ -59,6 +60,8 @@ class EliminateIdentities(Pass):
         for block in blocks(main_function(module)):
             for op in list(block.operations):
                 value = _same_value(op)
+                with ir.InsertionPoint(op), op.operation.location:
+                    value = value or _shorter(op)
                 if value is not None and value.type == op.operation.results[0].type:
                     context.note("identity", node_name(op))
                     replace(op, [value])
@@ -86,6 +89,23 @@ def _same_value(op: ir.OpView) -> ir.Value | None:
             wide = element_type(operation.operands[0])
             if source.type == operation.results[0].type and _holds(wide, element_type(source)):
                 return source
+    return None
+
+
+def _shorter(op: ir.OpView) -> ir.Value | None:
+    """The op's result without the step or the operand that changes nothing in it."""
+    operands = op.operation.operands
+    if op.operation.name == "mgx.convert":
+        inner = definition(operands[0])
+        if op_name(inner) != "mgx.convert":
+            return None
+        assert inner is not None
+        source = inner.operation.operands[0]
+        if _holds(element_type(operands[0]), element_type(source)):
+            return mgx.convert(source, element_type(op.operation.results[0]))
+    is_dequantized = op.operation.name == "mgx.dequantizelinear"
+    if is_dequantized and len(operands) == 3 and splat(operands[2]) == 0:
+        return mgx.dequantizelinear(operands[0], operands[1])
     return None
 
 

@@ -47,7 +47,8 @@ class SimplifyAlgebra(Pass):
     Also: (x + a) + b to x + (a + b); (x * a) * b to x * (a * b); (x + a) * b to
     x * b + a * b below a contraction or a scale; x - a to x + (-a); x / a to x * (1 / a) for
     floats; x ^ 1, 2, 3 to products; x ^ -1 to 1 / x; x ^ 0.5 to sqrt(x); 1 / sqrt(x) to
-    rsqrt(x). `a` and `b` are constants.
+    rsqrt(x); (x + a) + (y + b) to (x + y) + (a + b); log(softmax(x)) to
+    logsoftmax(x); x * -1 to -x; 0 * x to 0 for integers. `a` and `b` are constants.
     These change the rounding of float results, never an integer.
     """
 
@@ -120,6 +121,28 @@ def _combine_constants(op: ir.OpView) -> ir.Value | None:
         return make(below[0], broadcast_to(make(a, b), list(shape(parts[0]))))
 
 
+def _gather_constants(op: ir.OpView) -> ir.Value | None:
+    """(x + a) + (y + b) = (x + y) + (a + b)."""
+    if not _is_float(op.operation.results[0]):
+        return None
+    found = []
+    for value in op.operation.operands:
+        inner = definition(value)
+        if op_name(inner) != "mgx.add" or not has_one_use(value):
+            return None
+        assert inner is not None
+        parts = _constant_operand(inner)
+        if parts is None or inner.operation.block != op.operation.block:
+            return None
+        found.append((inner, parts))
+    (first, (x, a)), (second, (y, b)) = found
+    if first == second:
+        return None
+    with fused_location([first, second, op]):
+        dims = list(shape(op.operation.results[0]))
+        return mgx.add(mgx.add(x, y), broadcast_to(mgx.add(*_broadcast_together(a, b)), dims))
+
+
 def _distribute_scale(op: ir.OpView) -> ir.Value | None:
     """(x + a) * b = x * b + a * b where a contraction or another scale makes x, and takes b."""
     parts = _constant_operand(op)
@@ -158,22 +181,23 @@ def _scale_into_weights(op: ir.OpView) -> ir.Value | None:
     assert contraction is not None
     if contraction.operation.block != op.operation.block:
         return None
-    w = contraction.operation.operands[1]
+    operands = contraction.operation.operands
+    place = 0 if name == "mgx.dot" and is_constant(operands[0]) else 1
+    w = operands[place]
     if not is_constant(w):
         return None
     scale, sizes = broadcast_source(parts[1]), source_sizes(parts[1])
-    channel = 1 if name == "mgx.convolution" else len(sizes) - 1
+    channel = 1 if name == "mgx.convolution" else len(sizes) - 1 - (place == 0)
     if any(size != 1 for i, size in enumerate(sizes) if i != channel):
         return None
     with fused_location([contraction, op]):
         # Output channels are the weight's first dimension for conv, its last for dot.
-        rank = len(shape(w))
-        target = [1] * rank
-        target[0 if name == "mgx.convolution" else rank - 1] = sizes[channel]
+        target = [1] * len(shape(w))
+        target[0 if name == "mgx.convolution" else channel] = sizes[channel]
         factor = broadcast_to(mgx.reshape(scale, target), list(shape(w)))
         scaled = mgx.mul(w, factor)
         clone = contraction.operation.clone()
-        clone.operands[1] = scaled
+        clone.operands[place] = scaled
         return clone.results[0]
 
 
@@ -202,6 +226,45 @@ def _reciprocal_of_sqrt(op: ir.OpView) -> ir.Value | None:
     return mgx.rsqrt(root.operation.operands[0])
 
 
+def _negate(op: ir.OpView) -> ir.Value | None:
+    """x * -1 and x / -1; 0 - x of integers: of floats it is 0 where x is, not -0."""
+    a, b = op.operation.operands
+    if op.operation.name == "mgx.sub":
+        return mgx.neg(b) if splat(a) == 0 and not _is_float(b) and _is_signed(b) else None
+    if splat(b) == -1 and _is_signed(a):
+        return mgx.neg(a)
+    if splat(a) == -1 and op.operation.name == "mgx.mul" and _is_signed(b):
+        return mgx.neg(b)
+    return None
+
+
+def _is_signed(value: ir.Value) -> bool:
+    element = element_type(value)
+    return not isinstance(element, ir.IntegerType) or not (
+        element.is_unsigned or element.width == 1
+    )
+
+
+def _times_zero(op: ir.OpView) -> ir.Value | None:
+    """0 * x of integers: a float x could be infinite, or no number."""
+    result = op.operation.results[0]
+    if _is_float(result) or not ir.RankedTensorType(result.type).has_static_shape:
+        return None
+    zero = next((v for v in op.operation.operands if splat(v) == 0), None)
+    return None if zero is None or zero.type != result.type else zero
+
+
+def _log_of_softmax(op: ir.OpView) -> ir.Value | None:
+    softmax = definition(op.operation.operands[0])
+    if op_name(softmax) != "mgx.softmax" or not has_one_use(op.operation.operands[0]):
+        return None
+    assert softmax is not None
+    with fused_location([softmax, op]):
+        operation = softmax.operation
+        axis = ir.IntegerAttr(operation.attributes["axis"]).value
+        return mgx.logsoftmax(operation.operands[0], axis)
+
+
 def _power(op: ir.OpView) -> ir.Value | None:
     base, exponent = op.operation.operands
     value = splat(exponent)
@@ -217,10 +280,17 @@ def _power(op: ir.OpView) -> ir.Value | None:
 
 
 _REWRITES: dict[str, tuple[Rewrite, ...]] = {
-    "mgx.add": (_combine_constants,),
-    "mgx.div": (_reciprocal_of_sqrt, _divide_to_multiply),
-    "mgx.mul": (_scale_into_weights, _distribute_scale, _combine_constants),
+    "mgx.add": (_combine_constants, _gather_constants),
+    "mgx.div": (_reciprocal_of_sqrt, _negate, _divide_to_multiply),
+    "mgx.log": (_log_of_softmax,),
+    "mgx.mul": (
+        _scale_into_weights,
+        _distribute_scale,
+        _combine_constants,
+        _negate,
+        _times_zero,
+    ),
     "mgx.pow": (_power,),
     "mgx.recip": (_reciprocal_of_sqrt,),
-    "mgx.sub": (_subtract_to_add,),
+    "mgx.sub": (_negate, _subtract_to_add),
 }

@@ -46,3 +46,29 @@ func.func @main(%x: tensor<2xf16>, %y: tensor<2xf32>) -> (tensor<2xf16>, tensor<
   %3 = mgx.convert %2 : tensor<2xf16> -> tensor<2xf32>
   return %1, %3 : tensor<2xf16>, tensor<2xf32>
 }
+
+// -----
+
+// A conversion on the way that loses nothing; the second one's does.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:      %[[X:.*]]: tensor<4xf16>, %[[Y:.*]]: tensor<4xf32>
+// CHECK:         mgx.convert %[[X]] : tensor<4xf16> -> tensor<4xf64>
+// CHECK:         %[[N:.*]] = mgx.convert %[[Y]] : tensor<4xf32> -> tensor<4xf16>
+// CHECK:         mgx.convert %[[N]] : tensor<4xf16> -> tensor<4xf64>
+func.func @main(%x: tensor<4xf16>, %y: tensor<4xf32>) -> (tensor<4xf64>, tensor<4xf64>) {
+  %0 = mgx.convert %x : tensor<4xf16> -> tensor<4xf32>
+  %1 = mgx.convert %0 : tensor<4xf32> -> tensor<4xf64>
+  %2 = mgx.convert %y : tensor<4xf32> -> tensor<4xf16>
+  %3 = mgx.convert %2 : tensor<4xf16> -> tensor<4xf64>
+  return %1, %3 : tensor<4xf64>, tensor<4xf64>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.dequantizelinear %{{.*}} scale %{{.*}} : tensor<4xi8>, tensor<4xf32> -> tensor<4xf32>
+func.func @main(%x: tensor<4xi8>, %s: tensor<4xf32>) -> tensor<4xf32> {
+  %z = mgx.constant dense<0> : tensor<4xi8>
+  %y = mgx.dequantizelinear %x scale %s zero_point %z : tensor<4xi8>, tensor<4xf32>, tensor<4xi8> -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}

@@ -112,3 +112,70 @@ func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
   %y = mgx.mul %s, %c : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
   return %y : tensor<2x4xf32>
 }
+
+// -----
+
+// The constants of a sum of sums are one.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:      %[[X:.*]]: tensor<2x4xf32>, %[[Y:.*]]: tensor<2x4xf32>
+// CHECK-DAG:     %[[S:.*]] = mgx.add %[[X]], %[[Y]]
+// CHECK-DAG:     %[[C:.*]] = mgx.multibroadcast %{{.*}} : tensor<4xf32> -> tensor<2x4xf32>
+// CHECK:         %[[R:.*]] = mgx.add %[[S]], %[[C]]
+// CHECK:         return %[[R]]
+func.func @main(%x: tensor<2x4xf32>, %y: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %a = mgx.literal "a" : tensor<4xf32>
+  %b = mgx.literal "b" : tensor<4xf32>
+  %c = mgx.multibroadcast %a : tensor<4xf32> -> tensor<2x4xf32>
+  %d = mgx.multibroadcast %b : tensor<4xf32> -> tensor<2x4xf32>
+  %0 = mgx.add %x, %c : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  %1 = mgx.add %y, %d : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  %2 = mgx.add %0, %1 : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  return %2 : tensor<2x4xf32>
+}
+
+// -----
+
+// A scale of rows goes into a constant left operand.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:      %[[X:.*]]: tensor<3x4xf32>
+// CHECK:         %[[F:.*]] = mgx.multibroadcast %{{.*}} : tensor<2x1xf32> -> tensor<2x3xf32>
+// CHECK:         %[[W:.*]] = mgx.mul %{{.*}}, %[[F]]
+// CHECK:         mgx.dot %[[W]], %[[X]]
+func.func @main(%x: tensor<3x4xf32>) -> tensor<2x4xf32> {
+  %w = mgx.literal "w" : tensor<2x3xf32>
+  %s = mgx.literal "s" : tensor<2x1xf32>
+  %d = mgx.dot %w, %x : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+  %b = mgx.multibroadcast %s : tensor<2x1xf32> -> tensor<2x4xf32>
+  %y = mgx.mul %d, %b : tensor<2x4xf32>, tensor<2x4xf32> -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
+
+// -----
+
+// Zero times an integer is zero, times a float it may be no number; -1 turns the sign.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:      %[[X:.*]]: tensor<4xi32>, %[[Y:.*]]: tensor<4xf32>
+// CHECK-DAG:     %[[Z:.*]] = mgx.constant dense<0> : tensor<4xi32>
+// CHECK-DAG:     %[[M:.*]] = mgx.mul %[[Y]]
+// CHECK-DAG:     %[[N:.*]] = mgx.neg %[[Y]]
+// CHECK:         return %[[Z]], %[[M]], %[[N]]
+func.func @main(%x: tensor<4xi32>, %y: tensor<4xf32>) -> (tensor<4xi32>, tensor<4xf32>, tensor<4xf32>) {
+  %0 = mgx.constant dense<0> : tensor<4xi32>
+  %1 = mgx.constant dense<0.0> : tensor<4xf32>
+  %2 = mgx.constant dense<-1.0> : tensor<4xf32>
+  %a = mgx.mul %x, %0 : tensor<4xi32>, tensor<4xi32> -> tensor<4xi32>
+  %b = mgx.mul %y, %1 : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %c = mgx.mul %y, %2 : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  return %a, %b, %c : tensor<4xi32>, tensor<4xf32>, tensor<4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.logsoftmax %{{.*}} axis = 1
+// CHECK-NOT:     mgx.log %
+func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
+  %0 = mgx.softmax %x axis = 1 : tensor<2x4xf32>
+  %1 = mgx.log %0 : tensor<2x4xf32>
+  return %1 : tensor<2x4xf32>
+}
