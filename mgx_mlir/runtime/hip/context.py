@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,7 @@ class Context:
         self.submission = Submission(prepared.steps, self.arguments)
         self._parallel: dict[Section, ParallelSection] = {}
         self._streams: Streams | None = None
+        self._worker: ThreadPoolExecutor | None = None
         self._decision = HostMemory(8, "conditions") if prepared.decisions else None
         self.stream = call("hipStreamCreateWithFlags", _NON_BLOCKING)
 
@@ -119,9 +121,7 @@ class Context:
 
     def number(self, place: Place, size: int) -> int:
         """The integer of `size` bytes that decides something; waits for it if need be."""
-        known = self._prepared.known.get(place)
-        if known is None:
-            known = self._known.get((place.kind, place.index))
+        known = self._value(place)
         if known is not None:
             return int(known.reshape(-1)[0])
         assert self._decision is not None
@@ -131,6 +131,21 @@ class Context:
         call("hipMemcpyAsync", target, address, size, kind, self._run_stream, purpose="a condition")
         call("hipStreamSynchronize", self._run_stream)
         return self._decision.integer(size)
+
+    def _value(self, place: Place) -> np.ndarray | None:
+        """What the host knows of a place."""
+        known = self._prepared.known.get(place)
+        return self._known.get((place.kind, place.index)) if known is None else known
+
+    def decides(self) -> bool:
+        """Whether the run, whose inputs are pointed to, waits for what the device decides."""
+        return any(self._value(place) is None for place in self._prepared.decisions)
+
+    def worker(self) -> Executor:
+        """The thread that waits in place of the caller's."""
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, "mgx-run")
+        return self._worker
 
     def row(self, loop: Repeat, number: int) -> None:
         """Points the copies that fill the loop's rows to the row of that number."""
@@ -190,6 +205,8 @@ class Context:
         except DeviceError as error:
             logger.info("while closing an execution context: %s", str(error))
         self._graphs = {}
+        if self._worker is not None:
+            self._worker.shutdown(wait=False)
         if self._streams is not None:
             self._streams.close()
         stream, self.stream = self.stream, None

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from functools import partial
 from typing import Any
 
-from mgx_mlir.errors import DeviceError
+from mgx_mlir.errors import DeviceError, MgxError
 from mgx_mlir.runtime.hip.context import Context
+from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.event import Event, is_done
 from mgx_mlir.runtime.hip.library import call
 from mgx_mlir.runtime.hip.pool import ContextPool
@@ -23,8 +27,9 @@ class PendingRun:
         self._event: Event | None = None
         self._kept: list[Any] = []
         self._results: dict[str, Any] = {}
-        # Of a failure, not the exception: that would refer to this run by its traceback.
-        self._error: tuple[str, str, str, str] | None = None
+        # Makes the exception of a failure; one that was raised refers to this run by its traceback.
+        self._error: Callable[[], BaseException] | None = None
+        self._rest: Future[None] | None = None
         self._lock = threading.Lock()
 
     def keep(self, value: Any) -> None:
@@ -36,8 +41,22 @@ class PendingRun:
         self._results = results
         self._event = event
 
+    def continue_on(self, worker: Executor, ordinal: int, rest: Callable[[], None]) -> None:
+        """Submits the rest of the run from another thread; its failures are the run's."""
+        self._rest = worker.submit(self._continue, ordinal, rest)
+
+    def _continue(self, ordinal: int, rest: Callable[[], None]) -> None:
+        try:
+            with Current(ordinal):
+                rest()
+        except BaseException as error:
+            self._error = _again(error)
+            self.fail(error)
+
     def done(self) -> bool:
         """Whether `result` returns at once."""
+        if self._rest is not None and not self._rest.done():
+            return False
         context = self._context
         if context is None:
             return True
@@ -48,10 +67,12 @@ class PendingRun:
     def result(self) -> dict[str, Any]:
         """Waits for the run; its outputs by name. Raises DeviceError where it failed."""
         with self._lock:
+            if self._rest is not None:
+                self._rest.result()
             if self._context is not None:
                 self._finish(self._context)
         if self._error is not None:
-            raise DeviceError(*self._error)
+            raise self._error()
         return self._results
 
     def detach(self) -> dict[str, Any]:
@@ -87,7 +108,7 @@ class PendingRun:
             else:
                 context.wait()
         except DeviceError as error:
-            self._error = (str(error), error.name, error.call, error.kernel)
+            self._error = _again(error)
             self._pool.discard(context)
         else:
             context.last = None
@@ -99,6 +120,13 @@ class PendingRun:
         if getattr(self, "_context", None) is not None and not sys.is_finalizing():
             try:
                 self.result()
-            except DeviceError:
+            except MgxError:
                 # Nobody asked for the result; the context is destroyed already.
                 return
+
+
+def _again(error: BaseException) -> Callable[[], BaseException]:
+    """Makes exceptions like this one."""
+    if isinstance(error, DeviceError):
+        return partial(DeviceError, str(error), error.name, error.call, error.kernel)
+    return partial(type(error), *error.args)

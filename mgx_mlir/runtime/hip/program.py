@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ class HipProgram(Program):
         missing, unknown, or not of the shape, type and device that the program has, and
         DeviceError. After an error the program runs again.
         """
-        pending, on_device = self._submit(inputs, outputs or {}, stream, results)
+        pending, on_device = self._submit(inputs, outputs or {}, stream, results, False)
         if stream is not None and on_device:
             return pending.detach()
         return pending.result()
@@ -96,14 +97,20 @@ class HipProgram(Program):
         """As `run`, but gives a handle at once; its `result()` waits.
 
         Inputs and outputs must not be changed before. Raises what `run` raises, except for
-        failures of the device while it works: `result()` raises those.
+        failures of the device while it works: `result()` raises those. Where the device decides
+        what runs, a thread of the run's own gives the stream what was decided on.
         """
-        return self._submit(inputs, outputs or {}, stream, results)[0]
+        return self._submit(inputs, outputs or {}, stream, results, True)[0]
 
     def _submit(
-        self, inputs: Mapping[str, Any], outputs: Mapping[str, Any], stream: Any, results: str
+        self,
+        inputs: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        stream: Any,
+        results: str,
+        at_once: bool,
     ) -> tuple[PendingRun, bool]:
-        """The run, and whether everything of it is on the device."""
+        """The run, and whether everything of it is on the device. `at_once`: waits for nothing."""
         if results not in RESULTS:
             raise UsageError(f"results is '{results}'; use one of {', '.join(RESULTS)}")
         self._check_names("input", self.inputs, inputs, complete=True)
@@ -114,12 +121,19 @@ class HipProgram(Program):
             stream = context.stream if handle is None else handle
             pending = PendingRun(self.pool, context, stream)
             try:
-                return pending, self._enqueue(pending, context, inputs, outputs, handle, results)
+                given, found = self._begin(pending, context, inputs, outputs, handle, results)
+                rest = partial(self._enqueue, pending, context, given, found, outputs, handle)
+                if at_once and context.decides():
+                    pending.continue_on(context.worker(), self.device.ordinal, rest)
+                else:
+                    rest()
+                on_device = not any(isinstance(v, np.ndarray) for v in (*given, *found.values()))
+                return pending, on_device
             except BaseException as error:
                 pending.fail(error)
                 raise
 
-    def _enqueue(
+    def _begin(
         self,
         pending: PendingRun,
         context: Context,
@@ -127,8 +141,8 @@ class HipProgram(Program):
         outputs: Mapping[str, Any],
         handle: int | None,
         results: str,
-    ) -> bool:
-        """Gives the whole run to its stream; whether everything of it is on the device."""
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """Points the context to the inputs and outputs, which it gives back, outputs by name."""
         stream = context.stream if handle is None else handle
         ordinal = self.device.ordinal
         given = [self._tensor("input", s, inputs[s.name], stream) for s in self.inputs]
@@ -150,12 +164,24 @@ class HipProgram(Program):
             self._point(context, ("input", index), value, stream)
         for index, value in enumerate(found.values()):
             self._point(context, ("output", index), value, stream)
+        return given, found
+
+    def _enqueue(
+        self,
+        pending: PendingRun,
+        context: Context,
+        given: Sequence[Any],
+        found: Mapping[str, Any],
+        outputs: Mapping[str, Any],
+        handle: int | None,
+    ) -> None:
+        """Gives the stream everything behind the copies of inputs."""
+        stream = context.stream if handle is None else handle
         context.launch(stream)
         for index, value in enumerate(found.values()):
             if isinstance(value, np.ndarray) and value.nbytes:
                 self._copy_back(context, index, value, stream)
         event = None if handle is None else Event(stream)
-        on_device = not any(isinstance(v, np.ndarray) for v in (*given, *found.values()))
         if handle is not None:
             for value in found.values():
                 if isinstance(value, DeviceTensor):
@@ -165,7 +191,6 @@ class HipProgram(Program):
                     value.used_until(event)
         shown = {name: outputs.get(name, value) for name, value in found.items()}
         pending.submitted(shown, event)
-        return on_device
 
     def _point(
         self, context: Context, tensor: tuple[str, int], value: np.ndarray | DeviceTensor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,51 @@ def test_what_the_host_knows_needs_no_waiting(waits: list[str]) -> None:
     models.check("nested", nested.run(on_device(given), results="device"), given)
     # The condition and the outer count once, the inner one's at each of three trips.
     assert len(waits) > 5
+
+
+def test_a_run_that_the_device_decides_blocks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    nested, waiting, go_on = program("nested"), threading.Event(), threading.Event()
+    original = contexts.call
+
+    def call(function: str, *arguments: Any, **named: Any) -> Any:
+        if "Synchronize" in function:
+            waiting.set()
+            assert go_on.wait(60)
+        return original(function, *arguments, **named)
+
+    monkeypatch.setattr(contexts, "call", call)
+    given = [models.inputs("nested", seed) for seed in range(2)]
+    handles = [nested.run_async(on_device(one)) for one in given]
+    assert waiting.wait(60) and not any(handle.done() for handle in handles)
+    go_on.set()
+    for handle, one in zip(handles, given, strict=True):
+        models.check("nested", handle.result(), one)
+        assert handle.done()
+    assert len(nested.pool) == 2
+
+
+def test_what_fails_behind_a_decision_is_the_handle_s_to_say() -> None:
+    start = used_bytes()
+    search, given = program("search"), models.inputs("search", 5)
+    want = search.run(given)
+    for _ in range(3):
+        tensors = on_device(given)
+        # The first call behind the copies of inputs: a condition's.
+        emulator.set_failures("hipStreamSynchronize:1:999")
+        handle = search.run_async(tensors)
+        with pytest.raises(DeviceError, match="hipStreamSynchronize"):
+            handle.result()
+        emulator.set_failures("")
+        with pytest.raises(DeviceError):
+            handle.result()
+        assert handle.done()
+        search.run_async(tensors)  # nobody asks
+        for name, array in search.run(tensors).items():
+            np.testing.assert_array_equal(array, want[name])
+    assert len(search.pool) <= 2
+    del handle, tensors, search
+    gc.collect()
+    assert used_bytes() == start
 
 
 def test_a_loop_of_constant_trips_decides_nothing(waits: list[str]) -> None:
