@@ -29,7 +29,7 @@ from mgx_mlir.codegen.lowering.value import Indices, Lazy
 
 
 @dataclass(frozen=True)
-class _Axis:
+class Axis:
     """How one dimension is resized."""
 
     size: int
@@ -70,27 +70,46 @@ class _Axis:
             ]
         return [("add", 0.5), ("div", scale), ("add", -0.5)]
 
+    def coordinates(self) -> np.ndarray[Any, Any]:
+        """The coordinate in the input of each result index, as f32."""
+        value = np.arange(self.wanted, dtype=np.float32)
+        for name, number in self.steps():
+            operation = {"add": np.add, "mul": np.multiply, "div": np.divide}[name]
+            value = operation(value, np.float32(number))
+        return value
+
+    def nearest(self, mode: str) -> np.ndarray[Any, Any]:
+        """The input index that is nearest to each result index."""
+        value, half = self.coordinates(), np.float32(0.5)
+        whole = {
+            "round_prefer_floor": np.ceil(value - half),
+            "round_prefer_ceil": np.floor(value + half),
+            "floor": np.floor(value),
+            "ceil": np.ceil(value),
+        }
+        return np.clip(whole[mode], 0, self.size - 1).astype(np.int64)
+
 
 @lowers("mgx.resize")
 def resize(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     x, shape = kernel.settled(operands[0], 2), shape_of(op.results[0].type)
-    axes = _axes(op, [fixed(n) for n in x.shape], shape)
+    axes = axes_of(op, [fixed(n) for n in x.shape], shape)
     read = _nearest(op, x, axes) if word(op.mode) == "nearest" else _interpolated(op, x, axes)
     if word(op.coordinate_mode) == "tf_crop_and_resize":
         read = _with_outside(kernel, op, x, axes, read)
     return kernel.result_of(op, read, 16)
 
 
-def _axes(op: Any, source: Sequence[int], shape: Sequence[int]) -> list[_Axis]:
+def axes_of(op: Any, source: Sequence[int], shape: Sequence[int]) -> list[Axis]:
     rank = len(shape)
     roi = list(op.roi) if op.roi is not None else [0.0] * rank + [1.0] * rank
     mode = word(op.coordinate_mode)
     return [
-        _Axis(source[d], shape[d], op.scales[d], mode, roi[d], roi[rank + d]) for d in range(rank)
+        Axis(source[d], shape[d], op.scales[d], mode, roi[d], roi[rank + d]) for d in range(rank)
     ]
 
 
-def _coordinate(body: Body, axis: _Axis, index: Index) -> ir.Value:
+def _coordinate(body: Body, axis: Axis, index: Index) -> ir.Value:
     """Where the result index falls in the input, as f32."""
 
     def build() -> ir.Value:
@@ -117,7 +136,7 @@ def _integer(body: Body, value: ir.Value, size: int) -> Index:
 # nearest
 
 
-def _nearest(op: Any, x: Lazy, axes: Sequence[_Axis]) -> Callable[[Body, Indices], ir.Value]:
+def _nearest(op: Any, x: Lazy, axes: Sequence[Axis]) -> Callable[[Body, Indices], ir.Value]:
     mode = word(op.nearest_mode)
     linear = [None if axis.is_identity else _as_division(axis, mode) for axis in axes]
 
@@ -146,22 +165,11 @@ def _rounded(value: ir.Value, mode: str) -> ir.Value:
     return (mlir_math.floor if mode == "floor" else mlir_math.ceil)(value)
 
 
-def _as_division(axis: _Axis, mode: str) -> tuple[int, int, int] | None:
+def _as_division(axis: Axis, mode: str) -> tuple[int, int, int] | None:
     """(factor, offset, divisor) where the input index is (i * factor + offset) / divisor for every
     result index i, if there are such numbers: then no float is needed, and a factor of two is a
     plain division by two."""
-    value = np.arange(axis.wanted, dtype=np.float32)
-    for name, number in axis.steps():
-        operation = {"add": np.add, "mul": np.multiply, "div": np.divide}[name]
-        value = operation(value, np.float32(number))
-    half = np.float32(0.5)
-    whole = {
-        "round_prefer_floor": np.ceil(value - half),
-        "round_prefer_ceil": np.floor(value + half),
-        "floor": np.floor(value),
-        "ceil": np.ceil(value),
-    }
-    table = np.clip(whole[mode], 0, axis.size - 1).astype(np.int64)
+    table = axis.nearest(mode)
     ratio = Fraction(axis.size, axis.wanted)
     positions = np.arange(axis.wanted, dtype=np.int64) * ratio.numerator
     for offset in range(ratio.denominator + ratio.numerator):
@@ -173,7 +181,7 @@ def _as_division(axis: _Axis, mode: str) -> tuple[int, int, int] | None:
 # linear and cubic
 
 
-def _interpolated(op: Any, x: Lazy, axes: Sequence[_Axis]) -> Callable[[Body, Indices], ir.Value]:
+def _interpolated(op: Any, x: Lazy, axes: Sequence[Axis]) -> Callable[[Body, Indices], ir.Value]:
     element = x.element.computed()
     wide = element if element.is_float else F32
 
@@ -198,7 +206,7 @@ def _interpolated(op: Any, x: Lazy, axes: Sequence[_Axis]) -> Callable[[Body, In
     return read
 
 
-def _taps(body: Body, op: Any, axis: _Axis, index: Index) -> list[tuple[Index, ir.Value | None]]:
+def _taps(body: Body, op: Any, axis: Axis, index: Index) -> list[tuple[Index, ir.Value | None]]:
     """The input indices that a result index reads along a dimension, and their weights (f32)."""
     a = Arithmetic()
     where = _coordinate(body, axis, index)
@@ -254,7 +262,7 @@ def _with_outside(
     kernel: Kernel,
     op: Any,
     x: Lazy,
-    axes: Sequence[_Axis],
+    axes: Sequence[Axis],
     read: Callable[[Body, Indices], ir.Value],
 ) -> Callable[[Body, Indices], ir.Value]:
     """What falls outside the input is the extrapolation value."""
