@@ -85,6 +85,14 @@ def test_chosen_schedule_is_told() -> None:
     )
 
 
+@pytest.mark.parametrize("columns", [1 << 16, 1 << 18, 1 << 20])
+def test_a_long_row_takes_many_units(columns: int) -> None:
+    _, kernel = RowKernel("sum", (1, columns), (1,)).kernel()
+    why = compiler(kernel)(Target.get("gfx942")).why
+    parts = re.search(r"(\d+) blocks a row", why)
+    assert parts and int(parts[1]) >= 64, why
+
+
 GPUS = [name for name in Target.names() if Target.get(name).kind == "gpu"]
 
 

@@ -41,11 +41,12 @@ def choose(rows: Rows, target: Target) -> Schedule | None:
         lanes = lanes_of(rows, across)
         found = schedules(rows.columns, lanes, target.wave_size, across)
         legal += [s for s in found if not schedule_refusal(rows, s, target)]
-    # As many blocks as the chip has compute units, or twice that.
+    # As many blocks as the chip has compute units, or twice that, with work for each thread.
     lanes = lanes_of(rows, False)
     for times in (1, 2):
         parts = times * target.compute_units // rows.rows
-        if parts > 1 and rows.columns >= parts * 256 * lanes:
+        parts = min(parts, rows.columns // (256 * lanes))
+        if parts > 1:
             legal.append(split(rows.columns, lanes, parts))
     return min(legal, key=lambda s: clocks(rows, s, target), default=None)
 
