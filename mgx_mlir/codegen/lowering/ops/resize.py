@@ -41,8 +41,12 @@ class Axis:
 
     @property
     def is_identity(self) -> bool:
-        crops = self.coordinates == "tf_crop_and_resize"
-        return self.size == self.wanted and self.scale == 1.0 and not crops
+        return self.size == self.wanted and self.scale == 1.0 and not self.crops
+
+    @property
+    def crops(self) -> bool:
+        """Whether results may fall outside of the input."""
+        return self.coordinates == "tf_crop_and_resize"
 
     def steps(self) -> list[tuple[str, Any]]:
         """The coordinate in the input as operations on the result's index, in order."""
@@ -70,7 +74,7 @@ class Axis:
             ]
         return [("add", 0.5), ("div", scale), ("add", -0.5)]
 
-    def coordinates(self) -> np.ndarray[Any, Any]:
+    def places(self) -> np.ndarray[Any, Any]:
         """The coordinate in the input of each result index, as f32."""
         value = np.arange(self.wanted, dtype=np.float32)
         for name, number in self.steps():
@@ -80,7 +84,7 @@ class Axis:
 
     def nearest(self, mode: str) -> np.ndarray[Any, Any]:
         """The input index that is nearest to each result index."""
-        value, half = self.coordinates(), np.float32(0.5)
+        value, half = self.places(), np.float32(0.5)
         whole = {
             "round_prefer_floor": np.ceil(value - half),
             "round_prefer_ceil": np.floor(value + half),
