@@ -6,11 +6,16 @@ known indices costs no op. Memory is a one-dimensional memref; vectors start at 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from mlir import ir
 from mlir.dialects import arith, memref, scf, vector
+
+from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.lowering.convert import load as load_element
+from mgx_mlir.codegen.lowering.element import Element
 
 Index: TypeAlias = "int | ir.Value"
 FAST = "#arith.fastmath<contract>"
@@ -23,11 +28,21 @@ _ELEMENTS: dict[str, Callable[[], ir.Type]] = {
 }
 
 
+# Floats of 8 bits: code holds their bits as i8.
+BYTE_FLOATS = frozenset(("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"))
+
+
 def element_type(name: str) -> ir.Type:
     """The MLIR type of an element, as code computes with it: 'ui8' and 'i8' are both i8."""
     if name in _ELEMENTS:
         return _ELEMENTS[name]()
-    return ir.IntegerType.get_signless(int(name.lstrip("ui")))
+    return ir.IntegerType.get_signless(_bits(name))
+
+
+def _bits(name: str) -> int:
+    found = re.match(r"[a-z]+(\d+)", name)
+    assert found is not None, name
+    return int(found[1])
 
 
 def memory_type(name: str) -> ir.Type:
@@ -37,7 +52,7 @@ def memory_type(name: str) -> ir.Type:
 
 def element_bytes(name: str) -> int:
     """Bytes of an element in memory."""
-    return max(int(name.lstrip("buif")) // 8, 1)
+    return max(_bits(name) // 8, 1)
 
 
 def is_float(name: str) -> bool:
@@ -287,6 +302,10 @@ def convert(x: ir.Value, source: str, target: str) -> ir.Value:
     """x of element type `source` as `target`. A float that becomes an integer is one."""
     if source == target:
         return x
+    if source in BYTE_FLOATS:
+        a = Arithmetic.like([x])
+        wide = load_element(a, Element(source, "float", 8), x)
+        return upper_half(wide) if target == "bf16" else convert(wide, "f32", target)
     type_ = _like(x, element_type(target))
     if is_float(source) != is_float(target):
         if is_float(source):
@@ -302,6 +321,15 @@ def convert(x: ir.Value, source: str, target: str) -> ir.Value:
     if not wider:
         return arith.trunci(type_, x)
     return arith.extui(type_, x) if source.startswith("ui") else arith.extsi(type_, x)
+
+
+def upper_half(x: ir.Value) -> ir.Value:
+    """An f32, or a vector of them, that a bf16 holds exactly, as bf16."""
+    i16, i32 = ir.IntegerType.get_signless(16), ir.IntegerType.get_signless(32)
+    bits = arith.bitcast(_like(x, i32), x)
+    shift = arith.constant(bits.type, _splat_or_scalar(bits.type, 16))
+    half = arith.trunci(_like(x, i16), arith.shrui(bits, shift))
+    return arith.bitcast(_like(x, ir.BF16Type.get()), half)
 
 
 def multiply_add(a: ir.Value, b: ir.Value, c: ir.Value, element: str) -> ir.Value:

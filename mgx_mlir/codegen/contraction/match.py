@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 from mlir import ir
 
+from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Image, Matrix, transposed
 from mgx_mlir.codegen.contraction.views import View, element_name, resolve, splat_constant
 from mgx_mlir.fusing import are_added
@@ -29,7 +30,7 @@ _ACCUMULATORS = {
     "ui64": "i64",
 }
 _QUANTIZED = frozenset(("i8", "ui8"))
-_STORABLE = frozenset(_ACCUMULATORS) | _QUANTIZED | {"i1", "i16", "ui16"}
+_STORABLE = frozenset(_ACCUMULATORS) | _QUANTIZED | emit.BYTE_FLOATS | {"i1", "i16", "ui16"}
 
 
 @dataclass(frozen=True)
@@ -184,6 +185,8 @@ def _is_summand(term: Contraction, other: Contraction) -> bool:
 def _accumulator(a: str, b: str, result: str) -> str | None:
     if a in _QUANTIZED and b in _QUANTIZED and result == "i32":
         return "i32"
+    if a in emit.BYTE_FLOATS and b in emit.BYTE_FLOATS and result == "f32":
+        return "f32"
     if a == b == result:
         return _ACCUMULATORS.get(a)
     return None

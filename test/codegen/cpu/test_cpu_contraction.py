@@ -70,6 +70,12 @@ def test_products_with_few_rows_or_columns(shape, layout):
     HostKernel(dot(*shape, layout)).check()
 
 
+@pytest.mark.parametrize("element", ["f8E4M3FN", "f8E5M2FNUZ"])
+@pytest.mark.parametrize("shape", [(13, 17, 19), (64, 48, 40), (1, 130, 77)])
+def test_floats_of_8_bits_are_summed_in_f32(shape, element):
+    HostKernel(dot(*shape, "nn", element, result="f32", op="mgx.quant_dot")).check()
+
+
 def test_depth_beyond_one_cache_block():
     HostKernel(dot(40, 130, 5000)).check(atol=2e-3)
 

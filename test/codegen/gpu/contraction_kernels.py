@@ -26,6 +26,10 @@ DTYPES: dict[str, Any] = {
     "i8": np.int8,
     "ui8": np.uint8,
     "i32": np.int32,
+    "f8E4M3FN": ml_dtypes.float8_e4m3fn,
+    "f8E4M3FNUZ": ml_dtypes.float8_e4m3fnuz,
+    "f8E5M2": ml_dtypes.float8_e5m2,
+    "f8E5M2FNUZ": ml_dtypes.float8_e5m2fnuz,
 }
 # Bounds of the error relative to the sum of the magnitudes of the products.
 TOLERANCE = {"bf16": 2**-7, "f16": 2**-10, "f32": 2**-20, "f64": 2**-48, "i32": 0.0}
@@ -58,6 +62,8 @@ class Product:
 
     @property
     def result(self) -> str:
+        if self.element.startswith("f8"):
+            return "f32"
         return "i32" if self.element in ("i8", "ui8") else self.element
 
     def stored(self) -> list[tuple[tuple[int, ...], str]]:
@@ -86,7 +92,7 @@ class Product:
         )
         c = tensor((*self.batch, M, N), self.result)
         types = [tensor(*x) for x in self.stored()]
-        op = "mgx.quant_dot" if self.result == "i32" else "mgx.dot"
+        op = "mgx.dot" if self.result == self.element else "mgx.quant_dot"
         lines = []
         names = ["%x0", "%x1"]
         for number, wanted in enumerate((a, b)):
@@ -207,6 +213,15 @@ def emulated(target: Target) -> list[Product]:
         ]
     if target.matrix == "wmma":
         found += [Product((33, 40, 200), "tt", "ui8")]
+    kind = "FN" if "fp8-ocp" in target.features else "FNUZ"
+    suffix = "" if kind == "FN" else kind
+    found += [
+        Product((33, 40, 200), "nn", f"f8E4M3{kind}"),
+        Product((32, 64, 128), "nt", f"f8E5M2{suffix}", epilogue="bias"),
+        # Of the other kind, chips convert to bf16.
+        Product((24, 32, 80), "nn", "f8E4M3FN" if suffix else "f8E4M3FNUZ", epilogue="row"),
+        Product((24, 32, 80), "tt", "f8E5M2" if suffix else "f8E5M2FNUZ"),
+    ]
     return found
 
 

@@ -263,10 +263,7 @@ class _Generator:
             multiply.Operand(unit, b.lds, b.start, emit.add(lane.wave_n, column), group)
             for column in self._lane_columns(lane)
         ]
-        unsigned = (a.source.element == "ui8", b.source.element == "ui8")
-        pipeline = Pipeline(
-            unit, self.schedule, a, b, rows, columns, self._tile_columns(), unsigned
-        )
+        pipeline = Pipeline(unit, self.schedule, a, b, rows, columns, self._tile_columns())
         tiles = math.ceil(term.K / unit.tile_depth) // self.schedule.splits
         return pipeline.run(tiles, emit.mul(split, tiles * unit.tile_depth), before)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from mlir import ir
-from mlir.dialects import amdgpu
+from mlir.dialects import amdgpu, arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -95,9 +95,11 @@ def multiply(
     row: ir.Value,
     columns: list[ir.Value],
     sums: ir.Value,
-    unsigned: tuple[bool, bool],
+    elements: tuple[str, str] = ("", ""),
 ) -> ir.Value:
-    """sums + row * columns by one instruction of a tile; `unsigned` for the two operands.
+    """sums + row * columns by one instruction of a tile.
+
+    `elements`: of A and B, which tell what bytes in LDS are.
 
     The result is transposed: columns are the instruction's first operand.
     """
@@ -105,7 +107,16 @@ def multiply(
         left = emit.splat(row, unit.values)
         return emit.multiply_add(left, memory.joined(columns), sums, unit.accumulator)
     (column,) = columns
+    if unit.element in emit.BYTE_FLOATS:
+        row, column = (_floats(x, e) for x, e in zip((row, column), elements, strict=True))
     if unit.kind == "wmma":
-        flags = {"unsignedA": unsigned[1] or None, "unsignedB": unsigned[0] or None}
+        unsigned = [element == "ui8" or None for element in elements]
+        flags = {"unsignedA": unsigned[1], "unsignedB": unsigned[0]}
         return amdgpu.WMMAOp(16, 16, unit.depth, column, row, sums, **flags).result
-    return amdgpu.MFMAOp(16, 16, unit.depth, column, row, sums).result
+    return amdgpu.MFMAOp(unit.columns, unit.rows, unit.depth, column, row, sums).result
+
+
+def _floats(x: ir.Value, element: str) -> ir.Value:
+    """A vector of bytes as 8-bit floats."""
+    type_ = ir.VectorType.get(ir.VectorType(x.type).shape, ir.Type.parse(element))
+    return arith.bitcast(type_, x)

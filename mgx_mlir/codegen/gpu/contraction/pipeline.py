@@ -71,10 +71,10 @@ class Pipeline:
         rows: Operand,
         columns: Sequence[Operand],
         tile_columns: Sequence[int],
-        unsigned: tuple[bool, bool],
     ) -> None:
         self.unit, self.schedule, self.a, self.b = unit, schedule, a, b
-        self.rows, self.columns, self.unsigned = rows, columns, unsigned
+        self.rows, self.columns = rows, columns
+        self.elements = (a.source.element, b.source.element)
         self.tile_columns = tile_columns
         self.steps = ROW_CHUNKS // unit.step_chunks
         # Elements of one side of LDS.
@@ -203,7 +203,7 @@ class Pipeline:
             for i in numbers:
                 at = i * self.schedule.tiles_n + j
                 sums[at] = multiply.multiply(
-                    unit, left[i][part], [x[part] for x in right], sums[at], self.unsigned
+                    unit, left[i][part], [x[part] for x in right], sums[at], self.elements
                 )
                 yield
 

@@ -7,7 +7,7 @@ and https://github.com/ROCm/amd_matrix_instruction_calculator.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.target import Target
@@ -99,6 +99,10 @@ def _wmma(element: str, accumulator: str, groups: int, flops: int) -> Unit:
     return Unit("wmma", element, accumulator, 16, 16 // groups, groups, 16, 16, 8, flops)
 
 
+def _byte_floats(names: str, unit: Unit) -> tuple[Unit, ...]:
+    return tuple(replace(unit, element=name) for name in names.split())
+
+
 # Flops a clock of a compute unit, dense: AMD's CDNA 2, 3, 4 and RDNA 3 white papers.
 _MFMA: dict[str, tuple[Unit, ...]] = {
     "gfx908": (
@@ -120,6 +124,7 @@ _MFMA: dict[str, tuple[Unit, ...]] = {
         _mfma("f32", "f32", 4, 256),
         _mfma("f64", "f64", 4, 256),
         _mfma("i8", "i32", 32, 4096),
+        *_byte_floats("f8E4M3FNUZ f8E5M2FNUZ", _mfma("", "f32", 32, 4096)),
     ),
     "gfx950": (
         _mfma("bf16", "f32", 32, 4096),
@@ -127,10 +132,16 @@ _MFMA: dict[str, tuple[Unit, ...]] = {
         _mfma("f32", "f32", 4, 256),
         _mfma("f64", "f64", 4, 128),
         _mfma("i8", "i32", 64, 8192),
+        *_byte_floats("f8E4M3FN f8E5M2", _mfma("", "f32", 32, 4096)),
     ),
 }
 _RDNA3 = tuple(_wmma(e, a, 1, 512) for e, a in (("bf16", "f32"), ("f16", "f32"), ("i8", "i32")))
-_RDNA4 = tuple(_wmma(e, a, 2, 1024) for e, a in (("bf16", "f32"), ("f16", "f32"), ("i8", "i32")))
+_RDNA4 = (
+    _wmma("bf16", "f32", 2, 1024),
+    _wmma("f16", "f32", 2, 1024),
+    _wmma("i8", "i32", 2, 2048),
+    *_byte_floats("f8E4M3FN f8E5M2", _wmma("", "f32", 2, 2048)),
+)
 # Eight rows by four groups of four columns for the 32 lanes of a wave.
 _FMA = Unit("fma", "f32", "f32", 1, 4, 1, 8, 16, 4, 128)
 
@@ -138,7 +149,9 @@ _FMA = Unit("fma", "f32", "f32", 1, 4, 1, 8, 16, 4, 128)
 def unit_for(target: Target, element: str, accumulator: str) -> Unit | None:
     """The instruction for operands of a type on a chip; None where there is none.
 
-    Types that plain FMAs take are converted to f32 on their way to LDS.
+    Types that plain FMAs take are converted to f32 on their way to LDS, 8-bit floats that the
+    chip's instructions do not take to bf16, which holds them exactly (gfx90a's instructions
+    on f16 take subnormal numbers for zero).
     """
     if target.matrix == "mfma":
         units = _MFMA.get(target.chip, ())
@@ -149,5 +162,7 @@ def unit_for(target: Target, element: str, accumulator: str) -> Unit | None:
     for unit in units:
         if (unit.element, unit.accumulator) == (element.removeprefix("u"), accumulator):
             return None if unit.kind == "mfma" and element == "ui8" else unit
+    if element in emit.BYTE_FLOATS:
+        return unit_for(target, "bf16", accumulator)
     plain = accumulator == "f32" and element in ("bf16", "f16", "f32") and target.wave_size == 32
     return _FMA if plain else None
