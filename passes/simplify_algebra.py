@@ -44,11 +44,11 @@ class SimplifyAlgebra(Pass):
              %c = mgx.convolution %x, %v ...
              %y = mgx.add %c, %shift ...
 
-    Also: (x + a) + b to x + (a + b); (x * a) * b to x * (a * b); (x + a) * b to
-    x * b + a * b below a contraction or a scale; x - a to x + (-a); x / a to x * (1 / a) for
-    floats; x ^ 1, 2, 3 to products; x ^ -1 to 1 / x; x ^ 0.5 to sqrt(x); 1 / sqrt(x) to
-    rsqrt(x); (x + a) + (y + b) to (x + y) + (a + b); log(softmax(x)) to
-    logsoftmax(x); x * -1 to -x; 0 * x to 0 for integers. `a` and `b` are constants.
+    Also: (x + a) + b to x + (a + b), (x + a) + (y + b) to (x + y) + (a + b), and so for
+    products; (x + a) * b to x * b + a * b below a contraction or a scale; x - a to x + (-a);
+    x / a to x * (1 / a) for floats; x ^ 1, 2, 3 to products; x ^ -1 to 1 / x; x ^ 0.5 to
+    sqrt(x); 1 / sqrt(x) to rsqrt(x); 1 + tanh(x), of GELU, to 2 sigmoid(2 x); log(softmax(x))
+    to logsoftmax(x); x * -1 to -x; 0 * x to 0 for integers. `a` and `b` are constants.
     These change the rounding of float results, never an integer.
     """
 
@@ -122,13 +122,13 @@ def _combine_constants(op: ir.OpView) -> ir.Value | None:
 
 
 def _gather_constants(op: ir.OpView) -> ir.Value | None:
-    """(x + a) + (y + b) = (x + y) + (a + b)."""
+    """(x . a) . (y . b) = (x . y) . (a . b) for add and mul."""
     if not _is_float(op.operation.results[0]):
         return None
     found = []
     for value in op.operation.operands:
         inner = definition(value)
-        if op_name(inner) != "mgx.add" or not has_one_use(value):
+        if op_name(inner) != op.operation.name or not has_one_use(value):
             return None
         assert inner is not None
         parts = _constant_operand(inner)
@@ -138,9 +138,10 @@ def _gather_constants(op: ir.OpView) -> ir.Value | None:
     (first, (x, a)), (second, (y, b)) = found
     if first == second:
         return None
+    make = mgx.add if op.operation.name == "mgx.add" else mgx.mul
     with fused_location([first, second, op]):
         dims = list(shape(op.operation.results[0]))
-        return mgx.add(mgx.add(x, y), broadcast_to(mgx.add(*_broadcast_together(a, b)), dims))
+        return make(make(x, y), broadcast_to(make(*_broadcast_together(a, b)), dims))
 
 
 def _distribute_scale(op: ir.OpView) -> ir.Value | None:
@@ -254,6 +255,20 @@ def _times_zero(op: ir.OpView) -> ir.Value | None:
     return None if zero is None or zero.type != result.type else zero
 
 
+def _tanh_to_sigmoid(op: ir.OpView) -> ir.Value | None:
+    """1 + tanh(x) = 2 sigmoid(2 x), as in GELU: an exponential less, and no cancellation."""
+    parts = _constant_operand(op)
+    if parts is None or splat(parts[1]) != 1 or not has_one_use(parts[0]):
+        return None
+    tanh = definition(parts[0])
+    if op_name(tanh) != "mgx.tanh":
+        return None
+    assert tanh is not None
+    with fused_location([tanh, op]):
+        two = mgx.splat(2, parts[0].type)
+        return mgx.mul(mgx.sigmoid(mgx.mul(tanh.operation.operands[0], two)), two)
+
+
 def _log_of_softmax(op: ir.OpView) -> ir.Value | None:
     softmax = definition(op.operation.operands[0])
     if op_name(softmax) != "mgx.softmax" or not has_one_use(op.operation.operands[0]):
@@ -280,13 +295,14 @@ def _power(op: ir.OpView) -> ir.Value | None:
 
 
 _REWRITES: dict[str, tuple[Rewrite, ...]] = {
-    "mgx.add": (_combine_constants, _gather_constants),
+    "mgx.add": (_tanh_to_sigmoid, _combine_constants, _gather_constants),
     "mgx.div": (_reciprocal_of_sqrt, _negate, _divide_to_multiply),
     "mgx.log": (_log_of_softmax,),
     "mgx.mul": (
         _scale_into_weights,
         _distribute_scale,
         _combine_constants,
+        _gather_constants,
         _negate,
         _times_zero,
     ),

@@ -179,3 +179,25 @@ func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> {
   %1 = mgx.log %0 : tensor<2x4xf32>
   return %1 : tensor<2x4xf32>
 }
+
+// -----
+
+// GELU by tanh: 0.5 x (1 + tanh(c u)) is x sigmoid(2 c u).
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:      %[[X:.*]]: tensor<4xf32>, %[[U:.*]]: tensor<4xf32>
+// CHECK-NOT:     mgx.tanh
+// CHECK:         %[[D:.*]] = mgx.mul %[[U]], %{{.*}}
+// CHECK:         %[[S:.*]] = mgx.sigmoid %[[D]]
+// CHECK:         %[[P:.*]] = mgx.mul %[[X]], %[[S]]
+// CHECK-NEXT:    return %[[P]]
+func.func @main(%x: tensor<4xf32>, %u: tensor<4xf32>) -> tensor<4xf32> {
+  %half = mgx.constant dense<0.5> : tensor<4xf32>
+  %one = mgx.constant dense<1.0> : tensor<4xf32>
+  %c = mgx.constant dense<0.797884583> : tensor<4xf32>
+  %0 = mgx.mul %u, %c : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %1 = mgx.tanh %0 : tensor<4xf32>
+  %2 = mgx.add %1, %one : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %3 = mgx.mul %x, %half : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  %4 = mgx.mul %3, %2 : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
+  return %4 : tensor<4xf32>
+}
