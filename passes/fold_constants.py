@@ -11,6 +11,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.prologues import prologue_values
 from mgx_mlir.reference import evaluate_op
 from mgx_mlir.rewriting import BROADCASTS, blocks, erase_dead, identity, users
 
@@ -28,8 +29,9 @@ class FoldConstants(Pass):
     After:   %t = mgx.literal "folded.5feceb66ffc86f38" : tensor<2x3xf32>
 
     Broadcasts of constants stay: they cost nothing and their results can be large. An op
-    whose result has more than `max_elements` elements stays too. With `keep_quantized`,
-    quantized constants are not expanded to floats.
+    whose result has more than `max_elements` elements stays too, and so do those that expand
+    weights of few bits where the product's kernel better does it (see `prologues`). With
+    `keep_quantized`, quantized constants are not expanded to floats.
     """
 
     max_elements: int = 1 << 28
@@ -54,11 +56,14 @@ class _Folder:
         self.context = context
         self.max_elements = max_elements
         self.stay = stay
+        # What kernels do with weights as they read them.
+        self.kept: set[ir.Value] = set()
         # Results of ops that depend on constants alone, and what has been computed of them.
         self.foldable: set[ir.Value] = set()
         self.arrays: dict[ir.Value, np.ndarray] = {}
 
     def run(self, block: ir.Block) -> None:
+        self.kept = prologue_values(block)
         ops = [op for op in block.operations if self._is_foldable(op)]
         needed = [
             op
@@ -86,6 +91,8 @@ class _Folder:
         if len(operation.regions):
             return False
         if len(operation.results) != 1 or not len(operation.operands):
+            return False
+        if operation.results[0] in self.kept:
             return False
         result = ir.RankedTensorType(operation.results[0].type)
         if not result.has_static_shape:

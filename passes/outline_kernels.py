@@ -13,6 +13,7 @@ from mgx_mlir.fusing import contractions_of
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.passes.place_concats import IN_PLACE
+from mgx_mlir.prologues import prologue_values
 from mgx_mlir.rewriting import (
     BROADCASTS,
     CONTRACTIONS,
@@ -46,10 +47,10 @@ class OutlineKernels(Pass):
     After:   %d = mgx.launch @k0_dot(%a, %b) : (tensor<3x4xf32>, tensor<5x4xf32>) -> tensor<3x5xf32>
 
     A contraction takes a `mgx.pointwise` that is its only consumer with it; two of the same
-    sizes that it does nothing with but add them up are one kernel. Equal kernels
-    are one. Reshapes between kernels stay in the program, where they cost nothing.
-    Constants that are not splats become weights. A view that a contraction cannot read through
-    by strides is copied first.
+    sizes that it does nothing with but add them up are one kernel. It takes in what makes an
+    operand, too, where that pays (see `prologues`). Equal kernels are one. Reshapes between
+    kernels stay in the program, where they cost nothing. Constants that are not splats
+    become weights. A view that a contraction cannot read through by strides is copied first.
     """
 
     arch: str = "gfxMIGX"
@@ -60,7 +61,10 @@ class OutlineKernels(Pass):
         table = _Kernels(module, context, self.arch)
         found = list(blocks(main_function(module)))
         for block in found:
+            table.prologues |= prologue_values(block)
             for op in list(block.operations):
+                if identity(op) in table.prologues:
+                    continue
                 if _is_anchor(op) and not _waits_for_epilogue(op):
                     table.outline(op)
         # Kernels of inner blocks have taken in what they read of the outer ones. What is left is
@@ -129,9 +133,11 @@ class _Kernels:
     context: PassContext
     arch: str
     symbols: dict[str, str] = field(default_factory=dict)
+    # What a product's kernel does on an operand as it reads it.
+    prologues: set[ir.Value] = field(default_factory=set)
 
     def outline(self, anchor: ir.OpView) -> None:
-        body = _Body(self.context)
+        body = _Body(self.context, self.prologues)
         contractions = contractions_of(anchor) if op_name(anchor) == "mgx.pointwise" else []
         taken = [*(contraction.opview for contraction in contractions), anchor]
         if any(op.operation.name in CONTRACTIONS for op in taken):
@@ -198,6 +204,7 @@ class _Body:
     """What goes into one kernel, operands before users, and what enters it."""
 
     context: PassContext
+    prologues: set[ir.Value]
     ops: list[ir.Operation] = field(default_factory=list)
     inside: set[ir.Value] = field(default_factory=set)
     inputs: list[ir.Value] = field(default_factory=list)
@@ -219,7 +226,7 @@ class _Body:
         # A contraction's operand is memory even when all its elements are equal.
         if number is not None and not _is_contracted(value, taken):
             self.splats[value] = number
-        elif producer is not None and _is_pulled(producer):
+        elif producer is not None and (value in self.prologues or _is_pulled(producer)):
             self.collect(producer, taken)
         else:
             self.inputs.append(self._as_memory(value, producer))

@@ -47,3 +47,25 @@ func.func @main() -> tensor<4096x4096xf32> {
   %c = mgx.add %a, %b : tensor<4096x4096xf32>, tensor<4096x4096xf32> -> tensor<4096x4096xf32>
   return %c : tensor<4096x4096xf32>
 }
+
+// -----
+
+// Weights of few bits stay such where a product's kernel expands them; their scales are folded.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.unpack
+// CHECK:         mgx.multibroadcast
+// CHECK-NOT:     mgx.exp
+// CHECK:         mgx.mul
+// CHECK:         mgx.dot
+func.func @main(%x: tensor<2x64xf16>) -> tensor<2x64xf16> {
+  %w = mgx.constant dense<17> : tensor<64x32xui8>
+  %s = mgx.constant dense<[[[1.0], [2.0]]]> : tensor<1x2x1xf16>
+  %e = mgx.exp %s : tensor<1x2x1xf16>
+  %0 = mgx.unpack %w : tensor<64x32xui8> -> tensor<64x64xui4>
+  %1 = mgx.convert %0 : tensor<64x64xui4> -> tensor<64x64xf16>
+  %2 = mgx.multibroadcast %e : tensor<1x2x1xf16> -> tensor<64x2x32xf16>
+  %3 = mgx.reshape %2 : tensor<64x2x32xf16> -> tensor<64x64xf16>
+  %4 = mgx.mul %1, %3 : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf16>
+  %6 = mgx.dot %x, %4 : tensor<2x64xf16>, tensor<64x64xf16> -> tensor<2x64xf16>
+  return %6 : tensor<2x64xf16>
+}

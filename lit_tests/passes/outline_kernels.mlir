@@ -90,3 +90,38 @@ func.func @main(%x: tensor<1x2x4x1x4xf32>, %w: tensor<3x2x3x3xf32>) -> tensor<1x
   %y = mgx.convolution %r, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x2x8x4xf32>, tensor<3x2x3x3xf32> -> tensor<1x3x6x2xf32>
   return %y : tensor<1x3x6x2xf32>
 }
+
+// -----
+
+// Weights of few bits expand in the product's kernel.
+// CHECK:     mgx.kernel @k0_dot(%{{.*}}: tensor<2x64xf16>, %{{.*}}: tensor<64x32xui8>, %{{.*}}: tensor<64x2x1xf16>)
+// CHECK:       unpack
+// CHECK:       pointwise
+// CHECK:       transpose
+// CHECK:       dot
+// CHECK-NOT: mgx.kernel
+func.func @main(%x: tensor<2x64xf16>) -> tensor<2x64xf16> {
+  %w = mgx.literal "w" : tensor<64x32xui8>
+  %s = mgx.literal "s" : tensor<64x2x1xf16>
+  %0 = mgx.unpack %w : tensor<64x32xui8> -> tensor<64x64xui4>
+  %1 = mgx.convert %0 : tensor<64x64xui4> -> tensor<64x64xf16>
+  %2 = mgx.multibroadcast %s : tensor<64x2x1xf16> -> tensor<64x2x32xf16>
+  %3 = mgx.reshape %2 : tensor<64x2x32xf16> -> tensor<64x64xf16>
+  %4 = mgx.mul %1, %3 : tensor<64x64xf16>, tensor<64x64xf16> -> tensor<64x64xf16>
+  %5 = mgx.transpose %4 permutation = [1, 0] : tensor<64x64xf16> -> tensor<64x64xf16>
+  %6 = mgx.dot %x, %5 : tensor<2x64xf16>, tensor<64x64xf16> -> tensor<2x64xf16>
+  return %6 : tensor<2x64xf16>
+}
+
+// -----
+
+// What thousands of rows would repeat too often is done once.
+// CHECK:     mgx.kernel @k0_pointwise
+// CHECK:     mgx.kernel @k1_dot
+func.func @main(%x: tensor<4096x64xf16>) -> tensor<4096x64xf16> {
+  %w = mgx.literal "w" : tensor<64x64xi8>
+  %1 = mgx.convert %w : tensor<64x64xi8> -> tensor<64x64xf16>
+  %2 = mgx.erf %1 : tensor<64x64xf16>
+  %6 = mgx.dot %x, %2 : tensor<4096x64xf16>, tensor<64x64xf16> -> tensor<4096x64xf16>
+  return %6 : tensor<4096x64xf16>
+}

@@ -10,7 +10,15 @@ from typing import TypeAlias
 from mlir import ir
 
 from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Image, Matrix, transposed
+from mgx_mlir.codegen.contraction.computed import computed_matrix
+from mgx_mlir.codegen.contraction.problem import (
+    Axis,
+    Computed,
+    Contraction,
+    Image,
+    Matrix,
+    transposed,
+)
 from mgx_mlir.codegen.contraction.views import View, element_name, resolve, splat_constant
 from mgx_mlir.fusing import are_added
 from mgx_mlir.views import RESHAPES
@@ -193,23 +201,20 @@ def _accumulator(a: str, b: str, result: str) -> str | None:
 
 
 def _dot(op: ir.OpView) -> Contraction | None:
-    a, b = resolve(op.operands[0]), resolve(op.operands[1])
+    a, b = (_operand(value) for value in list(op.operands)[:2])
     if a is None or b is None:
         return None
     accumulator = _accumulator(a.element, b.element, element_name(op.results[0].type))
     if accumulator is None:
         return None
     *batch, M, N = op.results[0].type.shape
-    rank = len(batch)
-    return Contraction(
-        math.prod(batch),
-        M,
-        N,
-        a.shape[-1],
-        matrix_of(a, rank),
-        matrix_of(b, rank),
-        accumulator,
-    )
+    K = op.operands[0].type.shape[-1]
+    return Contraction(math.prod(batch), M, N, K, a, b, accumulator)
+
+
+def _operand(value: ir.Value) -> Matrix | None:
+    view = resolve(value)
+    return computed_matrix(value) if view is None else matrix_of(view, len(view.dims) - 2)
 
 
 def matrix_of(view: View, rank: int) -> Matrix:
@@ -297,6 +302,8 @@ def _with_epilogue(block: ir.Block, anchors: list[ir.OpView], problem: Contracti
     anchor = anchors[-1]
     *_, terminator = block.operations
     pointwise = [op for op in block.operations if op.operation.name == "mgx.pointwise"]
+    # Those before compute operands.
+    pointwise = [op for op in pointwise if anchor.operation.is_before_in_block(op.operation)]
     returned = [through_reshapes(value) for value in terminator.operands]
     result = anchor.results[0]
     element = element_name(result.type)
@@ -384,6 +391,10 @@ def _epilogue_operand(value: ir.Value, anchor: ir.OpView, problem: Contraction) 
 def used_arguments(match: Match) -> Sequence[tuple[int, str]]:
     """Number and element type of each input that the kernel's functions read, in order."""
     operands = [operand for term in match.terms for operand in (term.a, term.b)]
+    found: dict[int, str] = {}
+    for x in operands:
+        tensors = [read.matrix for read in x.tensors] if isinstance(x, Computed) else [x]
+        found.update((tensor.argument, tensor.element) for tensor in tensors)
     sources = [source for source in match.sources if isinstance(source, Operand)]
-    found = {x.argument: x.element for x in [*operands, *sources]}
+    found.update((source.argument, source.element) for source in sources)
     return sorted(found.items())

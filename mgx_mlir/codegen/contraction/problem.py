@@ -11,6 +11,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from mlir import ir
+
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 
@@ -91,6 +93,46 @@ class Matrix:
         """The element's place in the argument."""
         place = emit.add(self.start(batch), self.row.offset(row))
         return emit.add(place, self.column.offset(column))
+
+    def turned(self) -> Matrix:
+        """The matrix transposed."""
+        return replace(self, row=self.column, column=self.row)
+
+
+@dataclass(frozen=True)
+class Read:
+    """What elements of a computed matrix are computed from: [batch, row, column] of `matrix`.
+
+    `matrix.element` is that of its memory, `element` the dialect's. Where a byte holds several
+    elements, offset and strides count these.
+    """
+
+    matrix: Matrix
+    element: str
+    per_byte: int = 1
+
+
+@dataclass(frozen=True)
+class Computed(Matrix):
+    """A matrix whose elements a `mgx.pointwise`, `op`, computes as they are read.
+
+    `reads`: its operands; constants are all equal. The matrix's own places are those of one of
+    them; its element is the result's.
+    """
+
+    op: ir.OpView
+    reads: tuple[Read | ir.Attribute, ...]
+
+    @property
+    def tensors(self) -> tuple[Read, ...]:
+        """What is read from memory."""
+        return tuple(read for read in self.reads if isinstance(read, Read))
+
+    def turned(self) -> Computed:
+        reads = tuple(
+            replace(x, matrix=x.matrix.turned()) if isinstance(x, Read) else x for x in self.reads
+        )
+        return replace(self, row=self.column, column=self.row, reads=reads)
 
 
 @dataclass(frozen=True)
@@ -192,6 +234,6 @@ def transposed(problem: Contraction) -> Contraction:
         problem,
         M=problem.N,
         N=problem.M,
-        a=replace(b, row=b.column, column=b.row),
-        b=replace(a, row=a.column, column=a.row),
+        a=b.turned(),
+        b=a.turned(),
     )

@@ -10,15 +10,16 @@ from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.computed import vector_lanes, vector_of
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match, used_arguments
-from mgx_mlir.codegen.contraction.problem import Contraction
+from mgx_mlir.codegen.contraction.problem import Axis, Computed, Contraction, Matrix
 from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.schedule import Machine, Schedule, choose, packed_element
-from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny
+from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny, reads_computed
 
 
 def add_contraction(
@@ -33,10 +34,11 @@ def add_contraction(
     Products whose sums are added come before, each in launches of its own.
     """
     before = [_add_sums(builder, term, inputs, machine) for term in match.added]
-    match = replace(match, added=())
+    match = replace(match, added=()).as_row()
+    if not reads_computed(match.problem, machine):
+        match, inputs = _with_operands(builder, match, inputs)
     used = used_arguments(match)
     memories = [*(inputs[number] for number, _ in used), *outputs, *before]
-    match = match.as_row()
     problem = match.problem
     items, generate, schedule = _generator(problem, machine)
     if schedule is not None and schedule.shared:
@@ -51,6 +53,8 @@ def add_contraction(
         shared = schedule is not None and schedule.shared
         a, b = places[problem.a.argument], places[problem.b.argument]
         b = pointers[-1] if shared else b
+        if isinstance(problem.b, Computed):
+            b = partial(vector_of, problem.b, places)
         generate(a, b, store, begin, end)
 
     builder.add(memories, items, body)
@@ -87,6 +91,55 @@ def _store_total(
     for memory in before:
         sums = add(sums, emit.load_vector(memory, place, lanes, mask))
     store(sums, batch, m, n, mask)
+
+
+def _with_operands(
+    builder: KernelBuilder, match: Match, inputs: Mapping[int, Memory]
+) -> tuple[Match, Mapping[int, Memory]]:
+    """The match without computed operands: adds launches that compute them into scratch."""
+    memories, operands = dict(inputs), []
+    for number, operand in enumerate((match.problem.a, match.problem.b), -2):
+        if isinstance(operand, Computed):
+            operand, memories[number] = _computing_launch(builder, operand, inputs, number)
+        operands.append(operand)
+    a, b = operands
+    assert isinstance(a, Matrix)
+    return replace(match, problem=replace(match.problem, a=a, b=b)), memories
+
+
+def _computing_launch(
+    builder: KernelBuilder, matrix: Computed, inputs: Mapping[int, Memory], number: int
+) -> tuple[Matrix, Memory]:
+    """Adds the launch that computes an operand; gives where it then lies, as argument `number`."""
+    lanes, along_rows = vector_lanes(matrix)
+    if not along_rows:
+        turned, memory = _computing_launch(builder, matrix.turned(), inputs, number)
+        return turned.turned(), memory
+    batch, rows, columns = (x.size for x in (matrix.batch, matrix.row, matrix.column))
+    scratch = builder.scratch(batch * rows * columns, matrix.element)
+    numbers = sorted({read.matrix.argument for read in matrix.tensors})
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        *read, result = pointers
+        places = dict(zip(numbers, read, strict=True))
+
+        def item(number: Index) -> None:
+            at, column = emit.div(number, columns), emit.rem(number, columns)
+
+            def vectors(row: Index) -> None:
+                x = vector_of(matrix, places, at, row, column, lanes, True)
+                emit.store_vector(x, result, emit.linear(row, (number, rows)))
+
+            emit.loop(0, rows, lanes, vectors)
+
+        emit.loop(begin, end, 1, item)
+
+    builder.add([*(inputs[n] for n in numbers), scratch], batch * columns, body)
+    place = Matrix(
+        number, matrix.element, 0,
+        Axis.of((batch, rows * columns)), Axis.of((rows, 1)), Axis.of((columns, rows)),
+    )  # fmt: skip
+    return place, scratch
 
 
 def _packing_launch(

@@ -9,17 +9,22 @@ across their lanes at the end.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mlir import ir
 
 from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.computed import readable
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Contraction, Matrix, transposed
+from mgx_mlir.codegen.contraction.problem import Computed, Contraction, Matrix, transposed
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.contraction import Store
 from mgx_mlir.codegen.cpu.pack import Packed
 from mgx_mlir.codegen.cpu.schedule import Machine
+
+# vectors(batch, k, column, lanes, along rows): elements of a computed operand.
+Vectors = Callable[[Index, Index, Index, int, bool], ir.Value]
 
 MAX_ROWS = 8
 # The packed rows of A stay in the caches beside a stream of B.
@@ -62,6 +67,16 @@ def choose_skinny(problem: Contraction, machine: Machine) -> Skinny | None:
     return _cut(problem, machine) if problem.M <= MAX_ROWS else None
 
 
+def reads_computed(problem: Contraction, machine: Machine) -> bool:
+    """Whether this generator takes the product and computes the elements of B as it reads them."""
+    if isinstance(problem.a, Computed) or not isinstance(problem.b, Computed):
+        return False
+    cut = choose_skinny(problem, machine)
+    if cut is None or cut.turned or not cut.along_k or problem.K % cut.lanes:
+        return False
+    return readable(problem.b, True, cut.lanes)
+
+
 def _cut(problem: Contraction, machine: Machine) -> Skinny | None:
     lanes = machine.lanes(problem.accumulator)
     size = emit.element_bytes(problem.accumulator)
@@ -93,12 +108,15 @@ def emit_skinny(
     problem: Contraction,
     cut: Skinny,
     a: ir.Value,
-    b: ir.Value,
+    b: ir.Value | Vectors,
     store: Store,
     begin: ir.Value,
     end: ir.Value,
 ) -> None:
-    """Builds the work of items begin .. end at the insertion point."""
+    """Builds the work of items begin .. end at the insertion point.
+
+    `b` is the operand's memory or, for one of those that `reads_computed`, what computes it.
+    """
     if cut.turned:
         problem, a, b = transposed(problem), b, a
     _Emitter(problem, cut, a, b, store).emit(begin, end)
@@ -106,7 +124,7 @@ def emit_skinny(
 
 class _Emitter:
     def __init__(
-        self, problem: Contraction, cut: Skinny, a: ir.Value, b: ir.Value, store: Store
+        self, problem: Contraction, cut: Skinny, a: ir.Value, b: ir.Value | Vectors, store: Store
     ) -> None:
         self.problem, self.cut, self.b, self.store = problem, cut, b, store
         assert isinstance(problem.b, Matrix)
@@ -223,7 +241,11 @@ class _Emitter:
                     left.append(emit.load_vector(memory, place, lanes, mask))
                 result = list(sums)
                 for j, place in enumerate(places):
-                    x = emit.load_vector(self.b, emit.add(place, moved), lanes, mask)
+                    if isinstance(self.b, ir.Value):
+                        x = emit.load_vector(self.b, emit.add(place, moved), lanes, mask)
+                    else:
+                        here = emit.add(emit.add(first, column), j)
+                        x = self.b(batch, k, here, lanes, True)
                     x = emit.convert(x, self.matrix.element, problem.accumulator)
                     for row in range(problem.M):
                         at = row * width + j

@@ -10,6 +10,7 @@ from cpu_kernels import HostKernel, kernel_text, tensor
 
 from mgx_mlir.codegen.cpu import schedule
 from mgx_mlir.target import Target
+from test.codegen import few_bits
 
 
 def dot(
@@ -258,3 +259,18 @@ def test_two_products_that_are_added(M, N, element):
     kernel = HostKernel(kernel_text(arguments, c, body, "%y"))
     assert len(kernel.code.launches) > 1
     kernel.check(rtol=2e-2 if element == "f16" else 1e-4, atol=2e-2 if element == "f16" else 1e-5)
+
+
+@pytest.mark.parametrize("code", ["ui4", "i4", "ui2", "f4E2M1FN", "i8", "f8E4M3FN"])
+@pytest.mark.parametrize(("M", "turned"), [(1, True), (3, False), (40, True)])
+def test_weights_of_few_bits_expand_as_they_are_read(M, turned, code):
+    types, lines, result = few_bits.weights(M, 48, 64, 16, code, "f32", turned)
+    arguments = ", ".join(f"%x{n}: {t}" for n, t in enumerate(types))
+    kernel = HostKernel(kernel_text(arguments, result, "\n".join(lines), "%y"))
+    x, _, scales, zeros = kernel.random()
+    codes = kernel.random()[1]
+    if code.startswith("ui") or code in ("i4", "f4E2M1FN"):
+        codes = np.random.default_rng(2).integers(0, 256, codes.shape).astype(codes.dtype)
+    kernel.check(x, codes, scales, zeros)
+    # With one row, no operand comes to memory.
+    assert (kernel.code.scratch_bytes == 0) == (M == 1)

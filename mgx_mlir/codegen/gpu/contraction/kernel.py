@@ -9,7 +9,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
-from mgx_mlir.codegen.contraction.problem import Image
+from mgx_mlir.codegen.contraction.problem import Computed, Image
 from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, row_major, stored_along
 from mgx_mlir.codegen.gpu.contraction.cost import choose
@@ -59,6 +59,8 @@ def match_program(
     location.
     """
     image = match.problem.b
+    if any(isinstance(x, Computed) for term in match.terms for x in (term.a, term.b)):
+        return None, "an operand that is computed as it is read"
     plain = isinstance(image, Image) and not match.added and not direct_refusal(match)
     product = Product(match, row_major(match.problem), {}) if plain else product_of_terms(match)
     if product is None:

@@ -1,0 +1,131 @@
+"""Work that a product's kernel does on an operand as it reads it: weights of few bits expand there.
+
+    %u = mgx.unpack %w : tensor<64x16xui8> -> tensor<64x32xui4>
+    %d = ... (%u - zero points) * scales, of blocks of 8 ... : tensor<64x32xf16>
+    %t = mgx.transpose %d permutation = [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
+    %y = mgx.dot %x, %t ...
+
+A tree of ops from weights to operand stays in the program instead of being computed at compile
+time, where fewer bytes are read and the work costs less than those take; one from other values
+is no kernel of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.fusing import contraction_of
+from mgx_mlir.rewriting import (
+    definition,
+    element_type,
+    has_one_use,
+    is_constant,
+    op_name,
+    shape,
+    splat,
+)
+
+# A block computes so many rows, or columns, of a product with what it read of an operand.
+_TILE = 128
+# What a compute unit does in the time in which it gets a byte from memory: operations on one
+# element each (CDNA 3: 5.3 TB/s, 304 units of 128 lanes at 2.1 GHz).
+_OPERATIONS_A_BYTE = 16
+# In the time that a launch takes, memory gives so many bytes (3 us at a third of 1 TB/s).
+_LAUNCH_BYTES = 1 << 20
+# Constants of fewer elements are no matter.
+_LEAST_ELEMENTS = 1 << 10
+# Tensors that one operand may be made from: each takes registers for what is on its way.
+_MOST_LEAVES = 4
+
+
+@dataclass
+class Prologue:
+    """The ops between an operand of a product and what is read for it.
+
+    `ops`: operands before users. `leaves`: values that enter.
+    """
+
+    ops: list[ir.OpView] = field(default_factory=list)
+    leaves: list[ir.Value] = field(default_factory=list)
+
+
+def prologue_of(dot: ir.OpView, number: int) -> Prologue | None:
+    """What a `mgx.dot` does on operand `number` as it reads it; None where that does not pay."""
+    if op_name(dot) != "mgx.dot":
+        return None
+    if not all(ir.RankedTensorType(v.type).has_static_shape for v in dot.operation.operands):
+        return None
+    operand = dot.operation.operands[number]
+    if not isinstance(element_type(operand), ir.FloatType):
+        return None
+    tree = Prologue()
+    if not _grow(tree, operand, math.prod(shape(operand))):
+        return None
+    if not any(_computes(op) for op in tree.ops) or len(tree.leaves) > _MOST_LEAVES:
+        return None
+    return tree if _pays(tree, dot, number) else None
+
+
+def _grow(tree: Prologue, value: ir.Value, size: int) -> bool:
+    """Adds what makes a value of as many elements as the operand; False where that is no tree."""
+    op = definition(value)
+    if splat(value) is not None:
+        return True
+    if op is None or not _may_enter(op) or math.prod(shape(value)) != size:
+        tree.leaves.append(value)
+        return True
+    if not has_one_use(value) or len(op.operation.results) != 1:
+        return False
+    for operand in dict.fromkeys(op.operation.operands):
+        if not _grow(tree, operand, size):
+            return False
+    tree.ops.append(op)
+    return True
+
+
+def _may_enter(op: ir.OpView) -> bool:
+    if op_name(op) == "mgx.pointwise":
+        return contraction_of(op) is None  # else it is that one's epilogue
+    return op_name(op) in mgx.VIEWS | mgx.POINTWISE | {"mgx.unpack"}
+
+
+def _computes(op: ir.OpView) -> bool:
+    return op_name(op) in mgx.POINTWISE or op_name(op) == "mgx.pointwise"
+
+
+def _pays(tree: Prologue, dot: ir.OpView, number: int) -> bool:
+    """Whether the bytes saved are worth the work, which blocks that read the same repeat."""
+    operand = dot.operation.operands[number]
+    size = math.prod(shape(operand))
+    whole = size * element_type(operand).width // 8
+    if all(is_constant(leaf) for leaf in tree.leaves):
+        read = sum(math.prod(shape(v)) * max(element_type(v).width, 8) // 8 for v in tree.leaves)
+        saved = whole - read
+        if size < _LEAST_ELEMENTS or 2 * read > whole:
+            return False
+    else:
+        saved = 2 * whole + _LAUNCH_BYTES
+    others = shape(dot.operation.results[0])[-1 if number == 0 else -2]
+    work = sum(_operations(op) for op in tree.ops) * size * math.ceil(others / _TILE)
+    return work <= _OPERATIONS_A_BYTE * saved
+
+
+def prologue_values(block: ir.Block) -> set[ir.Value]:
+    """The results of all ops of a block that a product does as it reads an operand."""
+    found: set[ir.Value] = set()
+    for op in block.operations:
+        for number in (0, 1) if op_name(op) == "mgx.dot" else ():
+            tree = prologue_of(op, number)
+            found.update(x.operation.results[0] for x in (tree.ops if tree else ()))
+    return found
+
+
+def _operations(op: ir.OpView) -> int:
+    """Operations on an element."""
+    if op_name(op) == "mgx.pointwise":
+        return len(list(op.regions[0].blocks[0].operations)) - 1
+    return 0 if op_name(op) in mgx.VIEWS else 1
