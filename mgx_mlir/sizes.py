@@ -70,7 +70,8 @@ class Size:
     def __str__(self) -> str:
         text = ""
         for atoms, factor in self.terms:
-            names = [str(atom) for atom in atoms]
+            alone = len(atoms) == abs(factor) == 1
+            names = [str(a) if alone or isinstance(a, Symbol) else f"({a})" for a in atoms]
             parts = names if abs(factor) == 1 and names else [str(abs(factor)), *names]
             text += ("-" if factor < 0 else "+") + "*".join(parts)
         return text.removeprefix("+")

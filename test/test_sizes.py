@@ -16,6 +16,8 @@ BATCH, SEQ = Size.of(Symbol("batch")), Size.of(Symbol("seq", 1, 512))
         (2 * SEQ + 1 - SEQ, "seq+1"),
         ((4 * BATCH + 3) // 4, "batch"),
         (ceil_div(SEQ, 2), "(seq+1)//2"),
+        (256 * ceil_div(SEQ, 2) + 1, "256*((seq+1)//2)+1"),
+        (BATCH * ceil_div(SEQ, 2), "((seq+1)//2)*batch"),
         (12 * BATCH * SEQ // SEQ, "12*batch"),
         (SEQ - 1 - BATCH, "-batch+seq-1"),
         (Size.of(Symbol("a b")) + 1, "`a b`+1"),

@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-ArgumentKind = Literal["input", "output", "scratch"]
-ARGUMENT_KINDS: tuple[ArgumentKind, ...] = ("input", "output", "scratch")
+from mgx_mlir.formulas import bound, values
+
+ArgumentKind = Literal["input", "output", "scratch", "size"]
+ARGUMENT_KINDS: tuple[ArgumentKind, ...] = ("input", "output", "scratch", "size")
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One pointer that a function takes.
+    """One pointer, or size, that a function takes.
 
     `index` counts the kernel's inputs or outputs; for scratch it is the byte offset in the
-    kernel's scratch memory (a multiple of 256).
+    kernel's scratch memory (a multiple of 256), for a size its value.
     """
 
     kind: ArgumentKind
@@ -30,11 +32,11 @@ class Argument:
         return [self.kind, self.index]
 
     @classmethod
-    def from_json(cls, value: Any) -> Argument:
+    def from_json(cls, value: Any, formulas: int = 0) -> Argument:
         """Reads `to_json`'s form; ValueError for anything else."""
         if not isinstance(value, list) or len(value) != 2 or value[0] not in ARGUMENT_KINDS:
             raise ValueError(f"an argument is [kind, index], got {value!r:.80}")
-        return cls(value[0], _count(value[1], "argument index"))
+        return cls(value[0], _count(value[1], "argument index", -formulas))
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,7 @@ class Launch:
         }
 
     @classmethod
-    def from_json(cls, value: Any) -> Launch:
+    def from_json(cls, value: Any, formulas: int = 0) -> Launch:
         """Reads `to_json`'s form; ValueError for anything else."""
         if not isinstance(value, dict) or not isinstance(value.get("function"), str):
             raise ValueError(f"a launch is an object with a function name, got {value!r:.80}")
@@ -67,9 +69,9 @@ class Launch:
             raise ValueError(f"launch of {value['function']!r:.80} has no list of arguments")
         return cls(
             value["function"],
-            _dimensions(value.get("grid"), "grid"),
+            _dimensions(value.get("grid"), "grid", formulas),
             _dimensions(value.get("block"), "block"),
-            tuple(Argument.from_json(argument) for argument in value["arguments"]),
+            tuple(Argument.from_json(argument, formulas) for argument in value["arguments"]),
         )
 
 
@@ -82,6 +84,10 @@ class CodeObject:
     them, `stats` figures by function name (registers, LDS bytes, spills, ...), `why` the
     chosen schedule, or why a generator refused the kernel, in words, `sizes` the bytes of
     each input, then of each output, that the functions read and write.
+
+    A kernel with symbolic sizes has `formulas`, which its numbers stand for (see
+    mgx_mlir.formulas): those of the grids, of scratch, of `sizes` and of arguments. `bound`
+    gives what a launch needs.
     """
 
     arch: str
@@ -91,6 +97,29 @@ class CodeObject:
     stats: Mapping[str, Mapping[str, int]]
     why: str = ""
     sizes: tuple[int, ...] = ()
+    formulas: tuple[str, ...] = ()
+
+    def bound(self, known: Mapping[str, int]) -> CodeObject:
+        """The code object for symbols of these sizes. Raises ArtifactError for bad formulas."""
+        if not self.formulas:
+            return self
+        found = values(self.formulas, known)
+        launches = tuple(
+            Launch(
+                launch.function,
+                (bound(launch.grid[0], found), *launch.grid[1:]),
+                launch.block,
+                tuple(Argument(a.kind, bound(a.index, found)) for a in launch.arguments),
+            )
+            for launch in self.launches
+        )
+        return replace(
+            self,
+            launches=launches,
+            scratch_bytes=bound(self.scratch_bytes, found),
+            sizes=tuple(bound(size, found) for size in self.sizes),
+            formulas=(),
+        )
 
     @property
     def sha256(self) -> str:
@@ -108,6 +137,7 @@ class CodeObject:
             "stats": {name: dict(figures) for name, figures in self.stats.items()},
         }
         value |= {"why": self.why} if self.why else {}
+        value |= {"formulas": list(self.formulas)} if self.formulas else {}
         return value | ({"sizes": list(self.sizes)} if self.sizes else {})
 
     @classmethod
@@ -125,27 +155,33 @@ class CodeObject:
             raise ValueError(f"a code object's sizes are numbers, got {value['sizes']!r:.80}")
         if not isinstance(value.get("why", ""), str):
             raise ValueError(f"a code object's reason is text, got {value['why']!r:.80}")
+        formulas = value.get("formulas", [])
+        if not isinstance(formulas, list) or not all(isinstance(f, str) for f in formulas):
+            raise ValueError(f"a code object's formulas are texts, got {formulas!r:.80}")
+        least = -len(formulas)
         return cls(
             value["arch"],
             data,
-            tuple(Launch.from_json(launch) for launch in value["launches"]),
-            _count(value.get("scratch_bytes"), "scratch_bytes"),
+            tuple(Launch.from_json(launch, len(formulas)) for launch in value["launches"]),
+            _count(value.get("scratch_bytes"), "scratch_bytes", least),
             _stats(value.get("stats")),
             value.get("why", ""),
-            tuple(_count(size, "sizes") for size in value.get("sizes", [])),
+            tuple(_count(size, "sizes", least) for size in value.get("sizes", [])),
+            tuple(formulas),
         )
 
 
-def _count(value: Any, what: str) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 63:
-        raise ValueError(f"{what} is a number from 0 to 2^63 - 1, got {value!r:.80}")
+def _count(value: Any, what: str, least: int = 0) -> int:
+    if type(value) is not int or not least <= value < 1 << 63:
+        raise ValueError(f"{what} is a number from {least} to 2^63 - 1, got {value!r:.80}")
     return value
 
 
-def _dimensions(value: Any, what: str) -> tuple[int, int, int]:
+def _dimensions(value: Any, what: str, formulas: int = 0) -> tuple[int, int, int]:
     if not isinstance(value, list) or len(value) != 3:
         raise ValueError(f"{what} is three numbers, got {value!r:.80}")
-    x, y, z = (_count(size, what) for size in value)
+    x = _count(value[0], what, -formulas)
+    y, z = (_count(size, what) for size in value[1:])
     if 0 in (x, y, z):
         raise ValueError(f"{what} has no size 0, got {value!r:.80}")
     return x, y, z

@@ -65,12 +65,16 @@ define hidden bfloat @__truncsfbf2(float %x) nounwind noinline optnone {
 
 
 def compile_module(
-    module: ir.Module, entries: Sequence[tuple[str, int]], target: Target, explicit: bool = False
+    module: ir.Module,
+    entries: Sequence[tuple[str, Sequence[bool]]],
+    target: Target,
+    explicit: bool = False,
 ) -> bytes:
     """The shared object (x86-64 ELF) of a module, which is lowered in place.
 
-    `entries` are the exported functions: name and number of pointer arguments; the module
-    holds the body of `name` as `name_body`. The same module gives the same bytes.
+    `entries` are the exported functions: name, and for each argument whether it is a size,
+    which has the place of a pointer. The module holds the body of `name` as `name_body`. The
+    same module gives the same bytes.
     """
     rounds = "avx512bf16" in processor(target)[1]
     rounding = "" if rounds else "arith-expand{include-bf16=true},"
@@ -82,7 +86,7 @@ def compile_module(
         raise CompilerError(f"lowering to the LLVM dialect failed: {error}") from error
     _check_lowered(module)
     text = llvm_dialect.translate_module_to_llvmir(module.operation)
-    text += "".join(_entry(name, pointers) for name, pointers in entries)
+    text += "".join(_entry(name, are_sizes) for name, are_sizes in entries)
     if not rounds and "bfloat" in text:
         text += _ROUND_TO_BF16
     return link(llvm.compile_object(text, *processor(target), explicit))
@@ -103,14 +107,15 @@ def _check_lowered(module: ir.Module) -> None:
         raise CompilerError(f"{op.location}: {name} was left after lowering to the LLVM dialect")
 
 
-def _entry(name: str, pointers: int) -> str:
+def _entry(name: str, are_sizes: Sequence[bool]) -> str:
     """LLVM IR of an exported function: unpacks the argument array and calls the body."""
     lines = [f"define void @{name}(ptr noalias %arguments, i64 %begin, i64 %end) nounwind {{"]
-    for i in range(pointers):
+    types = ["i64" if is_size else "ptr" for is_size in are_sizes]
+    for i, type_ in enumerate(types):
         lines.append(f"  %a{i} = getelementptr ptr, ptr %arguments, i64 {i}")
-        lines.append(f"  %p{i} = load ptr, ptr %a{i}, align 8")
-    operands = ", ".join(["i64 %begin, i64 %end", *(f"ptr %p{i}" for i in range(pointers))])
-    lines.append(f"  call void @{name}{BODY_SUFFIX}({operands})")
+        lines.append(f"  %p{i} = load {type_}, ptr %a{i}, align 8")
+    given = [f"{type_} %p{i}" for i, type_ in enumerate(types)]
+    lines.append(f"  call void @{name}{BODY_SUFFIX}({', '.join(['i64 %begin, i64 %end', *given])})")
     lines.append("  ret void")
     return "\n".join(lines) + "\n}\n"
 

@@ -65,8 +65,8 @@ class KernelBuilder:
     ) -> None:
         """Adds a launch whose function learns its pointers while it is built.
 
-        `build(entry, begin, end)` adds an argument to `entry` for each pointer, and gives
-        what they point to, in order.
+        `build(entry, begin, end)` adds an argument to `entry` for each pointer, and each
+        size, and gives what they are, in order.
         """
         name = f"{self.name}_{len(self.launches)}"
         index = ir.IndexType.get()
@@ -82,9 +82,10 @@ class KernelBuilder:
             func.ReturnOp([])
         types = [argument.type for argument in entry.arguments]
         op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+        plain = ir.DictAttr.get({})
         no_alias = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
         op.attributes["arg_attrs"] = ir.ArrayAttr.get(
-            [ir.DictAttr.get({})] * 2 + [no_alias] * len(arguments)
+            [no_alias if isinstance(type_, ir.MemRefType) else plain for type_ in types]
         )
         self.launches.append(Launch(name, (items, 1, 1), (1, 1, 1), arguments))
 
@@ -104,7 +105,10 @@ class KernelBuilder:
 
     def finish(self, target: Target, explicit: bool = False) -> CodeObject:
         """Compiles what was added. The module is used up."""
-        entries = [(launch.function, len(launch.arguments)) for launch in self.launches]
+        entries = [
+            (launch.function, [argument.kind == "size" for argument in launch.arguments])
+            for launch in self.launches
+        ]
         data = compile_module(self.module, entries, target, explicit)
         return CodeObject(
             target.identity, data, tuple(self.launches), self.scratch_bytes, _stats(data)

@@ -11,11 +11,13 @@ from mgx_mlir.codegen.contraction.attention import Attention, match_attention
 from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.contraction.views import element_name
 from mgx_mlir.codegen.cpu.attention import add_attention
+from mgx_mlir.codegen.cpu.dynamic import compile_dynamic
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.generic import compile_generic
 from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
 from mgx_mlir.codegen.cpu.product import add_contraction
 from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.dynamic.kernel import is_dynamic
 from mgx_mlir.finalizer.code_object import Argument, CodeObject
 from mgx_mlir.target import Target
 
@@ -31,6 +33,8 @@ def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
     for dialect in _DIALECTS:
         kernel.context.get_dialect_descriptor(dialect)  # loads it
     with kernel.context, kernel.location:
+        if is_dynamic(kernel):
+            return compile_dynamic(kernel, target)
         match = match_contraction(kernel)
         found = match and match.row_major()
         if found is not None:

@@ -1,0 +1,107 @@
+"""Kernels whose sizes are arguments, for the host: rows of elements are the work items."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mlir import ir
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.cpu.function import KernelBuilder
+from mgx_mlir.codegen.dynamic.kernel import (
+    Build,
+    Place,
+    argument_sizes,
+    build_element,
+    kernel_symbols,
+    lower_dynamic,
+    place_scratch,
+    pointer_type,
+    split,
+)
+from mgx_mlir.codegen.lowering.index import index_constant, symbol_values
+from mgx_mlir.finalizer.code_object import Argument, CodeObject
+from mgx_mlir.formulas import Formulas
+from mgx_mlir.sizes import Number, Size, Symbol
+from mgx_mlir.target import Target
+
+
+def compile_dynamic(kernel: ir.OpView, target: Target) -> CodeObject:
+    """The code object of an `mgx.kernel` with symbolic sizes. Errors as `lower_dynamic`'s."""
+    name = ir.StringAttr(kernel.attributes["sym_name"]).value
+    functions = _Functions(KernelBuilder(name, ir.Module.create()), kernel_symbols(kernel))
+    lower_dynamic(kernel, functions)
+    formulas, builder = functions.formulas, functions.builder
+    places = list(dict.fromkeys(place for used in functions.places for place in used))
+    arguments, scratch = place_scratch(places, formulas)
+    found = dict(zip(places, arguments, strict=True))
+    sizes = [Argument("size", formulas.number(size)) for size in functions.sizes]
+    builder.resolve([[*sizes, *(found[place] for place in used)] for used in functions.places])
+    code = builder.finish(target)
+    return replace(
+        code,
+        scratch_bytes=scratch,
+        sizes=argument_sizes(kernel, formulas),
+        formulas=tuple(formulas.texts),
+        why="sizes are arguments: generic path",
+    )
+
+
+@dataclass
+class _Function:
+    """A function's pointers, as its body asks for them."""
+
+    entry: ir.Block
+    pointers: dict[Place, ir.Value] = field(default_factory=dict)
+
+    def pointer(self, place: Place) -> ir.Value:
+        if place not in self.pointers:
+            location = ir.Location.unknown()
+            self.pointers[place] = self.entry.add_argument(pointer_type(place), location)
+        return self.pointers[place]
+
+
+class _Functions:
+    def __init__(self, builder: KernelBuilder, symbols: Sequence[str]) -> None:
+        self.builder = builder
+        self.formulas = Formulas()
+        self.symbols = tuple(symbols)
+        self.sizes = [Size.of(Symbol(name)) for name in symbols]
+        self.places: list[tuple[Place, ...]] = []
+
+    def add(self, extents: Sequence[Number], build: Build) -> None:
+        """The last dimension is a loop in the function, the others are its items."""
+        outer = list(extents[:-1]) if len(extents) > 1 else list(extents)
+        inner = list(extents[-1:]) if len(extents) > 1 else []
+
+        def function(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
+            index = ir.IndexType.get()
+            values = [entry.add_argument(index, ir.Location.unknown()) for _ in self.symbols]
+            made = _Function(entry)
+
+            def here(counts: Sequence[ir.Value]) -> None:
+                block = ir.InsertionPoint.current.block
+                build_element(block, counts, extents, made, build)
+
+            def one(item: emit.Index) -> None:
+                place = emit.value(item)
+                counts = split(place, outer)
+                if not inner:
+                    here(counts)
+                    return
+
+                def column(number: emit.Index) -> None:
+                    here([*counts, emit.value(number)])
+
+                emit.loop(0, index_constant(inner[0]), 1, column)
+
+            with symbol_values(dict(zip(self.symbols, values, strict=True))):
+                emit.loop(begin, end, 1, one)
+            self.places.append(tuple(made.pointers))
+            return [Argument("size", 0)] * len(values) + [Argument("scratch", 0)] * len(
+                made.pointers
+            )
+
+        self.builder.add_function(self.formulas.number(math.prod(outer)), function)

@@ -1,0 +1,1 @@
+"""Kernels whose sizes are arguments: loops built straight from the lowering's rules."""

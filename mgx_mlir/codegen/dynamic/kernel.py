@@ -1,0 +1,304 @@
+"""Any kernel with symbolic sizes, as functions that get the sizes as arguments.
+
+The same lowering as for static kernels says what each element is; here its loops are built
+at once, on flat memory, instead of as linalg ops: what has a shape is one function over its
+elements, a reduction is a loop in it. What has no such form says so.
+
+    %y = mgx.softmax %x axis = 1 : tensor<?x?xf32, #mgx.dims<[batch, seq]>>
+
+becomes functions (size batch, size seq, pointers...) that find each row's maximum, its
+powers, their sum and the quotients, one after another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mlir import ir
+from mlir.dialects import arith, memref
+
+from mgx_mlir import symbolic
+from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.lowering.body import Body
+from mgx_mlir.codegen.lowering.element import Element, element_of, sizes_of
+from mgx_mlir.codegen.lowering.index import Dim, Index, index_constant, linear
+from mgx_mlir.codegen.lowering.kernel import Kernel
+from mgx_mlir.codegen.lowering.rows import Work
+from mgx_mlir.codegen.lowering.value import Indices, Stored
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.finalizer.code_object import Argument
+from mgx_mlir.formulas import Formulas
+from mgx_mlir.sizes import Number, ceil_div, symbols
+
+# Elements of a pointer's type: more than any tensor has, for types have sizes.
+UNBOUNDED = 1 << 40
+SCRATCH_ALIGNMENT = 256
+_DIALECTS = ("arith", "func", "gpu", "llvm", "math", "memref", "scf")
+
+
+@dataclass(eq=False)
+class Place:
+    """Memory of a kernel: what it is given, what it returns, or (argument None) its scratch."""
+
+    type: ir.Type
+    size: Number
+    argument: Argument | None = None
+
+
+@dataclass(frozen=True)
+class Start:
+    """What the elements of a result start from: a number, or (None) nothing."""
+
+    shape: tuple[Number, ...]
+    type: ir.Type
+    value: float | int | None
+
+
+class Held(Stored):
+    """A tensor in a kernel's memory, row-major."""
+
+    def __init__(
+        self, place: Place, shape: Sequence[Number], element: Element, owned: bool = True
+    ) -> None:
+        self.shape, self.element, self.cost = tuple(shape), element, 0
+        self.location = ir.Location.current
+        self.value: Any = place
+        self.base: Any = place
+        self.owned = owned
+
+    def read(self, body: Body, indices: Indices) -> ir.Value:
+        assert isinstance(body, FunctionBody)
+        return body.element(self, indices)
+
+    def reshaped(self, shape: tuple[Number, ...]) -> Held:
+        return Held(self.value, shape, self.element, self.owned)
+
+
+class Function(Protocol):
+    """A function under construction."""
+
+    def pointer(self, place: Place) -> ir.Value:
+        """A pointer to the place, as an argument of the function: a flat memref."""
+
+
+# Builds what is done for one element, by its indices, into a body.
+Build = Callable[["FunctionBody", Indices], None]
+
+
+class Functions(Protocol):
+    """Where the functions of a kernel go."""
+
+    def add(self, extents: Sequence[Number], build: Build) -> None:
+        """Adds a function that does `build` for each element of a space, in any order."""
+
+
+class FunctionBody(Body):
+    """Scalar code of a function on a kernel's places."""
+
+    def __init__(self, block: ir.Block, dims: Sequence[ir.Value], function: Function) -> None:
+        super().__init__(block, dims)
+        self._function = function
+        self._carried: list[ir.Value] = []
+
+    def element(self, held: Held, indices: Indices) -> ir.Value:
+        """An element of a tensor in memory; the indices are in bounds."""
+        where = self.scalar(linear(indices, held.shape))
+        value = memref.load(self._function.pointer(held.value), [where])
+        if _is_bool(held.value.type):
+            zero = arith.constant(ir.IntegerType.get_signless(8), 0)
+            return arith.cmpi(arith.CmpIPredicate.ne, value, zero)
+        return value
+
+    def put(self, value: ir.Value, place: Place, where: Index) -> None:
+        """Stores an element."""
+        with self._points[-1]:
+            if _is_bool(place.type):
+                value = arith.extui(ir.IntegerType.get_signless(8), value)
+            memref.store(value, self._function.pointer(place), [self.scalar(where)])
+
+    def accumulators(self) -> list[ir.Value]:
+        """The values of the results so far."""
+        return self._carried
+
+    def reduce(
+        self,
+        extents: Sequence[Number],
+        starts: Sequence[ir.Value],
+        emit: Callable[[Indices], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """Loops that give the results' next values from those so far."""
+
+        def step(indices: Indices, carried: Sequence[ir.Value]) -> Sequence[ir.Value]:
+            self._carried = list(carried)
+            return emit(indices)
+
+        return self.nest(extents, starts, step)
+
+
+def build_element(
+    block: ir.Block,
+    counts: Sequence[ir.Value],
+    extents: Sequence[Number],
+    function: Function,
+    build: Build,
+) -> None:
+    """Builds at the end of a block what is done for the element of these indices."""
+    body = FunctionBody(block, counts, function)
+    build(body, tuple(Index(((Dim(d, n), 1),)) for d, n in enumerate(extents)))
+
+
+def memory_type(type_: ir.Type) -> ir.Type:
+    """An element's type in memory: a bool is a byte."""
+    return ir.IntegerType.get_signless(8) if _is_bool(type_) else type_
+
+
+def pointer_type(place: Place, space: ir.Attribute | None = None) -> ir.Type:
+    """The type of a pointer to a place."""
+    return ir.MemRefType.get([UNBOUNDED], memory_type(place.type), memory_space=space)
+
+
+def element_bytes(type_: ir.Type) -> int:
+    """The bytes of an element in memory."""
+    return int(memory_type(type_).width) // 8
+
+
+def _is_bool(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.IntegerType) and type_.width == 1
+
+
+class DynamicKernel(Kernel):
+    """Lowers a kernel's block into functions."""
+
+    def __init__(self, functions: Functions) -> None:
+        super().__init__()
+        self._functions = functions
+
+    def generic(
+        self,
+        extents: Sequence[Number],
+        parallel: int,
+        inits: Sequence[tuple[Any, Sequence[int]]],
+        emit: Callable[[Any, tuple[Index, ...]], Sequence[ir.Value]],
+    ) -> list[Any]:
+        held = [
+            Held(Place(start.type, math.prod(start.shape)), start.shape, element_of(start.type))
+            for start, _ in inits
+        ]
+
+        def build(body: FunctionBody, dims: Indices) -> None:
+            if parallel == len(extents):
+                values = list(emit(body, dims))
+            else:
+                starts = [_constant(start) for start, _ in inits]
+                values = body.reduce(
+                    extents[parallel:], starts, lambda inner: emit(body, (*dims, *inner))
+                )
+            for value, result, (_, axes) in zip(values, held, inits, strict=True):
+                body.put(value, result.value, linear([dims[d] for d in axes], result.shape))
+
+        self._functions.add(extents[:parallel], build)
+        return held
+
+    def memory(self, tensor: Any, element: Element) -> Stored:
+        return Held(tensor.value, tensor.shape, element)
+
+    def empty(self, shape: Sequence[Number], element: Element) -> Any:
+        return Start(tuple(shape), element.storage(), None)
+
+    def filled(self, shape: Sequence[Number], element: Element, value: float | int) -> Any:
+        return Start(tuple(shape), element.computed().storage(), value)
+
+    def rows(
+        self,
+        extents: Sequence[Number],
+        results: Sequence[Any],
+        axes: Sequence[Sequence[int]],
+        work: Work,
+    ) -> list[Any]:
+        raise UnsupportedError("sequential work on rows has no form for sizes that a run knows")
+
+    def constant_tensor(self, value: ir.DenseElementsAttr, element: Element) -> Stored:
+        raise UnsupportedError("a table of constants has no form beside sizes that a run knows")
+
+
+def _constant(start: Start) -> ir.Value:
+    assert start.value is not None
+    return Arithmetic().constant(start.value, start.type)
+
+
+def split(item: ir.Value, extents: Sequence[Number]) -> list[ir.Value]:
+    """The indices of an item of a space, from its row-major number."""
+    counts: list[ir.Value] = []
+    for size in reversed(extents[1:]):
+        count = index_constant(size)
+        counts.insert(0, arith.remui(item, count))
+        item = arith.divui(item, count)
+    return [item, *counts] if extents else []
+
+
+def is_dynamic(kernel: ir.OpView) -> bool:
+    """Whether a kernel has sizes that only a run knows."""
+    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    return not all(ir.RankedTensorType(t).has_static_shape for t in (*type_.inputs, *type_.results))
+
+
+def kernel_symbols(kernel: ir.OpView) -> tuple[str, ...]:
+    """The names of the symbols that a kernel's sizes depend on, sorted."""
+    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    found = {
+        symbol.name
+        for tensor in (*type_.inputs, *type_.results)
+        for size in symbolic.sizes_of(tensor, {})
+        if size is not None
+        for symbol in symbols(size)
+    }
+    return tuple(sorted(found))
+
+
+def lower_dynamic(kernel: ir.OpView, functions: Functions) -> list[Place]:
+    """Adds the functions of an `mgx.kernel` with symbolic sizes; gives the outputs' places.
+
+    Needs an active location. Raises UnsupportedError for what has no form without its sizes.
+    """
+    for dialect in _DIALECTS:
+        kernel.context.get_dialect_descriptor(dialect)  # loads it
+    block = kernel.regions[0].blocks[0]
+    state = DynamicKernel(functions)
+    for number, argument in enumerate(block.arguments):
+        shape, element = sizes_of(argument.type), element_of(argument.type)
+        place = Place(element.storage(), math.prod(shape), Argument("input", number))
+        state.values[argument] = Held(place, shape, element, owned=False)
+    try:
+        places: list[Any] = list(state.results(state.lower_block(block)))
+    except UnsupportedError as error:
+        name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        raise UnsupportedError(f"kernel @{name}: {error}", error.args[1:]) from error
+    for number, place in enumerate(places):
+        place.argument = Argument("output", number)
+    return places
+
+
+def place_scratch(places: Sequence[Place], formulas: Formulas) -> tuple[list[Argument], int]:
+    """What each place is, its scratch one after another; and the bytes of all scratch."""
+    offset: Number = 0
+    arguments = []
+    for place in places:
+        if place.argument is not None:
+            arguments.append(place.argument)
+            continue
+        arguments.append(Argument("scratch", formulas.number(offset)))
+        lines = ceil_div(place.size * element_bytes(place.type), SCRATCH_ALIGNMENT)
+        offset = offset + lines * SCRATCH_ALIGNMENT
+    return arguments, formulas.number(offset)
+
+
+def argument_sizes(kernel: ir.OpView, formulas: Formulas) -> tuple[int, ...]:
+    """Bytes of each input, then of each result."""
+    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    return tuple(
+        formulas.number(math.prod(sizes_of(t)) * element_bytes(element_of(t).storage()))
+        for t in (*type_.inputs, *type_.results)
+    )
