@@ -1,4 +1,4 @@
-"""mgx-simplify-quantized: contractions of quantized tensors multiply 8-bit integers."""
+"""mgx-simplify-quantized: contractions of quantized tensors multiply 8-bit numbers."""
 
 from __future__ import annotations
 
@@ -29,6 +29,8 @@ from mgx_mlir.rewriting import (
 
 _DOTS = frozenset({"mgx.dot", "mgx.quant_dot"})
 _CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
+_INTEGERS = frozenset({"i8", "ui8"})
+_FLOATS = frozenset({"f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"})
 # Bytes of the sums that a zero point adds at each place of a padded convolution's result.
 MAX_BORDER = 1 << 22
 
@@ -50,6 +52,9 @@ class SimplifyQuantized(Pass):
     not; those of the constant w may differ by output channel, and w less its zero point has
     to fit 8 bits. Two tensors that are no constants may not have zero points. Sums of
     integers are exact; float results differ from the original by its rounding.
+
+    8-bit floats stay as they are, constant or not, where they have no zero points: their
+    products are summed in f32.
     """
 
     cleanup: ClassVar[bool] = True
@@ -80,12 +85,17 @@ class _Quantized:
 
 
 def _integer_contraction(op: ir.OpView) -> ir.Value | None:
-    """The same by integer products; None where the op is none of quantized tensors."""
+    """The same by products of 8 bits; None where the op is none of quantized tensors."""
     x, w = (_quantized(value) for value in op.operation.operands)
     if x is None or w is None or (x.scale is None) != (w.scale is None):
         return None
-    if x.zero is None and x.scale is None and w.zero is None:
+    same = element_type(x.value) == element_type(w.value)
+    if (_is_float(x) or _is_float(w)) and not same:
+        return None
+    if x.zero is None and x.scale is None and w.zero is None and not _is_float(x):
         return None  # it is so already
+    if [x.value, w.value] == list(op.operation.operands):
+        return None
     if not _is_single(x.zero) or not _is_single(x.scale):
         return None
     rank = len(shape(w.value))
@@ -93,7 +103,11 @@ def _integer_contraction(op: ir.OpView) -> ir.Value | None:
     # The scale may have fewer dimensions than the weights: the last ones.
     if w.scale is not None and not is_along(w.scale, channel - rank + len(shape(w.scale))):
         return None
-    if is_constant(w.value):
+    if _is_float(x):
+        if x.zero is not None or w.zero is not None:
+            return None
+        total = _product(op, x.value, w.value)
+    elif is_constant(w.value):
         weights = _centred(w)
         signed = _signed(x)
         if weights is None or (total := _product(op, signed.value, weights)) is None:
@@ -104,22 +118,22 @@ def _integer_contraction(op: ir.OpView) -> ir.Value | None:
                 return None
             total = mgx.sub(total, broadcast_to(offset, shape(total)))
     else:
-        same = element_type(x.value) == element_type(w.value)
         if x.zero is not None or w.zero is not None or not same:
             return None
         if str(element_type(x.value)) != "i8":
             return None
         total = _product(op, x.value, w.value)
+    result = element_type(op.operation.results[0])
     if x.scale is None or w.scale is None:
-        return total
+        return _as(total, result)
     # One factor for the result's channel.
     dims = [1] * len(shape(total))
     dims[1 if op.operation.name in _CONVOLUTIONS else -1] = prod(shape(w.scale))
     f32 = ir.F32Type.get()
     by_channel = _as(mgx.reshape(w.scale, dims), f32)
     factor = mgx.mul(broadcast_to(mgx.reshape(_as(x.scale, f32), []), dims), by_channel)
-    floats = mgx.mul(mgx.convert(total, f32), broadcast_to(factor, shape(total)))
-    return _as(floats, element_type(op.operation.results[0]))
+    floats = mgx.mul(_as(total, f32), broadcast_to(factor, shape(total)))
+    return _as(floats, result)
 
 
 # Operands --------------------------------------------------------------------------------
@@ -140,16 +154,20 @@ def _quantized(value: ir.Value) -> _Quantized | None:
             return None
         assert source is not None
         return _quantized_parts(source.operation.operands[0], zero_point, None)
-    if op_name(op) == "mgx.convert" and str(element_type(value)) == "i32":
+    if op_name(op) == "mgx.convert":
         assert op is not None
-        return _quantized_parts(op.operation.operands[0], None, None)
+        source = op.operation.operands[0]
+        kinds = _INTEGERS if str(element_type(value)) == "i32" else _FLOATS
+        floats = isinstance(element_type(value), (ir.F16Type, ir.BF16Type, ir.F32Type))
+        if str(element_type(source)) in kinds and (floats or kinds is _INTEGERS):
+            return _quantized_parts(source, None, None)
     return _quantized_parts(value, None, None)
 
 
 def _quantized_parts(
     value: ir.Value, zero: ir.Value | None, scale: ir.Value | None
 ) -> _Quantized | None:
-    if str(element_type(value)) not in ("i8", "ui8"):
+    if str(element_type(value)) not in _INTEGERS | _FLOATS:
         return None
     if zero is not None and splat(zero) == 0:
         zero = None
@@ -166,6 +184,10 @@ def _narrow(value: ir.Value) -> ir.Value:
         return broadcast_source(value)
     assert op is not None
     return mgx.convert(broadcast_source(op.operation.operands[0]), element_type(value))
+
+
+def _is_float(x: _Quantized) -> bool:
+    return str(element_type(x.value)) in _FLOATS
 
 
 def _is_single(value: ir.Value | None) -> bool:
@@ -208,11 +230,12 @@ def _toggled(value: ir.Value) -> ir.Value:
 
 
 def _product(op: ir.OpView, x: ir.Value, w: ir.Value) -> ir.Value:
-    """The op's product of two i8 tensors, in i32."""
+    """The op's product of two i8 tensors, in i32, or of two of 8-bit floats, in f32."""
     operation = op.operation
     name = "mgx.quant_dot" if operation.name in _DOTS else "mgx.quant_convolution"
-    i32 = ir.IntegerType.get_signless(32)
-    type_ = ir.RankedTensorType.get(shape(operation.results[0]), i32)
+    floats = isinstance(element_type(x), ir.FloatType)
+    wide = ir.F32Type.get() if floats else ir.IntegerType.get_signless(32)
+    type_ = ir.RankedTensorType.get(shape(operation.results[0]), wide)
     attributes = {key: operation.attributes[key] for key in operation.attributes}
     created = ir.Operation.create(name, results=[type_], operands=[x, w], attributes=attributes)
     value: ir.Value = created.results[0]

@@ -43,7 +43,7 @@ func.func @main(%x: tensor<1x3x8x8xi8>) -> tensor<1x2x6x6xi32> {
 
 // A scale for each row of the weights' other dimension cannot leave the product.
 // CHECK-LABEL: func.func @main
-// CHECK:         mgx.dot
+// CHECK:         = mgx.dot
 func.func @main(%x: tensor<2x3xi8>, %s: tensor<f32>) -> tensor<2x4xf32> {
   %w = mgx.literal "w" : tensor<3x4xi8>
   %t = mgx.constant dense<[[0.1], [0.2], [0.3]]> : tensor<3x1xf32>
@@ -52,5 +52,48 @@ func.func @main(%x: tensor<2x3xi8>, %s: tensor<f32>) -> tensor<2x4xf32> {
   %a = mgx.dequantizelinear %x scale %sb : tensor<2x3xi8>, tensor<2x3xf32> -> tensor<2x3xf32>
   %b = mgx.dequantizelinear %w scale %tb : tensor<3x4xi8>, tensor<3x4xf32> -> tensor<3x4xf32>
   %y = mgx.dot %a, %b : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
+
+// -----
+
+// 8-bit floats are multiplied as they are; scales follow.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<2x3xf8E4M3FN>, %[[V:.*]]: tensor<3x4xf8E4M3FN>
+// CHECK:         %[[P:.*]] = mgx.quant_dot %[[X]], %[[V]] : tensor<2x3xf8E4M3FN>, tensor<3x4xf8E4M3FN> -> tensor<2x4xf32>
+// CHECK:         mgx.mul %[[P]]
+func.func @main(%x: tensor<2x3xf8E4M3FN>, %v: tensor<3x4xf8E4M3FN>) -> tensor<2x4xf32> {
+  %s = mgx.constant dense<0.5> : tensor<2x3xf32>
+  %t = mgx.constant dense<0.25> : tensor<3x4xf32>
+  %a = mgx.dequantizelinear %x scale %s : tensor<2x3xf8E4M3FN>, tensor<2x3xf32> -> tensor<2x3xf32>
+  %b = mgx.dequantizelinear %v scale %t : tensor<3x4xf8E4M3FN>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %y = mgx.dot %a, %b : tensor<2x3xf32>, tensor<3x4xf32> -> tensor<2x4xf32>
+  return %y : tensor<2x4xf32>
+}
+
+// -----
+
+// A cast alone: no scale.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[P:.*]] = mgx.quant_dot %{{.*}}, %{{.*}} : tensor<2x3xf8E4M3FNUZ>, tensor<3x4xf8E4M3FNUZ> -> tensor<2x4xf32>
+// CHECK:         mgx.convert %[[P]] : tensor<2x4xf32> -> tensor<2x4xf16>
+func.func @main(%x: tensor<2x3xf8E4M3FNUZ>, %v: tensor<3x4xf8E4M3FNUZ>) -> tensor<2x4xf16> {
+  %a = mgx.convert %x : tensor<2x3xf8E4M3FNUZ> -> tensor<2x3xf16>
+  %b = mgx.convert %v : tensor<3x4xf8E4M3FNUZ> -> tensor<3x4xf16>
+  %y = mgx.dot %a, %b : tensor<2x3xf16>, tensor<3x4xf16> -> tensor<2x4xf16>
+  return %y : tensor<2x4xf16>
+}
+
+// -----
+
+// A scale for each block along the sum stays where it is.
+// CHECK-LABEL: func.func @main
+// CHECK:         = mgx.dot
+func.func @main(%x: tensor<2x4xf8E4M3FN>, %v: tensor<4x4xf8E4M3FN>, %t: tensor<4x1xf32>) -> tensor<2x4xf32> {
+  %s = mgx.constant dense<0.5> : tensor<2x4xf32>
+  %u = mgx.multibroadcast %t : tensor<4x1xf32> -> tensor<4x4xf32>
+  %a = mgx.dequantizelinear %x scale %s : tensor<2x4xf8E4M3FN>, tensor<2x4xf32> -> tensor<2x4xf32>
+  %b = mgx.dequantizelinear %v scale %u : tensor<4x4xf8E4M3FN>, tensor<4x4xf32> -> tensor<4x4xf32>
+  %y = mgx.dot %a, %b : tensor<2x4xf32>, tensor<4x4xf32> -> tensor<2x4xf32>
   return %y : tensor<2x4xf32>
 }

@@ -29,9 +29,7 @@ def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
         return _size_refusal(match, sizes)
     if unit_for(target, problem.a.element, problem.accumulator) is None:
         return f"{target.name}: no instruction for {problem.a.element} in {problem.accumulator}"
-    kinds = {problem.a.element, problem.b.element}
-    mixed = kinds <= _OCP or kinds <= _FNUZ or (kinds <= _BYTES and target.matrix == "wmma")
-    if len(kinds) > 1 and not mixed:
+    if problem.a.element != problem.b.element and target.matrix != "wmma":
         return f"operands of {problem.a.element} and {problem.b.element}"
     depth = min(term.K for term in match.terms)
     if depth < MIN_DEPTH:
@@ -86,10 +84,6 @@ def schedule_refusal(
     return f"about {used} registers" if used > limit else ""
 
 
-# Kinds that one instruction takes together.
-_OCP = frozenset(("f8E4M3FN", "f8E5M2"))
-_FNUZ = emit.BYTE_FLOATS - _OCP
-_BYTES = frozenset(("i8", "ui8"))
 # What the hardware counts of a wave's reads that have not arrived, less a few.
 MAX_READS = 60
 # Registers that turning an operand of bytes takes, four vectors at a time.

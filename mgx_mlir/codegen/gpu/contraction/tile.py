@@ -120,8 +120,6 @@ class Tile:
         memory.store(self._converted(column(i)), self.lds, emit.add(at, side))
 
     def _converted(self, x: ir.Value) -> ir.Value:
-        if self.unit.element in emit.BYTE_FLOATS:
-            return x  # of this kind or the other: the instruction is told which
         return emit.convert(x, self.source.element, self.unit.element)
 
 
