@@ -41,10 +41,14 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Frame:
-    """What a function's body starts from: raw buffers of its arguments, and its LDS."""
+    """What a function's body starts from: raw buffers of its arguments, and its LDS.
+
+    `pointers`: the arguments themselves, which instructions with a scalar offset take.
+    """
 
     buffers: tuple[ir.Value, ...]
     lds: tuple[ir.Value, ...]
+    pointers: tuple[ir.Value, ...]
 
 
 def storage_type(element: Element) -> ir.Type:
@@ -122,7 +126,7 @@ def function(
     with ir.InsertionPoint(entry):
         values = list(entry.arguments)
         buffers = tuple(memory.buffer(value) for value in values[: len(types)])
-        yield Frame(buffers, tuple(values[len(types) :]))
+        yield Frame(buffers, tuple(values[len(types) :]), tuple(values[: len(types)]))
         gpu.return_([])
 
 

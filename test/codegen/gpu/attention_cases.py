@@ -37,6 +37,17 @@ def emulated(target: Target) -> list[Planned]:
     if target.matrix == "mfma":
         found += [
             (AttentionCase(1, 20, 200, 64), Schedule(2, 2, 64, overlap=True)),
+            (AttentionCase(1, 40, 200, 64), Schedule(2, 1, 64, overlap=True, rows=32)),
+            (AttentionCase(2, 40, 128, 64, mask="bias"), Schedule(2, 1, 64, rows=32)),
+            (AttentionCase(1, 70, 130, 40, causal=60), Schedule(4, 1, 128, True, 2, rows=32)),
+            (
+                AttentionCase(1, 5, 300, 64, element="bf16", mask="padding"),
+                Schedule(4, 1, 128, True, 2, 2, 32),
+            ),
+            (
+                AttentionCase(2, 33, 45, 32, element="f32", mask="padding"),
+                Schedule(4, 1, 32, rows=32),
+            ),
             (AttentionCase(2, 40, 40, 32, causal=0), Schedule(2, 1, 64, overlap=True)),
             (AttentionCase(1, 20, 260, 64, mask="padding"), Schedule(4, 1, 128, True, 2)),
             (AttentionCase(1, 5, 300, 64, mask="padding"), Schedule(4, 1, 128, True, 2, 2)),

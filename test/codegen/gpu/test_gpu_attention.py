@@ -82,8 +82,8 @@ def test_no_score_is_in_memory() -> None:
     _, kernel = SHAPES[0].kernel()
     code = compiler(kernel)(Target.get("gfx942"))
     assert code.scratch_bytes == 0 and len(code.launches) == 1
-    parts, overlap = r"( in \d parts)?", "(overlapped )?"
-    why = rf"mgx\.attention: \d+ queries by \d+ keys{parts}, \d waves, {overlap}mfma of f16"
+    parts, unit = r"( in \d parts)?", r"(overlapped )?mfma of \d+ rows of f16"
+    why = rf"mgx\.attention: \d+ queries by \d+ keys{parts}, \d waves, {unit}"
     assert re.fullmatch(why, code.why)
 
 
@@ -101,7 +101,7 @@ def units() -> dict[str, Unit]:
 @pytest.mark.parametrize("unit", units().values(), ids=units().keys())
 def test_a_lane_holds_scores_of_neighbouring_keys(unit: Unit) -> None:
     """What the first product leaves in a lane is what the second one takes from it."""
-    count = layout.step_tiles(unit)
+    count = layout.step_keys(unit) // unit.columns
     for group in range(16 // unit.values):
         keys = []
         for tile in range(count):

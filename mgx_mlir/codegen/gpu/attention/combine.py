@@ -26,7 +26,6 @@ from mgx_mlir.codegen.gpu.builder import (
     thread_number,
 )
 from mgx_mlir.codegen.gpu.contraction import memory
-from mgx_mlir.codegen.gpu.contraction.specs import Unit
 from mgx_mlir.codegen.lowering.element import F32, element_of
 from mgx_mlir.finalizer.code_object import Argument, Launch
 
@@ -76,13 +75,13 @@ def store_partial(
     inside: Sequence[ir.Value],
     columns: Sequence[tuple[Index, ir.Value]],
     ends: tuple[ir.Value, ir.Value],
-    unit: Unit,
 ) -> None:
     """What a lane leaves of one query: vectors of values from some columns on, and its ends."""
     row = emit.add(emit.mul(part, partial.queries), query)
-    width = math.gcd(partial.columns, unit.values, 4)
     for first, x in columns:
-        for start in range(0, unit.values, width):
+        count = softmax.lane_count(x)
+        width = math.gcd(partial.columns, count, 4)
+        for start in range(0, count, width):
             e = emit.add(first, start)
             conditions = [*inside, emit.compare("slt", e, partial.columns)]
             place = memory.guarded(emit.linear(e, (row, partial.columns)), conditions, 4)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.match import Operand
-from mgx_mlir.codegen.gpu.attention.layout import step_keys
+from mgx_mlir.codegen.gpu.attention.layout import block_keys, read_columns, step_keys
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.attention.state import merge_bytes
 from mgx_mlir.codegen.gpu.attention.tile import Shape
@@ -53,7 +53,7 @@ def schedule_refusal(
         return "WMMA takes the vector units' place"
     if schedule.parts > 1 and attention.causal is not None:
         return "queries of one block that see different keys"
-    if schedule.waves % schedule.splits or schedule.wave_keys % step_keys(unit):
+    if schedule.waves % schedule.splits or schedule.wave_keys % block_keys(unit):
         return f"{schedule.keys} keys in {schedule.splits} parts for {schedule.waves} waves"
     for shape in shapes:
         if shape.rows * shape.length % (threads * unit.chunk):
@@ -103,4 +103,5 @@ def registers(
     each = depth + scores + values + 8
     if schedule.overlap:
         each += scores + scores * lane_chunks * size // 4
-    return schedule.tiles * each + ahead + extras + 8 * lane_chunks + 24
+    operands = 8 * lane_chunks * read_columns(unit, schedule.tiles)
+    return schedule.tiles * each + ahead + extras + operands + 16

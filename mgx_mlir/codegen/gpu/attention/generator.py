@@ -8,11 +8,11 @@ of the values; scores are never in memory. While it does so the next block is re
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith
+from mlir.dialects import amdgpu, arith, rocdl
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
@@ -34,6 +34,9 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.lowering.element import element_of
 from mgx_mlir.finalizer.code_object import Argument, Launch
 from mgx_mlir.target import Target
+
+# Of the clocks beside products, what moves to LDS take at the most: others wait for them.
+MOVES_SHARE = 0.3
 
 
 def generate(
@@ -71,7 +74,7 @@ class _Generator:
         self.attention, self.sizes, self.schedule = attention, sizes, schedule
         self.unit, self.target, self.name = unit, target, name
         self.threads = schedule.waves * target.wave_size
-        blocks = math.ceil(attention.M / schedule.queries(unit))
+        blocks = math.ceil(attention.M / schedule.queries)
         self.grid = (blocks, attention.batch, schedule.parts)
         self.partial = Partial.of(attention, schedule)
 
@@ -90,6 +93,7 @@ class _Generator:
         tensors += outputs
         with function(block, f"{self.name}_0", tensors, self.threads, self.grid, lds) as frame:
             self.inputs = {n: b for (n, _), b in zip(used, frame.buffers, strict=False)}
+            self.pointers = {n: p for (n, _), p in zip(used, frame.pointers, strict=False)}
             self._body(shapes, frame.lds[0], frame.buffers[len(used) :])
         arguments = tuple(Argument("input", number) for number, _ in used)
         launch = Launch(f"{self.name}_0", self.grid, (self.threads, 1, 1), (*arguments, *results))
@@ -110,18 +114,19 @@ class _Generator:
         lane = emit.rem(thread, self.target.wave_size)
         wave = emit.div(thread, self.target.wave_size)
         self.lane_row, self.group = emit.rem(lane, unit.rows), emit.div(lane, unit.rows)
-        self.first = emit.mul(block, schedule.queries(unit))
+        self.first = emit.mul(block, schedule.queries)
         side_by_side = schedule.waves // schedule.splits
         split: Index = emit.div(wave, side_by_side) if schedule.splits > 1 else 0
         number: Index = emit.rem(wave, side_by_side)
-        mine = emit.add(self.first, emit.mul(number, schedule.wave_queries(unit)))
+        mine = emit.add(self.first, emit.mul(number, schedule.wave_queries))
         self.queries = [
             emit.add(emit.add(mine, self.lane_row), tile * unit.rows)
             for tile in range(schedule.tiles)
         ]
-        k = Tile(shapes[0], attention.D, unit, self.threads, self._input(attention.k), lds, 0)
+        N, threads = attention.N, self.threads
+        k = Tile(shapes[0], attention.D, N, unit, threads, self._sources(attention.k), lds, 0)
         start = shapes[0].elements(unit)
-        v = Tile(shapes[1], attention.N, unit, self.threads, self._input(attention.v), lds, start)
+        v = Tile(shapes[1], N, N, unit, threads, self._sources(attention.v), lds, start)
         k.begin(thread, self.batch)
         v.begin(thread, self.batch)
         first_key = emit.mul(split, schedule.wave_keys)
@@ -149,11 +154,14 @@ class _Generator:
     def _input(self, matrix: Matrix) -> ir.Value:
         return self.inputs[matrix.argument]
 
+    def _sources(self, matrix: Matrix) -> tuple[ir.Value, ir.Value]:
+        return self.inputs[matrix.argument], self.pointers[matrix.argument]
+
     def _readers(self, k: Tile, v: Tile, first_key: Index) -> tuple[Reader, Reader]:
         """What the lane reads of keys, and of values: columns whose results are neighbours."""
         unit, column = self.unit, self.lane_row
         key = layout.lane_key(unit, self.lane_row)
-        if unit.kind == "wmma" and unit.groups == 1:
+        if (unit.kind == "wmma" and unit.groups == 1) or unit.columns == 32:
             column = key
         group: Index = self.group if unit.groups > 1 else 0
         return Reader(k, emit.add(key, first_key), group), Reader(v, column, group, first_key)
@@ -162,12 +170,11 @@ class _Generator:
 
     def _over_keys(self, k: Tile, v: Tile) -> State:
         attention, keys = self.attention, self.schedule.keys
-        queries = self._load_queries()  # they stay in registers
         state = self.work.initial()
         end: Index = attention.N
         self.whole: Index = attention.N // keys * keys
         if attention.causal is not None:
-            last = emit.add(self.first, attention.causal + self.schedule.queries(self.unit))
+            last = emit.add(self.first, attention.causal + self.schedule.queries)
             end = emit.minimum(last, attention.N)
             first = emit.minimum(emit.add(self.first, attention.causal + 1), attention.N)
             self.whole = emit.mul(emit.div(first, keys), keys)
@@ -177,11 +184,12 @@ class _Generator:
             self.begin = emit.mul(block_number("z", self.schedule.parts), each)
             end = emit.minimum(emit.add(self.begin, each), attention.N)
         over = self._in_turn if self.schedule.overlap else self._one_by_one
-        return over(k, v, queries, state, end)
+        return over(k, v, state, end)
 
-    def _one_by_one(self, k: Tile, v: Tile, queries: Queries, state: State, end: Index) -> State:
+    def _one_by_one(self, k: Tile, v: Tile, state: State, end: Index) -> State:
         """Scores, shares and values of each block one after another."""
         keys = self.schedule.keys
+        queries = self._load_queries()  # they stay in registers
 
         def read(key: Index) -> list[ir.Value]:
             return [*k.load(key), *v.load(key), *self.work.extras(key)]
@@ -198,82 +206,85 @@ class _Generator:
             products = self.work.zeros(self.work.key_tiles)
             streams.run(self.work.products(queries, products))
             scores = self.work.scores(products, key, self.whole, extras)
+            self.work.raise_peaks(scores, now)
             shares: Shares = []
-            factors: list[ir.Value] = []
-            streams.run(self.work.softmax(scores, now, shares, factors))
-            streams.run(self.work.rescale(now, factors))
+            streams.run(self.work.softmax(scores, now, shares))
+            rocdl.sched_barrier(0)  # or values would take registers beside all scores
             streams.run(self.work.add_values(shares, now.values))
             return [*now.flat(), *fresh]
 
         begin = [*state.flat(), *read(self.begin)]
         return state.like(emit.loop(self.begin, end, keys, block, begin))
 
-    def _in_turn(self, k: Tile, v: Tile, queries: Queries, state: State, end: Index) -> State:
+    def _in_turn(self, k: Tile, v: Tile, state: State, end: Index) -> State:
         """While the softmax of one block is computed, the matrix cores multiply for the block
-        after it and the one before it.
+        before it and the one after it.
 
         They do one block too much of each: the first shares are zero, the last scores unused.
+        Keys are written to LDS while values are read, and the other way round. Values are
+        relative to the peaks of the block whose shares were added last: what their factors
+        owe is carried to the next block.
         """
-        keys, tiles, count = self.schedule.keys, self.work.query_tiles, self.work.key_tiles
-        steps = range(self.work.key_steps)
-        state_size = len(state.flat())
+        keys, work = self.schedule.keys, self.work
+        tiles, count = work.query_tiles, work.key_tiles
         first = k.load(self.begin)
-        ahead = [*k.load(emit.add(self.begin, keys)), *v.load(self.begin)]
-        ahead += self.work.extras(self.begin)
+        queries = self._load_queries()  # they stay in registers
+        v.store(v.zeros())
         k.store(first)
         amdgpu.LDSBarrierOp()
-        products = self.work.zeros(count)
-        streams.run(self.work.products(queries, products))
-        shares = self.work.no_shares()
-        each = len(shares[0][0])
+        rocdl.sched_barrier(0)  # what is needed first is asked for first
+        ahead = [*k.load(emit.add(self.begin, keys)), *v.load(self.begin)]
+        ahead += work.extras(self.begin)
+        products, shares = work.zeros(count), work.no_shares()
+        streams.run(work.products(queries, products))
+        amdgpu.LDSBarrierOp()
+        owed = [emit.constant(1, "f32") for _ in tiles]
+        state_size, each = len(state.flat()), len(shares[0][0])
+
+        def flat(products: list[list[ir.Value]], shares: Shares) -> list[ir.Value]:
+            found = [x for row in products for x in row]
+            return found + [x for tile in shares for step in tile for x in step]
+
+        def taken(values: Iterator[ir.Value]) -> tuple[list[list[ir.Value]], Shares]:
+            rows = [[next(values) for _ in range(count)] for _ in tiles]
+            steps = range(work.key_steps)
+            return rows, [[[next(values) for _ in range(each)] for _ in steps] for _ in tiles]
 
         def block(key: Index, *carried: ir.Value) -> list[ir.Value]:
             values = iter(carried)
             now = state.like([next(values) for _ in range(state_size)])
-            before = [[next(values) for _ in range(count)] for _ in tiles]
-            shares = [
-                [[next(values) for _ in range(each)] for _ in range(self.work.key_steps)]
-                for _ in tiles
-            ]
+            before, shares = taken(values)
+            owed = [next(values) for _ in tiles]
             ahead = list(values)
-            amdgpu.LDSBarrierOp()  # nobody reads the blocks before any more
-            k.store(ahead[: k.reads])
-            v.store(ahead[k.reads :][: v.reads])
-            extras = ahead[k.reads + v.reads :]
-            scores = self.work.scores(before, key, self.whole, extras)
-            products = self.work.zeros(count)
+            scores = work.scores(before, key, self.whole, ahead[k.reads + v.reads :])
+            owed = work.raise_peaks(scores, now, owed)
             following: Shares = []
-            factors: list[ir.Value] = []
-            added: list[bool] = []
-            softmax = chain(
-                self.work.softmax(scores, now, following, factors),
-                streams.after(added, self.work.rescale(now, factors)),
+            products = work.zeros(count)
+            next_keys: list[ir.Value] = []
+            next_values: list[ir.Value] = []
+            softmax = work.softmax(scores, now, following)
+            moves = chain(
+                k.storing(ahead[: k.reads]), k.loading(emit.add(key, 2 * keys), next_keys)
             )
-            # While LDS is written.
-            streams.lead(softmax, streams.WRITE_CLOCKS)
+            streams.weave(work.add_values(shares, now.values), moves, MOVES_SHARE, softmax)
             amdgpu.LDSBarrierOp()
-            fresh = [*k.load(emit.add(key, 2 * keys)), *v.load(key)]
-            fresh += self.work.extras(emit.add(key, keys))
-            matrix = chain(
-                self.work.add_values(shares, now.values),
-                streams.mark(added),
-                self.work.products(queries, products),
+            moves = chain(
+                v.storing(ahead[k.reads :][: v.reads]),
+                v.loading(emit.add(key, keys), next_values),
             )
-            streams.interleave(matrix, softmax, self.work.matrix_share())
-            flat = [x for row in products for x in row]
-            flat += [x for tile in following for step in tile for x in step]
-            return [*now.flat(), *flat, *fresh]
+            streams.weave(work.products(queries, products), moves, MOVES_SHARE, softmax)
+            streams.run(softmax)
+            fresh = [*next_keys, *next_values, *work.extras(emit.add(key, keys))]
+            amdgpu.LDSBarrierOp()
+            return [*now.flat(), *flat(products, following), *owed, *fresh]
 
-        flat = [x for row in products for x in row]
-        flat += [x for tile in shares for step in tile for x in step]
-        carried = emit.loop(self.begin, end, keys, block, [*state.flat(), *flat, *ahead])
+        begin = [*state.flat(), *flat(products, shares), *owed, *ahead]
+        carried = emit.loop(self.begin, end, keys, block, begin)
         last = state.like(carried[:state_size])
-        parts = iter(carried[state_size + len(tiles) * count :])
-        shares = [[[next(parts) for _ in range(each)] for _ in steps] for _ in tiles]
-        amdgpu.LDSBarrierOp()
-        v.store(list(parts)[k.reads :][: v.reads])
-        amdgpu.LDSBarrierOp()
-        streams.run(self.work.add_values(shares, last.values))
+        rest = iter(carried[state_size:])
+        _, shares = taken(rest)
+        work.rescale(last, [next(rest) for _ in tiles])
+        streams.run(work.add_values(shares, last.values))
         return last
 
     def _load_queries(self) -> Queries:
@@ -310,22 +321,17 @@ class _Generator:
         attention, unit = self.attention, self.unit
         M, E = attention.M, attention.E
         for tile, query in enumerate(self.queries):
-            inside = [emit.compare("slt", query, M)] if M % self.schedule.queries(unit) else []
-            first = emit.mul(self.group, unit.values)
-            columns = [
-                (emit.add(first, column * unit.columns), x)
-                for column, x in enumerate(state.values[tile])
-            ]
+            inside = [emit.compare("slt", query, M)] if M % self.schedule.queries else []
+            columns = layout.columns(unit, self.group, state.values[tile])
             row = emit.add(emit.mul(self.batch, M), query)
             if self.schedule.parts > 1:
                 part = block_number("z", self.schedule.parts)
                 ends = (state.peaks[tile], state.sums[tile])
-                store_partial(self.partial, outputs, part, row, inside, columns, ends, unit)
+                store_partial(self.partial, outputs, part, row, inside, columns, ends)
                 continue
             inverse = arith.divf(emit.constant(1, "f32"), state.sums[tile])
-            factor = softmax.splat(inverse, unit.values)
             for e, x in columns:
-                y = softmax.multiply(x, factor)
+                y = softmax.multiply(x, softmax.splat(inverse, softmax.lane_count(x)))
                 self._store_columns(y, emit.mul(row, E), e, inside, outputs[0])
 
     def _store_columns(
@@ -333,8 +339,9 @@ class _Generator:
     ) -> None:
         unit, E, size = self.unit, self.attention.E, emit.element_bytes(self.attention.element)
         y = emit.convert(x, "f32", self.attention.element)
-        width = math.gcd(E, unit.values, 16 // size)
-        for part in range(0, unit.values, width):
+        count = softmax.lane_count(x)
+        width = math.gcd(E, count, 16 // size)
+        for part in range(0, count, width):
             e = emit.add(first, part)
             conditions = list(inside)
             if E % unit.columns:

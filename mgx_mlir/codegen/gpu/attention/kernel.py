@@ -10,6 +10,7 @@ from mgx_mlir.codegen.contraction.attention import heads_as_queries, match_atten
 from mgx_mlir.codegen.gpu.attention.constraints import matrix_unit, problem_refusal
 from mgx_mlir.codegen.gpu.attention.cost import choose
 from mgx_mlir.codegen.gpu.attention.generator import generate
+from mgx_mlir.codegen.gpu.attention.layout import shaped
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
@@ -46,6 +47,7 @@ def attention_program(
             return None, f"mgx.attention: no schedule fits {target.name}"
         sizes = tuple([math.prod(t.shape) for t in x] for x in (type_.inputs, type_.results))
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        unit = shaped(unit, schedule.rows)
         program = generate(attention, (sizes[0], sizes[1]), schedule, unit, target, name)
         expand_math(program.module)
         return program, f"mgx.attention: {schedule.describe(unit)}"

@@ -11,10 +11,16 @@ along the keys. Longer rows are cut into panels of 128 bytes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.gpu.attention import softmax
+from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
 
 ROW_BYTES = 128
@@ -24,6 +30,8 @@ ROW_CHUNKS = 8
 # 128 bits, 16 for 64) meets a bank twice: rows as operands of MFMA and WMMA need them in the
 # order of `lane_key`, rows written one after another, and every eighth (a test counts).
 SWIZZLE = (1, 2, 4, 5, 2, 1)
+# From asking LDS for operands to having them, while other waves do the same.
+READ_CLOCKS = 128
 
 
 def swizzle(row: int) -> int:
@@ -61,9 +69,24 @@ def row_elements(unit: Unit) -> int:
     return ROW_CHUNKS * unit.chunk
 
 
-def step_tiles(unit: Unit) -> int:
-    """Tiles of scores whose keys one step of the second product takes."""
-    return step_keys(unit) // unit.columns
+def shaped(unit: Unit, rows: int) -> Unit:
+    """The matrix instruction of the same kind for tiles of `rows` rows: 16, or 32 of MFMA."""
+    if rows == unit.rows:
+        return unit
+    groups = 64 // rows
+    return replace(
+        unit,
+        depth=unit.per_lane * groups,
+        groups=groups,
+        rows=rows,
+        columns=rows,
+        values=rows * rows // 64,
+    )
+
+
+def block_keys(unit: Unit) -> int:
+    """Keys of whole tiles of scores that are those of whole steps of the second product."""
+    return max(step_keys(unit), unit.columns)
 
 
 def step_keys(unit: Unit) -> int:
@@ -71,17 +94,60 @@ def step_keys(unit: Unit) -> int:
     return unit.step_chunks * unit.chunk
 
 
+def run_keys(unit: Unit) -> int:
+    """Neighbouring keys of a step whose scores a lane holds."""
+    return step_keys(unit) * unit.values // unit.columns
+
+
 def lane_key(unit: Unit, column: Index) -> Index:
-    """The key, in a step, whose row the lane reads that gives a column of the first tile."""
+    """The key whose row the lane reads that gives a column of the first tile."""
     if unit.kind == "wmma" and unit.groups == 1:
         # RDNA 3: result i of a lane is row 2 * i + lane / 16 of its tile.
         odd = emit.mul(emit.rem(column, 2), unit.values)
         return emit.add(odd, emit.div(column, 2))
-    run = unit.values * step_tiles(unit)
+    if unit.columns == 32:
+        # Result i of a lane is row 8 * (i / 4) + 4 * (lane / 32) + i % 4 of its tile.
+        result = emit.add(emit.mul(emit.div(column, 8), 4), emit.rem(column, 4))
+        step = emit.mul(emit.div(result, unit.chunk), step_keys(unit))
+        group = emit.mul(emit.rem(emit.div(column, 4), 2), unit.chunk)
+        return emit.add(emit.add(step, group), emit.rem(result, unit.chunk))
+    run = run_keys(unit)
     return emit.add(emit.mul(emit.div(column, unit.values), run), emit.rem(column, unit.values))
 
 
 def tile_key(unit: Unit, tile: int) -> int:
     """What is added to `lane_key` for tile number `tile` of all."""
-    step, inner = divmod(tile, step_tiles(unit))
-    return step * step_keys(unit) + inner * unit.values
+    step, inner = divmod(tile, block_keys(unit) // unit.columns)
+    return step * block_keys(unit) + inner * unit.values
+
+
+def runs(unit: Unit, tiles: Sequence[ir.Value]) -> list[ir.Value]:
+    """A lane's results of some tiles as vectors of `run_keys` neighbouring keys, by steps."""
+    each = run_keys(unit)
+    if unit.values >= each:
+        return [memory.part(x, i, each) for x in tiles for i in range(0, unit.values, each)]
+    count = each // unit.values
+    return [softmax.joined(tiles[i : i + count]) for i in range(0, len(tiles), count)]
+
+
+def columns(unit: Unit, group: Index, tiles: Sequence[ir.Value]) -> list[tuple[Index, ir.Value]]:
+    """A lane's results of the second product as vectors of neighbouring columns of v, each
+    with its first one. `group`: the lane's place along them."""
+    if unit.columns != 32:
+        first = emit.mul(group, unit.values)
+        return [(emit.add(first, i * unit.columns), x) for i, x in enumerate(tiles)]
+    first = emit.mul(group, unit.chunk)
+    return [(emit.add(first, i * step_keys(unit)), x) for i, x in enumerate(runs(unit, tiles))]
+
+
+def product_clocks(unit: Unit) -> int:
+    """Clocks of the matrix cores of a SIMD for one instruction."""
+    return 2 * unit.rows * unit.columns * unit.depth * 4 // unit.flops
+
+
+def read_columns(unit: Unit, tiles: int) -> int:
+    """Columns of a product whose operands are read together: those of the next ones are there
+    when a wave has multiplied with these."""
+    parts = max(1, unit.chunk // unit.per_lane)
+    each = product_clocks(unit) * parts * tiles
+    return 2 if unit.kind == "wmma" else max(2, -(-READ_CLOCKS // each))

@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from mlir import ir
-from mlir.dialects import arith, rocdl, vector
+from mlir.dialects import arith, llvm, rocdl, vector
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -25,9 +26,11 @@ LOG2_E = math.log2(math.e)
 LOWEST = -3.4028234663852886e38
 # The same where scores are scaled later: the product is finite, and exact with any scale.
 LOW = -(2.0**100)
-# About how long a SIMD of CDNA takes for an exponential, and to round two numbers.
+# About how long a SIMD of CDNA takes for an exponential.
 POWER_CLOCKS = 16
-NARROW_CLOCKS = 12
+# How far, as a power of 2, a score may lie above the peak that exponentials are relative to
+# before a larger peak is taken: shares, at most 2^8 then, are exact in any type.
+HEADROOM = 8.0
 _CONTRACT = arith.FastMathFlags.contract
 # Maxima ignore NaN whatever the order: a NaN score shows in the sum of the exponentials.
 _NO_NANS = arith.FastMathFlags.nnan
@@ -53,7 +56,18 @@ class Lanes:
 
     def distances(self) -> tuple[int, ...]:
         """How far the lanes with the same query are from each other, as powers of 2."""
-        return (16, 32) if self.target.wave_size == 64 else (16,)
+        distances: list[int] = []
+        while (distance := self.unit.rows << len(distances)) < self.target.wave_size:
+            distances.append(distance)
+        return tuple(distances)
+
+    def everywhere(self, conditions: Sequence[ir.Value]) -> ir.Value:
+        """Whether all of some conditions hold in all lanes of the wave: one word for all."""
+        word = ir.IntegerType.get_signless(self.target.wave_size)
+        yes = arith.constant(ir.IntegerType.get_signless(1), 1)
+        lanes = rocdl.ballot(word, arith.xori(reduce(arith.andi, conditions), yes))
+        none = arith.constant(word, ir.IntegerAttr.get(word, 0))
+        return arith.cmpi(arith.CmpIPredicate.eq, lanes, none)
 
     def exchanged(self, x: ir.Value) -> ir.Value:
         """x of the lane 16 away, for a vector of 32-bit words."""
@@ -91,6 +105,15 @@ def subtract(a: ir.Value, b: ir.Value) -> ir.Value:
     return arith.subf(a, b, fastmath=_CONTRACT)
 
 
+def at_most(a: ir.Value, b: ir.Value) -> ir.Value:
+    """a <= b, or one of them is NaN."""
+    return arith.cmpf(arith.CmpFPredicate.ULE, a, b)
+
+
+def equal(a: ir.Value, b: ir.Value) -> ir.Value:
+    return arith.cmpf(arith.CmpFPredicate.OEQ, a, b)
+
+
 def power(x: ir.Value) -> ir.Value:
     """2 to the power of a scalar or of each element of a vector."""
     f32 = ir.F32Type.get()
@@ -110,21 +133,18 @@ def largest(scores: Sequence[ir.Value]) -> ir.Value:
     return result if len(elements) % 2 else maximum(result, elements[-1])
 
 
-def pair_sum(vectors: Sequence[ir.Value]) -> ir.Value:
-    """The sum of some vectors' elements, as two partial sums."""
-    pairs = [memory.part(x, i, 2) for x in vectors for i in range(0, lane_count(x), 2)]
-    while len(pairs) > 1:
-        pairs = [
-            add(*pairs[i : i + 2]) if i + 1 < len(pairs) else pairs[i]
-            for i in range(0, len(pairs), 2)
-        ]
-    return pairs[0]
+def narrowed(x: ir.Value, element: str, target: Target) -> tuple[ir.Value, int]:
+    """Two shares, none of them negative, in the type of an operand; about how many clocks a
+    SIMD of CDNA takes.
 
-
-def narrowed(x: ir.Value, element: str, target: Target) -> ir.Value:
-    """Shares, none of them negative, in the type of an operand, rounded to nearest."""
+    Those of f16 are rounded down: where the sum is that of what they become, it goes with
+    them, and an average is as good as with shares that are rounded to nearest.
+    """
+    if element == "f16":
+        pair = ir.VectorType.get([2], ir.F16Type.get())
+        return rocdl.cvt_pkrtz(pair, memory.element(x, 0), memory.element(x, 1)), 4
     if element != "bf16" or target.name == "gfx950":
-        return emit.convert(x, "f32", element)
+        return emit.convert(x, "f32", element), 4
     # Without an instruction for it: the upper half of the bits, rounded half up.
     lanes = lane_count(x)
     i32, i16 = (ir.IntegerType.get_signless(bits) for bits in (32, 16))
@@ -132,7 +152,30 @@ def narrowed(x: ir.Value, element: str, target: Target) -> ir.Value:
     bits = arith.addi(bits, emit.constant(0x8000, "i32", lanes))
     upper = arith.shrui(bits, emit.constant(16, "i32", lanes))
     halves = arith.trunci(ir.VectorType.get([lanes], i16), upper)
-    return arith.bitcast(ir.VectorType.get([lanes], ir.BF16Type.get()), halves)
+    return arith.bitcast(ir.VectorType.get([lanes], ir.BF16Type.get()), halves), 12
+
+
+class Total:
+    """Sums of shares, two partial ones: of f32, or of what f16 has become of them."""
+
+    def __init__(self, value: ir.Value) -> None:
+        self._sums, self._pairs = [memory.element(value, i) for i in range(2)], 0
+
+    @property
+    def value(self) -> ir.Value:
+        return memory.joined(self._sums)
+
+    def add(self, pair: ir.Value, narrow: ir.Value) -> None:
+        if not isinstance(ir.VectorType(narrow.type).element_type, ir.F16Type):
+            total = add(self.value, pair)
+            self._sums = [memory.element(total, i) for i in range(2)]
+            return
+        turn = self._pairs % 2
+        self._pairs += 1
+        no = arith.constant(ir.IntegerType.get_signless(1), 0)
+        operands = [narrow, emit.constant(1, "f16", 2), self._sums[turn], no]
+        call = llvm.CallIntrinsicOp(ir.F32Type.get(), "llvm.amdgcn.fdot2", operands, [], [])
+        self._sums[turn] = call.operation.results[0]
 
 
 def joined(vectors: Sequence[ir.Value]) -> ir.Value:

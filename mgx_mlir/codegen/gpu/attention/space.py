@@ -17,7 +17,8 @@ class Schedule:
 
     `keys`: keys in LDS at a time. `overlap`: the softmax of a block of keys is computed
     while the matrix cores work for its neighbours. `splits`: as many waves have the same
-    queries, each with its part of the keys; `parts`: as many blocks have.
+    queries, each with its part of the keys; `parts`: as many blocks have. `rows`: queries of
+    a tile.
     """
 
     waves: int
@@ -26,14 +27,17 @@ class Schedule:
     overlap: bool = False
     splits: int = 1
     parts: int = 1
+    rows: int = 16
 
-    def wave_queries(self, unit: Unit) -> int:
+    @property
+    def wave_queries(self) -> int:
         """Queries of a wave."""
-        return self.tiles * unit.rows
+        return self.tiles * self.rows
 
-    def queries(self, unit: Unit) -> int:
+    @property
+    def queries(self) -> int:
         """Queries of a block."""
-        return self.waves // self.splits * self.wave_queries(unit)
+        return self.waves // self.splits * self.wave_queries
 
     def block_keys(self, count: int) -> int:
         """Keys that a block goes through, of `count`."""
@@ -50,15 +54,16 @@ class Schedule:
         splits += f" on {self.parts} blocks" if self.parts > 1 else ""
         overlap = "overlapped " if self.overlap else ""
         return (
-            f"{self.queries(unit)} queries by {self.keys} keys{splits}, {self.waves} waves, "
-            f"{overlap}{unit.kind} of {unit.element}"
+            f"{self.queries} queries by {self.keys} keys{splits}, {self.waves} waves, "
+            f"{overlap}{unit.kind} of {self.rows} rows of {unit.element}"
         )
 
 
 def schedules(unit: Unit) -> Iterator[Schedule]:
     """All schedules, in a fixed order; which are legal is `constraints.refusal`'s matter."""
     depth = row_elements(unit)
-    for waves, tiles, splits in product((4, 8, 2), (1, 2, 4), (1, 2, 4)):
-        for part, overlap in product((depth, depth // 2), (False, True)):
-            if splits <= waves:
-                yield Schedule(waves, tiles, part * splits, overlap, splits)
+    for rows in (32, 16) if unit.kind == "mfma" else (16,):
+        for waves, tiles, splits in product((4, 8, 2), (1, 2, 4), (1, 2, 4)):
+            for part, overlap in product((depth, depth // 2), (False, True)):
+                if splits <= waves and tiles * rows <= 64:
+                    yield Schedule(waves, tiles, part * splits, overlap, splits, rows=rows)

@@ -29,6 +29,11 @@ class State:
     sums: list[ir.Value]
     values: list[list[ir.Value]]
 
+    def take(self, flat: Sequence[ir.Value]) -> None:
+        """Other values, the first of `flat`."""
+        other = self.like(flat)
+        self.peaks, self.sums, self.values = other.peaks, other.sums, other.values
+
     def flat(self) -> list[ir.Value]:
         return [*self.peaks, *self.sums, *(x for row in self.values for x in row)]
 

@@ -7,75 +7,50 @@ beside each other.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 from mlir.dialects import rocdl
 
 Stream = Iterator[int]
-# Products are issued so much ahead of their share: one that has to wait for the matrix cores
-# holds up the softmax behind it. From figures of the emulated device's model.
-AHEAD = 0.7
-T = TypeVar("T")
-
-WAIT_CLOCKS = 16
-# From asking LDS for the first operands to having them, while other waves do the same.
-READ_CLOCKS = 64
-# What the waves of a block take to write the next keys to LDS.
-WRITE_CLOCKS = 192
-
-# From asking another lane for a value to having it.
-EXCHANGE_CLOCKS = 100
+# The same for products: clocks that the wave spends, and those that the matrix cores do, or
+# that operands take to come.
+Products = Iterator[tuple[int, int]]
+# From asking LDS for the first operands to the first product, that others may use.
+READ_CLOCKS = 32
+# An instruction of the one wave on a SIMD that issues in order.
+SLOT_CLOCKS = 4
 
 
-def run(stream: Stream) -> None:
+def run(stream: Stream | Products) -> None:
     """Builds all of a stream."""
     for _ in stream:
         pass
 
 
-def result(stream: Generator[int, None, T]) -> T:
-    """Builds all of a stream; what it returns."""
-    while True:
-        try:
-            next(stream)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+def weave(products: Products, moves: Stream, share: float, others: Stream) -> None:
+    """Builds products and moves, to their ends, and beside them what there is of others.
 
-
-def mark(reached: list[bool]) -> Stream:
-    """Says that a stream has come to this place."""
-    reached.append(True)
-    yield 0
-
-
-def after(reached: list[bool], stream: Stream) -> Stream:
-    """A stream that waits for the mark of another one, which it runs beside."""
-    while not reached:
-        yield WAIT_CLOCKS
-    yield from stream
-
-
-def lead(stream: Stream, clocks: int) -> None:
-    """Builds the beginning of a stream, about so many clocks of it."""
-    while clocks > 0:
-        clocks -= next(stream, clocks)
-        rocdl.sched_barrier(0)
-
-
-def interleave(first: Stream, second: Stream, share: float) -> None:
-    """Builds both streams side by side: the second takes `share` clocks for one of the first.
-
-    The compiler keeps the order.
+    Whenever the matrix cores could begin, a product comes; of the clocks between, moves take
+    a share. The compiler keeps the order.
     """
-    clocks = [0.0, 0.0]
-    streams, weights = [first, second], (AHEAD * share, 1.0)
-    open_ = [True, True]
-    while any(open_):
-        turn = 0 if open_[0] and (not open_[1] or clocks[0] <= clocks[1]) else 1
-        spent = next(streams[turn], None)
-        if spent is None:
-            open_[turn] = False
-            continue
-        clocks[turn] += spent * weights[turn]
+    now = free = moved = 0.0
+    waiting = [moves, others]
+    while True:
+        if now >= free or not waiting:
+            product = next(products, None)
+            if product is None:
+                break
+            now = max(now, free)
+            free = now + product[1]
+            now += product[0]
+        else:
+            stream = moves if moves in waiting and moved <= share * now else waiting[-1]
+            clocks = next(stream, None)
+            if clocks is None:
+                waiting.remove(stream)
+                continue
+            now += clocks
+            moved += clocks if stream is moves else 0
+        rocdl.sched_barrier(0)
+    for _ in moves:
         rocdl.sched_barrier(0)

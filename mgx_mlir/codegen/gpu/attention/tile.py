@@ -11,6 +11,7 @@ from mlir import ir
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Axis, Matrix
+from mgx_mlir.codegen.gpu.attention import softmax, streams
 from mgx_mlir.codegen.gpu.attention.layout import (
     ROW_CHUNKS,
     exclusive_or,
@@ -18,6 +19,7 @@ from mgx_mlir.codegen.gpu.attention.layout import (
     swizzle,
     swizzled,
 )
+from mgx_mlir.codegen.gpu.attention.streams import Stream
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
@@ -78,21 +80,24 @@ def _contiguous(axis: Axis) -> bool:
 class Tile:
     """Moves tiles of one shape, one after another along the keys; all threads take part.
 
-    `extent` bounds the elements along k that are read: others are zero in LDS.
+    `extent` bounds the elements along k that are read: others are zero in LDS. `keys`: all
+    keys that there are. `source`: the input, as a raw buffer and as it is.
     """
 
     def __init__(
         self,
         shape: Shape,
         extent: int,
+        keys: int,
         unit: Unit,
         threads: int,
-        buffer: ir.Value,
+        source: tuple[ir.Value, ir.Value],
         lds: ir.Value,
         start: int,
     ) -> None:
-        self.shape, self.extent, self.unit = shape, extent, unit
-        self.buffer, self.lds, self.start = buffer, lds, start
+        self.shape, self.extent, self.keys, self.unit = shape, extent, keys, unit
+        self.buffer, self.pointer = source
+        self.lds, self.start = lds, start
         self.bytes = emit.element_bytes(shape.matrix.element)
         self.keys_are_rows = shape.row == shape.matrix.row
         each = shape.rows * shape.length // threads
@@ -108,6 +113,7 @@ class Tile:
         shape = self.shape
         self.batch_start = shape.matrix.start(batch)
         runs, strips = shape.length // self.run, shape.rows // self.across
+        self.advanced = shape.row if self.keys_are_rows else shape.k
         self.places: list[Index] = []
         self.firsts: list[tuple[Index, Index]] = []  # row, first k
         self.targets: list[Index] = []
@@ -138,12 +144,28 @@ class Tile:
         at = emit.add(at, emit.rem(inner, chunk))
         return emit.add(emit.add(panel, at), self.start)
 
+    @property
+    def _even(self) -> bool:
+        """Whether a tile's elements are at one place plus what is the same for all threads."""
+        whole = self.keys % (self.shape.rows if self.keys_are_rows else self.shape.length) == 0
+        stride = self.advanced.stride
+        return whole and stride is not None and stride >= 0 and self.shape.k.stride is not None
+
     def load(self, key: Index) -> list[ir.Value]:
         """The vectors of the thread's part of the tile whose first key is `key`."""
-        shape = self.shape
+        result: list[ir.Value] = []
+        streams.run(self.loading(key, result))
+        return result
+
+    def loading(self, key: Index, result: list[ir.Value]) -> Stream:
+        """What `load` does, to `result`."""
+        shape, advanced = self.shape, self.advanced
         step = self.width if shape.along_k else 1
-        advanced = shape.row if self.keys_are_rows else shape.k
-        result = []
+        if self._even:
+            # Beyond the last tile, the last one again: its bounds are known to hold.
+            last = self.keys - (shape.rows if self.keys_are_rows else shape.length)
+            far = emit.mul(emit.minimum(key, last), advanced.stride or 0)
+            key = 0
         for (row, k), base in zip(self.firsts, self.places, strict=True):
             for part in range(0, self.run, step):
                 if advanced.stride is not None and shape.k.stride is not None:
@@ -153,8 +175,11 @@ class Tile:
                     place = self._place(row, emit.add(k, part), key)
                 at = emit.add(k, part) if self.keys_are_rows else emit.add(emit.add(k, part), key)
                 place = memory.guarded(place, self._inside(at), self.bytes)
-                result.append(memory.load(self.buffer, place, self.width))
-        return result
+                if self._even:
+                    result.append(memory.load_far(self.pointer, place, far, self.width))
+                else:
+                    result.append(memory.load(self.buffer, place, self.width))
+                yield streams.SLOT_CLOCKS
 
     def _place(self, row: Index, k: Index, key: Index) -> Index:
         if self.keys_are_rows:
@@ -171,15 +196,25 @@ class Tile:
 
     def store(self, values: Sequence[ir.Value]) -> None:
         """Writes what `load` gave to LDS."""
+        streams.run(self.storing(values))
+
+    def zeros(self) -> list[ir.Value]:
+        """What `load` gives of zeros."""
+        return [emit.constant(0, self.shape.matrix.element, self.width)] * self.reads
+
+    def storing(self, values: Sequence[ir.Value]) -> Stream:
+        """What `store` does."""
         each = len(values) // self.moves
         for move, target in enumerate(self.targets):
             mine = [self._converted(x) for x in values[move * each :][:each]]
             if self.shape.along_k:
-                memory.store(_joined(mine), self.lds, target)
+                memory.store(softmax.joined(mine), self.lds, target)
+                yield streams.SLOT_CLOCKS
                 continue
             for i in range(self.across):
                 column = memory.joined([memory.element(x, i) for x in mine])
                 memory.store(column, self.lds, self._row_below(target, i))
+                yield streams.SLOT_CLOCKS * (1 + self.run // 2)
 
     def _row_below(self, target: Index, i: int) -> Index:
         """The place in the row that is i below: i is less than a power of 2 that divides rows."""
@@ -188,13 +223,6 @@ class Tile:
 
     def _converted(self, x: ir.Value) -> ir.Value:
         return emit.convert(x, self.shape.matrix.element, self.unit.element)
-
-
-def _joined(parts: Sequence[ir.Value]) -> ir.Value:
-    if len(parts) == 1:
-        return parts[0]
-    lanes = ir.VectorType(parts[0].type).shape[0]
-    return memory.joined([memory.element(x, i) for x in parts for i in range(lanes)])
 
 
 def turned(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int, int]:

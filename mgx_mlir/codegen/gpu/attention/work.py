@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,9 +15,10 @@ from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.attention import layout, softmax, streams
 from mgx_mlir.codegen.gpu.attention.body import Body, plain_scale
+from mgx_mlir.codegen.gpu.attention.softmax import Total
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.attention.state import State
-from mgx_mlir.codegen.gpu.attention.streams import Stream
+from mgx_mlir.codegen.gpu.attention.streams import Products, Stream
 from mgx_mlir.codegen.gpu.attention.tile import Reader
 from mgx_mlir.codegen.gpu.contraction import memory, multiply
 from mgx_mlir.codegen.gpu.contraction.epilogue import seen
@@ -65,8 +66,9 @@ class Work:
         self.columns = math.ceil(attention.E / unit.columns)
         self.key_steps = schedule.wave_keys // layout.step_keys(unit)
         self.depth_steps = math.ceil(attention.D / layout.step_keys(unit))
+        self.read_columns = layout.read_columns(unit, schedule.tiles)
         # Neighbouring keys whose scores a lane holds.
-        self.run_keys = layout.step_tiles(unit) * unit.values
+        self.run_keys = layout.run_keys(unit)
         self.factor = plain_scale(attention)
 
     def initial(self) -> State:
@@ -79,57 +81,91 @@ class Work:
         """Sums of `count` tiles at the start, for each tile of queries."""
         return [[multiply.zero(self.unit)] * count for _ in self.query_tiles]
 
-    def softmax(
-        self, scores: list[list[ir.Value]], state: State, shares: Shares, factors: list[ir.Value]
-    ) -> Stream:
-        """Brings the peaks and sums of `state` up to date; what the lane gives to the second
-        product goes to `shares`, what the values before have to be scaled with to `factors`."""
-        lanes = self.place.lanes
-        peaks = []
+    def raise_peaks(
+        self, scores: list[list[ir.Value]], state: State, owed: list[ir.Value] | None = None
+    ) -> list[ir.Value]:
+        """Takes larger peaks where scores lie more than the headroom above those of `state`.
+
+        Few blocks need it: all lanes go around it together. What was summed is brought to the
+        new peaks by a factor for each query; values are where nothing is `owed`, or by that
+        factor of the block before. The factors are the result.
+        """
+        lanes, tiles = self.place.lanes, self.query_tiles
+        scale = softmax.LOG2_E * (self.factor or 1.0)
+        headroom = emit.constant(softmax.HEADROOM / scale, "f32")
+        highest = [softmax.largest(row) for row in scores]
+        limits = [softmax.add(x, headroom) for x in state.peaks]
+        kept = [softmax.at_most(*pair) for pair in zip(highest, limits, strict=True)]
+        one = emit.constant(1, "f32")
+        if owed is not None:
+            kept += [softmax.equal(x, one) for x in owed]
+
+        def grown() -> list[ir.Value]:
+            now = state.like(state.flat())
+            factors = []
+            for tile in tiles:
+                old = state.peaks[tile]
+                peak = lanes.over_keys(highest[tile], "max")
+                peak = arith.select(softmax.at_most(peak, limits[tile]), old, peak)
+                factor = softmax.power(self.exponent(old, peak))
+                factors.append(factor)
+                now.peaks[tile] = peak
+                now.sums[tile] = softmax.multiply(now.sums[tile], softmax.splat(factor, 2))
+            self.rescale(now, factors if owed is None else owed)
+            return [*now.flat(), *factors]
+
+        flat = [*state.flat(), *[one] * len(tiles)]
+        found = _choose(lanes.everywhere(kept), lambda: flat, grown)
+        state.take(found)
+        return found[-len(tiles) :]
+
+    def softmax(self, scores: list[list[ir.Value]], state: State, shares: Shares) -> Stream:
+        """Brings the sums of `state` up to date; what the lane gives to the second product goes
+        to `shares`."""
         for tile, row in enumerate(scores):
             peak = state.peaks[tile]
-            for x in row:
-                peak = softmax.maximum(peak, softmax.largest([x]))
-                yield 2 * softmax.lane_count(x)
-            peaks.append(peak)
-        for distance in lanes.distances():
-            others = [lanes.exchange(x, distance) for x in peaks]
-            # Not before they have arrived.
-            yield streams.EXCHANGE_CLOCKS
-            peaks = [softmax.maximum(*pair) for pair in zip(peaks, others, strict=True)]
-        for tile, row in enumerate(scores):
-            peak, old = peaks[tile], state.peaks[tile]
-            factor = softmax.power(self.exponent(old, peak))
-            factors.append(factor)
-            total = softmax.multiply(state.sums[tile], softmax.splat(factor, 2))
-            state.peaks[tile] = peak
-            yield 32
-            steps = []
-            for x in row:
-                exponents = self.exponent(x, peak)
-                count = softmax.lane_count(x)
-                yield 2 * count
-                powers = []
-                for i in range(0, count, 2):
-                    pair = []
-                    for exponent in (memory.element(exponents, i + j) for j in range(2)):
-                        pair.append(softmax.power(exponent))
-                        yield softmax.POWER_CLOCKS
-                    powers.append(memory.joined(pair))
-                total = softmax.add(total, softmax.pair_sum(powers))
-                yield 2 * count
-                steps.append((yield from self._operands(powers)))
-            state.sums[tile] = total
-            shares.append(steps)
+            total = Total(state.sums[tile])
+            pairs: list[ir.Value] = []
+            narrow: list[ir.Value] = []
+            parts = [memory.part(x, i, 2) for x in row for i in range(0, self.run_keys, 2)]
+            ahead = self.exponent(parts[0], peak)
+            yield 4
+            for following in [*parts[1:], None]:
+                # Neither at once: results of exponentials and of packed pairs take some time.
+                exponents = ahead
+                if following is not None:
+                    ahead = self.exponent(following, peak)
+                    yield 4
+                pair = []
+                for exponent in (memory.element(exponents, j) for j in range(2)):
+                    pair.append(softmax.power(exponent))
+                    yield softmax.POWER_CLOCKS
+                pairs.append(memory.joined(pair))
+                yield from self._narrowed(pairs[:-1], narrow, total)
+            yield from self._narrowed(pairs, narrow, total)
+            each = self.run_keys // 2
+            shares.append(
+                [self._operands(narrow[i : i + each]) for i in range(0, len(narrow), each)]
+            )
+            state.sums[tile] = total.value
 
-    def rescale(self, state: State, factors: list[ir.Value]) -> Stream:
-        """Values summed so far relative to the new peaks."""
+    def _narrowed(self, pairs: list[ir.Value], narrow: list[ir.Value], total: Total) -> Stream:
+        """Adds those pairs of shares to `narrow` that are not yet there, in the type of an
+        operand, and to their sum."""
+        for pair in pairs[len(narrow) :]:
+            share, clocks = softmax.narrowed(pair, self.unit.element, self.target)
+            narrow.append(share)
+            yield clocks
+            total.add(pair, share)
+            yield 4
+
+    def rescale(self, state: State, factors: list[ir.Value]) -> None:
+        """Values summed so far relative to other peaks."""
         for tile, factor in enumerate(factors):
             scaled = softmax.splat(factor, self.unit.values)
             state.values[tile] = [softmax.multiply(x, scaled) for x in state.values[tile]]
-            yield 2 * self.unit.values * self.columns
 
-    def products(self, queries: Queries, sums: list[list[ir.Value]]) -> Stream:
+    def products(self, queries: Queries, sums: list[list[ir.Value]]) -> Products:
         """Adds the products with each tile of keys, for each tile of queries."""
 
         def read(step: int, tile: int) -> list[ir.Value]:
@@ -138,7 +174,7 @@ class Work:
         rows = [[steps[step] for steps in queries] for step in range(self.depth_steps)]
         return self._multiplied(rows, read, sums)
 
-    def add_values(self, shares: Shares, sums: list[list[ir.Value]]) -> Stream:
+    def add_values(self, shares: Shares, sums: list[list[ir.Value]]) -> Products:
         """Adds shares of the values, for each tile of queries."""
 
         def read(step: int, column: int) -> list[ir.Value]:
@@ -152,45 +188,50 @@ class Work:
         rows: list[list[list[ir.Value]]],
         read: Callable[[int, int], list[ir.Value]],
         sums: list[list[ir.Value]],
-    ) -> Stream:
+    ) -> Products:
         """sums[tile][column] += rows[step][tile] * read(step, column), for all steps.
 
-        What a step reads is read while the one before multiplies.
+        Few columns at a time: what is read for the next ones, while these multiply, is in
+        registers too.
         """
-        unit, columns = self.unit, range(len(sums[0]))
-        clocks = 2 * unit.rows * unit.columns * unit.depth * 4 // unit.flops
-        following = [read(0, column) for column in columns]
-        yield streams.READ_CLOCKS
-        for step, row in enumerate(rows):
-            operands = [multiply.pieces(unit, x) for x in following]
-            if step + 1 < len(rows):
-                following = [read(step + 1, column) for column in columns]
-            # Instructions that add to the same sums are far apart.
-            for part in range(len(operands[0])):
-                for column in columns:
-                    for tile in self.query_tiles:
-                        piece = [operands[column][part]]
-                        sums[tile][column] = multiply.multiply(
-                            unit, row[tile][part], piece, sums[tile][column], (False, False)
-                        )
-                        yield clocks
-
-    def no_shares(self) -> Shares:
-        pairs = [emit.constant(0, "f32", 2)] * (self.run_keys // 2)
-        return [
-            [streams.result(self._operands(pairs)) for _ in range(self.key_steps)]
-            for _ in self.query_tiles
+        unit, count = self.unit, len(sums[0])
+        clocks = layout.product_clocks(unit)
+        items = [
+            (step, range(first, min(first + self.read_columns, count)))
+            for step in range(len(rows))
+            for first in range(0, count, self.read_columns)
         ]
 
-    def matrix_share(self) -> float:
-        """Clocks of the softmax of a block for one of its products."""
-        scores = self.schedule.tiles * self.key_steps * self.run_keys
-        vector = scores * 28 + 2 * streams.EXCHANGE_CLOCKS + 32 * self.schedule.tiles
-        unit = self.unit
-        each = 2 * unit.rows * unit.columns * unit.depth * 4 // unit.flops
-        parts = unit.chunk * (1 if unit.groups > 1 else unit.step_chunks) // unit.per_lane
-        count = self.depth_steps * self.key_tiles + self.key_steps * self.columns
-        return vector / (each * parts * count * self.schedule.tiles)
+        def load(number: int) -> list[list[ir.Value]]:
+            step, columns = items[number]
+            return [read(step, column) for column in columns]
+
+        following = load(0)
+        slots = streams.SLOT_CLOCKS * len(following) * len(following[0])
+        yield slots, streams.READ_CLOCKS
+        for number, (step, columns) in enumerate(items):
+            operands = [multiply.pieces(unit, x) for x in following]
+            issue = streams.SLOT_CLOCKS
+            if number + 1 < len(items):
+                following = load(number + 1)
+                issue += 2 * slots  # waits are instructions too
+            # Instructions that add to the same sums are far apart.
+            for part in range(len(operands[0])):
+                for column, pieces in zip(columns, operands, strict=True):
+                    for tile in self.query_tiles:
+                        sums[tile][column] = multiply.multiply(
+                            unit,
+                            rows[step][tile][part],
+                            [pieces[part]],
+                            sums[tile][column],
+                            (unit.element, unit.element),
+                        )
+                        yield issue, clocks
+                        issue = streams.SLOT_CLOCKS
+
+    def no_shares(self) -> Shares:
+        pairs = [emit.constant(0, self.unit.element, 2)] * (self.run_keys // 2)
+        return [[self._operands(pairs) for _ in range(self.key_steps)] for _ in self.query_tiles]
 
     def _first_keys(self, key: Index) -> list[Index]:
         """Where the lane's keys of each step of the second product begin, in a block."""
@@ -215,16 +256,12 @@ class Work:
 
         Blocks from key `whole` on hold keys that are not there, or not seen.
         """
-        tiles = layout.step_tiles(self.unit)
-        result = []
-        for tile in self.query_tiles:
-            row = []
-            for step in range(self.key_steps):
-                x = softmax.joined(products[tile][step * tiles :][:tiles])
-                if self.factor is None:
-                    x = self.body(x, tile, step, extras)
-                row.append(x)
-            result.append(row)
+        result = [layout.runs(self.unit, products[tile]) for tile in self.query_tiles]
+        if self.factor is None:
+            result = [
+                [self.body(x, tile, step, extras) for step, x in enumerate(row)]
+                for tile, row in enumerate(result)
+            ]
         inside = emit.compare("slt", key, whole)
         return self._masked(result, self._first_keys(key), inside)
 
@@ -268,14 +305,10 @@ class Work:
         below = spread(softmax.multiply(peak, emit.constant(-scale, "f32")))
         return softmax.add(softmax.multiply(x, emit.constant(scale, "f32", lanes)), below)
 
-    def _operands(self, powers: list[ir.Value]) -> Generator[int, None, list[ir.Value]]:
+    def _operands(self, pairs: list[ir.Value]) -> list[ir.Value]:
         """What the lane gives to the second product, for the keys of one step, from pairs."""
         unit = self.unit
-        parts = []
-        for pair in powers:
-            parts.append(softmax.narrowed(pair, unit.element, self.target))
-            yield softmax.NARROW_CLOCKS
-        share = softmax.joined(parts)
+        share = softmax.joined(pairs)
         if unit.groups > 1:
             return multiply.pieces(unit, [share])
         # RDNA 3: a lane gives all keys of the step, half of which lie 16 lanes away.
