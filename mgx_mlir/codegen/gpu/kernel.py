@@ -9,15 +9,18 @@ from functools import cache
 from mlir import ir
 
 from mgx_mlir.codegen.buffers.bufferize import bufferize
+from mgx_mlir.codegen.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.gpu.attention.kernel import attention_program
 from mgx_mlir.codegen.gpu.attention.parts import attention_parts_program
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
+from mgx_mlir.codegen.gpu.dynamic import dynamic_program
 from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
 from mgx_mlir.codegen.gpu.moves.kernel import moves_program
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
 from mgx_mlir.codegen.gpu.pooling.kernel import pooling_program
+from mgx_mlir.codegen.gpu.resize.kernel import resize_program
 from mgx_mlir.codegen.gpu.rows.kernel import rows_program
 from mgx_mlir.codegen.gpu.scan.kernel import scan_program
 from mgx_mlir.codegen.gpu.scatter.kernel import scatter_program
@@ -38,6 +41,7 @@ FAMILIES: tuple[Family, ...] = (
     moves_program,
     pooling_program,
     topk_program,
+    resize_program,
     scan_program,
     scatter_program,
 )
@@ -64,9 +68,11 @@ def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
     """What compiles a kernel for each chip that it is given.
 
     The first family's generator that takes the kernel, with its best schedule that spills no
-    registers; else the generic path, for which the kernel is lowered once. Raises
-    UnsupportedError or CompilerError.
+    registers; else the generic path, for which the kernel is lowered once. A kernel whose
+    sizes are arguments takes that path at once. Raises UnsupportedError or CompilerError.
     """
+    if is_dynamic(kernel):
+        return dynamic_program(kernel).code_object
     lowered = cache(lambda: gpu_program(lower_kernel(kernel)))
 
     def compile_for(target: Target) -> CodeObject:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
+import numpy as np
 from mlir import ir
+from mlir.dialects import memref
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -46,7 +49,7 @@ class Launches:
                 self._tensors[Argument(kind, number)] = builder.tensor_of(type_)  # type: ignore[arg-type]
         self._module, self._block = builder.gpu_module()
         self._launches: list[Launch] = []
-        self._bytes = 0
+        self._bytes = self._tables = 0
 
     def scratch(self, size: int, element: Element) -> Argument:
         """Room for `size` elements in scratch memory, which holds anything at first."""
@@ -54,6 +57,28 @@ class Launches:
         tensor = self._tensors[argument] = Tensor(size, element)
         self._bytes += -(-tensor.bytes // _ALIGNMENT) * _ALIGNMENT
         return argument
+
+    def table(self, numbers: np.ndarray[Any, Any]) -> Callable[[], ir.Value]:
+        """Numbers that come with the code; gives what finds them in a function, flat."""
+        name, value = (
+            f"{self._name}_table_{self._tables}",
+            ir.DenseElementsAttr.get(numbers.ravel()),
+        )
+        self._tables += 1
+        space = ir.Attribute.parse("#gpu.address_space<global>")
+        type_ = ir.MemRefType.get(value.type.shape, value.type.element_type, memory_space=space)
+        ir.Operation.create(
+            "memref.global",
+            attributes={
+                "sym_name": ir.StringAttr.get(name),
+                "sym_visibility": ir.StringAttr.get("private"),
+                "type": ir.TypeAttr.get(type_),
+                "initial_value": value,
+                "constant": ir.UnitAttr.get(),
+            },
+            ip=ir.InsertionPoint.at_block_begin(self._block),
+        )
+        return lambda: memref.get_global(type_, name)
 
     @contextmanager
     def function(

@@ -25,7 +25,8 @@ def _resize(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
             if not is_identity(op, axis, x.shape, shape):
                 result = np.take(result, nearest_places(op, axis, x.shape, shape), axis)
     else:
-        values = widened(x, accumulate)
+        # Weights are fractions, of integers too.
+        values = widened(x, accumulate) if x.dtype.kind in "fV" else x.astype(accumulate)
         for axis in range(x.ndim):
             if not is_identity(op, axis, x.shape, shape):
                 matrix = _weights(op, axis, x.shape, shape).astype(values.dtype)

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 from element_kernels import Array, ElementKernel
-from kernel_text import tensor
+from kernel_text import DTYPES, ROUNDING, kernel_text, parsed, tensor
+
+from mgx_mlir.reference import evaluate_kernel
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,74 @@ def nonzero(shape: tuple[int, ...], columns: int, element: str, schedule: Any = 
     )
 
 
+def resize(
+    stored: tuple[int, ...],
+    result: tuple[int, ...],
+    element: str,
+    mode: str = "nearest",
+    axes: tuple[int, ...] = (2, 3),
+    **given: Any,
+) -> ElementKernel:
+    """Of NCHW or NHWC; what the reference says of it."""
+    scales = [float(np.float32(b / a)) for a, b in zip(stored, result, strict=True)]
+    attributes = [f"mode = #mgx<resize_mode {mode}>"]
+    for name, value in given.items():
+        kind = {"coordinate_mode": "coordinate_mode", "nearest_mode": "nearest_mode"}.get(name)
+        if kind:
+            attributes.append(f"{name} = #mgx<{kind} {value}>")
+        elif name == "roi":
+            attributes.append(f"roi = array<f32: {', '.join(str(float(v)) for v in value)}>")
+        else:
+            number = " : f32" if isinstance(value, float) else ""
+            attributes.append(f"{name} = {str(value).lower()}{number}")
+    text = (
+        f"%y = mgx.resize %x0 scales = {scales} {{{', '.join(attributes)}}} : "
+        f"{tensor(stored, element)} -> {tensor(result, element)}"
+    )
+    inputs, results = ((stored, element),), ((result, element),)
+
+    def meaning(x: Array) -> list[Array]:
+        _, kernel = parsed(kernel_text(inputs, results, text))
+        (found,) = evaluate_kernel(kernel, [x.astype(DTYPES[element])], np.float64)
+        return [found.astype(np.float64) if element in ROUNDING else found]
+
+    extra = "-".join(str(v) for k, v in given.items() if k != "roi")
+    return ElementKernel(
+        f"resize-{mode}-{stored}-{result}-{element}-{extra}".replace(", ", "x"),
+        inputs,
+        results,
+        text,
+        meaning,
+        8.0,
+        lambda x: np.max(np.abs(x)),
+    )
+
+
+def pad(
+    stored: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...], mode: str, element: str
+) -> ElementKernel:
+    """With elements; negative amounts cut."""
+    result = tuple(n + a + b for n, a, b in zip(stored, low, high, strict=True))
+    body = (
+        f"%y = mgx.pad %x0 low = {list(low)} high = {list(high)} "
+        f"{{mode = #mgx<pad_mode {mode}>}} : {tensor(stored, element)} -> {tensor(result, element)}"
+    )
+
+    def meaning(x: Array) -> list[Array]:
+        sizes = zip(stored, low, high, strict=True)
+        cut = tuple(slice(max(-a, 0), n - max(-b, 0)) for n, a, b in sizes)
+        widths = [(max(a, 0), max(b, 0)) for a, b in zip(low, high, strict=True)]
+        return [np.pad(x[cut], widths, mode)]
+
+    return ElementKernel(
+        f"pad-{mode}-{'x'.join(map(str, stored))}-{element}",
+        ((stored, element),),
+        ((result, element),),
+        body,
+        meaning,
+    )
+
+
 def emulated() -> list[ElementKernel]:
     """What the emulated device computes in the gate."""
     return [
@@ -266,6 +336,30 @@ def emulated() -> list[ElementKernel]:
         cumsum((1, 20000), 1, "f32"),
         cumsum((1, 20000), 1, "i32", True, True),
         cumsum((5000, 3), 0, "f32", reverse=True),
+        resize((1, 2, 9, 11), (1, 2, 18, 22), "f32", "linear"),
+        resize((1, 2, 9, 11), (1, 2, 18, 22), "f16", "cubic"),
+        resize((1, 2, 8, 300), (1, 2, 16, 411), "i1"),
+        resize((1, 2, 9, 11), (1, 2, 18, 22), "i8", "linear"),
+        resize((1, 2, 9, 11), (1, 2, 13, 5), "f32", "linear", coordinate_mode="align_corners"),
+        resize((1, 2, 20, 24), (1, 2, 7, 9), "f32", "cubic", antialias=True),
+        resize((1, 2, 20, 24), (1, 2, 10, 12), "f32", "linear", antialias=True),
+        resize((1, 6, 7, 16), (1, 12, 13, 16), "f16", "linear", (1, 2)),
+        resize((2, 6, 7, 5), (4, 12, 13, 9), "f32", "linear", coordinate_mode="asymmetric"),
+        resize((1, 3, 6, 7), (1, 3, 12, 14), "f32", "cubic", exclude_outside=True),
+        resize((3, 40), (3, 70), "bf16", "linear", coordinate_mode="pytorch_half_pixel"),
+        resize((40,), (70,), "f64", nearest_mode="ceil", coordinate_mode="half_pixel_symmetric"),
+        resize(
+            (1, 1, 8, 9),
+            (1, 1, 10, 12),
+            "f32",
+            "linear",
+            coordinate_mode="tf_crop_and_resize",
+            roi=[0, 0, 0.4, -0.1, 1, 1, 1.3, 0.9],
+            extrapolation_value=5.0,
+        ),
+        pad((2, 3, 9, 11), (0, 0, 2, 3), (0, 0, 1, 2), "reflect", "f32"),
+        pad((4, 5, 16), (3, 1, 0), (2, 0, 0), "edge", "f16"),
+        pad((7, 33), (2, 30), (0, 20), "wrap", "i8"),
         nonzero((9, 20, 7), 1260, "f32"),
         nonzero((9, 20, 7), 100, "i1"),
         nonzero((9000,), 9000, "i32"),

@@ -109,7 +109,7 @@ def match_moves(kernel: ir.OpView) -> Moves | str:
         index = element_of(anchor.operation.operands[1].type)
         return Moves(name, (_gather(anchor, found[0], found[1], element, index, shape),))
     if "constant" not in str(anchor.operation.attributes.get("mode", "constant")):
-        return f"{name}: only constant padding is taken"
+        return ""
     return Moves(name, (_pad(anchor, found[0], element, shape),))
 
 
