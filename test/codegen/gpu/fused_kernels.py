@@ -15,8 +15,10 @@ from mlir import ir
 
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.dialects import context
+from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.reference import evaluate_kernel
 from mgx_mlir.target import Target
+from test.codegen import few_bits
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,69 @@ class Fused:
             (result,) = evaluate_kernel(kernel, wide)
             (bound,) = evaluate_kernel(kernel, [np.abs(x) for x in wide])
         return result, bound * TOLERANCE[self.element] + 1e-6
+
+
+@dataclass(frozen=True)
+class Weights:
+    """x W, where W is computed of `code`s with scales and zero points of blocks along k."""
+
+    shape: tuple[int, int, int]
+    block: int
+    code: str
+    element: str = "f16"
+    turned: bool = True
+    schedule: Schedule | None = None
+
+    @property
+    def name(self) -> str:
+        sizes = "x".join(map(str, self.shape))
+        layout = "nt" if self.turned else "nn"
+        return f"weights-{sizes}-{self.block}-{self.code}-{layout}-{self.element}"
+
+    @property
+    def result(self) -> str:
+        return self.element
+
+    def text(self, element: str) -> str:
+        M, N, K = self.shape
+        types, lines, result = few_bits.weights(
+            M, N, K, self.block, self.code, element, self.turned
+        )
+        arguments = ", ".join(f"%x{n}: {t}" for n, t in enumerate(types))
+        body = "\n".join(lines)
+        return (
+            f"mgx.kernel @k({arguments}) -> ({result}) "
+            f'attributes {{arch = #mgx.arch<"gfxMIGX">}} {{\n'
+            f"{body}\nmgx.return %y : {result}\n}}"
+        )
+
+    def kernel(self) -> tuple[ir.Module, ir.OpView]:
+        return _parsed(self.text(self.element))
+
+    def arrays(self) -> list[Array]:
+        rng = np.random.default_rng(9)
+        module, kernel = self.kernel()
+        with module.context:
+            types = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value).inputs
+            made = []
+            for type_ in types:
+                dtype = numpy_dtype(type_)
+                numbers = rng.uniform(-1, 1, tuple(type_.shape))
+                if dtype.kind in "iu":
+                    numbers = rng.integers(0, 256, tuple(type_.shape), np.uint8).view(dtype)
+                made.append(numbers.astype(dtype))
+        return made
+
+    def meaning(self, *inputs: Array) -> tuple[Array, Array]:
+        """The result in f64, and the bound of its error."""
+        module, kernel = _parsed(self.text("f64"))
+        with module.context:
+            wide = [x.astype(np.float64) if i != 1 else x for i, x in enumerate(inputs)]
+            (result,) = evaluate_kernel(kernel, wide)
+        most = {"ui4": 15, "i4": 8, "f4E2M1FN": 6, "ui2": 3, "i8": 128}.get(self.code, 1)
+        x, scales, zeros = (np.abs(wide[i]) for i in (0, 2, 3))
+        bound = x.sum(1, keepdims=True) * scales.max() * (most + zeros.max())
+        return result, np.broadcast_to(bound, result.shape) * TOLERANCE[self.element] + 1e-6
 
 
 def _parsed(text: str) -> tuple[ir.Module, ir.OpView]:
@@ -133,7 +198,7 @@ def _sum(operands: str, type_: str) -> str:
     )
 
 
-def emulated(target: Target) -> Sequence[Fused]:
+def emulated(target: Target) -> Sequence[Fused | Weights]:
     """What the emulated device computes."""
     ahead = 2 if target.matrix else 1
     return (
@@ -143,9 +208,14 @@ def emulated(target: Target) -> Sequence[Fused]:
         added_convolutions(1, 6, 1, "f16"),
         added_convolutions(2, 5, 3, "f16"),
         added_convolutions(2, 4, 1, "f32"),
+        Weights((33, 40, 96), 32, "ui4"),
+        Weights((17, 24, 48), 16, "i4", "f32"),
+        Weights((20, 32, 64), 32, "f4E2M1FN"),
+        Weights((20, 32, 80), 16, "i8", turned=False),
+        Weights((35, 48, 64), 32, "f8E4M3FN"),
     )
 
 
-def varied(target: Target, count: int) -> Sequence[Fused]:
+def varied(target: Target, count: int) -> Sequence[Fused | Weights]:
     """None: the sums of products vary in no more than products do."""
     return ()

@@ -16,7 +16,8 @@ from dataclasses import replace
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Contraction, Matrix
 from mgx_mlir.codegen.gpu.contraction.constraints import registers, schedule_refusal
-from mgx_mlir.codegen.gpu.contraction.sources import Strided
+from mgx_mlir.codegen.gpu.contraction.expanding import source_of
+from mgx_mlir.codegen.gpu.contraction.sources import Source
 from mgx_mlir.codegen.gpu.contraction.space import Schedule, schedules, splits
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, ROW_BYTES, SIDES, Unit
 from mgx_mlir.codegen.gpu.contraction.tile import turned
@@ -82,12 +83,12 @@ def choose(terms: Sequence[Contraction], unit: Unit, target: Target) -> Schedule
     return min(candidates, key=estimate)
 
 
-def _sides(problem: Contraction, depth: int) -> tuple[Strided, Strided]:
+def _sides(problem: Contraction, depth: int) -> tuple[Source, Source]:
     """Both operands as they are read."""
     assert isinstance(problem.b, Matrix)
     return (
-        Strided(problem.a, problem.a.row, problem.a.column, problem.K, depth),
-        Strided(problem.b, problem.b.column, problem.b.row, problem.K, depth),
+        source_of(problem.a, False, problem.K, depth),
+        source_of(problem.b, True, problem.K, depth),
     )
 
 

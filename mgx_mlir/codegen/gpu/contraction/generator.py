@@ -20,9 +20,10 @@ from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match, Operand, used_arguments
 from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.codegen.gpu.builder import block_number, thread_number
-from mgx_mlir.codegen.gpu.contraction import direct, finish, memory, multiply, packing, sources
+from mgx_mlir.codegen.gpu.contraction import direct, finish, memory, multiply, packing
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, aligned
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.gpu.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.contraction.function import (
     Parameter,
     add_function,
@@ -230,8 +231,8 @@ class _Generator:
     ) -> tuple[Tile, Tile]:
         unit, depth, threads = self.unit, self.unit.tile_depth, self.threads
         assert isinstance(term.b, Matrix)
-        rows = sources.left(term.a, term.K, depth, pointers[term.a.argument])
-        columns = sources.right(term.b, term.K, depth, pointers[term.b.argument])
+        rows = source_of(term.a, False, term.K, depth, pointers)
+        columns = source_of(term.b, True, term.K, depth, pointers)
         a = Tile(rows, unit, self.rows, threads, lds, 0)
         return a, Tile(columns, unit, self.columns, threads, lds, self.rows * depth)
 

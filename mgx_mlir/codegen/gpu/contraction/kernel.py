@@ -9,11 +9,12 @@ from mlir import ir
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
-from mgx_mlir.codegen.contraction.problem import Computed, Image
+from mgx_mlir.codegen.contraction.problem import Image
 from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, row_major, stored_along
 from mgx_mlir.codegen.gpu.contraction.cost import choose
 from mgx_mlir.codegen.gpu.contraction.direct import direct_refusal
+from mgx_mlir.codegen.gpu.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.contraction.generator import generate, generate_direct
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import unit_for
@@ -59,8 +60,6 @@ def match_program(
     location.
     """
     image = match.problem.b
-    if any(isinstance(x, Computed) for term in match.terms for x in (term.a, term.b)):
-        return None, "an operand that is computed as it is read"
     plain = isinstance(image, Image) and not match.added and not direct_refusal(match)
     product = Product(match, row_major(match.problem), {}) if plain else product_of_terms(match)
     if product is None:
@@ -81,6 +80,9 @@ def match_program(
         return program, words
     unit = unit_for(target, match.problem.a.element, match.problem.accumulator)
     assert unit is not None  # or the problem would have been refused
+    refusal = expanding_refusal(match.terms, unit.tile_depth)
+    if refusal:
+        return None, refusal
     schedule = schedule or choose(match.terms, unit, target)
     if schedule is None:
         return None, f"no schedule fits {target.name}"

@@ -157,7 +157,7 @@ class Pipeline:
 
     def _stores(self, values: Sequence[ir.Value], side: Index) -> Iterator[Action]:
         """Each write of a tile to LDS, as an action."""
-        reads = len(self.a.parts) * self.a.moves
+        reads = self.a.reads
         for tile, mine in ((self.a, values[:reads]), (self.b, values[reads:])):
             yield from (partial(store, side) for store in tile.stores(mine))
 

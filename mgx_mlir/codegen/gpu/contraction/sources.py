@@ -29,6 +29,11 @@ class Source(Protocol):
     element: str
     along_k: bool
 
+    @property
+    def reads(self) -> int: ...
+
+    def finish(self, values: Sequence[ir.Value]) -> Sequence[ir.Value]: ...
+
     def width(self, limit: int) -> int:
         """Elements that one read may take."""
 
@@ -39,7 +44,8 @@ class Source(Protocol):
         """
 
     def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
-        """For each row, a vector of `width` elements at k0 + k + part for each part.
+        """For each row, a vector of `width` elements at k0 + k + part for each part: of
+        `reads` values each, which `finish` makes it from.
 
         Elements outside of the operand are zero, or anything from the first step on that has
         none inside.
@@ -70,6 +76,13 @@ class Strided:
         width = vector_width(self.k, self.row, batch, offset=offset, limit=limit)
         # A vector lies inside of a row or outside of it.
         return math.gcd(width, self.depth)
+
+    @property
+    def reads(self) -> int:
+        return 1
+
+    def finish(self, values: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        return values
 
     @property
     def _even(self) -> bool:
@@ -216,16 +229,13 @@ def _outside(edge: Edge, row: Index, rows: int) -> ir.Value:
     return arith.ori(emit.value(before), after)
 
 
-def left(matrix: Matrix, depth: int, tile_depth: int, buffer: ir.Value) -> Strided:
-    return _kind(matrix)(matrix, matrix.row, matrix.column, depth, tile_depth, buffer)
-
-
-def right(matrix: Matrix, depth: int, tile_depth: int, buffer: ir.Value) -> Strided:
-    return _kind(matrix)(matrix, matrix.column, matrix.row, depth, tile_depth, buffer)
-
-
-def _kind(matrix: Matrix) -> type[Strided]:
-    return Windowed if isinstance(matrix, Windows) else Strided
+def strided(
+    matrix: Matrix, columns: bool, depth: int, tile_depth: int, buffer: ir.Value | None = None
+) -> Strided:
+    """A matrix' rows, or its columns."""
+    row, k = (matrix.column, matrix.row) if columns else (matrix.row, matrix.column)
+    kind = Windowed if isinstance(matrix, Windows) else Strided
+    return kind(matrix, row, k, depth, tile_depth, buffer)
 
 
 def _contiguous(axis: Axis) -> bool:

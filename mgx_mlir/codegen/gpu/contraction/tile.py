@@ -87,6 +87,11 @@ class Tile:
         """Where the reads of one move begin along k."""
         return range(0, self.run, self.width if self.source.along_k else 1)
 
+    @property
+    def reads(self) -> int:
+        """Values that `loads` gives."""
+        return len(self.parts) * self.moves * self.source.reads
+
     def loads(self, k0: Index) -> list[Load]:
         """Reads of the thread's part of the tile from k0 on; see `Source.loads`."""
         return self.source.loads(k0, self.parts, self.width)
@@ -99,13 +104,13 @@ class Tile:
             if self.source.along_k:
                 yield partial(self._store_chunk, mine, target)
             else:
-                column = columns(mine)
+                column = partial(_column, self.source, mine, [])
                 yield from (
                     partial(self._store_turned, column, target, i) for i in range(self.across)
                 )
 
     def _store_chunk(self, parts: Sequence[ir.Value], target: Index, side: Index) -> None:
-        mine = [self._converted(x) for x in parts]
+        mine = [self._converted(x) for x in self.source.finish(parts)]
         x = mine[0]
         if len(mine) > 1:
             lanes = ir.VectorType(x.type).shape[0]
@@ -121,6 +126,15 @@ class Tile:
 
     def _converted(self, x: ir.Value) -> ir.Value:
         return emit.convert(x, self.source.element, self.unit.element)
+
+
+def _column(
+    source: Source, values: Sequence[ir.Value], found: list[Column], number: int
+) -> ir.Value:
+    """Column `number` of the vectors that a source makes from values, once: `found`, then."""
+    if not found:
+        found.append(columns(source.finish(values)))
+    return found[0](number)
 
 
 # The elements number i of vectors, as a vector.
