@@ -16,7 +16,18 @@ import numpy as np
 from mgx_mlir.artifact import Artifact
 from mgx_mlir.graph import Graph, kernels
 from mgx_mlir.importer import parse_onnx
-from mgx_mlir.pass_manager import PassContext, PassTimes, Pipeline, print_pipeline, run_pipeline
+from mgx_mlir.pass_manager import (
+    CLEANUP,
+    Pass,
+    PassContext,
+    PassTimes,
+    Pipeline,
+    Step,
+    check_optional,
+    print_pipeline,
+    run_pipeline,
+    step_name,
+)
 from mgx_mlir.pipelines import PIPELINES, mode_pipelines
 from mgx_mlir.planning import build_plan
 from mgx_mlir.portable import portable_kernel
@@ -29,7 +40,8 @@ class CompileOptions:
     `input_dims` gives whole shapes by input name, `dim_params` sizes by the name of a
     symbolic dimension, `default_dim` the size of those that nothing else names.
     `input_values` builds the values of inputs into the program, which then are no inputs.
-    `disable` names passes to leave out.
+    `disable` names passes to leave out. With `exact`, those are left out that compute floats
+    by another formula than the model's (docs/passes.md says which, and what stays).
     """
 
     mode: str = "default"
@@ -38,6 +50,11 @@ class CompileOptions:
     default_dim: int | None = None
     input_values: Mapping[str, np.ndarray] = field(default_factory=dict)
     disable: Sequence[str] = ()
+    exact: bool = False
+
+    def __post_init__(self) -> None:
+        for name in self.disable:
+            check_optional(name)
 
     def to_json(self) -> dict[str, Any]:
         """The options as JSON values, for the artifact's manifest."""
@@ -48,6 +65,7 @@ class CompileOptions:
             "default_dim": self.default_dim,
             "input_values": {n: a.tolist() for n, a in sorted(self.input_values.items())},
             "disable": sorted(self.disable),
+            "exact": self.exact,
         }
 
 
@@ -75,9 +93,14 @@ def import_model(model: Any, options: CompileOptions) -> Graph:
 
 
 def pipeline_of(name: str, options: CompileOptions) -> Pipeline:
-    """The passes of a named pipeline without those that the options disable."""
-    steps = PIPELINES[name].passes
-    return tuple(s for s in steps if str(s).partition("{")[0] not in options.disable)
+    """The passes of a named pipeline without those that the options leave out."""
+
+    def runs(step: Step) -> bool:
+        if options.exact and isinstance(step, Pass) and step.rounds:
+            return False
+        return step_name(step) not in options.disable
+
+    return tuple(step for step in PIPELINES[name].passes if runs(step))
 
 
 def optimize(
@@ -89,7 +112,8 @@ def optimize(
     reproducer: Path | None = None,
 ) -> None:
     """Runs the mode's pipelines, or those named, on the graph in place. No chip is known."""
-    context = PassContext(weights=graph.weights)
+    cleanup = tuple(name for name in CLEANUP if name not in options.disable)
+    context = PassContext(weights=graph.weights, cleanup=cleanup)
     for name in mode_pipelines(options.mode) if pipelines is None else pipelines:
         started = time.perf_counter()
         steps = pipeline_of(name, options)

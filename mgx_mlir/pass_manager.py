@@ -36,6 +36,8 @@ class PassContext:
 
     weights: WeightStore = field(default_factory=WeightStore)
     target: Target | None = None
+    # What runs after a pass that asks for clean-up.
+    cleanup: tuple[str, ...] = CLEANUP
     # Rewrites that fired, as (pass, rewrite, node): what `--explain` prints.
     fired: list[tuple[str, str, str]] = field(default_factory=list)
     current: str = ""
@@ -54,6 +56,10 @@ class Pass(ABC):
     cleanup: ClassVar[bool] = False
     # Whether the pass may look at `context.target`.
     knows_chip: ClassVar[bool] = False
+    # Whether floats come out by another formula, and so with another rounding.
+    rounds: ClassVar[bool] = False
+    # Whether there is no program without it.
+    required: ClassVar[bool] = False
 
     @abstractmethod
     def apply(self, module: ir.Module, context: PassContext) -> None:
@@ -84,22 +90,32 @@ class Pass(ABC):
         return cls(**values)
 
 
+def check_optional(name: str) -> None:
+    """Raises UsageError for a name that is no pass, or one of a pass that cannot be left out."""
+    if name not in CLEANUP and pass_class(name).required:
+        raise UsageError(f"{name} makes the program; it cannot be left out")
+
+
 # A pipeline's element: one of ours, or upstream passes in upstream's own syntax.
 Step = Pass | str
 Pipeline = tuple[Step, ...]
 
 
+def step_name(step: Step) -> str:
+    """The name of a pipeline's element, without its options."""
+    return str(step).partition("{")[0]
+
+
 def pass_class(name: str) -> type[Pass]:
     """The class of the pass with that name. Raises UsageError with the nearest names."""
-    module_name = name.removeprefix(PREFIX).replace("-", "_")
-    try:
-        module = importlib.import_module(f"mgx_mlir.passes.{module_name}")
-    except ModuleNotFoundError as error:
+    if name not in pass_names():
         import difflib
 
         near = difflib.get_close_matches(name, pass_names())
-        hint = f"; did you mean {', '.join(near)}?" if near else "; see --list-passes"
-        raise UsageError(f"there is no pass '{name}'{hint}") from error
+        hint = f"; did you mean {', '.join(near)}?" if near else "; see mgx-opt --list-passes"
+        raise UsageError(f"there is no pass '{name}'{hint}")
+    module_name = name.removeprefix(PREFIX).replace("-", "_")
+    module = importlib.import_module(f"mgx_mlir.passes.{module_name}")
     class_name = "".join(word.capitalize() for word in module_name.split("_"))
     found: type[Pass] = getattr(module, class_name)
     return found
@@ -198,7 +214,7 @@ def _run(
     with module.context:
         manager = passmanager.PassManager("builtin.module")
         clock = _Clock(times)
-        for step in with_cleanup(pipeline):
+        for step in _with_cleanup(pipeline, context.cleanup):
             if isinstance(step, Pass):
                 manager.add(_callable(step, context, clock), type(step).__name__, step.name)
             else:
@@ -214,12 +230,12 @@ def _run(
             raise CompilerError(f"{clock.running()} failed: {error}") from error
 
 
-def with_cleanup(pipeline: Iterable[Step]) -> Iterator[Step]:
-    """The pipeline with clean-up after each run of passes that ask for it."""
+def _with_cleanup(pipeline: Iterable[Step], cleanup: Iterable[str]) -> Iterator[Step]:
+    """The pipeline with clean-up, once, after each pass that asks for it."""
     for step in pipeline:
         yield step
         if isinstance(step, Pass) and step.cleanup:
-            yield from CLEANUP
+            yield from cleanup
 
 
 def _callable(

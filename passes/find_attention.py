@@ -50,6 +50,7 @@ class FindAttention(Pass):
     too. A constant mask that leaves the keys up to the query's own place becomes `causal`.
     """
 
+    rounds: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-find-attention"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

@@ -46,6 +46,7 @@ class MergeConvolutions(Pass):
     """
 
     cleanup: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-merge-convolutions"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

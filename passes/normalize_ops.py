@@ -8,7 +8,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.graph import main_function
+from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import blocks, replace, shape
 
@@ -32,28 +32,44 @@ class NormalizeOps(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             for op in list(block.operations):
+                name = op.operation.name
+                if name not in _FORMS:
+                    continue
                 with ir.InsertionPoint(op), op.operation.location:
-                    _normalize(op)
+                    value = _FORMS[name](op)
+                if value is not None:
+                    context.note(name, node_name(op))
+                    replace(op, [value])
 
 
-def _normalize(op: ir.OpView) -> None:
-    name = op.operation.name
-    if name in ("mgx.identity", "mgx.contiguous"):
-        replace(op, [op.operation.operands[0]])
-    elif name in ("mgx.squeeze", "mgx.unsqueeze", "mgx.flatten"):
-        result = op.operation.results[0]
-        if ir.RankedTensorType(result.type).has_static_shape:
-            replace(op, [mgx.ReshapeOp(result.type, op.operation.operands[0]).result])
-    elif name == "mgx.broadcast":
-        _normalize_broadcast(op)
+def _operand(op: ir.OpView) -> ir.Value | None:
+    operand: ir.Value = op.operation.operands[0]
+    return operand
 
 
-def _normalize_broadcast(op: ir.OpView) -> None:
+def _reshape(op: ir.OpView) -> ir.Value | None:
+    result = op.operation.results[0]
+    if not ir.RankedTensorType(result.type).has_static_shape:
+        return None
+    return mgx.ReshapeOp(result.type, op.operation.operands[0]).result
+
+
+def _multibroadcast(op: ir.OpView) -> ir.Value | None:
     source, result = op.operation.operands[0], op.operation.results[0]
     types = (ir.RankedTensorType(source.type), ir.RankedTensorType(result.type))
     if not all(t.has_static_shape for t in types):
-        return
+        return None
     axis = ir.IntegerAttr(op.operation.attributes["axis"]).value
     trailing = types[1].rank - axis - types[0].rank
     padded = mgx.reshape(source, [*shape(source), *[1] * trailing])
-    replace(op, [mgx.MultibroadcastOp(result.type, padded).result])
+    return mgx.MultibroadcastOp(result.type, padded).result
+
+
+_FORMS = {
+    "mgx.broadcast": _multibroadcast,
+    "mgx.contiguous": _operand,
+    "mgx.flatten": _reshape,
+    "mgx.identity": _operand,
+    "mgx.squeeze": _reshape,
+    "mgx.unsqueeze": _reshape,
+}

@@ -55,6 +55,7 @@ class OutlineKernels(Pass):
 
     arch: str = "gfxMIGX"
 
+    required: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-outline-kernels"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.graph import main_function
+from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import blocks, element_type, replace, shape
 
@@ -32,6 +32,7 @@ class RewriteReduce(Pass):
         for block in blocks(main_function(module)):
             for op in list(block.operations):
                 if op.operation.name in ("mgx.softmax", "mgx.logsoftmax") and _is_static(op):
+                    context.note(op.operation.name, node_name(op))
                     with ir.InsertionPoint(op), op.operation.location:
                         replace(op, [_expand(op)])
 

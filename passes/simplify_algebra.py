@@ -55,6 +55,7 @@ class SimplifyAlgebra(Pass):
     max_rounds: int = 8
 
     cleanup: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-simplify-algebra"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

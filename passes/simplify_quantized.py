@@ -58,6 +58,7 @@ class SimplifyQuantized(Pass):
     """
 
     cleanup: ClassVar[bool] = True
+    rounds: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-simplify-quantized"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.graph import main_function
+from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import RESHAPES, blocks, erase_dead, in_views, replace, shape
 from mgx_mlir.views import changes, is_view, trace
@@ -35,14 +35,15 @@ class SimplifyReshapes(Pass):
             for op in list(block.operations):
                 if is_view(op):
                     with ir.InsertionPoint(op), op.operation.location:
-                        _simplify(op)
+                        _simplify(op, context)
             erase_dead(block)
 
 
-def _simplify(op: ir.OpView) -> None:
+def _simplify(op: ir.OpView, context: PassContext) -> None:
     source, layout, chain = trace(op.operation.results[0])
     steps = changes(layout, shape(source))
     if steps is not None and _cost(f"mgx.{s.name}" for s in steps) < _cost(chain):
+        context.note("views", node_name(op))
         replace(op, [in_views(source, steps)])
 
 

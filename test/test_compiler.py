@@ -8,12 +8,17 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from mlir import ir
 
 import mgx_mlir
-from mgx_mlir.compiler import CompileOptions, Report
+from mgx_mlir.compiler import CompileOptions, Report, optimize
+from mgx_mlir.dialects import context
 from mgx_mlir.errors import UsageError
+from mgx_mlir.graph import Graph
+from mgx_mlir.pass_manager import CLEANUP, parse_pipeline
 from mgx_mlir.pipelines import MODES, mode_pipelines
 from mgx_mlir.settings import Settings
+from mgx_mlir.weights import WeightStore
 from test.onnx_models import MODELS, light, light_names, random_inputs, small
 
 CHIPS = ("gfx90a", "gfx942", "gfx1100", "gfx1201")
@@ -157,6 +162,47 @@ def test_disabled_passes_do_not_run() -> None:
     artifact = mgx_mlir.compile_to_bytecode(small("vit"), options, report=report)
     assert all(name != "mgx-fuse-reduce" for name, _ in report.passes.entries)
     assert artifact.options["disable"] == ["mgx-fuse-reduce"]
+
+
+def test_order_and_options_are_recorded() -> None:
+    options = CompileOptions(disable=("mgx-fuse-reduce",), exact=True)
+    report = Report()
+    artifact = mgx_mlir.compile_to_bytecode(small("vit"), options, report=report)
+    assert artifact.options["exact"] is True
+    assert [name for name, _ in artifact.pipelines] == list(mode_pipelines("default"))
+    recorded = [str(s) for _, text in artifact.pipelines for s in parse_pipeline(text)]
+    # What ran, less the clean-up that the driver adds.
+    ran = [name for name, _ in report.passes.entries]
+    assert [n for n in ran if n not in CLEANUP] == [n for n in recorded if n not in CLEANUP]
+    assert "mgx-fuse-reduce" not in recorded and "mgx-simplify-algebra" not in recorded
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("mgx-fuse-redcue", "did you mean mgx-fuse-reduce"),
+        ("fuse-reduce", "there is no pass 'fuse-reduce'; did you mean mgx-fuse-reduce"),
+        ("mgx-plan-memory", "mgx-plan-memory makes the program; it cannot be left out"),
+    ],
+)
+def test_a_pass_that_cannot_be_left_out_is_refused(name: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        CompileOptions(disable=(name,))
+
+
+def test_exact_programs_keep_the_formulas_of_the_model() -> None:
+    # 1 / sqrt(x) becomes rsqrt(x), unless that is not wanted.
+    text = """
+    func.func @main(%x: tensor<4xf32> {mgx.name = "x"}) -> (tensor<4xf32> {mgx.name = "y"}) {
+      %s = mgx.sqrt %x : tensor<4xf32>
+      %y = mgx.recip %s : tensor<4xf32>
+      return %y : tensor<4xf32>
+    }"""
+    for exact, op in ((True, "mgx.sqrt"), (False, "mgx.rsqrt")):
+        with context():
+            graph = Graph(ir.Module.parse(text), WeightStore())
+        optimize(graph, CompileOptions(exact=exact), Report(), pipelines=["optimize"])
+        assert op in str(graph.module)
 
 
 def test_wrong_inputs_say_what_was_expected(settings: Settings) -> None:

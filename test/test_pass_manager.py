@@ -12,6 +12,7 @@ from mlir import ir
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import CompilerError, UsageError
 from mgx_mlir.pass_manager import (
+    CLEANUP,
     Pass,
     PassContext,
     PassTimes,
@@ -174,3 +175,42 @@ def test_every_mode_is_made_of_named_pipelines() -> None:
         assert set(mode_pipelines(mode)) <= set(PIPELINES)
     with pytest.raises(UsageError, match="there is no mode 'quick'"):
         mode_pipelines("quick")
+
+
+@dataclass(frozen=True)
+class _Asking(Pass):
+    """Leaves clean-up to the driver."""
+
+    cleanup: ClassVar[bool] = True
+    name: ClassVar[str] = "mgx-asking"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        pass
+
+
+def test_a_pass_that_asks_for_cleanup_gets_it_once() -> None:
+    times = PassTimes()
+    with context():
+        module = ir.Module.parse("module {}")
+        run_pipeline(module, (_Asking(), _Silent(), _Asking()), PassContext(), times=times)
+    ran = [name for name, _ in times.entries]
+    once = ["mgx-asking", *CLEANUP]
+    assert ran == [*once, "mgx-silent", *once]
+
+
+def test_cleanup_can_be_left_out() -> None:
+    times = PassTimes()
+    with context():
+        module = ir.Module.parse("module {}")
+        run_pipeline(module, (_Asking(),), PassContext(cleanup=("cse",)), times=times)
+    assert [name for name, _ in times.entries] == ["mgx-asking", "cse"]
+
+
+@dataclass(frozen=True)
+class _Silent(Pass):
+    """Leaves nothing behind."""
+
+    name: ClassVar[str] = "mgx-silent"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        pass

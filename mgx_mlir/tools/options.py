@@ -58,6 +58,11 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="leave a pass out (mgx-opt --list-passes names them)",
     )
+    add(
+        "--exact",
+        action="store_true",
+        help="leave out what computes floats by another formula than the model's",
+    )
     add("--timing", action="store_true", help="print the time of each stage, pass and kernel")
     add("--explain", action="store_true", help="list which rewrites fired where")
 
@@ -84,6 +89,7 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
         dim_params={_name(name): _sizes(name, [size])[0] for name, size in arguments.dim_param},
         default_dim=arguments.batch,
         disable=tuple(getattr(arguments, "disable_pass", ())),
+        exact=getattr(arguments, "exact", False),
     )
 
 
