@@ -15,7 +15,7 @@ from mgx_mlir.codegen.gpu.contraction import constraints
 from mgx_mlir.codegen.gpu.contraction.constraints import schedule_refusal
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.contraction.space import schedules
-from mgx_mlir.codegen.gpu.contraction.specs import SWIZZLE, swizzle, unit_for
+from mgx_mlir.codegen.gpu.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.target import Target
 
@@ -134,6 +134,12 @@ PHASES = (
 )
 
 
+def unit(chip: str, element: str) -> Unit:
+    found = unit_for(Target.get(chip), element, "f32")
+    assert found is not None
+    return found
+
+
 def test_rows_of_lds_meet_no_bank_twice() -> None:
     """(row, chunk) of each lane, for each way that tiles are read and written."""
     reads = {
@@ -143,25 +149,32 @@ def test_rows_of_lds_meet_no_bank_twice() -> None:
         "rows of fma": [(lane % 8, 0) for lane in range(32)],
         "columns of fma": [(lane // 8 * 4, 0) for lane in range(32)],
     }
+    narrow = unit("gfx942", "f16")
     for name, lanes in reads.items():
         for phase in PHASES:
-            _meets_no_bank_twice(name, {lanes[lane] for lane in phase})
+            _meets_no_bank_twice(name, {lanes[lane] for lane in phase}, narrow)
+    wide = unit("gfx950", "f8E4M3FN")
+    for chunk in (0, 1):
+        lanes = [(lane % 16, lane // 16 * 2 + chunk) for lane in range(32)]
+        for phase in PHASES:
+            _meets_no_bank_twice("wide rows", {lanes[lane] for lane in phase}, wide)
     for across in (1, 2, 4, 8):
         lanes = [(lane // 4 * across, lane % 4) for lane in range(32)]
         for start in range(0, 32, 8):
-            _meets_no_bank_twice(f"every {across}th row", set(lanes[start : start + 8]))
+            group = set(lanes[start : start + 8])
+            _meets_no_bank_twice(f"every {across}th row", group, narrow)
 
 
-def _meets_no_bank_twice(name: str, cells: set[tuple[int, int]]) -> None:
-    places = {(row % 2 * 4 + chunk) ^ swizzle(row) for row, chunk in cells}
+def _meets_no_bank_twice(name: str, cells: set[tuple[int, int]], unit: Unit) -> None:
+    half = unit.row_chunks == 4
+    places = {(row % 2 * 4 * half + chunk) ^ unit.swizzle(row) for row, chunk in cells}
     assert len(places) == len(cells), name
 
 
-def test_swizzle_is_linear_in_the_bits_of_the_row() -> None:
-    limit = 1 << len(SWIZZLE)
-    assert all(
-        swizzle(a ^ b) == swizzle(a) ^ swizzle(b) for a in range(limit) for b in range(limit)
-    )
+@pytest.mark.parametrize(("chip", "element"), [("gfx942", "f16"), ("gfx950", "f8E4M3FN")])
+def test_swizzle_is_linear_in_the_bits_of_the_row(chip: str, element: str) -> None:
+    swizzle = unit(chip, element).swizzle
+    assert all(swizzle(a ^ b) == swizzle(a) ^ swizzle(b) for a in range(16) for b in range(16))
 
 
 @pytest.mark.parametrize(
@@ -210,9 +223,7 @@ def test_chosen_schedule_is_told() -> None:
 )
 def test_every_chip_has_a_schedule_for_f16(chip: str) -> None:
     target = Target.get(chip)
-    unit = unit_for(target, "f16", "f32")
-    assert unit is not None
-    assert any(not schedule_refusal(s, unit, target) for s in schedules())
+    assert any(not schedule_refusal(s, unit(chip, "f16"), target) for s in schedules())
 
 
 def test_convolutions_of_one_channel_a_group_are_plain_sums() -> None:

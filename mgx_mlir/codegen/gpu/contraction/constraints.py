@@ -8,7 +8,7 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, Operand
 from mgx_mlir.codegen.contraction.problem import Axis, Image
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
-from mgx_mlir.codegen.gpu.contraction.specs import ROW_BYTES, ROW_CHUNKS, SIDES, Unit, unit_for
+from mgx_mlir.codegen.gpu.contraction.specs import SIDES, Unit, unit_for
 from mgx_mlir.target import Target
 
 # Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".
@@ -68,10 +68,11 @@ def schedule_refusal(
     threads = schedule.waves * target.wave_size
     rows, columns = schedule.rows(unit), schedule.columns(unit)
     for size in (rows, columns):
-        if size * ROW_CHUNKS % threads:
-            return f"{threads} threads for {size} rows of {ROW_CHUNKS} chunks in LDS"
-    if SIDES * (rows + columns) * ROW_BYTES > min(target.lds_bytes, 64 << 10):
-        return f"{SIDES * (rows + columns) * ROW_BYTES} bytes of LDS"
+        if size * unit.row_chunks % threads:
+            return f"{threads} threads for {size} rows of {unit.row_chunks} chunks in LDS"
+    lds = SIDES * (rows + columns) * unit.row_bytes
+    if lds > target.lds_bytes:
+        return f"{lds} bytes of LDS"
     if schedule.ahead > schedule.most_ahead(unit):
         return f"{schedule.ahead} tiles ahead"
     waiting = schedule.ahead * sum(n for n, _ in reads(schedule, unit, target, widths))
@@ -104,7 +105,10 @@ def registers(
     else:
         operands = schedule.fragments(unit)
         # Of chunks in LDS.
-        places = 2 * ROW_CHUNKS // unit.groups
+        places = 2 * unit.row_chunks // unit.groups
+        if unit.groups > 1 and unit.lane_chunks > 1:
+            # Columns of the next step are read before the last one's registers are free.
+            operands += schedule.tiles_n * unit.fragment
     ahead = 0
     for count, wide in reads(schedule, unit, target, widths):
         # Its address and what it gives; and where it goes, or 4 places of turned rows.

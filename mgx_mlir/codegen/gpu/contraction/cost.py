@@ -19,7 +19,7 @@ from mgx_mlir.codegen.gpu.contraction.constraints import registers, schedule_ref
 from mgx_mlir.codegen.gpu.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.contraction.sources import Source
 from mgx_mlir.codegen.gpu.contraction.space import Schedule, schedules, splits
-from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, ROW_BYTES, SIDES, Unit
+from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, SIDES, Unit
 from mgx_mlir.codegen.gpu.contraction.tile import turned
 from mgx_mlir.target import Target
 
@@ -104,8 +104,8 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
     # One wave keeps one of a compute unit's SIMDs busy.
     matrix *= max(1.0, 4 / (schedule.waves * resident(schedule, unit, target, a_unit)))
     read = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
-    lds = (read + rows + columns) * ROW_BYTES / LDS_BYTES_A_CLOCK
-    memory = (rows + columns) * ROW_BYTES / GLOBAL_BYTES_A_CLOCK[target.wave_size]
+    lds = (read + rows + columns) * unit.row_bytes / LDS_BYTES_A_CLOCK
+    memory = (rows + columns) * unit.row_bytes / GLOBAL_BYTES_A_CLOCK[target.wave_size]
     # What overlaps does so imperfectly.
     busy: float = sum(x**3 for x in (matrix, lds, memory)) ** (1 / 3)
     # Nor does a wave multiply while it reads fragments, or waits for a tile.
@@ -133,7 +133,8 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
 
 def resident(schedule: Schedule, unit: Unit, target: Target, wanted: int) -> int:
     """Blocks that a compute unit holds at a time, of those that it gets."""
-    lds = target.lds_bytes // (SIDES * (schedule.rows(unit) + schedule.columns(unit)) * ROW_BYTES)
+    extents = schedule.rows(unit) + schedule.columns(unit)
+    lds = target.lds_bytes // (SIDES * extents * unit.row_bytes)
     # A SIMD has 512 vector registers for a lane of 64; RDNA's 1536 for one of 32 are of
     # two SIMDs a compute unit.
     file, simds = (512, 4) if target.wave_size == 64 else (1536, 2)

@@ -12,7 +12,7 @@ from mlir.dialects import amdgpu, arith
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
-from mgx_mlir.codegen.gpu.contraction.specs import Unit, swizzle
+from mgx_mlir.codegen.gpu.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.contraction.tile import exclusive_or, swizzled
 
 # Chunks of 16 bytes, neighbours along k, of one row or column.
@@ -37,7 +37,8 @@ class Operand:
     def __post_init__(self) -> None:
         unit = self.unit
         row = emit.mul(self.lane_row, unit.tile_depth)
-        place = exclusive_or(self.group, swizzled(self.lane_row))
+        first = emit.mul(self.group, unit.lane_chunks)
+        place = exclusive_or(first, swizzled(unit, self.lane_row))
         self.place = exclusive_or(row, emit.mul(place, unit.chunk))
 
     def prepare(self, rows: Sequence[int], steps: int) -> None:
@@ -45,15 +46,15 @@ class Operand:
         for row in rows:
             for step in range(steps):
                 for chunk in self._chunks(step):
-                    self._base(chunk ^ swizzle(row))
+                    self._base(chunk ^ self.unit.swizzle(row))
 
     def read(self, row: int, step: Index, side: Index) -> Fragment:
         """The lane's chunks of the tile that begins at `row`, in a side of LDS."""
         unit, start = self.unit, self.start + row * self.unit.tile_depth
         if isinstance(step, int):
-            places = [self._base(chunk ^ swizzle(row)) for chunk in self._chunks(step)]
+            places = [self._base(chunk ^ unit.swizzle(row)) for chunk in self._chunks(step)]
         else:
-            turn = exclusive_or(step, swizzle(row))
+            turn = exclusive_or(step, unit.swizzle(row))
             places = [exclusive_or(self.place, emit.mul(turn, unit.chunk))]
         return [
             memory.load(self.lds, emit.add(emit.add(place, side), start), unit.chunk)
@@ -62,7 +63,7 @@ class Operand:
 
     def _chunks(self, step: int) -> list[int]:
         first = step * self.unit.step_chunks
-        return [first] if self.unit.groups > 1 else [*range(first, first + self.unit.step_chunks)]
+        return [*range(first, first + self.unit.lane_chunks)]
 
     def _base(self, turn: int) -> Index:
         if turn not in self.bases:

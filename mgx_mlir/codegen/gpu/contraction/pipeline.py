@@ -27,7 +27,7 @@ from mgx_mlir.codegen.gpu.contraction.constraints import MAX_READS
 from mgx_mlir.codegen.gpu.contraction.multiply import Fragment, Operand
 from mgx_mlir.codegen.gpu.contraction.sources import Load
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
-from mgx_mlir.codegen.gpu.contraction.specs import ROW_CHUNKS, SIDES, Unit
+from mgx_mlir.codegen.gpu.contraction.specs import SIDES, Unit
 from mgx_mlir.codegen.gpu.contraction.tile import Tile
 
 Action = Callable[[], None]
@@ -76,7 +76,7 @@ class Pipeline:
         self.rows, self.columns = rows, columns
         self.elements = (a.source.element, b.source.element)
         self.tile_columns = tile_columns
-        self.steps = ROW_CHUNKS // unit.step_chunks
+        self.steps = unit.row_chunks // unit.step_chunks
         # Elements of one side of LDS.
         self.side = (a.rows + b.rows) * unit.tile_depth
 

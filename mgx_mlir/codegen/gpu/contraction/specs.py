@@ -14,9 +14,8 @@ from mgx_mlir.target import Target
 
 # A lane reads LDS 16 bytes at a time, the widest access there is.
 CHUNK_BYTES = 16
-# A row of a tile in LDS: half of what the 32 banks deliver in a clock.
-ROW_BYTES = 64
-ROW_CHUNKS = ROW_BYTES // CHUNK_BYTES
+# Chunks of a row of a tile in LDS: half, or all, of what the 32 banks deliver in a clock.
+ROW_CHUNKS, WIDE_ROW_CHUNKS = 4, 8
 # LDS holds two tiles of each operand: one is read while the next is written.
 SIDES = 2
 
@@ -26,15 +25,8 @@ SIDES = 2
 # meets a bank twice: rows as operands of MFMA and WMMA need them, and rows written one after
 # another, every second, fourth or eighth (a test counts the conflicts).
 SWIZZLE = (0, 5, 6, 6)
-
-
-def swizzle(row: int) -> int:
-    """What the chunks of a row are XORed with."""
-    result = 0
-    for bit, value in enumerate(SWIZZLE):
-        if row >> bit & 1:
-            result ^= value
-    return result
+# The same for rows of 128 bytes: chunk c of row r lies at place c ^ swizzle(r).
+WIDE_SWIZZLE = (1, 2, 4, 0)
 
 
 @dataclass(frozen=True)
@@ -83,12 +75,40 @@ class Unit:
     @property
     def tile_depth(self) -> int:
         """k of a block's tile in LDS."""
-        return ROW_CHUNKS * self.chunk
+        return self.row_chunks * self.chunk
+
+    @property
+    def lane_chunks(self) -> int:
+        """Chunks of a row that a lane takes in one step."""
+        return max(1, self.per_lane // self.chunk)
 
     @property
     def step_chunks(self) -> int:
         """Chunks of a row that one step, the work between LDS reads, takes."""
-        return max(self.groups, self.per_lane // self.chunk)
+        return self.groups * self.lane_chunks
+
+    @property
+    def row_chunks(self) -> int:
+        """Chunks of a row of a tile in LDS."""
+        return max(ROW_CHUNKS, self.step_chunks)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of a tile in LDS."""
+        return self.row_chunks * CHUNK_BYTES
+
+    @property
+    def swizzles(self) -> tuple[int, ...]:
+        """What each bit of a row's number XORs its chunks with."""
+        return WIDE_SWIZZLE if self.row_chunks == WIDE_ROW_CHUNKS else SWIZZLE
+
+    def swizzle(self, row: int) -> int:
+        """What the chunks of a row are XORed with."""
+        result = 0
+        for bit, value in enumerate(self.swizzles):
+            if row >> bit & 1:
+                result ^= value
+        return result
 
 
 def _mfma(element: str, accumulator: str, depth: int, flops: int) -> Unit:
@@ -132,7 +152,7 @@ _MFMA: dict[str, tuple[Unit, ...]] = {
         _mfma("f32", "f32", 4, 256),
         _mfma("f64", "f64", 4, 128),
         _mfma("i8", "i32", 64, 8192),
-        *_byte_floats("f8E4M3FN f8E5M2", _mfma("", "f32", 32, 4096)),
+        *_byte_floats("f8E4M3FN f8E5M2", _mfma("", "f32", 128, 8192)),
     ),
 }
 _RDNA3 = tuple(_wmma(e, a, 1, 512) for e, a in (("bf16", "f32"), ("f16", "f32"), ("i8", "i32")))

@@ -18,15 +18,15 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.sources import Load, Source
-from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, SWIZZLE, Unit, swizzle
+from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, ROW_CHUNKS, Unit
 
 
-def swizzled(row: Index) -> Index:
-    """`specs.swizzle` of a row that is known at run time."""
+def swizzled(unit: Unit, row: Index) -> Index:
+    """`Unit.swizzle` of a row that is known at run time."""
     if isinstance(row, int):
-        return swizzle(row)
+        return unit.swizzle(row)
     result: Index = 0
-    for bit, value in enumerate(SWIZZLE):
+    for bit, value in enumerate(unit.swizzles):
         if value:
             flag = emit.rem(emit.div(row, 1 << bit), 2)
             result = exclusive_or(result, emit.mul(flag, value))
@@ -79,7 +79,7 @@ class Tile:
         self.targets = []
         for row in rows:
             at = emit.add(emit.mul(row, unit.tile_depth), k)
-            at = exclusive_or(at, emit.mul(swizzled(row), unit.chunk))
+            at = exclusive_or(at, emit.mul(swizzled(unit, row), unit.chunk))
             self.targets.append(emit.add(at, self.start))
 
     @property
@@ -119,9 +119,10 @@ class Tile:
 
     def _store_turned(self, column: Column, target: Index, i: int, side: Index) -> None:
         unit = self.unit
-        # The lowest bit of a row and its swizzle share the place in 128 bytes.
-        turn = (i % 2 * unit.tile_depth) ^ (swizzle(i) * unit.chunk)
-        at = emit.add(exclusive_or(target, turn), i // 2 * 2 * unit.tile_depth)
+        # The lowest bit of a row and its swizzle may share the place in 128 bytes.
+        odd = i % 2 if unit.row_chunks == ROW_CHUNKS else 0
+        turn = (odd * unit.tile_depth) ^ (unit.swizzle(i) * unit.chunk)
+        at = emit.add(exclusive_or(target, turn), (i - odd) * unit.tile_depth)
         memory.store(self._converted(column(i)), self.lds, emit.add(at, side))
 
     def _converted(self, x: ir.Value) -> ir.Value:
