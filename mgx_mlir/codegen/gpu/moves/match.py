@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction.match import through_reshapes
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.contraction.views import View, resolve
+from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.lowering.element import Element, element_of
-from mgx_mlir.views import Factors, is_view
+from mgx_mlir.views import Factors
 
 MOVES = frozenset(("mgx.concat", "mgx.gather", "mgx.pad"))
 
@@ -82,20 +82,10 @@ class Moves:
 
 def match_moves(kernel: ir.OpView) -> Moves | str:
     """The kernel as moves, or why it is none; '' where it holds other work."""
-    *ops, terminator = kernel.regions[0].blocks[0].operations
-    anchors = [op for op in ops if op.operation.name in MOVES]
-    if len(anchors) != 1:
-        return ""
-    (anchor,) = anchors
-    name = anchor.operation.name
-    if any(op != anchor and not is_view(op) for op in ops):
-        return f"{name}: work beside it"
-    returned = [through_reshapes(value) for value in terminator.operation.operands]
-    result = anchor.operation.results[0]
-    if returned != [result]:
-        return f"{name}: a result that is a view"
-    if 0 in result.type.shape:
-        return f"{name}: no elements"
+    anchor = anchor_of(kernel, MOVES)
+    if isinstance(anchor, str):
+        return anchor
+    name, result = anchor.operation.name, anchor.operation.results[0]
     # Constants among the operands are no memory.
     views = [resolve(value) for value in anchor.operation.operands]
     if any(view is None for view in views):

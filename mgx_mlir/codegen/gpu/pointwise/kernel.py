@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.builder import signature, size_refusal
+from mgx_mlir.codegen.gpu.family import Types, program_of
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.pointwise.cost import choose
 from mgx_mlir.codegen.gpu.pointwise.generator import generate
-from mgx_mlir.codegen.gpu.pointwise.match import match_elements
+from mgx_mlir.codegen.gpu.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.gpu.pointwise.space import Schedule
 from mgx_mlir.codegen.gpu.pointwise.turned import Turned, turned
-from mgx_mlir.codegen.gpu.precision import narrow, relax
 from mgx_mlir.target import Target
 
 
@@ -24,17 +22,9 @@ def pointwise_program(
     None, and why the family refuses it, for other kernels; an empty reason where the kernel
     holds other work. Without a `schedule` the cost model chooses.
     """
-    with kernel.context, kernel.location:
-        elements = match_elements(kernel)
-        if isinstance(elements, str):
-            return None, elements
-        name, types = signature(kernel)
-        reason = size_refusal([*types[0], *types[1]])
-        if reason:
-            return None, f"{elements.name}: {reason}"
-        schedule = schedule or turned(elements, target) or choose(elements, target)
-        program = generate(elements, types, schedule, target, name)
-        if narrow(types[1]):
-            relax(program.module)
-        expand_math(program.module)
-        return program, f"{elements.name}: {schedule.describe()}"
+
+    def made(elements: Elements, types: Types, name: str) -> tuple[GpuProgram, str]:
+        chosen = schedule or turned(elements, target) or choose(elements, target)
+        return generate(elements, types, chosen, target, name), chosen.describe()
+
+    return program_of(kernel, match_elements, made)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mlir import ir
 
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.contraction.views import resolve
+from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.codegen.lowering.ops.movement import word
 from mgx_mlir.codegen.lowering.reducers import Reducer, add, lowest, maximum, sum_element
-from mgx_mlir.views import is_view
 
 # Windows are unrolled: larger ones make long code, and share more of what they read.
 MAX_WINDOW = 49
@@ -58,6 +59,7 @@ class Pooling:
     windows: tuple[Window, ...]
     mode: str
     padded: bool
+    name: ClassVar[str] = "mgx.pooling"
 
     @property
     def outputs(self) -> int:
@@ -75,22 +77,16 @@ class Pooling:
 
 def match_pooling(kernel: ir.OpView) -> Pooling | str:
     """The kernel as a pooling, or why it is none; '' where it holds other work."""
-    *ops, terminator = kernel.regions[0].blocks[0].operations
-    anchors = [op for op in ops if op.operation.name == "mgx.pooling"]
-    if len(anchors) != 1:
-        return ""
-    (op,) = anchors
+    op = anchor_of(kernel, {Pooling.name})
+    if isinstance(op, str):
+        return op
     result = op.operation.results[0]
-    if any(other != op and not is_view(other) for other in ops):
-        return "work beside it"
-    if list(terminator.operation.operands) != [result]:
-        return "a result that is a view"
     mode = word(op.mode)
     if mode not in ("average", "max"):
-        return f"mode {mode}"
+        return f"mgx.pooling: mode {mode}"
     view = resolve(op.operation.operands[0])
     if view is None:
-        return "an input that is no strided view"
+        return "mgx.pooling: an input that is no strided view"
     shape, outputs = view.shape, tuple(result.type.shape)
     rank = len(shape) - 2
     pads = list(op.pads)
@@ -107,15 +103,15 @@ def match_pooling(kernel: ir.OpView) -> Pooling | str:
         for d in range(rank)
     )
     taps = math.prod(window.length for window in windows)
-    if rank == 0 or 0 in outputs or 0 in shape:
-        return "no elements"
+    if rank == 0 or 0 in shape:
+        return "mgx.pooling: no elements"
     if taps > MAX_WINDOW:
-        return f"windows of {taps} elements are more than {MAX_WINDOW}"
+        return f"mgx.pooling: windows of {taps} elements are more than {MAX_WINDOW}"
     outer = Axis.of(*(factor for dim in view.dims[:2] for factor in dim))
     inner = Axis.of(*(factor for dim in view.dims[2:] for factor in dim))
     element = element_of(result.type)
     if element.is_byte_float:
-        return f"elements of type {element.name}"
+        return f"mgx.pooling: elements of type {element.name}"
     source = Operand(view.argument, element, view.offset, outer, inner)
     padded = bool(op.count_include_pad.value)
     return Pooling(shape[0] * shape[1], source, element, windows, mode, padded)

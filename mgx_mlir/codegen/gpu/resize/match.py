@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from mgx_mlir.codegen.contraction.match import through_reshapes
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.contraction.views import resolve
+from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.codegen.lowering.ops.movement import word
 from mgx_mlir.codegen.lowering.ops.resize import Axis as Resized
 from mgx_mlir.codegen.lowering.ops.resize import axes_of
-from mgx_mlir.views import is_view
 
 Array = np.ndarray[Any, Any]
 # Numbers of a kernel's tables, and elements that a result reads along the last dimension.
@@ -110,24 +109,17 @@ class Resize:
 
 def match_resize(kernel: ir.OpView) -> Resize | str:
     """The kernel as a resize, or why it is none; '' where it holds other work."""
-    *ops, terminator = kernel.regions[0].blocks[0].operations
-    anchors = [op for op in ops if op.operation.name in NAMES]
-    if len(anchors) != 1:
-        return ""
-    (op,) = anchors
-    name = op.operation.name
+    op = anchor_of(kernel, NAMES)
+    if isinstance(op, str):
+        return op
+    name, result = op.operation.name, op.operation.results[0]
     if name == "mgx.pad" and word(op.mode) == "constant":
         return ""
-    if any(other != op and not is_view(other) for other in ops):
-        return f"{name}: work beside it"
-    result = op.operation.results[0]
-    if [through_reshapes(value) for value in terminator.operation.operands] != [result]:
-        return f"{name}: a result that is a view"
     view, shape = resolve(op.operation.operands[0]), tuple(result.type.shape)
     if view is None:
         return f"{name}: an input that is no strided view"
     element = element_of(result.type)
-    if 0 in shape or 0 in view.shape:
+    if 0 in view.shape:
         return f"{name}: no elements"
     strides = tuple(view.axis(d, d + 1) for d in range(len(shape)))
     if name == "mgx.pad":

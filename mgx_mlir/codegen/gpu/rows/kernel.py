@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.builder import signature, size_refusal
+from mgx_mlir.codegen.gpu.family import Types, program_of
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.codegen.gpu.passes import expand_math
-from mgx_mlir.codegen.gpu.precision import narrow, relax
 from mgx_mlir.codegen.gpu.rows.cost import choose
 from mgx_mlir.codegen.gpu.rows.generator import generate
-from mgx_mlir.codegen.gpu.rows.match import match_rows
+from mgx_mlir.codegen.gpu.rows.match import Rows, match_rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule
 from mgx_mlir.target import Target
 
@@ -23,19 +21,11 @@ def rows_program(
     None, and why the family refuses it, for other kernels; an empty reason where the kernel
     holds no reduction. Without a `schedule` the cost model chooses.
     """
-    with kernel.context, kernel.location:
-        rows = match_rows(kernel)
-        if isinstance(rows, str):
-            return None, rows
-        name, types = signature(kernel)
-        reason = size_refusal([*types[0], *types[1]])
-        if reason:
-            return None, f"{rows.name}: {reason}"
-        schedule = schedule or choose(rows, target)
-        if schedule is None:
-            return None, f"{rows.name}: no schedule fits {target.name}"
-        program = generate(rows, types, schedule, target, name)
-        if narrow(types[1]):
-            relax(program.module)
-        expand_math(program.module)
-        return program, f"{rows.name}: {schedule.describe()}"
+
+    def made(rows: Rows, types: Types, name: str) -> tuple[GpuProgram, str] | str:
+        chosen = schedule or choose(rows, target)
+        if chosen is None:
+            return f"no schedule fits {target.name}"
+        return generate(rows, types, chosen, target, name), chosen.describe()
+
+    return program_of(kernel, match_rows, made)

@@ -14,6 +14,7 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.family import Types
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
@@ -27,7 +28,6 @@ from mgx_mlir.finalizer.code_object import Argument
 from mgx_mlir.target import Target
 
 OUTPUT = Argument("output", 0)
-Types: TypeAlias = "tuple[Sequence[ir.Type], Sequence[ir.Type]]"
 # A vector of what is summed, from one that memory holds.
 Term: TypeAlias = "Callable[[ir.Value], ir.Value]"
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.builder import signature, size_refusal
+from mgx_mlir.codegen.gpu.family import Types, program_of
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.scan.generator import generate
-from mgx_mlir.codegen.gpu.scan.match import Scan, match_scan
+from mgx_mlir.codegen.gpu.scan.match import NonZero, Scan, match_nonzero, match_scan
 from mgx_mlir.codegen.gpu.scan.space import Schedule, choose
 from mgx_mlir.target import Target
 
@@ -21,16 +20,12 @@ def scan_program(
     None, and why the family refuses it, for other kernels; an empty reason where the kernel
     holds no running sum.
     """
-    with kernel.context, kernel.location:
-        work = match_scan(kernel)
-        if isinstance(work, str):
-            return None, work
-        what = "mgx.prefix_scan_sum" if isinstance(work, Scan) else "mgx.nonzero"
-        name, types = signature(kernel)
-        reason = size_refusal([*types[0], *types[1]])
-        if reason:
-            return None, f"{what}: {reason}"
-        schedule = schedule or choose(work, target)
-        program = generate(work, types, schedule, target, name)
-        expand_math(program.module)
-        return program, f"{what}: {schedule.describe()}"
+
+    def made(work: Scan | NonZero, types: Types, name: str) -> tuple[GpuProgram, str]:
+        chosen = schedule or choose(work, target)
+        return generate(work, types, chosen, target, name), chosen.describe()
+
+    program, why = program_of(kernel, match_scan, made)
+    if program is not None or why:
+        return program, why
+    return program_of(kernel, match_nonzero, made)

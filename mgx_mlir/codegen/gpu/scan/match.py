@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction.match import through_reshapes
+from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.match import result_of, source_of
 from mgx_mlir.codegen.lowering.element import element_of
-from mgx_mlir.views import is_view
-
-NAMES = frozenset(("mgx.nonzero", "mgx.prefix_scan_sum"))
 
 
 @dataclass(frozen=True)
@@ -30,6 +29,7 @@ class Scan:
     target: Operand
     exclusive: bool
     reverse: bool
+    name: ClassVar[str] = "mgx.prefix_scan_sum"
 
 
 @dataclass(frozen=True)
@@ -41,35 +41,45 @@ class NonZero:
     source: Operand
     target: Operand
     columns: int
+    name: ClassVar[str] = "mgx.nonzero"
 
 
-def match_scan(kernel: ir.OpView) -> Scan | NonZero | str:
+def match_scan(kernel: ir.OpView) -> Scan | str:
     """The kernel as running sums, or why it is none; '' where it holds other work."""
-    *ops, terminator = kernel.regions[0].blocks[0].operations
-    anchors = [op for op in ops if op.operation.name in NAMES]
-    if len(anchors) != 1:
-        return ""
-    (op,) = anchors
-    name = op.operation.name
-    if any(other != op and not is_view(other) for other in ops):
-        return f"{name}: work beside it"
-    value, result = op.operation.operands[0], op.operation.results[0]
-    if [through_reshapes(value) for value in terminator.operation.operands] != [result]:
-        return f"{name}: a result that is a view"
-    shape = tuple(value.type.shape)
-    if not result.type.has_static_shape or 0 in shape or 0 in result.type.shape:
-        return f"{name}: no elements, or a result of unknown size"
-    if element_of(value.type).is_byte_float:
-        return f"{name}: elements of type {element_of(value.type).name}"
-    axes = list(range(len(shape))) if name == "mgx.nonzero" else [op.axis.value % len(shape)]
+    op = anchor_of(kernel, {Scan.name})
+    if isinstance(op, str):
+        return op
+    shape = tuple(op.operation.results[0].type.shape)
+    axis = op.axis.value % len(shape)
+    source = _source(op, [axis])
+    if isinstance(source, str):
+        return source
+    target = result_of(0, source.element, shape, [axis])
+    rows, columns = math.prod(shape) // shape[axis], shape[axis]
+    return Scan(rows, columns, source, target, op.exclusive.value, op.reverse.value)
+
+
+def match_nonzero(kernel: ir.OpView) -> NonZero | str:
+    """The kernel as a search for what is not zero, or why it is none."""
+    op = anchor_of(kernel, {NonZero.name})
+    if isinstance(op, str):
+        return op
+    shape, type_ = tuple(op.operation.operands[0].type.shape), op.operation.results[0].type
+    source = _source(op, range(len(shape)))
+    if isinstance(source, str):
+        return source
+    if not type_.has_static_shape:
+        return f"{NonZero.name}: a result of unknown size"
+    made = tuple(type_.shape)
+    return NonZero(shape, source, result_of(0, element_of(type_), made, [1]), made[1])
+
+
+def _source(op: ir.OpView, axes: Sequence[int]) -> Operand | str:
+    """What an op reads, with rows along `axes`."""
+    name, value = op.operation.name, op.operation.operands[0]
     source = source_of(value, axes)
     if not isinstance(source, Operand):
         return f"{name}: an input that is no strided view"
-    if name == "mgx.nonzero":
-        made = tuple(result.type.shape)
-        target = result_of(0, element_of(result.type), made, [1])
-        return NonZero(shape, source, target, made[1])
-    target = result_of(0, element_of(result.type), shape, axes)
-    columns = shape[axes[0]]
-    rows = math.prod(shape) // columns
-    return Scan(rows, columns, source, target, op.exclusive.value, op.reverse.value)
+    if 0 in value.type.shape or source.element.is_byte_float:
+        return f"{name}: {math.prod(value.type.shape)} elements of type {source.element.name}"
+    return source

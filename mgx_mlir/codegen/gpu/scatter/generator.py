@@ -12,7 +12,6 @@ with atomics of integers, whose order changes nothing: a run gives the same bits
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 from mlir import ir
 from mlir.dialects import arith, memref
@@ -21,6 +20,7 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.family import Types
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.launches import Launches, Work
 from mgx_mlir.codegen.gpu.operands import Operand, index_of, vector_lanes
@@ -31,7 +31,6 @@ from mgx_mlir.codegen.lowering.element import I32, I64, UNSIGNED, Element
 from mgx_mlir.finalizer.code_object import Argument
 
 OUTPUT = Argument("output", 0)
-Types: TypeAlias = "tuple[Sequence[ir.Type], Sequence[ir.Type]]"
 
 
 class Generator:

@@ -15,14 +15,19 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction.match import through_reshapes
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.contraction.views import View, resolve, splat_constant
+from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.match import Source
 from mgx_mlir.codegen.lowering.element import Element, element_of
-from mgx_mlir.views import is_view, row_major
+from mgx_mlir.views import row_major
 
+NAMES = frozenset(
+    f"mgx.{op}_{kind}"
+    for op in ("scatter", "scatternd")
+    for kind in ("none", "add", "mul", "min", "max")
+)
 # Sums of so many numbers keep more bits than f32 has (see sums).
 MAX_POINTS = 1 << 30
 
@@ -63,20 +68,10 @@ class Scatter:
 
 def match_scatter(kernel: ir.OpView) -> Scatter | str:
     """The kernel as a scatter, or why it is none; '' where it holds other work."""
-    *ops, terminator = kernel.regions[0].blocks[0].operations
-    anchors = [op for op in ops if op.operation.name.startswith("mgx.scatter")]
-    if len(anchors) != 1:
-        return ""
-    (op,) = anchors
-    name = op.operation.name
-    free = (
-        op == other or is_view(other) or other.operation.name == "mgx.constant" for other in ops
-    )
-    if not all(free):
-        return f"{name}: work beside it"
-    result = op.operation.results[0]
-    if [through_reshapes(value) for value in terminator.operation.operands] != [result]:
-        return f"{name}: a result that is a view"
+    op = anchor_of(kernel, NAMES)
+    if isinstance(op, str):
+        return op
+    name, result = op.operation.name, op.operation.results[0]
     x, *others = op.operation.operands
     views = [resolve(value) for value in others]
     shape = tuple(result.type.shape)
@@ -84,7 +79,7 @@ def match_scatter(kernel: ir.OpView) -> Scatter | str:
     if (constant is None and view is None) or None in views:
         return f"{name}: an input that is no strided view"
     indices, updates = (view for view in views if view is not None)
-    if 0 in shape or 0 in updates.shape or 0 in indices.shape:
+    if 0 in updates.shape or 0 in indices.shape:
         return f"{name}: no elements"
     element, kind = element_of(result.type), name.rpartition("_")[2]
     index = element_of(others[0].type)

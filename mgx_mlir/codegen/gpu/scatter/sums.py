@@ -19,8 +19,9 @@ from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.family import Types
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.codegen.gpu.scatter.generator import OUTPUT, Generator, Types, atomic
+from mgx_mlir.codegen.gpu.scatter.generator import OUTPUT, Generator, atomic
 from mgx_mlir.codegen.gpu.scatter.match import Scatter
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load, store
