@@ -213,6 +213,10 @@ def emulated(target: Target) -> Sequence[Fused | Weights]:
         Weights((20, 32, 64), 32, "f4E2M1FN"),
         Weights((20, 32, 80), 16, "i8", turned=False),
         Weights((35, 48, 64), 32, "f8E4M3FN"),
+        Weights((1, 37, 4096), 64, "ui4"),
+        Weights((3, 10, 1056), 32, "i4", "f32"),
+        Weights((2, 12, 1024), 128, "f8E4M3FN"),
+        Weights((1, 9, 512), 16, "ui2", "f32"),
     )
 
 

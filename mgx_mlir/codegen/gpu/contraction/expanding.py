@@ -23,6 +23,11 @@ _NAMES = "abs add clip constant convert dequantizelinear max min mul neg relu su
 _FINITE = frozenset(f"mgx.{name}" for name in _NAMES.split())
 
 
+def is_finite(matrix: Computed) -> bool:
+    """Whether finite numbers give finite elements: so do the zeros that are read past the end."""
+    return {x.operation.name for x in matrix.op.regions[0].blocks[0].operations} <= _FINITE
+
+
 def source_of(
     matrix: Matrix,
     columns: bool,
@@ -97,8 +102,7 @@ class Expanding:
         least = max(read.per_byte for read in self.matrix.tensors)
         if self.width(16) < least or (least > 1 and not self.along_k):
             return "packed numbers that are no neighbours along k"
-        inner = {op.operation.name for op in self.matrix.op.regions[0].blocks[0].operations}
-        if self.depth % tile_depth and not inner <= _FINITE:
+        if self.depth % tile_depth and not is_finite(self.matrix):
             return f"what is computed beyond k = {self.depth} may not be finite"
         return ""
 

@@ -16,6 +16,7 @@ from mgx_mlir.codegen.gpu.contraction.cost import choose
 from mgx_mlir.codegen.gpu.contraction.direct import direct_refusal
 from mgx_mlir.codegen.gpu.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.contraction.generator import generate, generate_direct
+from mgx_mlir.codegen.gpu.contraction.skinny import as_skinny, generate_skinny
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import unit_for
 from mgx_mlir.codegen.gpu.contraction.terms import product_of_terms
@@ -78,6 +79,11 @@ def match_program(
         program, words = generate_direct(match, match.problem.b, sizes, name)
         expand_math(program.module)
         return program, words
+    skinny = as_skinny(product, target) if schedule is None else None
+    if skinny is not None:
+        program = generate_skinny(*skinny, sizes, target, name)
+        expand_math(program.module)
+        return program, skinny[1].describe()
     unit = unit_for(target, match.problem.a.element, match.problem.accumulator)
     assert unit is not None  # or the problem would have been refused
     refusal = expanding_refusal(match.terms, unit.tile_depth)

@@ -1,0 +1,310 @@
+"""Products with few rows: B is read once, at the speed of memory, and nothing goes through LDS.
+
+    C[m, n] = sum over k of A[m, k] * B[k, n], few m, and neighbours of B in memory along k
+
+A wave sums up some columns: each lane reads 16 bytes of one at a time and the elements of A's
+rows that meet them, the next ones while it multiplies. Then the lanes add up what they have.
+Several waves share a column's k where there are few columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from mlir import ir
+from mlir.dialects import arith, gpu
+
+from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.computed import compute, numbers_of, readable, repeats
+from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.contraction.match import used_arguments
+from mgx_mlir.codegen.contraction.problem import Computed, Contraction, Matrix, Read, Windows
+from mgx_mlir.codegen.gpu import lanes as across
+from mgx_mlir.codegen.gpu.builder import block_number, thread_number
+from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
+from mgx_mlir.codegen.gpu.contraction.convolution import Product
+from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.gpu.contraction.expanding import is_finite
+from mgx_mlir.codegen.gpu.contraction.function import (
+    Parameter,
+    add_function,
+    new_module,
+    outputs_of,
+    raw_buffers,
+)
+from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
+from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.finalizer.code_object import Argument
+from mgx_mlir.target import Target
+
+# With more rows the matrix cores, where there are any, are worth the way through LDS.
+MAX_ROWS = 4
+# Elements of A that a lane holds of a step.
+_MOST_ELEMENTS = 64
+# Waves that keep a compute unit's memory busy.
+_WAVES_A_UNIT = 4
+_BLOCK_WAVES = 4
+_ELEMENTS = frozenset(("bf16", "f16", "f32"))
+
+
+@dataclass(frozen=True)
+class Skinny:
+    """`waves` of a block, `shared` of which sum up the same `columns`, `lanes` elements a lane."""
+
+    lanes: int
+    columns: int
+    shared: int
+    waves: int = _BLOCK_WAVES
+
+    def describe(self) -> str:
+        parts = f", k in {self.shared} parts" if self.shared > 1 else ""
+        return f"{self.columns} columns a wave, {self.lanes} elements a lane{parts}"
+
+
+def as_skinny(match_product: Product, target: Target) -> tuple[Product, Skinny] | None:
+    """The product with few rows, or its transposed one, and how it is cut; None for others."""
+    problem = match_product.match.problem
+    if match_product.packings or match_product.match.added or problem.accumulator != "f32":
+        return None
+    if isinstance(problem.a, Windows) or not isinstance(problem.b, Matrix):
+        return None
+    if isinstance(problem.b, Windows) or problem.a.element not in _ELEMENTS:
+        return None
+    if problem.N < problem.M and match_product.match.causal is None:
+        result = match_product.result
+        match_product = replace(
+            match_product,
+            match=match_product.match.turned(),
+            result=replace(result, row=result.column, column=result.row),
+        )
+    problem = match_product.match.problem
+    if problem.M > MAX_ROWS or isinstance(problem.a, Computed):
+        return None
+    cut = _cut(problem, target)
+    return (match_product, cut) if cut else None
+
+
+def _cut(problem: Contraction, target: Target) -> Skinny | None:
+    b = problem.b
+    assert isinstance(b, Matrix)
+    lanes = _lanes(problem, b)
+    step = lanes * target.wave_size
+    least = max((x.per_byte for x in b.tensors), default=1) if isinstance(b, Computed) else 1
+    least = max(least, 4 // emit.element_bytes(problem.a.element))
+    if lanes < least or step > 2 * problem.K:
+        return None
+    if isinstance(b, Computed) and problem.K % step and not is_finite(b):
+        return None
+    wanted = _WAVES_A_UNIT * target.compute_units
+    found = problem.batch * problem.N
+    columns = next((n for n in (4, 2) if problem.N % n == 0 and found // n >= wanted), 1)
+    shared = 1
+    while shared < _BLOCK_WAVES and found // columns * shared < wanted // 2:
+        if 2 * shared * step > problem.K:
+            break
+        shared *= 2
+    return Skinny(lanes, columns, shared)
+
+
+def _lanes(problem: Contraction, b: Matrix) -> int:
+    """Neighbours along k that a lane takes: what makes 16 bytes of B, where all can be read so."""
+    if isinstance(b, Computed):
+        moving = [x for x in b.tensors if not repeats(x.matrix.row, 2)]
+        sizes = (emit.element_bytes(x.matrix.element) / x.per_byte for x in moving)
+        lanes = int(CHUNK_BYTES / min(sizes, default=CHUNK_BYTES))
+    else:
+        limit = CHUNK_BYTES // emit.element_bytes(b.element)
+        lanes = vector_width(b.row, b.column, b.batch, offset=b.offset, limit=limit)
+    most = 1 << (min(lanes, _MOST_ELEMENTS // problem.M).bit_length() - 1)
+    lanes = math.gcd(most, problem.K)
+    while isinstance(b, Computed) and lanes > 1 and not readable(b, True, lanes):
+        lanes //= 2
+    return lanes
+
+
+def generate_skinny(
+    found: Product,
+    cut: Skinny,
+    sizes: tuple[Sequence[int], Sequence[int]],
+    target: Target,
+    name: str,
+) -> GpuProgram:
+    """The function `<name>_0`. sizes: elements of each input and of each result."""
+    match, problem = found.match, found.match.problem
+    used = used_arguments(match)
+    numbers = [number for number, _ in used]
+    parameters = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used]
+    parameters += outputs_of(match.result_elements, sizes[1])
+    groups = cut.waves // cut.shared
+    blocks = math.ceil(problem.N / (groups * cut.columns))
+    module, functions = new_module()
+
+    def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
+        inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
+        outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
+        epilogue = Epilogue(match, found.result, inputs, list(outputs.values()))
+        thread = thread_number(cut.waves * target.wave_size)
+        block = block_number("x", blocks)
+        batch = block_number("z", problem.batch)
+        _Wave(problem, cut, target, inputs, lds).emit(thread, block, batch, epilogue)
+
+    lds = (cut.waves * problem.M * cut.columns, "f32") if cut.shared > 1 else None
+    threads, grid = cut.waves * target.wave_size, (blocks, 1, problem.batch)
+    launch = add_function(functions, f"{name}_0", parameters, threads, grid, body, lds)
+    return GpuProgram(module, (launch,), 0, 32)
+
+
+class _Wave:
+    def __init__(
+        self,
+        problem: Contraction,
+        cut: Skinny,
+        target: Target,
+        inputs: Mapping[int, ir.Value],
+        lds: ir.Value | None,
+    ) -> None:
+        self.problem, self.cut, self.target = problem, cut, target
+        self.inputs, self.lds = inputs, lds
+        self.step = cut.shared * target.wave_size * cut.lanes
+
+    def emit(self, thread: ir.Value, block: Index, batch: Index, epilogue: Epilogue) -> None:
+        problem, cut, wave_size = self.problem, self.cut, self.target.wave_size
+        wave = across.uniform(emit.div(thread, wave_size))
+        lane = emit.rem(thread, wave_size)
+        part, group = emit.rem(wave, cut.shared), emit.div(wave, cut.shared)
+        first = emit.linear(group, (block, cut.waves // cut.shared))
+        n = emit.mul(first, cut.columns)
+        columns = [emit.minimum(emit.add(n, j), problem.N - 1) for j in range(cut.columns)]
+        start = emit.mul(emit.linear(lane, (part, wave_size)), cut.lanes)
+
+        def read(k0: Index) -> list[ir.Value]:
+            return self._read(batch, emit.add(start, k0), columns)
+
+        cells = list(product(range(problem.M), range(cut.columns)))
+        width = math.gcd(cut.lanes, 4)
+
+        def body(k0: Index, *carried: ir.Value) -> list[ir.Value]:
+            sums, values = list(carried[: len(cells)]), list(carried[len(cells) :])
+            following = read(emit.add(k0, self.step))
+            rows, right = self._elements(values)
+            for at, (m, j) in enumerate(cells):
+                for i in range(0, cut.lanes, width):
+                    a, b = memory.part(rows[m], i, width), memory.part(right[j], i, width)
+                    sums[at] = emit.multiply_add(a, b, sums[at], "f32")
+            return [*sums, *following]
+
+        zero = emit.constant(0, "f32", width)
+        carried = emit.loop(0, problem.K, self.step, body, [*[zero] * len(cells), *read(0)])
+        sums = [emit.reduce_add(x, "f32") for x in carried[: len(cells)]]
+        sums = across.reduce(
+            sums, wave_size, lane, lambda a, b: list(map(arith.addf, a, b)), self.target
+        )
+        mine = [emit.compare("eq", lane, 0)]
+        if self.lds is not None:
+            sums = self._shared(sums, wave, lane)
+            mine.append(emit.compare("eq", part, 0))
+        if problem.N % (cut.columns * cut.waves // cut.shared):
+            mine.append(emit.compare("slt", n, problem.N))
+        for m in range(problem.M):
+            row = memory.joined(sums[m * cut.columns :][: cut.columns])
+            epilogue(row, batch, m, n, mine, False)
+
+    def _shared(self, sums: list[ir.Value], wave: Index, lane: Index) -> list[ir.Value]:
+        """The sums of all waves that share columns, in order."""
+        assert self.lds is not None
+        lds, count, shared = self.lds, len(sums), self.cut.shared
+
+        def put() -> None:
+            for i, x in enumerate(sums):
+                emit.store(x, lds, emit.linear(i, (wave, count)))
+
+        emit.when(emit.compare("eq", lane, 0), put)
+        gpu.barrier()
+        first = emit.sub(wave, emit.rem(wave, shared))
+        totals = []
+        for i in range(count):
+            total = emit.load(lds, emit.linear(i, (first, count)))
+            for other in range(1, shared):
+                place = emit.linear(i + other * count, (first, count))
+                total = arith.addf(total, emit.load(lds, place))
+            totals.append(total)
+        return totals
+
+    def _read(self, batch: Index, k: Index, columns: Sequence[Index]) -> list[ir.Value]:
+        """Vectors from k on, as memory holds them: A's rows, then B's columns; 0 past the end."""
+        a, b = self.problem.a, self.problem.b
+        assert isinstance(b, Matrix)
+        inside = emit.compare("slt", k, self.problem.K)
+        found: list[ir.Value] = []
+        for m in range(self.problem.M):
+            found += self._vectors(a.turned(), a.at(batch, m, k), inside)
+        for n in columns:
+            if not isinstance(b, Computed):
+                found += self._vectors(b, b.at(batch, k, n), inside)
+                continue
+            for read in b.tensors:
+                place, one = read.matrix.at(batch, k, n), self._is_one(read)
+                found += self._vectors(read.matrix, place, inside, read.per_byte, one)
+        return found
+
+    def _vectors(
+        self,
+        matrix: Matrix,
+        place: Index,
+        inside: ir.Value,
+        per_byte: int = 1,
+        single: bool = False,
+    ) -> list[ir.Value]:
+        """Neighbours along the matrix' rows, in reads of up to 16 bytes."""
+        size = emit.element_bytes(matrix.element)
+        lanes = 1 if single else self.cut.lanes
+        width = lanes
+        if per_byte == 1 and not single:
+            width = vector_width(
+                matrix.row, matrix.column, matrix.batch, offset=matrix.offset,
+                limit=min(lanes, CHUNK_BYTES // size),
+            )  # fmt: skip
+        width = min(width, CHUNK_BYTES // size * per_byte)
+        buffer = self.inputs[matrix.argument]
+        found = []
+        for first in range(0, lanes, width):
+            at = emit.add(place, self._distance(matrix, first))
+            at = memory.guarded(emit.div(at, per_byte), [inside], size)
+            found.append(memory.load(buffer, at, width // per_byte))
+        return found
+
+    @staticmethod
+    def _distance(matrix: Matrix, elements: int) -> int:
+        """From an element along the rows to one of the same run."""
+        return elements * (matrix.row.factors[-1][1] if matrix.row.factors else 0)
+
+    def _elements(self, values: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
+        """Vectors of A's rows and B's columns, in f32, of what `_read` gave."""
+        problem, lanes, b = self.problem, self.cut.lanes, self.problem.b
+        assert isinstance(b, Matrix)
+
+        def take(per_byte: int = 1, single: bool = False) -> ir.Value:
+            x = numbers_of(values.pop(0), per_byte)
+            if single:
+                return emit.splat(memory.element(x, 0), lanes)
+            while ir.VectorType(x.type).shape[0] < lanes:
+                x = memory.concatenated(x, numbers_of(values.pop(0), per_byte))
+            return x
+
+        rows = [emit.convert(take(), problem.a.element, "f32") for _ in range(problem.M)]
+        right = []
+        for _ in range(self.cut.columns):
+            if isinstance(b, Computed):
+                x = compute(b, [take(read.per_byte, self._is_one(read)) for read in b.tensors])
+            else:
+                x = take()
+            right.append(emit.convert(x, b.element, "f32"))
+        return rows, right
+
+    def _is_one(self, read: Read) -> bool:
+        """Whether a lane's elements along k are all the same."""
+        return read.per_byte == 1 and repeats(read.matrix.row, self.cut.lanes)
