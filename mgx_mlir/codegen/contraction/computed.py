@@ -8,6 +8,7 @@ that is read: neighbours too, or one element for all.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from mlir import ir
@@ -117,12 +118,22 @@ def numbers_of(x: ir.Value, per_byte: int, count: int = 0) -> ir.Value:
     """
     if per_byte == 1:
         return x
-    lanes, bits = ir.VectorType(x.type).shape[0], 8 // per_byte
-    mask = emit.constant((1 << bits) - 1, "ui8", lanes)
-    parts = [x] + [
-        arith.shrui(x, emit.constant(bits * i, "ui8", lanes)) for i in range(1, count or per_byte)
-    ]
-    parts = [arith.andi(part, mask) for part in parts]
+    type_, bits = ir.VectorType(x.type), 8 // per_byte
+    # Four bytes at a time, which stay where they are: other bits of a word come in from above.
+    word = math.gcd(type_.shape[0], 4)
+    wide = ir.IntegerType.get_signless(8 * word)
+    words = ir.VectorType.get([type_.shape[0] // word], wide)
+    number = int.from_bytes(bytes([(1 << bits) - 1] * word))
+
+    def splat(value: int) -> ir.Value:
+        attribute = ir.IntegerAttr.get(wide, value)
+        return arith.constant(words, ir.DenseElementsAttr.get_splat(words, attribute))
+
+    mask, whole = splat(number), vector.BitCastOp(words, x).result
+    parts = [arith.andi(whole, mask)]
+    for i in range(1, count or per_byte):
+        parts.append(arith.andi(arith.shrui(whole, splat(bits * i)), mask))
+    parts = [vector.BitCastOp(type_, part).result for part in parts]
     # Pairs that alternate, and then pairs of these, where there are four.
     while len(parts) > 1:
         half = len(parts) // 2
