@@ -15,6 +15,7 @@ from mgx_mlir.passes.fuse_horizontal import FuseHorizontal
 from mgx_mlir.passes.fuse_pointwise import FusePointwise
 from mgx_mlir.passes.fuse_reduce import FuseReduce
 from mgx_mlir.passes.hoist_invariants import HoistInvariants
+from mgx_mlir.passes.hoist_slices import HoistSlices
 from mgx_mlir.passes.merge_convolutions import MergeConvolutions
 from mgx_mlir.passes.merge_pointwise import MergePointwise
 from mgx_mlir.passes.normalize_control_flow import NormalizeControlFlow
@@ -79,6 +80,7 @@ PIPELINES: dict[str, NamedPipeline] = {
     "optimize": NamedPipeline(
         "cheaper forms of the same",
         (
+            HoistSlices(),
             SimplifyAlgebra(),
             FoldConstants(),
             MergeConvolutions(),

@@ -22,6 +22,23 @@ from mgx_mlir.weights import Weight, WeightStore
 DIMS = (2, 3, 4)
 UNARY = ("relu", "neg", "abs", "sigmoid", "tanh", "exp", "floor", "sqrt", "recip")
 BINARY = ("add", "sub", "mul", "div", "max", "min", "pow")
+# Kinds of ops, and how often each is taken.
+_SHARES = {
+    "binary": 4,
+    "concat": 2,
+    "convert": 1,
+    "dot": 2,
+    "gather": 1,
+    "part": 1,
+    "reduce": 2,
+    "softmax": 2,
+    "unary": 3,
+    "view": 2,
+    "weights": 2,
+    "window": 2,
+}
+KINDS = list(_SHARES)
+CHANCES = np.array(list(_SHARES.values())) / sum(_SHARES.values())
 REDUCE = ("reduce_sum", "reduce_max", "reduce_mean")
 
 
@@ -153,8 +170,10 @@ def _random_array(generator: np.random.Generator, tensor: ir.Type, count: int = 
         return np.array(count, dtype)
     if dtype == np.bool_:
         return generator.integers(0, 2, type_.shape).astype(dtype)
-    low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
-    return generator.integers(low, high, type_.shape, dtype, endpoint=True)
+    known = ml_dtypes.iinfo(dtype)
+    wide = np.uint64 if known.min == 0 else np.int64
+    array = generator.integers(known.min, known.max, type_.shape, wide, endpoint=True)
+    return array.astype(dtype)
 
 
 def _names(prefix: str, count: int) -> ir.Attribute:
@@ -229,9 +248,7 @@ def _random_op(generator: np.random.Generator, values: Sequence[ir.Value]) -> ir
 
     x = pick()
     rank = len(x.type.shape)
-    kind = generator.choice(
-        ["unary", "binary", "binary", "reduce", "view", "softmax", "dot", "concat"]
-    )
+    kind = generator.choice(KINDS, p=CHANCES)
     if kind == "unary" or rank == 0:
         return getattr(mgx, str(generator.choice(UNARY)))(x)
     if kind == "binary":
@@ -252,7 +269,58 @@ def _random_op(generator: np.random.Generator, values: Sequence[ir.Value]) -> ir
     if kind == "dot" and rank >= 2:
         transposed = mgx.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
         return mgx.dot(mgx.dot(x, transposed), x)
+    if kind == "weights" and rank >= 2:
+        return _with_weights(generator, x)
+    if kind == "window" and rank == 3:
+        return _random_window(generator, x)
+    if kind == "part":
+        place = int(generator.integers(x.type.shape[axis]))
+        return mgx.slice(x, [axis], [place], [place + 1])
+    if kind == "gather":
+        size = x.type.shape[axis]
+        return mgx.gather(x, mgx.constant(generator.integers(0, size, size)), axis)
+    if kind == "convert":
+        return mgx.convert(mgx.neg(mgx.convert(x, np.float64)), np.float32)
     return _random_view(generator, x)
+
+
+def _with_weights(generator: np.random.Generator, x: ir.Value) -> ir.Value:
+    """A product with a constant, alone, with a bias, or of one row."""
+    *batch, rows, size = x.type.shape
+    weights = generator.uniform(-0.5, 0.5, (*batch, size, size)).astype(np.float32)
+    y = mgx.dot(x, mgx.constant(weights))
+    match generator.integers(3):
+        case 0:
+            return y
+        case 1:
+            bias = mgx.constant(generator.uniform(-1, 1, size).astype(np.float32))
+            return mgx.relu(mgx.add(y, mgx.multibroadcast(bias, list(y.type.shape))))
+        case _:
+            place = int(generator.integers(rows))
+            return mgx.slice(mgx.sigmoid(y), [len(batch)], [place], [place + 1])
+
+
+def _random_window(generator: np.random.Generator, x: ir.Value) -> ir.Value:
+    """A convolution, pooling or resize of rows; the result is of the shape of x."""
+    _, channels, size = dims = list(x.type.shape)
+    weights = generator.uniform(-0.5, 0.5, (channels, channels, 3)).astype(np.float32)
+    match generator.integers(5):
+        case 0:
+            return mgx.convolution(x, mgx.constant(weights), pads=1)
+        case 1:
+            own = mgx.constant(weights[:, :1])
+            scale = mgx.constant(generator.uniform(0.5, 2, (channels, 1)).astype(np.float32))
+            y = mgx.convolution(mgx.pad(x, [0, 0, 1], [0, 0, 1]), own, group=channels)
+            return mgx.mul(y, mgx.multibroadcast(scale, dims))
+        case 2:
+            stride = int(generator.integers(1, 4))
+            y = mgx.convolution_backwards(x, mgx.constant(weights), strides=stride)
+            return mgx.slice(y, [2], [1], [size + 1])
+        case 3:
+            return mgx.pooling(x, mgx.PoolingMode.average, 3, pads=1)
+        case _:
+            wide = mgx.resize(x, [*dims[:2], 2 * size])
+            return mgx.slice(wide, [2], [size // 2], [size // 2 + size])
 
 
 def _random_view(generator: np.random.Generator, x: ir.Value) -> ir.Value:
