@@ -28,7 +28,7 @@ from mgx_mlir.pass_manager import (
     run_pipeline,
     step_name,
 )
-from mgx_mlir.pipelines import PIPELINES, mode_pipelines
+from mgx_mlir.pipelines import MODES, PIPELINES, mode_pipelines
 from mgx_mlir.planning import build_plan
 from mgx_mlir.portable import portable_kernel
 
@@ -108,7 +108,11 @@ def optimize(
     options: CompileOptions,
     report: Report,
     *,
+    only = MODES[options.mode].only if options.mode in MODES else None
+
     pipelines: Sequence[str] | None = None,
+        if only is not None and step_name(step) not in only:
+            return False
     reproducer: Path | None = None,
 ) -> None:
     """Runs the mode's pipelines, or those named, on the graph in place. No chip is known."""
@@ -145,7 +149,7 @@ def compile_to_bytecode(
     optimize(graph, options, report, reproducer=reproducer)
     started = time.perf_counter()
     with graph.module.context:
-        plan = build_plan(graph)
+        plan = build_plan(graph, symbolic=options.mode == "full-dynamic")
         portable = [portable_kernel(kernel, version) for kernel in kernels(graph.module)]
     used = {buffer.key for buffer in plan.buffers if buffer.kind == "weight"}
     artifact = Artifact(

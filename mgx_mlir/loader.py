@@ -7,14 +7,16 @@ without a compiler.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.artifact import Artifact
 from mgx_mlir.finalizer import finalize_all
 from mgx_mlir.finalizer.cache import Cache
+from mgx_mlir.plan import Plan
 from mgx_mlir.runtime.program import Program
+from mgx_mlir.runtime.sized import Make, SizedProgram
 from mgx_mlir.settings import Settings
 from mgx_mlir.target import Target
 
@@ -91,7 +93,12 @@ def compile(
         artifact = model if isinstance(model, Artifact) else _compiled(model, options)
         artifact = finalize(artifact, target, settings=settings, progress=progress)
         code, weights = artifact.code_objects_for(target), artifact.weight_arrays()
-        return Program(artifact.plan, code, weights, threads=settings.threads)
+
+        def on_host(plan: Plan, known: Mapping[str, int]) -> Program:
+            bound = [one.bound(known) for one in code]
+            return Program(plan, bound, weights, threads=settings.threads)
+
+        return _program(artifact.plan, on_host)
     # Looked for before the work: a missing device is known at once.
     found = hip_device(target, settings, device)
     target = target if isinstance(target, Target) else Target.get(found.chip)
@@ -101,7 +108,17 @@ def compile(
     from mgx_mlir.runtime.hip.program import HipProgram  # needs hip-python
 
     code = artifact.code_objects_for(target)
-    return HipProgram(artifact.plan, code, artifact.weights, found, graph)
+
+    def on_device(plan: Plan, known: Mapping[str, int]) -> Program:
+        bound = [one.bound(known) for one in code]
+        return HipProgram(plan, bound, artifact.weights, found, graph)
+
+    return _program(artifact.plan, on_device)
+
+
+def _program(plan: Plan, make: Make) -> Program:
+    """The program of a plan: one for all sizes, or one that is bound to those of each run."""
+    return SizedProgram(plan, make) if plan.dims else make(plan, {})
 
 
 def _compiled(model: Any, options: CompileOptions | None) -> Artifact:

@@ -21,6 +21,7 @@ from mgx_mlir.passes.merge_pointwise import MergePointwise
 from mgx_mlir.passes.normalize_control_flow import NormalizeControlFlow
 from mgx_mlir.passes.normalize_ops import NormalizeOps
 from mgx_mlir.passes.outline_kernels import OutlineKernels
+from mgx_mlir.passes.pack_weights import PackWeights
 from mgx_mlir.passes.place_concats import PlaceConcats
 from mgx_mlir.passes.plan_memory import PlanMemory
 from mgx_mlir.passes.rewrite_deconvolution import RewriteDeconvolution
@@ -92,6 +93,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             SinkConcats(),
             FuseHorizontal(),
             FoldConstants(),
+            PackWeights(),
             HoistInvariants(),
             FindAttention(),
             RewriteReduce(),

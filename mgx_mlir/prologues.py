@@ -103,9 +103,10 @@ def _pays(tree: Prologue, dot: ir.OpView, number: int) -> bool:
     size = math.prod(shape(operand))
     whole = size * element_type(operand).width // 8
     if all(is_constant(leaf) for leaf in tree.leaves):
-        read = sum(math.prod(shape(v)) * max(element_type(v).width, 8) // 8 for v in tree.leaves)
+        # Of less than 8 bits, they share bytes (see mgx-pack-weights).
+        read = sum(math.prod(shape(v)) * element_type(v).width // 8 for v in tree.leaves)
         saved = whole - read
-        if size < _LEAST_ELEMENTS or 2 * read > whole:
+        if size < _LEAST_ELEMENTS or 3 * read > 2 * whole:
             return False
     else:
         saved = 2 * whole + _LAUNCH_BYTES

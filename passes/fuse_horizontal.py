@@ -12,6 +12,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.fusing import are_alike
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.prologues import prologue_of
 from mgx_mlir.rewriting import (
     CONTRACTIONS,
     DOTS,
@@ -142,6 +143,8 @@ def _branch(op: ir.OpView) -> _Branch | None:
         return None
     if not is_constant(operation.operands[1]) or is_constant(operation.operands[0]):
         return None
+    if prologue_of(op, 1) is not None:
+        return None  # its kernel expands weights, which a concat would undo
     attributes = operation.attributes
     if "group" in attributes and ir.IntegerAttr(attributes["group"]).value != 1:
         return None
