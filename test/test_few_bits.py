@@ -1,0 +1,105 @@
+"""Models whose weights have few bits: they stay so in the artifact, and one launch is a product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import mgx_mlir
+from mgx_mlir.compiler import compile_to_bytecode
+
+Array = np.ndarray[Any, Any]
+
+N, K, BLOCK = 48, 128, 32
+
+
+def n_bits(rows: int, bits: int, zeros: bool) -> tuple[onnx.ModelProto, Array]:
+    """com.microsoft's MatMulNBits, and its weights [N, K]."""
+    rng = np.random.default_rng(bits)
+    blocks, per_byte = K // BLOCK, 8 // bits
+    packed = rng.integers(0, 256, (N, blocks, BLOCK // per_byte), np.uint8)
+    scales = rng.uniform(0.01, 0.1, (N, blocks)).astype(np.float16)
+    shifts = np.arange(0, 8, bits, dtype=np.uint8)
+    codes = ((packed[..., None] >> shifts) & (2**bits - 1)).reshape(N, blocks, BLOCK)
+    inits = {"w": packed, "s": scales}
+    offset = np.full((N, blocks), 2.0 ** (bits - 1))
+    if zeros:
+        inits["z"] = rng.integers(0, 256, (N, -(-blocks // per_byte)), np.uint8)
+        offset = ((inits["z"][..., None] >> shifts) & (2**bits - 1)).reshape(N, -1)[:, :blocks]
+    weights = (codes - offset[..., None].astype(float)) * scales[..., None].astype(float)
+    node = helper.make_node(
+        "MatMulNBits", ["x", *inits], ["y"], domain="com.microsoft", K=K, N=N, bits=bits,
+        block_size=BLOCK,
+    )  # fmt: skip
+    tensors = [numpy_helper.from_array(array, name) for name, array in inits.items()]
+    return _model([node], tensors, rows, TensorProto.FLOAT16), weights.reshape(N, K)
+
+
+def dequantized(rows: int, code: str, axis: int) -> tuple[onnx.ModelProto, Array]:
+    """ONNX's DequantizeLinear of [K, N] in blocks along `axis`, and its weights [N, K]."""
+    rng = np.random.default_rng(3)
+    shape = (K // BLOCK, N) if axis == 0 else (K, N // 16)
+    scales = rng.uniform(0.01, 0.1, shape).astype(np.float32)
+    low, high, type_ = {
+        "int4": (-8, 8, TensorProto.INT4),
+        "uint4": (0, 16, TensorProto.UINT4),
+        "int8": (-128, 128, TensorProto.INT8),
+    }[code]
+    codes = rng.integers(low, high, (K, N))
+    dtype = np.int8 if code == "int8" else getattr(ml_dtypes, code)
+    tensors = [
+        helper.make_tensor("w", type_, (K, N), codes.astype(dtype).ravel().tolist()),
+        numpy_helper.from_array(scales, "s"),
+    ]
+    block = BLOCK if axis == 0 else 16
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=axis, block_size=block),
+        helper.make_node("MatMul", ["x", "d"], ["y"]),
+    ]
+    weights = codes * np.repeat(scales.astype(float), block, axis)
+    return _model(nodes, tensors, rows, TensorProto.FLOAT), weights.T
+
+
+def _model(
+    nodes: list[onnx.NodeProto], tensors: list[onnx.TensorProto], rows: int, type_: int
+) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "few_bits",
+        [helper.make_tensor_value_info("x", type_, [rows, K])],
+        [helper.make_tensor_value_info("y", type_, [rows, N])],
+        tensors,
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+MODELS = {
+    "MatMulNBits of 4": lambda rows: n_bits(rows, 4, False),
+    "MatMulNBits of 4 with zero points": lambda rows: n_bits(rows, 4, True),
+    "MatMulNBits of 2": lambda rows: n_bits(rows, 2, True),
+    "int4 in blocks of rows": lambda rows: dequantized(rows, "int4", 0),
+    "uint4 in blocks of columns": lambda rows: dequantized(rows, "uint4", 1),
+    "int8 in blocks of rows": lambda rows: dequantized(rows, "int8", 0),
+}
+
+
+@pytest.mark.parametrize("rows", [1, 20])
+@pytest.mark.parametrize("name", MODELS)
+def test_products_with_weights_of_few_bits(name: str, rows: int) -> None:
+    model, weights = MODELS[name](rows)
+    artifact = compile_to_bytecode(model)
+    stored = sum(weight.nbytes for weight in artifact.weights.values())
+    bits = 8 if "int8" in name else 2 if "of 2" in name else 4
+    assert stored <= N * K * bits // 8 + 2 * 4 * N * K // 16
+    assert artifact.plan.launches == 1
+    x = np.random.default_rng(1).uniform(-1, 1, (rows, K))
+    x = x.astype(np.float16 if "NBits" in name else np.float32)
+    (y,) = mgx_mlir.compile(artifact, target="cpu").run({"x": x}).values()
+    want, size = x.astype(float) @ weights.T, np.abs(x).astype(float) @ np.abs(weights).T
+    assert (np.abs(y - want) <= size * (2**-9 if y.dtype == np.float16 else 2**-20) + 1e-6).all()
