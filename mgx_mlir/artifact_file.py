@@ -23,6 +23,7 @@ VERSION = (1, 1)
 OLDEST = (1, 0)
 SPLATS = (1, 1)  # weights of one element repeated
 CONTROL_FLOW = (1, 1)  # branches and loops in the plan
+ANY_SIZES = (1, 1)  # a plan for any sizes
 # Magic, major, minor, size of this header, bytes of the manifest, bytes of the file, and
 # the manifest's SHA-256.
 HEADER = struct.Struct("<8sHHIQQ32s")
@@ -94,6 +95,11 @@ def _check_version(artifact: Artifact, version: tuple[int, int] | None) -> None:
             f"{version_text(version)} cannot hold; the oldest that can is "
             f"{version_text(CONTROL_FLOW)}"
         )
+    if artifact.plan.dims and version < ANY_SIZES:
+        raise UsageError(
+            f"the program is for any sizes, which artifacts of version {version_text(version)} "
+            f"cannot hold; the oldest that can is {version_text(ANY_SIZES)}"
+        )
     for kernel in artifact.kernels:
         if kernel.dialect > version:
             raise UsageError(
@@ -120,6 +126,8 @@ def _chunks(
     version = SPLATS if splats else OLDEST
     if artifact.plan.has_control_flow:
         version = max(version, CONTROL_FLOW)
+    if artifact.plan.dims:
+        version = max(version, ANY_SIZES)
     yield HEADER.pack(MAGIC, *version, HEADER.size, len(text), total, digest)
     yield text
     end = HEADER.size + len(text)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,10 @@ from mgx_mlir.pass_manager import (
 from mgx_mlir.pipelines import MODES, PIPELINES, mode_pipelines
 from mgx_mlir.planning import build_plan
 from mgx_mlir.portable import portable_kernel
+from mgx_mlir.target import Target
+
+# The pass that pays on GPUs, and whose results readers of 1.0 do not know.
+LAYOUT = "mgx-layout-convolution"
 
 
 @dataclass(frozen=True)
@@ -92,10 +96,23 @@ def import_model(model: Any, options: CompileOptions) -> Graph:
     )
 
 
+def options_for(options: CompileOptions | None, target: str | Target) -> CompileOptions:
+    """The options of a program for one target alone: the host keeps the images' own layout."""
+    options = options or CompileOptions()
+    kind = target.kind if isinstance(target, Target) else target
+    if kind != "cpu":
+        return options
+    return replace(options, disable=(*options.disable, LAYOUT))
+
+
 def pipeline_of(name: str, options: CompileOptions) -> Pipeline:
     """The passes of a named pipeline without those that the options leave out."""
 
+    only = MODES[options.mode].only if options.mode in MODES else None
+
     def runs(step: Step) -> bool:
+        if only is not None and step_name(step) not in only:
+            return False
         if options.exact and isinstance(step, Pass) and step.rounds:
             return False
         return step_name(step) not in options.disable
@@ -108,11 +125,7 @@ def optimize(
     options: CompileOptions,
     report: Report,
     *,
-    only = MODES[options.mode].only if options.mode in MODES else None
-
     pipelines: Sequence[str] | None = None,
-        if only is not None and step_name(step) not in only:
-            return False
     reproducer: Path | None = None,
 ) -> None:
     """Runs the mode's pipelines, or those named, on the graph in place. No chip is known."""
@@ -142,6 +155,8 @@ def compile_to_bytecode(
     CompilerError.
     """
     options = options or CompileOptions()
+    if version is not None and version < (1, 1):
+        options = replace(options, disable=(*options.disable, LAYOUT))
     report = report or Report()
     started = time.perf_counter()
     graph = import_model(model, options)

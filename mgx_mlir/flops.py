@@ -25,7 +25,10 @@ _PASSES = {
 
 
 def flops_of(kernel: ir.OpView) -> int:
-    """The operations of one run of an `mgx.kernel` of static shapes."""
+    """The operations of one run of an `mgx.kernel`; 0 where its sizes are not known."""
+    type_ = ir.FunctionType(ir.TypeAttr(kernel.operation.attributes["function_type"]).value)
+    if not all(ir.RankedTensorType(t).has_static_shape for t in (*type_.inputs, *type_.results)):
+        return 0
     return _block(kernel.operation.regions[0].blocks[0], 1)
 
 

@@ -90,7 +90,7 @@ def compile(
     if target != "gpu" and not isinstance(target, Target):
         target = Target.get(target)
     if isinstance(target, Target) and target.kind == "cpu":
-        artifact = model if isinstance(model, Artifact) else _compiled(model, options)
+        artifact = model if isinstance(model, Artifact) else _compiled(model, options, target)
         artifact = finalize(artifact, target, settings=settings, progress=progress)
         code, weights = artifact.code_objects_for(target), artifact.weight_arrays()
 
@@ -102,7 +102,7 @@ def compile(
     # Looked for before the work: a missing device is known at once.
     found = hip_device(target, settings, device)
     target = target if isinstance(target, Target) else Target.get(found.chip)
-    artifact = model if isinstance(model, Artifact) else _compiled(model, options)
+    artifact = model if isinstance(model, Artifact) else _compiled(model, options, target)
     if not artifact.runs_on(target):
         artifact = finalize(artifact, target, settings=settings, progress=progress)
     from mgx_mlir.runtime.hip.program import HipProgram  # needs hip-python
@@ -121,10 +121,10 @@ def _program(plan: Plan, make: Make) -> Program:
     return SizedProgram(plan, make) if plan.dims else make(plan, {})
 
 
-def _compiled(model: Any, options: CompileOptions | None) -> Artifact:
-    from mgx_mlir.compiler import compile_to_bytecode  # needs MLIR
+def _compiled(model: Any, options: CompileOptions | None, target: Target) -> Artifact:
+    from mgx_mlir.compiler import compile_to_bytecode, options_for  # needs MLIR
 
-    return compile_to_bytecode(model, options)
+    return compile_to_bytecode(model, options_for(options, target))
 
 
 def hip_device(target: str | Target, settings: Settings, ordinal: int | None = None) -> Device:

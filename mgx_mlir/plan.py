@@ -2,7 +2,8 @@
 
 The runtime needs nothing else of the compiler's work than a plan, code objects and
 weights. A plan is stored as JSON in the artifact; `Plan.from_json` accepts hostile input
-and answers with ArtifactError.
+and answers with ArtifactError. A plan for any sizes has numbers that stand for formulas (see
+mgx_mlir.formulas); plan_binding.py makes a plan for some sizes of it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from mgx_mlir.errors import ArtifactError
+from mgx_mlir.sizes import Symbol, parse, symbols
 
 MAX_BYTES = 1 << 46
 # Control flow deeper than this is refused.
@@ -121,13 +123,19 @@ def bodies(step: AnyStep) -> tuple[tuple[AnyStep, ...], ...]:
 
 @dataclass(frozen=True)
 class Plan:
-    """A program's inputs, outputs, buffers and steps, and the size of its arena in bytes."""
+    """A program's inputs, outputs, buffers and steps, and the size of its arena in bytes.
+
+    With `dims`, the symbols of the inputs' sizes, shapes and the bytes of buffers may be one of
+    `formulas`; the offset of a buffer in the arena is then the number of a tensor.
+    """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     arena_bytes: int
     buffers: tuple[Buffer, ...]
     steps: tuple[AnyStep, ...]
+    dims: tuple[Symbol, ...] = ()
+    formulas: tuple[str, ...] = ()
 
     def work(self) -> Iterator[Step | Row]:
         """The launches and copies in the order of the plan, those of each body once."""
@@ -162,18 +170,24 @@ class Plan:
             "arena_bytes": self.arena_bytes,
             "buffers": [buffer(b) for b in self.buffers],
             "steps": _steps_json(self.steps, counts),
+            **({"dims": [_dim_json(d) for d in self.dims]} if self.dims else {}),
+            **({"formulas": list(self.formulas)} if self.dims else {}),
         }
 
     @staticmethod
     def from_json(value: Any) -> Plan:
         """The plan in JSON values. Raises ArtifactError where anything is out of range."""
         reader = _Reader("plan")
+        dims, formulas = _symbolic(reader, value)
+        reader.low = -len(formulas)
         plan = Plan(
             tuple(_spec(reader, v) for v in reader.list(value, "inputs")),
             tuple(_spec(reader, v) for v in reader.list(value, "outputs")),
             reader.integer(value, "arena_bytes"),
             tuple(_buffer(reader, v) for v in reader.list(value, "buffers")),
             _steps(reader, value, "steps", 0),
+            dims,
+            formulas,
         )
         plan.check()
         return plan
@@ -182,7 +196,7 @@ class Plan:
         """Raises ArtifactError when a buffer or a step points outside of what there is."""
         limits = {"input": len(self.inputs), "output": len(self.outputs)}
         for number, b in enumerate(self.buffers):
-            if b.kind == "arena" and b.offset + b.bytes > self.arena_bytes:
+            if b.kind == "arena" and not self.dims and b.offset + b.bytes > self.arena_bytes:
                 raise ArtifactError(f"plan: buffer {number} ends beyond the arena")
             if b.kind in limits and b.index >= limits[b.kind]:
                 raise ArtifactError(f"plan: buffer {number} names {b.kind} {b.index} of none")
@@ -190,6 +204,8 @@ class Plan:
 
     def _check_steps(self, steps: Sequence[AnyStep], in_loop: bool) -> None:
         for step in steps:
+            if self.dims and not isinstance(step, Step):
+                raise ArtifactError(f"{_called(step)} stands in a plan for any sizes")
             used = _named_buffers(step)
             if any(not 0 <= number < len(self.buffers) for number in used):
                 raise ArtifactError(f"{_called(step)} names a buffer that does not exist")
@@ -249,6 +265,8 @@ class _Reader:
 
     def __init__(self, what: str) -> None:
         self.what = what
+        # What stands for formulas is below 0.
+        self.low = 0
 
     def field(self, value: Any, name: str, kind: type) -> Any:
         if not isinstance(value, dict) or type(value.get(name)) is not kind:
@@ -267,13 +285,41 @@ class _Reader:
         number: int = self.field(value, name, int)
         return self.bounded(number, name, low, high)
 
-    def integers(self, value: Any, name: str) -> tuple[int, ...]:
-        return tuple(self.bounded(v, name) for v in self.list(value, name))
+    def integers(self, value: Any, name: str, low: int = 0) -> tuple[int, ...]:
+        return tuple(self.bounded(v, name, low) for v in self.list(value, name))
 
     def bounded(self, number: Any, name: str, low: int = 0, high: int = MAX_BYTES) -> int:
         if type(number) is not int or not low <= number <= high:
             raise ArtifactError(f"{self.what}: '{name}' holds {number!r}, which is out of range")
         return number
+
+
+def _dim_json(dim: Symbol) -> dict[str, Any]:
+    high = {} if dim.high is None else {"max": dim.high}
+    optimals = {"optimals": list(dim.optimals)} if dim.optimals else {}
+    return {"name": dim.name, "min": dim.low, **high, **optimals}
+
+
+def _symbolic(reader: _Reader, value: Any) -> tuple[tuple[Symbol, ...], tuple[str, ...]]:
+    """The dims and formulas of a plan in JSON; neither of a static one."""
+    if "dims" not in value:
+        return (), ()
+    dims = []
+    for entry in reader.list(value, "dims"):
+        low = reader.integer(entry, "min", 1)
+        high = reader.integer(entry, "max", low) if "max" in entry else None
+        optimals = reader.integers(entry, "optimals") if "optimals" in entry else ()
+        dims.append(Symbol(reader.text(entry, "name"), low, high, optimals))
+    formulas = reader.list(value, "formulas")
+    known = {dim.name: dim for dim in dims}
+    for text in formulas:
+        try:
+            if {s.name for s in symbols(parse(text, known))} <= known.keys():
+                continue
+        except (TypeError, ValueError):
+            pass
+        raise ArtifactError(f"plan: {text!r:.80} is not a formula of its dims")
+    return tuple(dims), tuple(formulas)
 
 
 def _spec_json(spec: TensorSpec) -> dict[str, Any]:
@@ -284,11 +330,12 @@ def _spec(reader: _Reader, value: Any) -> TensorSpec:
     dtype = reader.text(value, "dtype")
     if dtype not in DTYPES:
         raise ArtifactError(f"plan: '{dtype}' is not an element type")
-    return TensorSpec(reader.text(value, "name"), dtype, reader.integers(value, "shape"))
+    shape = reader.integers(value, "shape", reader.low)
+    return TensorSpec(reader.text(value, "name"), dtype, shape)
 
 
 def _buffer(reader: _Reader, value: Any) -> Buffer:
-    kind, size = reader.text(value, "kind"), reader.integer(value, "bytes")
+    kind, size = reader.text(value, "kind"), reader.integer(value, "bytes", reader.low)
     if kind == "arena":
         return Buffer(kind, size, offset=reader.integer(value, "offset"))
     if kind == "weight":

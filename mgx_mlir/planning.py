@@ -12,29 +12,35 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.flops import flops_of
+from mgx_mlir.formulas import Formulas
 from mgx_mlir.graph import Graph, kernels, node_name, symbol_name, value_names
 from mgx_mlir.lifetimes import staged_values
 from mgx_mlir.passes.place_concats import IN_PLACE, memory_of
 from mgx_mlir.passes.plan_memory import ARENA_BYTES, OFFSETS, STAGED
 from mgx_mlir.plan import AnyStep, Branch, Buffer, Loop, Plan, Row, Step, TensorSpec
 from mgx_mlir.rewriting import RESHAPES, definition, op_name
+from mgx_mlir.sizes import Number, Symbol
+from mgx_mlir.symbolic import named_symbols, sizes_of
 
 # What a plan can hold beside launches: things that are no work at run time.
 SILENT = RESHAPES | {"mgx.constant", "mgx.literal", "mgx.yield", "func.return"}
 
 
-def build_plan(graph: Graph) -> Plan:
+def build_plan(graph: Graph, symbolic: bool = False) -> Plan:
     """The plan of a module that `mgx-plan-memory` has been run on.
 
-    Kernels are numbered in the module's order. Raises UnsupportedError naming the nodes
-    that a plan cannot hold.
+    Kernels are numbered in the module's order. With `symbolic`, sizes may be formulas of the
+    inputs' dimensions. Raises UnsupportedError naming the nodes that a plan cannot hold.
     """
-    return _Planner(graph).build()
+    return _Planner(graph, symbolic).build()
 
 
 @dataclass
 class _Planner:
     graph: Graph
+    symbolic: bool
+    formulas: Formulas = field(default_factory=Formulas)
+    symbols: dict[str, Symbol] = field(default_factory=dict)
     buffers: list[Buffer] = field(default_factory=list)
     numbers: dict[ir.Value, int] = field(default_factory=dict)
     # Number and arithmetic operations of each kernel, by symbol.
@@ -44,20 +50,24 @@ class _Planner:
         main = self.graph.main
         block = main.operation.regions[0].blocks[0]
         terminator = list(block.operations)[-1]
-        inputs = _specs(main, "arg_attrs", list(block.arguments))
-        outputs = _specs(main, "res_attrs", list(terminator.operation.operands))
+        self.symbols = named_symbols(a.type for a in block.arguments)
+        inputs = self._specs(main, "arg_attrs", list(block.arguments))
+        outputs = self._specs(main, "res_attrs", list(terminator.operation.operands))
         for index, argument in enumerate(block.arguments):
-            self._add(argument, Buffer("input", mgx.byte_size(argument.type), index=index))
+            self._add(argument, Buffer("input", self._bytes(argument.type), index=index))
         self.kernels = {
             symbol_name(kernel): (number, flops_of(kernel))
             for number, kernel in enumerate(kernels(self.graph.module))
         }
         steps = self._block(block)
         for index, value in enumerate(terminator.operation.operands):
-            place = Buffer("output", mgx.byte_size(value.type), index=index)
+            place = Buffer("output", self._bytes(value.type), index=index)
             steps += self._copy(self._buffer(value), place)
-        arena = ir.IntegerAttr(self.graph.module.operation.attributes[ARENA_BYTES]).value
-        plan = Plan(inputs, outputs, arena, tuple(self.buffers), tuple(steps))
+        attributes = self.graph.module.operation.attributes
+        arena = ir.IntegerAttr(attributes[ARENA_BYTES]).value if ARENA_BYTES in attributes else 0
+        dims = tuple(self.symbols.values()) if self.formulas.texts else ()
+        formulas = tuple(self.formulas.texts)
+        plan = Plan(inputs, outputs, arena, tuple(self.buffers), tuple(steps), dims, formulas)
         plan.check()
         return plan
 
@@ -150,7 +160,7 @@ class _Planner:
         """Adds the buffers of an op's results, which `mgx-plan-memory` has placed."""
         offsets = list(ir.DenseI64ArrayAttr(op.operation.attributes[OFFSETS]))
         for result, offset in zip(op.operation.results, offsets, strict=True):
-            size = mgx.byte_size(result.type)
+            size = self._bytes(result.type)
             if offset < 0:
                 self._add(result, Buffer("output", size, index=-1 - offset))
             else:
@@ -173,26 +183,47 @@ class _Planner:
                 key = ir.StringAttr(producer.operation.attributes["key"]).value
             else:
                 key = self.graph.weights.add_array(mgx.constant_array(producer))
-            self._add(source, Buffer("weight", mgx.byte_size(source.type), key=key))
+            self._add(source, Buffer("weight", self._bytes(source.type), key=key))
         return self.numbers[source]
 
     def _add(self, value: ir.Value, buffer: Buffer) -> None:
         self.numbers[value] = len(self.buffers)
         self.buffers.append(buffer)
 
+    # Types ---------------------------------------------------------------------------------
 
-def _specs(main: ir.OpView, attribute: str, values: list[ir.Value]) -> tuple[TensorSpec, ...]:
-    names = value_names(main, attribute, len(values))
-    return tuple(_spec(name, value) for name, value in zip(names, values, strict=True))
+    def _bytes(self, type_: ir.Type) -> int:
+        """The bytes of a tensor, or what stands for their formula."""
+        if ir.RankedTensorType(type_).has_static_shape:
+            return mgx.byte_size(type_)
+        total: Number = numpy_dtype(type_).itemsize
+        for size in self._sizes(type_):
+            total = total * size
+        return self.formulas.number(total)
 
+    def _sizes(self, type_: ir.Type) -> list[Number]:
+        if ir.RankedTensorType(type_).has_static_shape:
+            return list(ir.RankedTensorType(type_).shape)
+        sizes = sizes_of(type_, {})
+        known = [size for size in sizes if size is not None]
+        if not self.symbolic or len(known) != len(sizes):
+            raise UnsupportedError(
+                f"the shape {type_}, which is not static; give sizes with --input-dim @name d d d "
+                "or --dim-param @symbol n, or compile for all sizes with --mode full-dynamic"
+            )
+        return known
 
-def _spec(name: str, value: ir.Value) -> TensorSpec:
-    type_ = ir.RankedTensorType(value.type)
-    if not type_.has_static_shape:
-        raise UnsupportedError(
-            f"'{name}' has the shape {type_}, which is not static; give sizes with "
-            "--input-dim @name d d d or --dim-param @symbol n",
-            (name,),
-        )
-    dtype = np.dtype(numpy_dtype(type_.element_type))
-    return TensorSpec(name, dtype.name, tuple(type_.shape))
+    def _specs(
+        self, main: ir.OpView, attribute: str, values: list[ir.Value]
+    ) -> tuple[TensorSpec, ...]:
+        names = value_names(main, attribute, len(values))
+        return tuple(self._spec(name, value) for name, value in zip(names, values, strict=True))
+
+    def _spec(self, name: str, value: ir.Value) -> TensorSpec:
+        type_ = ir.RankedTensorType(value.type)
+        dtype = np.dtype(numpy_dtype(type_.element_type)).name
+        try:
+            shape = [self.formulas.number(size) for size in self._sizes(type_)]
+        except UnsupportedError as error:
+            raise UnsupportedError(f"'{name}' has {error}", (name,)) from None
+        return TensorSpec(name, dtype, tuple(shape))

@@ -13,8 +13,10 @@ from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.lifetimes import Lifetimes, Tensor, lower_bound
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.passes.place_concats import IN_PLACE
+from mgx_mlir.passes.place_concats import IN_PLACE, memory_of
 from mgx_mlir.rewriting import blocks
+from mgx_mlir.sizes import symbols
+from mgx_mlir.symbolic import named_symbols, sizes_of
 
 PLACED = ("mgx.launch", "mgx.if", "mgx.loop")
 OFFSETS = "mgx.offsets"
@@ -37,6 +39,8 @@ class PlanMemory(Pass):
     A result of `mgx.if`, and of its branches, is one tensor where their lives allow it, and
     so are an initial value, a carried value, its next value and the loop's result. Where they
     differ the plan copies.
+
+    Where sizes are symbols, places are a run's to find: an offset is the number of the tensor.
     """
 
     alignment: int = 256
@@ -46,7 +50,9 @@ class PlanMemory(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         main = main_function(module)
-        _require_static(main)
+        if _has_symbols(main):
+            _number_tensors(main)
+            return
         lifetimes = Lifetimes.of(main)
         size = place(lifetimes.in_arena(), self.alignment)
         for block in blocks(main):
@@ -66,18 +72,57 @@ def _write(op: ir.OpView, lifetimes: Lifetimes) -> None:
         attributes[STAGED] = ir.DenseI64ArrayAttr.get([tensor.offset for tensor in staged])
 
 
-def _require_static(main: ir.OpView) -> None:
-    """Raises UnsupportedError naming the node of a result whose size is not known."""
+def _has_symbols(main: ir.OpView) -> bool:
+    """Whether a tensor that a kernel makes has a size that is a symbol.
+
+    Raises UnsupportedError naming the node of a result whose size follows from none.
+    """
+    found = False
+    block = main.operation.regions[0].blocks[0]
+    known = named_symbols(argument.type for argument in block.arguments)
     for block in blocks(main):
         for op in block.operations:
             for result in op.operation.results if op.operation.name in PLACED else ():
-                if not ir.RankedTensorType(result.type).has_static_shape:
+                if ir.RankedTensorType(result.type).has_static_shape:
+                    continue
+                found = True
+                sizes = sizes_of(result.type, known)
+                if any(
+                    s is None or not {x.name for x in symbols(s)} <= known.keys() for s in sizes
+                ):
                     node = node_name(op) or "?"
                     raise UnsupportedError(
                         f"node '{node}': its result {result.type} has a size that is known only "
                         "when the model runs",
                         (node,),
                     )
+    return found
+
+
+def _number_tensors(main: ir.OpView) -> None:
+    """Writes the numbers of tensors as offsets; those that are returned are the caller's."""
+    block = main.operation.regions[0].blocks[0]
+    returned: dict[ir.Value, int] = {}
+    for number, value in enumerate(list(block.operations)[-1].operation.operands):
+        returned.setdefault(memory_of(value), number)
+    count = 0
+    for op in block.operations:
+        if op.operation.name not in PLACED:
+            continue
+        if op.operation.name != "mgx.launch":
+            node = node_name(op) or "?"
+            raise UnsupportedError(
+                f"node '{node}': control flow has no form for sizes that only a run knows; give "
+                "sizes with --input-dim or --dim-param",
+                (node,),
+            )
+        results = list(op.operation.results)
+        numbers = range(count, count + len(results))
+        offsets = [
+            -1 - returned[r] if r in returned else n for r, n in zip(results, numbers, strict=True)
+        ]
+        op.operation.attributes[OFFSETS] = ir.DenseI64ArrayAttr.get(offsets)
+        count += len(results)
 
 
 def place(tensors: Sequence[Tensor], alignment: int) -> int:

@@ -21,7 +21,7 @@ class Place:
 
     kind 'arena' and 'scratch': `index` bytes into that memory. 'input' and 'output': the
     caller's tensor number `index`. 'weight': the weight called `key`. What is there has
-    `bytes` bytes.
+    `bytes` bytes. 'size': no pointer, the number `index` itself.
     """
 
     kind: str
@@ -214,7 +214,7 @@ class _Binder:
                 step.kernel,
                 launch,
                 tuple(self.argument(step, argument, inputs) for argument in launch.arguments),
-                tuple(argument.kind != "input" for argument in launch.arguments),
+                tuple(argument.kind in ("output", "scratch") for argument in launch.arguments),
                 step.node,
                 step.flops // len(code.launches),
             )
@@ -232,6 +232,8 @@ class _Binder:
         if argument.kind == "scratch":
             size = self.code_objects[step.kernel].scratch_bytes - argument.index
             return Place("scratch", argument.index, bytes=size)
+        if argument.kind == "size":
+            return Place("size", argument.index)
         place = argument.index + (inputs if argument.kind == "output" else 0)
         limit = inputs if argument.kind == "input" else len(step.arguments)
         if inputs < 0 or place >= limit:

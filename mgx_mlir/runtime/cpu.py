@@ -96,6 +96,19 @@ class CodeLibrary:
         return ctypes.cast(symbol, ctypes.c_void_p).value or 0
 
 
+_shared: weakref.WeakValueDictionary[str, CodeLibrary] = weakref.WeakValueDictionary()
+_sharing = threading.Lock()
+
+
+def _library(code: CodeObject) -> CodeLibrary:
+    """The code object's library; the same for equal bytes."""
+    with _sharing:
+        library = _shared.get(code.sha256)
+        if library is None:
+            library = _shared[code.sha256] = CodeLibrary(code)
+        return library
+
+
 def _unique_path(descriptor: int) -> str:
     """A path of the open file that was never used before.
 
@@ -161,7 +174,7 @@ class CpuExecutor:
         self._weights = {
             b.key: _weight(weights, b.key, b.bytes) for b in plan.buffers if b.kind == "weight"
         }
-        self._libraries = [CodeLibrary(code) for code in code_objects]
+        self._libraries = [_library(code) for code in code_objects]
         self.arena_bytes = arena_bytes(plan)
         self.scratch_bytes = scratch_bytes(code_objects)
         self._steps: list[_NativeStep] = []
@@ -216,6 +229,8 @@ class CpuExecutor:
         if place.kind in ("arena", "scratch"):
             self._arena_entries.append(len(self._bases))
             base = place.index + (self.arena_bytes if place.kind == "scratch" else 0)
+        elif place.kind == "size":
+            base = place.index
         elif place.kind == "weight":
             base = self._weights[place.key].ctypes.data
         else:

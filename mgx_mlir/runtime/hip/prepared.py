@@ -157,6 +157,8 @@ class Prepared:
         number, value = len(self._values), 0
         if place.kind == "weight":
             value = self._weights[place.key].address
+        elif place.kind == "size":
+            value = place.index
         elif place.kind in ("arena", "scratch"):
             self._in_arena.append(number)
             value = place.index

@@ -1,0 +1,139 @@
+"""A plan for any sizes, and the plan for some: symbols from shapes, bytes, a place for each tensor.
+
+Pure data, as the plan is. What a bound plan is like does not depend on how the sizes came about,
+so that a program runs it as any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from mgx_mlir.errors import UsageError
+from mgx_mlir.formulas import bound, values
+from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
+
+ALIGNMENT = 256
+
+
+def sizes_of(plan: Plan, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The size of each of the plan's symbols, from the shapes of its inputs by name.
+
+    Raises UsageError naming the input whose shape does not fit.
+    """
+    known: dict[str, int] = {}
+    places: dict[str, str] = {}
+    names = {dim.name for dim in plan.dims}
+    for spec in plan.inputs:
+        shape = shapes[spec.name]
+        if len(shape) != len(spec.shape):
+            raise UsageError(f"input '{spec.name}' is {text_of(plan, spec)}; got {list(shape)}")
+        for axis, (wanted, size) in enumerate(zip(spec.shape, shape, strict=True)):
+            text = plan.formulas[-1 - wanted] if wanted < 0 else ""
+            name = _plain(text)
+            if name not in names:
+                continue
+            where = f"dimension {axis} of input '{spec.name}'"
+            if known.setdefault(name, size) != size:
+                raise UsageError(
+                    f"{where} is {size}, and {places[name]} is {known[name]}: both are '{name}'"
+                )
+            places.setdefault(name, where)
+    _check(plan, known, places)
+    found = values(plan.formulas, known)
+    for spec in plan.inputs:
+        shape = tuple(bound(n, found) for n in spec.shape)
+        if shape != tuple(shapes[spec.name]):
+            raise UsageError(
+                f"input '{spec.name}' is {text_of(plan, spec)}, which is {list(shape)} with "
+                f"{_listed(known)}; got {list(shapes[spec.name])}"
+            )
+    return known
+
+
+def _plain(text: str) -> str:
+    """The symbol that a formula is, if it is nothing else."""
+    return text.strip("`") if text else ""
+
+
+def _check(plan: Plan, known: Mapping[str, int], places: Mapping[str, str]) -> None:
+    for dim in plan.dims:
+        if dim.name not in known:
+            raise UsageError(f"no input of the program has '{dim.name}' as a dimension")
+        size = known[dim.name]
+        if size < dim.low or (dim.high is not None and size > dim.high):
+            limit = "more" if dim.high is None else dim.high
+            raise UsageError(
+                f"{places[dim.name]} is {size}; the program is for '{dim.name}' from {dim.low} to "
+                f"{limit}"
+            )
+
+
+def _listed(known: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in known.items())
+
+
+def text_of(plan: Plan, spec: TensorSpec) -> str:
+    """A tensor of the plan for people: 'float32[batch, 16]'."""
+    shape = [str(n) if n >= 0 else plan.formulas[-1 - n] for n in spec.shape]
+    return f"{spec.dtype}[{', '.join(shape)}]"
+
+
+def bind_plan(plan: Plan, known: Mapping[str, int]) -> Plan:
+    """The plan for symbols of these sizes.
+
+    Raises ArtifactError where it does not fit together for them.
+    """
+    if not plan.dims:
+        return plan
+    found = values(plan.formulas, known)
+    buffers = [replace(buffer, bytes=bound(buffer.bytes, found)) for buffer in plan.buffers]
+    placed, arena = _placed(buffers, [s for s in plan.steps if isinstance(s, Step)])
+
+    def spec(one: TensorSpec) -> TensorSpec:
+        return replace(one, shape=tuple(bound(n, found) for n in one.shape))
+
+    static = Plan(
+        tuple(spec(one) for one in plan.inputs),
+        tuple(spec(one) for one in plan.outputs),
+        arena,
+        tuple(placed),
+        plan.steps,
+    )
+    static.check()
+    return static
+
+
+def _placed(buffers: Sequence[Buffer], steps: Sequence[Step]) -> tuple[list[Buffer], int]:
+    """The buffers with their places in the arena, and the arena's bytes.
+
+    Larger ones first, each at the lowest place that is free from the first step that names it
+    to the last.
+    """
+    lives: dict[int, tuple[int, int]] = {}
+    for place, step in enumerate(steps):
+        for number in step.arguments:
+            lives[number] = (lives.get(number, (place, place))[0], place)
+    numbers = [n for n in lives if buffers[n].kind == "arena"]
+    result = list(buffers)
+    done: list[int] = []
+    end = 0
+    for number in sorted(numbers, key=lambda n: (-buffers[n].bytes, lives[n])):
+        first, last = lives[number]
+        taken = sorted(
+            (result[n].offset, result[n].bytes)
+            for n in done
+            if lives[n][0] <= last and first <= lives[n][1]
+        )
+        offset = 0
+        for start, size in taken:
+            if offset + buffers[number].bytes <= start:
+                break
+            offset = max(offset, -(-(start + size) // ALIGNMENT) * ALIGNMENT)
+        result[number] = replace(buffers[number], offset=offset)
+        end = max(end, offset + buffers[number].bytes)
+        done.append(number)
+    unused = [n for n, b in enumerate(buffers) if b.kind == "arena" and n not in lives]
+    for number in unused:
+        result[number] = replace(buffers[number], offset=0, bytes=0)
+    return result, end

@@ -1,0 +1,20 @@
+"""Mode full-dynamic on emulated chips: sizes are arguments of kernels, graphs are rebuilt."""
+
+from __future__ import annotations
+
+import pytest
+
+import mgx_mlir
+from mgx_mlir.settings import Settings
+from test.dynamic_models import MODELS, SIZES
+from test.test_full_dynamic import FULL, check
+
+SETTINGS = Settings(jobs=1, hip="emulated")
+
+
+@pytest.mark.parametrize(
+    ("name", "chip"), [("bert", "gfx942"), ("conv", "gfx1100"), ("mlp", "gfx942")]
+)
+def test_kernels_get_their_sizes(name: str, chip: str) -> None:
+    model = MODELS[name]()
+    check(model, mgx_mlir.compile(model, chip, FULL, settings=SETTINGS), SIZES[name])

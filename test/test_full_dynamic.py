@@ -1,0 +1,130 @@
+"""Mode full-dynamic: one program for all sizes, beside onnxruntime with several of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import mgx_mlir
+from mgx_mlir.artifact import Artifact
+from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
+from mgx_mlir.errors import ArtifactError, UnsupportedError, UsageError
+from mgx_mlir.plan import Plan
+from mgx_mlir.plan_binding import bind_plan
+from mgx_mlir.runtime.program import Program
+from test.dynamic_models import MODELS, SIZES, inputs_of
+
+FULL = CompileOptions(mode="full-dynamic")
+
+
+def check(model: onnx.ModelProto, program: Program, sizes: list[dict[str, int]]) -> None:
+    """The program gives what onnxruntime does, for symbols of each of some sizes."""
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    for known in sizes:
+        inputs = inputs_of(model, known)
+        found, wanted = program.run(inputs), session.run(None, inputs)
+        for array, other in zip(found.values(), wanted, strict=True):
+            np.testing.assert_allclose(array, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_one_artifact_serves_all_sizes(name: str) -> None:
+    model = MODELS[name]()
+    artifact = Artifact.from_bytes(compile_to_bytecode(model, FULL).to_bytes())
+    check(model, mgx_mlir.compile(artifact, "cpu"), SIZES[name])
+
+
+def one_op(kind: str, shape: list[int | str], **attributes: object) -> onnx.ModelProto:
+    node = helper.make_node(kind, ["x"], ["y"], "one", **attributes)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)
+    counts = kind in ("ArgMax", "Shape")
+    y = helper.make_tensor_value_info("y", TensorProto.INT64 if counts else TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "g", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        one_op("Transpose", ["a", 3, "b"], perm=[2, 0, 1]),
+        one_op("Flatten", ["a", "b", 3], axis=2),
+        one_op("Softmax", ["a", "b"], axis=0),
+        one_op("LogSoftmax", ["a", "b"], axis=1),
+        one_op("ReduceMean", ["a", "b", 2], axes=[1, 2]),
+        one_op("ReduceMax", ["a", "b"], axes=[0], keepdims=0),
+        one_op("GlobalAveragePool", ["a", 2, "b", "b"]),
+        one_op("AveragePool", ["a", 2, "b", 6], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        one_op(
+            "MaxPool", ["a", 2, "b", "b"], kernel_shape=[2, 2], strides=[2, 2], pads=[1, 1, 0, 0]
+        ),
+        one_op("ArgMax", ["a", "b"], axis=1),
+        one_op("Shape", ["a", 3, "b"]),
+    ],
+    ids=lambda model: model.graph.node[0].op_type,
+)
+def test_operators_of_symbolic_sizes(model: onnx.ModelProto) -> None:
+    program = mgx_mlir.compile(model, "cpu", FULL)
+    check(model, program, [{"a": 2, "b": 5}, {"a": 1, "b": 4}, {"a": 7, "b": 3}])
+
+
+def test_shapes_that_do_not_fit_are_named() -> None:
+    program = mgx_mlir.compile(MODELS["bert"](), "cpu", FULL)
+    inputs = inputs_of(MODELS["bert"](), {"batch": 2, "seq": 5})
+    with pytest.raises(UsageError, match=r"of input 'attention_mask' is 3, and .* are 'batch'"):
+        program.run(inputs | {"attention_mask": np.ones((3, 5), np.int64)})
+    with pytest.raises(UsageError, match=r"'input_ids' is int64\[batch, seq\]; got \[5\]"):
+        program.run(inputs | {"input_ids": np.ones(5, np.int64)})
+    empty = {
+        name: np.ones((0, 5) if a.shape[0] == 2 else a.shape, np.int64)
+        for name, a in inputs.items()
+    }
+    with pytest.raises(UsageError, match="is 0; the program is for 'batch' from 1 to more"):
+        program.run(empty)
+
+
+def test_other_modes_ask_for_sizes() -> None:
+    with pytest.raises(UnsupportedError, match="or compile for all sizes with --mode full-dynamic"):
+        compile_to_bytecode(MODELS["mlp"]())
+
+
+def test_older_readers_are_told() -> None:
+    artifact = compile_to_bytecode(MODELS["mlp"](), FULL)
+    with pytest.raises(UsageError, match=r"for any sizes, which artifacts of version 1\.0"):
+        artifact.to_bytes(version=(1, 0))
+
+
+def test_tensors_that_live_together_lie_apart() -> None:
+    plan = compile_to_bytecode(MODELS["bert"](), FULL).plan
+    for sizes in SIZES["bert"]:
+        bound = bind_plan(plan, sizes)
+        lives: dict[int, list[int]] = {}
+        for place, step in enumerate(bound.work()):
+            for number in step.arguments:
+                if bound.buffers[number].kind == "arena":
+                    lives.setdefault(number, []).append(place)
+        for a, first in lives.items():
+            for b, second in lives.items():
+                if a < b and first[0] <= second[-1] and second[0] <= first[-1]:
+                    x, y = bound.buffers[a], bound.buffers[b]
+                    assert x.offset + x.bytes <= y.offset or y.offset + y.bytes <= x.offset
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"formulas": ["batch*other"]},
+        {"formulas": ["batch//0"]},
+        {"formulas": [7]},
+        {"formulas": []},
+        {"dims": [{"name": "batch", "min": 0}]},
+        {"dims": [{"name": "batch", "min": 4, "max": 2}]},
+    ],
+)
+def test_hostile_plans_are_refused(damage: dict[str, object]) -> None:
+    value = compile_to_bytecode(MODELS["mlp"](), FULL).plan.to_json()
+    assert Plan.from_json(value).to_json() == value
+    with pytest.raises(ArtifactError):
+        Plan.from_json(value | damage)
