@@ -121,10 +121,32 @@ PIPELINES: dict[str, NamedPipeline] = {
 
 @dataclass(frozen=True)
 class Mode:
-    """Which pipelines run, in order, and what for."""
+    """Which pipelines run, in order, and what for; where it says so, only some of the passes."""
 
     summary: str
     pipelines: tuple[str, ...]
+    only: frozenset[str] | None = None
+
+
+# The passes that are right for sizes that are symbols, and of use there.
+_SYMBOLIC = frozenset(
+    {
+        "canonicalize",
+        "mgx-bind-dims",
+        "mgx-eliminate-identities",
+        "mgx-eliminate-pads",
+        "mgx-fold-constants",
+        "mgx-fuse-pointwise",
+        "mgx-merge-pointwise",
+        "mgx-normalize-ops",
+        "mgx-outline-kernels",
+        "mgx-plan-memory",
+        "mgx-rewrite-pooling",
+        "mgx-simplify-dyn-ops",
+        "mgx-simplify-gathers",
+        "mgx-simplify-reshapes",
+    }
+)
 
 
 MODES: dict[str, Mode] = {
@@ -135,6 +157,11 @@ MODES: dict[str, Mode] = {
         ("dynamic_shapes", "core", "quantization", "optimize", "optimize", "fusion", "backend"),
     ),
     "debug": Mode("a kernel for each op", ("dynamic_shapes", "core", "backend")),
+    "full-dynamic": Mode(
+        "one program for all sizes, whose kernels get them as arguments",
+        ("dynamic_shapes", "core", "fusion", "backend"),
+        _SYMBOLIC,
+    ),
 }
 
 
