@@ -274,6 +274,9 @@ def emulated() -> list[RowKernel]:
         RowKernel("turned", (20, 30), (0,)),
         RowKernel("turned", (20, 30), (1,)),
         RowKernel("sum", (6, 1), (1,)),
+        RowKernel("sum", (5000, 12), (0,), schedule=split(5000, 4, 3, 2)),
+        RowKernel("softmax", (2, 700, 20), (1,), "f16", schedule=split(700, 4, 2, 8)),
+        RowKernel("argmax", (600, 24), (0,), "i8", schedule=split(600, 8, 5, 2)),
     ]
 
 
@@ -318,6 +321,8 @@ def large() -> list[RowKernel]:
         RowKernel("max", (4, 250000), (1,), "f16", special=True),
         RowKernel("argmax", (1, 100003), (1,)),
         RowKernel("sum", (50000, 3), (0,)),
+        RowKernel("mean", (60000, 32), (0,), "f16"),
+        RowKernel("softmax", (40000, 64), (0,)),
         RowKernel("mean", (8, 32, 28, 28), (0, 2, 3)),
         RowKernel("softmax", (2, 1001, 64), (1,), "f16"),
         RowKernel("sum", (100001, 2), (1,), "f64"),

@@ -14,7 +14,7 @@ from mlir import ir
 from mgx_mlir.codegen.gpu.builder import element_bytes
 from mgx_mlir.codegen.gpu.rows.constraints import is_across, lanes_of, schedule_refusal
 from mgx_mlir.codegen.gpu.rows.match import REDUCING, Rows
-from mgx_mlir.codegen.gpu.rows.space import UNROLL, Schedule, schedules, split
+from mgx_mlir.codegen.gpu.rows.space import SPLIT_BLOCK, UNROLL, Schedule, schedules, split
 from mgx_mlir.target import Target
 
 START = 600  # the first instructions of a wave: its arguments
@@ -48,7 +48,29 @@ def choose(rows: Rows, target: Target) -> Schedule | None:
         parts = min(parts, rows.columns // (256 * lanes))
         if parts > 1:
             legal.append(split(rows.columns, lanes, parts))
+    legal += _split_across(rows, target)
     return min(legal, key=lambda s: clocks(rows, s, target), default=None)
+
+
+def _split_across(rows: Rows, target: Target) -> list[Schedule]:
+    """Columns that several blocks share: vectors of rows beside each other that are as wide as
+    memory likes, and parts for all compute units."""
+    lanes = lanes_of(rows, True)
+    vectors = rows.rows // lanes
+    found = []
+    for together in (4, 16, 64):
+        together = min(together, 1 << (vectors - 1).bit_length())
+        blocks = -(-vectors // together)
+        threads = SPLIT_BLOCK // together
+        for times in (1, 2, 4):
+            parts = min(times * target.compute_units // blocks, rows.columns // (threads * UNROLL))
+            if (
+                parts > 1
+                and schedule_refusal(rows, s := split(rows.columns, lanes, parts, together), target)
+                == ""
+            ):
+                found.append(s)
+    return found
 
 
 def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
@@ -64,7 +86,11 @@ def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
     work = sum(weight(op) for op in rows.ops) + len(rows.operands)
     threads = schedule.threads
     inside = min(threads, target.wave_size)
-    steps = (threads if schedule.across else 2 * math.log2(inside)) + schedule.lanes
+    steps = (
+        schedule.lanes * (threads + 1)
+        if schedule.across
+        else 2 * math.log2(inside) + schedule.lanes
+    )
     beyond = not schedule.across and threads > target.wave_size
     steps += 12 if beyond else 0
     instructions = 40 + elements * work * (1 + passes) / 2 + len(rows.reductions) * steps
@@ -84,7 +110,10 @@ def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
     reads = passes * (1 if schedule.resident else math.ceil(schedule.chunks / UNROLL))
     latency = START + GLOBAL_LATENCY * reads + barriers + instructions * issue
     rounds = max(1.0, a_simd / WAVES_A_SIMD)
-    more = LAUNCH * max(rows.levels.values()) if schedule.parts > 1 else 0
+    more = 0.0
+    if schedule.parts > 1:
+        restored = math.ceil(schedule.parts / (schedule.threads * UNROLL)) * GLOBAL_LATENCY
+        more = (LAUNCH + restored) * max(rows.levels.values())
     # What overlaps does so imperfectly.
     return max(busy, memory, rounds * latency) + (busy + memory) / 8 + more
 

@@ -10,6 +10,7 @@ from mlir.dialects import amdgpu, arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.gpu import lanes as wave
 from mgx_mlir.codegen.gpu.builder import Frame
 from mgx_mlir.codegen.gpu.contraction import memory
@@ -17,6 +18,7 @@ from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.evaluate import Chunk, Partial, Reduction
 from mgx_mlir.codegen.gpu.rows.match import Result, Rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule
+from mgx_mlir.codegen.lowering.element import Element
 from mgx_mlir.target import Target
 
 # Partial results of other threads that a thread reads from LDS at a time.
@@ -57,12 +59,28 @@ class _Layout:
         return found
 
     def first_only(self) -> list[ir.Value]:
-        """Holds in one of the threads of a row."""
+        """Holds in one of the threads of a row that a block has."""
         return [emit.compare("eq", self.part, 0)] if self.schedule.threads > 1 else []
+
+    def one_only(self) -> list[ir.Value]:
+        """Holds in one of the threads of a row."""
+        other_blocks = not isinstance(self.block_part, int)
+        first = [emit.compare("eq", self.block_part, 0)] if other_blocks else []
+        return [*self.first_only(), *first]
+
+    def kept(self, element: Element) -> Operand:
+        """Where the blocks of a row keep partial results: parts and rows."""
+        rows, parts = self.rows.rows, self.schedule.parts
+        return Operand(0, element, 0, Axis.of((parts, rows)), Axis.of((rows, 1)))
 
 
 class Along(_Layout):
     """Chunks are neighbours in a row; threads of a row are neighbours in a block."""
+
+    @property
+    def lanes_kept(self) -> int:
+        """Elements of a partial result that blocks leave to each other; 0 for a scalar."""
+        return 0
 
     def begin(self, thread: Index, block: Index) -> None:
         schedule = self.schedule
@@ -139,14 +157,21 @@ class Along(_Layout):
     def store_row(self, result: Result, value: ir.Value, bounded: bool) -> None:
         operand = result.operand
         vector = emit.splat(value, 1)
-        guards = [*self.first_only(), *self.guards(bounded)]
-        if not isinstance(self.block_part, int):
-            guards.append(emit.compare("eq", self.block_part, 0))
+        guards = [*self.one_only(), *self.guards(bounded)]
         operand.store(vector, self.target_of(result), operand.start(self.row), 0, guards)
 
 
 class Across(_Layout):
     """Chunks are the same element of neighbouring rows; threads side by side, too."""
+
+    @property
+    def lanes_kept(self) -> int:
+        """As above, of a vector of rows."""
+        return self.lanes
+
+    def reduce_one(self, reduction: Reduction, single: Partial) -> Partial:
+        """As `reduce`: what blocks leave to each other are vectors."""
+        return self.reduce(reduction, single)
 
     def begin(self, thread: Index, block: Index) -> None:
         schedule = self.schedule
@@ -229,7 +254,7 @@ class Across(_Layout):
 
     def store_row(self, result: Result, value: ir.Value, bounded: bool) -> None:
         turned = result.operand.turned
-        guards = [*self.first_only(), *self.guards(bounded)]
+        guards = [*self.one_only(), *self.guards(bounded)]
         value = self.repeated(value)
         turned.store(value, self.target_of(result), turned.start(0), self.row, guards)
 

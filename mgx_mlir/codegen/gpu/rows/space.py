@@ -8,6 +8,7 @@ from dataclasses import dataclass
 MAX_THREADS = 1024
 _POWERS = tuple(1 << n for n in range(11))
 _RESIDENT = 32  # elements of a row that a thread keeps in registers, at most
+SPLIT_BLOCK = 256  # threads of a block where several share a row
 UNROLL = 4  # chunks that a thread reads ahead where a row does not fit
 
 
@@ -61,8 +62,9 @@ def schedules(columns: int, lanes: int, wave: int, across: bool) -> Iterator[Sch
                 yield Schedule(threads, block // threads, lanes, chunks, across, resident)
 
 
-def split(columns: int, lanes: int, parts: int) -> Schedule:
-    """Rows that several blocks share."""
-    threads = 256
-    chunks = -(-columns // (threads * lanes * parts))
-    return Schedule(threads, 1, lanes, chunks, False, chunks * lanes <= _RESIDENT, parts)
+def split(columns: int, lanes: int, parts: int, together: int = 0) -> Schedule:
+    """Rows that several blocks share; across, with so many vectors of rows `together`."""
+    threads = SPLIT_BLOCK // max(1, together)
+    chunks = -(-columns // (threads * parts * (1 if together else lanes)))
+    resident = chunks * lanes <= _RESIDENT
+    return Schedule(threads, max(1, together), lanes, chunks, together > 0, resident, parts)

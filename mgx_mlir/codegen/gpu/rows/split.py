@@ -24,9 +24,9 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.rows.evaluate import Partial, Reduction
-from mgx_mlir.codegen.gpu.rows.layouts import Along, freed, held, lds_arrays
+from mgx_mlir.codegen.gpu.rows.layouts import Across, Along, freed, held, lds_arrays
 from mgx_mlir.codegen.gpu.rows.match import Rows
-from mgx_mlir.codegen.gpu.rows.space import Schedule
+from mgx_mlir.codegen.gpu.rows.space import UNROLL, Schedule
 from mgx_mlir.codegen.lowering.element import I32, Element
 from mgx_mlir.finalizer.code_object import Argument, Launch
 from mgx_mlir.target import Target
@@ -106,29 +106,32 @@ class _Split:
             arguments += [builder.tensor_of(type_, written=True) for type_ in self.results]
         size = self.rows.rows * schedule.parts
         arguments += [builder.Tensor(size, piece.held, r in now) for r, piece in scratch]
-        grid = builder.grid_of(self.rows.rows * parts)
+        vectors = self.rows.rows // (schedule.lanes if schedule.across else 1)
+        blocks = -(-vectors // schedule.together) * parts
+        grid = builder.grid_of(blocks)
         lds = lds_arrays(schedule, [*known, *now], self.target)
         function = f"{self.name}_{level - 1}"
         with builder.function(block, function, arguments, schedule.block, grid, lds) as frame:
             buffers = frame.buffers[len(arguments) - len(scratch) :]
             held_at = dict(zip([piece for _, piece in scratch], buffers, strict=True))
             number = builder.linear_block(grid)
-            row, part = emit.div(number, parts), emit.rem(number, parts)
+            some, part = emit.div(number, parts), emit.rem(number, parts)
             numbers = {number: position for position, number in enumerate(self.used)}
-            layout = Along(self.rows, schedule, self.target, frame, numbers)
+            kind = Across if schedule.across else Along
+            layout = kind(self.rows, schedule, self.target, frame, numbers)
             layout.block_part = part
-            layout.begin(builder.thread_number(schedule.block), row)
+            layout.begin(builder.thread_number(schedule.block), some)
             first = emit.value(emit.mul(part, schedule.chunks))
-            bounded = grid[0] * grid[1] != self.rows.rows * parts
+            bounded = vectors % schedule.together != 0 or grid[0] * grid[1] != blocks
             body = RowsBody(self.rows, schedule, layout, self.reductions, bounded, first)
             for reduction in known:
-                single = self._restored(reduction, held_at, row, layout.part)
+                single = self._restored(reduction, held_at, layout)
                 body.finish(reduction, layout.reduce_one(reduction, single))
             if is_last:
                 body.store()
             for reduction, partial in zip(now, body.partials(now) if now else (), strict=True):
                 found = layout.reduce(reduction, partial)
-                self._keep(reduction, found, held_at, number, layout)
+                self._keep(reduction, found, held_at, layout, bounded)
         outputs = [Argument("output", number) for number in range(len(self.results))]
         passed = (
             *(Argument("input", number) for number in self.used),
@@ -142,35 +145,38 @@ class _Split:
         reduction: Reduction,
         found: Partial,
         held_at: dict[_Piece, ir.Value],
-        number: Index,
-        layout: Along,
+        layout: Along | Across,
+        bounded: bool,
     ) -> None:
-        """Writes a block's partial result, by one thread."""
+        """Writes a block's partial results, by one thread for each."""
+        guards = [*layout.first_only(), *layout.guards(bounded)]
         for x, piece in zip(found, self.pieces[reduction.result], strict=True):
-            size = builder.element_bytes(piece.held)
-            place = memory.guarded(number, layout.first_only(), size)
-            memory.store(emit.splat(held(x), 1), held_at[piece], place)
+            kept = layout.kept(piece.held)
+            x = held(x) if layout.lanes_kept else emit.splat(held(x), 1)
+            kept.store(x, held_at[piece], kept.start(layout.block_part), layout.row, guards)
 
     def _restored(
         self,
         reduction: Reduction,
         held_at: dict[_Piece, ir.Value],
-        row: Index,
-        thread: Index,
+        layout: Along | Across,
     ) -> Partial:
         """The partial results of a row's blocks, dealt to the threads of one block."""
-        parts = self.schedule.parts
-        nothing = reduction.initial(0)
-        found: list[Partial] = []
-        for first in range(0, parts, self.schedule.block):
-            at = emit.add(thread, first)
+        lanes, threads, parts = layout.lanes_kept, self.schedule.threads, self.schedule.parts
+        nothing = reduction.initial(lanes)
+
+        def part(at: Index) -> Partial:
             inside = emit.compare("slt", at, parts)
-            place = emit.add(emit.mul(row, parts), at)
             values = []
             for piece, other in zip(self.pieces[reduction.result], nothing, strict=True):
-                size = builder.element_bytes(piece.held)
-                read = memory.load(held_at[piece], memory.guarded(place, [inside], size), 1)
-                x = freed(memory.element(read, 0), other)
+                kept = layout.kept(piece.held)
+                read = kept.load(held_at[piece], kept.start(at), layout.row, lanes or 1, [inside])
+                x = freed(read if lanes else memory.element(read, 0), other)
                 values.append(arith.select(inside, x, other))
-            found.append(tuple(values))
-        return reduction.fold(found)
+            return tuple(values)
+
+        def step(first: Index, *carried: ir.Value) -> Partial:
+            places = [emit.add(layout.part, emit.add(first, i * threads)) for i in range(UNROLL)]
+            return reduction.fold([carried, *map(part, places)])
+
+        return tuple(emit.loop(0, parts, UNROLL * threads, step, nothing))
