@@ -203,18 +203,17 @@ def emulated(target: Target) -> list[Product]:
         # Rows of tiles go through a loop.
         Product((57, 40, 40), "nn", "bf16", epilogue="gelu", schedule=Schedule(1, 1, 4, 2)),
     ]
-    if target.matrix:
-        found += [
-            Product((33, 40, 200), "nn", "i8"),
-            Product((32, 64, 128), "nn", "i8", schedule=Schedule(1, 2, 2, 2)),
-            Product((17, 19, 23), "nt", "i8", epilogue="residual"),
-        ]
+    found += [
+        Product((33, 40, 200), "nn", "i8"),
+        Product((32, 64, 128), "nn", "i8", schedule=Schedule(1, 2, 2, 2)),
+        Product((17, 19, 23), "nt", "i8", epilogue="residual"),
+    ]
     if target.matrix == "mfma":
         found += [
             Product((33, 40, 200), "nt", "f64", epilogue="bias"),
             Product((17, 19, 23), "tn", "f64"),
         ]
-    if target.matrix == "wmma":
+    if target.matrix != "mfma":
         found += [Product((33, 40, 200), "tt", "ui8")]
     kind = "FN" if "fp8-ocp" in target.features else "FNUZ"
     suffix = "" if kind == "FN" else kind
@@ -233,7 +232,7 @@ def elements_of(target: Target) -> list[str]:
     found = ["f16", "f16", "f32"]
     if "bf16" in target.features:
         found.append("bf16")
-    return found + ["i8"] * bool(target.matrix)
+    return [*found, "i8"]
 
 
 def varied(target: Target, count: int) -> list[Product]:

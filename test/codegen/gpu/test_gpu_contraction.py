@@ -182,7 +182,7 @@ def test_swizzle_is_linear_in_the_bits_of_the_row(chip: str, element: str) -> No
     [
         (Product((64, 64, 4)), "gfx942", "K = 4 is below 8"),
         (Product((1, 1, 64)), "gfx942", "one element a matrix"),
-        (Product((64, 64, 64), element="i8"), "gfx1030", "no instruction for i8 in i32"),
+        (Product((64, 64, 64), element="f64"), "gfx1030", "no instruction for f64 in f64"),
         (Product((64, 64, 64), element="ui8"), "gfx942", "no instruction for ui8 in i32"),
     ],
     ids=lambda value: getattr(value, "name", value),
@@ -224,6 +224,17 @@ def test_chosen_schedule_is_told() -> None:
 def test_every_chip_has_a_schedule_for_f16(chip: str) -> None:
     target = Target.get(chip)
     assert any(not schedule_refusal(s, unit(chip, "f16"), target) for s in schedules())
+
+
+@pytest.mark.parametrize(
+    "chip", [name for name in Target.names() if Target.get(name).kind == "gpu"]
+)
+@pytest.mark.parametrize("element", ["i8", "f8E4M3FN", "f8E5M2FNUZ"])
+def test_every_chip_multiplies_bytes(chip: str, element: str) -> None:
+    """By its own instructions where it has them; floats of 8 bits by those on bf16 else."""
+    _, kernel = Product((256, 256, 256), "nt", element).kernel()
+    code = compiler(kernel)(Target.get(chip))
+    assert "generic path" not in code.why
 
 
 def test_convolutions_of_one_channel_a_group_are_plain_sums() -> None:

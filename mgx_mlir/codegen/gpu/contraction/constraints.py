@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, Operand
@@ -58,12 +59,12 @@ def schedule_refusal(
     unit: Unit,
     target: Target,
     widths: tuple[int, int] = (0, 0),
-    turned: int = 0,
+    besides: int = 0,
 ) -> str:
     """Why a schedule is illegal for an instruction on a chip; '' where it is legal.
 
     widths: elements of A and of B that one read takes; 0 for as many as 16 bytes hold.
-    turned: how many of the two are turned on their way to LDS.
+    besides: registers for what happens to the two on their way to LDS.
     """
     threads = schedule.waves * target.wave_size
     rows, columns = schedule.rows(unit), schedule.columns(unit)
@@ -78,19 +79,25 @@ def schedule_refusal(
     waiting = schedule.ahead * sum(n for n, _ in reads(schedule, unit, target, widths))
     if waiting > MAX_READS:
         return f"{waiting} reads that are waited for"
-    used = registers(schedule, unit, target, widths)
-    if emit.element_bytes(unit.element) == 1:
-        used += _TURNING * turned
+    used = registers(schedule, unit, target, widths) + besides
     limit = _LIMITS[unit.kind] * target.register_share
     return f"about {used} registers" if used > limit else ""
 
 
 # What the hardware counts of a wave's reads that have not arrived, less a few.
 MAX_READS = 60
-# Registers that turning an operand of bytes takes, four vectors at a time.
-_TURNING = 10
+# Registers that turning an operand of bytes takes, four vectors at a time; and decoding 8-bit
+# floats, of which all of a vector are on their way at once.
+_TURNING, _DECODING = 10, 56
 # Above these estimates LLVM spills, or uses the file that one wave a SIMD has for itself.
 _LIMITS = {"fma": 170, "mfma": 240, "wmma": 240}
+
+
+def besides(unit: Unit, elements: Sequence[str], turned: int) -> int:
+    """Registers for operands of some elements on their way to LDS, where `turned` are turned."""
+    size = emit.element_bytes(unit.element)
+    decoded = any(x in emit.BYTE_FLOATS and x != unit.element for x in elements)
+    return (_TURNING * turned if size == 1 else 0) + (_DECODING if decoded else 0)
 
 
 def registers(

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Contraction, Matrix
-from mgx_mlir.codegen.gpu.contraction.constraints import registers, schedule_refusal
+from mgx_mlir.codegen.gpu.contraction.constraints import besides, registers, schedule_refusal
 from mgx_mlir.codegen.gpu.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.contraction.sources import Source
 from mgx_mlir.codegen.gpu.contraction.space import Schedule, schedules, splits
@@ -63,13 +63,14 @@ def choose(terms: Sequence[Contraction], unit: Unit, target: Target) -> Schedule
         return clocks(problem, schedule, unit, target) * (3 if narrow else 1)
 
     turning = max(sum(not side.along_k for side in sides) for sides in operands)
+    more = besides(unit, [side.element for sides in operands for side in sides], turning)
     legal: dict[tuple[int, ...], Schedule] = {}
     for s in schedules():
         # Of those that differ in no more, the first reads farthest ahead.
         shape = (s.waves_m, s.waves_n, s.tiles_m, s.tiles_n)
         if shape in legal:
             continue
-        if not schedule_refusal(s, unit, target, (first, second), turning):
+        if not schedule_refusal(s, unit, target, (first, second), more):
             legal[shape] = s
     best = min(legal.values(), key=estimate, default=None)
     if best is None:

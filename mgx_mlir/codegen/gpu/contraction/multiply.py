@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith
+from mlir.dialects import amdgpu, arith, llvm
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -78,8 +78,11 @@ def zero(unit: Unit) -> ir.Value:
 
 def pieces(unit: Unit, fragment: Fragment) -> list[ir.Value]:
     """A fragment as what one instruction after another takes of it."""
-    if unit.kind == "fma":
+    if unit.kind == "fma" and unit.depth == 1:
         return [memory.element(x, k) for x in fragment for k in range(unit.chunk)]
+    if unit.kind == "fma":
+        starts = range(0, unit.chunk, unit.depth)
+        return [memory.part(x, start, unit.depth) for x in fragment for start in starts]
     if unit.per_lane > unit.chunk:
         return [reduce(memory.concatenated, fragment)]
     parts = [
@@ -104,6 +107,8 @@ def multiply(
 
     The result is transposed: columns are the instruction's first operand.
     """
+    if unit.kind == "fma" and unit.depth > 1:
+        return _dot_products(row, columns, sums, elements[0])
     if unit.kind == "fma":
         left = emit.splat(row, unit.values)
         return emit.multiply_add(left, memory.joined(columns), sums, unit.accumulator)
@@ -115,6 +120,23 @@ def multiply(
         flags = {"unsignedA": unsigned[1], "unsignedB": unsigned[0]}
         return amdgpu.WMMAOp(16, 16, unit.depth, column, row, sums, **flags).result
     return amdgpu.MFMAOp(unit.columns, unit.rows, unit.depth, column, row, sums).result
+
+
+# Instructions that add the products of two registers' elements to a third: in f32, in i32.
+_DOT_PRODUCTS = {"f16": "fdot2", "i8": "sdot4", "ui8": "udot4"}
+
+
+def _dot_products(row: ir.Value, columns: list[ir.Value], sums: ir.Value, element: str) -> ir.Value:
+    """sums of a lane's results + row * columns, each some neighbours along k."""
+    name = f"llvm.amdgcn.{_DOT_PRODUCTS[element]}"
+    kept = arith.constant(ir.IntegerType.get_signless(1), 0)  # without clamping
+    results = []
+    for number, column in enumerate(columns):
+        factors = [x if element == "f16" else memory.word(x, 0) for x in (row, column)]
+        total = memory.element(sums, number)
+        call = llvm.CallIntrinsicOp(total.type, name, [*factors, total, kept], [], [])
+        results.append(call.operation.results[0])
+    return memory.joined(results)
 
 
 def _floats(x: ir.Value, element: str) -> ir.Value:

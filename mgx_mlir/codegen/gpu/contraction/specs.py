@@ -164,6 +164,11 @@ _RDNA4 = (
 )
 # Eight rows by four groups of four columns for the 32 lanes of a wave.
 _FMA = Unit("fma", "f32", "f32", 1, 4, 1, 8, 16, 4, 128)
+# The same with dot products of two f16, or of four bytes.
+_DOT_PRODUCTS = (
+    Unit("fma", "f16", "f32", 2, 8, 1, 8, 16, 4, 256),
+    Unit("fma", "i8", "i32", 4, 16, 1, 8, 16, 4, 512),
+)
 
 
 def unit_for(target: Target, element: str, accumulator: str) -> Unit | None:
@@ -178,7 +183,10 @@ def unit_for(target: Target, element: str, accumulator: str) -> Unit | None:
     elif target.matrix == "wmma":
         units = _RDNA4 if target.name.startswith("gfx12") else _RDNA3
     else:
-        units = ()
+        units = _DOT_PRODUCTS
+    if not target.features & {"fp8-ocp", "fp8-fnuz"}:
+        # A generic target, some of whose chips have no such instructions.
+        units = tuple(unit for unit in units if unit.element not in emit.BYTE_FLOATS)
     for unit in units:
         if (unit.element, unit.accumulator) == (element.removeprefix("u"), accumulator):
             return None if unit.kind == "mfma" and element == "ui8" else unit
