@@ -15,6 +15,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError
+from mgx_mlir.in_place import overwritable
 from mgx_mlir.passes.place_concats import IN_PLACE, memory_of
 from mgx_mlir.rewriting import definition, op_name
 
@@ -92,6 +93,8 @@ class Lifetimes:
             walk.use(value, end)
         walk.share()
         walk.order()
+        if walk.overwrite(main):
+            walk.order()
         for number, value in enumerate(returned):
             tensor = walk.found.tensors.get(value)
             if tensor is not None and tensor.output < 0:
@@ -133,6 +136,21 @@ def staged_values(loop: ir.OpView) -> list[int]:
 
 
 @dataclass
+class _Launch:
+    """A launch at step `at` of a stretch: the whole values that it reads and makes.
+
+    `needs`: the launches, as bits, that come before it in any order.
+    """
+
+    op: ir.OpView
+    at: int
+    stretch: int
+    reads: set[ir.Value]
+    makes: set[ir.Value]
+    needs: int = 0
+
+
+@dataclass
 class _Walk:
     """Numbers the steps of a program, and finds the lives of its values."""
 
@@ -143,7 +161,7 @@ class _Walk:
     # Values that are one tensor: what a loop carries, and its result.
     same: list[tuple[ir.Value, ir.Value]] = field(default_factory=list)
     # What each launch reads and makes, and the stretch of launches that it stands in.
-    launches: list[tuple[int, set[ir.Value], set[ir.Value]]] = field(default_factory=list)
+    launches: list[_Launch] = field(default_factory=list)
     stretch: int = 0
     # What the host decides by, and what is stacked.
     decisions: list[ir.Value] = field(default_factory=list)
@@ -166,7 +184,7 @@ class _Walk:
                     self.define(result, at)
                 reads = {self._whole(operand) for operand in op.operation.operands}
                 makes = {self._whole(result) for result in op.operation.results}
-                self.launches.append((self.stretch, reads, makes))
+                self.launches.append(_Launch(op, at, self.stretch, reads, makes))
             elif name in ("mgx.if", "mgx.loop"):
                 self.stretch += 1
                 self._branch(op) if name == "mgx.if" else self._loop(op)
@@ -294,21 +312,22 @@ class _Walk:
         decided = {id(self.found.tensors.get(v)) for copy in self.copies for v in copy[:2]}
         for values in (self.decisions, *self.same):
             decided |= {id(self.found.tensors.get(value)) for value in values}
-        needs: list[int] = []
-        for number, (stretch, reads, makes) in enumerate(self.launches):
+        for known in by_id.values():
+            known.makers = known.users = known.needed = 0
+        for number, launch in enumerate(self.launches):
             need = 0
-            for value in reads:
+            for value in launch.reads:
                 tensor = self.found.tensors.get(value)
                 if tensor is not None:
-                    stretches.setdefault(id(tensor), set()).add(stretch)
+                    stretches.setdefault(id(tensor), set()).add(launch.stretch)
                     tensor.users |= 1 << number
                     need |= tensor.makers
             for maker in _bits(need):
-                need |= needs[maker]
-            needs.append(need)
-            for value in makes:
+                need |= self.launches[maker].needs
+            launch.needs = need
+            for value in launch.makes:
                 tensor = self.found.tensors[value]
-                stretches.setdefault(id(tensor), set()).add(stretch)
+                stretches.setdefault(id(tensor), set()).add(launch.stretch)
                 tensor.needed = tensor.needed & need if tensor.makers else need
                 tensor.users |= 1 << number
                 tensor.makers |= 1 << number
@@ -328,6 +347,30 @@ class _Walk:
             a, b = tensors[source], tensors[target]
             if a is not b and not _conflict(a, b, at):
                 self._merge(source, target)
+
+    def overwrite(self, main: ir.OpView) -> bool:
+        """Lets kernels write over inputs that are read for the last time; whether any does."""
+        kernels = ir.SymbolTable(main.operation.parent)
+        tensors, parts, count = self.found.tensors, self.found.parts, 0
+        for number, launch in enumerate(self.launches):
+            operation = launch.op.operation
+            name = ir.FlatSymbolRefAttr(operation.attributes["kernel"]).value
+            for place in sorted(overwritable(kernels[name])):
+                (result,) = operation.results
+                source = memory_of(operation.operands[place])
+                if {source, result} & parts.keys() or source not in tensors:
+                    continue
+                if [self._whole(operand) for operand in operation.operands].count(source) > 1:
+                    continue
+                read, made = tensors[source], tensors[result]
+                # Whoever else reads it comes before in any order, so that nobody waits for that.
+                alone = not read.users & ~(launch.needs | 1 << number)
+                fits = read.size == made.size and _is_owned(source) and alone
+                if fits and read is not made and not _conflict(read, made, launch.at):
+                    self._merge(source, result)
+                    count += 1
+                    break
+        return count > 0
 
     def _merge(self, source: ir.Value, target: ir.Value) -> None:
         tensors = self.found.tensors

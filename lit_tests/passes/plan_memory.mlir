@@ -16,6 +16,26 @@ func.func @main(%x: tensor<1024xf32>) -> tensor<1024xf32> {
 
 // -----
 
+// A pointwise kernel writes over what it is the last to read element by element, but not over a
+// tensor that it reads turned.
+// CHECK: module attributes {mgx.arena_bytes = 8192 : i64}
+// CHECK: mgx.launch @{{.*}} {mgx.offsets = array<i64: 0>}
+// CHECK: mgx.launch @{{.*}}pointwise{{.*}} {mgx.offsets = array<i64: 0>}
+// CHECK: mgx.launch @{{.*}} {mgx.offsets = array<i64: 4096>}
+// CHECK: mgx.launch @{{.*}}pointwise{{.*}} {mgx.offsets = array<i64: 0>}
+// CHECK: mgx.launch @{{.*}} {mgx.offsets = array<i64: -1>}
+func.func @main(%x: tensor<32x32xf32>) -> tensor<32x32xf32> {
+  %0 = mgx.prefix_scan_sum %x axis = 0 : tensor<32x32xf32>
+  %1 = mgx.tanh %0 : tensor<32x32xf32>
+  %2 = mgx.prefix_scan_sum %1 axis = 1 : tensor<32x32xf32>
+  %3 = mgx.transpose %2 permutation = [1, 0] : tensor<32x32xf32> -> tensor<32x32xf32>
+  %4 = mgx.tanh %3 : tensor<32x32xf32>
+  %5 = mgx.prefix_scan_sum %4 axis = 0 : tensor<32x32xf32>
+  return %5 : tensor<32x32xf32>
+}
+
+// -----
+
 // Parts of a concat in place lie side by side in its memory.
 // CHECK: mgx.launch @{{.*}} {mgx.offsets = array<i64: 0>}
 // CHECK: mgx.launch @{{.*}} {mgx.offsets = array<i64: 256>}

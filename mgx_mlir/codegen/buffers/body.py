@@ -55,7 +55,7 @@ class Body:
         # has stored there last.
         self.addresses: dict[loops.Place, Index] = {}
         self.stored: dict[loops.Place, ir.Value] = {}
-        self._memory = memory
+        self.memory = memory
         self._slots = slots
         self._values: dict[ir.Value, ir.Value] = {}
         self._views: dict[ir.Value, View] = {}
@@ -84,7 +84,7 @@ class Body:
 
     def view(self, old: ir.Value) -> View:
         """The view that the memref `old` is."""
-        found = self._views.get(old) or self._memory.view(old)
+        found = self._views.get(old) or self.memory.view(old)
         if found is None:
             raise CompilerError(
                 f"memory that is chosen at run time is not supported: {old.type} of "

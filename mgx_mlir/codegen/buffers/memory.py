@@ -120,8 +120,12 @@ def static_layout(memref: ir.MemRefType) -> tuple[tuple[int, ...], int | None]:
 
 @dataclass
 class Memory:
-    """The pieces of one function, and the views that its memref values are."""
+    """The pieces of one function, and the views that its memref values are.
 
+    The function's output may be the same memory as one of the inputs `overwritable`.
+    """
+
+    overwritable: frozenset[int] = frozenset()
     views: dict[ir.Value, View] = field(default_factory=dict)
     lifetimes: dict[Piece, tuple[int, int]] = field(default_factory=dict)
     _count: int = 0
@@ -131,6 +135,12 @@ class Memory:
         memref = ir.MemRefType(value.type)
         piece = Piece(kind, key, prod(memref.shape), memref.element_type)
         self.views[value] = static_view(piece, memref)
+
+    def may_alias(self, piece: Piece) -> bool:
+        """Whether another piece that is written may be the same memory, or this one if it is."""
+        if piece.kind == "input":
+            return piece.key in self.overwritable
+        return piece.kind == "output" and bool(self.overwritable)
 
     def scratch(self, elements: int, element: ir.Type, lifetime: tuple[int, int]) -> Piece:
         """A new piece of scratch that is needed from the first to the last of two steps."""

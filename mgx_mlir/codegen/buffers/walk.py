@@ -14,6 +14,7 @@ from mgx_mlir.codegen.buffers import loops
 from mgx_mlir.codegen.buffers.memory import Memory, Piece, View, storage_type
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.finalizer.code_object import Argument
+from mgx_mlir.in_place import OVERWRITABLE
 
 PARALLEL = frozenset(("scf.forall", "scf.parallel"))
 
@@ -31,7 +32,8 @@ class Walk:
 
     def __init__(self, function: ir.Operation, inputs: int) -> None:
         self.block = function.regions[0].blocks[0]
-        self.memory = Memory()
+        overwritable = function.attributes.get(OVERWRITABLE)
+        self.memory = Memory(frozenset(overwritable or ()))
         # The places of the scalars that one function of the target leaves to later ones.
         self.slots: dict[ir.Value, View] = {}
         self._source = function.parent

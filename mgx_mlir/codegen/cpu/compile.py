@@ -69,8 +69,11 @@ def compile_module(
     entries: Sequence[tuple[str, Sequence[bool]]],
     target: Target,
     explicit: bool = False,
+    independent: bool = False,
 ) -> bytes:
     """The shared object (x86-64 ELF) of a module, which is lowered in place.
+
+    `independent`: no iteration of a loop reads what another one writes, whatever the pointers.
 
     `entries` are the exported functions: name, and for each argument whether it is a size,
     which has the place of a pointer. The module holds the body of `name` as `name_body`. The
@@ -85,6 +88,8 @@ def compile_module(
     except ir.MLIRError as error:
         raise CompilerError(f"lowering to the LLVM dialect failed: {error}") from error
     _check_lowered(module)
+    if independent:
+        _state_independence(module)
     text = llvm_dialect.translate_module_to_llvmir(module.operation)
     text += "".join(_entry(name, are_sizes) for name, are_sizes in entries)
     if not rounds and "bfloat" in text:
@@ -105,6 +110,23 @@ def _check_lowered(module: ir.Module) -> None:
     if left:
         name, op = next(iter(left.items()))
         raise CompilerError(f"{op.location}: {name} was left after lowering to the LLVM dialect")
+
+
+def _state_independence(module: ir.Module) -> None:
+    """Marks all loops for LLVM's vectoriser, and the accesses in them."""
+    group = "#llvm.access_group<id = distinct[0]<>>"
+    both = f"[[{group}], #llvm.loop_annotation<parallelAccesses = {group}>]"
+    groups, annotation = ir.ArrayAttr(ir.Attribute.parse(both, module.context))
+    for function in module.body.operations:
+        blocks = list(function.regions[0].blocks) if function.regions else []
+        for number, block in enumerate(blocks):
+            for op in block.operations:
+                if op.operation.name in ("llvm.load", "llvm.store"):
+                    op.attributes["access_groups"] = groups
+            *_, last = block.operations
+            # A loop's blocks follow its header: what jumps back is its end.
+            if any(target in blocks[: number + 1] for target in last.operation.successors):
+                last.operation.attributes["loop_annotation"] = annotation
 
 
 def _entry(name: str, are_sizes: Sequence[bool]) -> str:

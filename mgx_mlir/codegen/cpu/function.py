@@ -29,6 +29,8 @@ class KernelBuilder:
 
     name: str
     module: ir.Module
+    # Inputs that the one result may be written over; all loops are then over elements.
+    overwritable: frozenset[int] = frozenset()
     launches: list[Launch] = field(default_factory=list)
     scratch_bytes: int = 0
 
@@ -105,14 +107,33 @@ class KernelBuilder:
 
     def finish(self, target: Target, explicit: bool = False) -> CodeObject:
         """Compiles what was added. The module is used up."""
+        if self.overwritable:
+            self._allow_in_place()
         entries = [
             (launch.function, [argument.kind == "size" for argument in launch.arguments])
             for launch in self.launches
         ]
-        data = compile_module(self.module, entries, target, explicit)
+        data = compile_module(
+            self.module, entries, target, explicit, independent=bool(self.overwritable)
+        )
         return CodeObject(
             target.identity, data, tuple(self.launches), self.scratch_bytes, _stats(data)
         )
+
+    def _allow_in_place(self) -> None:
+        """Takes back the promises that are none where the result is written over an input."""
+        plain = ir.DictAttr.get({})
+        functions = [op for op in self.module.body.operations if isinstance(op, func.FuncOp)]
+        for launch, op in zip(self.launches, functions, strict=True):
+            promises = list(ir.ArrayAttr(op.attributes["arg_attrs"]))
+            for place, argument in enumerate(
+                launch.arguments, len(promises) - len(launch.arguments)
+            ):
+                if argument.kind == "output" or (
+                    argument.kind == "input" and argument.index in self.overwritable
+                ):
+                    promises[place] = plain
+            op.attributes["arg_attrs"] = ir.ArrayAttr.get(promises)
 
 
 def _stats(data: bytes) -> dict[str, dict[str, int]]:

@@ -25,6 +25,7 @@ from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import Stage, build_rows, build_single, common_rows, item_count
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.finalizer.code_object import Argument, CodeObject
+from mgx_mlir.in_place import overwritable
 from mgx_mlir.target import Target
 
 
@@ -33,7 +34,7 @@ def compile_generic(kernel: ir.OpView, target: Target) -> CodeObject:
     module = lower_kernel(kernel)
     function, inputs = bufferize(module)
     name = ir.StringAttr(kernel.attributes["sym_name"]).value
-    builder = KernelBuilder(name, ir.Module.create())
+    builder = KernelBuilder(name, ir.Module.create(), overwritable(kernel))
     _Generator(function.operation, inputs, builder).run()
     return builder.finish(target)
 

@@ -28,11 +28,15 @@ MAX_TENSORS = 22
 
 @dataclass(frozen=True)
 class Tensor:
-    """An argument: elements of a tensor in row-major order; `scratch` ones are both ways."""
+    """An argument: elements of a tensor in row-major order; `scratch` ones are both ways.
+
+    `shared`: the memory may be another argument's too.
+    """
 
     size: int
     element: Element
     written: bool = False
+    shared: bool = False
 
     @property
     def bytes(self) -> int:
@@ -103,8 +107,11 @@ def function(
     space = ir.Attribute.parse("#gpu.address_space<workgroup>")
     local = [ir.MemRefType.get([size], type_, memory_space=space) for size, type_ in lds]
     unit = ir.UnitAttr.get()
-    read_only = {"llvm.noalias": unit, "llvm.readonly": unit}
-    promises = [{"llvm.noalias": unit} if tensor.written else read_only for tensor in arguments]
+    promises = [
+        ({} if tensor.written else {"llvm.readonly": unit})
+        | ({} if tensor.shared else {"llvm.noalias": unit})
+        for tensor in arguments
+    ]
     i64 = ir.IntegerType.get_signless(64)
     op = ir.Operation.create(
         "gpu.func",
@@ -130,9 +137,9 @@ def function(
         gpu.return_([])
 
 
-def tensor_of(type_: ir.Type, written: bool = False) -> Tensor:
+def tensor_of(type_: ir.Type, written: bool = False, shared: bool = False) -> Tensor:
     """A tensor of the kernel as an argument."""
-    return Tensor(math.prod(type_.shape), element_of(type_), written)
+    return Tensor(math.prod(type_.shape), element_of(type_), written, shared)
 
 
 def size_refusal(types: Sequence[ir.Type]) -> str:

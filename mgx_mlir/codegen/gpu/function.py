@@ -115,7 +115,7 @@ class GpuFunction:
 
     def _promises(self, piece: Piece) -> ir.DictAttr:
         unit = ir.UnitAttr.get()
-        promises = {"llvm.noalias": unit}
+        promises = {} if self.body.memory.may_alias(piece) else {"llvm.noalias": unit}
         if piece not in self.body.written:
             promises["llvm.readonly"] = unit
         return ir.DictAttr.get(promises)

@@ -10,6 +10,7 @@ from mgx_mlir.codegen.lowering.element import element_of, shape_of
 from mgx_mlir.codegen.lowering.kernel import Kernel
 from mgx_mlir.codegen.lowering.value import Stored
 from mgx_mlir.errors import CompilerError, UnsupportedError
+from mgx_mlir.in_place import OVERWRITABLE, overwritable
 
 # Building an op of a dialect that is registered and not loaded crashes: contexts load lazily.
 _DIALECTS = ("affine", "arith", "func", "linalg", "math", "scf", "tensor")
@@ -22,7 +23,8 @@ def lower_kernel(kernel: ir.OpView) -> ir.Module:
     kernel: an `mgx.kernel`, or a `func.func` of mgx ops, with static shapes.
     The module holds one `func.func @<name of the kernel>` on tensors of the kernel's shapes, in
     storage types (`Element.storage`: unsigned integers signless, 8-bit floats and 4-bit types as
-    i8), of linalg, arith, math, tensor and scf ops. Each result is memory of its own.
+    i8), of linalg, arith, math, tensor and scf ops. Each result is memory of its own; but the
+    inputs that the function names as `mgx.overwritable` may be the result's memory.
     Raises UnsupportedError, with the op's location, for what has no lowering.
     """
     with kernel.context, kernel.location:
@@ -47,6 +49,9 @@ def _lower_function(kernel: ir.OpView) -> None:
         [_storage_type(t, kernel) for t in type_.results],
     )
     function = func.FuncOp(ir.StringAttr(kernel.attributes["sym_name"]).value, signature)
+    given = overwritable(kernel)
+    if given:
+        function.attributes[OVERWRITABLE] = ir.DenseI64ArrayAttr.get(sorted(given))
     source = kernel.regions[0].blocks[0]
     state = Kernel()
     with ir.InsertionPoint(function.add_entry_block()):

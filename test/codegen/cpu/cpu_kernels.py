@@ -12,6 +12,7 @@ from mgx_mlir.codegen.cpu.kernel import compile_kernel
 from mgx_mlir.dialects import context
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.in_place import overwritable
 from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.reference import evaluate_kernel
 from mgx_mlir.runtime.program import Program
@@ -64,10 +65,28 @@ class HostKernel:
         with self.module.context:
             return evaluate_kernel(self.kernel, list(arrays))
 
+    def run_over(self, place: int, *arrays: Array) -> list[Array]:
+        """As `run`, with the result written over an input's copy."""
+        (result,) = self.program.outputs
+        given = [np.array(array, order="C") for array in arrays]
+        memory = given[place].view(numpy_dtype_of(result.dtype)).reshape(result.shape)
+        self.program._executor.run(given, [memory])
+        return [memory]
+
     def check(self, *arrays: Array, rtol: float = 1e-4, atol: float = 1e-5) -> None:
         """Runs both and compares; random inputs where none are given."""
         given = list(arrays) or self.random()
-        for got, want in zip(self.run(*given), self.reference(*given), strict=True):
+        want = self.reference(*given)
+        self._compare(self.run(*given), want, rtol, atol)
+        with self.module.context:
+            places = overwritable(self.kernel)
+        for place in sorted(places):
+            self._compare(self.run_over(place, *given), want, rtol, atol)
+
+    def _compare(
+        self, found: Sequence[Array], wanted: Sequence[Array], rtol: float, atol: float
+    ) -> None:
+        for got, want in zip(found, wanted, strict=True):
             assert got.dtype == want.dtype
             if got.dtype.kind in "biu":
                 np.testing.assert_array_equal(got, want)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from cpu_kernels import HostKernel, kernel_text, tensor
+
+from mgx_mlir.in_place import overwritable
 
 
 def unary(op: str, x: str, y: str, attributes: str = "") -> str:
@@ -33,7 +37,27 @@ def test_chain_with_broadcasts_and_a_transpose():
         "%m = mgx.mul %p, %q : f32, f32 -> f32\n%n = mgx.add %m, %s : f32, f32 -> f32\n"
         "mgx.yield %n : f32\n}"
     )
-    HostKernel(kernel_text(f"%x: {x}, %y: {y}, %b: {b}", x, body, "%r")).check()
+    kernel = HostKernel(kernel_text(f"%x: {x}, %y: {y}, %b: {b}", x, body, "%r"))
+    kernel.check()
+    with kernel.module.context:
+        assert overwritable(kernel.kernel) == {0}
+
+
+@pytest.mark.parametrize("shape", [(7,), (3, 5, 17), (130, 300)], ids=str)
+def test_results_are_written_over_inputs(shape):
+    """Both inputs, one of which has another shape and type."""
+    x, y = tensor(shape), tensor((math.prod(shape), 1), "i32")
+    z = tensor(shape, "i32")
+    body = (
+        f"%z = mgx.reshape %y : {y} -> {z}\n"
+        f"%r = mgx.pointwise(%x, %z) : ({x}, {z}) -> {x} {{\n"
+        "^bb0(%p: f32, %q: i32):\n%c = mgx.convert %q : i32 -> f32\n"
+        "%e = mgx.tanh %p : f32\n%s = mgx.add %e, %c : f32, f32 -> f32\nmgx.yield %s : f32\n}"
+    )
+    kernel = HostKernel(kernel_text(f"%x: {x}, %y: {y}", x, body, "%r"))
+    kernel.check()
+    with kernel.module.context:
+        assert overwritable(kernel.kernel) == {0, 1}
 
 
 def test_bool_is_one_byte():

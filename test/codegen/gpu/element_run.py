@@ -17,9 +17,12 @@ from emulated_run import run
 from kernel_text import result_dtypes
 
 from mgx_mlir.codegen.gpu.binary import code_object
-from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.codegen.gpu.kernel import compiler, gpu_program
 from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
 from mgx_mlir.codegen.gpu.pooling.kernel import pooling_program
+from mgx_mlir.codegen.lowering import lower_kernel
+from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.in_place import overwritable
 from mgx_mlir.target import Target
 
 KERNELS = {"elements": element_kernels.emulated, "movement": movement_kernels.emulated}
@@ -42,18 +45,23 @@ def main(chip: str, which: str = "elements", wanted: str = "") -> int:
         inputs = kernel.arrays()
         want = kernel.wanted(*inputs)
         dtypes = result_dtypes(op)
-        have = [np.full(w.shape, 99).astype(d) for w, d in zip(want, dtypes, strict=True)]
-        try:
-            run(code, inputs, have)
-        except RuntimeError as error:
-            failed += 1
-            print(f"{kernel.name} on {chip}: {code.why}: {error}")
-            continue
-        problems = [
-            kernel.problem(n, w, h, inputs) for n, (w, h) in enumerate(zip(want, have, strict=True))
-        ]
-        if "generic path" in code.why:
-            problems.append("no family takes it")
+        problems = ["no family takes it"] if "generic path" in code.why else []
+        ways: list[tuple[CodeObject, int | None]] = [(code, None)]
+        places = sorted(overwritable(op))
+        if places:
+            generic = code_object(gpu_program(lower_kernel(op)), target)
+            ways += [(way, place) for way in (code, generic) for place in places]
+        for way, over in ways:
+            have = [np.full(w.shape, 99).astype(d) for w, d in zip(want, dtypes, strict=True)]
+            try:
+                run(way, inputs, have, over)
+            except RuntimeError as error:
+                problems.append(f"over input {over}: {error}")
+                break
+            problems += [
+                kernel.problem(n, w, h, inputs)
+                for n, (w, h) in enumerate(zip(want, have, strict=True))
+            ]
         for problem in filter(None, problems):
             failed += 1
             print(f"{kernel.name} on {chip}: {code.why}: {problem}")

@@ -37,13 +37,20 @@ def upload(array: Array) -> Any:
     return memory
 
 
-def run(code: CodeObject, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    """Runs all launches of a code object; fills `outputs`."""
+def run(
+    code: CodeObject,
+    inputs: Sequence[Array],
+    outputs: Sequence[Array],
+    over: int | None = None,
+) -> None:
+    """Runs all launches of a code object; fills `outputs`. `over`: an input that is the output."""
     module = check(hip.hipModuleLoadData(code.data))
     memory = {
         "input": [upload(np.ascontiguousarray(x)) for x in inputs],
         "output": [upload(y) for y in outputs],
     }
+    if over is not None:
+        memory["output"] = [memory["input"][over]]
     scratch = int(upload(np.full(code.scratch_bytes, 0xA5, np.uint8)))
     for launch in code.launches:
         function = check(hip.hipModuleGetFunction(module, launch.function.encode()))

@@ -8,15 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from element_kernels import ElementKernel, bias, gelu, transpose
+from element_kernels import ElementKernel, bias, gelu, residual, transpose
 from emulated import run_on
 from mlir import ir
 
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.functions import ERF, ERF_LIMIT
-from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.gpu.kernel import compiler, gpu_program
 from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
+from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.dialects import context
+from mgx_mlir.in_place import overwritable
 from mgx_mlir.target import Target
 
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
@@ -60,6 +63,22 @@ def test_elements_are_read_and_written_wide(kernel: ElementKernel, chip: str) ->
     # A bias of a channel is one element for the whole vector.
     assert all("load" in name for name in narrow)
     assert not narrow or kernel.name.startswith("bias")
+
+
+@pytest.mark.parametrize("generic", [False, True])
+def test_nothing_is_promised_of_memory_that_may_be_the_result_s(generic: bool) -> None:
+    _, op = residual((24, 40), "f16").kernel()
+    assert overwritable(op) == {1}
+    if generic:
+        program: GpuProgram | None = gpu_program(lower_kernel(op))
+    else:
+        program, _ = pointwise_program(op, Target.get("gfx942"))
+    assert program is not None
+    (launch,) = program.launches
+    found = re.search(rf"gpu.func @{launch.function}\((.*?)\) ", str(program.module))
+    assert found is not None
+    alone = ["llvm.noalias" in argument for argument in re.split(r"%\w+: ", found[1])[1:]]
+    assert alone == [(a.kind, a.index) in (("input", 0), ("input", 2)) for a in launch.arguments]
 
 
 def test_erf_is_exact_to_a_few_units() -> None:

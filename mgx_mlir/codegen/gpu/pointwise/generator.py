@@ -35,8 +35,9 @@ def generate(
     inputs, results = types
     operands = [source for source in elements.sources.values() if isinstance(source, Operand)]
     used = sorted({operand.argument for operand in operands})
-    arguments = [builder.tensor_of(inputs[number]) for number in used]
-    arguments += [builder.tensor_of(type_, written=True) for type_ in results]
+    overwritable = elements.overwritable
+    arguments = [builder.tensor_of(inputs[n], shared=n in overwritable) for n in used]
+    arguments += [builder.tensor_of(t, written=True, shared=bool(overwritable)) for t in results]
     module, block = builder.gpu_module()
     function = f"{name}_0"
     if isinstance(schedule, Turned):
@@ -74,7 +75,7 @@ def _emit(
         place = emit.add(first, number * schedule.block * schedule.lanes)
         inside = emit.compare("slt", place, elements.size) if bounded else None
         chunks.append(Chunk(place, inside))
-    # All reads go first: they are under way together.
+    # All reads go first: they are under way together, and may be of what is written.
     for chunk in chunks:
         for value, source in elements.sources.items():
             if isinstance(source, Operand) and elements.is_whole(value):

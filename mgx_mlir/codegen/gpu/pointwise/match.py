@@ -14,6 +14,7 @@ from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.match import Source
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.dialects import mgx
+from mgx_mlir.in_place import overwritable
 from mgx_mlir.views import is_view
 
 _WORK = mgx.POINTWISE | {"mgx.pointwise"}
@@ -33,7 +34,8 @@ class Elements:
     """A kernel over `size` elements, in the row-major order of its results.
 
     `ops` compute, in order, from `sources`. A value is *whole* where its elements differ.
-    Operands have the elements' number as their inner index.
+    Operands have the elements' number as their inner index. The result may be written over
+    the inputs `overwritable`.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Elements:
     sources: dict[ir.Value, Source]
     results: tuple[Result, ...]
     wholes: frozenset[ir.Value]
+    overwritable: frozenset[int]
 
     def is_whole(self, value: ir.Value) -> bool:
         return value in self.wholes
@@ -95,7 +98,9 @@ def match_elements(kernel: ir.OpView) -> Elements | str:
     results = tuple(
         Result(value, number, element_of(value.type)) for number, value in enumerate(returned)
     )
-    return Elements(name, size, tuple(work), sources, results, frozenset(wholes))
+    return Elements(
+        name, size, tuple(work), sources, results, frozenset(wholes), overwritable(kernel)
+    )
 
 
 def _is_free(op: ir.OpView) -> bool:

@@ -31,8 +31,13 @@ def emit_tiles(
     tile = _Tile(elements, schedule, frame, used, target)
     tile.begin(thread, block)
     values = Evaluator(elements, tile)
-    for number in range(schedule.run_b):
-        chunk = Chunk(number)
+    chunks = [Chunk(number) for number in range(schedule.run_b)]
+    # All reads go first: they are under way together, and may be of what is written.
+    for chunk in chunks:
+        for value, source in elements.sources.items():
+            if isinstance(source, Operand) and elements.is_whole(value):
+                values.whole(value, chunk)
+    for number, chunk in enumerate(chunks):
         for result in elements.results:
             x = values.whole(result.value, chunk)
             operand = elements.operand_of(result)

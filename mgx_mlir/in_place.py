@@ -1,0 +1,72 @@
+"""Which inputs of a kernel its result may be written over."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting import RESHAPES, definition
+
+# On a lowered function: the numbers of such arguments.
+OVERWRITABLE = "mgx.overwritable"
+
+_FREE = mgx.VIEWS | {"mgx.constant"}
+
+
+def overwritable(kernel: ir.OpView) -> frozenset[int]:
+    """The numbers of the arguments whose memory the kernel's result may take.
+
+    Those of a pointwise kernel that are read element by element, each for the result's element
+    at the same place and for nothing else:
+
+        mgx.kernel @k(%a: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
+          %0 = multibroadcast %b : tensor<8xf32> -> tensor<4x8xf32>
+          %1 = pointwise(%a, %0) ...
+          return %1
+        }
+
+    may write its result over %a, not over %b. Whoever generates code for such a kernel reads an
+    element before storing there, in the same thread, stores each element once, and does not
+    promise that the memory of these arguments and of the result is not the same.
+    """
+    block = kernel.operation.regions[0].blocks[0]
+    *ops, terminator = block.operations
+    work = [op for op in ops if op.operation.name == "mgx.pointwise"]
+    if len(work) != 1 or any(op not in work and op.operation.name not in _FREE for op in ops):
+        return frozenset()
+    (pointwise,) = work
+    results = terminator.operation.operands
+    if len(results) != 1 or _source(results[0]) != pointwise.operation.results[0]:
+        return frozenset()
+    arguments = list(block.arguments)
+    found = set()
+    for operand in pointwise.operation.operands:
+        source = _source(operand)
+        alike = source in arguments and _alike(source.type, results[0].type)
+        if alike and len(list(source.uses)) == 1:
+            found.add(arguments.index(source))
+    return frozenset(found)
+
+
+def _source(value: ir.Value) -> ir.Value:
+    """What a value is the elements of, in the same order."""
+    op = definition(value)
+    while op is not None and op.operation.name in RESHAPES:
+        value = op.operation.operands[0]
+        op = definition(value)
+    return value
+
+
+def _alike(a: ir.Type, b: ir.Type) -> bool:
+    """Whether elements of equal numbers are the same whole bytes."""
+    shaped = [ir.RankedTensorType(type_) for type_ in (a, b)]
+    if not all(type_.has_static_shape for type_ in shaped):
+        return False
+    widths = {_width(type_.element_type) for type_ in shaped}
+    return len(widths) == 1 and min(widths) >= 8 and mgx.byte_size(a) == mgx.byte_size(b)
+
+
+def _width(element: ir.Type) -> int:
+    if isinstance(element, ir.IntegerType | ir.FloatType):
+        return int(element.width)
+    return 0
