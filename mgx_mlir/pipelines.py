@@ -16,6 +16,7 @@ from mgx_mlir.passes.fuse_pointwise import FusePointwise
 from mgx_mlir.passes.fuse_reduce import FuseReduce
 from mgx_mlir.passes.hoist_invariants import HoistInvariants
 from mgx_mlir.passes.hoist_slices import HoistSlices
+from mgx_mlir.passes.layout_convolution import LayoutConvolution
 from mgx_mlir.passes.merge_convolutions import MergeConvolutions
 from mgx_mlir.passes.merge_pointwise import MergePointwise
 from mgx_mlir.passes.normalize_control_flow import NormalizeControlFlow
@@ -97,6 +98,8 @@ PIPELINES: dict[str, NamedPipeline] = {
             HoistInvariants(),
             FindAttention(),
             RewriteReduce(),
+            LayoutConvolution(),
+            SimplifyReshapes(),
         ),
     ),
     "fusion": NamedPipeline(

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from mgx_mlir.artifact import Artifact
-from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
+from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.loader import compile
 from mgx_mlir.runtime.program import Program
@@ -157,7 +157,7 @@ class SpecializedModel:
             input_dims={**self._options.input_dims, **dims},
             input_values={**self._options.input_values, **fixed},
         )
-        return compile_to_bytecode(self._model, options)
+        return compile_to_bytecode(self._model, options_for(options, self._target))
 
 
 def _small(array: np.ndarray, kinds: str) -> bool:

@@ -24,7 +24,7 @@ class Weight:
     """One weight: `nbytes` bytes of `dtype` elements in row-major order.
 
     The bytes lie in `file` from `offset`, or in `data` where they were computed. `data` may
-    be a broadcast of one element (a splat), however large.
+    be a broadcast of one element (a splat), however large, or a view of another weight.
     """
 
     key: str
@@ -41,10 +41,11 @@ class Weight:
     def array(self) -> np.ndarray:
         """The weight as a read-only array of its shape; mapped, not copied, from a file.
 
-        Raises ModelError when the file is shorter than the weight needs.
+        A view of another weight is copied to the order of its shape. Raises ModelError when
+        the file is shorter than the weight needs.
         """
         if self.data is not None:
-            return self.data
+            return self.data if is_splat(self.data) else np.ascontiguousarray(self.data)
         assert self.file is not None
         if self.nbytes == 0:
             return np.zeros(self.shape, self.dtype)

@@ -13,7 +13,7 @@ import onnx
 from onnx import helper
 
 import mgx_mlir
-from mgx_mlir.compiler import Report, compile_to_bytecode
+from mgx_mlir.compiler import Report, compile_to_bytecode, options_for
 from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.plan import TensorSpec
 from mgx_mlir.runtime.program import Program
@@ -30,7 +30,7 @@ def program_of(options: argparse.Namespace, tick: Tick) -> Program:
         report = Report()
         artifact = compile_to_bytecode(
             options.model,
-            shared.compile_options(options),
+            options_for(shared.compile_options(options), options.target),
             report=report,
             reproducer=Path("mgx-reproducer.mlir"),
         )

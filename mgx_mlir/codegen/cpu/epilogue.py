@@ -37,11 +37,38 @@ class Epilogue:
             ]
             with match.epilogue.location:
                 values = emit_pointwise(match.epilogue, operands)
+        stored = [
+            (memory, emit.to_memory(values[number], element))
+            for memory, number, element in zip(
+                self._outputs, match.results, match.result_elements, strict=True
+            )
+        ]
+        if match.place is not None:
+            start = emit.add(match.place.start(batch), match.place.row.offset(m))
+            self._store_lanes(stored, start, n, mask)
+            return
         place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
-        for memory, number, element in zip(
-            self._outputs, match.results, match.result_elements, strict=True
-        ):
-            emit.store_vector(emit.to_memory(values[number], element), memory, place, mask)
+        for memory, x in stored:
+            emit.store_vector(x, memory, place, mask)
+
+    def _store_lanes(
+        self,
+        stored: Sequence[tuple[ir.Value, ir.Value]],
+        start: Index,
+        n: Index,
+        mask: ir.Value | None,
+    ) -> None:
+        """One lane after another, to results whose columns are not neighbours."""
+        place = self._match.place
+        assert place is not None
+        for lane in range(ir.VectorType(stored[0][1].type).shape[0]):
+
+            def store(lane: int = lane) -> None:
+                at = emit.add(start, place.column.offset(emit.add(n, lane)))
+                for memory, x in stored:
+                    emit.store(vector.extract(x, [], [lane]), memory, at)
+
+            emit.when(True if mask is None else vector.extract(mask, [], [lane]), store)
 
     def _load(
         self,

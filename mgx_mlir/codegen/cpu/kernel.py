@@ -36,7 +36,7 @@ def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
         if is_dynamic(kernel):
             return compile_dynamic(kernel, target)
         match = match_contraction(kernel)
-        found = match and match.row_major()
+        found = match and (match.row_major() or match)
         if found is not None:
             return _contraction(kernel, found, target)
         attention = match_attention(kernel)

@@ -5,21 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import ceil, prod
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, vector
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.computed import vector_lanes, vector_of
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match, used_arguments
-from mgx_mlir.codegen.contraction.problem import Axis, Computed, Contraction, Matrix
+from mgx_mlir.codegen.contraction.problem import Axis, Computed, Contraction, Image, Matrix
 from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.schedule import Machine, Schedule, choose, packed_element
 from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny, reads_computed
+from mgx_mlir.views import row_major
+
+# The number, as an argument, of an image that is turned first.
+_IMAGE = -3
+# Pixels whose channels are turned together: each is a line of the cache.
+_TURNED = 16
 
 
 def add_contraction(
@@ -35,6 +42,11 @@ def add_contraction(
     """
     before = [_add_sums(builder, term, inputs, machine) for term in match.added]
     match = replace(match, added=()).as_row()
+    image = match.problem.b
+    if isinstance(image, Image) and image.strides[-1] != 1 and image.matrix() is None:
+        image, memory = _turning_launch(builder, image, inputs)
+        inputs = {**inputs, image.argument: memory}
+        match = replace(match, problem=replace(match.problem, b=image))
     if not reads_computed(match.problem, machine):
         match, inputs = _with_operands(builder, match, inputs)
     used = used_arguments(match)
@@ -91,6 +103,50 @@ def _store_total(
     for memory in before:
         sums = add(sums, emit.load_vector(memory, place, lanes, mask))
     store(sums, batch, m, n, mask)
+
+
+def _turning_launch(
+    builder: KernelBuilder, image: Image, inputs: Mapping[int, Memory]
+) -> tuple[Image, Memory]:
+    """Adds the launch that copies an image with channels last; gives it with rows in scratch."""
+    batch, channels, pixels = image.batch.size, image.channel.size, prod(image.sizes)
+    plane = Axis.of(*zip(image.sizes, image.strides, strict=True))
+    scratch = builder.scratch(batch * channels * pixels, image.element)
+    lanes = min(_TURNED, pixels)
+    parts = ceil(pixels / lanes)
+
+    def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
+        source, result = pointers
+
+        def item(number: Index) -> None:
+            at = emit.div(number, parts)
+            # The last part of an image overlaps the one before it.
+            first = emit.minimum(emit.mul(emit.rem(number, parts), lanes), pixels - lanes)
+            start = image.start(at)
+            places = [emit.add(start, plane.offset(emit.add(first, i))) for i in range(lanes)]
+
+            def channel(c: Index) -> None:
+                far = image.channel.offset(c)
+                elements = [emit.load(source, emit.add(place, far)) for place in places]
+                type_ = ir.VectorType.get([lanes], elements[0].type)
+                x = vector.from_elements(type_, elements)
+                row = emit.linear(c, (at, channels))
+                emit.store_vector(x, result, emit.linear(first, (row, pixels)))
+
+            emit.loop(0, channels, 1, channel)
+
+        emit.loop(begin, end, 1, item)
+
+    builder.add([inputs[image.argument], scratch], batch * parts, body)
+    turned = replace(
+        image,
+        argument=_IMAGE,
+        offset=0,
+        batch=Axis.of((batch, channels * pixels)),
+        channel=Axis.of((channels, pixels)),
+        strides=tuple(row_major(image.sizes)),
+    )
+    return turned, scratch
 
 
 def _with_operands(

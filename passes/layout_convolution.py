@@ -1,0 +1,339 @@
+"""mgx-layout-convolution: convolutions, and the work between them, with channels last."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import (
+    blocks,
+    create_like,
+    definition,
+    element_type,
+    erase_dead,
+    identity,
+    in_views,
+    op_name,
+    replace,
+    shape,
+    splat,
+)
+from mgx_mlir.views import changes, is_view, trace
+from mgx_mlir.weights import Weight
+
+_CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
+# What is done with channels last as well as without.
+_MOVABLE = mgx.POINTWISE | mgx.REDUCTIONS | {"mgx.concat", "mgx.pooling"}
+# Kernels read this many bytes at a time: images of few channels they rearrange anyway.
+_CHUNK_BYTES = 16
+
+
+@dataclass(frozen=True)
+class LayoutConvolution(Pass):
+    """Keeps images that convolutions read or make with channels last.
+
+    Before:  %a = mgx.convolution %x, %v ... : tensor<1x3x8x8xf32>, ... -> tensor<1x16x8x8xf32>
+             %b = mgx.relu %a : tensor<1x16x8x8xf32>
+             %y = mgx.convolution %b, %w ... -> tensor<1x4x8x8xf32>
+    After:   %t = mgx.transpose %x permutation = [0, 2, 3, 1] : ... -> tensor<1x8x8x3xf32>
+             %a = mgx.convolution %t, %v' ... {channels_last} : ... -> tensor<1x8x8x16xf32>
+             %b = mgx.relu %a : tensor<1x8x8x16xf32>
+             %u = mgx.transpose %b permutation = [0, 3, 1, 2] : ... -> tensor<1x16x8x8xf32>
+             %y = mgx.convolution %u, %w'' ... -> tensor<1x4x8x8xf32>
+
+    A window's channels are then neighbours in memory, and so are those of a constant filter:
+    it is a new weight, a view of the old one. Values that pointwise ops, pooling, reductions,
+    concats or convolutions of one channel a group tie together have one layout. It stays as
+    it is where a concat of channels of one image is among them, whose parts then are pieces
+    of its memory, where more of them are returned than convolutions gain, and where no
+    convolution gains but some have groups. Others read such values through views.
+    """
+
+    cleanup: ClassVar[bool] = True
+    name: ClassVar[str] = "mgx-layout-convolution"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            chosen = _chosen(block)
+            rewriter = _Rewriter(context, chosen)
+            for op in list(block.operations):
+                if op.operation.name in _CONVOLUTIONS or identity(op) in chosen:
+                    with ir.InsertionPoint(op), op.operation.location:
+                        rewriter.visit(op)
+            erase_dead(block)
+
+
+def _last(rank: int) -> list[int]:
+    """The permutation that puts channels last; `_second` is its inverse."""
+    return [0, *range(2, rank), 1]
+
+
+def _second(rank: int) -> list[int]:
+    return [0, rank - 1, *range(1, rank - 1)]
+
+
+def _is_static(op: ir.OpView) -> bool:
+    values = [*op.operation.operands, *op.operation.results]
+    types = [value.type for value in values]
+    return all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in types)
+
+
+def _origin(value: ir.Value) -> ir.Value:
+    """What a chain of views starts from."""
+    op = definition(value)
+    while op is not None and is_view(op):
+        value = op.operation.operands[0]
+        op = definition(value)
+    return value
+
+
+# Choice ----------------------------------------------------------------------------------
+
+
+@dataclass
+class _Groups:
+    """Values that have one layout, and what speaks for or against channels last."""
+
+    parent: dict[ir.Value, ir.Value] = field(default_factory=dict)
+    fixed: set[ir.Value] = field(default_factory=set)
+    # Convolutions that read a value in windows; any that read or make it, and those of
+    # several groups; returns of it.
+    gains: Counter[ir.Value] = field(default_factory=Counter)
+    touched: set[ir.Value] = field(default_factory=set)
+    grouped: set[ir.Value] = field(default_factory=set)
+    returned: Counter[ir.Value] = field(default_factory=Counter)
+
+    def root(self, value: ir.Value) -> ir.Value:
+        while self.parent[value] != value:
+            self.parent[value] = self.parent[self.parent[value]]
+            value = self.parent[value]
+        return value
+
+    def tie(self, a: ir.Value, b: ir.Value) -> None:
+        if a in self.parent and b in self.parent:
+            self.parent[self.root(a)] = self.root(b)
+
+    def chosen(self) -> set[ir.Value]:
+        """The values that get channels last."""
+        fixed, touched, grouped = (
+            {self.root(v) for v in values} for values in (self.fixed, self.touched, self.grouped)
+        )
+        gains, returned = Counter[ir.Value](), Counter[ir.Value]()
+        for found, counts in ((self.gains, gains), (self.returned, returned)):
+            for value, count in found.items():
+                counts[self.root(value)] += count
+        pays = {
+            root
+            for root in touched - fixed
+            if (gains[root] and gains[root] >= returned[root])
+            or not (returned[root] or root in grouped)
+        }
+        return {value for value in self.parent if self.root(value) in pays}
+
+
+def _chosen(block: ir.Block) -> set[ir.Value]:
+    groups = _Groups()
+    for op in block.operations:
+        operation = op.operation
+        if not operation.name.startswith("mgx.") or len(operation.regions):
+            for value in operation.operands:
+                origin = _origin(value)
+                if origin in groups.parent and len(shape(value)) > 2:
+                    groups.returned[origin] += prod(shape(value)[2:]) > 1
+        elif operation.name in _CONVOLUTIONS and _is_static(op):
+            _add_convolution(groups, op)
+        elif operation.name in _MOVABLE and _is_static(op) and _is_movable(op):
+            _add_movable(groups, op)
+    return groups.chosen()
+
+
+def _add_convolution(groups: _Groups, op: ir.OpView) -> None:
+    result, x = op.operation.results[0], op.operation.operands[0]
+    origin = _origin(x)
+    groups.parent[result] = result
+    groups.touched.add(result)
+    if "channels_last" in op.operation.attributes:
+        groups.fixed.add(result)
+        groups.fixed.update({origin} & groups.parent.keys())
+    if _group(op) > 1:
+        groups.grouped.update({result, origin} & groups.parent.keys())
+    if origin not in groups.parent:
+        return
+    groups.touched.add(origin)
+    if _is_depthwise(op):
+        groups.tie(result, origin)
+    elif origin != x and trace(x)[1].dims[1][-1:] == ((shape(x)[1], 1),):
+        groups.fixed.add(origin)  # as it should be
+    elif _gains(op):
+        groups.gains[origin] += 1
+
+
+def _is_depthwise(op: ir.OpView) -> bool:
+    w = shape(op.operation.operands[1])
+    return shape(op.operation.operands[0])[1] == _group(op) and w[1] == 1
+
+
+def _group(op: ir.OpView) -> int:
+    attributes = op.operation.attributes
+    return ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
+
+
+def _gains(op: ir.OpView) -> bool:
+    """Whether a convolution would have to rearrange an image whose channels are not last."""
+    _, channels, *window = shape(op.operation.operands[1])
+    size = channels * mgx.numpy_dtype(element_type(op.operation.operands[0])).itemsize
+    return prod(window) > 1 and size % _CHUNK_BYTES == 0
+
+
+def _is_movable(op: ir.OpView) -> bool:
+    operation = op.operation
+    if len(operation.results) != 1 or len(shape(operation.results[0])) < 3:
+        return False
+    sizes = shape(operation.results[0])
+    if operation.name in mgx.POINTWISE:
+        return all(shape(value) == sizes for value in operation.operands)
+    return all(len(shape(value)) == len(sizes) for value in operation.operands)
+
+
+def _add_movable(groups: _Groups, op: ir.OpView) -> None:
+    result = op.operation.results[0]
+    groups.parent[result] = result
+    for value in op.operation.operands:
+        groups.tie(result, _origin(value))
+    if op.operation.name == "mgx.concat" and shape(result)[0] == 1 and _axis(op) == 1:
+        groups.fixed.add(result)
+
+
+def _axis(concat: ir.OpView) -> int:
+    return ir.IntegerAttr(concat.operation.attributes["axis"]).value
+
+
+# Rewriting -------------------------------------------------------------------------------
+
+
+@dataclass
+class _Rewriter:
+    """Makes the chosen results anew. `twins`: what has channels last of a value."""
+
+    context: PassContext
+    chosen: set[ir.Value]
+    twins: dict[ir.Value, ir.Value] = field(default_factory=dict)
+
+    def visit(self, op: ir.OpView) -> None:
+        if identity(op) not in self.chosen:
+            self._relay_filter(op)
+            return
+        result = op.operation.results[0]
+        rank = len(shape(result))
+        name = op.operation.name
+        if name in _CONVOLUTIONS:
+            x, w = op.operation.operands
+            operands = [self._with_channels_last(x), self._relaid(w, _last(rank))]
+            twin = self._made(op, operands, channels_last=ir.UnitAttr.get())
+        elif name == "mgx.pooling":
+            twin = self._pooling(op)
+        else:
+            operands = [self._with_channels_last(value) for value in op.operation.operands]
+            twin = self._made(op, operands, **self._axes(op))
+        self.context.note("channels last", node_name(op))
+        second = mgx.transpose(twin, _second(rank))
+        self.twins[second] = twin
+        replace(op, [second])
+
+    def _made(
+        self, op: ir.OpView, operands: list[ir.Value], **attributes: ir.Attribute
+    ) -> ir.Value:
+        sizes = shape(op.operation.results[0])
+        dims = [sizes[i] for i in _last(len(sizes))]
+        return create_like(op, operands, dims, **attributes)
+
+    def _axes(self, op: ir.OpView) -> dict[str, ir.Attribute]:
+        """The axes of a reduction or concat, as they are with channels last."""
+        order = _last(len(shape(op.operation.results[0])))
+        attributes = op.operation.attributes
+        if op.operation.name in mgx.REDUCTIONS:
+            axes = sorted(order.index(a) for a in ir.DenseI64ArrayAttr(attributes["axes"]))
+            return {"axes": ir.DenseI64ArrayAttr.get(axes)}
+        if op.operation.name == "mgx.concat":
+            kind = ir.IntegerAttr(attributes["axis"]).type
+            return {"axis": ir.IntegerAttr.get(kind, order.index(_axis(op)))}
+        return {}
+
+    def _pooling(self, op: ir.OpView) -> ir.Value:
+        """Channels are one more dimension, along which windows have one element."""
+        attributes, rank = op.operation.attributes, len(shape(op.operation.results[0]))
+        own = {}
+        for name, more in (("lengths", 1), ("strides", 1), ("dilations", 1)):
+            own[name] = [*ir.DenseI64ArrayAttr(attributes[name]), more]
+        pads = list(ir.DenseI64ArrayAttr(attributes["pads"]))
+        own["pads"] = [*pads[: rank - 2], 0, *pads[rank - 2 :], 0]
+        x = self._with_channels_last(op.operation.operands[0])
+        count, *sizes = shape(x)
+        images = mgx.reshape(x, [count, 1, *sizes])
+        count, channels, *outputs = shape(op.operation.results[0])
+        pooled = create_like(
+            op,
+            [images],
+            [count, 1, *outputs, channels],
+            **{name: ir.DenseI64ArrayAttr.get(numbers) for name, numbers in own.items()},
+        )
+        return mgx.reshape(pooled, [count, *outputs, channels])
+
+    def _relay_filter(self, op: ir.OpView) -> None:
+        """Stores a constant filter as the image lies that it is used on."""
+        x, w = op.operation.operands
+        rank = len(shape(w))
+        if self._constant(w) is None or _origin(x) not in self.twins.values() or not _gains(op):
+            return
+        op.operation.operands[1] = mgx.transpose(self._relaid(w, _last(rank)), _second(rank))
+
+    def _with_channels_last(self, value: ir.Value) -> ir.Value:
+        """A value, or a view of one, in the other order."""
+        if value in self.twins:
+            return self.twins[value]
+        order = _last(len(shape(value)))
+        number = splat(value)
+        if number is not None:
+            dims = [shape(value)[i] for i in order]
+            return mgx.splat(number, ir.RankedTensorType.get(dims, element_type(value)))
+        if self._constant(value) is not None:
+            return self._relaid(value, order)
+        source, layout, _ = trace(value)
+        steps = changes(layout.transposed(order), shape(source))
+        return mgx.transpose(value, order) if steps is None else in_views(source, steps)
+
+    def _relaid(self, value: ir.Value, order: list[int]) -> ir.Value:
+        """A value transposed; a constant is transposed where it is stored."""
+        array = self._constant(value)
+        if array is None:
+            return mgx.transpose(value, order)
+        type_ = ir.RankedTensorType.get([shape(value)[i] for i in order], element_type(value))
+        array = array.transpose(order)
+        op = definition(value)
+        assert op is not None
+        if op_name(op) == "mgx.constant":
+            return mgx.constant(np.ascontiguousarray(array), type=type_)
+        weights = self.context.weights
+        key = f"{ir.StringAttr(op.operation.attributes['key']).value}.{''.join(map(str, order))}"
+        if key not in weights:
+            weights.add(Weight(key, array.dtype, array.shape, data=array))
+        return mgx.literal(key, type_)
+
+    def _constant(self, value: ir.Value) -> np.ndarray | None:
+        op = definition(value)
+        if op_name(op) == "mgx.constant":
+            assert op is not None
+            return mgx.constant_array(op)
+        if op_name(op) != "mgx.literal":
+            return None
+        assert op is not None
+        key = ir.StringAttr(op.operation.attributes["key"]).value
+        return self.context.weights[key].array() if key in self.context.weights else None

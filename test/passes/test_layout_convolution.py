@@ -1,0 +1,74 @@
+"""Convolutions with channels last compute the same, and their filters are views of weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mgx_mlir.graph import Graph
+from mgx_mlir.pass_manager import PassContext, run_pipeline
+from mgx_mlir.passes.layout_convolution import LayoutConvolution
+from mgx_mlir.passes.simplify_reshapes import SimplifyReshapes
+from mgx_mlir.weights import Weight, WeightStore
+from test.passes.graphs import check_keeps_results, parse
+
+STEPS = [LayoutConvolution(), SimplifyReshapes()]
+
+
+def network(group: int, spatial: tuple[int, ...]) -> Graph:
+    """Convolutions, a pooling, a sum with an earlier value, a mean and a concat."""
+    store, generator = WeightStore(), np.random.default_rng(3)
+    rank = len(spatial)
+
+    def tensor(*sizes: int) -> str:
+        return f"tensor<{'x'.join(map(str, sizes))}xf32>"
+
+    def weight(name: str, *shape: int) -> str:
+        array = generator.uniform(-0.1, 0.1, shape).astype(np.float32)
+        store.add(Weight(name, array.dtype, array.shape, data=array))
+        return f'%{name} = mgx.literal "{name}" : {tensor(*shape)}'
+
+    window = f"pads = {[1] * 2 * rank} strides = {[1] * rank} dilations = {[1] * rank}"
+    x, image, small = (tensor(2, c, *spatial) for c in (3, 8, 4))
+    threes = (3,) * rank
+    return parse(
+        f"""
+        func.func @main(%x: {x} {{mgx.name = "x"}})
+            -> ({tensor(2, 12, *spatial)} {{mgx.name = "y"}}) {{
+          {weight("u", 8, 3, *threes)}
+          {weight("v", 8, 8 // group, *threes)}
+          {weight("w", 4, 8, *threes)}
+          {weight("b", 8, *(1,) * rank)}
+          %a = mgx.convolution %x, %u {window} : {x}, {tensor(8, 3, *threes)} -> {image}
+          %bb = mgx.multibroadcast %b : {tensor(8, *(1,) * rank)} -> {image}
+          %c = mgx.add %a, %bb : {image}, {image} -> {image}
+          %p = mgx.pooling average %c lengths = {[3] * rank} {window} : {image} -> {image}
+          %d = mgx.convolution %p, %v {window} {{group = {group} : i64}}
+              : {image}, {tensor(8, 8 // group, *threes)} -> {image}
+          %e = mgx.add %d, %c : {image}, {image} -> {image}
+          %m = mgx.reduce_mean %e axes = {[*range(2, 2 + rank)]}
+              : {image} -> {tensor(2, 8, *(1,) * rank)}
+          %mm = mgx.multibroadcast %m : {tensor(2, 8, *(1,) * rank)} -> {image}
+          %f = mgx.mul %e, %mm : {image}, {image} -> {image}
+          %g = mgx.convolution %f, %w {window} : {image}, {tensor(4, 8, *threes)} -> {small}
+          %y = mgx.concat %g, %f axis = 1 : {small}, {image} -> {tensor(2, 12, *spatial)}
+          return %y : {tensor(2, 12, *spatial)}
+        }}""",
+        store,
+    )
+
+
+@pytest.mark.parametrize("group", [1, 2, 8])
+@pytest.mark.parametrize("spatial", [(6,), (5, 6), (3, 4, 5)])
+def test_keeps_results(group: int, spatial: tuple[int, ...]) -> None:
+    check_keeps_results(lambda: network(group, spatial), STEPS, rtol=1e-4)
+
+
+def test_filters_are_views_of_the_weights_they_were() -> None:
+    graph = network(1, (5, 6))
+    run_pipeline(graph.module, STEPS, PassContext(weights=graph.weights))
+    old, new = graph.weights["v"], graph.weights["v.0231"]
+    assert new.data is not None and np.shares_memory(new.data, old.array())
+    assert new.array().flags.c_contiguous
+    np.testing.assert_array_equal(new.array(), old.array().transpose(0, 2, 3, 1))
+    assert '"v.0231"' in str(graph.module) and '"v"' not in str(graph.module)
