@@ -36,6 +36,7 @@ from mgx_mlir.passes.simplify_gathers import SimplifyGathers
 from mgx_mlir.passes.simplify_quantized import SimplifyQuantized
 from mgx_mlir.passes.simplify_reshapes import SimplifyReshapes
 from mgx_mlir.passes.sink_concats import SinkConcats
+from mgx_mlir.passes.sink_dequantize import SinkDequantize
 from mgx_mlir.passes.sink_views import SinkViews
 
 
@@ -74,6 +75,7 @@ PIPELINES: dict[str, NamedPipeline] = {
     "quantization": NamedPipeline(
         "products of quantized tensors are products of 8-bit integers",
         (
+            SinkDequantize(),
             SimplifyQuantized(),
             FoldConstants(),
             SimplifyReshapes(),
