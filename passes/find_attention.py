@@ -48,6 +48,8 @@ class FindAttention(Pass):
 
     Nothing else may use the scores. Constants that scale all of q or of k go into the body
     too. A constant mask that leaves the keys up to the query's own place becomes `causal`.
+    Shares that are made 0 where they are NaN, as PyTorch does behind masks, become
+    `nan_as_zero`.
     """
 
     rounds: ClassVar[bool] = True
@@ -76,6 +78,7 @@ class _Found:
     scores: Group
     # Where it is set, all shares of a query are 0: a bool for each query.
     gate: ir.Value | None = None
+    nan_as_zero: bool = False
     extras: list[ir.Value] = field(default_factory=list)
 
 
@@ -85,7 +88,8 @@ def _match(softmax: ir.OpView, scores: Group) -> _Found | None:
     axis = ir.IntegerAttr(softmax.operation.attributes["axis"]).value
     if axis != len(sizes) - 1 or not ir.RankedTensorType(x.type).has_static_shape:
         return None
-    shares, gate = softmax, None
+    shares, gate = _without_nan(softmax), None
+    nan_as_zero = shares is not softmax
     last = _only_user(shares)
     while last is not None and last.operation.name in ("mgx.convert", "mgx.where"):
         if last.operation.name == "mgx.where":
@@ -104,8 +108,23 @@ def _match(softmax: ir.OpView, scores: Group) -> _Found | None:
     kinds = {str(element_type(value)) for value in (*first.operation.operands, v)}
     if len(kinds) != 1 or not kinds <= {"f16", "bf16", "f32", "f64"}:
         return None
-    found = _Found(first, softmax, last, scores, gate)
+    found = _Found(first, softmax, last, scores, gate, nan_as_zero)
     return found if _collect(found, x, scores) else None
+
+
+def _without_nan(softmax: ir.OpView) -> ir.OpView:
+    """What makes the shares of a softmax 0 where they are NaN; the softmax where nothing does."""
+    (shares,) = softmax.operation.results
+    found = {op.operation.name: op for op in users(shares)}
+    if len(users(shares)) != 2 or set(found) != {"mgx.isnan", "mgx.where"}:
+        return softmax
+    where = found["mgx.where"]
+    condition, zero, kept = where.operation.operands
+    (nan,) = found["mgx.isnan"].operation.results
+    number = splat(zero)
+    if condition != nan or kept != shares or not has_one_use(nan) or number is None or number != 0:
+        return softmax
+    return where
 
 
 def _gate(where: ir.OpView, shares: ir.OpView) -> ir.Value | None:
@@ -218,7 +237,7 @@ class _Builder:
                     values[op.operation.results[0]] = self._scalar(op, values, skipped)
                 return self._as_score(values[found.softmax.operation.operands[0]])
 
-            y = mgx.attention(q, k, v, extras, body, self.causal)
+            y = mgx.attention(q, k, v, extras, body, self.causal, found.nan_as_zero)
             if found.gate is not None:
                 sizes = list(shape(y))
                 zero = mgx.constant(0, type=y.type)

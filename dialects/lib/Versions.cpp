@@ -13,6 +13,7 @@ struct AddedAttribute {
   unsigned minor;
 };
 constexpr AddedAttribute addedAttributes[] = {
+    {"mgx.attention", "nan_as_zero", 1},
     {"mgx.convolution", "channels_last", 1},
     {"mgx.quant_convolution", "channels_last", 1},
     {"mgx.quantizelinear", "precision", 1},
@@ -77,6 +78,26 @@ void QuantizelinearOp::writeProperties(DialectBytecodeWriter &writer) {
   if (getPrecisionAttr())
     return writeAll(*this, writer);
   writer.writeOptionalAttribute(getProperties().saturate);
+}
+
+LogicalResult AttentionOp::readProperties(DialectBytecodeReader &reader, OperationState &state) {
+  auto &properties = state.getOrAddProperties<Properties>();
+  auto emitError = [&] { return reader.emitError(); };
+  Attribute first;
+  if (failed(reader.readOptionalAttribute(first)))
+    return failure();
+  if (auto all = dyn_cast_or_null<DictionaryAttr>(first))
+    return setPropertiesFromAttr(properties, all, emitError);
+  properties.causal = dyn_cast_or_null<IntegerAttr>(first);
+  if (first && !properties.causal)
+    return emitError() << "causal of mgx.attention must be an integer, got " << first;
+  return success();
+}
+
+void AttentionOp::writeProperties(DialectBytecodeWriter &writer) {
+  if (getNanAsZero())
+    return writeAll(*this, writer);
+  writer.writeOptionalAttribute(getProperties().causal);
 }
 
 template <typename Op>

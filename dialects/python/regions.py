@@ -86,6 +86,7 @@ def attention(
     extras: Sequence[ir.Value],
     body: Body,
     causal: int | None = None,
+    nan_as_zero: bool = False,
     *,
     loc: _Place = None,
     ip: Any = None,
@@ -97,7 +98,8 @@ def attention(
     arguments = [score, *(scalar_type(x.type) for x in extras)]
     block = _Block(arguments, body, gen.YieldOp, loc)
     type_ = tensor_type([*dims_of(q.type)[:-1], dims_of(v.type)[-1]], element)
-    op = gen.AttentionOp(type_, q, k, v, extras, causal=causal, loc=loc, ip=ip)
+    zero = nan_as_zero or None
+    op = gen.AttentionOp(type_, q, k, v, extras, causal=causal, nan_as_zero=zero, loc=loc, ip=ip)
     block.move_to(op.body)
     return _results(op)
 

@@ -13,6 +13,16 @@ func.func @attention(%q: tensor<2x8x16xf32>, %k: tensor<2x6x16xf32>, %v: tensor<
   return %y : tensor<2x8x4xf32>
 }
 
+// CHECK-LABEL: func.func @attention_without_nan
+func.func @attention_without_nan(%q: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  // CHECK: mgx.attention(%{{.+}}, %{{.+}}, %{{.+}}) {causal = 0 : i64, nan_as_zero} :
+  %y = mgx.attention(%q, %q, %q) {causal = 0 : i64, nan_as_zero} : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32> {
+  ^bb0(%s: f32):
+    mgx.yield %s : f32
+  }
+  return %y : tensor<8x16xf32>
+}
+
 // CHECK-LABEL: func.func @attention_of_half_with_a_mask
 func.func @attention_of_half_with_a_mask(%q: tensor<8x16xf16>, %m: tensor<8x8xf16>) -> tensor<8x16xf16> {
   // CHECK:      mgx.attention(%{{.+}}, %{{.+}}, %{{.+}}) extras(%{{.+}}) :

@@ -91,3 +91,20 @@ func.func @main(%q: tensor<3x4xf32>, %k: tensor<4x3xf32>) -> tensor<3x4xf32> {
   %y = mgx.dot %p, %q : tensor<3x3xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
   return %y : tensor<3x4xf32>
 }
+
+// -----
+
+// Shares that are NaN, of queries that a mask leaves no key, are made 0: an attribute.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.attention({{.*}}) extras(%{{.*}}) {nan_as_zero} :
+// CHECK-NOT:     mgx.isnan
+func.func @main(%q: tensor<3x4xf32>, %k: tensor<4x3xf32>, %m: tensor<3x3xf32>) -> tensor<3x4xf32> {
+  %o = mgx.constant dense<0.0> : tensor<3x3xf32>
+  %s = mgx.dot %q, %k : tensor<3x4xf32>, tensor<4x3xf32> -> tensor<3x3xf32>
+  %u = mgx.add %s, %m : tensor<3x3xf32>, tensor<3x3xf32> -> tensor<3x3xf32>
+  %p = mgx.softmax %u axis = 1 : tensor<3x3xf32>
+  %n = mgx.isnan %p : tensor<3x3xf32> -> tensor<3x3xi1>
+  %w = mgx.where %n, %o, %p : tensor<3x3xi1>, tensor<3x3xf32>, tensor<3x3xf32> -> tensor<3x3xf32>
+  %y = mgx.dot %w, %q : tensor<3x3xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  return %y : tensor<3x4xf32>
+}

@@ -197,6 +197,8 @@ class _Evaluation:
         with np.errstate(all="ignore"):
             powers = np.exp(scores - np.max(scores, -1, keepdims=True))
             shares = powers / np.sum(powers, -1, keepdims=True)
+            if op.nan_as_zero:
+                shares = np.where(np.isnan(shares), 0, shares)
             return [rounded(shares @ v, numpy_dtype(op.results[0].type))]
 
     def _launch(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:

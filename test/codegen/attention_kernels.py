@@ -31,8 +31,10 @@ class AttentionCase:
     """q (heads, M, D), k (heads / group, N, D), v (heads / group, N, E) of an element type.
 
     mask: '', 'padding' (batch of heads, 1, N: f32 added), 'bias' (heads, M, N: added, of the
-    element type) or 'where' (M, N: bool, others get the lowest number).
+    element type), 'where' (M, N: bool, others get the lowest number) or 'safe' (M, N: f32 added,
+    -inf for half of the keys and for all of some queries, whose result is 0).
     packed: q, k and v are slices of one input (M, 3 * heads * D), as models have them.
+    rising: scores grow along the keys, by hundreds.
     """
 
     heads: int
@@ -45,6 +47,7 @@ class AttentionCase:
     causal: int | None = None
     group: int = 1
     packed: bool = False
+    rising: bool = False
 
     @property
     def columns(self) -> int:
@@ -55,6 +58,7 @@ class AttentionCase:
         words = [f"{self.heads}x{self.M}x{self.N}x{self.D}x{self.columns}", self.element, self.mask]
         words += ["" if self.causal is None else f"causal{self.causal}"]
         words += [f"group{self.group}" if self.group > 1 else "", "packed" if self.packed else ""]
+        words += ["rising" if self.rising else ""]
         return "-".join(filter(None, words))
 
     def stored(self) -> list[tuple[tuple[int, ...], str]]:
@@ -73,6 +77,7 @@ class AttentionCase:
             "padding": ((1, 1, self.N), "f32"),
             "bias": ((self.heads, self.M, self.N), self.element),
             "where": ((self.M, self.N), "i1"),
+            "safe": ((self.M, self.N), "f32"),
         }
         return found + ([masks[self.mask]] if self.mask else [])
 
@@ -103,7 +108,9 @@ class AttentionCase:
             body += self._masked(element)
         else:
             body.append(f"mgx.yield %t : {w}")
-        causal = "" if self.causal is None else f" {{causal = {self.causal} : i64}}"
+        attributes = [] if self.causal is None else [f"causal = {self.causal} : i64"]
+        attributes += ["nan_as_zero"] if self.mask == "safe" else []
+        causal = f" {{{', '.join(attributes)}}}" if attributes else ""
         lines.append(
             f"%y = mgx.attention({', '.join(operands)}){extra}{causal} : ({', '.join(listed)}) "
             f"-> {y} {{\n^bb0({arguments}):\n" + "\n".join(body) + "\n}"
@@ -175,8 +182,13 @@ class AttentionCase:
                 x = x > -0.3 if self.mask == "where" else 3 * x
                 if self.mask == "where":
                     x[:, 0] = True
+                if self.mask == "safe":
+                    x = np.where(rng.uniform(size=shape) > 0.5, -np.inf, x)
+                    x[::3] = -np.inf
                 if self.mask == "padding":
                     x = np.where(x > 1.5, LOWEST, 0)
+            if self.rising and number == 1:
+                x *= np.linspace(0, 100, shape[1])[:, None]
             made.append(x.astype(DTYPES[element]))
         return made
 
@@ -198,8 +210,12 @@ class AttentionCase:
         if self.causal is not None:
             last = np.arange(self.M)[:, None] + self.causal
             scores = np.where(np.arange(self.N) <= last, scores, -np.inf)
-        powers = np.exp(scores - scores.max(-1, keepdims=True))
-        return np.asarray(powers / powers.sum(-1, keepdims=True) @ v)
+        with np.errstate(invalid="ignore"):
+            powers = np.exp(scores - scores.max(-1, keepdims=True))
+            shares = powers / powers.sum(-1, keepdims=True)
+        if self.mask == "safe":
+            shares = np.where(np.isnan(shares), 0, shares)
+        return np.asarray(shares @ v)
 
     @property
     def tolerance(self) -> float:

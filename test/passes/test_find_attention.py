@@ -23,8 +23,12 @@ LOW = "%l = mgx.constant dense<-3.40282347E+38> : " + S
 
 def attention(scores: str, arguments: str = "", weights: WeightStore | None = None) -> Graph:
     """A program whose scores %s the lines in `scores` turn into %u."""
-    return parse(
-        f"""
+    return parse(source(scores, arguments), weights)
+
+
+def source(scores: str, arguments: str = "") -> str:
+    """The program of `attention` as text."""
+    return f"""
 func.func @main(%q: {Q} {{mgx.name = "q"}}, %k: {Q} {{mgx.name = "k"}},
     %v: {Q} {{mgx.name = "v"}}{arguments}) -> ({Q} {{mgx.name = "y"}}) {{
   %t = mgx.transpose %k permutation = [0, 1, 3, 2] : {Q} -> tensor<2x3x4x5xf32>
@@ -33,9 +37,7 @@ func.func @main(%q: {Q} {{mgx.name = "q"}}, %k: {Q} {{mgx.name = "k"}},
   %p = mgx.softmax %u axis = 3 : {S}
   %y = mgx.dot %p, %v : {S}, {Q} -> {Q}
   return %y : {Q}
-}}""",
-        weights,
-    )
+}}"""
 
 
 def masked(mask: np.ndarray, op: str) -> Graph:
@@ -121,6 +123,24 @@ def test_a_second_product_in_the_scores_is_an_extra() -> None:
     after = check_keeps_results(lambda: attention(scores, more), [FindAttention()])
     assert str(after.module).count("mgx.attention") == 1
     assert str(after.module).count("mgx.dot") == 1
+
+
+SAFE = f"""%n = mgx.isnan %p : {S} -> tensor<2x3x5x5xi1>
+  %o = mgx.constant dense<0.0> : {S}
+  %w = mgx.where %n, %o, %p : tensor<2x3x5x5xi1>, {S}, {S} -> {S}
+  %y = mgx.dot %w"""
+
+
+@pytest.mark.parametrize("zero", ["0.0", "1.0"])
+def test_shares_that_are_nan_become_zero(zero: str) -> None:
+    scores = f"%u = mgx.add %s, %b : {S}, {S} -> {S}"
+    text = source(scores, f', %b: {S} {{mgx.name = "b"}}')
+    text = text.replace("%y = mgx.dot %p", SAFE.replace("0.0", zero))
+    if zero == "0.0":
+        assert "nan_as_zero" in found(parse(text))
+    else:
+        after = check_keeps_results(lambda: parse(text), [FindAttention()])
+        assert "mgx.attention" not in str(after.module)
 
 
 def test_queries_without_keys_stay_zero() -> None:

@@ -33,6 +33,7 @@ class Attention:
     score is what the body of `op` makes of the sum over d of q[batch, m, d] * k[batch, n, d]
     and its other inputs, in the type `score`. `sources` are the inputs of the body, in order;
     None stands for that sum. Query m sees the keys up to m + causal only, where that is given.
+    Shares that are NaN are 0 with `nan_as_zero`.
     Rows of the matrices are queries (q) or keys; sizes are those of q (M, D) and v (N, E).
     """
 
@@ -49,6 +50,7 @@ class Attention:
     score: str
     sources: tuple[Source, ...]
     causal: int | None
+    nan_as_zero: bool
 
     @property
     def size(self) -> int:
@@ -182,6 +184,7 @@ def match_attention(kernel: ir.OpView) -> Attention | None:
         score="f64" if element == "f64" else "f32",
         sources=sources,
         causal=ir.IntegerAttr(attributes["causal"]).value if "causal" in attributes else None,
+        nan_as_zero="nan_as_zero" in attributes,
     )
 
 

@@ -50,6 +50,7 @@ class _Row:
     def __init__(self, attention: Attention, memory: ir.Value, lanes: int, row: Index) -> None:
         self.element, self.size, self.lanes = attention.score, attention.N, lanes
         self.memory, self.start = memory, emit.mul(row, attention.N)
+        self.nan_as_zero = attention.nan_as_zero
         self.seen: Index = attention.N
         if attention.causal is not None:
             last = emit.add(emit.rem(row, attention.M), attention.causal + 1)
@@ -74,10 +75,13 @@ class _Row:
 
         total = self._reduced("ADD", self._over(power, zero))
         inverse = arith.divf(emit.constant(1, self.element), total)
+        none = self._without_shares(total)
         factor = emit.splat(inverse, self.lanes)
 
         def share(at: Index, mask: ir.Value | None, same: ir.Value) -> ir.Value:
             x = arith.mulf(self._load(at, mask, zero), factor)
+            if none is not None:
+                x = arith.select(none, zero, x)
             emit.store_vector(x, self.memory, self._place(at), mask)
             return same
 
@@ -90,6 +94,13 @@ class _Row:
                 1,
                 lambda at: emit.store(nothing, self.memory, self._place(at)),
             )
+
+    def _without_shares(self, total: ir.Value) -> ir.Value | None:
+        """Whether the shares are NaN and count as 0, where they can be."""
+        if not self.nan_as_zero:
+            return None
+        # Powers are NaN, and so is their sum. Others add up to 1 or more.
+        return arith.cmpf(arith.CmpFPredicate.UNE, total, total)
 
     def _place(self, at: Index) -> Index:
         return emit.add(self.start, at)

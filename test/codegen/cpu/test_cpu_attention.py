@@ -15,6 +15,7 @@ CASES = (
     AttentionCase(2, 18, 18, 16, element="bf16", mask="bias"),
     AttentionCase(3, 40, 40, 16, element="f32", packed=True),
     AttentionCase(2, 1, 100, 16, element="f32"),
+    AttentionCase(2, 18, 19, 16, element="f32", mask="safe"),
 )
 
 
@@ -26,6 +27,19 @@ def test_attention_equals_that_of_higher_precision(case: AttentionCase) -> None:
     want = case.meaning(*inputs)
     np.testing.assert_allclose(got.astype(np.float64), want, 0, case.tolerance)
     assert len(kernel.code.launches) >= 3
+
+
+def test_queries_without_scores_are_zero_on_the_generic_path_too() -> None:
+    case = AttentionCase(1, 7, 5, 8, element="f32", mask="safe")
+    type_ = "tensor<1x7x8xf32>"
+    add = f"%z = mgx.add %x0, %o : {type_}, {type_} -> {type_}"
+    zero = f"%o = mgx.constant dense<0.0> : {type_}"
+    text = case.text().replace("%m = mgx", f"{zero}\n{add}\n%m = mgx", 1)
+    kernel = HostKernel(text.replace("attention(%x0", "attention(%z"))
+    inputs = case.arrays()
+    (got,) = kernel.run(*inputs)
+    np.testing.assert_allclose(got, case.meaning(*inputs), 0, case.tolerance)
+    assert not got[:, ::3].any()
 
 
 def test_the_generic_path_means_the_same() -> None:

@@ -33,10 +33,14 @@ def emulated(target: Target) -> list[Planned]:
         ),
         (AttentionCase(1, 20, 300, 32, causal=280), Schedule(4, 1, 128, splits=2)),
         (AttentionCase(1, 1, 300, 64, mask="padding"), Schedule(4, 1, 256, splits=4)),
+        (AttentionCase(2, 18, 200, 32, rising=True), Schedule(2, 1, 64)),
+        (AttentionCase(1, 20, 70, 32, mask="safe"), None),
+        (AttentionCase(1, 5, 130, 32, mask="safe"), Schedule(2, 1, 64, parts=2)),
     ]
     if target.matrix == "mfma":
         found += [
             (AttentionCase(1, 20, 200, 64), Schedule(2, 2, 64, overlap=True)),
+            (AttentionCase(1, 20, 300, 64, rising=True), Schedule(2, 1, 64, True, 2, rows=32)),
             (AttentionCase(1, 40, 200, 64), Schedule(2, 1, 64, overlap=True, rows=32)),
             (AttentionCase(2, 40, 128, 64, mask="bias"), Schedule(2, 1, 64, rows=32)),
             (AttentionCase(1, 70, 130, 40, causal=60), Schedule(4, 1, 128, True, 2, rows=32)),
@@ -62,6 +66,7 @@ def in_parts(target: Target) -> list[Planned]:
     cases = (
         AttentionCase(2, 17, 40, 32),
         AttentionCase(2, 20, 36, 24, element="f32", mask="padding"),
+        AttentionCase(1, 18, 20, 16, element="f32", mask="safe"),
         AttentionCase(2, 18, 18, 16, element="f32", causal=0),
         AttentionCase(3, 40, 40, 32, element="f32", mask="padding", packed=True),
     )

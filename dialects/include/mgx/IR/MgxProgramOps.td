@@ -108,7 +108,8 @@ def Mgx_AttentionOp : Mgx_Op<"attention", [Pure, IsolatedFromAbove,
     softmax, are f32, or f64 for operands of f64.
 
     With `causal = c`, query i sees the keys 0 to i + c only. Heads that share keys and values
-    read them through a broadcast.
+    read them through a broadcast. Shares are NaN where no score is above -infinity, or one
+    is NaN or infinity; with `nan_as_zero` they are 0 there.
 
     Example:
     ```
@@ -125,8 +126,9 @@ def Mgx_AttentionOp : Mgx_Op<"attention", [Pure, IsolatedFromAbove,
     ```
   }];
   let arguments = (ins Mgx_FloatTensor:$q, Mgx_FloatTensor:$k, Mgx_FloatTensor:$v,
-      Variadic<Mgx_Tensor>:$extras, OptionalAttr<I64Attr>:$causal);
+      Variadic<Mgx_Tensor>:$extras, OptionalAttr<I64Attr>:$causal, UnitAttr:$nan_as_zero);
   let results = (outs Mgx_FloatTensor:$y);
+  let useCustomPropertiesEncoding = 1;
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     `(` $q `,` $k `,` $v `)` (`extras` `(` $extras^ `)`)? attr-dict

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
@@ -122,7 +121,8 @@ def add_combination(
             value = memory.element(memory.load(values, at, 1), 0)
             total = softmax.add(total, softmax.multiply(weight, memory.element(x, 1)))
             share = softmax.add(share, softmax.multiply(weight, value))
-        y = emit.convert(arith.divf(share, total), "f32", attention.element)
+        y = softmax.divided(share, total, attention.nan_as_zero)
+        y = emit.convert(y, "f32", attention.element)
         place = memory.guarded(
             number, [emit.compare("slt", number, size)], emit.element_bytes(attention.element)
         )

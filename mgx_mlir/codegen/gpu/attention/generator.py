@@ -329,9 +329,9 @@ class _Generator:
                 ends = (state.peaks[tile], state.sums[tile])
                 store_partial(self.partial, outputs, part, row, inside, columns, ends)
                 continue
-            inverse = arith.divf(emit.constant(1, "f32"), state.sums[tile])
+            total = state.sums[tile]
             for e, x in columns:
-                y = softmax.multiply(x, softmax.splat(inverse, softmax.lane_count(x)))
+                y = softmax.divided(x, total, attention.nan_as_zero)
                 self._store_columns(y, emit.mul(row, E), e, inside, outputs[0])
 
     def _store_columns(

@@ -91,6 +91,9 @@ def _softmax_kernel(attention: Attention, name: str) -> ir.Module:
         powers = mgx.exp(mgx.sub(x, peak))
         total = mgx.multibroadcast(mgx.recip(mgx.reduce_sum(powers, [1])), [rows, keys])
         y = mgx.mul(powers, total)
+        if attention.nan_as_zero:
+            zero = mgx.constant(0, type=y.type)
+            y = mgx.where(mgx.isnan(y), zero, y)
         return y if whole.element_type == narrow else mgx.convert(y, narrow)
 
     module = ir.Module.create()

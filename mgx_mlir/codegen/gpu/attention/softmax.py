@@ -105,6 +105,21 @@ def subtract(a: ir.Value, b: ir.Value) -> ir.Value:
     return arith.subf(a, b, fastmath=_CONTRACT)
 
 
+def divided(x: ir.Value, total: ir.Value, nan_as_zero: bool) -> ir.Value:
+    """Sums of values, a vector or a scalar, by that of the shares; NaN, or 0, without shares.
+
+    Without shares the sum is NaN, or 0 where no score is above -infinity.
+    """
+    inverse = arith.divf(emit.constant(1, "f32"), total)
+    spread = isinstance(x.type, ir.VectorType)
+    y = multiply(x, splat(inverse, lane_count(x)) if spread else inverse)
+    if not nan_as_zero:
+        return y
+    zero = emit.constant(0, "f32", lane_count(x) if spread else 0)
+    any_ = arith.cmpf(arith.CmpFPredicate.OGT, total, emit.constant(0, "f32"))
+    return arith.select(any_, y, zero)
+
+
 def at_most(a: ir.Value, b: ir.Value) -> ir.Value:
     """a <= b, or one of them is NaN."""
     return arith.cmpf(arith.CmpFPredicate.ULE, a, b)

@@ -57,7 +57,12 @@ def attention(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     totals = reshape(total, scores.shape[:-1])
 
     def share(body: Body, indices: Indices) -> ir.Value:
-        return body.arithmetic.div(body.at(sums, indices), body.at(totals, indices[:-1]))
+        a, sum_, divisor = body.arithmetic, body.at(sums, indices), body.at(totals, indices[:-1])
+        if not op.nan_as_zero:
+            return a.div(sum_, divisor)
+        # Powers are NaN, and so is their sum, where shares are. Others add up to 1 or more.
+        zero = a.float(0, divisor)
+        return a.select(a.compare("ogt", divisor, zero), a.div(sum_, divisor), zero)
 
     return rounded(Computed(sums.shape, wide, share, 1), q.element)
 
