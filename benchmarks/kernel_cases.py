@@ -30,7 +30,10 @@ class TritonCall:
 
 @dataclass(frozen=True)
 class Case:
-    """A problem: `flop` where matrix cores bound it, else `bytes` that have to move."""
+    """A problem: `flop` where matrix cores bound it, else `bytes` that have to move.
+
+    makers: those that are compared.
+    """
 
     name: str
     chip: str
@@ -38,6 +41,7 @@ class Case:
     flop: int = 0
     bytes: int = 0
     triton: tuple[TritonCall, ...] = field(default=())
+    makers: tuple[str, ...] = ("mgx", "triton", "iree")
 
 
 def model_of(
@@ -147,10 +151,20 @@ def transpose(size: int, chip: str) -> Case:
 
 
 def convolution(batch: int, chip: str) -> Case:
+    """A convolution as it stands inside of a model: with channels last before and after it,
+    which all compilers are given, and constant filters, which they may lay out as they like."""
+
     def model() -> onnx.ModelProto:
-        node = helper.make_node("Conv", ["x", "w"], ["y"], kernel_shape=[3, 3], pads=[1] * 4)
-        shape = (batch, 64, 56, 56)
-        return model_of([node], {"x": shape, "w": (64, 64, 3, 3)}, shape)
+        nodes = [
+            helper.make_node("Transpose", ["x"], ["images"], perm=[0, 3, 1, 2]),
+            helper.make_node("Conv", ["images", "w"], ["z"], kernel_shape=[3, 3], pads=[1] * 4),
+            helper.make_node("Transpose", ["z"], ["y"], perm=[0, 2, 3, 1]),
+        ]
+        shape = (batch, 56, 56, 64)
+        made = model_of(nodes, {"x": shape}, shape)
+        filters = np.random.default_rng(0).standard_normal((64, 64, 3, 3)).astype(np.float16)
+        made.graph.initializer.append(numpy_helper.from_array(filters, "w"))
+        return made
 
     flop = 2 * batch * 56 * 56 * 64 * 64 * 9
     return Case(f"conv 3x3 64 of {batch}", chip, model, flop=flop)

@@ -11,8 +11,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -37,6 +39,25 @@ class Kernel:
 def ours(case: Case) -> list[list[Kernel]]:
     """The kernels that this compiler makes of the model."""
     from mgx_mlir.codegen.gpu.kernel import compiler
+
+    return _compiled(case, compiler)
+
+
+def generic(case: Case) -> list[list[Kernel]]:
+    """The same on the generic path alone."""
+    from mgx_mlir.codegen.gpu.binary import code_object
+    from mgx_mlir.codegen.gpu.kernel import gpu_program
+    from mgx_mlir.codegen.lowering import lower_kernel
+
+    def compiler(kernel: Any) -> Any:
+        program = gpu_program(lower_kernel(kernel))
+        return lambda target: code_object(program, target)
+
+    return _compiled(case, compiler)
+
+
+def _compiled(case: Case, compiler: Callable[[Any], Any]) -> list[list[Kernel]]:
+    """The launches of a model's kernels, each compiled for a target by what `compiler` gives."""
     from mgx_mlir.compiler import CompileOptions, Report, import_model, optimize
     from mgx_mlir.graph import kernels
     from mgx_mlir.target import Target
@@ -157,4 +178,4 @@ def _dispatches(text: str, images: dict[str, bytes]) -> list[Kernel]:
     return found
 
 
-MAKERS = {"mgx": ours, "triton": triton, "iree": iree}
+MAKERS = {"mgx": ours, "generic": generic, "triton": triton, "iree": iree}

@@ -7,11 +7,12 @@ without a GPU; a row says nothing of a compiler that is not installed. Those wor
 that one compute unit holds at a time are executed, and their trace is priced by the emulated
 device's profile mode: a model's figures, none of silicon. Of Triton the best of several
 schedules is shown. Where a problem takes several kernels, U and B/clk are of all together,
-the other figures of the one with the most matrix instructions.
+the other figures of the one with the most matrix instructions. `generic` is this compiler's
+path for everything that no family takes: one thread an element, or a row.
 
 CUs: the share of the compute units that have work. U: ideal over modelled clocks of one that
 has, at fast, mid and slow latencies, useful flop only. B/clk: bytes that have to move, by
-clock and compute unit.
+clock and compute unit of the chip, whether it has work or not.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from hip import hip  # noqa: E402
 
 from benchmarks.kernel_cases import Case, cases  # noqa: E402
 from benchmarks.kernel_makers import MAKERS, Kernel  # noqa: E402
+from benchmarks.movement_cases import movement_cases  # noqa: E402
 
 # Every pointer gets a buffer that the largest tensor fits into.
 BUFFER_BYTES = 1 << 26
@@ -82,10 +84,12 @@ def main() -> int:
     options = parser.parse_args()
     print(HEADER)
     found = {}
-    for case in cases():
+    for case in [*cases(), *movement_cases()]:
         if options.only not in f"{case.chip} {case.name}":
             continue
         for maker in options.by.split(","):
+            if maker not in case.makers:
+                continue
             figures = best(case, maker)
             if figures is not None:
                 found[f"{case.chip} {case.name} {maker}"] = figures
@@ -107,7 +111,7 @@ def row(case: Case, maker: str, f: Figures) -> str:
         f"{x:{width}.2f}" if case.flop and f.instructions else " " * width
         for x, width in ((f.instructions, 8), (f.lambda_, 7), (f.nu, 6), (f.mu, 6))
     )
-    rate = f"{f.bytes_a_clock:7.1f}" if case.bytes else " " * 7
+    rate = f"{f.bytes_a_clock:7.2f}" if case.bytes else " " * 7
     return (
         f"{case.chip:8}{case.name:18}{maker:8}{f.kernels:8}{f.groups:7}{f.share:5.2f}{f.vgprs:5}{f.lds:7}"
         f"{u:>17}{matrix}{rate}  {f.why}"
@@ -126,6 +130,7 @@ def price(case: Case, kernels: list[Kernel]) -> Figures:
     clocks = [
         n * (c["modelled_clocks"] - LAUNCH_CLOCKS) for n, c in zip(groups, counts, strict=True)
     ]
+    units = COMPUTE_UNITS[case.chip]
     at = max(range(len(kernels)), key=lambda i: (counts[i]["matrix"], clocks[i]))
     c = counts[at]
     u: tuple[float, ...] = ()
@@ -144,7 +149,7 @@ def price(case: Case, kernels: list[Kernel]) -> Figures:
         c["lambda"],
         c["nu"],
         c["mu"],
-        case.bytes / sum(clocks),
+        case.bytes / sum(x * max(1, units / n) for x, n in zip(clocks, groups, strict=True)),
         kernels[at].why,
     )
 

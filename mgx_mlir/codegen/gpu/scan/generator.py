@@ -77,10 +77,12 @@ class _Functions:
         """The next function, of threads for all parts of all rows."""
         kind = Across if self.schedule.across else Along
         threads = kind.threads(self.rows, self.schedule)
-        grid = builder.grid_of(-(-threads // BLOCK))
-        with self.launches.function([self.input, *read], written, BLOCK, grid) as (buffers, _):
-            number = emit.mul(builder.linear_block(grid), BLOCK)
-            number = emit.add(number, builder.thread_number(BLOCK))
+        # Few threads are spread over more compute units.
+        block = BLOCK if threads > BLOCK * self.target.compute_units else self.target.wave_size
+        grid = builder.grid_of(-(-threads // block))
+        with self.launches.function([self.input, *read], written, block, grid) as (buffers, _):
+            number = emit.mul(builder.linear_block(grid), block)
+            number = emit.add(number, builder.thread_number(block))
             layout = kind(
                 self.rows,
                 self.columns,
@@ -90,7 +92,7 @@ class _Functions:
                 number,
                 self.reverse,
             )
-            if grid[0] * grid[1] * BLOCK != threads:
+            if grid[0] * grid[1] * block != threads:
                 layout.guards.append(emit.compare("slt", number, threads))
             yield layout, buffers
 

@@ -47,9 +47,13 @@ def choose(scan: Scan | NonZero, target: Target) -> Schedule:
     operands = [scan.source, scan.target]
     if all(operand.inner.factors[-1:] != ((scan.columns, 1),) for operand in operands):
         lanes = vector_lanes(scan.rows, [operand.turned for operand in operands])
-        threads = scan.rows // lanes
         busy = target.compute_units * _WAVES * target.wave_size
-        parts = min(-(-busy // threads), math.isqrt(scan.columns))
+        most = math.isqrt(scan.columns)
+        while (
+            lanes > 1 and lanes * scan.target.element.bits > 32 and scan.rows // lanes * most < busy
+        ):
+            lanes //= 2
+        parts = min(-(-busy // (scan.rows // lanes)), most)
         chunks = -(-scan.columns // max(1, parts))
         return Schedule(1, lanes, chunks, -(-scan.columns // chunks), True)
     return along(scan.rows, scan.columns, vector_lanes(scan.columns, operands), target)
