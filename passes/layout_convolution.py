@@ -26,7 +26,7 @@ from mgx_mlir.rewriting import (
     shape,
     splat,
 )
-from mgx_mlir.views import changes, is_view, trace
+from mgx_mlir.views import changes, is_view, trace, whole
 from mgx_mlir.weights import Weight
 
 _CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
@@ -95,6 +95,13 @@ def _origin(value: ir.Value) -> ir.Value:
     return value
 
 
+def _is_channels_last(value: ir.Value) -> bool:
+    """Whether a value is a view of an image that only puts its channels last."""
+    source, layout, _ = trace(value)
+    sizes = shape(source)
+    return layout.dims == whole(sizes).transposed(_last(len(sizes))).dims
+
+
 # Choice ----------------------------------------------------------------------------------
 
 
@@ -104,8 +111,8 @@ class _Groups:
 
     parent: dict[ir.Value, ir.Value] = field(default_factory=dict)
     fixed: set[ir.Value] = field(default_factory=set)
-    # Convolutions that read a value in windows; any that read or make it, and those of
-    # several groups; returns of it.
+    # Convolutions that read a value in windows, and returns of it with channels last; any
+    # convolutions that read or make it, and those of several groups; returns of it as it is.
     gains: Counter[ir.Value] = field(default_factory=Counter)
     touched: set[ir.Value] = field(default_factory=set)
     grouped: set[ir.Value] = field(default_factory=set)
@@ -146,8 +153,10 @@ def _chosen(block: ir.Block) -> set[ir.Value]:
         if not operation.name.startswith("mgx.") or len(operation.regions):
             for value in operation.operands:
                 origin = _origin(value)
-                if origin in groups.parent and len(shape(value)) > 2:
-                    groups.returned[origin] += prod(shape(value)[2:]) > 1
+                if origin not in groups.parent or len(shape(value)) < 3:
+                    continue
+                counts = groups.gains if _is_channels_last(value) else groups.returned
+                counts[origin] += prod(shape(value)[2:]) > 1
         elif operation.name in _CONVOLUTIONS and _is_static(op):
             _add_convolution(groups, op)
         elif operation.name in _MOVABLE and _is_static(op) and _is_movable(op):
