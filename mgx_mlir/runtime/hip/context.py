@@ -23,6 +23,9 @@ from mgx_mlir.runtime.hip.submit import ParallelSection, Submission
 
 logger = logging.getLogger("mgx_mlir.hip")
 _NON_BLOCKING = 1
+# A copy that fills a row goes elsewhere at each trip: to change its node takes the host as long
+# as so many launches (measured on the emulated device, whose calls cost next to nothing).
+_ROW_LAUNCHES = 4
 
 
 class Context:
@@ -97,7 +100,7 @@ class Context:
     def section(self, section: Section) -> None:
         """Gives the run's stream the steps of a section, as a graph where that is wanted."""
         stream = self._run_stream
-        if self._graph_wanted and section.end - section.first > 1:
+        if self._graph_wanted and self._pays(section):
             graph = self._current_graph(section)
             if graph is not None:
                 graph.launch(stream)
@@ -106,6 +109,11 @@ class Context:
             self._on_streams(section, stream)
         else:
             self.submission.submit(section.first, section.end, int(stream))
+
+    def _pays(self, section: Section) -> bool:
+        """Whether a graph takes less of the host than the section's launches."""
+        rows = sum(section.first <= step < section.end for step in self._prepared.wholes)
+        return section.end - section.first > 1 + _ROW_LAUNCHES * rows
 
     def _on_streams(self, section: Section, stream: Any) -> None:
         """Gives the steps of a section to several streams, which the run's waits for."""

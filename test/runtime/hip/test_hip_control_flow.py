@@ -167,6 +167,16 @@ def test_sections_between_decisions_are_graphs() -> None:
     assert list(context._graphs.values())[: len(built)] == built
 
 
+def test_short_bodies_that_fill_rows_are_launched() -> None:
+    """Two rows of five steps: to change both copies takes longer than to launch all."""
+    stack = program("rows")
+    stack.run(models.inputs("rows", 0))
+    (context,) = stack.pool._idle
+    filled = set(stack.prepared.wholes)
+    assert len(filled) == 2 and context._graphs
+    assert not any(filled & set(range(s.first, s.end)) for s in context._graphs)
+
+
 @pytest.mark.parametrize("graph", [True, False], ids=["graph", "plain"])
 def test_every_call_may_fail(graph: bool) -> None:
     given = {**models.inputs("search", 5), "n": np.array(2)}
