@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 from mlir import ir
@@ -39,6 +40,7 @@ def element_type(name: str) -> ir.Type:
     return ir.IntegerType.get_signless(_bits(name))
 
 
+@cache
 def _bits(name: str) -> int:
     found = re.match(r"[a-z]+(\d+)", name)
     assert found is not None, name

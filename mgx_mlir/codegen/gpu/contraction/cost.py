@@ -103,7 +103,8 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
 
     matrix = 2 * rows * columns * unit.tile_depth / unit.flops
     # One wave keeps one of a compute unit's SIMDs busy.
-    matrix *= max(1.0, 4 / (schedule.waves * resident(schedule, unit, target, a_unit)))
+    together = resident(schedule, unit, target, a_unit)
+    matrix *= max(1.0, 4 / (schedule.waves * together))
     read = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
     lds = (read + rows + columns) * unit.row_bytes / LDS_BYTES_A_CLOCK
     memory = (rows + columns) * unit.row_bytes / GLOBAL_BYTES_A_CLOCK[target.wave_size]
@@ -115,7 +116,6 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
         fragments *= unit.per_lane / unit.chunk
     busy *= 1 + fragments / 10 + 0.02 / schedule.ahead
 
-    together = resident(schedule, unit, target, a_unit)
     if not schedule.roomy(unit) and schedule.waves * together <= 4:
         # A wave that has its SIMD for itself, and waits for fragments.
         busy *= 1.1

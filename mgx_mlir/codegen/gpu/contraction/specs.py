@@ -8,6 +8,7 @@ and https://github.com/ROCm/amd_matrix_instruction_calculator.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.target import Target
@@ -52,52 +53,52 @@ class Unit:
     values: int
     flops: int
 
-    @property
+    @cached_property
     def chunk(self) -> int:
         """Elements in 16 bytes of LDS."""
         return CHUNK_BYTES // emit.element_bytes(self.element)
 
-    @property
+    @cached_property
     def sums(self) -> int:
         """Registers of a lane's sums of one tile."""
         return self.values * emit.element_bytes(self.accumulator) // 4
 
-    @property
+    @cached_property
     def fragment(self) -> int:
         """Registers of what a lane holds of a row or column of tiles in one step."""
         return max(4, self.per_lane * emit.element_bytes(self.element) // 4)
 
-    @property
+    @cached_property
     def spread(self) -> bool:
         """Whether result i of a lane is row 4 * i + group of its tile, and not 4 * group + i."""
         return self.accumulator == "f64"
 
-    @property
+    @cached_property
     def tile_depth(self) -> int:
         """k of a block's tile in LDS."""
         return self.row_chunks * self.chunk
 
-    @property
+    @cached_property
     def lane_chunks(self) -> int:
         """Chunks of a row that a lane takes in one step."""
         return max(1, self.per_lane // self.chunk)
 
-    @property
+    @cached_property
     def step_chunks(self) -> int:
         """Chunks of a row that one step, the work between LDS reads, takes."""
         return self.groups * self.lane_chunks
 
-    @property
+    @cached_property
     def row_chunks(self) -> int:
         """Chunks of a row of a tile in LDS."""
         return max(ROW_CHUNKS, self.step_chunks)
 
-    @property
+    @cached_property
     def row_bytes(self) -> int:
         """Bytes of a row of a tile in LDS."""
         return self.row_chunks * CHUNK_BYTES
 
-    @property
+    @cached_property
     def swizzles(self) -> tuple[int, ...]:
         """What each bit of a row's number XORs its chunks with."""
         return WIDE_SWIZZLE if self.row_chunks == WIDE_ROW_CHUNKS else SWIZZLE
