@@ -19,7 +19,7 @@ _DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf",
 
 Dimensions = tuple[int, int, int]
 # HIP takes fewer than 2^32 threads along one dimension of a grid.
-MAX_GRID = 1 << 21
+MAX_THREADS = 1 << 31
 # Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".
 MAX_BYTES = 0x7FFFFF00
 # A raw buffer takes 4 of about 100 scalar registers.
@@ -152,9 +152,9 @@ def size_refusal(types: Sequence[ir.Type]) -> str:
     return ""
 
 
-def grid_of(blocks: int) -> Dimensions:
-    """At least so many blocks; in two dimensions where they are many."""
-    columns = min(blocks, MAX_GRID)
+def grid_of(blocks: int, threads: int = 1024) -> Dimensions:
+    """At least so many blocks of up to so many threads; in two dimensions where they are many."""
+    columns = min(blocks, MAX_THREADS // threads)
     return columns, -(-blocks // columns), 1
 
 

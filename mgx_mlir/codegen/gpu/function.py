@@ -10,16 +10,12 @@ from mlir.dialects import arith, gpu, scf
 from mgx_mlir.codegen.buffers.body import Body
 from mgx_mlir.codegen.buffers.loops import Place
 from mgx_mlir.codegen.buffers.memory import Index, Memory, Piece, View
-from mgx_mlir.codegen.gpu.builder import block_number, thread_number
-
-Dimensions = tuple[int, int, int]
+from mgx_mlir.codegen.gpu.builder import Dimensions, block_number, grid_of, thread_number
 
 BLOCK_SIZE = 256
 # Few threads are spread over more compute units, in blocks of one wave.
 SMALL_BLOCK_SIZE = 64
 SMALL_LAUNCH = 16384
-# HIP takes fewer than 2^32 threads along one dimension of a grid.
-MAX_GRID_X = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -142,7 +138,5 @@ def block_size(threads: int) -> int:
 
 
 def grid(threads: int, block: int) -> Dimensions:
-    """Blocks in each dimension; more than one row only for more than 2^31 threads."""
-    blocks = -(-threads // block)
-    columns = min(blocks, MAX_GRID_X)
-    return columns, -(-blocks // columns), 1
+    """Blocks in each dimension."""
+    return grid_of(-(-threads // block), block)

@@ -29,7 +29,8 @@ from mgx_mlir.codegen.buffers import loops
 from mgx_mlir.codegen.buffers.index import delinearise
 from mgx_mlir.codegen.buffers.memory import Index, Memory, Piece
 from mgx_mlir.codegen.buffers.walk import PARALLEL, Walk, arguments_of, memory_uses, root
-from mgx_mlir.codegen.gpu.function import Access, Dimensions, GpuBody, GpuFunction
+from mgx_mlir.codegen.gpu.builder import Dimensions
+from mgx_mlir.codegen.gpu.function import Access, GpuBody, GpuFunction
 from mgx_mlir.finalizer.code_object import Launch
 
 # 32-bit offsets reach elements up to this one.

@@ -11,7 +11,8 @@ from gpu_kernels import Lowered
 from host_run import HostProgram
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.function import MAX_GRID_X, block_size, grid
+from mgx_mlir.codegen.gpu.builder import MAX_THREADS
+from mgx_mlir.codegen.gpu.function import block_size, grid
 from mgx_mlir.codegen.gpu.kernel import gpu_program
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import CompilerError
@@ -146,8 +147,8 @@ def test_grid_has_a_second_dimension_beyond_hip_s_limit() -> None:
     assert block_size(1) == 1
     assert block_size(100) == 64
     assert block_size(1 << 20) == 256
-    assert grid(1 << 31, 256) == (MAX_GRID_X, 1, 1)
-    assert grid((1 << 31) + 1, 256) == (MAX_GRID_X, 2, 1)
+    assert grid(MAX_THREADS, 256) == (MAX_THREADS // 256, 1, 1)
+    assert grid(MAX_THREADS + 1, 256) == (MAX_THREADS // 256, 2, 1)
 
 
 def test_results_that_are_empty_need_no_launch() -> None:

@@ -33,8 +33,7 @@ def generate(
     types: of the kernel's inputs and results. Needs an active MLIR context and location.
     """
     inputs, results = types
-    operands = [source for source in elements.sources.values() if isinstance(source, Operand)]
-    used = sorted({operand.argument for operand in operands})
+    used = elements.used
     overwritable = elements.overwritable
     arguments = [builder.tensor_of(inputs[n], shared=n in overwritable) for n in used]
     arguments += [builder.tensor_of(t, written=True, shared=bool(overwritable)) for t in results]

@@ -10,12 +10,12 @@ from mlir import ir
 from mgx_mlir.codegen.contraction.match import through_reshapes
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.contraction.views import resolve, splat_constant
+from mgx_mlir.codegen.gpu.family import is_free
 from mgx_mlir.codegen.gpu.operands import Operand
-from mgx_mlir.codegen.gpu.rows.match import Source
+from mgx_mlir.codegen.gpu.rows.match import Body, Source
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.dialects import mgx
 from mgx_mlir.in_place import overwritable
-from mgx_mlir.views import is_view
 
 _WORK = mgx.POINTWISE | {"mgx.pointwise"}
 
@@ -30,30 +30,21 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Elements:
+class Elements(Body):
     """A kernel over `size` elements, in the row-major order of its results.
 
-    `ops` compute, in order, from `sources`. A value is *whole* where its elements differ.
     Operands have the elements' number as their inner index. The result may be written over
     the inputs `overwritable`.
     """
 
-    name: str
     size: int
-    ops: tuple[ir.OpView, ...]
-    sources: dict[ir.Value, Source]
     results: tuple[Result, ...]
-    wholes: frozenset[ir.Value]
     overwritable: frozenset[int]
-
-    def is_whole(self, value: ir.Value) -> bool:
-        return value in self.wholes
 
     @property
     def operands(self) -> tuple[Operand, ...]:
         """What is read with an element for each of the results, and what is written."""
-        read = [s for v, s in self.sources.items() if isinstance(s, Operand) and v in self.wholes]
-        return (*read, *(self.operand_of(r) for r in self.results))
+        return (*self.read, *(self.operand_of(r) for r in self.results))
 
     def operand_of(self, result: Result) -> Operand:
         return Operand(result.number, result.element, 0, Axis(()), Axis.of((self.size, 1)))
@@ -63,7 +54,7 @@ def match_elements(kernel: ir.OpView) -> Elements | str:
     """The kernel as elements, or why it is none; '' where it holds other work."""
     *ops, terminator = kernel.regions[0].blocks[0].operations
     work = [op for op in ops if op.operation.name in _WORK]
-    if any(op not in work and not _is_free(op) for op in ops):
+    if any(op not in work and not is_free(op) for op in ops):
         return ""
     name = work[-1].operation.name if work else "a copy"
     returned = [through_reshapes(value) for value in terminator.operation.operands]
@@ -99,12 +90,8 @@ def match_elements(kernel: ir.OpView) -> Elements | str:
         Result(value, number, element_of(value.type)) for number, value in enumerate(returned)
     )
     return Elements(
-        name, size, tuple(work), sources, results, frozenset(wholes), overwritable(kernel)
+        name, tuple(work), sources, frozenset(wholes), size, results, overwritable(kernel)
     )
-
-
-def _is_free(op: ir.OpView) -> bool:
-    return is_view(op) or op.operation.name == "mgx.constant"
 
 
 def _source(value: ir.Value, size: int) -> Source | None:

@@ -17,7 +17,7 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.operands import Operand
-from mgx_mlir.codegen.gpu.rows.match import ARGS, REDUCING, Source
+from mgx_mlir.codegen.gpu.rows.match import ARGS, REDUCING, Body
 from mgx_mlir.codegen.lowering import emit_pointwise
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load
@@ -46,16 +46,6 @@ class Layout(Protocol):
     def of_row(self, value: ir.Value) -> ir.Value: ...
     def repeated(self, value: ir.Value) -> ir.Value: ...
     def columns_of(self, chunk: Chunk) -> ir.Value: ...
-
-
-class Body(Protocol):
-    """What is computed: ops in order, from sources."""
-
-    @property
-    def ops(self) -> tuple[ir.OpView, ...]: ...
-    @property
-    def sources(self) -> dict[ir.Value, Source]: ...
-    def is_whole(self, value: ir.Value) -> bool: ...
 
 
 class Evaluator:

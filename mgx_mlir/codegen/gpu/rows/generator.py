@@ -8,7 +8,6 @@ from mlir import ir
 
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.rows.layouts import Across, Along, lds_arrays
@@ -33,8 +32,7 @@ def generate(
     if schedule.parts > 1:
         return generate_split(rows, types, schedule, target, name)
     inputs, results = types
-    operands = [source for source in rows.sources.values() if isinstance(source, Operand)]
-    used = sorted({operand.argument for operand in operands})
+    used = rows.used
     arguments = [builder.tensor_of(inputs[number]) for number in used]
     arguments += [builder.tensor_of(type_, written=True) for type_ in results]
     vectors = rows.rows // schedule.lanes if schedule.across else rows.rows

@@ -25,6 +25,34 @@ Source: TypeAlias = "Operand | ir.Attribute"
 
 
 @dataclass(frozen=True)
+class Body:
+    """What a kernel computes: `ops`, in order, from `sources`.
+
+    A value is *whole* where its elements differ, along a row or at all.
+    """
+
+    name: str
+    ops: tuple[ir.OpView, ...]
+    sources: dict[ir.Value, Source]
+    wholes: frozenset[ir.Value]
+
+    def is_whole(self, value: ir.Value) -> bool:
+        return value in self.wholes
+
+    @property
+    def read(self) -> tuple[Operand, ...]:
+        """What is read with an element for each of a row, or of the results."""
+        return tuple(
+            s for v, s in self.sources.items() if isinstance(s, Operand) and v in self.wholes
+        )
+
+    @property
+    def used(self) -> list[int]:
+        """The numbers of the inputs that are read at all."""
+        return sorted({s.argument for s in self.sources.values() if isinstance(s, Operand)})
+
+
+@dataclass(frozen=True)
 class Result:
     """A result of the kernel: a value of the body, and where it goes."""
 
@@ -34,24 +62,16 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Rows:
+class Rows(Body):
     """A kernel that works on `rows` rows of `columns` elements, row after row.
 
-    `ops` compute, in order, from `sources`. A value is either *whole*, with an element for
-    each of a row, or one element for a row. Operands have the rows as their outer index
+    What is not whole is one element for a row. Operands have the rows as their outer index
     and the columns as their inner one.
     """
 
-    name: str
     rows: int
     columns: int
-    ops: tuple[ir.OpView, ...]
-    sources: dict[ir.Value, Source]
     results: tuple[Result, ...]
-    wholes: frozenset[ir.Value]
-
-    def is_whole(self, value: ir.Value) -> bool:
-        return value in self.wholes
 
     @cached_property
     def reductions(self) -> tuple[ir.OpView, ...]:
@@ -60,8 +80,7 @@ class Rows:
     @cached_property
     def operands(self) -> tuple[Operand, ...]:
         """What is read or written with an element for each column."""
-        read = [s for v, s in self.sources.items() if isinstance(s, Operand) and self.is_whole(v)]
-        return (*read, *(r.operand for r in self.results if r.whole))
+        return (*self.read, *(r.operand for r in self.results if r.whole))
 
     @cached_property
     def levels(self) -> dict[ir.Value, int]:
@@ -123,7 +142,7 @@ def match_rows(kernel: ir.OpView) -> Rows | str:
             columns *= size
         else:
             rows *= size
-    return Rows(name, rows, columns, tuple(body), sources, tuple(results), frozenset(wholes))
+    return Rows(name, tuple(body), sources, frozenset(wholes), rows, columns, tuple(results))
 
 
 def _reduction(body: Sequence[ir.OpView]) -> ir.OpView:

@@ -21,7 +21,6 @@ from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.rows.evaluate import Partial, Reduction
 from mgx_mlir.codegen.gpu.rows.layouts import Across, Along, freed, held, lds_arrays
@@ -69,8 +68,7 @@ class _Split:
     ) -> None:
         self.rows, self.schedule, self.target, self.name = rows, schedule, target, name
         self.inputs, self.results = types
-        operands = [source for source in rows.sources.values() if isinstance(source, Operand)]
-        self.used = sorted({operand.argument for operand in operands})
+        self.used = rows.used
         self.reductions = [Reduction(op) for op in rows.reductions]
         self.level = {r.result: rows.levels[r.result] for r in self.reductions}
         self.pieces: dict[ir.Value, list[_Piece]] = {}
