@@ -14,6 +14,7 @@ from mgx_mlir.passes.fold_constants import FoldConstants
 from mgx_mlir.passes.fuse_horizontal import FuseHorizontal
 from mgx_mlir.passes.fuse_pointwise import FusePointwise
 from mgx_mlir.passes.fuse_reduce import FuseReduce
+from mgx_mlir.passes.group_convolutions import GroupConvolutions
 from mgx_mlir.passes.hoist_invariants import HoistInvariants
 from mgx_mlir.passes.hoist_slices import HoistSlices
 from mgx_mlir.passes.layout_convolution import LayoutConvolution
@@ -85,6 +86,7 @@ PIPELINES: dict[str, NamedPipeline] = {
         "cheaper forms of the same",
         (
             HoistSlices(),
+            GroupConvolutions(),
             SimplifyAlgebra(),
             FoldConstants(),
             MergeConvolutions(),

@@ -128,6 +128,23 @@ def broadcast_to(value: ir.Value, dims: Sequence[int]) -> ir.Value:
     return value if list(shape(value)) == list(dims) else mgx.multibroadcast(value, list(dims))
 
 
+def side_by_side(values: Sequence[ir.Value], axis: int, dims: Sequence[int]) -> ir.Value:
+    """Constants that differ along `axis` only, one after another, broadcast to `dims`."""
+    numbers = [splat(value) for value in values]
+    if numbers[0] is not None and all(number == numbers[0] for number in numbers):
+        return mgx.splat(numbers[0], ir.RankedTensorType.get(list(dims), element_type(values[0])))
+    parts = []
+    for value, number in zip(values, numbers, strict=True):
+        sizes = [1] * len(dims)
+        sizes[axis] = shape(value)[axis]
+        if number is not None:
+            parts.append(mgx.splat(number, ir.RankedTensorType.get(sizes, element_type(value))))
+            continue
+        source = mgx.reshape(broadcast_source(value), list(source_sizes(value)))
+        parts.append(broadcast_to(source, sizes))
+    return mgx.multibroadcast(mgx.concat(parts, axis), list(dims))
+
+
 def in_views(value: ir.Value, steps: Iterable[views.Change]) -> ir.Value:
     """A value through the view ops that `views.changes` gave."""
     for step in steps:

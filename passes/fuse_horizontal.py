@@ -17,8 +17,6 @@ from mgx_mlir.rewriting import (
     CONTRACTIONS,
     DOTS,
     blocks,
-    broadcast_source,
-    broadcast_to,
     create_like,
     definition,
     element_type,
@@ -29,9 +27,8 @@ from mgx_mlir.rewriting import (
     is_constant,
     op_name,
     shape,
+    side_by_side,
     sort_topologically,
-    source_sizes,
-    splat,
     users,
 )
 
@@ -239,7 +236,7 @@ def _fuse(branches: list[_Branch]) -> None:
         for number, place in enumerate(first.places, 1):
             ops = [branch.ops[number] for branch in branches]
             operands = [
-                value if i == place else _side_by_side([op.operands[i] for op in ops], axis, dims)
+                value if i == place else side_by_side([op.operands[i] for op in ops], axis, dims)
                 for i in range(len(ops[0].operation.operands))
             ]
             value = create_like(ops[0], operands, dims)
@@ -265,20 +262,3 @@ def _rectify(value: ir.Value, branches: list[_Branch], axis: int, parts: list[in
         type=ir.RankedTensorType.get(sizes, element_type(value)),
     )
     return mgx.max(value, mgx.multibroadcast(bounds, list(shape(value))))
-
-
-def _side_by_side(values: list[ir.Value], axis: int, dims: list[int]) -> ir.Value:
-    """Constants that differ along `axis` only, one after another, broadcast to `dims`."""
-    numbers = [splat(value) for value in values]
-    if numbers[0] is not None and all(number == numbers[0] for number in numbers):
-        return mgx.splat(numbers[0], ir.RankedTensorType.get(dims, element_type(values[0])))
-    parts = []
-    for value, number in zip(values, numbers, strict=True):
-        sizes = [1] * len(dims)
-        sizes[axis] = shape(value)[axis]
-        if number is not None:
-            parts.append(mgx.splat(number, ir.RankedTensorType.get(sizes, element_type(value))))
-            continue
-        source = mgx.reshape(broadcast_source(value), list(source_sizes(value)))
-        parts.append(broadcast_to(source, sizes))
-    return mgx.multibroadcast(mgx.concat(parts, axis), dims)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 from mlir import ir
@@ -29,6 +30,9 @@ from mgx_mlir.rewriting import (
     splat,
 )
 
+# How often a divisor has to be repeated for its inverse to be worth a step.
+_MANY = 8
+
 # A rewrite returns the value that takes the place of the op's result, or None.
 Rewrite = Callable[[ir.OpView], "ir.Value | None"]
 
@@ -46,9 +50,10 @@ class SimplifyAlgebra(Pass):
 
     Also: (x + a) + b to x + (a + b), (x + a) + (y + b) to (x + y) + (a + b), and so for
     products; (x + a) * b to x * b + a * b below a contraction or a scale; x - a to x + (-a);
-    x / a to x * (1 / a) for floats; x ^ 1, 2, 3 to products; x ^ -1 to 1 / x; x ^ 0.5 to
-    sqrt(x); 1 / sqrt(x) to rsqrt(x); 1 + tanh(x), of GELU, to 2 sigmoid(2 x); log(softmax(x))
-    to logsoftmax(x); x * -1 to -x; 0 * x to 0 for integers. `a` and `b` are constants.
+    x / a to x * (1 / a) for floats, and so for a divisor that is broadcast; x ^ 1, 2, 3 to
+    products; x ^ -1 to 1 / x; x ^ 0.5 to sqrt(x); 1 / sqrt(x) to rsqrt(x); 1 + tanh(x), of
+    GELU, to 2 sigmoid(2 x); log(softmax(x)) to logsoftmax(x); x * -1 to -x; 0 * x to 0 for
+    integers; a batch of equal products to a broadcast of one. `a` and `b` are constants.
     These change the rounding of float results, never an integer.
     """
 
@@ -203,6 +208,29 @@ def _scale_into_weights(op: ir.OpView) -> ir.Value | None:
         return clone.results[0]
 
 
+def _dot_of_broadcasts(op: ir.OpView) -> ir.Value | None:
+    """One product where all of a batch have the same operands."""
+    result = op.operation.results[0]
+    operands = list(op.operation.operands)
+    types = [ir.RankedTensorType(value.type) for value in (*operands, result)]
+    if not all(type_.has_static_shape for type_ in types):
+        return None
+    sizes = [source_sizes(value) for value in operands]
+    same = {
+        i
+        for i, size in enumerate(shape(result)[:-2])
+        if size > 1 and all(dims[i] == 1 for dims in sizes)
+    }
+    if not same:
+        return None
+    parts = []
+    for value, dims in zip(operands, sizes, strict=True):
+        source = mgx.reshape(broadcast_source(value), dims)
+        few = [1 if i in same else size for i, size in enumerate(shape(value))]
+        parts.append(broadcast_to(source, few))
+    return broadcast_to(mgx.dot(*parts), shape(result))
+
+
 def _subtract_to_add(op: ir.OpView) -> ir.Value | None:
     a, b = op.operation.operands
     if not is_constant(b) or is_constant(a) or not _is_float(a):
@@ -215,6 +243,20 @@ def _divide_to_multiply(op: ir.OpView) -> ir.Value | None:
     if not is_constant(b) or is_constant(a) or not _is_float(a):
         return None
     return mgx.mul(a, broadcast_to(mgx.recip(broadcast_source(b)), list(shape(a))))
+
+
+def _divide_once(op: ir.OpView) -> ir.Value | None:
+    """x / b = x * (1 / b) where b is repeated: one division for each of its elements."""
+    a, b = op.operation.operands
+    source = broadcast_source(b)
+    if source == b or not _is_float(a) or is_constant(a):
+        return None
+    types = [ir.RankedTensorType(value.type) for value in (a, source)]
+    if not all(type_.has_static_shape for type_ in types):
+        return None
+    if _MANY * prod(shape(source)) > prod(shape(a)):
+        return None
+    return mgx.mul(a, broadcast_to(mgx.recip(source), shape(a)))
 
 
 def _reciprocal_of_sqrt(op: ir.OpView) -> ir.Value | None:
@@ -297,7 +339,8 @@ def _power(op: ir.OpView) -> ir.Value | None:
 
 _REWRITES: dict[str, tuple[Rewrite, ...]] = {
     "mgx.add": (_tanh_to_sigmoid, _combine_constants, _gather_constants),
-    "mgx.div": (_reciprocal_of_sqrt, _negate, _divide_to_multiply),
+    "mgx.div": (_reciprocal_of_sqrt, _negate, _divide_to_multiply, _divide_once),
+    "mgx.dot": (_dot_of_broadcasts,),
     "mgx.log": (_log_of_softmax,),
     "mgx.mul": (
         _scale_into_weights,

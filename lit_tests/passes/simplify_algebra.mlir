@@ -201,3 +201,33 @@ func.func @main(%x: tensor<4xf32>, %u: tensor<4xf32>) -> tensor<4xf32> {
   %4 = mgx.mul %3, %2 : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>
   return %4 : tensor<4xf32>
 }
+
+// -----
+
+// A divisor for each row is inverted once; one for each element is not.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:      %[[X:.*]]: tensor<4x16xf32>, %[[V:.*]]: tensor<4x1xf32>, %[[W:.*]]: tensor<4x16xf32>
+// CHECK:         %[[R:.*]] = mgx.rsqrt %[[V]] : tensor<4x1xf32>
+// CHECK:         %[[B:.*]] = mgx.multibroadcast %[[R]]
+// CHECK:         %[[Y:.*]] = mgx.mul %[[X]], %[[B]]
+// CHECK:         mgx.div %[[Y]], %[[W]]
+func.func @main(%x: tensor<4x16xf32>, %v: tensor<4x1xf32>, %w: tensor<4x16xf32>) -> tensor<4x16xf32> {
+  %0 = mgx.sqrt %v : tensor<4x1xf32>
+  %1 = mgx.multibroadcast %0 : tensor<4x1xf32> -> tensor<4x16xf32>
+  %2 = mgx.div %x, %1 : tensor<4x16xf32>, tensor<4x16xf32> -> tensor<4x16xf32>
+  %3 = mgx.div %2, %w : tensor<4x16xf32>, tensor<4x16xf32> -> tensor<4x16xf32>
+  return %3 : tensor<4x16xf32>
+}
+
+// -----
+
+// All of a batch are the same product; of another dimension they are not.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[D:.*]] = mgx.dot %{{.*}}, %{{.*}} : tensor<1x3x2x4xf32>, tensor<1x3x4x5xf32> -> tensor<1x3x2x5xf32>
+// CHECK:         mgx.multibroadcast %[[D]] : tensor<1x3x2x5xf32> -> tensor<6x3x2x5xf32>
+func.func @main(%x: tensor<3x2x4xf32>, %y: tensor<4x5xf32>) -> tensor<6x3x2x5xf32> {
+  %0 = mgx.multibroadcast %x : tensor<3x2x4xf32> -> tensor<6x3x2x4xf32>
+  %1 = mgx.multibroadcast %y : tensor<4x5xf32> -> tensor<6x3x4x5xf32>
+  %2 = mgx.dot %0, %1 : tensor<6x3x2x4xf32>, tensor<6x3x4x5xf32> -> tensor<6x3x2x5xf32>
+  return %2 : tensor<6x3x2x5xf32>
+}
