@@ -22,6 +22,7 @@ import mgx_mlir
 from mgx_mlir.errors import ArtifactError, TargetError
 from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.plan import Plan, Step
+from mgx_mlir.plan_binding import dim_text, text_of
 from mgx_mlir.target import Target
 from mgx_mlir.weights import Weight
 
@@ -244,9 +245,11 @@ class Artifact:
             f"program       {self.name}",
             f"written by    {self.producer}, mgx dialect {version_text(self.dialect)}",
             f"content hash  {self.content_hash}",
-            *(f"input         {s.name}: {s.dtype}{list(s.shape)}" for s in self.plan.inputs),
-            *(f"output        {s.name}: {s.dtype}{list(s.shape)}" for s in self.plan.outputs),
-            f"steps         {self.plan.launches}, arena {size_text(self.plan.arena_bytes)}",
+            *(f"input         {s.name}: {text_of(self.plan, s)}" for s in self.plan.inputs),
+            *(f"output        {s.name}: {text_of(self.plan, s)}" for s in self.plan.outputs),
+            *(f"size          {dim_text(dim)}" for dim in self.plan.dims),
+            f"steps         {self.plan.launches}, arena "
+            + (size_text(self.plan.arena_bytes) if not self.plan.dims else "by the sizes"),
             f"kernels       {len(self.kernels)} ({distinct} distinct), {size_text(bytecode)} "
             f"of bytecode, features: {' '.join(features) or 'none'}",
             f"weights       {len(self.weights)}, {size_text(weights)}",

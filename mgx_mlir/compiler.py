@@ -31,6 +31,7 @@ from mgx_mlir.pass_manager import (
 from mgx_mlir.pipelines import MODES, PIPELINES, mode_pipelines
 from mgx_mlir.planning import build_plan
 from mgx_mlir.portable import portable_kernel
+from mgx_mlir.sizes import Range
 from mgx_mlir.target import Target
 
 # The pass that pays on GPUs, and whose results readers of 1.0 do not know.
@@ -42,15 +43,16 @@ class CompileOptions:
     """What a compilation depends on beside the model. Equal options give equal bytes.
 
     `input_dims` gives whole shapes by input name, `dim_params` sizes by the name of a
-    symbolic dimension, `default_dim` the size of those that nothing else names.
+    symbolic dimension, `default_dim` the size of those that nothing else names. A Range in the
+    place of a size says which sizes a dimension may have.
     `input_values` builds the values of inputs into the program, which then are no inputs.
     `disable` names passes to leave out. With `exact`, those are left out that compute floats
     by another formula than the model's (docs/passes.md says which, and what stays).
     """
 
     mode: str = "default"
-    input_dims: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    dim_params: Mapping[str, int] = field(default_factory=dict)
+    input_dims: Mapping[str, Sequence[int | Range]] = field(default_factory=dict)
+    dim_params: Mapping[str, int | Range] = field(default_factory=dict)
     default_dim: int | None = None
     input_values: Mapping[str, np.ndarray] = field(default_factory=dict)
     disable: Sequence[str] = ()
@@ -64,13 +66,20 @@ class CompileOptions:
         """The options as JSON values, for the artifact's manifest."""
         return {
             "mode": self.mode,
-            "input_dims": {name: list(dims) for name, dims in sorted(self.input_dims.items())},
-            "dim_params": dict(sorted(self.dim_params.items())),
+            "input_dims": {
+                name: [_dim_json(dim) for dim in dims]
+                for name, dims in sorted(self.input_dims.items())
+            },
+            "dim_params": {n: _dim_json(dim) for n, dim in sorted(self.dim_params.items())},
             "default_dim": self.default_dim,
             "input_values": {n: a.tolist() for n, a in sorted(self.input_values.items())},
             "disable": sorted(self.disable),
             "exact": self.exact,
         }
+
+
+def _dim_json(dim: int | Range) -> Any:
+    return dim.to_json() if isinstance(dim, Range) else dim
 
 
 @dataclass

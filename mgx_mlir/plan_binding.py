@@ -12,6 +12,7 @@ from dataclasses import replace
 from mgx_mlir.errors import UsageError
 from mgx_mlir.formulas import bound, values
 from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
+from mgx_mlir.sizes import Symbol
 
 ALIGNMENT = 256
 
@@ -73,10 +74,21 @@ def _listed(known: Mapping[str, int]) -> str:
     return ", ".join(f"{name} = {size}" for name, size in known.items())
 
 
+def shape_text(plan: Plan, spec: TensorSpec) -> list[str]:
+    """The sizes of a tensor of the plan for people: 'batch', '16'."""
+    return [str(n) if n >= 0 else plan.formulas[-1 - n] for n in spec.shape]
+
+
 def text_of(plan: Plan, spec: TensorSpec) -> str:
     """A tensor of the plan for people: 'float32[batch, 16]'."""
-    shape = [str(n) if n >= 0 else plan.formulas[-1 - n] for n in spec.shape]
-    return f"{spec.dtype}[{', '.join(shape)}]"
+    return f"{spec.dtype}[{', '.join(shape_text(plan, spec))}]"
+
+
+def dim_text(dim: Symbol) -> str:
+    """A symbol and its sizes for people: 'batch from 1 to 64, best 1, 8'."""
+    high = "" if dim.high is None else f" to {dim.high}"
+    best = f", best {', '.join(map(str, dim.optimals))}" if dim.optimals else ""
+    return f"{dim.name} from {dim.low}{high}{best}"
 
 
 def bind_plan(plan: Plan, known: Mapping[str, int]) -> Plan:

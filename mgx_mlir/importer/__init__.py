@@ -27,8 +27,9 @@ from mgx_mlir.importer.conversion import (
     used_names,
 )
 from mgx_mlir.importer.registry import Operator, operators
-from mgx_mlir.importer.tensors import dims_of_type, tensor_type
+from mgx_mlir.importer.tensors import Dim, dims_of_type, tensor_type
 from mgx_mlir.importer.values import Constants, Value
+from mgx_mlir.sizes import Range
 from mgx_mlir.weights import WeightStore
 
 __all__ = ["CheckReport", "Operator", "Unsupported", "check_model", "operators", "parse_onnx"]
@@ -61,8 +62,8 @@ class CheckReport:
 def parse_onnx(
     model: Model,
     *,
-    input_dims: Mapping[str, Sequence[int]] | None = None,
-    dim_params: Mapping[str, int] | None = None,
+    input_dims: Mapping[str, Sequence[int | Range]] | None = None,
+    dim_params: Mapping[str, int | Range] | None = None,
     default_dim: int | None = None,
     input_values: Mapping[str, np.ndarray] | None = None,
     external_data_folder: str | os.PathLike[str] | None = None,
@@ -71,8 +72,8 @@ def parse_onnx(
 
     `input_dims` gives the sizes of an input, `dim_params` the size of every dimension of a
     name, `default_dim` that of every dimension still unknown. Dimensions that stay unknown
-    are symbolic. Inputs that `input_values` gives become constants. Weights stay in the
-    model's file, and in those of its external data.
+    are symbolic; a Range says which sizes such a one may have. Inputs that `input_values`
+    gives become constants. Weights stay in the model's file, and in those of its external data.
 
     Raises ModelError where the model is malformed, UnsupportedError naming every node
     that is not supported, UsageError where the sizes contradict the model.
@@ -89,8 +90,8 @@ def parse_onnx(
 def check_model(
     model: Model,
     *,
-    input_dims: Mapping[str, Sequence[int]] | None = None,
-    dim_params: Mapping[str, int] | None = None,
+    input_dims: Mapping[str, Sequence[int | Range]] | None = None,
+    dim_params: Mapping[str, int | Range] | None = None,
     default_dim: int | None = None,
     input_values: Mapping[str, np.ndarray] | None = None,
     external_data_folder: str | os.PathLike[str] | None = None,
@@ -115,11 +116,11 @@ def _load(
 
 def _import(
     source: loading.Source,
-    input_dims: Mapping[str, Sequence[int]] | None,
-    dim_params: Mapping[str, int] | None,
+    input_dims: Mapping[str, Sequence[int | Range]] | None,
+    dim_params: Mapping[str, int | Range] | None,
     default_dim: int | None,
 ) -> tuple[Graph | None, CheckReport]:
-    prepare.prepare(source, input_dims or {}, dim_params or {}, default_dim)
+    ranges = prepare.prepare(source, input_dims or {}, dim_params or {}, default_dim)
     opsets = prepare.opsets(source.model)
     unsupported = _survey(source.model.graph, opsets)
     graph = None
@@ -132,7 +133,7 @@ def _import(
         return None, _report(source, unsupported)
     with context() as made, ir.Location.unknown():
         made.dialects["func"]  # loads it
-        converter = _Program(source, inferred, opsets)
+        converter = _Program(source, inferred, opsets, ranges)
         found = converter.convert()
         unsupported += [entry for entry in found if entry not in unsupported]
         if not unsupported:
@@ -169,8 +170,10 @@ class _Program:
         source: loading.Source,
         inferred: Mapping[str, onnx.TypeProto],
         opsets: Mapping[str, int],
+        ranges: Mapping[str, Range],
     ) -> None:
         self.source = source
+        self.ranges = ranges
         self.graph = source.model.graph
         self.module = ir.Module.create()
         self.weights = WeightStore()
@@ -223,6 +226,17 @@ class _Program:
             raise CompilerError(message) from error
         return Graph(self.module, self.weights, self.source.name)
 
+    def _with_ranges(self, dims: Sequence[Dim]) -> list[int | mgx.DimAttr | str | None]:
+        """The dimensions with the bounds of those that have some."""
+        found: list[int | mgx.DimAttr | str | None] = []
+        for dim in dims:
+            given = self.ranges.get(dim) if isinstance(dim, str) else None
+            if given is None:
+                found.append(dim)
+            else:
+                found.append(mgx.DimAttr.get(dim, given.low, given.high, given.optimals))
+        return found
+
     def _inputs(self) -> dict[str, ir.Type]:
         types: dict[str, ir.Type] = {}
         declared = {v.name: v for v in self.graph.input}
@@ -236,9 +250,9 @@ class _Program:
                     raise UnsupportedError(f"inputs of {kind.removesuffix('_type')} type")
                 tensor = value.type.tensor_type
                 element = element_types.of_onnx(tensor.elem_type)
-                types[name] = tensor_type(
-                    mgx.element_type(element.numpy), dims_of_proto(tensor.shape)
-                )
+                dims = dims_of_proto(tensor.shape)
+                plain = tensor_type(mgx.element_type(element.numpy), dims)
+                types[name] = mgx.tensor_type(self._with_ranges(dims), plain.element_type)
             except UnsupportedError as error:
                 reason = f"{error} are not supported"
                 self.refused.append(Unsupported(name, "input", reason))

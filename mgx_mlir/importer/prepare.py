@@ -18,6 +18,7 @@ from onnx import TypeProto, numpy_helper
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer import gradient, loading, registry, structure, symbols
 from mgx_mlir.importer.loading import Source
+from mgx_mlir.sizes import Range
 
 # Converters understand operators as they are from this opset; older models are converted.
 OLDEST_OPSET = 7
@@ -42,13 +43,14 @@ def fix_inputs(source: Source, values: Mapping[str, np.ndarray]) -> Source:
 
 def prepare(
     source: Source,
-    input_dims: Mapping[str, Sequence[int]],
-    dim_params: Mapping[str, int],
+    input_dims: Mapping[str, Sequence[int | Range]],
+    dim_params: Mapping[str, int | Range],
     default_dim: int | None,
-) -> None:
+) -> dict[str, Range]:
     """Sorts, inlines, converts and checks the model, and binds its inputs' sizes.
 
-    Raises ModelError, UnsupportedError or UsageError.
+    Returns the ranges that are given, by the name of the dimension. Raises ModelError,
+    UnsupportedError or UsageError.
     """
     model = source.model
     _check_opsets(model)
@@ -57,12 +59,13 @@ def prepare(
     if model.functions:
         model = _inline(model)
         structure.normalise(model)
-    symbols.bind(model, source.inputs, input_dims, dim_params, default_dim)
+    ranges = symbols.bind(model, source.inputs, input_dims, dim_params, default_dim)
     if opsets(model)[""] < OLDEST_OPSET:
         model = _convert(model)
         structure.normalise(model)
     gradient.expand(model, opsets(model)[""], infer)
     source.model = model
+    return ranges
 
 
 def _make_dense(graph: onnx.GraphProto) -> None:

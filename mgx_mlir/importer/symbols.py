@@ -11,26 +11,28 @@ from onnx import TensorShapeProto, ValueInfoProto
 
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer.loading import MAX_ELEMENTS
+from mgx_mlir.sizes import Range
 
 
 def bind(
     model: onnx.ModelProto,
     inputs: Sequence[str],
-    input_dims: Mapping[str, Sequence[int]],
-    dim_params: Mapping[str, int],
+    input_dims: Mapping[str, Sequence[int | Range]],
+    dim_params: Mapping[str, int | Range],
     default_dim: int | None,
-) -> None:
+) -> dict[str, Range]:
     """Writes sizes into the inputs and outputs of the model's graph.
 
     A size given for a dimension with a name holds wherever the name stands. What stays
-    unknown keeps its name, or gets one from the input and the dimension's place.
+    unknown keeps its name, or gets one from the input and the dimension's place. Returns the
+    ranges of sizes that are given, by name.
     Raises UsageError where the caller contradicts the model or themselves.
     """
     values = {v.name: v for v in model.graph.input if v.name in set(inputs)}
     for name in input_dims.keys() - values.keys():
         known = ", ".join(inputs)
         raise UsageError(f"the model has no input '{name}'; its inputs are {known}")
-    bound: dict[str, int] = {}
+    bound: dict[str, int | Range] = {}
     for symbol, size in dim_params.items():
         _bind_symbol(bound, symbol, size)
     for name, sizes in input_dims.items():
@@ -45,18 +47,27 @@ def bind(
         _finish_input(values[name], bound, default_dim)
     for value in model.graph.output:
         for dim in _dims(value):
-            if dim.dim_param in bound:
-                dim.dim_value = bound[dim.dim_param]
+            given = bound.get(dim.dim_param)
+            if isinstance(given, int):
+                dim.dim_value = given
+    return {name: size for name, size in bound.items() if isinstance(size, Range)}
 
 
-def _bind_symbol(bound: dict[str, int], symbol: str, size: int) -> None:
-    if size < 0:
+def _bind_symbol(bound: dict[str, int | Range], symbol: str, size: int | Range) -> None:
+    if isinstance(size, Range):
+        try:
+            size.check()
+        except ValueError as error:
+            raise UsageError(f"dimension '{symbol}': {error}") from None
+    elif size < 0:
         raise UsageError(f"dimension '{symbol}' cannot have size {size}")
     if bound.setdefault(symbol, size) != size:
         raise UsageError(f"dimension '{symbol}' is given both {bound[symbol]} and {size}")
 
 
-def _bind_input(bound: dict[str, int], value: ValueInfoProto, sizes: Sequence[int]) -> None:
+def _bind_input(
+    bound: dict[str, int | Range], value: ValueInfoProto, sizes: Sequence[int | Range]
+) -> None:
     kind = value.type.WhichOneof("value") or "tensor_type"
     if kind != "tensor_type":
         raise UnsupportedError(f"inputs of {kind.removesuffix('_type')} type are not supported")
@@ -71,6 +82,9 @@ def _bind_input(bound: dict[str, int], value: ValueInfoProto, sizes: Sequence[in
             f"input '{value.name}' has {len(dims)} dimensions, and {len(sizes)} sizes are given"
         )
     for place, (dim, size) in enumerate(zip(dims, sizes, strict=True)):
+        if isinstance(size, Range):
+            _bind_range(bound, value, place, size)
+            continue
         if size < 0:
             raise UsageError(f"dimension {place} of input '{value.name}' cannot have size {size}")
         if dim.HasField("dim_value") and dim.dim_value != size:
@@ -83,7 +97,27 @@ def _bind_input(bound: dict[str, int], value: ValueInfoProto, sizes: Sequence[in
         dim.dim_value = size
 
 
-def _finish_input(value: ValueInfoProto, bound: dict[str, int], default: int | None) -> None:
+def _bind_range(
+    bound: dict[str, int | Range], value: ValueInfoProto, place: int, size: Range
+) -> None:
+    dim = _dims(value)[place]
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        raise UsageError(
+            f"the model fixes dimension {place} of input '{value.name}' at {dim.dim_value}; "
+            f"{size} is given"
+        )
+    if not dim.dim_param.strip():
+        dim.dim_param = _name_of(value, place)
+    _bind_symbol(bound, dim.dim_param, size)
+
+
+def _name_of(value: ValueInfoProto, place: int) -> str:
+    return f"{_identifier(value.name)}_d{place}"
+
+
+def _finish_input(
+    value: ValueInfoProto, bound: dict[str, int | Range], default: int | None
+) -> None:
     is_tensor = value.type.WhichOneof("value") == "tensor_type"
     if is_tensor and not value.type.tensor_type.HasField("shape"):
         raise ModelError(f"input '{value.name}' declares no shape; give its sizes (input_dims)")
@@ -94,9 +128,12 @@ def _finish_input(value: ValueInfoProto, bound: dict[str, int], default: int | N
             else:
                 continue
         if not dim.dim_param or not dim.dim_param.strip():
-            dim.dim_param = f"{_identifier(value.name)}_d{place}"
-        if dim.dim_param in bound:
-            dim.dim_value = bound[dim.dim_param]
+            dim.dim_param = _name_of(value, place)
+        size = bound.get(dim.dim_param)
+        if isinstance(size, int):
+            dim.dim_value = size
+        elif size is not None:
+            continue
         elif default is not None:
             bound[dim.dim_param] = default
             dim.dim_value = default

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines import MODES
 from mgx_mlir.plan import TensorSpec
 from mgx_mlir.runtime.program import numpy_dtype
+from mgx_mlir.sizes import Range
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +35,16 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         nargs=2,
         default=[],
         metavar=("@SYMBOL", "N"),
-        help="the size of a symbolic dimension, such as --dim-param @batch 4",
+        help="the size of a symbolic dimension, such as --dim-param @batch 4, or its least and "
+        "greatest size, and sizes for programs of their own: --dim-param @batch '{1,64,{1,8}}'",
+    )
+    add(
+        "--dyn-input-dim",
+        action="append",
+        nargs=2,
+        default=[],
+        metavar=("@NAME", "DIMS"),
+        help="the shape of an input with ranges: --dyn-input-dim @x '[{1,64,{1,8}},3,224,224]'",
     )
     add("--batch", type=_size, metavar="N", help="the size of all dimensions not given otherwise")
 
@@ -85,12 +96,21 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     """The options that the command line gives. Raises UsageError."""
     return CompileOptions(
         mode=getattr(arguments, "mode", "default"),
-        input_dims={_name(name): _sizes(name, dims) for name, *dims in arguments.input_dim},
-        dim_params={_name(name): _sizes(name, [size])[0] for name, size in arguments.dim_param},
+        input_dims={
+            **{_name(name): _sizes(name, dims) for name, *dims in arguments.input_dim},
+            **{_name(name): _dims(name, dims) for name, dims in arguments.dyn_input_dim},
+        },
+        dim_params={_name(name): _dims(name, size)[0] for name, size in arguments.dim_param},
         default_dim=arguments.batch,
         disable=tuple(getattr(arguments, "disable_pass", ())),
         exact=getattr(arguments, "exact", False),
     )
+
+
+def sizes(arguments: argparse.Namespace) -> dict[str, int]:
+    """The sizes that the command line gives symbols."""
+    found = compile_options(arguments).dim_params
+    return {name: size for name, size in found.items() if isinstance(size, int)}
 
 
 def read_inputs(
@@ -143,6 +163,17 @@ def _load(file: Path) -> np.ndarray:
 
 def _name(text: str) -> str:
     return text.removeprefix("@")
+
+
+def _dims(name: str, text: str) -> list[int | Range]:
+    """The dimensions in a text: '4', '{1,64}', '[{1,64,{1,8}},3,224]'."""
+    parts = re.findall(r"\{(?:[^{}]|\{[^{}]*\})*\}|[^,\s\[\]{}]+", text)
+    try:
+        if parts and all(part[0] == "{" or part.isdecimal() for part in parts):
+            return [Range.parse(p) if p[0] == "{" else int(p) for p in parts]
+    except ValueError as error:
+        raise UsageError(f"'{name} {text}': {error}") from None
+    raise UsageError(f"'{name} {text}': sizes are whole numbers, or ranges such as {{1,64}}")
 
 
 def _sizes(name: str, dims: Sequence[str]) -> list[int]:

@@ -17,6 +17,7 @@ from mgx_mlir.compiler import Report, compile_to_bytecode, options_for
 from mgx_mlir.errors import UnsupportedError, UsageError
 from mgx_mlir.plan import TensorSpec
 from mgx_mlir.runtime.program import Program
+from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.staged import Model
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools.console import Tick, print_report
@@ -68,13 +69,38 @@ def runnable_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
         return model
 
 
-def inputs_of(runnable: Program | Model, given: Sequence[str], seed: int) -> dict[str, np.ndarray]:
-    """The inputs of a run, read from the files that `given` names, else random."""
+def inputs_of(
+    runnable: Program | Model, given: Sequence[str], seed: int, dims: Mapping[str, object]
+) -> dict[str, np.ndarray]:
+    """The inputs of a run, read from the files that `given` names, else random.
+
+    Random ones of a program for any sizes have those of `dims`, by symbol, or of the files;
+    else a symbol's first optimal size, or its least.
+    """
+    if isinstance(runnable, SizedProgram):
+        chosen = _chosen(runnable, given, dims)
+        return shared.read_inputs(runnable.specs(chosen), given, seed)
     if isinstance(runnable, Program):
         return shared.read_inputs(runnable.inputs, given, seed)
     named = {text.partition("=")[0] for text in given}
     specs = [_spec(name, type_, name in named) for name, type_ in runnable.input_types.items()]
     return shared.read_inputs(specs, given, seed)
+
+
+def _chosen(
+    program: SizedProgram, given: Sequence[str], dims: Mapping[str, object]
+) -> dict[str, int]:
+    plan = program.plan
+    chosen = {dim.name: (*dim.optimals, dim.low)[0] for dim in plan.dims}
+    chosen |= {name: size for name, size in dims.items() if isinstance(size, int)}
+    for text in given:
+        name, _, file = text.partition("=")
+        spec = next((s for s in program.inputs if s.name == name), None)
+        shape = np.load(file, mmap_mode="r").shape if spec and Path(file).is_file() else ()
+        for number, size in zip(spec.shape if spec else (), shape, strict=False):
+            if number < 0 and plan.formulas[-1 - number] in chosen:
+                chosen[plan.formulas[-1 - number]] = size
+    return chosen
 
 
 def _spec(name: str, type_: onnx.TypeProto, given: bool) -> TensorSpec:

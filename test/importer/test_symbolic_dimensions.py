@@ -8,6 +8,7 @@ from onnx import TensorProto, helper
 
 from mgx_mlir.errors import UsageError
 from mgx_mlir.importer import parse_onnx
+from mgx_mlir.sizes import Range
 from test.importer.agreement import assert_agrees, floats, one_node
 from test.onnx_models import random_inputs, small
 
@@ -95,3 +96,26 @@ def test_recurrent_networks_take_a_symbolic_batch(kind):
     model.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "batch"
     made = signature(model)
     assert made.endswith("-> tensor<5x1x?x4xf32, #mgx.dims<[_, _, batch : 1 ... ?, _]>>")
+
+
+def test_ranges_are_carried_with_the_names():
+    given = Range(1, 64, (1, 8))
+    made = signature(two_inputs("batch", 3), dim_params={"batch": given})
+    assert made.count("batch : 1 ... 64 {1, 8}") == 3
+    made = signature(
+        two_inputs(None, 3), input_dims={"a": [Range(2, 4), 3]}, dim_params={"batch": 2}
+    )
+    assert "#mgx.dims<[a_d0 : 2 ... 4, _]>" in made
+
+
+@pytest.mark.parametrize(
+    "given", [Range(0, 4), Range(4, 2), Range(1, 4, (8,)), Range(1, 4, (2, 1))]
+)
+def test_ranges_without_order_are_usage_errors(given):
+    with pytest.raises(UsageError, match=r"dimension 'batch': .* is no range"):
+        signature(two_inputs("batch", 3), dim_params={"batch": given})
+
+
+def test_a_range_for_a_size_that_the_model_fixes_is_a_usage_error():
+    with pytest.raises(UsageError, match=r"fixes dimension 1 of input 'a' at 3; \{1, 4\} is given"):
+        signature(two_inputs("batch", 3), input_dims={"a": [2, Range(1, 4)]})

@@ -168,7 +168,7 @@ def test_check_lists_every_unsupported_node(
         (["compile", str(DIGITS), "-o", "no/such/folder/x.mgx"], 1, "no/such/folder"),
         (["compile", str(DIGITS), "-o", "x.mgx", "--arch", "gfx1"], 1, "unknown target 'gfx1'"),
         (["run", str(DIGITS), "--target", "gfx1"], 1, "unknown target 'gfx1'"),
-        (["read", str(DIGITS), "--after", "nothing"], 2, "import, core"),
+        (["read", str(DIGITS), "--after", "nothing"], 2, "import, dynamic_shapes, core"),
     ],
 )
 def test_wrong_usage_is_explained(

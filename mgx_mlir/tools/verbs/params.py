@@ -14,12 +14,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.model.suffix == ".mgx":
         import mgx_mlir
+        from mgx_mlir.plan_binding import dim_text, shape_text
 
         plan = mgx_mlir.load(options.model).plan
         for kind, specs in (("input", plan.inputs), ("output", plan.outputs)):
             for spec in specs:
-                dims = "x".join(map(str, spec.shape)) or "scalar"
+                between = " x " if plan.dims else "x"
+                dims = between.join(shape_text(plan, spec)) or "scalar"
                 print(f"{kind:<7} {spec.name}: {spec.dtype} {dims}")
+        for dim in plan.dims:
+            print(f"size    {dim_text(dim)}")
         return 0
     from mgx_mlir.compiler import import_model
     from mgx_mlir.graph import value_names

@@ -38,8 +38,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import UsageError
+    from mgx_mlir.runtime.sized import SizedProgram
     from mgx_mlir.tools.console import progress
-    from mgx_mlir.tools.programs import program_of
+    from mgx_mlir.tools.programs import inputs_of, program_of
 
     if options.runs < 1:
         raise UsageError(f"--runs is {options.runs}; it takes at least 1")
@@ -47,7 +48,9 @@ def run(options: argparse.Namespace) -> int:
     os.environ.setdefault("MGX_EMULATOR_PROFILE", "1")
     with progress("measuring") as tick:
         program = program_of(options, tick)
-        inputs = shared.read_inputs(program.inputs, options.input, options.seed)
+        inputs = inputs_of(program, options.input, options.seed, shared.sizes(options))
+        if isinstance(program, SizedProgram):
+            program = program.program(inputs)
         record = _measure(program, inputs, options, tick)
     print(json.dumps(record, indent=2) if options.json else _text(record))
     return 0

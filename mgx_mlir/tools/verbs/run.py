@@ -29,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
 
     with progress("compiling") as tick:
         runnable = runnable_of(options, tick)
-    inputs = inputs_of(runnable, options.input, options.seed)
+    inputs = inputs_of(runnable, options.input, options.seed, shared.sizes(options))
     outputs = flat_arrays(runnable.run(inputs))
     note_host_nodes(runnable)
     if options.output is not None:

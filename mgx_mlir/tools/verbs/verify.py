@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
 
     with progress("compiling") as tick:
         runnable = runnable_of(options, tick)
-        inputs = inputs_of(runnable, options.input, options.seed)
+        inputs = inputs_of(runnable, options.input, options.seed, shared.sizes(options))
         tick("running the reference", 0, 1)
         name, expected = reference_outputs(options, inputs)
     found, expected = flat_arrays(runnable.run(inputs)), flat_arrays(expected)
