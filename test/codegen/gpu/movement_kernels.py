@@ -128,6 +128,52 @@ def scatternd(
     )
 
 
+def gather_elements(
+    stored: tuple[int, ...], chosen: tuple[int, ...], axis: int, element: str
+) -> ElementKernel:
+    body = (
+        f"%y = mgx.gather_elements %x0[%x1] axis = {axis} : {tensor(stored, element)}, "
+        f"{tensor(chosen, 'i64')} -> {tensor(chosen, element)}"
+    )
+
+    def meaning(x: Array, i: Array) -> list[Array]:
+        cut = tuple(slice(None if d == axis else n) for d, n in enumerate(chosen))
+        return [np.take_along_axis(x[cut], _place(i, stored[axis]).astype(int), axis)]
+
+    return ElementKernel(
+        f"gather_elements-{'x'.join(map(str, stored))}-{axis}-{element}",
+        ((stored, element), (chosen, "i64")),
+        ((chosen, element),),
+        body,
+        meaning,
+    )
+
+
+def gathernd(
+    stored: tuple[int, ...], points: tuple[int, ...], depth: int, batch: int, element: str
+) -> ElementKernel:
+    chosen, result = (*points, depth), (*points, *stored[batch + depth :])
+    body = (
+        f"%y = mgx.gathernd %x0[%x1] {{batch_dims = {batch} : i64}} : {tensor(stored, element)}, "
+        f"{tensor(chosen, 'i32')} -> {tensor(result, element)}"
+    )
+
+    def meaning(x: Array, i: Array) -> list[Array]:
+        y = np.empty(result, x.dtype)
+        for where in np.ndindex(*points):
+            named = (_place(i[(*where, d)], stored[batch + d]) for d in range(depth))
+            y[where] = x[(*where[:batch], *(int(n) for n in named))]
+        return [y]
+
+    return ElementKernel(
+        f"gathernd-{'x'.join(map(str, stored))}-{depth}-{batch}-{element}",
+        ((stored, element), (chosen, "i32")),
+        ((result, element),),
+        body,
+        meaning,
+    )
+
+
 def cache_update(shape: tuple[int, ...], steps: int, element: str) -> ElementKernel:
     """Entries of a cache, at a place of its own in each batch, as attention writes them."""
     batch, heads, length, width = shape
@@ -325,6 +371,12 @@ def emulated() -> list[ElementKernel]:
         scatternd("min", (20, 9), (40,), 2, "i32"),
         cache_update((2, 3, 40, 16), 3, "f16"),
         from_zeros(40, 900, "f32"),
+        gather_elements((7, 33), (5, 20), 1, "f16"),
+        gather_elements((50, 3, 5), (8, 2, 5), 0, "i1"),
+        gathernd((30, 20, 8), (5, 11), 1, 0, "f16"),
+        gathernd((30, 20), (203,), 2, 0, "f32"),
+        gathernd((4, 9, 5, 6), (4, 7), 2, 1, "i8"),
+        gathernd((4, 9, 5, 6), (4, 9), 1, 2, "f64"),
         cumsum((5, 600), 1, "f32"),
         cumsum((5, 7), 1, "f32", True),
         cumsum((5, 1000), 1, "f16", reverse=True),

@@ -12,15 +12,17 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu import builder
+from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.moves.match import Copy, Gather, Move, Moves, Pad
-from mgx_mlir.codegen.gpu.operands import Operand, index_of, vector_lanes
+from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.element import BOOL
 from mgx_mlir.codegen.lowering.pointwise import number
 from mgx_mlir.finalizer.code_object import Argument, Launch
 
 BLOCK = 256
+_CHOSEN = 4  # elements with an index each that a thread takes at a time
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,8 @@ def choose(moves: Moves, units: int) -> Schedule:
 def lanes_of(part: Move) -> int:
     """Elements of a vector: neighbours that are copied, or left out, together."""
     if isinstance(part, Gather):
+        if part.run == 1:
+            return min(_CHOSEN, vector_lanes(part.size, [part.target]))
         return vector_lanes(part.run, [part.source, part.target])
     if isinstance(part, Pad):
         last = part.spans[-1] if part.spans else None
@@ -104,7 +108,9 @@ def _bound(body: Body, buffers: dict[int, ir.Value], output: ir.Value) -> Callab
 
 
 def _read(part: Move) -> list[Operand]:
-    return [part.source, part.indices] if isinstance(part, Gather) else [part.source]
+    if isinstance(part, Gather):
+        return [part.source, *(c.indices for c in part.places.coordinates)]
+    return [part.source]
 
 
 def _body(part: Move, lanes: int, times: int, block: Index, thread: Index) -> Body:
@@ -148,15 +154,15 @@ def _gathered(
     inside: Sequence[ir.Value],
     buffers: dict[int, ir.Value],
 ) -> ir.Value:
-    along, rest = emit.rem(place, part.run), emit.div(place, part.run)
-    chosen, before = emit.rem(rest, part.chosen), emit.div(rest, part.chosen)
-    where = part.indices.start(0)
-    at = emit.add(where, part.indices.inner.offset(chosen))
-    read = part.indices.load_one(buffers[part.indices.argument], at)
-    index = index_of(read, part.choices)
-    outer = emit.add(emit.mul(before, part.choices), index)
-    source = part.source
-    return source.load(buffers[source.argument], source.start(outer), along, lanes, inside)
+    point, along = emit.div(place, part.run), emit.rem(place, part.run)
+    indices, source = buffers[part.places.argument], part.source
+    count = 1 if part.run > 1 else lanes
+    found = []
+    for number_ in range(count):
+        start = source.start(part.places.slot(indices, emit.add(point, number_)))
+        x = source.load(buffers[source.argument], start, along, lanes // count, inside)
+        found += [x] if count == 1 else [memory.element(x, 0)]
+    return found[0] if count == 1 else memory.joined(found)
 
 
 def _padded(

@@ -13,10 +13,12 @@ from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.contraction.views import View, resolve
 from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
+from mgx_mlir.codegen.gpu.places import Places, by_element, by_slice, by_tuple
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.views import Factors
 
-MOVES = frozenset(("mgx.concat", "mgx.gather", "mgx.pad"))
+GATHERS = frozenset(("mgx.gather", "mgx.gather_elements", "mgx.gathernd"))
+MOVES = GATHERS | {"mgx.concat", "mgx.pad"}
 
 
 @dataclass(frozen=True)
@@ -30,16 +32,14 @@ class Copy:
 
 @dataclass(frozen=True)
 class Gather:
-    """Runs of `source`: its outer index is (before, chosen), its inner one runs along.
+    """Runs of `source`, whose outer index is a slot and whose inner one runs along.
 
-    `indices` name one of `choices` for each of `chosen` places.
+    `places` name a slot for each run of the result.
     """
 
     size: int
     source: Operand
-    indices: Operand
-    choices: int
-    chosen: int
+    places: Places
     run: int
     target: Operand
 
@@ -95,9 +95,10 @@ def match_moves(kernel: ir.OpView) -> Moves | str:
     shape = tuple(result.type.shape)
     if name == "mgx.concat":
         return Moves(name, _concat(anchor, found, element, shape))
-    if name == "mgx.gather":
-        index = element_of(anchor.operation.operands[1].type)
-        return Moves(name, (_gather(anchor, found[0], found[1], element, index, shape),))
+    if name in GATHERS:
+        if 0 in found[0].shape:
+            return f"{name}: no elements to choose from"
+        return Moves(name, (_gather(anchor, found[0], found[1], shape),))
     if "constant" not in str(anchor.operation.attributes.get("mode", "constant")):
         return ""
     return Moves(name, (_pad(anchor, found[0], element, shape),))
@@ -122,25 +123,21 @@ def _concat(
     return tuple(parts)
 
 
-def _gather(
-    op: ir.OpView,
-    view: View,
-    indices: View,
-    element: Element,
-    index: Element,
-    shape: tuple[int, ...],
-) -> Gather:
-    axis = ir.IntegerAttr(op.operation.attributes["axis"]).value % len(view.shape)
-    outer = _axis([*view.dims[:axis], view.dims[axis]])
-    source = Operand(view.argument, element, view.offset, outer, _axis(view.dims[axis + 1 :]))
-    size = math.prod(shape)
+def _gather(op: ir.OpView, view: View, indices: View, shape: tuple[int, ...]) -> Gather:
+    name, type_ = op.operation.name, op.operation.operands[1].type
+    if name == "mgx.gathernd":
+        places = by_tuple(indices, type_, view.shape, op.batch_dims.value)
+    else:
+        named = by_slice if name == "mgx.gather" else by_element
+        places = named(indices, type_, view.shape, op.axis.value % len(view.shape))
+    depth, size = places.depth, math.prod(shape)
+    element = element_of(op.operation.results[0].type)
+    outer, inner = view.axis(0, depth), view.axis(depth, len(view.shape))
     return Gather(
         size,
-        source,
-        Operand(indices.argument, index, indices.offset, Axis(()), _axis(indices.dims)),
-        view.shape[axis],
-        math.prod(indices.shape),
-        math.prod(view.shape[axis + 1 :]),
+        Operand(view.argument, element, view.offset, outer, inner),
+        places,
+        math.prod(view.shape[depth:]),
         Operand(0, element, 0, Axis(()), Axis.of((size, 1))),
     )
 

@@ -23,7 +23,7 @@ from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.family import Types
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.launches import Launches, Work
-from mgx_mlir.codegen.gpu.operands import Operand, index_of, vector_lanes
+from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
 from mgx_mlir.codegen.gpu.scatter.match import Scatter
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load, store
@@ -55,18 +55,11 @@ class Generator:
 
     @property
     def indices(self) -> Argument:
-        return Argument("input", self.scatter.coordinates[0].indices.argument)
+        return Argument("input", self.scatter.places.argument)
 
     def slot(self, work: Work, point: Index) -> Index:
         """The slot that a point names."""
-        slot = self.scatter.base.offset(point)
-        for coordinate in self.scatter.coordinates:
-            indices = coordinate.indices
-            at = indices.place(indices.start(0), point)
-            read = indices.load_one(work.buffers[self.indices], at)
-            chosen = index_of(read, coordinate.size)
-            slot = emit.add(slot, emit.mul(chosen, coordinate.step))
-        return slot
+        return self.scatter.places.slot(work.buffers[self.indices], point)
 
     def update(self, work: Work) -> tuple[Index, ir.Value]:
         """Where the thread's element of the updates goes, and what it is."""

@@ -1,12 +1,4 @@
-"""Which kernels are scatters: from mgx ops to points, the slots they name, and runs of elements.
-
-A point names a slot of the result, and updates the run of neighbours there:
-
-    mgx.scatternd_add %x[%i], %u : tensor<9x4xf32>, tensor<5x1xi64>, tensor<5x4xf32>
-
-has 5 points, 9 slots, and runs of 4 elements. Without a last dimension that indices leave
-alone, runs have one element.
-"""
+"""Which kernels are scatters: from mgx ops to updates of runs of elements at places."""
 
 from __future__ import annotations
 
@@ -16,12 +8,12 @@ from dataclasses import dataclass
 from mlir import ir
 
 from mgx_mlir.codegen.contraction.problem import Axis
-from mgx_mlir.codegen.contraction.views import View, resolve, splat_constant
+from mgx_mlir.codegen.contraction.views import resolve, splat_constant
 from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
+from mgx_mlir.codegen.gpu.places import Places, by_element, by_tuple
 from mgx_mlir.codegen.gpu.rows.match import Source
 from mgx_mlir.codegen.lowering.element import Element, element_of
-from mgx_mlir.views import row_major
 
 NAMES = frozenset(
     f"mgx.{op}_{kind}"
@@ -33,33 +25,25 @@ MAX_POINTS = 1 << 30
 
 
 @dataclass(frozen=True)
-class Coordinate:
-    """What `indices` say of a point: one of `size`, each `step` slots further."""
-
-    indices: Operand
-    size: int
-    step: int
-
-
-@dataclass(frozen=True)
 class Scatter:
     """A copy of `x`, `slots` runs of `run` elements, with `updates` of `points` in it.
 
-    kind: none, add, min or max. A point's slot is that of `base` and of `coordinates`
-    together. `x` has elements as its inner index; `updates` has points as its outer one, and
-    its inner one runs along.
+    kind: none, add, min or max. `x` has elements as its inner index; `updates` has points as
+    its outer one, and its inner one runs along.
     """
 
     name: str
     kind: str
     element: Element
-    points: int
+    places: Places
     slots: int
     run: int
-    base: Axis
-    coordinates: tuple[Coordinate, ...]
     x: Source
     updates: Operand
+
+    @property
+    def points(self) -> int:
+        return self.places.points
 
     @property
     def size(self) -> int:
@@ -82,29 +66,12 @@ def match_scatter(kernel: ir.OpView) -> Scatter | str:
     if 0 in updates.shape or 0 in indices.shape:
         return f"{name}: no elements"
     element, kind = element_of(result.type), name.rpartition("_")[2]
-    index = element_of(others[0].type)
     if name.startswith("mgx.scatternd"):
-        depth = indices.shape[-1]
-        base = Axis(())
-        steps = row_major(shape[:depth])
-        points = indices.axis(0, len(indices.shape) - 1)
-        last = indices.axis(len(indices.shape) - 1, len(indices.shape))
-        places = [indices.offset + last.offset(number) for number in range(depth)]
-        named = zip(places, shape[:depth], steps, strict=True)
+        places = by_tuple(indices, others[0].type, shape)
         split = len(indices.shape) - 1
     else:
-        axis = op.axis.value % len(shape)
-        split = depth = _named(indices, shape, axis)
-        steps = row_major(shape[:depth])
-        base = Axis.of(
-            *((n, 0 if d == axis else steps[d]) for d, n in enumerate(indices.shape[:depth]))
-        )
-        points = indices.axis(0, depth)
-        named = zip([indices.offset], [shape[axis]], [steps[axis]], strict=True)
-    coordinates = tuple(
-        Coordinate(Operand(indices.argument, index, place, Axis(()), points), size, step)
-        for place, size, step in named
-    )
+        places = by_element(indices, others[0].type, shape, op.axis.value % len(shape))
+        split = places.depth
     source: Source = constant
     if view is not None:
         source = Operand(view.argument, element, view.offset, Axis(()), view.axis(0, len(shape)))
@@ -115,22 +82,10 @@ def match_scatter(kernel: ir.OpView) -> Scatter | str:
         updates.axis(0, split),
         updates.axis(split, len(updates.shape)),
     )
-    count = math.prod(updates.shape[:split])
-    slots, run = math.prod(shape[:depth]), math.prod(shape[depth:])
-    found = Scatter(name, kind, element, count, slots, run, base, coordinates, source, made)
+    slots, run = math.prod(shape[: places.depth]), math.prod(shape[places.depth :])
+    found = Scatter(name, kind, element, places, slots, run, source, made)
     refusal = _refusal(found)
     return f"{name}: {refusal}" if refusal else found
-
-
-def _named(indices: View, shape: tuple[int, ...], axis: int) -> int:
-    """How many dimensions of the result a point names: the others are whole runs."""
-    depth = len(shape)
-    while depth > axis + 1:
-        repeated = all(stride == 0 for size, stride in indices.dims[depth - 1] if size != 1)
-        if not repeated or indices.shape[depth - 1] != shape[depth - 1]:
-            break
-        depth -= 1
-    return depth
 
 
 def _refusal(scatter: Scatter) -> str:
