@@ -299,9 +299,10 @@ def pooling(
                 rows = slice(i * dilation, i * dilation + (outputs[0] - 1) * stride + 1, stride)
                 columns = slice(j * dilation, j * dilation + (outputs[1] - 1) * stride + 1, stride)
                 part = data[:, :, rows, columns]
+                part = part * part if mode == "lpnorm" else part
                 y = np.maximum(y, part) if mode == "max" else y + part
                 count += ones[:, :, rows, columns]
-        y = y if mode == "max" else y / count
+        y = y / count if mode == "average" else np.sqrt(y) if mode == "lpnorm" else y
         return [np.trunc(y).astype(x.dtype) if x.dtype.kind in "iu" else y]
 
     return ElementKernel(
@@ -392,6 +393,11 @@ def emulated() -> list[ElementKernel]:
         pooling("average", (1, 2, 8, 12), (2, 2, 1), (0, 0), "f16", schedule=Windows(2, 4)),
         pooling("average", (1, 1, 11, 13), (3, 2, 2), (1, 2), "i32"),
         pooling("max", (1, 2, 7, 7), (2, 1, 3), (0, 1), "ui8"),
+        pooling("lpnorm", (1, 2, 9, 12), (3, 2, 1), (1, 1), "f32"),
+        pooling("lpnorm", (1, 2, 8, 16), (2, 2, 1), (0, 0), "f16"),
+        pooling("average", (2, 3, 16, 24), (8, 4, 1), (2, 2), "f32"),
+        pooling("max", (1, 2, 17, 19), (9, 2, 1), (4, 4), "i8"),
+        pooling("max", (1, 1, 30, 32), (23, 3, 1), (1, 1), "f32"),
         topk((5, 40), 6, 1, "f16"),
         topk((3, 100), 100, 1, "i8", largest=False),
         topk((2, 7, 5), 3, 1, "f32", largest=False),

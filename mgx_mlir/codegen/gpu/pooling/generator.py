@@ -7,9 +7,8 @@ x are aligned.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from mlir import ir
 from mlir.dialects import arith
@@ -24,9 +23,12 @@ from mgx_mlir.codegen.gpu.operands import CHUNK_BYTES, Operand
 from mgx_mlir.codegen.gpu.pooling.match import Pooling, Window
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import change, store
+from mgx_mlir.codegen.lowering.ops.windows import root
 from mgx_mlir.finalizer.code_object import Argument, Launch
 
 BLOCK = 256
+# Where a thread's windows have more elements, their rows are a loop.
+MAX_CODE = 512
 
 
 @dataclass(frozen=True)
@@ -103,29 +105,44 @@ class _Windows:
 
     def results(self) -> list[ir.Value]:
         """Stored values of the thread's results."""
+        a, windows = Arithmetic(), self.pooling.windows[:-1]
+        rows = math.prod(window.length for window in windows)
+        if rows * self.pooling.windows[-1].length * self.schedule.run <= MAX_CODE:
+            totals: list[ir.Value] = []
+            for number in range(rows):
+                totals = self._added(number, totals)
+        else:
+            initial = a.constant(self.reducer.initial, self.reducer.accumulator.storage())
+            carried = [initial] * self.schedule.run
+            totals = emit.loop(0, rows, 1, lambda n, *x: self._added(n, list(x)), carried)
+        return [self._finished(a, total, number) for number, total in enumerate(totals)]
+
+    def _added(self, number: Index, totals: Sequence[ir.Value]) -> list[ir.Value]:
+        """The partial results, without any at first, with a row of the windows more."""
         a, last = Arithmetic(), self.pooling.windows[-1]
-        totals: list[ir.Value | None] = [None] * self.schedule.run
-        for taps in self._rows():
-            row = self._row(taps)
-            for number in range(self.schedule.run):
-                for tap in range(last.length):
-                    x = row[number * last.stride + tap * last.dilation]
-                    total = totals[number]
-                    totals[number] = x if total is None else self.reducer.combine(a, total, x)
-        return [self._finished(a, total, n) for n, total in enumerate(totals) if total is not None]
+        taps: list[Index] = []
+        for window in reversed(self.pooling.windows[:-1]):
+            taps.insert(0, emit.rem(number, window.length))
+            number = emit.div(number, window.length)
+        row = self._row(taps)
+        found = []
+        for at in range(self.schedule.run):
+            parts = [row[at * last.stride + tap * last.dilation] for tap in range(last.length)]
+            parts = [*totals[at : at + 1], *parts]
+            total = parts[0]
+            for part in parts[1:]:
+                total = self.reducer.combine(a, total, part)
+            found.append(total)
+        return found
 
-    def _rows(self) -> Iterator[tuple[int, ...]]:
-        """The taps of a window in all dimensions but the last."""
-        return product(*(range(window.length) for window in self.pooling.windows[:-1]))
-
-    def _row(self, taps: tuple[int, ...]) -> list[ir.Value]:
+    def _row(self, taps: Sequence[Index]) -> list[ir.Value]:
         """What the windows of the thread cover of one row of x, as partial results."""
         pooling, lanes = self.pooling, self.schedule.lanes
         last = pooling.windows[-1]
         conditions: list[ir.Value] = []
         row: Index = 0
         for tap, window, start in zip(taps, pooling.windows, self.starts, strict=False):
-            index = emit.add(start, tap * window.dilation)
+            index = emit.add(start, emit.mul(tap, window.dilation))
             if not window.fits:
                 conditions.append(_below(index, window.size))
             row = emit.add(emit.mul(row, window.size), index)
@@ -165,6 +182,8 @@ class _Windows:
                 divisor = arith.index_cast(reducer.accumulator.storage(), count)
             is_float = reducer.accumulator.is_float
             total = a.div(total, divisor) if is_float else arith.divsi(total, divisor)
+        elif pooling.mode == "lpnorm":
+            total = root(a, total, pooling.order)
         x = change(a, reducer.accumulator, reducer.element.computed(), total)
         return store(a, reducer.element, x)
 

@@ -12,12 +12,14 @@ from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.contraction.views import resolve
 from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
+from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.codegen.lowering.ops.movement import word
+from mgx_mlir.codegen.lowering.ops.windows import power
 from mgx_mlir.codegen.lowering.reducers import Reducer, add, lowest, maximum, sum_element
 
-# Windows are unrolled: larger ones make long code, and share more of what they read.
-MAX_WINDOW = 49
+# Rows of windows are code, which wider ones make long; neighbours share what they read.
+MAX_ROW = 32
 
 
 @dataclass(frozen=True)
@@ -45,12 +47,22 @@ class Window:
 
 
 @dataclass(frozen=True)
+class Norm(Reducer):
+    """The root of a sum of powers."""
+
+    order: int = 2
+
+    def term(self, a: Arithmetic, value: ir.Value) -> ir.Value:
+        return power(a, a.math("absf", super().term(a, value)), self.order)
+
+
+@dataclass(frozen=True)
 class Pooling:
     """Windows of images: `images` of x, by the outer index of `source`, whose inner index
     counts the elements of an image.
 
-    mode: 'max' or 'average', which divides by what lies inside, or in `padded` inside of
-    the padding.
+    mode: 'max'; 'average', which divides by what lies inside, or in `padded` inside of the
+    padding; or 'lpnorm', of the given order.
     """
 
     images: int
@@ -59,6 +71,7 @@ class Pooling:
     windows: tuple[Window, ...]
     mode: str
     padded: bool
+    order: int
     name: ClassVar[str] = "mgx.pooling"
 
     @property
@@ -72,6 +85,8 @@ class Pooling:
         if self.mode == "max":
             computed = element.computed()
             return Reducer(element, computed, lowest(computed), maximum)
+        if self.mode == "lpnorm":
+            return Norm(element, element.computed(), 0, add, order=self.order)
         return Reducer(element, sum_element(element), 0, add)
 
 
@@ -82,8 +97,6 @@ def match_pooling(kernel: ir.OpView) -> Pooling | str:
         return op
     result = op.operation.results[0]
     mode = word(op.mode)
-    if mode not in ("average", "max"):
-        return f"mgx.pooling: mode {mode}"
     view = resolve(op.operation.operands[0])
     if view is None:
         return "mgx.pooling: an input that is no strided view"
@@ -102,16 +115,16 @@ def match_pooling(kernel: ir.OpView) -> Pooling | str:
         )
         for d in range(rank)
     )
-    taps = math.prod(window.length for window in windows)
     if rank == 0 or 0 in shape:
         return "mgx.pooling: no elements"
-    if taps > MAX_WINDOW:
-        return f"mgx.pooling: windows of {taps} elements are more than {MAX_WINDOW}"
+    if windows[-1].length > MAX_ROW:
+        return f"mgx.pooling: windows {windows[-1].length} wide are more than {MAX_ROW}"
     outer = Axis.of(*(factor for dim in view.dims[:2] for factor in dim))
     inner = Axis.of(*(factor for dim in view.dims[2:] for factor in dim))
     element = element_of(result.type)
-    if element.is_byte_float:
+    if element.is_byte_float or (mode == "lpnorm" and not element.is_float):
         return f"mgx.pooling: elements of type {element.name}"
     source = Operand(view.argument, element, view.offset, outer, inner)
     padded = bool(op.count_include_pad.value)
-    return Pooling(shape[0] * shape[1], source, element, windows, mode, padded)
+    order = op.lp_order.value
+    return Pooling(shape[0] * shape[1], source, element, windows, mode, padded, order)

@@ -123,7 +123,7 @@ def pooling(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
             if mode == "max":
                 return [a.maximum(element, carried[0], value)]
             if mode == "lpnorm":
-                value = _power(a, a.math("absf", value), order)
+                value = power(a, a.math("absf", value), order)
             return [a.sum(element, carried[0], value)]
 
         start = a.constant(neutral, element.storage())
@@ -131,7 +131,7 @@ def pooling(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         if mode == "average":
             result = _average(a, element, result, count(body, starts))
         elif mode == "lpnorm":
-            result = _root(a, result, order)
+            result = root(a, result, order)
         return store(a, x.element, change(a, element, x.element.computed(), result))
 
     def count(body: Body, starts: Sequence[Index]) -> ir.Value | int:
@@ -199,13 +199,15 @@ def _average(a: Arithmetic, element: Element, total: ir.Value, count: ir.Value |
     return a.div(total, divisor) if element.is_float else arith.divsi(total, divisor)
 
 
-def _power(a: Arithmetic, value: ir.Value, order: int) -> ir.Value:
+def power(a: Arithmetic, value: ir.Value, order: int) -> ir.Value:
+    """A value that is not negative to a power."""
     if order <= 2:
         return value if order == 1 else a.mul(value, value)
     return a.math("powf", value, a.float(order, value))
 
 
-def _root(a: Arithmetic, value: ir.Value, order: int) -> ir.Value:
+def root(a: Arithmetic, value: ir.Value, order: int) -> ir.Value:
+    """What `power` makes the value of."""
     if order <= 2:
         return value if order == 1 else a.math("sqrt", value)
     return a.math("powf", value, a.float(1.0 / order, value))
