@@ -54,8 +54,9 @@ class FuseHorizontal(Pass):
     constant that is 0 for these and -inf for the others. What reads the slices reads through
     them; a contraction whose result is part of a concat, is returned, or has other pointwise
     work to do stays alone, since a slice would cost it a copy (work that another contraction
-    can end with costs none); so does one that is taken apart, as recurrences do, and one that
-    is added to another, whose kernel sums up both. New weights have at most `max_bytes` bytes.
+    can end with costs none); so does one that is taken apart, as recurrences do, but for other
+    contractions, and one that is added to another, whose kernel sums up both. New weights
+    have at most `max_bytes` bytes.
     """
 
     max_bytes: int = 1 << 28
@@ -211,11 +212,22 @@ def _is_read_whole(value: ir.Value) -> bool:
     """Whether no concat, no return, no control flow and no slice reads a value, or a view of it."""
     for user in users(value):
         name = user.operation.name
-        if not name.startswith("mgx.") or name in _NEEDS_MEMORY or name in _PARTS:
+        if not name.startswith("mgx.") or name in _NEEDS_MEMORY:
+            return False
+        if name in _PARTS and not _is_multiplied(user.operation.results[0]):
             return False
         if name in mgx.VIEWS and not _is_read_whole(user.operation.results[0]):
             return False
     return True
+
+
+def _is_multiplied(value: ir.Value) -> bool:
+    """Whether contractions alone read a value, or views of it: these read it by strides."""
+    return all(
+        user.operation.name in CONTRACTIONS
+        or (user.operation.name in mgx.VIEWS and _is_multiplied(user.operation.results[0]))
+        for user in users(value)
+    )
 
 
 def _weight_bytes(branches: list[_Branch]) -> int:

@@ -16,7 +16,10 @@ from mgx_mlir.rewriting import (
     CONTRACTIONS,
     blocks,
     create_like,
+    definition,
     erase_dead,
+    has_one_use,
+    op_name,
     replace,
     shape,
     used_values,
@@ -74,6 +77,7 @@ class _Plan:
             self._collect()
             wrong = {root for root in self.roots if not self._gains(root)}
             wrong |= {value for value in self.parts if self._shares(value)}
+            wrong |= {value for value in self.parts if self._ends_whole(value)}
             if not wrong:
                 return bool(self.roots)
             self.whole |= wrong
@@ -134,6 +138,20 @@ class _Plan:
         others = (user.operation for user in users(operation.operands[0]))
         return any(
             user.name in CONTRACTIONS and user.results[0] not in self.parts for user in others
+        )
+
+    def _ends_whole(self, value: ir.Value) -> bool:
+        """Whether an op is the end of a contraction that is made whole, and of nothing else."""
+        operation = value.owner
+        if operation.name in CONTRACTIONS | mgx.REDUCTIONS:
+            return False
+        _, parts = self.parts[value]
+        return any(
+            part is not None
+            and operand not in self.parts
+            and has_one_use(operand)
+            and (operand in self.whole or op_name(definition(operand)) in CONTRACTIONS)
+            for operand, part in zip(operation.operands, parts, strict=True)
         )
 
     def rewrite(self, context: PassContext) -> None:

@@ -137,3 +137,19 @@ func.func @main(%x: tensor<8x16xf32>) -> tensor<8x12xf32> {
   %s = mgx.add %f, %d : tensor<8x12xf32>, tensor<8x12xf32> -> tensor<8x12xf32>
   return %s : tensor<8x12xf32>
 }
+
+// -----
+
+// A part of one that a contraction reads is read by strides.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.dot %{{.*}} -> tensor<8x10xf32>
+func.func @main(%x: tensor<8x4xf32>, %z: tensor<6x3xf32>, %k: tensor<4x5xf32>) -> (tensor<1x3xf32>, tensor<8x5xf32>) {
+  %v = mgx.literal "v" : tensor<4x6xf32>
+  %w = mgx.literal "w" : tensor<4x4xf32>
+  %p = mgx.dot %x, %v : tensor<8x4xf32>, tensor<4x6xf32> -> tensor<8x6xf32>
+  %q = mgx.dot %x, %w : tensor<8x4xf32>, tensor<4x4xf32> -> tensor<8x4xf32>
+  %s = mgx.slice %p axes = [0] starts = [0] ends = [1] : tensor<8x6xf32> -> tensor<1x6xf32>
+  %a = mgx.dot %s, %z : tensor<1x6xf32>, tensor<6x3xf32> -> tensor<1x3xf32>
+  %b = mgx.dot %q, %k : tensor<8x4xf32>, tensor<4x5xf32> -> tensor<8x5xf32>
+  return %a, %b : tensor<1x3xf32>, tensor<8x5xf32>
+}
