@@ -69,10 +69,10 @@ class Artifact:
     producer: str = field(default_factory=lambda: f"mgx-mlir {mgx_mlir.__version__}")
 
     def __post_init__(self) -> None:
-        for step in self.plan.work():
+        for step in (step for plan in self.plan.plans for step in plan.work()):
             if isinstance(step, Step) and step.kernel >= len(self.kernels):
                 raise ArtifactError(f"the plan launches kernel {step.kernel}, which is not there")
-        for buffer in self.plan.buffers:
+        for buffer in (buffer for plan in self.plan.plans for buffer in plan.buffers):
             if buffer.kind == "weight" and buffer.key not in self.weights:
                 raise ArtifactError(f"the plan reads weight '{buffer.key}', which is not there")
             if buffer.kind == "weight" and buffer.bytes != self.weights[buffer.key].nbytes:
@@ -80,19 +80,18 @@ class Artifact:
         for arch, found in self.code_objects.items():
             if len(found) != len(self.kernels):
                 raise ArtifactError(f"{arch} has {len(found)} of {len(self.kernels)} code objects")
-            self._check_sizes(found)
+            for plan in self.plan.plans:
+                self._check_sizes(plan, found)
 
-    def _check_sizes(self, found: Sequence[CodeObject]) -> None:
+    def _check_sizes(self, plan: Plan, found: Sequence[CodeObject]) -> None:
         """No launch gets less memory than its kernel reads and writes.
 
         Of a plan for any sizes that is checked when they are known.
         """
-        if self.plan.dims:
-            return
-        for step in self.plan.work():
+        for step in () if plan.dims else plan.work():
             if not isinstance(step, Step) or step.kernel < 0 or not found[step.kernel].sizes:
                 continue
-            given = tuple(self.plan.buffers[number].bytes for number in step.arguments)
+            given = tuple(plan.buffers[number].bytes for number in step.arguments)
             needed = found[step.kernel].sizes
             if len(given) != len(needed) or any(map(operator.lt, given, needed)):
                 raise ArtifactError(
@@ -250,6 +249,11 @@ class Artifact:
             *(f"size          {dim_text(dim)}" for dim in self.plan.dims),
             f"steps         {self.plan.launches}, arena "
             + (size_text(self.plan.arena_bytes) if not self.plan.dims else "by the sizes"),
+            *(
+                f"steps         {plan.launches}, arena {size_text(plan.arena_bytes)}, for "
+                + ", ".join(f"{name} = {size}" for name, size in sizes.items())
+                for sizes, plan in self.plan.programs
+            ),
             f"kernels       {len(self.kernels)} ({distinct} distinct), {size_text(bytecode)} "
             f"of bytecode, features: {' '.join(features) or 'none'}",
             f"weights       {len(self.weights)}, {size_text(weights)}",

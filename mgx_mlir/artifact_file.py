@@ -89,7 +89,7 @@ def _check_version(artifact: Artifact, version: tuple[int, int] | None) -> None:
     if version is None:
         return  # kernels are what they are: a later compiler's stay in its form
     check_version(version)
-    if artifact.plan.has_control_flow and version < CONTROL_FLOW:
+    if any(plan.has_control_flow for plan in artifact.plan.plans) and version < CONTROL_FLOW:
         raise UsageError(
             f"the program has branches or loops, which artifacts of version "
             f"{version_text(version)} cannot hold; the oldest that can is "

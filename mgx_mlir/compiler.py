@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact import Artifact, PortableKernel
 from mgx_mlir.graph import Graph, kernels
 from mgx_mlir.importer import parse_onnx
+from mgx_mlir.optimals import bound_graphs
 from mgx_mlir.pass_manager import (
     CLEANUP,
     Pass,
@@ -29,7 +30,8 @@ from mgx_mlir.pass_manager import (
     step_name,
 )
 from mgx_mlir.pipelines import MODES, PIPELINES, mode_pipelines
-from mgx_mlir.planning import build_plan
+from mgx_mlir.plan import Plan, renumbered
+from mgx_mlir.planning import build_frame, build_plan
 from mgx_mlir.portable import portable_kernel
 from mgx_mlir.sizes import Range
 from mgx_mlir.target import Target
@@ -170,16 +172,26 @@ def compile_to_bytecode(
     started = time.perf_counter()
     graph = import_model(model, options)
     report.stages.append(("import", time.perf_counter() - started))
-    optimize(graph, options, report, reproducer=reproducer)
+    table = _Kernels(version)
+    programs = []
+    any_sizes = options.mode == "full-dynamic"
+    for sizes, bound in bound_graphs(graph):
+        own = replace(options, mode="default") if any_sizes else options
+        programs.append((sizes, _program(bound, own, report, table, reproducer)))
+    if programs and not any_sizes:
+        steps = pipeline_of("dynamic_shapes", options)
+        run_pipeline(graph.module, steps, PassContext(weights=graph.weights))
+        with graph.module.context:
+            plan = build_frame(graph)
+    else:
+        plan = _program(graph, options, report, table, reproducer)
+    plan = replace(plan, programs=tuple(programs))
     started = time.perf_counter()
-    with graph.module.context:
-        plan = build_plan(graph, symbolic=options.mode == "full-dynamic")
-        portable = [portable_kernel(kernel, version) for kernel in kernels(graph.module)]
-    used = {buffer.key for buffer in plan.buffers if buffer.kind == "weight"}
+    used = {b.key for one in plan.plans for b in one.buffers if b.kind == "weight"}
     artifact = Artifact(
         name=graph.name,
         plan=plan,
-        kernels=tuple(portable),
+        kernels=tuple(table.kernels),
         weights={key: weight for key, weight in graph.weights.items() if key in used},
         options=options.to_json(),
         pipelines=tuple(
@@ -189,3 +201,41 @@ def compile_to_bytecode(
     )
     report.stages.append(("portable", time.perf_counter() - started))
     return artifact
+
+
+@dataclass
+class _Kernels:
+    """The kernels of one or more programs, each once."""
+
+    version: tuple[int, int] | None
+    kernels: list[PortableKernel] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def add(self, kernel: PortableKernel) -> int:
+        """The kernel's number; that of an equal one of another program."""
+        number = self.numbers.setdefault(kernel.sha256, len(self.kernels))
+        if number == len(self.kernels):
+            self.kernels.append(kernel)
+        return number
+
+
+def _program(
+    graph: Graph,
+    options: CompileOptions,
+    report: Report,
+    table: _Kernels,
+    reproducer: Path | None,
+) -> Plan:
+    """Optimises the graph in place and adds its kernels; the plan of it."""
+    optimize(graph, options, report, reproducer=reproducer)
+    started = time.perf_counter()
+    with graph.module.context:
+        plan = build_plan(graph, symbolic=options.mode == "full-dynamic")
+        portable = [portable_kernel(kernel, table.version) for kernel in kernels(graph.module)]
+    if not table.kernels:  # also equal kernels of one program stay what they are
+        table.kernels += portable
+        table.numbers = {kernel.sha256: n for n, kernel in reversed(list(enumerate(portable)))}
+    else:
+        plan = renumbered(plan, [table.add(kernel) for kernel in portable])
+    report.stages.append(("portable", time.perf_counter() - started))
+    return plan

@@ -8,8 +8,8 @@ mgx_mlir.formulas); plan_binding.py makes a plan for some sizes of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from mgx_mlir.errors import ArtifactError
@@ -126,7 +126,9 @@ class Plan:
     """A program's inputs, outputs, buffers and steps, and the size of its arena in bytes.
 
     With `dims`, the symbols of the inputs' sizes, shapes and the bytes of buffers may be one of
-    `formulas`; the offset of a buffer in the arena is then the number of a tensor.
+    `formulas`; the offset of a buffer in the arena is then the number of a tensor. `programs`
+    are plans for some sizes, by symbol, which go before this one; where it has no steps, there
+    are no others.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -136,6 +138,12 @@ class Plan:
     steps: tuple[AnyStep, ...]
     dims: tuple[Symbol, ...] = ()
     formulas: tuple[str, ...] = ()
+    programs: tuple[tuple[Mapping[str, int], Plan], ...] = ()
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        """This plan, and those for some sizes."""
+        return self, *(plan for _, plan in self.programs)
 
     def work(self) -> Iterator[Step | Row]:
         """The launches and copies in the order of the plan, those of each body once."""
@@ -164,6 +172,10 @@ class Plan:
                 return where | {"offset": b.offset}
             return where | ({"key": b.key} if b.kind == "weight" else {"index": b.index})
 
+        programs = [
+            {"sizes": dict(sizes), "plan": plan.to_json(counts=counts)}
+            for sizes, plan in self.programs
+        ]
         return {
             "inputs": [_spec_json(s) for s in self.inputs],
             "outputs": [_spec_json(s) for s in self.outputs],
@@ -172,6 +184,7 @@ class Plan:
             "steps": _steps_json(self.steps, counts),
             **({"dims": [_dim_json(d) for d in self.dims]} if self.dims else {}),
             **({"formulas": list(self.formulas)} if self.dims else {}),
+            **({"programs": programs} if programs else {}),
         }
 
     @staticmethod
@@ -188,6 +201,7 @@ class Plan:
             _steps(reader, value, "steps", 0),
             dims,
             formulas,
+            _programs(reader, value, dims),
         )
         plan.check()
         return plan
@@ -241,6 +255,22 @@ class Plan:
         whole = target.bytes % source.bytes == 0 if source.bytes else not target.bytes
         if target.kind not in _WRITABLE or not whole:
             raise ArtifactError(f"{_called(step)} fills rows of a buffer that has none of its size")
+
+
+def renumbered(plan: Plan, numbers: Sequence[int]) -> Plan:
+    """The plan with other numbers for its kernels, by their own."""
+
+    def one(step: AnyStep) -> AnyStep:
+        if isinstance(step, Step):
+            return step if step.kernel < 0 else replace(step, kernel=numbers[step.kernel])
+        if isinstance(step, Branch):
+            return replace(step, then=all_of(step.then), otherwise=all_of(step.otherwise))
+        return replace(step, body=all_of(step.body)) if isinstance(step, Loop) else step
+
+    def all_of(steps: Sequence[AnyStep]) -> tuple[AnyStep, ...]:
+        return tuple(one(step) for step in steps)
+
+    return replace(plan, steps=all_of(plan.steps))
 
 
 _WRITABLE = ("arena", "output")
@@ -320,6 +350,24 @@ def _symbolic(reader: _Reader, value: Any) -> tuple[tuple[Symbol, ...], tuple[st
             pass
         raise ArtifactError(f"plan: {text!r:.80} is not a formula of its dims")
     return tuple(dims), tuple(formulas)
+
+
+def _programs(
+    reader: _Reader, value: Any, dims: Sequence[Symbol]
+) -> tuple[tuple[Mapping[str, int], Plan], ...]:
+    if not dims or "programs" not in value:
+        return ()
+    found = []
+    for entry in reader.list(value, "programs"):
+        sizes, names = reader.field(entry, "sizes", dict), {dim.name for dim in dims}
+        if set(sizes) != names:
+            raise ArtifactError("plan: a program for some sizes has other symbols than the plan")
+        known = {name: reader.bounded(size, "sizes", 1) for name, size in sizes.items()}
+        plan = Plan.from_json(reader.field(entry, "plan", dict))
+        if plan.dims:
+            raise ArtifactError("plan: a program for some sizes has a plan for any")
+        found.append((known, plan))
+    return tuple(found)
 
 
 def _spec_json(spec: TensorSpec) -> dict[str, Any]:

@@ -35,6 +35,11 @@ def build_plan(graph: Graph, symbolic: bool = False) -> Plan:
     return _Planner(graph, symbolic).build()
 
 
+def build_frame(graph: Graph) -> Plan:
+    """The inputs and outputs of a graph with symbolic sizes as a plan without steps."""
+    return _Planner(graph, symbolic=True).frame()
+
+
 @dataclass
 class _Planner:
     graph: Graph
@@ -70,6 +75,16 @@ class _Planner:
         plan = Plan(inputs, outputs, arena, tuple(self.buffers), tuple(steps), dims, formulas)
         plan.check()
         return plan
+
+    def frame(self) -> Plan:
+        main = self.graph.main
+        block = main.operation.regions[0].blocks[0]
+        self.symbols = named_symbols(a.type for a in block.arguments)
+        inputs = self._specs(main, "arg_attrs", list(block.arguments))
+        returned = list(list(block.operations)[-1].operation.operands)
+        outputs = self._specs(main, "res_attrs", returned)
+        dims, formulas = tuple(self.symbols.values()), tuple(self.formulas.texts)
+        return Plan(inputs, outputs, 0, (), (), dims, formulas)
 
     def _block(self, block: ir.Block) -> list[AnyStep]:
         """The steps of a block without its terminator."""

@@ -15,6 +15,7 @@ from mgx_mlir.errors import ArtifactError, UnsupportedError, UsageError
 from mgx_mlir.plan import Plan
 from mgx_mlir.plan_binding import bind_plan
 from mgx_mlir.runtime.program import Program
+from mgx_mlir.sizes import Range
 from test.dynamic_models import MODELS, SIZES, inputs_of
 
 FULL = CompileOptions(mode="full-dynamic")
@@ -128,3 +129,38 @@ def test_hostile_plans_are_refused(damage: dict[str, object]) -> None:
     assert Plan.from_json(value).to_json() == value
     with pytest.raises(ArtifactError):
         Plan.from_json(value | damage)
+
+
+RANGES = {"batch": Range(1, 64, (1, 7))}
+
+
+def test_optimal_sizes_get_programs_of_their_own() -> None:
+    model = MODELS["mlp"]()
+    artifact = compile_to_bytecode(model, CompileOptions(dim_params=RANGES))
+    artifact = Artifact.from_bytes(artifact.to_bytes())
+    program = mgx_mlir.compile(artifact, "cpu")
+    check(model, program, SIZES["mlp"])
+    with pytest.raises(UsageError, match="not for batch = 3; it is for batch = 1; batch = 7"):
+        program.run(inputs_of(model, {"batch": 3}))
+
+
+def test_other_sizes_take_the_program_for_all() -> None:
+    model = MODELS["mlp"]()
+    options = CompileOptions(mode="full-dynamic", dim_params=RANGES)
+    program = mgx_mlir.compile(model, "cpu", options)
+    check(model, program, [{"batch": 1}, {"batch": 3}, {"batch": 7}])
+    with pytest.raises(UsageError, match="is 65; the program is for 'batch' from 1 to 64"):
+        program.run(inputs_of(model, {"batch": 65}))
+
+
+def test_programs_share_weights_and_equal_kernels() -> None:
+    options = CompileOptions(dim_params={"batch": Range(1, 8, (2, 4)), "seq": 5})
+    artifact = compile_to_bytecode(MODELS["bert"](), options)
+    keys = [{b.key for b in p.buffers if b.key} for _, p in artifact.plan.programs]
+    assert len(keys) == 2 and len(keys[0] & keys[1]) >= 20
+    assert len({kernel.sha256 for kernel in artifact.kernels}) == len(artifact.kernels)
+
+
+def test_each_symbol_needs_optimal_sizes() -> None:
+    with pytest.raises(UsageError, match="'seq' has no optimal sizes and others have"):
+        compile_to_bytecode(MODELS["bert"](), CompileOptions(dim_params=RANGES))

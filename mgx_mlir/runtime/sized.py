@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mgx_mlir.errors import UsageError
 from mgx_mlir.plan import Plan, TensorSpec
 from mgx_mlir.plan_binding import bind_plan, sizes_of
 from mgx_mlir.runtime.program import Program
@@ -61,16 +62,32 @@ class SizedProgram(Program):
         with self._lock:
             program = self._programs.get(key)
             if program is None:
-                program = self._make(bind_plan(self.plan, known), known)
+                program = self._make(self._plan_for(known), known)
                 self._programs[key] = program
                 if len(self._programs) > self._limit:
                     self._programs.popitem(last=False)
             self._programs.move_to_end(key)
             return program
 
+    def _plan_for(self, known: Mapping[str, int]) -> Plan:
+        for sizes, plan in self.plan.programs:
+            if sizes == known:
+                return plan
+        if not self.plan.steps:
+            there = "; ".join(_listed(sizes) for sizes, _ in self.plan.programs)
+            raise UsageError(
+                f"the program is not for {_listed(known)}; it is for {there}. Compile it for these "
+                "sizes too, or for all with --mode full-dynamic"
+            )
+        return bind_plan(self.plan, known)
+
     def specs(self, known: Mapping[str, int]) -> tuple[TensorSpec, ...]:
         """The inputs where the symbols have these sizes."""
         return bind_plan(self.plan, known).inputs
+
+
+def _listed(sizes: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in sizes.items())
 
 
 def _shape(value: Any) -> tuple[int, ...]:
