@@ -34,10 +34,14 @@ BYTE_FLOATS = frozenset(("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"))
 
 
 def element_type(name: str) -> ir.Type:
-    """The MLIR type of an element, as code computes with it: 'ui8' and 'i8' are both i8."""
+    """The MLIR type of an element, as code computes with it: 'ui8' and 'i8' are both i8.
+
+    Of floats of 8 bits or fewer, that of the bytes which hold them.
+    """
     if name in _ELEMENTS:
         return _ELEMENTS[name]()
-    return ir.IntegerType.get_signless(_bits(name))
+    bits = _bits(name)
+    return ir.IntegerType.get_signless(max(8, bits) if name.startswith("f") else bits)
 
 
 @cache

@@ -13,6 +13,7 @@ import contraction_kernels
 import convolution_kernels
 import fused_kernels
 import numpy as np
+import scaled_kernels
 from emulated_run import run
 
 from mgx_mlir.codegen.gpu.binary import code_object
@@ -23,7 +24,7 @@ from mgx_mlir.target import Target
 def main(chip: str, wanted: str = "") -> int:
     failed = 0
     target = Target.get(chip)
-    makers = (contraction_kernels, convolution_kernels, fused_kernels)
+    makers = (contraction_kernels, convolution_kernels, fused_kernels, scaled_kernels)
     if wanted.isdigit():
         products = [x for maker in makers for x in maker.varied(target, int(wanted))]
     else:

@@ -116,6 +116,9 @@ def registers(
         if unit.groups > 1 and unit.lane_chunks > 1:
             # Columns of the next step are read before the last one's registers are free.
             operands += schedule.tiles_n * unit.fragment
+        if unit.scaled:
+            # Scales of two steps, and where they lie.
+            operands += 3 * (schedule.tiles_m + schedule.tiles_n)
     ahead = 0
     for count, wide in reads(schedule, unit, target, widths):
         # Its address and what it gives; and where it goes, or 4 places of turned rows.

@@ -16,6 +16,7 @@ from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Axis, Computed, Contraction, Matrix, Read
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
+from mgx_mlir.codegen.gpu.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.contraction.sources import Load, Source, Strided, strided
 
 # What gives a finite number for every number.
@@ -36,7 +37,7 @@ def source_of(
     buffers: Mapping[int, ir.Value] | None = None,
 ) -> Source:
     """What reads a matrix' rows, or its columns, along k."""
-    if isinstance(matrix, Computed):
+    if isinstance(matrix, Computed) and not isinstance(matrix, Scaled):
         return Expanding(matrix, columns, depth, tile_depth, buffers)
     buffer = buffers[matrix.argument] if buffers is not None else None
     return strided(matrix, columns, depth, tile_depth, buffer)

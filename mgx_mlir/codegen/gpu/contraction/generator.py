@@ -32,6 +32,7 @@ from mgx_mlir.codegen.gpu.contraction.function import (
     raw_buffers,
 )
 from mgx_mlir.codegen.gpu.contraction.pipeline import Pipeline
+from mgx_mlir.codegen.gpu.contraction.scaling import Scaled, Scales
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import SIDES, Unit
 from mgx_mlir.codegen.gpu.contraction.tile import Tile
@@ -215,6 +216,7 @@ class _Generator:
         batch = block_number("z", problem.batch * splits)
         split = emit.div(batch, problem.batch) if splits > 1 else 0
         matrix = emit.rem(batch, problem.batch) if splits > 1 else batch
+        self.pointers = pointers
         lane = self._lane(thread)
         sums: list[ir.Value] | None = None
         for term in self.match.terms:
@@ -264,9 +266,25 @@ class _Generator:
             multiply.Operand(unit, b.lds, b.start, emit.add(lane.wave_n, column), group)
             for column in self._lane_columns(lane)
         ]
-        pipeline = Pipeline(unit, self.schedule, a, b, rows, columns, self._tile_columns())
+        scales = self._scales(term, a, b, lane) if unit.scaled else ()
+        pipeline = Pipeline(unit, self.schedule, a, b, rows, columns, self._tile_columns(), scales)
         tiles = math.ceil(term.K / unit.tile_depth) // self.schedule.splits
         return pipeline.run(tiles, emit.mul(split, tiles * unit.tile_depth), before)
+
+    def _scales(self, term: Contraction, a: Tile, b: Tile, lane: _Lane) -> tuple[Scales, Scales]:
+        """What reads the scales of rows, and of columns."""
+        unit, pointers = self.unit, self.pointers
+        assert isinstance(term.a, Scaled) and isinstance(term.b, Scaled)
+        (column,) = self._lane_columns(lane)
+        row_starts = [i * unit.rows for i in range(self.schedule.tiles_m)]
+        row = emit.add(a.first, emit.add(lane.wave_m, lane.row))
+        column = emit.add(b.first, emit.add(lane.wave_n, column))
+        return (
+            Scales(term.a, unit, pointers, a.batch, row, row_starts, lane.group),
+            Scales(
+                term.b.turned(), unit, pointers, b.batch, column, self._tile_columns(), lane.group
+            ),
+        )
 
     def _lane_columns(self, lane: _Lane) -> list[Index]:
         """The column of a tile that a lane reads: such that its results are neighbours."""

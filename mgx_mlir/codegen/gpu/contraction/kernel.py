@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from mlir import ir
 
@@ -16,6 +17,7 @@ from mgx_mlir.codegen.gpu.contraction.cost import choose
 from mgx_mlir.codegen.gpu.contraction.direct import direct_refusal
 from mgx_mlir.codegen.gpu.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.contraction.generator import generate, generate_direct
+from mgx_mlir.codegen.gpu.contraction.scaling import is_scaled, scaled_match
 from mgx_mlir.codegen.gpu.contraction.skinny import as_skinny, generate_skinny
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import unit_for
@@ -84,8 +86,11 @@ def match_program(
         program = generate_skinny(*skinny, sizes, target, name)
         expand_math(program.module)
         return program, skinny[1].describe()
+    match = scaled_match(match, target)
+    product = replace(product, match=match)
     unit = unit_for(target, match.problem.a.element, match.problem.accumulator)
     assert unit is not None  # or the problem would have been refused
+    unit = replace(unit, scaled=is_scaled(match.problem))
     refusal = expanding_refusal(match.terms, unit.tile_depth)
     if refusal:
         return None, refusal

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith, llvm
+from mlir.dialects import amdgpu, arith, llvm, vector
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -37,8 +37,7 @@ class Operand:
     def __post_init__(self) -> None:
         unit = self.unit
         row = emit.mul(self.lane_row, unit.tile_depth)
-        first = emit.mul(self.group, unit.lane_chunks)
-        place = exclusive_or(first, swizzled(unit, self.lane_row))
+        place = exclusive_or(self.group, swizzled(unit, self.lane_row))
         self.place = exclusive_or(row, emit.mul(place, unit.chunk))
 
     def prepare(self, rows: Sequence[int], steps: int) -> None:
@@ -62,8 +61,9 @@ class Operand:
         ]
 
     def _chunks(self, step: int) -> list[int]:
-        first = step * self.unit.step_chunks
-        return [*range(first, first + self.unit.lane_chunks)]
+        unit = self.unit
+        first = step * unit.step_chunks
+        return [*range(first, first + unit.step_chunks, unit.groups)]
 
     def _base(self, turn: int) -> Index:
         if turn not in self.bases:
@@ -100,10 +100,11 @@ def multiply(
     columns: list[ir.Value],
     sums: ir.Value,
     elements: tuple[str, str] = ("", ""),
+    scales: tuple[ir.Value, ir.Value] | None = None,
 ) -> ir.Value:
     """sums + row * columns by one instruction of a tile.
 
-    `elements`: of A and B, which tell what bytes in LDS are.
+    `elements`: of A and B, which tell what bytes in LDS are. `scales`: of both, as i32.
 
     The result is transposed: columns are the instruction's first operand.
     """
@@ -113,6 +114,8 @@ def multiply(
         left = emit.splat(row, unit.values)
         return emit.multiply_add(left, memory.joined(columns), sums, unit.accumulator)
     (column,) = columns
+    if scales is not None:
+        return _scaled_product(unit, (column, row), sums, scales[::-1])
     if unit.element in emit.BYTE_FLOATS:
         row, column = (_floats(x, e) for x, e in zip((row, column), elements, strict=True))
     if unit.kind == "wmma":
@@ -137,6 +140,28 @@ def _dot_products(row: ir.Value, columns: list[ir.Value], sums: ir.Value, elemen
         call = llvm.CallIntrinsicOp(total.type, name, [*factors, total, kept], [], [])
         results.append(call.operation.results[0])
     return memory.joined(results)
+
+
+# How an instruction is told the kind of an operand (CDNA 4 ISA, V_MFMA_*_F8F6F4: CBSZ, BLGP).
+_KINDS = {"f8E4M3FN": 0, "f8E5M2": 1, "f4E2M1FN": 4}
+
+
+def _scaled_product(
+    unit: Unit,
+    factors: tuple[ir.Value, ir.Value],
+    sums: ir.Value,
+    scales: Sequence[ir.Value],
+) -> ir.Value:
+    """The product of two operands of 128 elements along k, a scale for each 32."""
+    i32 = ir.IntegerType.get_signless(32)
+    words = ir.VectorType.get([unit.per_lane // 4], i32)
+    first, second = (vector.BitCastOp(words, x).result for x in factors)
+    kind, lowest = arith.constant(i32, _KINDS[unit.element]), arith.constant(i32, 0)
+    mangled = f"v{unit.per_lane // 4}i32"
+    name = f"llvm.amdgcn.mfma.scale.f32.16x16x128.f8f6f4.{mangled}.{mangled}"
+    # The scale is the lowest byte of its register.
+    operands = [first, second, sums, kind, kind, lowest, scales[0], lowest, scales[1]]
+    return llvm.CallIntrinsicOp(sums.type, name, operands, [], []).operation.results[0]
 
 
 def _floats(x: ir.Value, element: str) -> ir.Value:

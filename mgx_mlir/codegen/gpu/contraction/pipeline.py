@@ -25,6 +25,7 @@ from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.contraction import multiply
 from mgx_mlir.codegen.gpu.contraction.constraints import MAX_READS
 from mgx_mlir.codegen.gpu.contraction.multiply import Fragment, Operand
+from mgx_mlir.codegen.gpu.contraction.scaling import Scales
 from mgx_mlir.codegen.gpu.contraction.sources import Load
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import SIDES, Unit
@@ -48,11 +49,15 @@ Reading = Callable[[int], Action]
 
 @dataclass
 class _State:
-    """A wave's sums, and the fragments that it holds: of rows and of columns of tiles."""
+    """A wave's sums, and the fragments that it holds: of rows and of columns of tiles.
+
+    `scales`: of all rows, then of all columns, where blocks have them.
+    """
 
     sums: list[ir.Value]
     rows: dict[int, Fragment]
     columns: dict[int, list[Fragment]]
+    scales: Sequence[ir.Value] = ()
 
 
 class Pipeline:
@@ -71,11 +76,12 @@ class Pipeline:
         rows: Operand,
         columns: Sequence[Operand],
         tile_columns: Sequence[int],
+        scales: Sequence[Scales] = (),
     ) -> None:
         self.unit, self.schedule, self.a, self.b = unit, schedule, a, b
         self.rows, self.columns = rows, columns
         self.elements = (a.source.element, b.source.element)
-        self.tile_columns = tile_columns
+        self.tile_columns, self.scales = tile_columns, scales
         self.steps = unit.row_chunks // unit.step_chunks
         # Elements of one side of LDS.
         self.side = (a.rows + b.rows) * unit.tile_depth
@@ -174,14 +180,17 @@ class Pipeline:
         """The sums of one tile, in side 0."""
         if self.unit.kind == "fma":
             return self._rolled(sums, 0)
-        schedule = self.schedule
+        schedule, scales = self.schedule, self._read_scales(0)
         for step in range(self.steps):
             rows = {i: self._read_row(i, step, 0) for i in range(schedule.tiles_m)}
             for j in range(schedule.tiles_n):
                 column = self._read_column(j, step, 0)
-                for _ in self._multiply(sums, rows, range(schedule.tiles_m), j, column):
+                for _ in self._multiply(sums, rows, range(schedule.tiles_m), j, column, scales):
                     pass
         return sums
+
+    def _read_scales(self, k: Index) -> list[ir.Value]:
+        return [x for reader in self.scales for x in reader.read(emit.add(self.start, k))]
 
     def _multiply(
         self,
@@ -190,6 +199,7 @@ class Pipeline:
         numbers: Sequence[int],
         j: int,
         column: list[Fragment],
+        scales: Sequence[ir.Value] = (),
     ) -> Iterator[None]:
         """Adds the products of some rows of tiles and column j of tiles to `sums`.
 
@@ -202,8 +212,9 @@ class Pipeline:
         for part in range(len(right[0])):
             for i in numbers:
                 at = i * self.schedule.tiles_n + j
+                both = (scales[i], scales[self.schedule.tiles_m + j]) if scales else None
                 sums[at] = multiply.multiply(
-                    unit, left[i][part], [x[part] for x in right], sums[at], self.elements
+                    unit, left[i][part], [x[part] for x in right], sums[at], self.elements, both
                 )
                 yield
 
@@ -222,7 +233,10 @@ class Pipeline:
                 sums=_take(values, count),
                 rows={i: _take(values, reads) for i in kept_rows},
                 columns={j: [_take(values, reads)] for j in kept_columns},
+                scales=_take(values, len(scales)),
             )
+            # Those after the last tile may be anything.
+            following_scales = self._read_scales(emit.add(k, self.unit.tile_depth))
             ahead = _take(values, len(aheads[0]))
             loaded: list[ir.Value] = [] if following else ahead
             # One wait for what was read long ago, instead of one for each fragment.
@@ -244,12 +258,12 @@ class Pipeline:
             (self._roomy if roomy else self._tight)(state, side, exchange)
             found = [x for i in kept_rows for x in state.rows[i]]
             found += [x for j in kept_columns for f in state.columns[j] for x in f]
-            return [*state.sums, *found, *values, *loaded]
+            return [*state.sums, *found, *following_scales, *values, *loaded]
 
         rows = [self._read_row(i, 0, 0) for i in kept_rows]
         columns = [self._read_column(j, 0, 0)[0] for j in kept_columns]
-        count, reads = len(sums), len(rows[0])
-        carried = [*sums, *(x for f in (*rows, *columns) for x in f)]
+        count, reads, scales = len(sums), len(rows[0]), self._read_scales(0)
+        carried = [*sums, *(x for f in (*rows, *columns) for x in f), *scales]
         carried += [x for ahead in aheads for x in ahead]
         return self._repeat(tiles, tile, carried)[:count]
 
@@ -295,7 +309,7 @@ class Pipeline:
         for step in range(self.steps):
             end = step + 1 == self.steps
             actions = exchange() if end else []
-            following = _State(state.sums, {}, {})
+            following = _State(state.sums, {}, {}, state.scales)
             row, column = self._reading(
                 following, 0 if end else step + 1, self.side - side if end else side
             )
@@ -321,7 +335,8 @@ class Pipeline:
         waiting, done, at = list(early), 0, 0
         for j in range(self.schedule.tiles_n):
             column = state.columns[j] if numbers else []
-            for _ in self._multiply(state.sums, state.rows, numbers, j, column) if numbers else ():
+            each = self._multiply(state.sums, state.rows, numbers, j, column, state.scales)
+            for _ in each if numbers else ():
                 if waiting:
                     _fence()
                     waiting.pop(0)()

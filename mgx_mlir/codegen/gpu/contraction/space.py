@@ -74,7 +74,7 @@ class Schedule:
             f"tile {self.rows(unit)}x{self.columns(unit)}x{unit.tile_depth}, "
             f"{self.waves_m}x{self.waves_n} waves, {self.ahead} ahead, "
             f"{f'k in {self.splits} parts, ' if self.splits > 1 else ''}"
-            f"{unit.kind} of {unit.element}"
+            f"{unit.kind} of {unit.element}{' in scaled blocks' if unit.scaled else ''}"
         )
 
 

@@ -39,7 +39,8 @@ class Unit:
     depth: k of one instruction. per_lane: neighbours along k that a lane holds of an operand.
     groups: groups of lanes along k. rows: rows of C of one tile; as many lanes differ in row.
     columns, values: columns of C of one tile, and of one lane in it.
-    flops: multiplications and additions a clock of one compute unit.
+    flops: multiplications and additions a clock of one compute unit. scaled: whether each
+    lane gives a scale of its elements too.
     """
 
     kind: str
@@ -52,6 +53,7 @@ class Unit:
     columns: int
     values: int
     flops: int
+    scaled: bool = False
 
     @cached_property
     def chunk(self) -> int:
@@ -154,6 +156,8 @@ _MFMA: dict[str, tuple[Unit, ...]] = {
         _mfma("f64", "f64", 4, 128),
         _mfma("i8", "i32", 64, 8192),
         *_byte_floats("f8E4M3FN f8E5M2", _mfma("", "f32", 128, 8192)),
+        # By bytes of two.
+        _mfma("f4E2M1FN", "f32", 64, 8192),
     ),
 }
 _RDNA3 = tuple(_wmma(e, a, 1, 512) for e, a in (("bf16", "f32"), ("f16", "f32"), ("i8", "i32")))

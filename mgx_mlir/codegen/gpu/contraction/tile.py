@@ -68,6 +68,7 @@ class Tile:
         `first`: the block's first row, of `extent` rows of the operand.
         """
         unit = self.unit
+        self.batch, self.first = batch, first
         runs = unit.tile_depth // self.run
         k = emit.mul(emit.rem(thread, runs), self.run)
         rows = [

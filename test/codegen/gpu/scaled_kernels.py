@@ -1,0 +1,147 @@
+"""Products of blocks with scales (OCP MX) for the GPU tests, and numpy's word on them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+from contraction_kernels import DTYPES, Array, tensor
+from mlir import ir
+
+from mgx_mlir.codegen.gpu.contraction.space import Schedule
+from mgx_mlir.dialects import context
+from mgx_mlir.target import Target
+
+BLOCK = 32
+
+
+@dataclass(frozen=True)
+class ScaledProduct:
+    """C = A B with M, N, K of `shape`: codes of `element`, a scale for 32 of them along k.
+
+    B is stored transposed where `turned`; codes of 4 bits lie two in a byte, along k.
+    """
+
+    shape: tuple[int, int, int]
+    element: str = "f8E4M3FN"
+    turned: bool = True
+    schedule: Schedule | None = None
+    result: str = "f32"
+
+    @property
+    def name(self) -> str:
+        order = "nt" if self.turned else "nn"
+        return f"scaled-{'x'.join(map(str, self.shape))}-{order}-{self.element}"
+
+    @property
+    def packed(self) -> bool:
+        return self.element == "f4E2M1FN"
+
+    def text(self) -> str:
+        """The mgx.kernel."""
+        M, N, K = self.shape
+        sizes = {"a": (M, K), "b": (N, K) if self.turned else (K, N)}
+        lines, arguments, operands = [], [], []
+        for name, (rows, columns) in sizes.items():
+            along_rows = name == "b" and not self.turned
+            codes = tensor((rows, columns), self.element)
+            if self.packed:
+                stored = tensor((rows, columns // 2), "ui8")
+                lines.append(f"%{name}c = mgx.unpack %{name} : {stored} -> {codes}")
+            else:
+                stored = codes
+            blocks = (rows // BLOCK, 1, columns) if along_rows else (rows, columns // BLOCK, 1)
+            spread = (blocks[0], BLOCK, columns) if along_rows else (*blocks[:2], BLOCK)
+            scale, wide = (tensor(x, "f8E8M0FNU") for x in (blocks, spread))
+            flat, floats = (tensor((rows, columns), x) for x in ("f8E8M0FNU", "f32"))
+            code = f"%{name}c" if self.packed else f"%{name}"
+            lines += [
+                f"%{name}w = mgx.multibroadcast %{name}s : {scale} -> {wide}",
+                f"%{name}f = mgx.reshape %{name}w : {wide} -> {flat}",
+                f"%{name}d = mgx.pointwise({code}, %{name}f) : ({codes}, {flat}) -> {floats} {{",
+                f"^bb0(%p: {self.element}, %q: f8E8M0FNU):",
+                f"%r = mgx.dequantizelinear %p scale %q : {self.element}, f8E8M0FNU -> f32",
+                "mgx.yield %r : f32\n}",
+            ]
+            arguments += [f"%{name}: {stored}", f"%{name}s: {scale}"]
+            operands.append(f"%{name}d")
+        a, c = tensor((M, K), "f32"), tensor((M, N), "f32")
+        b = tensor((K, N), "f32")
+        if self.turned:
+            lines.append(
+                f"%bt = mgx.transpose %bd permutation = [1, 0] : {tensor((N, K), 'f32')} -> {b}"
+            )
+            operands[1] = "%bt"
+        lines.append(f"%c = mgx.dot {operands[0]}, {operands[1]} : {a}, {b} -> {c}")
+        body = "\n".join(lines)
+        return (
+            f"mgx.kernel @k({', '.join(arguments)}) -> ({c}) "
+            f'attributes {{arch = #mgx.arch<"gfxMIGX">}} {{\n'
+            f"{body}\nmgx.return %c : {c}\n}}"
+        )
+
+    def kernel(self) -> tuple[ir.Module, ir.OpView]:
+        with context(), ir.Location.unknown():
+            module = ir.Module.parse(self.text())
+            return module, next(iter(module.body.operations))
+
+    def arrays(self) -> list[Array]:
+        M, N, K = self.shape
+        rng = np.random.default_rng(5)
+        made: list[Array] = []
+        for rows, along_rows in ((M, False), (N, not self.turned)):
+            codes = rng.uniform(-4, 4, (rows, K)).astype(_dtype(self.element))
+            scales = rng.integers(122, 131, (rows, K // BLOCK)).astype(np.uint8)
+            scales = scales.view(ml_dtypes.float8_e8m0fnu)
+            if along_rows:
+                made += [codes.T.copy(), scales.T.copy().reshape(K // BLOCK, 1, rows)]
+                continue
+            if self.packed:
+                codes = codes.view(np.uint8)
+                codes = codes[:, 0::2] | codes[:, 1::2] << 4
+            made += [codes, scales.reshape(rows, K // BLOCK, 1)]
+        return made
+
+    def meaning(self, *inputs: Array) -> tuple[Array, Array]:
+        """The result in f64, and the bound of its error."""
+        a, b = self._wide(*inputs[:2]), self._wide(*inputs[2:], turned=not self.turned)
+        c, bound = a @ b.T, np.abs(a) @ np.abs(b.T)
+        return c, bound * 2**-20
+
+    def _wide(self, codes: Array, scales: Array, turned: bool = False) -> Array:
+        """Rows along k in f64."""
+        if turned:
+            codes, scales = codes.T, scales.reshape(scales.shape[0], -1).T
+        if self.packed:
+            nibbles = np.stack([codes & 15, codes >> 4], axis=-1).astype(np.uint8)
+            codes = nibbles.reshape(codes.shape[0], -1).view(ml_dtypes.float4_e2m1fn)
+        wide = codes.astype(np.float64)
+        return wide * np.repeat(scales.reshape(len(wide), -1).astype(np.float64), BLOCK, axis=1)
+
+
+def _dtype(element: str) -> type:
+    return ml_dtypes.float4_e2m1fn if element == "f4E2M1FN" else DTYPES[element]
+
+
+def emulated(target: Target) -> list[ScaledProduct]:
+    """What the emulated device computes; most chips expand the operands."""
+    found = [
+        ScaledProduct((40, 32, 256)),
+        ScaledProduct((17, 48, 128), "f8E5M2"),
+        ScaledProduct((33, 64, 384), "f4E2M1FN"),
+        ScaledProduct((20, 64, 256), turned=False),
+    ]
+    if "mx" in target.features:
+        found += [
+            ScaledProduct((70, 96, 640), schedule=Schedule(2, 2, 2, 2)),
+            ScaledProduct((130, 130, 512), schedule=Schedule(1, 1, 8, 4)),
+            ScaledProduct((64, 64, 512), "f4E2M1FN", schedule=Schedule(1, 1, 4, 4, 2)),
+        ]
+    return found
+
+
+def varied(target: Target, count: int) -> list[ScaledProduct]:
+    """None but those."""
+    del target, count
+    return []
