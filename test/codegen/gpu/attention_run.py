@@ -60,7 +60,7 @@ def check(target: Target, cases: list[Planned], wanted: str = "", parts: bool = 
 
 def main(chip: str, wanted: str = "") -> int:
     target = Target.get(chip)
-    whole = check(target, emulated(target), wanted) if target.matrix else 0
+    whole = check(target, emulated(target), wanted)
     return whole or check(target, in_parts(target), wanted, parts=True)
 
 

@@ -8,7 +8,13 @@ from collections.abc import Sequence
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.match import Operand
-from mgx_mlir.codegen.gpu.attention.layout import block_keys, read_columns, step_keys
+from mgx_mlir.codegen.gpu.attention.layout import (
+    PLAIN,
+    block_keys,
+    plain_unit,
+    read_columns,
+    step_depth,
+)
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.attention.state import merge_bytes
 from mgx_mlir.codegen.gpu.attention.tile import Shape
@@ -27,8 +33,8 @@ def problem_refusal(attention: Attention, largest: int, target: Target) -> str:
     """
     if attention.score != "f32":
         return f"scores of {attention.score}"
-    if matrix_unit(attention, target) is None:
-        return f"{target.name}: no matrix instruction for {attention.element}"
+    if base_unit(attention, target) is None:
+        return f"{target.name}: no instruction for {attention.element}"
     if max(attention.D, attention.E) > MAX_HEAD:
         return f"heads of {max(attention.D, attention.E)} are larger than {MAX_HEAD}"
     if attention.batch > MAX_BATCH:
@@ -38,10 +44,12 @@ def problem_refusal(attention: Attention, largest: int, target: Target) -> str:
     return ""
 
 
-def matrix_unit(attention: Attention, target: Target) -> Unit | None:
-    """The matrix instruction for both products; None where there is none."""
+def base_unit(attention: Attention, target: Target) -> Unit | None:
+    """The matrix instruction for both products, else a unit of plain ones; or None."""
     unit = unit_for(target, attention.element, "f32")
-    return None if unit is None or unit.kind == "fma" else unit
+    if unit is None or unit.kind != "fma":
+        return unit
+    return plain_unit(attention.element) if target.wave_size == 32 else None
 
 
 def schedule_refusal(
@@ -87,9 +95,11 @@ def registers(
     size = emit.element_bytes(unit.element)
     threads = schedule.waves * target.wave_size
     lane_chunks = 1 if unit.groups > 1 else unit.step_chunks
-    depth = math.ceil(attention.D / step_keys(unit)) * lane_chunks * 4
+    depth = math.ceil(attention.D / step_depth(unit)) * lane_chunks * 4
     scores = schedule.wave_keys // unit.columns * unit.values
     values = math.ceil(attention.E / unit.columns) * unit.values
+    if unit.kind in PLAIN:
+        scores *= 3  # and the shares of other lanes
     # Shares of narrow types take part of what the scores leave. What is read ahead has
     # addresses too, and bounds at the end; so have extras.
     ahead = sum(shape.rows * shape.length for shape in shapes) * size // 4 // threads

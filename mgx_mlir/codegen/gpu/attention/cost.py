@@ -14,7 +14,7 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.gpu.attention.constraints import lds_bytes, registers, schedule_refusal
 from mgx_mlir.codegen.gpu.attention.generator import tile_shapes
-from mgx_mlir.codegen.gpu.attention.layout import product_clocks, shaped
+from mgx_mlir.codegen.gpu.attention.layout import PLAIN, product_clocks, shaped
 from mgx_mlir.codegen.gpu.attention.space import Schedule, schedules
 from mgx_mlir.codegen.gpu.attention.tile import Shape
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
@@ -82,6 +82,8 @@ def clocks(
     softmax = work / target.wave_size * SCORE_CLOCKS[target.wave_size]
     size = emit.element_bytes(unit.element)
     read = schedule.wave_keys * (depth + columns) * size / LDS_BYTES_A_CLOCK
+    if unit.kind in PLAIN:
+        read *= unit.rows  # each lane reads for itself
 
     waves_a_simd = math.ceil(schedule.waves * together / simds)
     busy = waves_a_simd * (softmax + matrix * ISSUE_CLOCKS / product_clocks(unit))

@@ -22,10 +22,11 @@ from mgx_mlir.codegen.gpu.attention import layout, softmax, streams
 from mgx_mlir.codegen.gpu.attention.body import Body
 from mgx_mlir.codegen.gpu.attention.combine import Partial, add_combination, store_partial
 from mgx_mlir.codegen.gpu.attention.constraints import lds_bytes
+from mgx_mlir.codegen.gpu.attention.plain import work_of
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.attention.state import Merge, State
 from mgx_mlir.codegen.gpu.attention.tile import Reader, Shape, Tile
-from mgx_mlir.codegen.gpu.attention.work import Place, Queries, Shares, Work
+from mgx_mlir.codegen.gpu.attention.work import Place, Queries, Shares
 from mgx_mlir.codegen.gpu.builder import Tensor, block_number, function, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory, multiply
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
@@ -135,7 +136,8 @@ class _Generator:
         rows = self._readers(k, v, first_key)
         steps = schedule.wave_keys // layout.step_keys(unit)
         body = Body(attention, self.inputs, schedule.tiles, steps)
-        self.work = Work(attention, schedule, unit, self.target, place, rows, body)
+        kind = work_of(unit.kind)
+        self.work = kind(attention, schedule, unit, self.target, place, rows, body)
         state = self._over_keys(k, v)
         state.sums = [
             lanes.over_keys(softmax.add(memory.element(x, 0), memory.element(x, 1)), "sum")
@@ -160,6 +162,10 @@ class _Generator:
     def _readers(self, k: Tile, v: Tile, first_key: Index) -> tuple[Reader, Reader]:
         """What the lane reads of keys, and of values: columns whose results are neighbours."""
         unit, column = self.unit, self.lane_row
+        if unit.kind in layout.PLAIN:
+            first = emit.mul(self.group, unit.values)
+            keys = Reader(k, emit.add(first, first_key), 0, step_chunks=1)
+            return keys, Reader(v, first, self.group, first_key, step_chunks=1)
         key = layout.lane_key(unit, self.lane_row)
         if (unit.kind == "wmma" and unit.groups == 1) or unit.columns == 32:
             column = key
@@ -300,14 +306,14 @@ class _Generator:
             start = emit.add(q.start(self.batch), q.row.offset(query))
             steps = []
             for step in range(self.work.depth_steps):
-                first: Index = step * unit.step_chunks * unit.chunk
-                if unit.groups > 1:
+                first: Index = step * layout.step_depth(unit)
+                if unit.groups > 1 and unit.kind not in layout.PLAIN:
                     first = emit.add(emit.mul(self.group, unit.chunk), first)
                 parts = []
                 for part in range(0, chunks * unit.chunk, width):
                     d = emit.add(first, part)
                     inside = []
-                    if D % layout.step_keys(unit):
+                    if D % layout.step_depth(unit):
                         inside = [emit.compare("slt", d, D)]
                     place = memory.guarded(emit.add(start, q.column.offset(d)), inside, size)
                     parts.append(memory.load(buffer, place, width))

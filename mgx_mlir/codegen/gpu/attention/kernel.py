@@ -7,7 +7,7 @@ import math
 from mlir import ir
 
 from mgx_mlir.codegen.contraction.attention import heads_as_queries, match_attention
-from mgx_mlir.codegen.gpu.attention.constraints import matrix_unit, problem_refusal
+from mgx_mlir.codegen.gpu.attention.constraints import base_unit, problem_refusal
 from mgx_mlir.codegen.gpu.attention.cost import choose
 from mgx_mlir.codegen.gpu.attention.generator import generate
 from mgx_mlir.codegen.gpu.attention.layout import shaped
@@ -38,7 +38,7 @@ def attention_program(
         refusal = problem_refusal(attention, max(byte_size(t) for t in types), target)
         if refusal:
             return None, f"mgx.attention: {refusal}"
-        unit = matrix_unit(attention, target)
+        unit = base_unit(attention, target)
         assert unit is not None  # or the problem would have been refused
         if unit.rows > attention.M:
             attention = heads_as_queries(attention)

@@ -30,6 +30,8 @@ ROW_CHUNKS = 8
 # 128 bits, 16 for 64) meets a bank twice: rows as operands of MFMA and WMMA need them in the
 # order of `lane_key`, rows written one after another, and every eighth (a test counts).
 SWIZZLE = (1, 2, 4, 5, 2, 1)
+# Kinds of units whose lanes multiply for themselves, with all elements along d of their keys.
+PLAIN = frozenset(("dot", "fma"))
 # From asking LDS for operands to having them, while other waves do the same.
 READ_CLOCKS = 128
 
@@ -69,6 +71,13 @@ def row_elements(unit: Unit) -> int:
     return ROW_CHUNKS * unit.chunk
 
 
+def plain_unit(element: str) -> Unit:
+    """A unit of vector instructions: a lane has a query, and a chunk of each step of keys."""
+    if element == "f16":
+        return Unit("dot", "f16", "f32", 2, 2, 4, 8, 32, 8, 256)
+    return Unit("fma", "f32", "f32", 1, 1, 4, 8, 16, 4, 128)
+
+
 def shaped(unit: Unit, rows: int) -> Unit:
     """The matrix instruction of the same kind for tiles of `rows` rows: 16, or 32 of MFMA."""
     if rows == unit.rows:
@@ -92,6 +101,11 @@ def block_keys(unit: Unit) -> int:
 def step_keys(unit: Unit) -> int:
     """Keys of one step: what the lanes read of a row of v with 128 bits each."""
     return unit.step_chunks * unit.chunk
+
+
+def step_depth(unit: Unit) -> int:
+    """Elements along d of one step of the first product."""
+    return unit.chunk if unit.kind in PLAIN else step_keys(unit)
 
 
 def run_keys(unit: Unit) -> int:

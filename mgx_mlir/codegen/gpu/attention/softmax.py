@@ -28,6 +28,8 @@ LOWEST = -3.4028234663852886e38
 LOW = -(2.0**100)
 # About how long a SIMD of CDNA takes for an exponential.
 POWER_CLOCKS = 16
+# dpp_ctrl of a rotation by 8 of each row of 16 lanes: LLVM's AMDGPUUsage.
+ROW_ROTATE_8 = 0x128
 # How far, as a power of 2, a score may lie above the peak that exponentials are relative to
 # before a larger peak is taken: shares, at most 2^8 then, are exact in any type.
 HEADROOM = 8.0
@@ -69,19 +71,21 @@ class Lanes:
         none = arith.constant(word, ir.IntegerAttr.get(word, 0))
         return arith.cmpi(arith.CmpIPredicate.eq, lanes, none)
 
-    def exchanged(self, x: ir.Value) -> ir.Value:
-        """x of the lane 16 away, for a vector of 32-bit words."""
+    def exchanged(self, x: ir.Value, distance: int) -> ir.Value:
+        """x of the lane `distance` away, for a vector of 32-bit words."""
         type_ = ir.VectorType(x.type)
-        words = [self.exchange(memory.element(x, i), 16) for i in range(type_.shape[0])]
+        words = [self.exchange(memory.element(x, i), distance) for i in range(type_.shape[0])]
         return memory.joined(words)
 
     def exchange(self, x: ir.Value, distance: int) -> ir.Value:
         """A word of 32 bits of the lane whose number differs in one bit."""
         i32 = ir.IntegerType.get_signless(32)
         word = x if x.type == i32 else arith.bitcast(i32, x)
-        if self.target.wave_size == 32:
+        if self.target.wave_size == 32 and distance == 16:
             low, high = emit.constant(0x76543210, "i32"), emit.constant(-0x01234568, "i32")
             moved = rocdl.permlanex16(i32, word, word, low, high, True, False)
+        elif distance == 8:
+            moved = rocdl.update_dpp(i32, word, word, ROW_ROTATE_8, 0xF, 0xF, True)
         else:
             other = arith.xori(emit.value(self.lane), emit.value(distance))
             place = arith.index_cast(i32, emit.value(emit.mul(other, 4)))
@@ -170,6 +174,13 @@ def narrowed(x: ir.Value, element: str, target: Target) -> tuple[ir.Value, int]:
     return arith.bitcast(ir.VectorType.get([lanes], ir.BF16Type.get()), halves), 12
 
 
+def dot(a: ir.Value, b: ir.Value, total: ir.Value) -> ir.Value:
+    """total + a[0] * b[0] + a[1] * b[1], in f32 for pairs of f16."""
+    no = arith.constant(ir.IntegerType.get_signless(1), 0)
+    call = llvm.CallIntrinsicOp(total.type, "llvm.amdgcn.fdot2", [a, b, total, no], [], [])
+    return call.operation.results[0]
+
+
 class Total:
     """Sums of shares, two partial ones: of f32, or of what f16 has become of them."""
 
@@ -187,10 +198,7 @@ class Total:
             return
         turn = self._pairs % 2
         self._pairs += 1
-        no = arith.constant(ir.IntegerType.get_signless(1), 0)
-        operands = [narrow, emit.constant(1, "f16", 2), self._sums[turn], no]
-        call = llvm.CallIntrinsicOp(ir.F32Type.get(), "llvm.amdgcn.fdot2", operands, [], [])
-        self._sums[turn] = call.operation.results[0]
+        self._sums[turn] = dot(narrow, emit.constant(1, "f16", 2), self._sums[turn])
 
 
 def joined(vectors: Sequence[ir.Value]) -> ir.Value:

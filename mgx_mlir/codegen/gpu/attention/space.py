@@ -62,7 +62,7 @@ class Schedule:
 def schedules(unit: Unit) -> Iterator[Schedule]:
     """All schedules, in a fixed order; which are legal is `constraints.refusal`'s matter."""
     depth = row_elements(unit)
-    for rows in (32, 16) if unit.kind == "mfma" else (16,):
+    for rows in (32, 16) if unit.kind == "mfma" else (unit.rows,):
         for waves, tiles, splits in product((4, 8, 2), (1, 2, 4), (1, 2, 4)):
             for part, overlap in product((depth, depth // 2), (False, True)):
                 if splits <= waves and tiles * rows <= 64:

@@ -240,12 +240,21 @@ def turned(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int
 class Reader:
     """The rows of a tile in LDS that a lane reads: `lane_row` and those at a distance.
 
-    `group` is the lane's place along k, `first` the element along k where its wave begins.
+    `group` is the lane's place along k, `first` the element along k where its wave begins;
+    a step takes `step_chunks` chunks, as the unit's do where it is not given.
     Addresses that differ by a constant share a register.
     """
 
-    def __init__(self, tile: Tile, lane_row: Index, group: Index, first: Index = 0) -> None:
+    def __init__(
+        self,
+        tile: Tile,
+        lane_row: Index,
+        group: Index,
+        first: Index = 0,
+        step_chunks: int | None = None,
+    ) -> None:
         self.tile, unit = tile, tile.unit
+        self.step_chunks = step_chunks or unit.step_chunks
         length = row_elements(unit)
         chunk = emit.add(group, emit.div(emit.rem(first, length), unit.chunk))
         place = exclusive_or(chunk, swizzled(lane_row))
@@ -256,7 +265,7 @@ class Reader:
     def read(self, row: int, step: int) -> list[ir.Value]:
         """The lane's chunks of step `step` along k, of the row at distance `row`."""
         unit, tile = self.tile.unit, self.tile
-        panel, first = divmod(step * unit.step_chunks, ROW_CHUNKS)
+        panel, first = divmod(step * self.step_chunks, ROW_CHUNKS)
         chunks = [first] if unit.groups > 1 else range(first, first + unit.step_chunks)
         start = tile.start + (panel * tile.shape.rows + row) * row_elements(unit)
         places = [self.places[chunk ^ swizzle(row)] for chunk in chunks]

@@ -63,13 +63,17 @@ class Work:
         self.key_rows, self.value_rows = rows
         self.query_tiles = range(schedule.tiles)
         self.key_tiles = schedule.wave_keys // unit.columns
-        self.columns = math.ceil(attention.E / unit.columns)
         self.key_steps = schedule.wave_keys // layout.step_keys(unit)
-        self.depth_steps = math.ceil(attention.D / layout.step_keys(unit))
+        self.depth_steps = math.ceil(attention.D / layout.step_depth(unit))
         self.read_columns = layout.read_columns(unit, schedule.tiles)
         # Neighbouring keys whose scores a lane holds.
         self.run_keys = layout.run_keys(unit)
         self.factor = plain_scale(attention)
+
+    @property
+    def columns(self) -> int:
+        """Vectors of a lane's sums of values, for each tile of queries."""
+        return math.ceil(self.attention.E / self.unit.columns)
 
     def initial(self) -> State:
         lowest = emit.constant(softmax.LOWEST if self.factor is None else softmax.LOW, "f32")
@@ -313,7 +317,9 @@ class Work:
             return multiply.pieces(unit, [share])
         # RDNA 3: a lane gives all keys of the step, half of which lie 16 lanes away.
         words = ir.VectorType.get([unit.values // 2], ir.IntegerType.get_signless(32))
-        other = vector.bitcast(share.type, self.place.lanes.exchanged(vector.bitcast(words, share)))
+        other = vector.bitcast(
+            share.type, self.place.lanes.exchanged(vector.bitcast(words, share), 16)
+        )
         upper = emit.compare("eq", self.place.group, 1)
         halves = [arith.select(upper, other, share), arith.select(upper, share, other)]
         return multiply.pieces(unit, halves)
