@@ -30,6 +30,7 @@ from mgx_mlir.passes.rewrite_deconvolution import RewriteDeconvolution
 from mgx_mlir.passes.rewrite_pooling import RewritePooling
 from mgx_mlir.passes.rewrite_reduce import RewriteReduce
 from mgx_mlir.passes.rewrite_resize import RewriteResize
+from mgx_mlir.passes.share_weights import ShareWeights
 from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
 from mgx_mlir.passes.simplify_concats import SimplifyConcats
 from mgx_mlir.passes.simplify_dyn_ops import SimplifyDynOps
@@ -62,6 +63,7 @@ PIPELINES: dict[str, NamedPipeline] = {
         "one form for each thing; constants are computed",
         (
             NormalizeOps(),
+            ShareWeights(),
             FoldConstants(keep_quantized=True),
             NormalizeControlFlow(),
             EliminateIdentities(),
