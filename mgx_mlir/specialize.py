@@ -11,6 +11,9 @@ of such values that it meets:
 Values are built in only where the model does not compile without them: small vectors and
 scalars of integers and booleans, or else of floats too, and of these only the ones that
 matter. The programs of the last `limit` combinations are kept.
+
+In mode full-dynamic, or after so many combinations as `any_after` says, one program for all
+sizes takes the others' place, where the model has one.
 """
 
 from __future__ import annotations
@@ -34,6 +37,8 @@ from mgx_mlir.target import Target
 
 # Values of more elements are data, not sizes.
 MAX_VALUE_ELEMENTS = 64
+# The mode whose programs are for all sizes.
+ANY_SIZES = "full-dynamic"
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -50,7 +55,8 @@ class SpecializedModel:
     """A model, and the programs compiled from it. Any number of threads may run it.
 
     `model`, `target`, `device` and `graph` are those of `mgx_mlir.compile`. `options` holds
-    for every program; sizes that it gives must be those of the inputs.
+    for every program; sizes that it gives must be those of the inputs. `any_after`: how many
+    combinations of sizes are compiled before one program serves all others; None for any.
     """
 
     def __init__(
@@ -63,6 +69,7 @@ class SpecializedModel:
         device: int | None = None,
         graph: bool = True,
         limit: int = 16,
+        any_after: int | None = None,
     ) -> None:
         self._model = model
         self._target = target
@@ -71,6 +78,10 @@ class SpecializedModel:
         self._device = device
         self._graph = graph
         self._limit = limit
+        full = self._options.mode == ANY_SIZES
+        self._any_after = 0 if full else any_after
+        self._any: Program | None = None
+        self._compiled = 0
         self._programs: OrderedDict[Any, Program] = OrderedDict()
         # Names of the inputs whose values are built in; it only grows.
         self._fixed: tuple[str, ...] = ()
@@ -96,19 +107,37 @@ class SpecializedModel:
         with self._lock:
             key = self._key(inputs)
             if key not in self._programs:
+                served = self._for_any_sizes()
+                if served is not None:
+                    return served
                 artifact = self._compile(inputs, values)
                 key = self._key(inputs)  # what is built in may have become known now
-                self._programs[key] = compile(
-                    artifact,
-                    self._target,
-                    settings=self._settings,
-                    device=self._device,
-                    graph=self._graph,
-                )
+                self._programs[key] = self._load(artifact)
+                self._compiled += 1
                 if len(self._programs) > self._limit:
                     self._programs.popitem(last=False)
             self._programs.move_to_end(key)
             return self._programs[key]
+
+    def _for_any_sizes(self) -> Program | None:
+        """The one program for all sizes, where it is time for it and the model has one."""
+        wanted = self._any_after is not None and self._compiled >= self._any_after
+        if self._any is None and wanted and not self._fixed:
+            options = replace(self._options, mode=ANY_SIZES)
+            try:
+                self._any = self._load(compile_to_bytecode(self._model, options))
+            except (UnsupportedError, ModelError):
+                self._any_after = None
+        return self._any
+
+    def _load(self, artifact: Artifact) -> Program:
+        return compile(
+            artifact,
+            self._target,
+            settings=self._settings,
+            device=self._device,
+            graph=self._graph,
+        )
 
     def _key(self, inputs: Arrays) -> Any:
         values = tuple((n, inputs[n].tobytes()) for n in self._fixed if n in inputs)
@@ -152,8 +181,10 @@ class SpecializedModel:
 
     def _artifact(self, inputs: Arrays, fixed: Arrays) -> Artifact:
         dims = {n: list(a.shape) for n, a in inputs.items() if n not in fixed}
+        mode = "default" if self._options.mode == ANY_SIZES else self._options.mode
         options = replace(
             self._options,
+            mode=mode,
             input_dims={**self._options.input_dims, **dims},
             input_values={**self._options.input_values, **fixed},
         )

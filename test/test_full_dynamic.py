@@ -15,7 +15,9 @@ from mgx_mlir.errors import ArtifactError, UnsupportedError, UsageError
 from mgx_mlir.plan import Plan
 from mgx_mlir.plan_binding import bind_plan
 from mgx_mlir.runtime.program import Program
+from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.sizes import Range
+from mgx_mlir.specialize import SpecializedModel
 from test.dynamic_models import MODELS, SIZES, inputs_of
 
 FULL = CompileOptions(mode="full-dynamic")
@@ -164,3 +166,24 @@ def test_programs_share_weights_and_equal_kernels() -> None:
 def test_each_symbol_needs_optimal_sizes() -> None:
     with pytest.raises(UsageError, match="'seq' has no optimal sizes and others have"):
         compile_to_bytecode(MODELS["bert"](), CompileOptions(dim_params=RANGES))
+
+
+def test_a_model_takes_one_program_for_all_sizes_in_time() -> None:
+    model = MODELS["mlp"]()
+    specialized = SpecializedModel(model, any_after=1)
+    programs = [specialized.program(inputs_of(model, {"batch": n})) for n in (1, 2, 3, 1)]
+    assert [isinstance(p, SizedProgram) for p in programs] == [False, True, True, False]
+    assert programs[1] is programs[2]
+    check(model, programs[1], [{"batch": 4}])
+
+
+def test_a_model_without_one_is_compiled_for_its_sizes() -> None:
+    reshape = helper.make_node("Reshape", ["x", "shape"], ["y"], "reshape")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])
+    shape = helper.make_tensor_value_info("shape", TensorProto.INT64, [2])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, None])
+    graph = helper.make_graph([reshape], "g", [x, shape], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    specialized = SpecializedModel(model, options=FULL)
+    found = specialized.run({"x": np.arange(6, dtype=np.float32), "shape": np.array([2, -1])})
+    assert found["y"].shape == (2, 3)
