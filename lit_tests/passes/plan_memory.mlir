@@ -101,3 +101,21 @@ func.func @main(%n: tensor<i64>, %c: tensor<i1>, %x: tensor<64xf32>, %y: tensor<
   }
   return %r#0, %r#1 : tensor<64xf32>, tensor<64xf32>
 }
+
+// -----
+
+// Where sizes are symbols, offsets are the numbers of tensors: a run finds their places.
+// CHECK-LABEL: func.func @main(%{{.*}}: tensor<?x4xf32, #mgx.dims<[batch : 1 ... ?, _]>>)
+// CHECK:         mgx.launch @k0(%{{.*}}) {mgx.offsets = array<i64: 0>}
+// CHECK:         mgx.launch @k0(%{{.*}}) {mgx.offsets = array<i64: -1>}
+// CHECK-NOT:   mgx.arena_bytes
+mgx.kernel @k0(%x: tensor<?x4xf32, #mgx.dims<[batch : 1 ... ?, _]>>) -> tensor<?x4xf32, #mgx.dims<[batch : 1 ... ?, _]>>
+    attributes {arch = #mgx.arch<"gfxMIGX">} {
+  %y = mgx.relu %x : tensor<?x4xf32, #mgx.dims<[batch : 1 ... ?, _]>>
+  mgx.return %y : tensor<?x4xf32, #mgx.dims<[batch : 1 ... ?, _]>>
+}
+func.func @main(%x: tensor<?x4xf32, #mgx.dims<[batch : 1 ... ?, _]>>) -> tensor<?x4xf32, #mgx.dims<[batch : 1 ... ?, _]>> {
+  %a = mgx.launch @k0(%x) : (tensor<?x4xf32, #mgx.dims<[batch : 1 ... ?, _]>>) -> tensor<?x4xf32, #mgx.dims<[batch : 1 ... ?, _]>>
+  %b = mgx.launch @k0(%a) : (tensor<?x4xf32, #mgx.dims<[batch : 1 ... ?, _]>>) -> tensor<?x4xf32, #mgx.dims<[batch : 1 ... ?, _]>>
+  return %b : tensor<?x4xf32, #mgx.dims<[batch : 1 ... ?, _]>>
+}
