@@ -27,6 +27,7 @@ from mgx_mlir.rewriting import (
     op_name,
     shape,
     splat,
+    users,
 )
 
 # A block computes so many rows, or columns, of a product with what it read of an operand.
@@ -88,6 +89,9 @@ def _grow(tree: Prologue, value: ir.Value, size: int) -> bool:
 
 
 def _may_enter(op: ir.OpView) -> bool:
+    element = element_type(op.operation.results[0])
+    if _computes(op) and isinstance(element, ir.FloatType) and element.width <= 8:
+        return False  # what quantizes is done once
     if op_name(op) == "mgx.pointwise":
         return contraction_of(op) is None  # else it is that one's epilogue
     return op_name(op) in mgx.VIEWS | mgx.POINTWISE | {"mgx.unpack"}
@@ -113,6 +117,25 @@ def _pays(tree: Prologue, dot: ir.OpView, number: int) -> bool:
     others = shape(dot.operation.results[0])[-1 if number == 0 else -2]
     work = sum(_operations(op) for op in tree.ops) * size * math.ceil(others / _TILE)
     return work <= _OPERATIONS_A_BYTE * saved
+
+
+def expands_blocks(op: ir.OpView) -> bool:
+    """Whether an op gives a product codes of few bits times the scales of their blocks (OCP MX)."""
+    inner = op
+    if op_name(op) == "mgx.pointwise":
+        inner, *others = op.regions[0].blocks[0].operations
+        if len(others) != 1:
+            return False
+    if op_name(inner) != "mgx.dequantizelinear":
+        return False
+    scale = inner.operation.operands[1].type
+    element = scale.element_type if isinstance(scale, ir.RankedTensorType) else scale
+    if not isinstance(element, ir.Float8E8M0FNUType):
+        return False
+    readers = users(op.operation.results[0])
+    while readers and op_name(readers[0]) in mgx.VIEWS:
+        readers = users(readers[0].operation.results[0])
+    return bool(readers) and all(op_name(reader) == "mgx.dot" for reader in readers)
 
 
 def prologue_values(block: ir.Block) -> set[ir.Value]:

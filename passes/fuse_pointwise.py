@@ -12,6 +12,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.fusing import Group, positions
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.prologues import expands_blocks
 from mgx_mlir.rewriting import (
     blocks,
     definition,
@@ -38,7 +39,8 @@ class FusePointwise(Pass):
              }
 
     Constants whose elements are all equal, broadcasts of them too, stand in the body. A
-    fused op holds at most `max_ops` ops and has at most `max_inputs` inputs.
+    fused op holds at most `max_ops` ops and has at most `max_inputs` inputs. What expands
+    blocks with scales for a product (OCP MX) stays alone: the product reads codes and scales.
     """
 
     max_ops: int = 128
@@ -63,7 +65,7 @@ class FusePointwise(Pass):
         group = Group(position)
         group.add(root)
         dims = ir.RankedTensorType(root.operation.results[0].type).shape
-        frontier = [root.operation]
+        frontier = [] if expands_blocks(root) else [root.operation]
         while frontier:
             for value in frontier.pop().operands:
                 producer = definition(value)

@@ -12,6 +12,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.fusing import Group, contraction_of, positions
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.prologues import expands_blocks
 from mgx_mlir.rewriting import (
     blocks,
     definition,
@@ -69,11 +70,13 @@ class MergePointwise(Pass):
         """A `mgx.pointwise` before `op` that it can be merged with."""
         key = identity(op)
         assert key is not None
+        if expands_blocks(op):
+            return None
         for other in _related(op):
             place = identity(other)
             if place not in position or position[place] >= position[key]:
                 continue
-            if shape(place) != shape(key) or not self._fits(other, op):
+            if shape(place) != shape(key) or expands_blocks(other) or not self._fits(other, op):
                 continue
             group = Group(position, earliest=earliest)
             group.add(other)

@@ -56,3 +56,19 @@ func.func @main(%x: tensor<3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
   %1 = mgx.add %y, %b : tensor<2x3xf32>, tensor<2x3xf32> -> tensor<2x3xf32>
   return %1 : tensor<2x3xf32>
 }
+
+// -----
+
+// What a product reads as codes and the scales of their blocks stays apart from what quantizes.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.pointwise({{.*}} -> tensor<2x64xf8E4M3FN>
+// CHECK:         mgx.quantizelinear
+// CHECK:         mgx.pointwise({{.*}} -> tensor<2x64xf32>
+// CHECK:         mgx.dequantizelinear
+// CHECK:         mgx.dot
+func.func @main(%x: tensor<2x64xf32>, %s: tensor<2x64xf32>, %e: tensor<2x64xf8E8M0FNU>, %w: tensor<64x3xf32>) -> tensor<2x3xf32> {
+  %q = mgx.quantizelinear %x scale %s : tensor<2x64xf32>, tensor<2x64xf32> -> tensor<2x64xf8E4M3FN>
+  %d = mgx.dequantizelinear %q scale %e : tensor<2x64xf8E4M3FN>, tensor<2x64xf8E8M0FNU> -> tensor<2x64xf32>
+  %y = mgx.dot %d, %w : tensor<2x64xf32>, tensor<64x3xf32> -> tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}

@@ -54,3 +54,24 @@ func.func @main(%x: tensor<4x4xf32>, %y: tensor<4x4xf32>) -> (tensor<4x4xf32>, t
   %b = mgx.add %d, %y : tensor<4x4xf32>, tensor<4x4xf32> -> tensor<4x4xf32>
   return %a, %b : tensor<4x4xf32>, tensor<4x4xf32>
 }
+
+// -----
+
+// What gives a product codes times the scales of their blocks is no part of another op.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-2: mgx.pointwise
+// CHECK:         mgx.dot
+func.func @main(%x: tensor<2x64xf32>, %e: tensor<2x64xf8E8M0FNU>, %w: tensor<64x3xf32>) -> tensor<2x3xf32> {
+  %q = mgx.pointwise(%x) : (tensor<2x64xf32>) -> tensor<2x64xf8E4M3FN> {
+  ^bb0(%a: f32):
+    %c = mgx.convert %a : f32 -> f8E4M3FN
+    mgx.yield %c : f8E4M3FN
+  }
+  %d = mgx.pointwise(%q, %e) : (tensor<2x64xf8E4M3FN>, tensor<2x64xf8E8M0FNU>) -> tensor<2x64xf32> {
+  ^bb0(%a: f8E4M3FN, %b: f8E8M0FNU):
+    %c = mgx.dequantizelinear %a scale %b : f8E4M3FN, f8E8M0FNU -> f32
+    mgx.yield %c : f32
+  }
+  %y = mgx.dot %d, %w : tensor<2x64xf32>, tensor<64x3xf32> -> tensor<2x3xf32>
+  return %y : tensor<2x3xf32>
+}
