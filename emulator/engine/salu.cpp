@@ -204,44 +204,28 @@ static void register_compares(OpTable &t) {
 
 //===-- Lane masks saved and replaced -------------------------------------===//
 
-#define SAVEEXEC(name, expr)                                                                       \
+// The result goes to EXEC; `kept`, the old EXEC or the result, to the destination.
+#define REPLACE_EXEC(name, expr, kept)                                                             \
   {                                                                                                \
     struct H {                                                                                     \
       static void run64(Wave &w, const Inst &in) {                                                 \
         u64 s = rs64(w, in.src[0]), e = s64(w, kExec), r = (expr);                                 \
-        set_s64(w, in.dst.reg, e);                                                                 \
+        set_s64(w, in.dst.reg, kept);                                                              \
         set_s64(w, kExec, r);                                                                      \
         w.scc = r != 0;                                                                            \
       }                                                                                            \
       static void run32(Wave &w, const Inst &in) {                                                 \
         u32 s = rs(w, in.src[0]), e = w.s[kExec], r = (expr);                                      \
-        w.s[in.dst.reg] = e;                                                                       \
+        w.s[in.dst.reg] = kept;                                                                    \
         w.s[kExec] = r;                                                                            \
         w.scc = r != 0;                                                                            \
       }                                                                                            \
     };                                                                                             \
-    add_op(t, name "_saveexec_b64", scalar_op(H::run64, Ty::b64, Ty::b64, Ty::none));              \
-    add_op(t, name "_saveexec_b32", scalar_op(H::run32, Ty::b32, Ty::b32, Ty::none));              \
+    add_op(t, name "_b64", scalar_op(H::run64, Ty::b64, Ty::b64, Ty::none));                       \
+    add_op(t, name "_b32", scalar_op(H::run32, Ty::b32, Ty::b32, Ty::none));                       \
   }
-#define WREXEC(name, expr)                                                                         \
-  {                                                                                                \
-    struct H {                                                                                     \
-      static void run64(Wave &w, const Inst &in) {                                                 \
-        u64 s = rs64(w, in.src[0]), e = s64(w, kExec), r = (expr);                                 \
-        set_s64(w, in.dst.reg, r);                                                                 \
-        set_s64(w, kExec, r);                                                                      \
-        w.scc = r != 0;                                                                            \
-      }                                                                                            \
-      static void run32(Wave &w, const Inst &in) {                                                 \
-        u32 s = rs(w, in.src[0]), e = w.s[kExec], r = (expr);                                      \
-        w.s[in.dst.reg] = r;                                                                       \
-        w.s[kExec] = r;                                                                            \
-        w.scc = r != 0;                                                                            \
-      }                                                                                            \
-    };                                                                                             \
-    add_op(t, name "_wrexec_b64", scalar_op(H::run64, Ty::b64, Ty::b64, Ty::none));                \
-    add_op(t, name "_wrexec_b32", scalar_op(H::run32, Ty::b32, Ty::b32, Ty::none));                \
-  }
+#define SAVEEXEC(name, expr) REPLACE_EXEC(name "_saveexec", expr, e)
+#define WREXEC(name, expr) REPLACE_EXEC(name "_wrexec", expr, r)
 
 static void register_masks(OpTable &t) {
   SAVEEXEC("s_and", s &e)

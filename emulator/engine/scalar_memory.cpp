@@ -139,29 +139,21 @@ static void add(OpTable &t, const std::string &name, Handler fn, Ty dst, Ty base
   add_op(t, name.c_str(), o);
 }
 
-static void register_loads(OpTable &t) {
-  add(t, "s_load_b32", s_load<1>, Ty::b32, Ty::b64);
-  add(t, "s_load_b64", s_load<2>, Ty::b64, Ty::b64);
-  add(t, "s_load_b96", s_load<3>, Ty::b96, Ty::b64);
-  add(t, "s_load_b128", s_load<4>, Ty::b128, Ty::b64);
-  add(t, "s_load_b256", s_load<8>, Ty::b256, Ty::b64);
-  add(t, "s_load_b512", s_load<16>, Ty::b512, Ty::b64);
-  add(t, "s_load_i8", s_load_small<i8>, Ty::b32, Ty::b64);
-  add(t, "s_load_u8", s_load_small<u8>, Ty::b32, Ty::b64);
-  add(t, "s_load_i16", s_load_small<i16>, Ty::b32, Ty::b64);
-  add(t, "s_load_u16", s_load_small<u16>, Ty::b32, Ty::b64);
-  add(t, "s_buffer_load_b32", s_buffer_load<1>, Ty::b32, Ty::b128);
-  add(t, "s_buffer_load_b64", s_buffer_load<2>, Ty::b64, Ty::b128);
-  add(t, "s_buffer_load_b96", s_buffer_load<3>, Ty::b96, Ty::b128);
-  add(t, "s_buffer_load_b128", s_buffer_load<4>, Ty::b128, Ty::b128);
-  add(t, "s_buffer_load_b256", s_buffer_load<8>, Ty::b256, Ty::b128);
-  add(t, "s_buffer_load_b512", s_buffer_load<16>, Ty::b512, Ty::b128);
-  add(t, "s_buffer_load_i8", s_buffer_load_small<i8>, Ty::b32, Ty::b128);
-  add(t, "s_buffer_load_u8", s_buffer_load_small<u8>, Ty::b32, Ty::b128);
-  add(t, "s_buffer_load_i16", s_buffer_load_small<i16>, Ty::b32, Ty::b128);
-  add(t, "s_buffer_load_u16", s_buffer_load_small<u16>, Ty::b32, Ty::b128);
-  add(t, "s_memtime", memtime, Ty::b64, Ty::none);
-  add(t, "s_memrealtime", memtime, Ty::b64, Ty::none);
+template <bool kBuffer> static void register_loads(OpTable &t) {
+  const std::string stem = kBuffer ? "s_buffer_load_" : "s_load_";
+  auto load = [&](const char *type, Handler plain, Handler buffer, Ty dst) {
+    add(t, stem + type, kBuffer ? buffer : plain, dst, kBuffer ? Ty::b128 : Ty::b64);
+  };
+  load("b32", s_load<1>, s_buffer_load<1>, Ty::b32);
+  load("b64", s_load<2>, s_buffer_load<2>, Ty::b64);
+  load("b96", s_load<3>, s_buffer_load<3>, Ty::b96);
+  load("b128", s_load<4>, s_buffer_load<4>, Ty::b128);
+  load("b256", s_load<8>, s_buffer_load<8>, Ty::b256);
+  load("b512", s_load<16>, s_buffer_load<16>, Ty::b512);
+  load("i8", s_load_small<i8>, s_buffer_load_small<i8>, Ty::b32);
+  load("u8", s_load_small<u8>, s_buffer_load_small<u8>, Ty::b32);
+  load("i16", s_load_small<i16>, s_buffer_load_small<i16>, Ty::b32);
+  load("u16", s_load_small<u16>, s_buffer_load_small<u16>, Ty::b32);
 }
 
 template <bool kBuffer> static void register_stores(OpTable &t) {
@@ -195,7 +187,10 @@ template <bool kBuffer> static void register_stores(OpTable &t) {
 } // namespace MGX_ISA
 
 void register_scalar_memory(OpTable &t) {
-  register_loads(t);
+  register_loads<false>(t);
+  register_loads<true>(t);
+  add(t, "s_memtime", memtime, Ty::b64, Ty::none);
+  add(t, "s_memrealtime", memtime, Ty::b64, Ty::none);
   register_stores<false>(t);
   register_stores<true>(t);
 }

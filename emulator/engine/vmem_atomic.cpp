@@ -6,20 +6,18 @@
 namespace mgx::emu {
 inline namespace MGX_ISA {
 
-// `T` is the integer the memory holds; Op::f gives the new value.
-template <class Op, class T> static void atomic(Wave &w, const Inst &in) {
+// Replaces what each lane's address holds by next(lane, old). `T` is the integer it holds.
+template <class T, class F> MGX_INLINE void replace_each(Wave &w, const Inst &in, F next) {
   Access a;
   if (!resolve(w, in, sizeof(T), true, true, a)) return;
-  const u32 *s = w.vgpr(in.src[1].reg);
   u32 *d = in.dst.kind == O_VGPR ? w.vgpr(in.dst.reg) : nullptr;
   each_lane(a.mask, [&](u32 i) {
     if (w.stop == Stop::fault) return;
     if (reinterpret_cast<u64>(a.p[i]) % sizeof(T))
       return raise_fault(w, Fault::misaligned, int(i), reinterpret_cast<u64>(a.p[i]), "misaligned atomic");
     T *p = reinterpret_cast<T *>(a.p[i]);
-    T data = T(sizeof(T) == 8 ? ld<u64>(s, i) : u64(s[i]));
     T old = __atomic_load_n(p, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(p, &old, Op::f(old, data), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+    while (!__atomic_compare_exchange_n(p, &old, next(i, old), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
     }
     if (!d) return;
     d[i] = u32(old);
@@ -28,42 +26,28 @@ template <class Op, class T> static void atomic(Wave &w, const Inst &in) {
   if (a.staged) finish_store(w, a);
 }
 
+template <class T> MGX_INLINE T lane_data(const u32 *s, u32 i) {
+  if constexpr (sizeof(T) == 8) return ld<u64>(s, i);
+  else return T(s[i]);
+}
+
+// Op::f gives the new value.
+template <class Op, class T> static void atomic(Wave &w, const Inst &in) {
+  const u32 *s = w.vgpr(in.src[1].reg);
+  replace_each<T>(w, in, [&](u32 i, T old) { return Op::f(old, lane_data<T>(s, i)); });
+}
+
 // The data registers hold the new value, then the one to compare with.
 template <class T, bool kFloat> static void cmpswap(Wave &w, const Inst &in) {
-  Access a;
-  if (!resolve(w, in, sizeof(T), true, true, a)) return;
   const u32 *s = w.vgpr(in.src[1].reg);
-  u32 *d = in.dst.kind == O_VGPR ? w.vgpr(in.dst.reg) : nullptr;
-  each_lane(a.mask, [&](u32 i) {
-    if (w.stop == Stop::fault) return;
-    if (reinterpret_cast<u64>(a.p[i]) % sizeof(T))
-      return raise_fault(w, Fault::misaligned, int(i), reinterpret_cast<u64>(a.p[i]), "misaligned atomic");
-    T *p = reinterpret_cast<T *>(a.p[i]);
-    T data, old;
-    if constexpr (sizeof(T) == 8) {
-      data = ld<u64>(s, i);
-      old = ld<u64>(s + 2 * kLanes, i);
-    } else {
-      data = s[i];
-      old = s[kLanes + i];
-    }
-    if constexpr (kFloat) { // -0 equals 0
-      T compare = old;
-      old = __atomic_load_n(p, __ATOMIC_RELAXED);
-      auto equal = [&] {
-        if constexpr (sizeof(T) == 8) return f64_of(old) == f64_of(compare);
-        else return f32_of(old) == f32_of(compare);
-      };
-      while (equal() && !__atomic_compare_exchange_n(p, &old, data, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
-      }
-    } else {
-      __atomic_compare_exchange_n(p, &old, data, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-    }
-    if (!d) return;
-    d[i] = u32(old);
-    if constexpr (sizeof(T) == 8) d[kLanes + i] = u32(u64(old) >> 32);
+  replace_each<T>(w, in, [&](u32 i, T old) {
+    T data = lane_data<T>(s, i), wanted = lane_data<T>(s + sizeof(T) / 4 * kLanes, i);
+    bool equal;
+    if constexpr (!kFloat) equal = old == wanted;
+    else if constexpr (sizeof(T) == 8) equal = f64_of(old) == f64_of(wanted); // -0 equals 0
+    else equal = f32_of(old) == f32_of(wanted);
+    return equal ? data : old;
   });
-  if (a.staged) finish_store(w, a);
 }
 
 static void add_atomic(OpTable &t, const char *suffix, Handler fn, Ty dst, Ty data) {
