@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting import RESHAPES, definition
+from mgx_mlir.rewriting import memory_of
 
 # On a lowered function: the numbers of such arguments.
 OVERWRITABLE = "mgx.overwritable"
@@ -36,25 +36,16 @@ def overwritable(kernel: ir.OpView) -> frozenset[int]:
         return frozenset()
     (pointwise,) = work
     results = terminator.operation.operands
-    if len(results) != 1 or _source(results[0]) != pointwise.operation.results[0]:
+    if len(results) != 1 or memory_of(results[0]) != pointwise.operation.results[0]:
         return frozenset()
     arguments = list(block.arguments)
     found = set()
     for operand in pointwise.operation.operands:
-        source = _source(operand)
+        source = memory_of(operand)
         alike = source in arguments and _alike(source.type, results[0].type)
         if alike and len(list(source.uses)) == 1:
             found.add(arguments.index(source))
     return frozenset(found)
-
-
-def _source(value: ir.Value) -> ir.Value:
-    """What a value is the elements of, in the same order."""
-    op = definition(value)
-    while op is not None and op.operation.name in RESHAPES:
-        value = op.operation.operands[0]
-        op = definition(value)
-    return value
 
 
 def _alike(a: ir.Type, b: ir.Type) -> bool:

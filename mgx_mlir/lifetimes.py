@@ -16,8 +16,8 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.in_place import overwritable
-from mgx_mlir.passes.place_concats import IN_PLACE, memory_of
-from mgx_mlir.rewriting import definition, op_name
+from mgx_mlir.passes.place_concats import IN_PLACE
+from mgx_mlir.rewriting import definition, memory_of, op_name
 
 _OWNERS = ("mgx.launch", "mgx.if", "mgx.loop")
 Interval = tuple[int, int]

@@ -15,10 +15,10 @@ from mgx_mlir.flops import flops_of
 from mgx_mlir.formulas import Formulas
 from mgx_mlir.graph import Graph, kernels, node_name, symbol_name, value_names
 from mgx_mlir.lifetimes import staged_values
-from mgx_mlir.passes.place_concats import IN_PLACE, memory_of
+from mgx_mlir.passes.place_concats import IN_PLACE
 from mgx_mlir.passes.plan_memory import ARENA_BYTES, OFFSETS, STAGED
 from mgx_mlir.plan import AnyStep, Branch, Buffer, Loop, Plan, Row, Step, TensorSpec
-from mgx_mlir.rewriting import RESHAPES, definition, op_name
+from mgx_mlir.rewriting import RESHAPES, definition, memory_of, op_name
 from mgx_mlir.sizes import Number, Symbol
 from mgx_mlir.symbolic import named_symbols, sizes_of
 

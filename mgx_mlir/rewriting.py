@@ -35,6 +35,15 @@ def definition(value: ir.Value) -> ir.OpView | None:
     return owner.opview if isinstance(owner, ir.Operation) else owner
 
 
+def memory_of(value: ir.Value) -> ir.Value:
+    """The value whose memory a value lies in: reshapes share that of their operand."""
+    op = definition(value)
+    while op is not None and op.operation.name in RESHAPES:
+        value = op.operation.operands[0]
+        op = definition(value)
+    return value
+
+
 def op_name(op: ir.OpView | ir.Operation | None) -> str:
     """The op's full name, such as 'mgx.add'; '' for None."""
     return "" if op is None else op.operation.name

@@ -11,7 +11,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import RESHAPES, blocks, definition, op_name, shape, users
+from mgx_mlir.rewriting import RESHAPES, blocks, definition, memory_of, op_name, shape, users
 
 # On a concat: its operands are parts of its memory.
 IN_PLACE = "mgx.in_place"
@@ -59,15 +59,6 @@ class PlaceConcats(Pass):
         if len(set(sources)) != len(sources) or _reaches_host(result, None):
             return False
         return not any(_reaches_host(source, op) for source in sources)
-
-
-def memory_of(value: ir.Value) -> ir.Value:
-    """The value whose memory a value lies in: reshapes share that of their operand."""
-    op = definition(value)
-    while op is not None and op.operation.name in RESHAPES:
-        value = op.operation.operands[0]
-        op = definition(value)
-    return value
 
 
 def _is_computed(value: ir.Value, block: ir.Block) -> bool:

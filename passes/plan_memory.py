@@ -13,8 +13,8 @@ from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.lifetimes import Lifetimes, Tensor, lower_bound
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.passes.place_concats import IN_PLACE, memory_of
-from mgx_mlir.rewriting import blocks
+from mgx_mlir.passes.place_concats import IN_PLACE
+from mgx_mlir.rewriting import blocks, memory_of
 from mgx_mlir.sizes import symbols
 from mgx_mlir.symbolic import named_symbols, sizes_of
 
