@@ -35,9 +35,10 @@ class MergePointwise(Pass):
              // %c is used again
     After:   %c, %h = mgx.pointwise(%x, %c0) ... -> tensor<1x128xf32>, tensor<1x128xf32>
 
-    What both read is read once. Two that are the epilogues of two contractions stay two:
-    one of the contractions would lose its epilogue. A merged op has at most `max_results`
-    results, `max_inputs` inputs and `max_ops` ops.
+    What both read is read once. Two that read slices of one tensor are one kernel too. Two
+    that are the epilogues of two contractions stay two: one of the contractions would lose
+    its epilogue. A merged op has at most `max_results` results, `max_inputs` inputs and
+    `max_ops` ops.
     """
 
     max_results: int = 32
@@ -102,6 +103,8 @@ def _related(op: ir.OpView) -> Iterator[ir.OpView]:
         if shape(value) != size or is_constant(value):
             continue
         producer = definition(value)
+        if op_name(producer) == "mgx.slice" and contraction_of(op) is None:
+            yield from (other for other in _beside(value) if contraction_of(other) is None)
         # A broadcast is read again for little.
         if op_name(producer) in mgx.VIEWS:
             continue
@@ -109,6 +112,16 @@ def _related(op: ir.OpView) -> Iterator[ir.OpView]:
             yield producer
         for user in users(value):
             if user.operation.name == "mgx.pointwise" and user.operation != op.operation:
+                yield user
+
+
+def _beside(part: ir.Value) -> Iterator[ir.OpView]:
+    """The `mgx.pointwise` ops that read a slice of the same shape of the same tensor."""
+    for slice_ in users(part.owner.operands[0]):
+        if op_name(slice_) != "mgx.slice" or shape(slice_.operation.results[0]) != shape(part):
+            continue
+        for user in users(slice_.operation.results[0]):
+            if user.operation.name == "mgx.pointwise" and slice_.operation != part.owner:
                 yield user
 
 

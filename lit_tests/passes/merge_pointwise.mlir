@@ -75,3 +75,31 @@ func.func @main(%x: tensor<2x64xf32>, %e: tensor<2x64xf8E8M0FNU>, %w: tensor<64x
   %y = mgx.dot %d, %w : tensor<2x64xf32>, tensor<64x3xf32> -> tensor<2x3xf32>
   return %y : tensor<2x3xf32>
 }
+
+// -----
+
+// Work on the slices of one tensor; slices of another shape are left alone.
+// CHECK-LABEL: func.func @main
+// CHECK:         %{{.*}}:2 = mgx.pointwise(%{{.*}}, %{{.*}}) : (tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>)
+// CHECK:         mgx.pointwise(%{{.*}}) : (tensor<4x2xf32>) -> tensor<4x2xf32>
+func.func @main(%x: tensor<4x10xf32>) -> (tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x2xf32>) {
+  %a = mgx.slice %x axes = [1] starts = [0] ends = [4] : tensor<4x10xf32> -> tensor<4x4xf32>
+  %b = mgx.slice %x axes = [1] starts = [4] ends = [8] : tensor<4x10xf32> -> tensor<4x4xf32>
+  %c = mgx.slice %x axes = [1] starts = [8] ends = [10] : tensor<4x10xf32> -> tensor<4x2xf32>
+  %p = mgx.pointwise(%a) : (tensor<4x4xf32>) -> tensor<4x4xf32> {
+  ^bb0(%s: f32):
+    %t = mgx.sigmoid %s : f32
+    mgx.yield %t : f32
+  }
+  %q = mgx.pointwise(%b) : (tensor<4x4xf32>) -> tensor<4x4xf32> {
+  ^bb0(%s: f32):
+    %t = mgx.tanh %s : f32
+    mgx.yield %t : f32
+  }
+  %r = mgx.pointwise(%c) : (tensor<4x2xf32>) -> tensor<4x2xf32> {
+  ^bb0(%s: f32):
+    %t = mgx.relu %s : f32
+    mgx.yield %t : f32
+  }
+  return %p, %q, %r : tensor<4x4xf32>, tensor<4x4xf32>, tensor<4x2xf32>
+}
