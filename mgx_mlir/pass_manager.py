@@ -68,7 +68,7 @@ class Pass(ABC):
     def __str__(self) -> str:
         """The pass in pipeline text, with the options that differ from their defaults."""
         options = [
-            f"{option.name.replace('_', '-')}={_option_text(getattr(self, option.name))}"
+            f"{option.name.replace('_', '-')}={option_text(getattr(self, option.name))}"
             for option in dataclasses.fields(self)
             if getattr(self, option.name) != option.default
         ]
@@ -312,7 +312,8 @@ def _split(text: str) -> Iterator[str]:
         yield text[start:].strip()
 
 
-def _option_text(value: Any) -> str:
+def option_text(value: Any) -> str:
+    """An option's value as pipeline text has it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, tuple):

@@ -1,0 +1,61 @@
+"""docs/passes.md: the modes, the pipelines and the passes, as the code has them.
+
+    python -m mgx_mlir.tools.pass_page > docs/passes.md
+
+A test compares the page.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from mgx_mlir.pass_manager import CLEANUP, Pass, option_text, pass_class, pass_names, step_name
+from mgx_mlir.pipelines import MODES, PIPELINES
+
+_HEAD = """\
+# Passes
+
+Made by `python -m mgx_mlir.tools.pass_page`; a test compares it. What MIGraphX has of these,
+and what of its rewrites is not here, is in [rewrites.md](rewrites.md).
+
+`mgx compile --explain` lists which rewrite fired at which node, `--timing` the seconds of each
+pass, `--disable-pass NAME` leaves one out, `--exact` all that are marked *rounds*. An artifact
+records the options and the passes that ran, in order: `mgx inspect --json`.
+"""
+
+
+def page() -> str:
+    """The page's text."""
+    cleanup = " and ".join(f"`{name}`" for name in CLEANUP)
+    parts = [_HEAD, "## Modes\n\n| mode | what it is for | pipelines |\n|---|---|---|"]
+    for name, mode in MODES.items():
+        parts.append(f"| {name} | {mode.summary} | {', '.join(mode.pipelines)} |")
+    parts.append("\n## Pipelines\n")
+    for name, pipeline in PIPELINES.items():
+        steps = ", ".join(f"`{step}`" for step in pipeline.passes)
+        parts.append(f"**{name}**: {pipeline.summary}. {steps}\n")
+    parts.append(
+        "## Passes\n\n"
+        f"*Cleans*: the driver runs {cleanup} after it. *Rounds*: floats come out by another "
+        "formula than the model's. *Required*: there is no program without it.\n\n"
+        "| pass | what it does | options | |\n|---|---|---|---|"
+    )
+    parts += [_row(pass_class(name)) for name in pass_names()]
+    return "\n".join(parts) + "\n"
+
+
+def _row(kind: type[Pass]) -> str:
+    options = ", ".join(
+        f"`{option.name.replace('_', '-')}={option_text(option.default)}`"
+        for option in dataclasses.fields(kind)
+    )
+    marks = {"cleans": kind.cleanup, "rounds": kind.rounds, "required": kind.required}
+    told = ", ".join(mark for mark, holds in marks.items() if holds)
+    used = any(kind.name == step_name(s) for p in PIPELINES.values() for s in p.passes)
+    told += "" if used else f"{', ' if told else ''}in no pipeline"
+    summary = (kind.__doc__ or "").strip().splitlines()[0]
+    return f"| `{kind.name}` | {summary} | {options} | {told} |"
+
+
+if __name__ == "__main__":
+    print(page(), end="")
