@@ -231,11 +231,19 @@ def emulated(target: Target) -> list[Convolution]:
         Convolution((2, 24, 9, 7), 24, (3, 3), (2, 2), (2, 1), (1, 1, 2, 1), 24, native=True),
         Convolution((1, 6, 10, 9), 6, (5, 5), pads=(2,) * 4, group=6, element="f32", native=True),
     ]
+    # Few enough results for blocks that keep their pixels in LDS.
+    found += [
+        Convolution((1, 32, 9, 17), 32, (3, 3), pads=pads, native=True, epilogue="relu"),
+        Convolution((2, 64, 7, 6), 16, (2, 3), pads=(0, 1, 2, 1), native=True, epilogue="add"),
+        Convolution((1, 16, 6, 33), 48, (3, 2), element="f32", native=True),
+    ]
     if "bf16" in target.features:
+        found.append(Convolution((1, 32, 6, 8), 16, (3, 3), element="bf16", native=True))
         found.append(Convolution((1, 8, 6, 6), 16, (3, 3), pads=pads, element="bf16"))
     if target.matrix:
         found.append(Convolution((1, 20, 6, 6), 16, (3, 3), pads=pads, element="i8"))
         found.append(Convolution((1, 32, 6, 6), 16, (3, 3), pads=pads, element="i8", native=True))
+        found.append(Convolution((1, 64, 6, 6), 16, (3, 3), pads=pads, element="i8", native=True))
     return found
 
 

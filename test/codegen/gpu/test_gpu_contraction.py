@@ -10,12 +10,17 @@ from contraction_kernels import Product
 from convolution_kernels import Convolution
 from emulated import run_on
 
+from mgx_mlir.codegen.contraction.match import match_contraction
+from mgx_mlir.codegen.contraction.problem import Image
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.contraction import constraints
 from mgx_mlir.codegen.gpu.contraction.constraints import schedule_refusal
+from mgx_mlir.codegen.gpu.contraction.convolution import stored_along
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
+from mgx_mlir.codegen.gpu.contraction.resident import Resident
 from mgx_mlir.codegen.gpu.contraction.space import schedules
 from mgx_mlir.codegen.gpu.contraction.specs import Unit, unit_for
+from mgx_mlir.codegen.gpu.contraction.terms import product_of_terms
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.target import Target
 
@@ -32,6 +37,8 @@ SHAPES = (
 IMAGES = (
     Convolution((32, 64, 56, 56), 64, (3, 3), pads=(1, 1, 1, 1), epilogue="relu"),
     Convolution((1, 256, 14, 14), 512, (3, 3), (2, 2), pads=(1, 1, 1, 1), element="bf16"),
+    Convolution((32, 64, 56, 56), 64, (3, 3), pads=(1, 1, 1, 1), native=True, epilogue="relu"),
+    Convolution((1, 64, 56, 56), 64, (3, 3), pads=(1, 1, 1, 1), native=True, epilogue="add"),
 )
 
 
@@ -251,7 +258,7 @@ def test_convolutions_of_one_channel_a_group_are_plain_sums() -> None:
 
 
 def test_convolutions_read_images_with_channels_last_where_they_are_stored() -> None:
-    """A packing function comes first only for what is not stored so, or has to be padded."""
+    """A packing function comes first only for what is not stored so."""
     stored = Convolution((2, 64, 16, 16), 64, (3, 3), last=True)
     padded = Convolution((2, 64, 16, 16), 64, (3, 3), pads=(1, 1, 1, 1), last=True)
     first = Convolution((2, 64, 16, 16), 64, (3, 3))
@@ -262,5 +269,33 @@ def test_convolutions_read_images_with_channels_last_where_they_are_stored() -> 
         assert program is not None, why
         functions.append(len(program.launches))
         inputs = {a.index for a in program.launches[0].arguments if a.kind == "input"}
-        assert inputs == ({0, 1} if image is not padded else {0})
-    assert functions == [1, 2, 2]
+        assert inputs == {0, 1}
+    assert functions == [1, 1, 2]
+
+
+def test_pixels_of_a_block_meet_no_bank_twice() -> None:
+    for channels in (32, 64, 96, 128):
+        found = resident_of(Convolution((1, channels, 8, 8), 16, (3, 3), native=True), "gfx942")
+        for phase in PHASES:
+            starts = [(lane % 16 * found.pixel + lane // 16 * 8) * 2 // 4 for lane in phase]
+            assert len({(start + i) % 32 for start in starts for i in range(4)}) == 32
+
+
+def resident_of(convolution: Convolution, chip: str) -> Resident:
+    _, kernel = convolution.kernel()
+    match = match_contraction(kernel)
+    assert match is not None and isinstance(match.problem.b, Image)
+    target = Target.get(chip)
+    unit = unit_for(target, convolution.element, "f32")
+    product = product_of_terms(match)
+    assert unit is not None and product is not None
+    return Resident(stored_along(product), match.problem.b, unit, target.wave_size)
+
+
+@pytest.mark.parametrize("batch", [1, 32])
+def test_images_with_channels_last_are_read_where_they_lie(batch: int) -> None:
+    convolution = Convolution((batch, 64, 56, 56), 64, (3, 3), pads=(1, 1, 1, 1), native=True)
+    _, kernel = convolution.kernel()
+    program, why = contraction_program(kernel, Target.get("gfx942"))
+    assert program is not None and len(program.launches) == 1 and not program.scratch_bytes
+    assert ("pixels in LDS" in why) == (batch == 1)

@@ -17,6 +17,11 @@ from mgx_mlir.codegen.gpu.contraction.cost import choose
 from mgx_mlir.codegen.gpu.contraction.direct import direct_refusal
 from mgx_mlir.codegen.gpu.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.contraction.generator import generate, generate_direct
+from mgx_mlir.codegen.gpu.contraction.resident import (
+    Resident,
+    generate_resident,
+    resident_refusal,
+)
 from mgx_mlir.codegen.gpu.contraction.scaling import is_scaled, scaled_match
 from mgx_mlir.codegen.gpu.contraction.skinny import as_skinny, generate_skinny
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
@@ -62,7 +67,7 @@ def match_program(
     sizes: elements of each input and of each result. Needs an active MLIR context and
     location.
     """
-    image = match.problem.b
+    original, image = match, match.problem.b
     plain = isinstance(image, Image) and not match.added and not direct_refusal(match)
     product = Product(match, row_major(match.problem), {}) if plain else product_of_terms(match)
     if product is None:
@@ -94,6 +99,12 @@ def match_program(
     refusal = expanding_refusal(match.terms, unit.tile_depth)
     if refusal:
         return None, refusal
+    if isinstance(image, Image) and schedule is None:
+        small = Resident(product, image, unit, target.wave_size)
+        if not resident_refusal(original, product, unit, target):
+            program = generate_resident(small, sizes, name)
+            expand_math(program.module)
+            return program, small.describe()
     schedule = schedule or choose(match.terms, unit, target)
     if schedule is None:
         return None, f"no schedule fits {target.name}"
