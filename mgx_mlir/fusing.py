@@ -12,6 +12,7 @@ from mlir import ir
 from mgx_mlir.rewriting import (
     CONTRACTIONS,
     DOTS,
+    RESHAPES,
     definition,
     element_type,
     has_one_use,
@@ -136,6 +137,47 @@ def contractions_of(pointwise: ir.OpView) -> list[ir.Operation]:
         if has_one_use(value) and are_added(pointwise, value, last.results[0]):
             return [producer.operation, last]
     return [last]
+
+
+def product_of(reduce: ir.OpView) -> list[ir.Operation]:
+    """The ops whose kernel a `mgx.fused_reduce` of a product's rows ends, in order.
+
+    A dot, or two that are added up, the pointwise op after them, and reshapes. None where rows
+    are so long that no block has whole ones of them.
+    """
+    if reduce.operation.name != "mgx.fused_reduce":
+        return []
+    for value in reduce.operation.operands:
+        axes = list(ir.DenseI64ArrayAttr(reduce.operation.attributes["axes"]))
+        type_ = ir.RankedTensorType(value.type)
+        if not type_.has_static_shape or axes != [type_.rank - 1]:
+            continue
+        if type_.shape[-1] * type_.element_type.width > 8 * MAX_ROW_BYTES:
+            continue
+        if made := _product(value, type_.shape[-1]):
+            return made if all(op.block == reduce.operation.block for op in made) else []
+    return []
+
+
+def _product(value: ir.Value, columns: int) -> list[ir.Operation]:
+    """The ops that make a product of so many columns, of which nothing else reads anything."""
+    producer = definition(value)
+    if producer is None or not has_one_use(value) or shape(value)[-1] != columns:
+        return []
+    operation = producer.operation
+    if operation.name in RESHAPES:
+        made = _product(operation.operands[0], columns)
+        return [*made, operation] if made else []
+    if operation.name == "mgx.pointwise" and len(operation.results) == 1:
+        dots = contractions_of(producer)
+        plain = dots and all(op.name == "mgx.dot" for op in dots)
+        return [*dots, operation] if plain and len(shape(value)) == 2 else []
+    return [operation] if operation.name == "mgx.dot" and len(shape(value)) == 2 else []
+
+
+# Bytes of a row that is reduced in the kernel of its product. With wider tiles, a product is on
+# fewer blocks, which takes more time than one more launch (the generators' estimates).
+MAX_ROW_BYTES = 256
 
 
 def are_alike(op: ir.OpView, other: ir.Operation) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import contractions_of
+from mgx_mlir.fusing import contractions_of, product_of
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.passes.place_concats import IN_PLACE
@@ -47,7 +47,8 @@ class OutlineKernels(Pass):
     After:   %d = mgx.launch @k0_dot(%a, %b) : (tensor<3x4xf32>, tensor<5x4xf32>) -> tensor<3x5xf32>
 
     A contraction takes a `mgx.pointwise` that is its only consumer with it; two of the same
-    sizes that it does nothing with but add them up are one kernel. It takes in what makes an
+    sizes that it does nothing with but add them up are one kernel. A reduction of a product's
+    short rows takes that with it. A contraction takes in what makes an
     operand, too, where that pays (see `prologues`). Equal kernels are one. Reshapes between
     kernels stay in the program, where they cost nothing. Constants that are not splats
     become weights. A view that a contraction cannot read through by strides is copied first.
@@ -86,13 +87,16 @@ def _is_anchor(op: ir.OpView) -> bool:
 
 
 def _waits_for_epilogue(op: ir.OpView) -> bool:
-    """Whether a contraction goes into the kernel of the `mgx.pointwise` that follows it."""
-    if op.operation.name not in CONTRACTIONS or not has_one_use(op.operation.results[0]):
+    """Whether an op goes into the kernel of the `mgx.pointwise`, or reduction, that follows it."""
+    waiting = CONTRACTIONS | {"mgx.pointwise"}
+    if op.operation.name not in waiting or not has_one_use(op.operation.results[0]):
         return False
     user = users(op.operation.results[0])[0]
-    if user.operation.name != "mgx.pointwise":
-        return False
-    return any(found == op.operation for found in contractions_of(user))
+    while user.operation.name in RESHAPES and has_one_use(user.operation.results[0]):
+        user = users(user.operation.results[0])[0]
+    if user.operation.name == "mgx.pointwise":
+        return any(found == op.operation for found in contractions_of(user))
+    return any(found == op.operation for found in product_of(user))
 
 
 def _is_used(op: ir.OpView) -> bool:
@@ -139,8 +143,10 @@ class _Kernels:
 
     def outline(self, anchor: ir.OpView) -> None:
         body = _Body(self.context, self.prologues)
-        contractions = contractions_of(anchor) if op_name(anchor) == "mgx.pointwise" else []
-        taken = [*(contraction.opview for contraction in contractions), anchor]
+        made = product_of(anchor)
+        if op_name(anchor) == "mgx.pointwise":
+            made = contractions_of(anchor)
+        taken = [*(op.opview for op in made), anchor]
         if any(op.operation.name in CONTRACTIONS for op in taken):
             for view in [view for op in taken for view in _unreadable(op)]:
                 if _is_used(view):  # two operands can be one view
@@ -159,8 +165,8 @@ class _Kernels:
         for result, new in zip(results, launch.operation.results, strict=True):
             result.replace_all_uses_with(new)
         anchor.operation.erase()
-        for contraction in contractions:
-            contraction.erase()
+        for op in reversed(made):
+            op.erase()
 
     def _build(self, body: _Body, taken: list[ir.OpView]) -> ir.OpView:
         inputs = [value.type for value in body.inputs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from mlir import ir
@@ -104,6 +104,25 @@ class KernelBuilder:
         used = size * emit.element_bytes(element)
         self.scratch_bytes += -(-used // 256) * 256
         return Memory(Argument("scratch", offset), element, size)
+
+    def take(self, other: KernelBuilder, inputs: Mapping[int, Memory]) -> None:
+        """Appends the launches of another builder of the same module.
+
+        inputs: what some of its inputs are here.
+        """
+        start = -(-self.scratch_bytes // 256) * 256
+
+        def moved(argument: Argument) -> Argument:
+            if argument.kind == "scratch":
+                return Argument("scratch", argument.index + start)
+            if argument.kind == "input" and argument.index in inputs:
+                return inputs[argument.index].argument
+            return argument
+
+        for launch in other.launches:
+            arguments = tuple(moved(argument) for argument in launch.arguments)
+            self.launches.append(replace(launch, arguments=arguments))
+        self.scratch_bytes = start + other.scratch_bytes
 
     def finish(self, target: Target, explicit: bool = False) -> CodeObject:
         """Compiles what was added. The module is used up."""

@@ -31,12 +31,17 @@ from mgx_mlir.target import Target
 
 def compile_generic(kernel: ir.OpView, target: Target) -> CodeObject:
     """The code object of any kernel that has a lowering. Errors as `lower_kernel`'s."""
-    module = lower_kernel(kernel)
-    function, inputs = bufferize(module)
+    return generic_builder(kernel, ir.Module.create()).finish(target)
+
+
+def generic_builder(kernel: ir.OpView, module: ir.Module) -> KernelBuilder:
+    """The functions of any kernel that has a lowering, in a module of functions."""
+    lowered = lower_kernel(kernel)
+    function, inputs = bufferize(lowered)
     name = ir.StringAttr(kernel.attributes["sym_name"]).value
-    builder = KernelBuilder(name, ir.Module.create(), overwritable(kernel))
+    builder = KernelBuilder(name, module, overwritable(kernel))
     _Generator(function.operation, inputs, builder).run()
-    return builder.finish(target)
+    return builder
 
 
 class _Generator(Walk):

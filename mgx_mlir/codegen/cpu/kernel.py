@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from mlir import ir
 
 from mgx_mlir.codegen.contraction.attention import Attention, match_attention
+from mgx_mlir.codegen.contraction.halves import Halves, split_kernel
 from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.contraction.views import element_name
 from mgx_mlir.codegen.cpu.attention import add_attention
 from mgx_mlir.codegen.cpu.dynamic import compile_dynamic
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
-from mgx_mlir.codegen.cpu.generic import compile_generic
+from mgx_mlir.codegen.cpu.generic import compile_generic, generic_builder
 from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
 from mgx_mlir.codegen.cpu.product import add_contraction
 from mgx_mlir.codegen.cpu.schedule import Machine
@@ -35,6 +36,10 @@ def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
     with kernel.context, kernel.location:
         if is_dynamic(kernel):
             return compile_dynamic(kernel, target)
+        halves = split_kernel(kernel)
+        product = match_contraction(halves.first) if halves else None
+        if halves is not None and product is not None and product.place is None:
+            return _reduced_product(halves, product, kernel_name(kernel), target)
         match = match_contraction(kernel)
         found = match and (match.row_major() or match)
         if found is not None:
@@ -96,6 +101,18 @@ def _contraction(kernel: ir.OpView, match: Match, target: Target) -> CodeObject:
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
     add_contraction(builder, match, inputs, outputs, Machine(target.vector_bytes))
     return builder.finish(target, explicit=True)
+
+
+def _reduced_product(halves: Halves, match: Match, name: str, target: Target) -> CodeObject:
+    """A product into scratch, and what reduces its rows."""
+    module = ir.Module.create()
+    builder = KernelBuilder(name, module)
+    inputs, (result,) = _memories(halves.first, used_arguments(match))
+    product = builder.scratch(result.size, result.element)
+    add_contraction(builder, match, inputs, [product], Machine(target.vector_bytes))
+    number = len(kernel_types(halves.first)[0])
+    builder.take(generic_builder(halves.second, module), {number: product})
+    return builder.finish(target)
 
 
 def _attention(kernel: ir.OpView, attention: Attention, target: Target) -> CodeObject:

@@ -14,6 +14,7 @@ from mgx_mlir.codegen.gpu.attention.kernel import attention_program
 from mgx_mlir.codegen.gpu.attention.parts import attention_parts_program
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
+from mgx_mlir.codegen.gpu.contraction.reduced import reduced_program
 from mgx_mlir.codegen.gpu.dynamic import dynamic_program
 from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
 from mgx_mlir.codegen.gpu.moves.kernel import moves_program
@@ -35,6 +36,7 @@ Family = Callable[[ir.OpView, Target], tuple[GpuProgram | None, str]]
 FAMILIES: tuple[Family, ...] = (
     attention_program,
     attention_parts_program,
+    reduced_program,
     contraction_program,
     rows_program,
     pointwise_program,

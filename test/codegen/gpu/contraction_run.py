@@ -18,6 +18,7 @@ from emulated_run import run
 
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
+from mgx_mlir.codegen.gpu.contraction.reduced import reduced_program
 from mgx_mlir.target import Target
 
 
@@ -33,7 +34,9 @@ def main(chip: str, wanted: str = "") -> int:
         if not wanted.isdigit() and wanted not in product.name:
             continue
         _, kernel = product.kernel()
-        program, why = contraction_program(kernel, target, product.schedule)
+        program, why = reduced_program(kernel, target)
+        if program is None and not why:
+            program, why = contraction_program(kernel, target, product.schedule)
         if program is None:
             failed += 1
             print(f"{product.name} on {chip}: refused: {why}")

@@ -69,6 +69,8 @@ class Fused:
             wide = [x.astype(np.float64) for x in inputs]
             (result,) = evaluate_kernel(kernel, wide)
             (bound,) = evaluate_kernel(kernel, [np.abs(x) for x in wide])
+        if "fused_reduce" in self.lines:  # magnitudes say nothing of what follows a difference
+            bound = np.full(result.shape, np.abs(result).max() + wide[0].shape[1] / 4)
         return result, bound * TOLERANCE[self.element] + 1e-6
 
 
@@ -190,6 +192,37 @@ def added_convolutions(batch: int, size: int, window: int, element: str) -> Fuse
     return Fused(f"added-conv-{batch}x{size}-{window}", inputs, "\n".join(lines), y, element)
 
 
+def reduced(shape: tuple[int, int, int], element: str, softmax: bool = False) -> Fused:
+    """Rows of A B + bias, as they are less their means, or as a softmax, times weights."""
+    M, N, K = shape
+    whole, row = f"<{M}x{N}xE>", f"<{M}x1xE>"
+    steps = f"%m = mgx.reduce_mean %x axes = [1] : {whole} -> {row}\n"
+    if softmax:
+        steps = f"%m = mgx.reduce_max %x axes = [1] : {whole} -> {row}\n"
+    steps += f"%mb = mgx.multibroadcast %m : {row} -> {whole}\n"
+    steps += f"%d = mgx.sub %x, %mb : {whole}, {whole} -> {whole}\n"
+    last = "%d"
+    if softmax:
+        steps += f"%e = mgx.exp %d : {whole}\n"
+        steps += f"%s = mgx.reduce_sum %e axes = [1] : {whole} -> {row}\n"
+        steps += f"%sb = mgx.multibroadcast %s : {row} -> {whole}\n"
+        steps += f"%f = mgx.div %e, %sb : {whole}, {whole} -> {whole}\n"
+        last = "%f"
+    lines = [
+        f"%c = mgx.dot %x0, %x1 : <{M}x{K}xE>, <{K}x{N}xE> -> {whole}",
+        f"%w = mgx.multibroadcast %x2 : <{N}xE> -> {whole}",
+        f"%p = mgx.pointwise(%c, %w) : ({whole}, {whole}) -> {whole} {{",
+        "^bb0(%i: E, %j: E):\n%k = mgx.add %i, %j : E, E -> E\nmgx.yield %k : E\n}",
+        f"%v = mgx.multibroadcast %x3 : <{N}xE> -> {whole}",
+        f"%y = mgx.fused_reduce(%p, %v) axes = [1] : ({whole}, {whole}) -> {whole} {{",
+        f"^bb0(%x: {whole}, %g: {whole}):\n{steps}",
+        f"%z = mgx.mul {last}, %g : {whole}, {whole} -> {whole}",
+        f"mgx.yield %z : {whole}\n}}",
+    ]
+    label = f"reduced-{M}x{N}x{K}{'-softmax' if softmax else ''}"
+    return Fused(label, ((M, K), (K, N), (N,), (N,)), "\n".join(lines), (M, N), element)
+
+
 def _sum(operands: str, type_: str) -> str:
     return (
         f"%y = mgx.pointwise({operands}) : ({type_}, {type_}, {type_}) -> {type_} {{\n"
@@ -208,6 +241,10 @@ def emulated(target: Target) -> Sequence[Fused | Weights]:
         added_convolutions(1, 6, 1, "f16"),
         added_convolutions(2, 5, 3, "f16"),
         added_convolutions(2, 4, 1, "f32"),
+        reduced((35, 64, 72), "f16"),
+        reduced((20, 48, 33), "f32"),
+        reduced((40, 256, 64), "f16", softmax=True),
+        reduced((7, 1000, 40), "f16"),
         Weights((33, 40, 96), 32, "ui4"),
         Weights((17, 24, 48), 16, "i4", "f32"),
         Weights((20, 32, 64), 32, "f4E2M1FN"),

@@ -10,7 +10,7 @@ Latencies are orders of magnitude. Only the order of the estimates matters.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mgx_mlir.codegen.contraction import emit
@@ -36,10 +36,16 @@ LDS_BYTES_A_CLOCK = 128
 GLOBAL_BYTES_A_CLOCK = {64: 54, 32: 24}  # by the size of a wave
 
 
-def choose(terms: Sequence[Contraction], unit: Unit, target: Target) -> Schedule | None:
+def choose(
+    terms: Sequence[Contraction],
+    unit: Unit,
+    target: Target,
+    fits: Callable[[Schedule], bool] | None = None,
+) -> Schedule | None:
     """The legal schedule with the least estimate; the first of several equal ones.
 
-    The sums of all terms are added: but for K, their sizes are equal.
+    The sums of all terms are added: but for K, their sizes are equal. With `fits`, one of one
+    part for which that holds.
     """
     size, depth = emit.element_bytes(terms[0].a.element), unit.tile_depth
     parts = [math.ceil(term.K / depth) for term in terms]
@@ -68,13 +74,13 @@ def choose(terms: Sequence[Contraction], unit: Unit, target: Target) -> Schedule
     for s in schedules():
         # Of those that differ in no more, the first reads farthest ahead.
         shape = (s.waves_m, s.waves_n, s.tiles_m, s.tiles_n)
-        if shape in legal:
+        if shape in legal or (fits is not None and not fits(s)):
             continue
         if not schedule_refusal(s, unit, target, (first, second), more):
             legal[shape] = s
     best = min(legal.values(), key=estimate, default=None)
-    if best is None:
-        return None
+    if best is None or fits is not None:
+        return best
     tiles = math.gcd(*parts)
     candidates = [best]
     for s in legal.values():

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from mlir import ir
+from mlir.dialects import amdgpu
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -35,6 +36,7 @@ from mgx_mlir.codegen.gpu.contraction.pipeline import Pipeline
 from mgx_mlir.codegen.gpu.contraction.scaling import Scaled, Scales
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import SIDES, Unit
+from mgx_mlir.codegen.gpu.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.rows.cost import weight
@@ -49,13 +51,14 @@ def generate(
     unit: Unit,
     target: Target,
     name: str,
+    tail: Tail | None = None,
 ) -> GpuProgram:
     """The functions `<name>_0` .. for a product that `constraints` do not refuse.
 
-    sizes: elements of each input and of each result. Needs an active MLIR context and
-    location.
+    sizes: elements of each input and of each result. `tail`: what becomes of the product's
+    rows instead of results. Needs an active MLIR context and location.
     """
-    return _Generator(product, sizes, schedule, unit, target, name).run()
+    return _Generator(product, sizes, schedule, unit, target, name, tail).run()
 
 
 def generate_direct(
@@ -100,7 +103,9 @@ class _Generator:
         unit: Unit,
         target: Target,
         name: str,
+        tail: Tail | None,
     ) -> None:
+        self.tail = tail
         self.product, self.match, self.problem = product, product.match, product.match.problem
         self.schedule, self.unit, self.target, self.name = schedule, unit, target, name
         self.sizes = sizes
@@ -115,6 +120,8 @@ class _Generator:
         self.stored, self.place = self.match, product.result
         if schedule.splits > 1:
             self.stored, self.place = _parts(self.match, schedule.splits)
+        if tail is not None:
+            self.place = tail.place(schedule, unit, self.problem)
         # Tiles whose results a lane stores together, to store 16 bytes.
         size = max(emit.element_bytes(e) for e in self.stored.result_elements)
         self.joined = 1
@@ -127,6 +134,8 @@ class _Generator:
         if self.product.packings:
             launches.append(self._packing(functions, f"{self.name}_0"))
         results = outputs_of(self.match.result_elements, self.sizes[1])
+        if self.tail is not None:
+            results = self.tail.outputs
         stored, scratch_bytes = results, self.product.scratch_bytes
         if self.schedule.splits > 1:
             element = self.problem.accumulator
@@ -180,9 +189,9 @@ class _Generator:
         return add_function(functions, name, parameters, finish.THREADS, (blocks, 1, 1), body)
 
     def _multiplication(self, functions: ir.Block, name: str, results: list[Parameter]) -> Launch:
-        used = used_arguments(self.stored)
-        numbers = [number for number, _ in used]
-        parameters = [self._input(number, element) for number, element in used]
+        reads = dict(used_arguments(self.stored)) | (self.tail.used if self.tail else {})
+        numbers = sorted(reads)
+        parameters = [self._input(number, reads[number]) for number in numbers]
         parameters += results
 
         def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
@@ -225,8 +234,18 @@ class _Generator:
             b.begin(thread, matrix, n0, problem.N)
             sums = self._sums(term, a, b, lane, split, sums)
         assert sums is not None
-        epilogue = Epilogue(self.stored, self.place, raw_buffers(pointers), outputs)
-        self._store(sums, epilogue, lane, batch, m0, n0)
+        inputs = raw_buffers(pointers)
+        if self.tail is None:
+            epilogue = Epilogue(self.stored, self.place, inputs, outputs)
+            self._store(sums, epilogue, lane, batch, m0, n0)
+            return
+        amdgpu.LDSBarrierOp()  # nobody reads or writes tiles any more
+        self._store(sums, Epilogue(self.stored, self.place, inputs, [lds]), lane, batch, m0, n0)
+        amdgpu.LDSBarrierOp()
+        block = block_number("x", self.grid[0])
+        self.tail.emit(
+            problem, self.schedule, self.unit, self.target, thread, block, inputs, outputs, lds
+        )
 
     def _tiles(
         self, term: Contraction, pointers: Mapping[int, ir.Value], lds: ir.Value
@@ -321,7 +340,8 @@ class _Generator:
         n0: Index,
     ) -> None:
         schedule, unit, problem = self.schedule, self.unit, self.problem
-        bounded = problem.N % self.columns != 0
+        # In LDS there is room for rows and columns past the last ones.
+        bounded = problem.N % self.columns != 0 and self.tail is None
         values = unit.values * self.joined
         column = emit.add(lane.wave_n, emit.mul(lane.group, values))
         first_n = emit.add(n0, column)
@@ -339,7 +359,7 @@ class _Generator:
             for i in range(each):
                 m = emit.add(emit.add(first_m, first), i * unit.rows)
                 inside = []
-                if problem.M % self.rows:
+                if problem.M % self.rows and self.tail is None:
                     inside = [emit.compare("slt", m, problem.M)]
                 for j, n in columns:
                     at = i * schedule.tiles_n + j
