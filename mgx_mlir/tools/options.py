@@ -52,9 +52,18 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 def add_target_options(parser: argparse.ArgumentParser, what: str) -> None:
     """Where a program runs; `what` is done there."""
     add = parser.add_argument
-    add("--target", default="cpu", metavar="T", help=f"{what}: cpu, a chip such as gfx942, or gpu")
+    add("--target", metavar="T", help=f"{what}: cpu (default), a chip such as gfx942, or gpu")
+    add("--arch", metavar="CHIP", help="the chip of --target gpu (default: that of the device)")
     add("--device", type=int, metavar="N", help="the GPU's number (default: the first that fits)")
     add("--no-graph", action="store_true", help="launch kernels one by one, not as a HIP graph")
+
+
+def target_of(arguments: argparse.Namespace) -> str:
+    """The target that `--target` and `--arch` name. Raises UsageError where they are two."""
+    target, arch = arguments.target, arguments.arch
+    if arch and target not in (None, "gpu", arch):
+        raise UsageError(f"--arch {arch} names another target than --target {target}; give one")
+    return str(arch or target or "cpu")
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:

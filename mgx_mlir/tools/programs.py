@@ -31,14 +31,14 @@ def program_of(options: argparse.Namespace, tick: Tick) -> Program:
         report = Report()
         artifact = compile_to_bytecode(
             options.model,
-            options_for(shared.compile_options(options), options.target),
+            options_for(shared.compile_options(options), shared.target_of(options)),
             report=report,
             reproducer=Path("mgx-reproducer.mlir"),
         )
         print_report(report, options)
     program = mgx_mlir.compile(
         artifact,
-        options.target,
+        shared.target_of(options),
         progress=tick,
         device=options.device,
         graph=not options.no_graph,
@@ -60,7 +60,7 @@ def runnable_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
             raise
         model = Model(
             options.model,
-            options.target,
+            shared.target_of(options),
             shared.compile_options(options),
             device=options.device,
             graph=not options.no_graph,

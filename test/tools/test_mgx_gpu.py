@@ -47,6 +47,15 @@ def test_the_chip_of_a_device_is_the_target_gpu() -> None:
     assert "on device 1: gfx1100" in done.stderr
 
 
+def test_arch_is_the_chip_of_the_target_gpu() -> None:
+    done = mgx("run", DIGITS, "--target", "gpu", "--arch", "gfx1100")
+    assert done.returncode == 0, done.stderr
+    assert "on device 0: gfx1100" in done.stderr
+    done = mgx("run", DIGITS, "--target", "cpu", "--arch", "gfx1100")
+    assert done.returncode != 0
+    assert "--arch gfx1100 names another target than --target cpu" in done.stderr
+
+
 def test_a_chip_that_is_not_there_is_named_with_those_that_are() -> None:
     done = mgx("run", DIGITS, "--target", "gfx1100", MGX_EMULATED_DEVICES="gfx942")
     assert done.returncode == 1

@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         name, expected = reference_outputs(options, inputs)
     found, expected = flat_arrays(runnable.run(inputs)), flat_arrays(expected)
     note_host_nodes(runnable)
-    print(f"{options.model}: {options.target} against {name}")
+    print(f"{options.model}: {shared.target_of(options)} against {name}")
     wrong = sum(not _same(key, found.get(key), expected[key], options) for key in expected)
     print("verified" if not wrong else f"{wrong} of {len(expected)} outputs differ")
     return int(bool(wrong))
