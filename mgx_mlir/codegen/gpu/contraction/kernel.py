@@ -13,15 +13,11 @@ from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_ar
 from mgx_mlir.codegen.contraction.problem import Image
 from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, row_major, stored_along
-from mgx_mlir.codegen.gpu.contraction.cost import choose
+from mgx_mlir.codegen.gpu.contraction.cost import choose, clocks
 from mgx_mlir.codegen.gpu.contraction.direct import direct_refusal
 from mgx_mlir.codegen.gpu.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.contraction.generator import generate, generate_direct
-from mgx_mlir.codegen.gpu.contraction.resident import (
-    Resident,
-    generate_resident,
-    resident_refusal,
-)
+from mgx_mlir.codegen.gpu.contraction.resident import as_resident, generate_resident
 from mgx_mlir.codegen.gpu.contraction.scaling import is_scaled, scaled_match
 from mgx_mlir.codegen.gpu.contraction.skinny import as_skinny, generate_skinny
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
@@ -99,19 +95,18 @@ def match_program(
     refusal = expanding_refusal(match.terms, unit.tile_depth)
     if refusal:
         return None, refusal
-    if isinstance(image, Image) and schedule is None:
-        small = Resident(product, image, unit, target.wave_size)
-        if not resident_refusal(original, product, unit, target):
-            program = generate_resident(small, sizes, name)
-            expand_math(program.module)
-            return program, small.describe()
-    schedule = schedule or choose(match.terms, unit, target)
-    if schedule is None:
+    chosen = schedule or choose(match.terms, unit, target)
+    if chosen is None:
         return None, f"no schedule fits {target.name}"
-    program = generate(product, sizes, schedule, unit, target, name)
+    resident = as_resident(original, product, unit, target) if schedule is None else None
+    if resident is not None and resident.clocks <= clocks(match.problem, chosen, unit, target):
+        program = generate_resident(resident, sizes, name)
+        expand_math(program.module)
+        return program, resident.describe()
+    program = generate(product, sizes, chosen, unit, target, name)
     expand_math(program.module)
     packed = ", operands packed first" if product.packings else ""
-    return program, schedule.describe(unit) + packed
+    return program, chosen.describe(unit) + packed
 
 
 _ANCHORS = frozenset(("mgx.convolution", "mgx.dot", "mgx.quant_convolution", "mgx.quant_dot"))

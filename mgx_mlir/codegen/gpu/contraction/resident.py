@@ -28,6 +28,7 @@ from mgx_mlir.codegen.gpu.builder import block_number, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory, multiply
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.convolution import Product
+from mgx_mlir.codegen.gpu.contraction.cost import BLOCK_LATENCY
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.function import (
     Parameter,
@@ -46,6 +47,8 @@ HEIGHT = 2
 MOST_WAVES = 4
 # 16-byte reads of filters that a lane holds.
 MOST_READS = 40
+# What a compute unit's loads give: a line of the cache.
+LOAD_BYTES_A_CLOCK = 64
 # Between pixels in LDS, so that no phase of a read meets a bank twice: 16 lanes read chunks of
 # neighbouring pixels, whose distance is this beyond a multiple of 128 bytes (a test counts).
 GAP_BYTES = 32
@@ -118,6 +121,18 @@ class Resident:
         blocks = self.product.match.problem.N // (self.waves * self.unit.columns)
         return math.prod(self.tiles), blocks, 1
 
+    @property
+    def clocks(self) -> float:
+        """An estimate for blocks that each have a compute unit for themselves."""
+        depth = self.reads * self.step
+        rows = HEIGHT * self.unit.rows
+        # A wave has one of four SIMDs.
+        matrix = 2 * rows * self.unit.columns * depth / (self.unit.flops / 4)
+        filters = self.waves * self.unit.columns * depth
+        pixels = math.prod(self.patch) * self.channels
+        size = emit.element_bytes(self.unit.element)
+        return BLOCK_LATENCY + max(matrix, (filters + pixels) * size / LOAD_BYTES_A_CLOCK)
+
     def describe(self) -> str:
         return (
             f"{HEIGHT}x{self.width} results of {self.waves}x{self.unit.columns} filters a block, "
@@ -155,6 +170,14 @@ def resident_refusal(match: Match, product: Product, unit: Unit, target: Target)
     if math.prod(found.grid) > target.compute_units:
         return f"{math.prod(found.grid)} blocks for {target.compute_units} compute units"
     return ""
+
+
+def as_resident(match: Match, product: Product, unit: Unit, target: Target) -> Resident | None:
+    """Such blocks for a convolution and the product that it is, where they serve it."""
+    image = match.problem.b
+    if not isinstance(image, Image) or resident_refusal(match, product, unit, target):
+        return None
+    return Resident(product, image, unit, target.wave_size)
 
 
 def generate_resident(
