@@ -70,6 +70,13 @@ def element_type(value: ir.Value) -> ir.Type:
     return ir.RankedTensorType(value.type).element_type
 
 
+def is_static(op: ir.OpView | ir.Operation) -> bool:
+    """Whether the sizes of all operands and results of an op are known."""
+    operation = op.operation
+    types = [value.type for value in (*operation.operands, *operation.results)]
+    return all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in types)
+
+
 def blocks(op: ir.OpView | ir.Operation) -> Iterator[ir.Block]:
     """The blocks of a program's function and of the control flow in it, outermost first.
 

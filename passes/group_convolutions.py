@@ -19,6 +19,7 @@ from mgx_mlir.rewriting import (
     has_one_use,
     is_along,
     is_constant,
+    is_static,
     op_name,
     replace,
     shape,
@@ -69,7 +70,7 @@ class _Branch:
 def _branches(concat: ir.OpView) -> list[_Branch] | None:
     if ir.IntegerAttr(concat.operation.attributes["axis"]).value != 1:
         return None
-    if not ir.RankedTensorType(concat.operation.results[0].type).has_static_shape:
+    if not is_static(concat):
         return None
     found = [_branch(value) for value in concat.operation.operands]
     branches = [branch for branch in found if branch is not None]

@@ -19,6 +19,7 @@ from mgx_mlir.rewriting import (
     definition,
     erase_dead,
     has_one_use,
+    is_static,
     op_name,
     replace,
     shape,
@@ -98,7 +99,7 @@ class _Plan:
         self, op: ir.OpView, wanted: dict[ir.Value, list[Cuts | None]]
     ) -> list[Cuts | None] | None:
         operation = op.operation
-        if len(operation.results) != 1 or len(operation.regions) or not _is_static(operation):
+        if len(operation.results) != 1 or len(operation.regions) or not is_static(operation):
             return None
         result = operation.results[0]
         asked = wanted.get(result, [None])
@@ -183,11 +184,6 @@ class _Plan:
             else:
                 context.note("slice", node_name(op))
                 replace(op, [value])
-
-
-def _is_static(operation: ir.Operation) -> bool:
-    values = [*operation.operands, *operation.results]
-    return all(ir.RankedTensorType(value.type).has_static_shape for value in values)
 
 
 def _of_slice(operation: ir.Operation, inside: Cuts | None = None) -> Cuts:

@@ -21,6 +21,7 @@ from mgx_mlir.rewriting import (
     erase_dead,
     identity,
     in_views,
+    is_static,
     op_name,
     replace,
     shape,
@@ -78,12 +79,6 @@ def _last(rank: int) -> list[int]:
 
 def _second(rank: int) -> list[int]:
     return [0, rank - 1, *range(1, rank - 1)]
-
-
-def _is_static(op: ir.OpView) -> bool:
-    values = [*op.operation.operands, *op.operation.results]
-    types = [value.type for value in values]
-    return all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in types)
 
 
 def _origin(value: ir.Value) -> ir.Value:
@@ -157,9 +152,9 @@ def _chosen(block: ir.Block) -> set[ir.Value]:
                     continue
                 counts = groups.gains if _is_channels_last(value) else groups.returned
                 counts[origin] += prod(shape(value)[2:]) > 1
-        elif operation.name in _CONVOLUTIONS and _is_static(op):
+        elif operation.name in _CONVOLUTIONS and is_static(op):
             _add_convolution(groups, op)
-        elif operation.name in _MOVABLE and _is_static(op) and _is_movable(op):
+        elif operation.name in _MOVABLE and is_static(op) and _is_movable(op):
             _add_movable(groups, op)
     return groups.chosen()
 

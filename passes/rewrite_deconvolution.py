@@ -12,7 +12,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import blocks, replace, shape
+from mgx_mlir.rewriting import blocks, is_static, replace, shape
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class RewriteDeconvolution(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             for op in list(block.operations):
-                if op.operation.name != "mgx.convolution_backwards" or not _is_static(op):
+                if op.operation.name != "mgx.convolution_backwards" or not is_static(op):
                     continue
                 axes = _axes(op)
                 if any(axis.start >= axis.end for axis in axes):
@@ -50,11 +50,6 @@ class RewriteDeconvolution(Pass):
                     value = _convolution(op, axes)
                 context.note("phases" if any(a.stride > 1 for a in axes) else "stride 1", node)
                 replace(op, [value])
-
-
-def _is_static(op: ir.OpView) -> bool:
-    values = [*op.operation.operands, *op.operation.results]
-    return all(ir.RankedTensorType(value.type).has_static_shape for value in values)
 
 
 @dataclass(frozen=True)

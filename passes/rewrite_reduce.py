@@ -10,7 +10,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import blocks, element_type, replace, shape
+from mgx_mlir.rewriting import blocks, element_type, is_static, replace, shape
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,10 @@ class RewriteReduce(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             for op in list(block.operations):
-                if op.operation.name in ("mgx.softmax", "mgx.logsoftmax") and _is_static(op):
+                if op.operation.name in ("mgx.softmax", "mgx.logsoftmax") and is_static(op):
                     context.note(op.operation.name, node_name(op))
                     with ir.InsertionPoint(op), op.operation.location:
                         replace(op, [_expand(op)])
-
-
-def _is_static(op: ir.OpView) -> bool:
-    return ir.RankedTensorType(op.operation.operands[0].type).has_static_shape
 
 
 def _expand(op: ir.OpView) -> ir.Value:

@@ -23,6 +23,7 @@ from mgx_mlir.rewriting import (
     fused_location,
     has_one_use,
     is_constant,
+    is_static,
     op_name,
     replace,
     shape,
@@ -74,7 +75,9 @@ class SimplifyAlgebra(Pass):
 def _round(block: ir.Block, context: PassContext) -> bool:
     changed = False
     for op in list(block.operations):
-        for rewrite in _REWRITES.get(op.operation.name, ()):
+        rewrites = _REWRITES.get(op.operation.name, ())
+        # What is built has the sizes of what was there.
+        for rewrite in rewrites if is_static(op) else ():
             with ir.InsertionPoint(op), op.operation.location:
                 value = rewrite(op)
             if value is not None:
@@ -212,9 +215,6 @@ def _dot_of_broadcasts(op: ir.OpView) -> ir.Value | None:
     """One product where all of a batch have the same operands."""
     result = op.operation.results[0]
     operands = list(op.operation.operands)
-    types = [ir.RankedTensorType(value.type) for value in (*operands, result)]
-    if not all(type_.has_static_shape for type_ in types):
-        return None
     sizes = [source_sizes(value) for value in operands]
     same = {
         i
@@ -250,9 +250,6 @@ def _divide_once(op: ir.OpView) -> ir.Value | None:
     a, b = op.operation.operands
     source = broadcast_source(b)
     if source == b or not _is_float(a) or is_constant(a):
-        return None
-    types = [ir.RankedTensorType(value.type) for value in (a, source)]
-    if not all(type_.has_static_shape for type_ in types):
         return None
     if _MANY * prod(shape(source)) > prod(shape(a)):
         return None
@@ -292,7 +289,7 @@ def _is_signed(value: ir.Value) -> bool:
 def _times_zero(op: ir.OpView) -> ir.Value | None:
     """0 * x of integers: a float x could be infinite, or no number."""
     result = op.operation.results[0]
-    if _is_float(result) or not ir.RankedTensorType(result.type).has_static_shape:
+    if _is_float(result):
         return None
     zero = next((v for v in op.operation.operands if splat(v) == 0), None)
     return None if zero is None or zero.type != result.type else zero

@@ -16,6 +16,7 @@ from mgx_mlir.rewriting import (
     definition,
     erase_dead,
     has_one_use,
+    is_static,
     op_name,
     replace,
     shape,
@@ -45,7 +46,7 @@ class SimplifyConcats(Pass):
         for block in blocks(main_function(module)):
             for op in list(block.operations):
                 rule = rules.get(op.operation.name)
-                if rule is None or not _is_static(op):
+                if rule is None or not is_static(op):
                     continue
                 node = node_name(op)
                 with ir.InsertionPoint(op), op.operation.location:
@@ -54,11 +55,6 @@ class SimplifyConcats(Pass):
                     context.note("concat", node)
                     replace(op, [value])
             erase_dead(block)
-
-
-def _is_static(op: ir.OpView) -> bool:
-    values = [*op.operation.operands, *op.operation.results]
-    return all(ir.RankedTensorType(value.type).has_static_shape for value in values)
 
 
 @dataclass(frozen=True)

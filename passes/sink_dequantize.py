@@ -19,6 +19,7 @@ from mgx_mlir.rewriting import (
     definition,
     element_type,
     erase_dead,
+    is_static,
     op_name,
     replace,
     shape,
@@ -59,7 +60,7 @@ class SinkDequantize(Pass):
             # Operands come first in a block, so one walk sees each chain to its end.
             for op in list(block.operations):
                 operation = op.operation
-                if not len(operation.results) or not _is_static(operation):
+                if not len(operation.results) or not is_static(operation):
                     continue
                 with ir.InsertionPoint(op), operation.location:
                     value = _rewritten(op)
@@ -67,12 +68,6 @@ class SinkDequantize(Pass):
                     context.note(operation.name, node_name(op))
                     replace(op, [value])
             erase_dead(block)
-
-
-def _is_static(operation: ir.Operation) -> bool:
-    values = [*operation.operands, *operation.results]
-    types = [value.type for value in values]
-    return all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in types)
 
 
 def _rewritten(op: ir.OpView) -> ir.Value | None:
@@ -92,7 +87,7 @@ def _rewritten(op: ir.OpView) -> ir.Value | None:
 def _is_unsigned(op: ir.OpView) -> bool:
     """Whether an op quantizes to ui8, and all that reads it dequantizes."""
     operation = op.operation
-    if operation.name != "mgx.quantizelinear" or not _is_static(operation):
+    if operation.name != "mgx.quantizelinear" or not is_static(operation):
         return False
     result = operation.results[0]
     readers = users(result)

@@ -5,9 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mgx_mlir.importer import parse_onnx
 from mgx_mlir.pass_manager import PassContext, pass_class, pass_names, run_pipeline
+from mgx_mlir.passes.bind_dims import BindDims
+from mgx_mlir.passes.simplify_dyn_ops import SimplifyDynOps
 from mgx_mlir.pipelines import PIPELINES
-from test.passes.graphs import check_keeps_results, parse_case, random_graph
+from mgx_mlir.reference import evaluate
+from test import dynamic_models
+from test.passes.graphs import check_keeps_results, parse_case, random_graph, run
 
 # Passes that make what others have prepared, with what prepares it.
 PREPARED = {
@@ -49,6 +54,25 @@ def test_keeps_results_of_control_flow(name: str, seed: int) -> None:
 def test_pipelines_keep_results_of_control_flow(seed: int) -> None:
     steps = [step for pipeline in PIPELINES.values() for step in pipeline.passes]
     check_keeps_results(lambda: random_graph(seed, 12, True), steps, rtol=1e-3, again=False)
+
+
+# Passes for programs whose sizes are known.
+STATIC = {"mgx-outline-kernels", "mgx-plan-memory"}
+DYNAMIC = sorted(dynamic_models.MODELS)
+
+
+@pytest.mark.parametrize("model", DYNAMIC)
+@pytest.mark.parametrize("name", [n for n in pass_names() if n not in STATIC])
+def test_keeps_results_of_sizes_that_are_not_known(name: str, model: str) -> None:
+    made, sizes = dynamic_models.MODELS[model](), dynamic_models.SIZES[model][0]
+    inputs = dynamic_models.inputs_of(made, sizes)
+    static, graph = parse_onnx(made, dim_params=sizes), parse_onnx(made)
+    bind = BindDims(tuple(f"{symbol}:{size}" for symbol, size in sizes.items()))
+    run(graph, (SimplifyDynOps(), pass_class(name)(), bind))
+    wanted = evaluate(static.module, static.weights, inputs)
+    found = evaluate(graph.module, graph.weights, inputs)
+    for result, expected in wanted.items():
+        np.testing.assert_allclose(found[result], expected, 1e-3, 1e-5, err_msg=result)
 
 
 @pytest.mark.parametrize("name", pass_names())
