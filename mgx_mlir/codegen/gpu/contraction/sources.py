@@ -208,6 +208,8 @@ class Windowed(Strided):
         return arith.ori(emit.value(emit.add(row, step)), beyond)
 
     def _at(self, place: Index, width: int, step: Index = 0) -> Load:
+        if any(edge.pad for edge in self.matrix.edges):
+            place = memory.opaque(place)  # its parts may be negative
         return lambda: memory.load_far(self.buffer, place, step, width)
 
 
