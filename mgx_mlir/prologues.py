@@ -23,12 +23,14 @@ from mgx_mlir.rewriting import (
     definition,
     element_type,
     has_one_use,
+    identity,
     is_constant,
     op_name,
     shape,
     splat,
     users,
 )
+from mgx_mlir.views import apply, is_view, whole
 
 # A block computes so many rows, or columns, of a product with what it read of an operand.
 _TILE = 128
@@ -68,6 +70,10 @@ def prologue_of(dot: ir.OpView, number: int) -> Prologue | None:
         return None
     if not any(_computes(op) for op in tree.ops) or len(tree.leaves) > _MOST_LEAVES:
         return None
+    if not _can_be_read(tree, dot) or not _is_finite(tree, shape(dot.operation.operands[0])[-1]):
+        return None
+    if number == 0 and prologue_of(dot, 1) is not None:
+        return None  # past the end of k, one operand has to be zero
     return tree if _pays(tree, dot, number) else None
 
 
@@ -93,8 +99,60 @@ def _may_enter(op: ir.OpView) -> bool:
     if _computes(op) and isinstance(element, ir.FloatType) and element.width <= 8:
         return False  # what quantizes is done once
     if op_name(op) == "mgx.pointwise":
-        return contraction_of(op) is None  # else it is that one's epilogue
+        # Another may come later, and one may be a contraction's epilogue.
+        return contraction_of(op) is None and not _follows_pointwise(op)
     return op_name(op) in mgx.VIEWS | mgx.POINTWISE | {"mgx.unpack"}
+
+
+def _follows_pointwise(op: ir.OpView) -> bool:
+    """Whether a fused op reads what has passed this one, through views alone."""
+    readers = users(op.operation.results[0])
+    while len(readers) == 1 and op_name(readers[0]) in mgx.VIEWS:
+        readers = users(readers[0].operation.results[0])
+    return any(op_name(reader) == "mgx.pointwise" for reader in readers)
+
+
+def _can_be_read(tree: Prologue, dot: ir.OpView) -> bool:
+    """Whether strides say where the elements of each leaf are that an element needs."""
+    inside = {op.operation.results[0] for op in tree.ops}
+    for leaf in tree.leaves:
+        if element_type(leaf).width == 1:
+            return False
+        for reader in users(leaf):
+            value, layout = leaf, whole(shape(leaf))
+            while reader != dot and (result := identity(reader)) in inside:
+                assert result is not None
+                if op_name(reader) == "mgx.unpack":
+                    layout = whole(shape(result))
+                elif op_name(reader) in mgx.VIEWS:
+                    after = apply(layout, reader) if is_view(reader) else None
+                    if after is None:
+                        return False
+                    layout = after
+                value, reader = result, users(result)[0]
+            if len(layout.dims) != len(shape(value)):
+                return False
+    return True
+
+
+# What is not a finite number for every finite number near zero.
+_RISKY = frozenset(
+    f"mgx.{name}" for name in "acosh atanh div fmod log log2 mod pow recip rsqrt tan".split()
+)
+# Blocks read so many elements along k at a time, and zeros past the end.
+_STEP = 64
+
+
+def _is_finite(tree: Prologue, depth: int) -> bool:
+    """Whether what is computed of zeros, past the end of k, leaves the sums alone."""
+    return depth % _STEP == 0 or not any(is_risky(op) for op in tree.ops)
+
+
+def is_risky(op: ir.OpView) -> bool:
+    """Whether an op may make something else than a finite number of zeros."""
+    if op_name(op) == "mgx.pointwise":
+        return any(op_name(inner) in _RISKY for inner in op.regions[0].blocks[0].operations)
+    return op_name(op) in _RISKY
 
 
 def _computes(op: ir.OpView) -> bool:
@@ -105,15 +163,15 @@ def _pays(tree: Prologue, dot: ir.OpView, number: int) -> bool:
     """Whether the bytes saved are worth the work, which blocks that read the same repeat."""
     operand = dot.operation.operands[number]
     size = math.prod(shape(operand))
-    whole = size * element_type(operand).width // 8
+    made = size * element_type(operand).width // 8
     if all(is_constant(leaf) for leaf in tree.leaves):
         # Of less than 8 bits, they share bytes (see mgx-pack-weights).
         read = sum(math.prod(shape(v)) * element_type(v).width // 8 for v in tree.leaves)
-        saved = whole - read
-        if size < _LEAST_ELEMENTS or 3 * read > 2 * whole:
+        saved = made - read
+        if size < _LEAST_ELEMENTS or 3 * read > 2 * made:
             return False
     else:
-        saved = 2 * whole + _LAUNCH_BYTES
+        saved = 2 * made + _LAUNCH_BYTES
     others = shape(dot.operation.results[0])[-1 if number == 0 else -2]
     work = sum(_operations(op) for op in tree.ops) * size * math.ceil(others / _TILE)
     return work <= _OPERATIONS_A_BYTE * saved

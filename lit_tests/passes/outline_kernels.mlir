@@ -169,3 +169,36 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x600xf32>, %v: tensor<16x32xf
   }
   return %y, %z : tensor<8x1xf32>, tensor<1x32xf32>
 }
+
+// -----
+
+// A product does pointwise work on what it reads, on one operand.
+// CHECK:     mgx.kernel @k0_pointwise
+// CHECK:       relu
+// CHECK:     mgx.kernel @k1_dot
+// CHECK:       tanh
+// CHECK:       dot
+// CHECK-NOT: mgx.kernel
+func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>) -> tensor<8x32xf32> {
+  %a = mgx.relu %x : tensor<8x16xf32>
+  %b = mgx.tanh %w : tensor<16x32xf32>
+  %d = mgx.dot %a, %b : tensor<8x16xf32>, tensor<16x32xf32> -> tensor<8x32xf32>
+  return %d : tensor<8x32xf32>
+}
+
+// -----
+
+// Not what others read too, nor what is not finite past the end of k.
+// CHECK:     mgx.kernel @k0_pointwise
+// CHECK:     mgx.kernel @k1_dot
+// CHECK:     mgx.kernel @k2_pointwise
+// CHECK:     mgx.launch @k1_dot
+// CHECK:     mgx.launch @k2_pointwise
+// CHECK:     mgx.launch @k1_dot
+func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>) -> (tensor<8x32xf32>, tensor<8x16xf32>, tensor<8x32xf32>) {
+  %a = mgx.relu %x : tensor<8x16xf32>
+  %d = mgx.dot %a, %w : tensor<8x16xf32>, tensor<16x32xf32> -> tensor<8x32xf32>
+  %b = mgx.log %x : tensor<8x16xf32>
+  %e = mgx.dot %b, %w : tensor<8x16xf32>, tensor<16x32xf32> -> tensor<8x32xf32>
+  return %d, %a, %e : tensor<8x32xf32>, tensor<8x16xf32>, tensor<8x32xf32>
+}

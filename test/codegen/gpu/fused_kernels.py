@@ -192,6 +192,27 @@ def added_convolutions(batch: int, size: int, window: int, element: str) -> Fuse
     return Fused(f"added-conv-{batch}x{size}-{window}", inputs, "\n".join(lines), y, element)
 
 
+def activated(shape: tuple[int, int, int], element: str, turned: bool = False) -> Fused:
+    """A' B, where A' = (A + bias) * sigmoid(A); `turned`: A is stored transposed."""
+    M, N, K = shape
+    stored = (K, M) if turned else (M, K)
+    whole = f"<{stored[0]}x{stored[1]}xE>"
+    bias = (K, 1) if turned else (K,)
+    lines = [
+        f"%w = mgx.multibroadcast %x2 : <{'x'.join(map(str, bias))}xE> -> {whole}",
+        f"%p = mgx.pointwise(%x0, %w) : ({whole}, {whole}) -> {whole} {{",
+        "^bb0(%i: E, %j: E):\n%k = mgx.add %i, %j : E, E -> E\n%l = mgx.sigmoid %i : E",
+        "%m = mgx.mul %k, %l : E, E -> E\nmgx.yield %m : E\n}",
+    ]
+    left = "%p"
+    if turned:
+        left = "%t"
+        lines.append(f"%t = mgx.transpose %p permutation = [1, 0] : {whole} -> <{M}x{K}xE>")
+    lines.append(f"%y = mgx.dot {left}, %x1 : <{M}x{K}xE>, <{K}x{N}xE> -> <{M}x{N}xE>")
+    label = f"activated-{M}x{N}x{K}{'-t' if turned else ''}"
+    return Fused(label, (stored, (K, N), bias), "\n".join(lines), (M, N), element)
+
+
 def reduced(shape: tuple[int, int, int], element: str, softmax: bool = False) -> Fused:
     """Rows of A B + bias, as they are less their means, or as a softmax, times weights."""
     M, N, K = shape
@@ -241,6 +262,8 @@ def emulated(target: Target) -> Sequence[Fused | Weights]:
         added_convolutions(1, 6, 1, "f16"),
         added_convolutions(2, 5, 3, "f16"),
         added_convolutions(2, 4, 1, "f32"),
+        activated((33, 24, 77), "f16"),
+        activated((20, 40, 64), "f32", turned=True),
         reduced((35, 64, 72), "f16"),
         reduced((20, 48, 33), "f32"),
         reduced((40, 256, 64), "f16", softmax=True),

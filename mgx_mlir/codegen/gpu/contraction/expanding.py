@@ -18,15 +18,7 @@ from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.contraction.sources import Load, Source, Strided, strided
-
-# What gives a finite number for every number.
-_NAMES = "abs add clip constant convert dequantizelinear max min mul neg relu sub yield"
-_FINITE = frozenset(f"mgx.{name}" for name in _NAMES.split())
-
-
-def is_finite(matrix: Computed) -> bool:
-    """Whether finite numbers give finite elements: so do the zeros that are read past the end."""
-    return {x.operation.name for x in matrix.op.regions[0].blocks[0].operations} <= _FINITE
+from mgx_mlir.prologues import is_risky
 
 
 def source_of(
@@ -103,7 +95,7 @@ class Expanding:
         least = max(read.per_byte for read in self.matrix.tensors)
         if self.width(16) < least or (least > 1 and not self.along_k):
             return "packed numbers that are no neighbours along k"
-        if self.depth % tile_depth and not is_finite(self.matrix):
+        if self.depth % tile_depth and is_risky(self.matrix.op):
             return f"what is computed beyond k = {self.depth} may not be finite"
         return ""
 

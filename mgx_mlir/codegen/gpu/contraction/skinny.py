@@ -28,7 +28,6 @@ from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.gpu.contraction.expanding import is_finite
 from mgx_mlir.codegen.gpu.contraction.function import (
     Parameter,
     add_function,
@@ -39,6 +38,7 @@ from mgx_mlir.codegen.gpu.contraction.function import (
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.finalizer.code_object import Argument
+from mgx_mlir.prologues import is_risky
 from mgx_mlir.target import Target
 
 # With more rows the matrix cores, where there are any, are worth the way through LDS.
@@ -97,7 +97,7 @@ def _cut(problem: Contraction, target: Target) -> Skinny | None:
     least = max(least, 4 // emit.element_bytes(problem.a.element))
     if lanes < least or step > 2 * problem.K:
         return None
-    if isinstance(b, Computed) and problem.K % step and not is_finite(b):
+    if isinstance(b, Computed) and problem.K % step and is_risky(b.op):
         return None
     wanted = _WAVES_A_UNIT * target.compute_units
     found = problem.batch * problem.N
