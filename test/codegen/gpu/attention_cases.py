@@ -60,6 +60,12 @@ def emulated(target: Target) -> list[Planned]:
             (AttentionCase(1, 20, 260, 64, mask="padding"), Schedule(4, 1, 128, True, 2)),
             (AttentionCase(1, 5, 300, 64, mask="padding"), Schedule(4, 1, 128, True, 2, 2)),
         ]
+    else:
+        found += [
+            (AttentionCase(1, 18, 40, 256), None),
+            (AttentionCase(1, 70, 70, 160, 40, element="bf16", causal=0), None),
+            (AttentionCase(1, 20, 70, 40, mask="bias"), Schedule(4, 1, 32, lean=True)),
+        ]
     if not target.matrix:
         found = [(case, plan and replace(plan, rows=8)) for case, plan in found]
     return found

@@ -133,7 +133,6 @@ def test_rows_of_lds_meet_no_bank_twice(unit: Unit) -> None:
     ("case", "chip", "reason"),
     [
         (AttentionCase(1, 8, 8, 16, element="f64"), "gfx942", "scores of f64"),
-        (AttentionCase(1, 8, 8, 256), "gfx1030", "no schedule fits gfx1030"),
         (AttentionCase(1, 8, 8, 512), "gfx942", "heads of 512 are larger than 256"),
     ],
     ids=lambda value: getattr(value, "name", value),
@@ -147,7 +146,7 @@ def test_refusals_say_why(case: AttentionCase, chip: str, reason: str) -> None:
 
 
 @pytest.mark.parametrize("chip", [name for name in Target.names() if name != "cpu"])
-@pytest.mark.parametrize("size", [32, 64, 128])
+@pytest.mark.parametrize("size", [32, 64, 128, 256])
 def test_every_chip_of_a_known_wave_has_a_schedule(chip: str, size: int) -> None:
     target = Target.get(chip)
     case = AttentionCase(2, 64, 64, size)

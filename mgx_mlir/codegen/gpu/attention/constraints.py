@@ -13,6 +13,7 @@ from mgx_mlir.codegen.gpu.attention.layout import (
     block_keys,
     plain_unit,
     read_columns,
+    reads_ahead,
     step_depth,
 )
 from mgx_mlir.codegen.gpu.attention.space import Schedule
@@ -83,7 +84,10 @@ def lds_bytes(
     attention: Attention, schedule: Schedule, shapes: Sequence[Shape], unit: Unit, target: Target
 ) -> int:
     """Bytes of LDS that a block takes."""
-    tiles = sum(shape.elements(unit) for shape in shapes) * emit.element_bytes(unit.element)
+    sizes = [shape.elements(unit) for shape in shapes]
+    if schedule.lean:
+        sizes = [max(sizes[:2]), sizes[2]]
+    tiles = sum(sizes) * emit.element_bytes(unit.element)
     columns = math.ceil(attention.E / unit.columns)
     return max(tiles, merge_bytes(schedule, columns, unit, target))
 
@@ -102,7 +106,7 @@ def registers(
         scores *= 3  # and the shares of other lanes
     # Shares of narrow types take part of what the scores leave. What is read ahead has
     # addresses too, and bounds at the end; so have extras.
-    ahead = sum(shape.rows * shape.length for shape in shapes) * size // 4 // threads
+    ahead = sum(shape.rows * shape.length for shape in shapes[:2]) * size // 4 // threads
     ahead = ahead * 2 if attention.N % schedule.keys else ahead * 3 // 2
     extras = sum(
         (1 if source.row.stride == 0 else schedule.tiles)
@@ -114,4 +118,12 @@ def registers(
     if schedule.overlap:
         each += scores + scores * lane_chunks * size // 4
     operands = 8 * lane_chunks * read_columns(unit, schedule.tiles)
+    if unit.kind in PLAIN:
+        operands = 8 * reads_ahead(schedule.tiles)
+    if schedule.lean:
+        # While keys or values are moved, no scores of them are there.
+        most = max(shape.rows * shape.length for shape in shapes) * size // 4 // threads
+        moving = schedule.tiles * (values + 8) + most * 5 // 4
+        operands += 16 * lane_chunks
+        return max(moving, schedule.tiles * (each - depth) + extras + operands) + 16
     return schedule.tiles * each + ahead + extras + operands + 16

@@ -30,6 +30,8 @@ BLOCK_LATENCY = 350
 START_CLOCKS = 2000
 # Of LDS, what its users wait for; less where the softmax of another block goes on.
 LDS_SHARE, LDS_SHARE_OVERLAPPED = 0.4, 0.25
+# Waiting for a block of keys that was not read ahead.
+MOVE_LATENCY = 800
 # Merging the states of 16 queries of two waves.
 MERGE_CLOCKS = 300
 LDS_BYTES_A_CLOCK = 128
@@ -95,6 +97,8 @@ def clocks(
     waited = LDS_SHARE_OVERLAPPED if schedule.overlap else LDS_SHARE
     shared = (schedule.waves + schedule.splits) * read * together
     block = busy + waited * shared + BLOCK_LATENCY
+    if schedule.lean:
+        block += MOVE_LATENCY
     merge = (schedule.splits - 1) * schedule.wave_queries / 16 * MERGE_CLOCKS
     if schedule.parts > 1:
         merge += COMBINE_CLOCKS

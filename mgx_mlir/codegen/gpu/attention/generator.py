@@ -18,7 +18,7 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Matrix
-from mgx_mlir.codegen.gpu.attention import layout, softmax, streams
+from mgx_mlir.codegen.gpu.attention import layout, queries, softmax, streams
 from mgx_mlir.codegen.gpu.attention.body import Body
 from mgx_mlir.codegen.gpu.attention.combine import Partial, add_combination, store_partial
 from mgx_mlir.codegen.gpu.attention.constraints import lds_bytes
@@ -29,7 +29,6 @@ from mgx_mlir.codegen.gpu.attention.tile import Reader, Shape, Tile
 from mgx_mlir.codegen.gpu.attention.work import Place, Queries, Shares
 from mgx_mlir.codegen.gpu.builder import Tensor, block_number, function, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory, multiply
-from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.lowering.element import element_of
@@ -57,9 +56,13 @@ def generate(
 
 
 def tile_shapes(attention: Attention, schedule: Schedule, unit: Unit, threads: int) -> list[Shape]:
-    """The tiles of keys and of values that a block moves."""
-    keys = Shape.keys(attention.k, schedule.keys, attention.D, unit, threads)
-    return [keys, Shape.values(attention.v, schedule.keys, attention.E, unit)]
+    """The tiles of keys and of values that a block moves, and of queries where LDS has them."""
+    D = attention.D
+    keys = Shape.keys(attention.k, schedule.keys, D, unit, threads)
+    found = [keys, Shape.values(attention.v, schedule.keys, attention.E, unit, threads)]
+    if schedule.lean:
+        found.append(Shape.keys(attention.q, schedule.queries, D, unit, threads))
+    return found
 
 
 class _Generator:
@@ -118,7 +121,7 @@ class _Generator:
         self.first = emit.mul(block, schedule.queries)
         side_by_side = schedule.waves // schedule.splits
         split: Index = emit.div(wave, side_by_side) if schedule.splits > 1 else 0
-        number: Index = emit.rem(wave, side_by_side)
+        self.number = number = emit.rem(wave, side_by_side)
         mine = emit.add(self.first, emit.mul(number, schedule.wave_queries))
         self.queries = [
             emit.add(emit.add(mine, self.lane_row), tile * unit.rows)
@@ -126,8 +129,13 @@ class _Generator:
         ]
         N, threads = attention.N, self.threads
         k = Tile(shapes[0], attention.D, N, unit, threads, self._sources(attention.k), lds, 0)
-        start = shapes[0].elements(unit)
+        start = 0 if schedule.lean else shapes[0].elements(unit)
         v = Tile(shapes[1], N, N, unit, threads, self._sources(attention.v), lds, start)
+        self.kept: Tile | None = None
+        if schedule.lean:
+            q, M, start = attention.q, attention.M, max(s.elements(unit) for s in shapes[:2])
+            self.kept = Tile(shapes[2], attention.D, M, unit, threads, self._sources(q), lds, start)
+            self.kept.begin(thread, self.batch)
         k.begin(thread, self.batch)
         v.begin(thread, self.batch)
         first_key = emit.mul(split, schedule.wave_keys)
@@ -195,7 +203,7 @@ class _Generator:
     def _one_by_one(self, k: Tile, v: Tile, state: State, end: Index) -> State:
         """Scores, shares and values of each block one after another."""
         keys = self.schedule.keys
-        queries = self._load_queries()  # they stay in registers
+        mine = self._queries()
 
         def read(key: Index) -> list[ir.Value]:
             return [*k.load(key), *v.load(key), *self.work.extras(key)]
@@ -205,21 +213,29 @@ class _Generator:
             ahead = carried[len(state.flat()) :]
             extras = ahead[k.reads + v.reads :]
             amdgpu.LDSBarrierOp()  # nobody reads the block before any more
-            k.store(ahead[: k.reads])
-            v.store(ahead[k.reads :][: v.reads])
+            if self.schedule.lean:
+                k.move(key)
+                extras = self.work.extras(key)
+            else:
+                k.store(ahead[: k.reads])
+                v.store(ahead[k.reads :][: v.reads])
             amdgpu.LDSBarrierOp()
-            fresh = read(emit.add(key, keys))
+            fresh = [] if self.schedule.lean else read(emit.add(key, keys))
             products = self.work.zeros(self.work.key_tiles)
-            streams.run(self.work.products(queries, products))
+            streams.run(self.work.products(mine, products), self.schedule.lean)
             scores = self.work.scores(products, key, self.whole, extras)
             self.work.raise_peaks(scores, now)
             shares: Shares = []
             streams.run(self.work.softmax(scores, now, shares))
             rocdl.sched_barrier(0)  # or values would take registers beside all scores
-            streams.run(self.work.add_values(shares, now.values))
+            if self.schedule.lean:
+                amdgpu.LDSBarrierOp()  # nobody reads keys any more
+                v.move(key)
+                amdgpu.LDSBarrierOp()
+            streams.run(self.work.add_values(shares, now.values), self.schedule.lean)
             return [*now.flat(), *fresh]
 
-        begin = [*state.flat(), *read(self.begin)]
+        begin = [*state.flat(), *([] if self.schedule.lean else read(self.begin))]
         return state.like(emit.loop(self.begin, end, keys, block, begin))
 
     def _in_turn(self, k: Tile, v: Tile, state: State, end: Index) -> State:
@@ -234,7 +250,7 @@ class _Generator:
         keys, work = self.schedule.keys, self.work
         tiles, count = work.query_tiles, work.key_tiles
         first = k.load(self.begin)
-        queries = self._load_queries()  # they stay in registers
+        mine = self._queries()
         v.store(v.zeros())
         k.store(first)
         amdgpu.LDSBarrierOp()
@@ -242,7 +258,7 @@ class _Generator:
         ahead = [*k.load(emit.add(self.begin, keys)), *v.load(self.begin)]
         ahead += work.extras(self.begin)
         products, shares = work.zeros(count), work.no_shares()
-        streams.run(work.products(queries, products))
+        streams.run(work.products(mine, products))
         amdgpu.LDSBarrierOp()
         owed = [emit.constant(1, "f32") for _ in tiles]
         state_size, each = len(state.flat()), len(shares[0][0])
@@ -278,7 +294,7 @@ class _Generator:
                 v.storing(ahead[k.reads :][: v.reads]),
                 v.loading(emit.add(key, keys), next_values),
             )
-            streams.weave(work.products(queries, products), moves, MOVES_SHARE, softmax)
+            streams.weave(work.products(mine, products), moves, MOVES_SHARE, softmax)
             streams.run(softmax)
             fresh = [*next_keys, *next_values, *work.extras(emit.add(key, keys))]
             amdgpu.LDSBarrierOp()
@@ -293,35 +309,18 @@ class _Generator:
         streams.run(work.add_values(shares, last.values))
         return last
 
-    def _load_queries(self) -> Queries:
-        """For each tile of queries and each step along d, what the lane gives to the products."""
-        q, unit, D = self.attention.q, self.unit, self.attention.D
-        buffer, size = self._input(q), emit.element_bytes(q.element)
-        width = math.gcd(
-            vector_width(q.column, q.row, q.batch, offset=q.offset, limit=unit.chunk), D
-        )
-        chunks = 1 if unit.groups > 1 else unit.step_chunks
-        result = []
-        for query in self.queries:
-            start = emit.add(q.start(self.batch), q.row.offset(query))
-            steps = []
-            for step in range(self.work.depth_steps):
-                first: Index = step * layout.step_depth(unit)
-                if unit.groups > 1 and unit.kind not in layout.PLAIN:
-                    first = emit.add(emit.mul(self.group, unit.chunk), first)
-                parts = []
-                for part in range(0, chunks * unit.chunk, width):
-                    d = emit.add(first, part)
-                    inside = []
-                    if D % layout.step_depth(unit):
-                        inside = [emit.compare("slt", d, D)]
-                    place = memory.guarded(emit.add(start, q.column.offset(d)), inside, size)
-                    parts.append(memory.load(buffer, place, width))
-                whole = emit.convert(softmax.joined(parts), q.element, unit.element)
-                vectors = [memory.part(whole, i * unit.chunk, unit.chunk) for i in range(chunks)]
-                steps.append(multiply.pieces(unit, vectors))
-            result.append(steps)
-        return result
+    def _queries(self) -> Queries:
+        """The block's queries: they stay in registers, or in LDS."""
+        attention, unit = self.attention, self.unit
+        if self.kept is None:
+            steps = self.work.depth_steps
+            buffer = self._input(attention.q)
+            return queries.in_registers(
+                attention.q, attention.D, steps, unit, self.work.place, buffer
+            )
+        self.kept.move(self.first)
+        row = emit.add(emit.mul(self.number, self.schedule.wave_queries), self.lane_row)
+        return queries.in_lds(self.kept, self.schedule, row, self.group)
 
     def _store(self, state: State, outputs: Sequence[ir.Value]) -> None:
         attention, unit = self.attention, self.unit

@@ -165,3 +165,8 @@ def read_columns(unit: Unit, tiles: int) -> int:
     parts = max(1, unit.chunk // unit.per_lane)
     each = product_clocks(unit) * parts * tiles
     return 2 if unit.kind == "wmma" else max(2, -(-READ_CLOCKS // each))
+
+
+def reads_ahead(tiles: int) -> int:
+    """Chunks that a lane reads together where it multiplies for itself."""
+    return 8 if tiles == 1 else 4

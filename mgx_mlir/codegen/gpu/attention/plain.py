@@ -7,10 +7,10 @@ step, and sums its own part of the columns.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from mlir import ir
-from mlir.dialects import vector
+from mlir.dialects import rocdl, vector
 
 from mgx_mlir.codegen.gpu.attention import layout, softmax, streams
 from mgx_mlir.codegen.gpu.attention.streams import Products
@@ -24,36 +24,70 @@ class PlainWork(Work):
     def products(self, queries: Queries, sums: list[list[ir.Value]]) -> Products:
         unit = self.unit
         scalars = [_elements(row) for row in sums]
-        for step in range(self.depth_steps):
-            for number in range(self.key_tiles * unit.values):
-                key_tile, i = divmod(number, unit.values)
-                keys = self.key_rows.read(key_tile * unit.columns + i, step)
-                right = multiply.pieces(unit, keys)
-                for tile in self.query_tiles:
-                    row = scalars[tile]
-                    row[number] = self._added(queries[tile][step], right, row[number])
-                yield streams.SLOT_CLOCKS, 0
+
+        def key(number: int) -> int:
+            key_tile, i = divmod(number, unit.values)
+            return key_tile * unit.columns + i
+
+        left: dict[int, list[list[ir.Value]]] = {}
+        for step, number, keys in self._read_ahead(
+            self.depth_steps, len(scalars[0]), lambda step, n: self.key_rows.read(key(n), step)
+        ):
+            left = left if step in left else {step: queries(step)}
+            self._add(left[step], keys, scalars, number)
+            yield streams.SLOT_CLOCKS, 0
         for tile in self.query_tiles:
             sums[tile] = _vectors(scalars[tile], unit.values)
 
     def add_values(self, shares: Shares, sums: list[list[ir.Value]]) -> Products:
         unit = self.unit
         scalars = [_elements(row) for row in sums]
-        # Chunk `turn` of a lane's shares is of keys of group `turn ^ group`.
-        for number in range(self.key_steps * unit.groups):
-            step, turn = divmod(number, unit.groups)
-            each = unit.chunk // unit.per_lane
-            left = [steps[step][turn * each :][:each] for steps in shares]
-            for column in range(len(scalars[0])):
-                block, i = divmod(column, unit.values)
-                values = self.value_rows.read(block * unit.columns + i, number)
-                right = multiply.pieces(unit, values)
-                for tile in self.query_tiles:
-                    row = scalars[tile]
-                    row[column] = self._added(left[tile], right, row[column])
-                yield streams.SLOT_CLOCKS, 0
+        each = unit.chunk // unit.per_lane
+
+        def read(turn: int, column: int) -> list[ir.Value]:
+            block, i = divmod(column, unit.values)
+            return self.value_rows.read(block * unit.columns + i, turn)
+
+        for turn, column, values in self._read_ahead(
+            self.key_steps * unit.groups, len(scalars[0]), read
+        ):
+            # Chunk `other` of a lane's shares is of keys of group `other ^ group`.
+            step, other = divmod(turn, unit.groups)
+            left = [steps[step][other * each :][:each] for steps in shares]
+            self._add(left, values, scalars, column)
+            yield streams.SLOT_CLOCKS, 0
         for tile in self.query_tiles:
             sums[tile] = _vectors(scalars[tile], unit.values)
+
+    def _read_ahead(
+        self, steps: int, count: int, read: Callable[[int, int], list[ir.Value]]
+    ) -> Iterator[tuple[int, int, list[ir.Value]]]:
+        """Each step and number below `count`, with what `read` gives for them.
+
+        Few are read at a time, while those before are multiplied with: all are more than there
+        are registers.
+        """
+        each = layout.reads_ahead(self.schedule.tiles)
+        items = [(step, number) for step in range(steps) for number in range(count)]
+        following = [read(*item) for item in items[:each]]
+        for first in range(0, len(items), each):
+            now = following
+            following = [read(*item) for item in items[first + each :][:each]]
+            for item, x in zip(items[first:][:each], now, strict=True):
+                yield *item, x
+            rocdl.sched_barrier(0)
+
+    def _add(
+        self,
+        left: list[list[ir.Value]],
+        chunk: list[ir.Value],
+        scalars: list[list[ir.Value]],
+        number: int,
+    ) -> None:
+        """scalars[tile][number] += left[tile] * chunk."""
+        right = multiply.pieces(self.unit, chunk)
+        for tile, row in enumerate(scalars):
+            row[number] = self._added(left[tile], right, row[number])
 
     def _operands(self, pairs: list[ir.Value]) -> list[ir.Value]:
         """The shares of all keys of a step, those of the lane's own group first."""

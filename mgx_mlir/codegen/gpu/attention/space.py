@@ -18,7 +18,8 @@ class Schedule:
     `keys`: keys in LDS at a time. `overlap`: the softmax of a block of keys is computed
     while the matrix cores work for its neighbours. `splits`: as many waves have the same
     queries, each with its part of the keys; `parts`: as many blocks have. `rows`: queries of
-    a tile.
+    a tile. `lean`: LDS holds the queries too, values take the place of keys, and nothing
+    is read ahead: for long heads.
     """
 
     waves: int
@@ -28,6 +29,7 @@ class Schedule:
     splits: int = 1
     parts: int = 1
     rows: int = 16
+    lean: bool = False
 
     @property
     def wave_queries(self) -> int:
@@ -67,3 +69,6 @@ def schedules(unit: Unit) -> Iterator[Schedule]:
             for part, overlap in product((depth, depth // 2), (False, True)):
                 if splits <= waves and tiles * rows <= 64:
                     yield Schedule(waves, tiles, part * splits, overlap, splits, rows=rows)
+        if unit.kind != "mfma":
+            for waves in (4, 8):
+                yield Schedule(waves, 1, depth // 2, rows=rows, lean=True)

@@ -21,10 +21,12 @@ READ_CLOCKS = 32
 SLOT_CLOCKS = 4
 
 
-def run(stream: Stream | Products) -> None:
-    """Builds all of a stream."""
+def run(stream: Stream | Products, ordered: bool = False) -> None:
+    """Builds all of a stream. ordered: the compiler keeps the order, and with it the registers
+    few."""
     for _ in stream:
-        pass
+        if ordered:
+            rocdl.sched_barrier(0)
 
 
 def weave(products: Products, moves: Stream, share: float, others: Stream) -> None:

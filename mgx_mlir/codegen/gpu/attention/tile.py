@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
+from mlir.dialects import arith, llvm, rocdl
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -23,6 +24,10 @@ from mgx_mlir.codegen.gpu.attention.streams import Stream
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
+
+
+# Moves that are on their way together where registers are few.
+MOVES_TOGETHER = 8
 
 
 @dataclass(frozen=True)
@@ -44,9 +49,11 @@ class Shape:
         return Shape(k, k.row, k.column, keys, length)
 
     @staticmethod
-    def values(v: Matrix, keys: int, columns: int, unit: Unit) -> Shape:
-        """Columns of v as rows along the keys."""
+    def values(v: Matrix, keys: int, columns: int, unit: Unit, threads: int) -> Shape:
+        """Columns of v as rows along the keys; more of them where all threads need work."""
         rows = math.ceil(columns / unit.columns) * unit.columns
+        while rows * keys % (threads * unit.chunk):
+            rows += unit.columns
         return Shape(v, v.column, v.row, rows, keys)
 
     @property
@@ -110,7 +117,7 @@ class Tile:
 
     def begin(self, thread: Index, batch: Index) -> None:
         """Builds what no block changes: the thread's places in memory and in LDS."""
-        shape = self.shape
+        shape, self.thread, self.batch = self.shape, thread, batch
         self.batch_start = shape.matrix.start(batch)
         runs, strips = shape.length // self.run, shape.rows // self.across
         self.advanced = shape.row if self.keys_are_rows else shape.k
@@ -128,6 +135,22 @@ class Tile:
             self.places.append(place)
             self.firsts.append((row, k))
             self.targets.append(self._target(row, k))
+
+    def move(self, key: Index) -> None:
+        """Loads and stores a tile, some moves at a time, and keeps no address in a register
+        meanwhile."""
+        here = Tile(
+            self.shape, self.extent, self.keys, self.unit, self.threads,
+            (self.buffer, self.pointer), self.lds, self.start,
+        )  # fmt: skip
+        here.begin(_anew(self.thread), self.batch)
+        all_ = list(zip(here.places, here.firsts, here.targets, strict=True))
+        for first in range(0, len(all_), MOVES_TOGETHER):
+            some = all_[first:][:MOVES_TOGETHER]
+            here.moves = len(some)
+            here.places, here.firsts, here.targets = (list(x) for x in zip(*some, strict=True))
+            here.store(here.load(key))
+            rocdl.sched_barrier(0)
 
     @property
     def reads(self) -> int:
@@ -223,6 +246,16 @@ class Tile:
 
     def _converted(self, x: ir.Value) -> ir.Value:
         return emit.convert(x, self.shape.matrix.element, self.unit.element)
+
+
+def _anew(index: Index) -> Index:
+    """The same number, with which LLVM computes where it stands, and not before a loop."""
+    if isinstance(index, int):
+        return index
+    i32 = ir.IntegerType.get_signless(32)
+    number = arith.index_cast(i32, index)
+    same = llvm.InlineAsmOp(i32, [number], "", "=v,0", has_side_effects=True).result
+    return arith.index_cast(ir.IndexType.get(), same)
 
 
 def turned(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int, int]:

@@ -25,8 +25,9 @@ from mgx_mlir.codegen.gpu.contraction.epilogue import seen
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
 from mgx_mlir.target import Target
 
-# What a lane gives to a product, for each tile of queries, step and instruction.
-Queries: TypeAlias = "list[list[list[ir.Value]]]"
+# What a lane gives to a product: for a step, by tiles of queries and instructions; or for each
+# tile of queries, step and instruction.
+Queries: TypeAlias = Callable[[int], list[list[ir.Value]]]
 Shares: TypeAlias = "list[list[list[ir.Value]]]"
 
 
@@ -175,8 +176,7 @@ class Work:
         def read(step: int, tile: int) -> list[ir.Value]:
             return self.key_rows.read(layout.tile_key(self.unit, tile), step)
 
-        rows = [[steps[step] for steps in queries] for step in range(self.depth_steps)]
-        return self._multiplied(rows, read, sums)
+        return self._multiplied(queries, self.depth_steps, read, sums)
 
     def add_values(self, shares: Shares, sums: list[list[ir.Value]]) -> Products:
         """Adds shares of the values, for each tile of queries."""
@@ -184,16 +184,19 @@ class Work:
         def read(step: int, column: int) -> list[ir.Value]:
             return self.value_rows.read(column * self.unit.columns, step)
 
-        rows = [[steps[step] for steps in shares] for step in range(self.key_steps)]
-        return self._multiplied(rows, read, sums)
+        def rows(step: int) -> list[list[ir.Value]]:
+            return [steps[step] for steps in shares]
+
+        return self._multiplied(rows, self.key_steps, read, sums)
 
     def _multiplied(
         self,
-        rows: list[list[list[ir.Value]]],
+        rows: Queries,
+        steps: int,
         read: Callable[[int, int], list[ir.Value]],
         sums: list[list[ir.Value]],
     ) -> Products:
-        """sums[tile][column] += rows[step][tile] * read(step, column), for all steps.
+        """sums[tile][column] += rows(step)[tile] * read(step, column), for all steps.
 
         Few columns at a time: what is read for the next ones, while these multiply, is in
         registers too.
@@ -202,7 +205,7 @@ class Work:
         clocks = layout.product_clocks(unit)
         items = [
             (step, range(first, min(first + self.read_columns, count)))
-            for step in range(len(rows))
+            for step in range(steps)
             for first in range(0, count, self.read_columns)
         ]
 
@@ -210,14 +213,16 @@ class Work:
             step, columns = items[number]
             return [read(step, column) for column in columns]
 
-        following = load(0)
+        following, left = load(0), rows(0)
         slots = streams.SLOT_CLOCKS * len(following) * len(following[0])
         yield slots, streams.READ_CLOCKS
         for number, (step, columns) in enumerate(items):
-            operands = [multiply.pieces(unit, x) for x in following]
+            operands, row = [multiply.pieces(unit, x) for x in following], left
             issue = streams.SLOT_CLOCKS
             if number + 1 < len(items):
                 following = load(number + 1)
+                if items[number + 1][0] != step:
+                    left = rows(step + 1)
                 issue += 2 * slots  # waits are instructions too
             # Instructions that add to the same sums are far apart.
             for part in range(len(operands[0])):
@@ -225,7 +230,7 @@ class Work:
                     for tile in self.query_tiles:
                         sums[tile][column] = multiply.multiply(
                             unit,
-                            rows[step][tile][part],
+                            row[tile][part],
                             [pieces[part]],
                             sums[tile][column],
                             (unit.element, unit.element),
