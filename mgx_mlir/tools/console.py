@@ -77,10 +77,21 @@ def _print_times(title: str, entries: list[tuple[str, float]]) -> None:
     Console(file=sys.stdout, highlight=False).print(table)
 
 
+def _how(artifact: Artifact) -> str:
+    """The options that a program was compiled with, and its pipelines, in order."""
+    given = artifact.options
+    parts = [f"mode {given.get('mode', '?')}"]
+    parts += [f"without {name}" for name in given.get("disable", ())]
+    parts += ["exact"] if given.get("exact") else []
+    pipelines = ", ".join(name for name, _ in artifact.pipelines)
+    return f"{', '.join(parts)}: {pipelines} (--json has the passes)"
+
+
 def print_artifact(artifact: Artifact) -> None:
     """What `mgx inspect` shows."""
     console = Console(highlight=False)
     console.print(artifact.summary(), markup=False)
+    console.print(f"compiled      {_how(artifact)}", markup=False, soft_wrap=True)
     table = Table("kernel", "launched", "bytes", "nodes", box=None, pad_edge=False)
     steps = [step for step in artifact.plan.work() if isinstance(step, Step)]
     launched = [step.kernel for step in steps]

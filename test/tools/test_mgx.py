@@ -125,6 +125,10 @@ def test_explain_and_timing_say_what_happened(
     printed = capsys.readouterr().out
     assert "mgx-fuse-pointwise: " in printed and "mgx-outline-kernels" in printed
     assert "mgx-simplify-algebra" not in printed
+    assert main(["inspect", str(file)]) == 0
+    assert "mode default, without mgx-simplify-algebra: " in capsys.readouterr().out
+    assert main([*command, "--disable-pass", "mgx-nonsense"]) == 2
+    assert "there is no pass 'mgx-nonsense'" in capsys.readouterr().err
 
 
 def test_op_lists_the_operators(capsys: pytest.CaptureFixture[str]) -> None:
