@@ -14,7 +14,7 @@ from mgx_mlir.codegen.dynamic.kernel import (
     Build,
     Place,
     argument_sizes,
-    build_element,
+    build_elements,
     kernel_symbols,
     lower_dynamic,
     place_scratch,
@@ -26,6 +26,9 @@ from mgx_mlir.finalizer.code_object import Argument, CodeObject
 from mgx_mlir.formulas import Formulas
 from mgx_mlir.sizes import Number, Size, Symbol
 from mgx_mlir.target import Target
+
+# Reductions side by side: rows, and two vectors of f32 along each.
+ROWS, COLUMNS = 4, 16
 
 
 def compile_dynamic(kernel: ir.OpView, target: Target) -> CodeObject:
@@ -71,8 +74,11 @@ class _Functions:
         self.sizes = [Size.of(Symbol(name)) for name in symbols]
         self.places: list[tuple[Place, ...]] = []
 
-    def add(self, extents: Sequence[Number], build: Build) -> None:
-        """The last dimension is a loop in the function, the others are its items."""
+    def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
+        """The last dimension is a loop in the function, the others are its items.
+
+        Neighbours go side by side, of some rows at once: LLVM makes vectors of them.
+        """
         outer = list(extents[:-1]) if len(extents) > 1 else list(extents)
         inner = list(extents[-1:]) if len(extents) > 1 else []
 
@@ -81,24 +87,35 @@ class _Functions:
             values = [entry.add_argument(index, ir.Location.unknown()) for _ in self.symbols]
             made = _Function(entry)
 
-            def here(counts: Sequence[ir.Value]) -> None:
+            def here(rows: Sequence[Sequence[ir.Value]], columns: int = 1) -> None:
                 block = ir.InsertionPoint.current.block
-                build_element(block, counts, extents, made, build)
+                build_elements(block, rows, extents, made, build, columns)
 
-            def one(item: emit.Index) -> None:
-                place = emit.value(item)
-                counts = split(place, outer)
+            def some(item: emit.Index, count: int) -> None:
+                rows = [split(emit.value(emit.add(item, n)), outer) for n in range(count)]
                 if not inner:
-                    here(counts)
+                    for row in rows:
+                        here([row])
                     return
-
-                def column(number: emit.Index) -> None:
-                    here([*counts, emit.value(number)])
-
-                emit.loop(0, index_constant(inner[0]), 1, column)
+                size, whole = index_constant(inner[0]), emit.value(0)
+                if neighbours:
+                    whole = emit.value(emit.mul(emit.div(size, COLUMNS), COLUMNS))
+                    emit.loop(
+                        0,
+                        whole,
+                        COLUMNS,
+                        lambda n: here([[*r, emit.value(n)] for r in rows], COLUMNS),
+                    )
+                for row in rows:
+                    emit.loop(whole, size, 1, lambda n, row=row: here([[*row, emit.value(n)]]))
 
             with symbol_values(dict(zip(self.symbols, values, strict=True))):
-                emit.loop(begin, end, 1, one)
+                tiled = begin
+                if neighbours and inner:
+                    blocks = emit.div(emit.sub(end, begin), ROWS)
+                    tiled = emit.value(emit.add(begin, emit.mul(blocks, ROWS)))
+                    emit.loop(begin, tiled, ROWS, lambda item: some(item, ROWS))
+                emit.loop(tiled, end, 1, lambda item: some(item, 1))
             self.places.append(tuple(made.pointers))
             return [Argument("size", 0)] * len(values) + [Argument("scratch", 0)] * len(
                 made.pointers

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from mlir import ir
-from mlir.dialects import arith, memref
+from mlir.dialects import arith, memref, scf
 
 from mgx_mlir import symbolic
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
@@ -84,15 +84,19 @@ class Function(Protocol):
         """A pointer to the place, as an argument of the function: a flat memref."""
 
 
-# Builds what is done for one element, by its indices, into a body.
-Build = Callable[["FunctionBody", Indices], None]
+# Builds what is done for some elements, by the indices of each, into a body.
+Build = Callable[["FunctionBody", Sequence[Indices]], None]
 
 
 class Functions(Protocol):
     """Where the functions of a kernel go."""
 
-    def add(self, extents: Sequence[Number], build: Build) -> None:
-        """Adds a function that does `build` for each element of a space, in any order."""
+    def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
+        """Adds a function that does `build` for each element of a space, in any order.
+
+        neighbours: whether several elements, side by side along the last dimension, are best
+        done together.
+        """
 
 
 class FunctionBody(Body):
@@ -126,28 +130,65 @@ class FunctionBody(Body):
     def reduce(
         self,
         extents: Sequence[Number],
-        starts: Sequence[ir.Value],
-        emit: Callable[[Indices], Sequence[ir.Value]],
-    ) -> list[ir.Value]:
-        """Loops that give the results' next values from those so far."""
+        starts: Sequence[Sequence[ir.Value]],
+        emit: Callable[[int, Indices], Sequence[ir.Value]],
+    ) -> list[list[ir.Value]]:
+        """Loops that give each element's next values, by its number, from those so far."""
+        each = len(starts[0])
 
         def step(indices: Indices, carried: Sequence[ir.Value]) -> Sequence[ir.Value]:
-            self._carried = list(carried)
-            return emit(indices)
+            following: list[ir.Value] = []
+            for number in range(len(starts)):
+                self._carried = list(carried[number * each : (number + 1) * each])
+                following += emit(number, indices)
+            return following
 
-        return self.nest(extents, starts, step)
+        found = self.nest(extents, [value for own in starts for value in own], step)
+        if len(starts) > 1 and found and isinstance(found[0].owner.opview, scf.ForOp):
+            _keep_scalar(found[0].owner)
+        return [found[n * each : (n + 1) * each] for n in range(len(starts))]
 
 
-def build_element(
+def _keep_scalar(loop: ir.Operation) -> None:
+    """Keeps LLVM from making vectors along reductions: those of neighbours lie in order.
+
+    Sums that may not be reordered are no vectors.
+    """
+    flags = ir.Attribute.parse("#arith.fastmath<contract>")
+
+    def mark(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "arith.addf":
+            op.attributes["fastmath"] = flags
+        return ir.WalkResult.ADVANCE
+
+    loop.operation.walk(mark)
+
+
+def build_elements(
     block: ir.Block,
-    counts: Sequence[ir.Value],
+    rows: Sequence[Sequence[ir.Value]],
     extents: Sequence[Number],
     function: Function,
     build: Build,
+    columns: int = 1,
 ) -> None:
-    """Builds at the end of a block what is done for the element of these indices."""
-    body = FunctionBody(block, counts, function)
-    build(body, tuple(Index(((Dim(d, n), 1),)) for d, n in enumerate(extents)))
+    """Builds at the end of a block what is done for the element of some indices.
+
+    Of several rows, which differ in all indices but the last, and of `columns` neighbours along
+    the last dimension, each combination is an element.
+    """
+    body = FunctionBody(block, rows[0], function)
+    first = tuple(Index(((Dim(d, n), 1),)) for d, n in enumerate(extents))
+    places = list(first[-1:])
+    for column in range(1, columns):
+        with ir.InsertionPoint(block):
+            place = arith.addi(rows[0][-1], index_constant(column))
+        places.append(Index.runtime(place, 0, extents[-1] - 1))
+    outer = [first[:-1]]
+    for row in rows[1:]:
+        sizes = zip(row[:-1], extents[:-1], strict=True)
+        outer.append(tuple(Index.runtime(value, 0, size - 1) for value, size in sizes))
+    build(body, [(*row, place) for row in outer for place in places] if extents else [()])
 
 
 def memory_type(type_: ir.Type) -> ir.Type:
@@ -182,24 +223,30 @@ class DynamicKernel(Kernel):
         parallel: int,
         inits: Sequence[tuple[Any, Sequence[int]]],
         emit: Callable[[Any, tuple[Index, ...]], Sequence[ir.Value]],
+        neighbours: bool = False,
     ) -> list[Any]:
         held = [
             Held(Place(start.type, math.prod(start.shape)), start.shape, element_of(start.type))
             for start, _ in inits
         ]
 
-        def build(body: FunctionBody, dims: Indices) -> None:
-            if parallel == len(extents):
-                values = list(emit(body, dims))
-            else:
-                starts = [_constant(start) for start, _ in inits]
-                values = body.reduce(
-                    extents[parallel:], starts, lambda inner: emit(body, (*dims, *inner))
-                )
-            for value, result, (_, axes) in zip(values, held, inits, strict=True):
-                body.put(value, result.value, linear([dims[d] for d in axes], result.shape))
+        reduces = parallel < len(extents)
 
-        self._functions.add(extents[:parallel], build)
+        def build(body: FunctionBody, elements: Sequence[Indices]) -> None:
+            if reduces:
+                starts = [[_constant(start) for start, _ in inits] for _ in elements]
+                values = body.reduce(
+                    extents[parallel:],
+                    starts,
+                    lambda number, inner: emit(body, (*elements[number], *inner)),
+                )
+            else:
+                values = [list(emit(body, dims)) for dims in elements]
+            for dims, own in zip(elements, values, strict=True):
+                for value, result, (_, axes) in zip(own, held, inits, strict=True):
+                    body.put(value, result.value, linear([dims[d] for d in axes], result.shape))
+
+        self._functions.add(extents[:parallel], build, reduces and neighbours)
         return held
 
     def memory(self, tensor: Any, element: Element) -> Stored:

@@ -13,7 +13,7 @@ from mgx_mlir.codegen.dynamic.kernel import (
     Build,
     Place,
     argument_sizes,
-    build_element,
+    build_elements,
     kernel_symbols,
     lower_dynamic,
     place_scratch,
@@ -90,7 +90,7 @@ class _Functions:
         self._symbols = tuple(symbols)
         self._made: list[tuple[str, int, tuple[Place, ...]]] = []
 
-    def add(self, extents: Sequence[Number], build: Build) -> None:
+    def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
         name = f"{self._name}_{len(self._made)}"
         threads = math.prod(extents)
         index = ir.IndexType.get()
@@ -118,7 +118,7 @@ class _Functions:
             guard = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, number, bound))
             with ir.InsertionPoint(guard.then_block):
                 counts = split(number, extents)
-                build_element(guard.then_block, counts, extents, function, build)
+                build_elements(guard.then_block, [counts], extents, function, build)
                 scf.yield_([])
             gpu.return_([])
         types = [argument.type for argument in entry.arguments]

@@ -150,8 +150,11 @@ class Kernel:
         parallel: int,
         inits: Sequence[tuple[Any, Sequence[int]]],
         emit: Callable[[Any, tuple[Index, ...]], Sequence[ir.Value]],
+        neighbours: bool = False,
     ) -> list[Any]:
         """Loops over `extents`, the first `parallel` of them parallel, the others reductions.
+
+        neighbours: whether elements along the last parallel loop read what lies side by side.
 
         inits: for each result, what it starts from (`empty`, `filled`) and the loop dimensions that
         index it. emit: builds the body and gives the elements of the results.

@@ -43,10 +43,12 @@ def accumulate(
     initial: float | int,
     term: Callable[[GenericBody, Indices], ir.Value],
     combine: Combine,
+    neighbours: bool = False,
 ) -> Stored:
     """Combines terms over the loops after the first `parallel`; the result has those as its shape.
 
-    term: one term, of the type `element`, which is one where things are computed.
+    term: one term, of the type `element`, which is one where things are computed. neighbours: as
+    of Kernel.generic.
     """
     init = kernel.filled(extents[:parallel], element, initial)
 
@@ -54,7 +56,7 @@ def accumulate(
         value = term(body, dims)
         return [combine(body.arithmetic, element, body.accumulators()[0], value)]
 
-    result = kernel.generic(extents, parallel, [(init, range(parallel))], emit)[0]
+    result = kernel.generic(extents, parallel, [(init, range(parallel))], emit, neighbours)[0]
     return kernel.memory(result, element)
 
 

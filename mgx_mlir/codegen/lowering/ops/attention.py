@@ -53,7 +53,7 @@ def attention(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         return multiply(body.arithmetic, wide, (powers, x), (v, y))
 
     extents = [*scores.shape[:-1], v.shape[-1], scores.shape[-1]]
-    sums = accumulate(kernel, extents, rank, wide, 0, term, add)
+    sums = accumulate(kernel, extents, rank, wide, 0, term, add, neighbours=True)
     totals = reshape(total, scores.shape[:-1])
 
     def share(body: Body, indices: Indices) -> ir.Value:

@@ -31,7 +31,9 @@ def dot(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         y = body.at(right, (*batch, common, column))
         return multiply(body.arithmetic, element.computed(), (left, x), (right, y))
 
-    total = accumulate(kernel, extents, len(extents) - 1, element.computed(), 0, term, add)
+    total = accumulate(
+        kernel, extents, len(extents) - 1, element.computed(), 0, term, add, neighbours=True
+    )
     return rounded(total, element)
 
 
