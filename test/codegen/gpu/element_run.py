@@ -2,7 +2,7 @@
 
 A program of its own, as `emulated_run` is:
 
-    ... python element_run.py gfx942 [elements | movement] [part of a name]
+    ... python element_run.py gfx942 [elements | movement | large] [part of a name]
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.in_place import overwritable
 from mgx_mlir.target import Target
 
-KERNELS = {"elements": element_kernels.emulated, "movement": movement_kernels.emulated}
+KERNELS = {
+    "elements": element_kernels.emulated,
+    "movement": movement_kernels.emulated,
+    "large": movement_kernels.large,
+}
 
 
 def main(chip: str, which: str = "elements", wanted: str = "") -> int:

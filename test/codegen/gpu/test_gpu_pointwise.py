@@ -26,9 +26,8 @@ EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 
 
 @pytest.mark.parametrize("chip", EMULATED)
-@pytest.mark.parametrize("which", ["elements", "movement"])
-def test_elements_equal_those_of_higher_precision(chip: str, which: str, tmp_path: Path) -> None:
-    run_on(chip, "element_run.py", tmp_path, which)
+def test_elements_equal_those_of_higher_precision(chip: str, tmp_path: Path) -> None:
+    run_on(chip, "element_run.py", tmp_path)
 
 
 def listing(kernel: ElementKernel, chip: str) -> tuple[dict[str, int], list[str]]:

@@ -32,6 +32,8 @@ from mgx_mlir.target import Target
 
 # So many taps are code; more are a loop.
 _UNROLLED = 4
+# So many along a line are found once for all lines of a thread.
+_KEPT = 16
 # Elements of lines of x, weighted along them, that a thread keeps.
 _ROWS = 32
 _OUTPUT = Argument("output", 0)
@@ -205,7 +207,8 @@ class _Lines:
         self.taps: list[tuple[Index, ir.Value | None]] = []
         self.x = emit.div(column, resize.copied)
         table = self.tables[resize.last]
-        self.taps = [table.tap(tap, self.x) for tap in range(table.taps.count)]
+        if table.taps.count <= _KEPT:
+            self.taps = [table.tap(tap, self.x) for tap in range(table.taps.count)]
 
     def rows(self, row: Index) -> None:
         """Reads what the lines from `row` on share."""
@@ -275,9 +278,16 @@ class _Lines:
                 return self._weighted(self._sum(rest, emit.add(start, place)), weight)
 
             return table.each(index, zero, term, self.a)
+
+        def along(place: Index, weight: ir.Value | None) -> ir.Value:
+            return self._weighted(self._element(emit.add(start, place)), weight)
+
+        if not self.taps:
+            zero = self.a.constant(0, self.wide.storage())
+            return self.tables[self.resize.last].each(self.x, zero, along, self.a)
         found: ir.Value | None = None
-        for place, weight in self.taps:
-            x = self._weighted(self._element(emit.add(start, place)), weight)
+        for tap in self.taps:
+            x = along(*tap)
             found = x if found is None else self.a.add(found, x)
         assert found is not None
         return found
