@@ -62,6 +62,9 @@ def add_function(
     }
     shared = []
     if lds:
+        # Bodies are vectors already. LLVM's search for more (SLPVectorizer) leaves functions
+        # with this attribute alone, and took most of its optimiser's time.
+        attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get("noimplicitfloat")])
         space = ir.Attribute.parse("#gpu.address_space<workgroup>")
         shared = [ir.MemRefType.get([lds[0]], emit.element_type(lds[1]), memory_space=space)]
         i64 = ir.IntegerType.get_signless(64)
