@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import chain
 
 from mlir import ir
@@ -24,11 +25,11 @@ from mgx_mlir.codegen.gpu.attention.combine import Partial, add_combination, sto
 from mgx_mlir.codegen.gpu.attention.constraints import lds_bytes
 from mgx_mlir.codegen.gpu.attention.plain import work_of
 from mgx_mlir.codegen.gpu.attention.space import Schedule
-from mgx_mlir.codegen.gpu.attention.state import Merge, State
+from mgx_mlir.codegen.gpu.attention.state import Merge, State, part
 from mgx_mlir.codegen.gpu.attention.tile import Reader, Shape, Tile
 from mgx_mlir.codegen.gpu.attention.work import Place, Queries, Shares
 from mgx_mlir.codegen.gpu.builder import Tensor, block_number, function, gpu_module, thread_number
-from mgx_mlir.codegen.gpu.contraction import memory, multiply
+from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.lowering.element import element_of
@@ -37,6 +38,8 @@ from mgx_mlir.target import Target
 
 # Of the clocks beside products, what moves to LDS take at the most: others wait for them.
 MOVES_SHARE = 0.3
+# What is read ahead for the last products, which nothing goes beside.
+LAST_AHEAD = 3
 
 
 def generate(
@@ -156,10 +159,21 @@ class _Generator:
             return
         merge = Merge(lds, unit, self.target, schedule, number, lane)
         amdgpu.LDSBarrierOp()
-        emit.when(emit.compare("ne", split, 0), lambda: merge.store(split, state))
+        mine = [emit.compare("eq", split, i) for i in range(schedule.splits)]
+        for i, here in enumerate(mine):
+            emit.when(here, partial(merge.store, i, state))
         amdgpu.LDSBarrierOp()
-        first = emit.compare("eq", split, 0)
-        emit.when(first, lambda: self._store(merge.merged(state, self.work.exponent), outputs))
+        for i, here in enumerate(mine):
+            emit.when(here, partial(self._store_part, merge, i, state, outputs))
+
+    def _store_part(
+        self, merge: Merge, split: int, state: State, outputs: Sequence[ir.Value]
+    ) -> None:
+        """Stores the columns that the wave of part `split` of the keys merges."""
+        columns = part(split, self.schedule.splits, len(state.values[0]))
+        if len(columns):
+            whole = merge.merged(split, state, self.work.exponent)
+            self._store(whole, outputs, columns.start)
 
     def _input(self, matrix: Matrix) -> ir.Value:
         return self.inputs[matrix.argument]
@@ -210,7 +224,7 @@ class _Generator:
 
         def block(key: Index, *carried: ir.Value) -> list[ir.Value]:
             now = state.like(carried)
-            ahead = carried[len(state.flat()) :]
+            ahead = list(carried[len(state.flat()) :])
             extras = ahead[k.reads + v.reads :]
             amdgpu.LDSBarrierOp()  # nobody reads the block before any more
             if self.schedule.lean:
@@ -306,7 +320,7 @@ class _Generator:
         rest = iter(carried[state_size:])
         _, shares = taken(rest)
         work.rescale(last, [next(rest) for _ in tiles])
-        streams.run(work.add_values(shares, last.values))
+        streams.run(work.add_values(shares, last.values, LAST_AHEAD), ordered=True)
         return last
 
     def _queries(self) -> Queries:
@@ -322,17 +336,18 @@ class _Generator:
         row = emit.add(emit.mul(self.number, self.schedule.wave_queries), self.lane_row)
         return queries.in_lds(self.kept, self.schedule, row, self.group)
 
-    def _store(self, state: State, outputs: Sequence[ir.Value]) -> None:
+    def _store(self, state: State, outputs: Sequence[ir.Value], first: int = 0) -> None:
+        """Stores results from vector `first` of the columns on."""
         attention, unit = self.attention, self.unit
         M, E = attention.M, attention.E
         for tile, query in enumerate(self.queries):
             inside = [emit.compare("slt", query, M)] if M % self.schedule.queries else []
-            columns = layout.columns(unit, self.group, state.values[tile])
+            columns = layout.columns(unit, self.group, state.values[tile], first)
             row = emit.add(emit.mul(self.batch, M), query)
             if self.schedule.parts > 1:
-                part = block_number("z", self.schedule.parts)
+                number = block_number("z", self.schedule.parts)
                 ends = (state.peaks[tile], state.sums[tile])
-                store_partial(self.partial, outputs, part, row, inside, columns, ends)
+                store_partial(self.partial, outputs, number, row, inside, columns, ends)
                 continue
             total = state.sums[tile]
             for e, x in columns:
@@ -346,13 +361,13 @@ class _Generator:
         y = emit.convert(x, "f32", self.attention.element)
         count = softmax.lane_count(x)
         width = math.gcd(E, count, 16 // size)
-        for part in range(0, count, width):
-            e = emit.add(first, part)
+        for start in range(0, count, width):
+            e = emit.add(first, start)
             conditions = list(inside)
             if E % unit.columns:
                 conditions.append(emit.compare("slt", e, E))
             place = memory.guarded(emit.add(row, e), conditions, size)
-            memory.store(memory.part(y, part, width), output, place)
+            memory.store(memory.part(y, start, width), output, place)
 
 
 def _tensor(size: int, element: str, written: bool = False) -> Tensor:

@@ -144,14 +144,17 @@ def runs(unit: Unit, tiles: Sequence[ir.Value]) -> list[ir.Value]:
     return [softmax.joined(tiles[i : i + count]) for i in range(0, len(tiles), count)]
 
 
-def columns(unit: Unit, group: Index, tiles: Sequence[ir.Value]) -> list[tuple[Index, ir.Value]]:
+def columns(
+    unit: Unit, group: Index, tiles: Sequence[ir.Value], start: int = 0
+) -> list[tuple[Index, ir.Value]]:
     """A lane's results of the second product as vectors of neighbouring columns of v, each
-    with its first one. `group`: the lane's place along them."""
-    if unit.columns != 32:
-        first = emit.mul(group, unit.values)
-        return [(emit.add(first, i * unit.columns), x) for i, x in enumerate(tiles)]
-    first = emit.mul(group, unit.chunk)
-    return [(emit.add(first, i * step_keys(unit)), x) for i, x in enumerate(runs(unit, tiles))]
+    with its first one. `group`: the lane's place along them; `start`: tiles before these."""
+    if unit.columns != 32 or unit.kind in PLAIN:
+        found, each, run = list(tiles), unit.columns, unit.values
+    else:
+        found, each, run = runs(unit, tiles), step_keys(unit), unit.chunk
+    first = emit.add(emit.mul(group, run), start * unit.columns)
+    return [(emit.add(first, i * each), x) for i, x in enumerate(found)]
 
 
 def product_clocks(unit: Unit) -> int:

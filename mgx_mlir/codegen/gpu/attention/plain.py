@@ -39,7 +39,7 @@ class PlainWork(Work):
         for tile in self.query_tiles:
             sums[tile] = _vectors(scalars[tile], unit.values)
 
-    def add_values(self, shares: Shares, sums: list[list[ir.Value]]) -> Products:
+    def add_values(self, shares: Shares, sums: list[list[ir.Value]], ahead: int = 1) -> Products:
         unit = self.unit
         scalars = [_elements(row) for row in sums]
         each = unit.chunk // unit.per_lane

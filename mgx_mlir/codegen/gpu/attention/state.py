@@ -45,19 +45,26 @@ class State:
         return State(list(flat[:tiles]), list(flat[tiles : 2 * tiles]), rows)
 
 
+def part(split: int, splits: int, columns: int) -> range:
+    """The columns, of so many vectors of them, that one of `splits` waves merges."""
+    return range(split * columns // splits, (split + 1) * columns // splits)
+
+
 def _vectors(schedule: Schedule, columns: int, unit: Unit) -> int:
-    """Vectors of a lane's state in LDS: values, peaks and sums."""
-    return schedule.tiles * (columns * unit.values // _WORDS + 1)
+    """Vectors that a lane leaves in LDS: values of others' columns, peaks and sums."""
+    others = columns - columns // schedule.splits
+    return schedule.tiles * (others * unit.values // _WORDS + 1)
 
 
 def merge_bytes(schedule: Schedule, columns: int, unit: Unit, target: Target) -> int:
-    """Bytes of LDS for the states of all waves but the first of each set."""
-    waves = schedule.waves - schedule.waves // schedule.splits
-    return waves * _vectors(schedule, columns, unit) * target.wave_size * CHUNK_BYTES
+    """Bytes of LDS for what the waves leave each other."""
+    if schedule.splits == 1:
+        return 0
+    return schedule.waves * _vectors(schedule, columns, unit) * target.wave_size * CHUNK_BYTES
 
 
 class Merge:
-    """States of waves that went through different keys, through LDS.
+    """States of waves that went through different keys, through LDS: each merges its columns.
 
     `place` is the wave's number among those with other queries, `lane` the thread's in its
     wave. The sums of the states are scalars.
@@ -75,30 +82,37 @@ class Merge:
         self._lds, self._unit, self._target = lds, unit, target
         self._schedule, self._place, self._lane = schedule, place, lane
 
-    def store(self, split: Index, state: State) -> None:
-        """Puts the state of part `split` of the keys, not the first, into LDS."""
-        columns = len(state.values[0])
+    def store(self, split: int, state: State) -> None:
+        """Puts what the other waves need of the state of part `split` of the keys into LDS."""
         numbers = [
-            memory.part(x, i, _WORDS)
-            for row in state.values
-            for x in row
-            for i in range(0, self._unit.values, _WORDS)
-        ]
-        numbers += [
             memory.joined([peak, total, peak, total])
             for peak, total in zip(state.peaks, state.sums, strict=True)
         ]
+        count = len(state.values[0])
+        numbers += [
+            memory.part(row[column], i, _WORDS)
+            for column in self._others(split, count)
+            for row in state.values
+            for i in range(0, self._unit.values, _WORDS)
+        ]
         stored = ir.VectorType.get([self._unit.chunk], emit.element_type(self._unit.element))
         for i, x in enumerate(numbers):
-            memory.store(vector.bitcast(stored, x), self._lds, self._address(split, i, columns))
+            memory.store(vector.bitcast(stored, x), self._lds, self._address(split, i, count))
 
-    def merged(self, state: State, exponent: Callable[[ir.Value, ir.Value], ir.Value]) -> State:
-        """The state of the first part with those of all others.
+    def merged(
+        self, split: int, state: State, exponent: Callable[[ir.Value, ir.Value], ir.Value]
+    ) -> State:
+        """The state of part `split` with those of all others, of this part's columns only.
 
         exponent(x, peak): log2 of the exponential of a score relative to that of another.
         """
-        for split in range(1, self._schedule.splits):
-            other = self._load(split, state)
+        columns = part(split, self._schedule.splits, len(state.values[0]))
+        count = len(state.values[0])
+        state = State(state.peaks, state.sums, [[row[i] for i in columns] for row in state.values])
+        for other_split in range(self._schedule.splits):
+            if other_split == split:
+                continue
+            other = self._load(other_split, columns, count)
             peaks, sums, values = [], [], []
             for tile, (mine, its) in enumerate(zip(state.peaks, other.peaks, strict=True)):
                 peak = softmax.maximum(mine, its)
@@ -111,31 +125,34 @@ class Merge:
             state = State(peaks, sums, values)
         return state
 
-    def _load(self, split: int, like: State) -> State:
-        columns = len(like.values[0])
+    def _others(self, split: int, count: int) -> list[int]:
+        """The columns, of all `count`, that other waves merge."""
+        mine = part(split, self._schedule.splits, count)
+        return [i for i in range(count) if i not in mine]
+
+    def _load(self, split: int, columns: Sequence[int], count: int) -> State:
+        """What the wave of a part left of some columns."""
         wide = ir.VectorType.get([_WORDS], ir.F32Type.get())
-        numbers = []
-        for i in range(_vectors(self._schedule, columns, self._unit)):
-            x = memory.load(self._lds, self._address(split, i, columns), self._unit.chunk)
-            numbers.append(vector.bitcast(wide, x))
-        each = self._unit.values // _WORDS
-        tiles = self._schedule.tiles
-        rows = [
-            [
-                softmax.joined(numbers[(tile * columns + column) * each :][:each])
-                for column in range(columns)
-            ]
-            for tile in range(tiles)
-        ]
-        ends = numbers[-tiles:]
+
+        def read(number: int) -> ir.Value:
+            place = self._address(split, number, count)
+            return vector.bitcast(wide, memory.load(self._lds, place, self._unit.chunk))
+
+        tiles, each = self._schedule.tiles, self._unit.values // _WORDS
+        stored = self._others(split, count)
+        ends = [read(tile) for tile in range(tiles)]
+        rows = []
+        for tile in range(tiles):
+            firsts = [tiles + (stored.index(i) * tiles + tile) * each for i in columns]
+            rows.append([softmax.joined([read(n + i) for i in range(each)]) for n in firsts])
         return State(
             [memory.element(x, 0) for x in ends], [memory.element(x, 1) for x in ends], rows
         )
 
-    def _address(self, split: Index, number: int, columns: int) -> Index:
+    def _address(self, split: int, number: int, count: int) -> Index:
         side_by_side = self._schedule.waves // self._schedule.splits
-        wave = emit.add(emit.mul(emit.sub(split, 1), side_by_side), self._place)
-        first = emit.mul(wave, _vectors(self._schedule, columns, self._unit))
+        wave = emit.add(split * side_by_side, self._place)
+        first = emit.mul(wave, _vectors(self._schedule, count, self._unit))
         lane = emit.add(emit.mul(emit.add(first, number), self._target.wave_size), self._lane)
         return emit.mul(lane, self._unit.chunk)
 

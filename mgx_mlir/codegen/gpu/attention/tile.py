@@ -25,7 +25,6 @@ from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
 
-
 # Moves that are on their way together where registers are few.
 MOVES_TOGETHER = 8
 

@@ -178,7 +178,7 @@ class Work:
 
         return self._multiplied(queries, self.depth_steps, read, sums)
 
-    def add_values(self, shares: Shares, sums: list[list[ir.Value]]) -> Products:
+    def add_values(self, shares: Shares, sums: list[list[ir.Value]], ahead: int = 1) -> Products:
         """Adds shares of the values, for each tile of queries."""
 
         def read(step: int, column: int) -> list[ir.Value]:
@@ -187,7 +187,7 @@ class Work:
         def rows(step: int) -> list[list[ir.Value]]:
             return [steps[step] for steps in shares]
 
-        return self._multiplied(rows, self.key_steps, read, sums)
+        return self._multiplied(rows, self.key_steps, read, sums, ahead)
 
     def _multiplied(
         self,
@@ -195,10 +195,11 @@ class Work:
         steps: int,
         read: Callable[[int, int], list[ir.Value]],
         sums: list[list[ir.Value]],
+        ahead: int = 1,
     ) -> Products:
         """sums[tile][column] += rows(step)[tile] * read(step, column), for all steps.
 
-        Few columns at a time: what is read for the next ones, while these multiply, is in
+        Few columns at a time: what is read for those `ahead`, while these multiply, is in
         registers too.
         """
         unit, count = self.unit, len(sums[0])
@@ -213,16 +214,16 @@ class Work:
             step, columns = items[number]
             return [read(step, column) for column in columns]
 
-        following, left = load(0), rows(0)
-        slots = streams.SLOT_CLOCKS * len(following) * len(following[0])
+        waiting, left = [load(number) for number in range(min(ahead, len(items)))], rows(0)
+        slots = streams.SLOT_CLOCKS * len(waiting[0]) * len(waiting[0][0])
         yield slots, streams.READ_CLOCKS
         for number, (step, columns) in enumerate(items):
-            operands, row = [multiply.pieces(unit, x) for x in following], left
+            operands, row = [multiply.pieces(unit, x) for x in waiting.pop(0)], left
             issue = streams.SLOT_CLOCKS
-            if number + 1 < len(items):
-                following = load(number + 1)
-                if items[number + 1][0] != step:
-                    left = rows(step + 1)
+            if number + 1 < len(items) and items[number + 1][0] != step:
+                left = rows(step + 1)
+            if number + ahead < len(items):
+                waiting.append(load(number + ahead))
                 issue += 2 * slots  # waits are instructions too
             # Instructions that add to the same sums are far apart.
             for part in range(len(operands[0])):
