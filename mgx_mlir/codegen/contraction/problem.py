@@ -159,11 +159,13 @@ class Windows(Matrix):
     """The windows of an image as a matrix, one axis for windows, the other for taps of them.
 
     Elements that lie beyond one of the `edges` are zero, and their places in memory others'.
-    `run`: taps that are neighbours in memory and inside together.
+    `run`: taps that are neighbours in memory and inside together. With `kept`, only so many of
+    each run count, and the others are zero; there are no edges then.
     """
 
     edges: tuple[Edge, ...]
     run: int
+    kept: int = 0
 
 
 @dataclass(frozen=True)

@@ -233,6 +233,11 @@ def emulated(target: Target) -> list[Convolution]:
         Convolution((2, 24, 9, 7), 24, (3, 3), (2, 2), (2, 1), (1, 1, 2, 1), 24, native=True),
         Convolution((1, 6, 10, 9), 6, (5, 5), pads=(2,) * 4, group=6, element="f32", native=True),
     ]
+    # Few channels: a row of a window is one run.
+    found += [
+        Convolution((2, 2, 13, 12), 16, (5, 6), pads=(2, 3, 1, 0), epilogue="relu"),
+        Convolution((1, 4, 12, 15), 24, (3, 7), (2, 1), pads=(0, 3, 1, 3), native=True),
+    ]
     # Few enough results for blocks that keep their pixels in LDS.
     found += [
         Convolution((1, 32, 9, 17), 32, (3, 3), pads=pads, native=True, epilogue="relu"),

@@ -15,7 +15,7 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, Operand
 from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Edge, Image, Matrix, Windows
 from mgx_mlir.codegen.gpu.contraction.packing import Packing
-from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
+from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, ROW_CHUNKS
 
 # Numbers of the packed operands, as arguments of the product.
 PACKED_IMAGE, PACKED_FILTER = -1, -2
@@ -68,7 +68,7 @@ def product_of(match: Match) -> Product:
         )
     )  # fmt: skip
     edges: tuple[Edge, ...] = ()
-    offset = image.offset
+    offset, (pixel, run) = image.offset, _narrow(image)
     if whole and _last(image.channel) and max(image.window) <= MAX_WINDOW:
         argument, strides, batch = image.argument, image.strides, image.batch
         edges = _edges(image, after)
@@ -76,7 +76,7 @@ def product_of(match: Match) -> Product:
     else:
         packing = Packing(
             image.argument, image.element, image.offset, image.batch, image.channel,
-            image.sizes, image.strides, image.pads, after, 0,
+            image.sizes, image.strides, image.pads, after, 0, pixel,
         )  # fmt: skip
         packings[PACKED_IMAGE] = packing
         argument, offset, strides = PACKED_IMAGE, 0, packing.packed_strides
@@ -86,16 +86,36 @@ def product_of(match: Match) -> Product:
         *((r, d * s) for r, d, s in zip(image.window, image.dilations, strides, strict=True)),
         (channels, 1),
     )
+    depth = taps * channels
+    if run:
+        k = Axis((*k.factors[:-1], (run, 1)))
+        depth = taps // image.window[-1] * run
     columns = [(o, t * s) for o, t, s in zip(image.outputs, image.steps, strides, strict=True)]
-    a = _filter(problem, taps, channels, packings)
+    a = _filter(problem, image.window, channels, packings, run)
     b = Matrix(argument, image.element, offset, batch, k, Axis.of(*columns))
     if edges:
         b = Windows(b.argument, b.element, b.offset, b.batch, b.row, b.column, edges, channels)
-    problem = replace(problem, K=taps * channels, a=a, b=b)
+    if run:
+        kept = image.window[-1] * channels
+        b = Windows(b.argument, b.element, b.offset, b.batch, b.row, b.column, (), run, kept)
+    problem = replace(problem, K=depth, a=a, b=b)
     product = Product(replace(match, problem=problem), place, packings)
     if a.batch.stride != 0 or problem.batch == 1:
         return product
     return side_by_side(product)
+
+
+def _narrow(image: Image) -> tuple[int, int]:
+    """Channels that a pixel of few is padded to, and elements of a run of a window's pixels.
+
+    A row of a window is one run, of a row of LDS, and not so many chunks as it has pixels.
+    Zeros where that is no fewer.
+    """
+    size, last = emit.element_bytes(image.element), image.window[-1]
+    pixel = 1 << (image.channel.size - 1).bit_length()
+    run = ROW_CHUNKS * CHUNK_BYTES // size
+    fits = last * pixel <= run < last * CHUNK_BYTES // size
+    return (pixel, run) if fits and image.dilations[-1] == 1 and pixel * size >= 4 else (0, 0)
 
 
 def _edges(image: Image, after: tuple[int, ...]) -> tuple[Edge, ...]:
@@ -152,23 +172,36 @@ def side_by_side(product: Product) -> Product:
     return replace(product, match=match, result=joined(product.result))
 
 
-def _filter(problem: Contraction, taps: int, channels: int, packings: dict[int, Packing]) -> Matrix:
+def _filter(
+    problem: Contraction,
+    window: tuple[int, ...],
+    channels: int,
+    packings: dict[int, Packing],
+    run: int,
+) -> Matrix:
     """The filters with channels last: rows of the product."""
-    a, image = problem.a, problem.b
+    a, image, taps = problem.a, problem.b, math.prod(window)
     own = image.channel.size if isinstance(image, Image) else 0
     channel, tap = split(a.column, own)
-    if channels == own and (taps == 1 or (_last(channel) and tap.stride == channels)):
+    if not run and channels == own and (taps == 1 or (_last(channel) and tap.stride == channels)):
         column = channel if taps == 1 else Axis.of((taps, channels), (channels, 1))
         return replace(a, column=column)
     shared = a.batch.factors[0] if a.batch.factors and a.batch.factors[0][1] == 0 else None
     groups = Axis(a.batch.factors[1:] if shared else a.batch.factors)
     start = sum(aligned(p.bytes) for p in packings.values())
+    step, chunk = tap.stride or 0, 0
+    sizes: tuple[int, ...] = (taps,)
+    strides: tuple[int, ...] = (step,)
+    after: tuple[int, ...] = (0,)
+    if run:
+        sizes, strides = (taps // window[-1], window[-1]), (step * window[-1], step)
+        after, chunk = (0, run // channels - window[-1]), channels
     packing = Packing(
         a.argument, a.element, a.offset, Axis.of(*groups.factors, *a.row.factors), channel,
-        (taps,), (tap.stride or 0,), (0,), (0,), start,
+        sizes, strides, (0,) * len(sizes), after, start, chunk,
     )  # fmt: skip
     packings[PACKED_FILTER] = packing
-    K = taps * channels
+    K = math.prod(packing.padded) * channels
     batch = Axis.of(*((shared,) if shared else ()), (groups.size, problem.M * K))
     return Matrix(PACKED_FILTER, a.element, 0, batch, Axis.of((problem.M, K)), Axis.of((K, 1)))
 

@@ -34,7 +34,8 @@ class Packing:
     """One operand: where it lies in input `argument`, and its form in scratch memory.
 
     `sizes`, `strides`, `before` and `after` (zeros around it) have one number for each
-    spatial dimension; `start` is its first byte in scratch memory.
+    spatial dimension; `start` is its first byte in scratch memory. `chunk`: channels of a
+    thread, which they are padded to a multiple of; 0 for those of 16 bytes.
     """
 
     argument: int
@@ -47,11 +48,12 @@ class Packing:
     before: tuple[int, ...]
     after: tuple[int, ...]
     start: int
+    chunk: int = 0
 
-    @property
-    def chunk(self) -> int:
-        """Elements in 16 bytes."""
-        return CHUNK_BYTES // emit.element_bytes(self.element)
+    def __post_init__(self) -> None:
+        if not self.chunk:
+            chunk = CHUNK_BYTES // emit.element_bytes(self.element)
+            object.__setattr__(self, "chunk", chunk)
 
     @property
     def channels(self) -> int:
@@ -76,7 +78,7 @@ class Packing:
         """Pixels of a thread: neighbours along the last dimension, of one read."""
         *outer, last = zip(self.sizes, self.strides, strict=True)
         others = [self.batch, self.channel, *(Axis.of(x) for x in outer)]
-        limit = math.gcd(self.chunk, self.sizes[-1])
+        limit = math.gcd(CHUNK_BYTES // emit.element_bytes(self.element), self.sizes[-1])
         return vector_width(Axis((last,)), *others, offset=self.offset, limit=limit)
 
     @property

@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Protocol
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, vector
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -213,6 +213,43 @@ class Windowed(Strided):
         return lambda: memory.load_far(self.buffer, place, step, width)
 
 
+class Cut(Strided):
+    """Rows are windows of an image, k runs of their taps, of which the first few count.
+
+    A step takes whole runs.
+    """
+
+    matrix: Windows
+
+    def begin(self, batch: Index, rows: Sequence[Index], k: Index, limit: int | None) -> None:
+        super().begin(batch, rows, k, limit)
+        self.masks: list[ir.Value] = []
+
+    def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
+        if not self.masks:
+            self.masks = [self._mask(emit.add(self.first, part), width) for part in parts]
+        return super().loads(k0, parts, width)
+
+    def finish(self, values: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        pairs = zip(values, self.masks, strict=True)
+        return [
+            vector.bitcast(x.type, arith.andi(vector.bitcast(mask.type, x), mask))
+            for x, mask in pairs
+        ]
+
+    def _mask(self, k: Index, width: int) -> ir.Value:
+        """All bits of the words that count, of `width` elements from k on."""
+        each = 4 // emit.element_bytes(self.element)
+        all_, none = (emit.constant(x, "i32") for x in (-1, 0))
+        places = [emit.rem(emit.add(k, i), self.matrix.run) for i in range(0, width, each)]
+        return memory.joined(
+            [
+                arith.select(emit.compare("slt", place, self.matrix.kept), all_, none)
+                for place in places
+            ]
+        )
+
+
 def _outside(edge: Edge, row: Index, rows: int) -> ir.Value:
     """Bit t of a window's: whether its tap t lies beyond the edge."""
     position = emit.div(row, edge.windows)
@@ -236,7 +273,9 @@ def strided(
 ) -> Strided:
     """A matrix' rows, or its columns."""
     row, k = (matrix.column, matrix.row) if columns else (matrix.row, matrix.column)
-    kind = Windowed if isinstance(matrix, Windows) else Strided
+    kind = Strided
+    if isinstance(matrix, Windows):
+        kind = Cut if matrix.kept else Windowed
     return kind(matrix, row, k, depth, tile_depth, buffer)
 
 
