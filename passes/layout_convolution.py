@@ -51,11 +51,12 @@ class LayoutConvolution(Pass):
              %y = mgx.convolution %u, %w'' ... -> tensor<1x4x8x8xf32>
 
     A window's channels are then neighbours in memory, and so are those of a constant filter:
-    it is a new weight, a view of the old one. Values that pointwise ops, pooling, reductions,
-    concats or convolutions of one channel a group tie together have one layout. It stays as
-    it is where a concat of channels of one image is among them, whose parts then are pieces
-    of its memory, where more of them are returned than convolutions gain, and where no
-    convolution gains but some have groups. Others read such values through views.
+    it is a new weight, a view of the old one. Values that pointwise ops, pooling, reductions
+    or concats tie together have one layout. It stays as it is where a concat of channels of
+    one image is among them, whose parts then are pieces of its memory; where a convolution of
+    one channel a group reads or makes them; where more of them are returned than convolutions
+    gain; and where no convolution gains but some have groups. Others read such values through
+    views.
     """
 
     cleanup: ClassVar[bool] = True
@@ -169,12 +170,13 @@ def _add_convolution(groups: _Groups, op: ir.OpView) -> None:
         groups.fixed.update({origin} & groups.parent.keys())
     if _group(op) > 1:
         groups.grouped.update({result, origin} & groups.parent.keys())
+    if _is_depthwise(op):
+        # Neighbours along a row share what their windows read.
+        groups.fixed.update({result, origin} & groups.parent.keys())
     if origin not in groups.parent:
         return
     groups.touched.add(origin)
-    if _is_depthwise(op):
-        groups.tie(result, origin)
-    elif origin != x and trace(x)[1].dims[1][-1:] == ((shape(x)[1], 1),):
+    if origin != x and trace(x)[1].dims[1][-1:] == ((shape(x)[1], 1),):
         groups.fixed.add(origin)  # as it should be
     elif _gains(op):
         groups.gains[origin] += 1
