@@ -15,7 +15,6 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 
@@ -34,6 +33,7 @@ from mgx_mlir.runtime.binding import (
     scratch_bytes,
 )
 from mgx_mlir.runtime.control import run_parts
+from mgx_mlir.runtime.shared_object import open_native
 
 _ALIGNMENT = 64
 _INTERFACE = 1
@@ -49,14 +49,9 @@ class _NativeStep(ctypes.Structure):
 
 @cache
 def _native() -> ctypes.CDLL:
-    path = Path(__file__).parent.parent / "_native" / "libmgx_cpu.so"
-    if not path.exists():
-        raise CompilerError(f"{path} is missing: the native parts are not built; run `make setup`")
     # Kernels call libm without naming it.
     ctypes.CDLL("libm.so.6", mode=ctypes.RTLD_GLOBAL)
-    library = ctypes.CDLL(str(path))
-    if library.mgx_cpu_interface() != _INTERFACE:
-        raise CompilerError(f"{path} is of another version; run `make setup`")
+    library = open_native("cpu", _INTERFACE)
     library.mgx_cpu_run.restype = ctypes.c_int
     library.mgx_cpu_run.argtypes = (
         ctypes.c_void_p,

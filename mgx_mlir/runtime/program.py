@@ -65,11 +65,12 @@ class Program:
         An input that is contiguous and aligned is not copied. Raises UsageError when an
         array is missing, unknown, or not of the shape and element type that the program has.
         """
+        outputs = {} if outputs is None else outputs
         self._check_names("input", self.inputs, inputs, complete=True)
-        self._check_names("output", self.outputs, outputs or {}, complete=False)
+        self._check_names("output", self.outputs, outputs, complete=False)
         given = [self._input(spec, inputs[spec.name]) for spec in self.inputs]
-        result = {s.name: self._output(s, (outputs or {}).get(s.name)) for s in self.outputs}
-        self._check_overlap(given, result, outputs or {})
+        result = {s.name: self._output(s, outputs.get(s.name)) for s in self.outputs}
+        self._check_overlap(given, result, outputs)
         self._executor.run(given, list(result.values()))
         return result
 
@@ -77,6 +78,11 @@ class Program:
         self, what: str, specs: Sequence[TensorSpec], given: Mapping[str, Any], complete: bool
     ) -> None:
         names = [spec.name for spec in specs]
+        if not isinstance(given, Mapping):
+            raise UsageError(
+                f"{what}s are given by name: {{{', '.join(f'{name!r}: ...' for name in names)}}}; "
+                f"got a {type(given).__name__}"
+            )
         if all(name in names for name in given) and (not complete or len(given) == len(names)):
             return
         listed = ", ".join(repr(name) for name in names) or "none"

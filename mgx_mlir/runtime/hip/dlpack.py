@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import ctypes
 import math
+from functools import cache
 from typing import Any
 
 from mgx_mlir.errors import UsageError
+from mgx_mlir.runtime.shared_object import open_native
 
+_INTERFACE = 1
 CPU = 1
 ROCM = 10
 
@@ -69,13 +72,6 @@ _pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_SetName", _api)
 )
-# For a capsule that is being destroyed, which must not be referred to again.
-_dying_is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_IsValid", _api)
-)
-_dying_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", _api)
-)
 _FRESH = b"dltensor"
 _USED = b"used_dltensor"
 
@@ -87,14 +83,18 @@ def _forget(address: int) -> None:
     _exported.pop(address, None)
 
 
-def _capsule_dies(capsule: int) -> None:
-    if _dying_is_valid(capsule, _FRESH):
-        _forget(_dying_pointer(capsule, _FRESH))
-
-
-# As C functions; they live as long as the process, since any library may call them.
+# As a C function; it lives as long as the process, since any library may call it.
 _c_forget = _Deleter(_forget)
-_c_capsule_dies = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(_capsule_dies)
+
+
+@cache
+def _destructor() -> int | None:
+    """The address of a C function for capsules that nobody took."""
+    names = ("PyCapsule_IsValid", "PyCapsule_GetPointer", "PyErr_Fetch", "PyErr_Restore")
+    functions = [ctypes.cast(_api[name], ctypes.c_void_p).value for name in names]
+    library = open_native("dlpack", _INTERFACE)
+    library.mgx_dlpack_open((ctypes.c_void_p * len(names))(*functions))
+    return ctypes.cast(library.mgx_dlpack_close, ctypes.c_void_p).value
 
 
 def export_capsule(
@@ -113,7 +113,7 @@ def export_capsule(
     managed = _Managed(tensor, None, ctypes.cast(_c_forget, ctypes.c_void_p).value)
     where = ctypes.addressof(managed)
     _exported[where] = (managed, sizes, steps, owner)
-    return _new(where, _FRESH, ctypes.cast(_c_capsule_dies, ctypes.c_void_p).value)
+    return _new(where, _FRESH, _destructor())
 
 
 class Imported:

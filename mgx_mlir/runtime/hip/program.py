@@ -81,7 +81,7 @@ class HipProgram(Program):
         missing, unknown, or not of the shape, type and device that the program has, and
         DeviceError. After an error the program runs again.
         """
-        pending, on_device = self._submit(inputs, outputs or {}, stream, results, False)
+        pending, on_device = self._submit(inputs, outputs, stream, results, False)
         if stream is not None and on_device:
             return pending.detach()
         return pending.result()
@@ -100,12 +100,12 @@ class HipProgram(Program):
         failures of the device while it works: `result()` raises those. Where the device decides
         what runs, a thread of the run's own gives the stream what was decided on.
         """
-        return self._submit(inputs, outputs or {}, stream, results, True)[0]
+        return self._submit(inputs, outputs, stream, results, True)[0]
 
     def _submit(
         self,
         inputs: Mapping[str, Any],
-        outputs: Mapping[str, Any],
+        outputs: Mapping[str, Any] | None,
         stream: Any,
         results: str,
         at_once: bool,
@@ -113,6 +113,7 @@ class HipProgram(Program):
         """The run, and whether everything of it is on the device. `at_once`: waits for nothing."""
         if results not in RESULTS:
             raise UsageError(f"results is '{results}'; use one of {', '.join(RESULTS)}")
+        outputs = {} if outputs is None else outputs
         self._check_names("input", self.inputs, inputs, complete=True)
         self._check_names("output", self.outputs, outputs, complete=False)
         handle = None if stream is None else _stream_handle(stream)

@@ -8,15 +8,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from mgx_mlir.errors import CompilerError
 from mgx_mlir.runtime.hip.library import failure, function_address, hip_python
 from mgx_mlir.runtime.hip.prepared import PreparedCopy, PreparedLaunch
 from mgx_mlir.runtime.ordering import Schedule
+from mgx_mlir.runtime.shared_object import open_native
 
 _INTERFACE = 1
 LAUNCH, COPY, RECORD, WAIT = range(4)
@@ -44,12 +43,7 @@ STEP_BYTES = ctypes.sizeof(NativeStep)
 
 @cache
 def _native() -> Any:
-    path = Path(__file__).parents[2] / "_native" / "libmgx_launch.so"
-    if not path.exists():
-        raise CompilerError(f"{path} is missing: the native parts are not built; run `make setup`")
-    library = ctypes.CDLL(str(path))
-    if library.mgx_hip_interface() != _INTERFACE:
-        raise CompilerError(f"{path} is of another version; run `make setup`")
+    library = open_native("launch", _INTERFACE)
     pointer, number = ctypes.c_void_p, ctypes.c_int64
     submit = library.mgx_hip_submit
     submit.restype = ctypes.c_int

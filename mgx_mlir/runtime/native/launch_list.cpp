@@ -74,4 +74,4 @@ MGX_EXPORT int mgx_hip_submit(const mgx_hip *hip, const mgx_step *steps, int64_t
 }
 
 // The version of this interface.
-MGX_EXPORT int mgx_hip_interface() { return 1; }
+MGX_EXPORT int mgx_launch_interface() { return 1; }

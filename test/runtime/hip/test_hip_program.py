@@ -114,10 +114,12 @@ def test_programs_share_weights_and_modules() -> None:
         ({"image": image(0), "z": 1}, "no input 'z'; its inputs: 'image'"),
         ({"image": image(0).astype("f8")}, r"'image' is float32\[1, 1, 8, 8\]; got float64"),
         ({"image": np.zeros(7, np.float32)}, r"'image' is float32\[1, 1, 8, 8\]; got float32\[7\]"),
+        ([image(0)], r"inputs are given by name: \{'image': ...\}; got a list"),
+        (None, "inputs are given by name: .* got a NoneType"),
     ],
-    ids=["missing", "unknown", "type", "shape"],
+    ids=["missing", "unknown", "type", "shape", "list", "none"],
 )
-def test_refuses_inputs_that_do_not_fit_and_runs_on(inputs: dict, message: str) -> None:
+def test_refuses_inputs_that_do_not_fit_and_runs_on(inputs: Any, message: str) -> None:
     digit = program()
     with pytest.raises(UsageError, match=message):
         digit.run(inputs)
@@ -126,6 +128,8 @@ def test_refuses_inputs_that_do_not_fit_and_runs_on(inputs: dict, message: str) 
 
 def test_refuses_outputs_that_do_not_fit() -> None:
     digit, x = program(), {"image": image(0)}
+    with pytest.raises(UsageError, match="outputs are given by name"):
+        digit.run(x, [image(0)])
     with pytest.raises(UsageError, match="no output 'q'"):
         digit.run(x, {"q": image(0)})
     with pytest.raises(UsageError, match="written into a list"):

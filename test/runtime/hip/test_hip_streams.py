@@ -111,6 +111,17 @@ def test_a_capsule_that_nobody_takes_gives_its_memory_back() -> None:
     assert used_bytes() == start
 
 
+def test_a_capsule_of_a_device_that_the_consumer_does_not_know() -> None:
+    """numpy refuses it, and gives it back while its exception is on its way."""
+    start = used_bytes()
+    tensor = DeviceTensor.empty((1000,), np.float32)
+    with pytest.raises((RuntimeError, BufferError), match="device"):
+        np.from_dlpack(tensor)
+    assert not dlpack._exported
+    del tensor
+    assert used_bytes() == start
+
+
 def test_device_tensors_come_to_the_host_on_request() -> None:
     tensor = DeviceTensor.from_numpy(image(0))
     np.testing.assert_array_equal(tensor.numpy(), image(0))
