@@ -14,7 +14,7 @@ import mgx_mlir
 from mgx_mlir._native import _mgx
 from mgx_mlir.artifact import Artifact, PortableKernel
 from mgx_mlir.artifact_file import HEADER, OLDEST, VERSION
-from mgx_mlir.compiler import compile_to_bytecode
+from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import ArtifactError, UnsupportedError, UsageError
 from mgx_mlir.portable import kernel_to_bytecode, read_kernel
@@ -91,8 +91,13 @@ def test_golden_artifact_runs_on_the_host(path: Path) -> None:
     np.testing.assert_allclose(found.astype(np.float32), y.astype(np.float32), tolerance, tolerance)
 
 
+def test_convolutions_have_channels_last_for_readers_that_know_it() -> None:
+    newest, oldest = compile_to_bytecode(DIGITS), compile_to_bytecode(DIGITS, version=(1, 0))
+    assert (newest.dialect, oldest.dialect) == ((1, 1), (1, 0))
+
+
 def test_what_needs_nothing_new_is_written_as_the_oldest_version() -> None:
-    artifact = compile_to_bytecode(DIGITS)
+    artifact = compile_to_bytecode(DIGITS, CompileOptions(disable=["mgx-layout-convolution"]))
     assert artifact.dialect == (1, 0)
     assert format_of(artifact.to_bytes()) == (1, 0)
     assert artifact.to_bytes(version=(1, 0)) == artifact.to_bytes()

@@ -178,7 +178,12 @@ def _in_half(x: np.ndarray) -> np.ndarray:
 # The models that are worth keeping of each version: those of what it added.
 MODELS: dict[str, dict[str, Callable[[], onnx.ModelProto]]] = {
     "1.0": {"attention": attention, "classifier": classifier, "quantized": quantized},
-    "1.1": {"activation": activation, "control_flow": control_flow, "precision": precision},
+    "1.1": {
+        "activation": activation,
+        "classifier": classifier,
+        "control_flow": control_flow,
+        "precision": precision,
+    },
 }
 
 
