@@ -86,15 +86,17 @@ Completed Stream::submit(Work work, Event* event, std::vector<Completed> after) 
 
 void Stream::execute(Operation& operation) {
   double clock = 0;
-  std::vector<ClockPtr> order{operation.host};
+  const bool strict = settings().strict;
+  std::vector<ClockPtr> order;
+  if (strict) order.push_back(operation.host);
   for (const Completed& before : operation.waits) {
     before->wait();
     clock = std::max(clock, before->end());
-    order.push_back(before->order());
+    if (strict) order.push_back(before->order());
   }
   operation.waits.clear();
   Strictly strictly{timeline_, {}};
-  if (settings().strict) strictly.task = timeline_.next(order);
+  if (strict) strictly.task = timeline_.next(order);
   hipError_t code = hipErrorUnknown;
   try {
     code = perform(operation.work, device, clock, strictly);

@@ -190,7 +190,7 @@ def test_every_call_may_fail(graph: bool) -> None:
     def life() -> None:
         search = program("search", graph=graph)
         search.run(given)
-        search.run(tensors, results="device")
+        search.run_async(tensors, results="device").result()
 
     life()
     gc.collect()
