@@ -80,8 +80,14 @@ def found(graph: Graph) -> str:
             f"%m = mgx.multibroadcast %n : tensor<5x5xi1> -> tensor<2x3x5x5xi1>\n{LOW}\n{WHERE}",
             ', %b: tensor<5x5xf32> {mgx.name = "b"}',
         ),
+        (
+            f"%m = mgx.multibroadcast %b : tensor<1x3x5x5xf32> -> {S}\n"
+            f"%n = mgx.multibroadcast %c : tensor<2x1x1x5xf32> -> {S}\n"
+            f"%d = mgx.add %m, %n : {S}, {S} -> {S}\n%u = mgx.add %s, %d : {S}, {S} -> {S}",
+            ', %b: tensor<1x3x5x5xf32> {mgx.name = "b"}, %c: tensor<2x1x1x5xf32> {mgx.name = "c"}',
+        ),
     ],
-    ids=["scaled", "bias", "capped", "mask"],
+    ids=["scaled", "bias", "capped", "mask", "T5"],
 )
 def test_pointwise_work_on_scores_goes_into_the_body(scores: str, arguments: str) -> None:
     assert "causal" not in found(attention(scores, arguments))
@@ -104,8 +110,13 @@ def test_constant_masks_of_later_keys_become_causal(mask: np.ndarray, op: str) -
 
 @pytest.mark.parametrize(
     "mask",
-    [np.triu(TRIL + True), np.tril(TRIL, -1) | (np.arange(5) == 0), TRIL & (np.arange(5) != 2)],
-    ids=["upper", "shifted", "holes"],
+    [
+        np.triu(TRIL + True),
+        np.tril(TRIL, -1) | (np.arange(5) == 0),
+        TRIL & (np.arange(5) != 2),
+        TRIL & ~np.tril(TRIL, -2),
+    ],
+    ids=["upper", "shifted", "holes", "window"],
 )
 def test_other_constant_masks_stay_masks(mask: np.ndarray) -> None:
     text = found(masked(mask, WHERE))

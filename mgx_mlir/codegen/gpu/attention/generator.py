@@ -8,7 +8,7 @@ of the values; scores are never in memory. While it does so the next block is re
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
 
@@ -214,6 +214,15 @@ class _Generator:
         over = self._in_turn if self.schedule.overlap else self._one_by_one
         return over(k, v, state, end)
 
+    def _loop(
+        self, end: Index, block: Callable[..., list[ir.Value]], carried: list[ir.Value]
+    ) -> list[ir.Value]:
+        """`block` for each block of keys: no loop, and nothing read ahead, for one."""
+        schedule = self.schedule
+        if schedule.parts > 1 and schedule.block_keys(self.attention.N) == schedule.keys:
+            return block(self.begin, *carried)
+        return emit.loop(self.begin, end, schedule.keys, block, carried)
+
     def _one_by_one(self, k: Tile, v: Tile, state: State, end: Index) -> State:
         """Scores, shares and values of each block one after another."""
         keys = self.schedule.keys
@@ -250,7 +259,7 @@ class _Generator:
             return [*now.flat(), *fresh]
 
         begin = [*state.flat(), *([] if self.schedule.lean else read(self.begin))]
-        return state.like(emit.loop(self.begin, end, keys, block, begin))
+        return state.like(self._loop(end, block, begin))
 
     def _in_turn(self, k: Tile, v: Tile, state: State, end: Index) -> State:
         """While the softmax of one block is computed, the matrix cores multiply for the block
@@ -315,7 +324,7 @@ class _Generator:
             return [*now.flat(), *flat(products, following), *owed, *fresh]
 
         begin = [*state.flat(), *flat(products, shares), *owed, *ahead]
-        carried = emit.loop(self.begin, end, keys, block, begin)
+        carried = self._loop(end, block, begin)
         last = state.like(carried[:state_size])
         rest = iter(carried[state_size:])
         _, shares = taken(rest)
