@@ -11,6 +11,7 @@ from mgx_mlir.passes.eliminate_identities import EliminateIdentities
 from mgx_mlir.passes.eliminate_pads import EliminatePads
 from mgx_mlir.passes.find_attention import FindAttention
 from mgx_mlir.passes.fold_constants import FoldConstants
+from mgx_mlir.passes.fold_scales import FoldScales
 from mgx_mlir.passes.fuse_horizontal import FuseHorizontal
 from mgx_mlir.passes.fuse_pointwise import FusePointwise
 from mgx_mlir.passes.fuse_reduce import FuseReduce
@@ -90,6 +91,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             HoistSlices(),
             GroupConvolutions(),
             SimplifyAlgebra(),
+            FoldScales(),
             FoldConstants(),
             MergeConvolutions(),
             SimplifyConcats(),

@@ -117,22 +117,22 @@ class _Plan:
 
     def _gains(self, root: ir.Value) -> bool:
         """Whether a contraction becomes smaller."""
-        waiting, seen = [root.owner.operands[0]], set()
+        waiting, seen = [root.owner.operation.operands[0]], set()
         while waiting:
             value = waiting.pop()
             if value in seen or value not in self.parts:
                 continue
             seen.add(value)
-            if value.owner.name in CONTRACTIONS:
+            if op_name(definition(value)) in CONTRACTIONS:
                 return True
             _, parts = self.parts[value]
-            pairs = zip(value.owner.operands, parts, strict=True)
+            pairs = zip(value.owner.operation.operands, parts, strict=True)
             waiting += [operand for operand, part in pairs if part is not None]
         return False
 
     def _shares(self, value: ir.Value) -> bool:
         """Whether a contraction made in part has an input with others, made whole."""
-        operation = value.owner
+        operation = value.owner.operation
         _, parts = self.parts[value]
         if operation.name not in CONTRACTIONS or parts[0] is None:
             return False
@@ -143,7 +143,7 @@ class _Plan:
 
     def _ends_whole(self, value: ir.Value) -> bool:
         """Whether an op is the end of a contraction that is made whole, and of nothing else."""
-        operation = value.owner
+        operation = value.owner.operation
         if operation.name in CONTRACTIONS | mgx.REDUCTIONS:
             return False
         _, parts = self.parts[value]
