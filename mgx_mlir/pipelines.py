@@ -41,6 +41,7 @@ from mgx_mlir.passes.simplify_reshapes import SimplifyReshapes
 from mgx_mlir.passes.sink_concats import SinkConcats
 from mgx_mlir.passes.sink_dequantize import SinkDequantize
 from mgx_mlir.passes.sink_views import SinkViews
+from mgx_mlir.passes.yield_products import YieldProducts
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             FuseReduce(),
             FusePointwise(),
             MergePointwise(),
+            YieldProducts(),
             "canonicalize",
         ),
     ),

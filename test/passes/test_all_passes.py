@@ -18,6 +18,7 @@ from test.passes.graphs import check_keeps_results, parse_case, random_graph, ru
 PREPARED = {
     "mgx-merge-pointwise": ("mgx-fuse-pointwise",),
     "mgx-outline-kernels": ("mgx-fuse-pointwise",),
+    "mgx-yield-products": ("mgx-fuse-pointwise",),
     "mgx-plan-memory": (
         "mgx-normalize-control-flow",
         "mgx-fuse-pointwise",

@@ -325,3 +325,16 @@ def test_rows_of_a_product_are_reduced_in_its_kernel(M, N, K, softmax):
     kernel = HostKernel(normalized(M, N, K, softmax=softmax))
     assert kernel.code.scratch_bytes >= 4 * M * N
     kernel.check(atol=1e-4)
+
+
+def test_a_product_is_a_result_beside_the_work_on_it():
+    a, b, c = tensor((13, 20)), tensor((20, 37)), tensor((13, 37))
+    body = (
+        f"%c = mgx.dot %a, %b : {a}, {b} -> {c}\n"
+        f"%y:2 = mgx.pointwise(%c) : ({c}) -> ({c}, {c}) {{\n^bb0(%p: f32):\n"
+        "%q = mgx.relu %p : f32\nmgx.yield %q, %p : f32, f32\n}"
+    )
+    text = kernel_text(f"%a: {a}, %b: {b}", f"{c}, {c}", body, "%y#0, %y#1")
+    kernel = HostKernel(text)
+    assert kernel.code.scratch_bytes == 0
+    kernel.check()
