@@ -26,6 +26,7 @@ class RewriteReduce(Pass):
     Narrow floats are widened to f32 inside, so that the sum keeps its precision.
     """
 
+    rounds: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-rewrite-reduce"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
