@@ -27,7 +27,8 @@ from mgx_mlir.sizes import (
 
 # None: a size that is not known.
 Sizes: TypeAlias = "list[Number | None]"
-_END = (1 << 63) - 1
+# The end of a slice that the result's size says.
+OPEN_END = (1 << 63) - 1
 
 
 def named_symbols(tensors: Iterable[ir.Type]) -> dict[str, Symbol]:
@@ -140,13 +141,16 @@ def _pad(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
 
 def _slice(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
     sizes = list(operands[0])
+    stated = sizes_of(op.operation.results[0].type, _known(operands))
     bounds_of = zip(
         _integers(op, "axes"), _integers(op, "starts"), _integers(op, "ends"), strict=True
     )
     for axis, start, end in bounds_of:
         size = sizes[axis]
-        if end != _END:
+        if end != OPEN_END:
             sizes[axis] = end - start
+        elif stated[axis] is not None:
+            sizes[axis] = stated[axis]
         else:
             sizes[axis] = None if size is None else size - start
     return sizes

@@ -10,9 +10,9 @@ from mlir import ir
 from mgx_mlir.errors import UsageError
 from mgx_mlir.graph import main_function
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import blocks, element_type
+from mgx_mlir.rewriting import blocks, element_type, shape
 from mgx_mlir.sizes import Number, substitute
-from mgx_mlir.symbolic import named_symbols, sizes_of, tensor_type
+from mgx_mlir.symbolic import OPEN_END, named_symbols, sizes_of, tensor_type
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,26 @@ class BindDims(Pass):
                     for size in sizes_of(value.type, known)
                 ]
                 value.set_type(tensor_type(sizes, element_type(value)))
+            for op in block.operations:
+                if op.operation.name == "mgx.slice":
+                    _state_ends(op)
         results = list(found[0].operations)[-1].operation.operands
         signature = ir.FunctionType.get(
             [a.type for a in found[0].arguments], [r.type for r in results]
         )
         main.operation.attributes["function_type"] = ir.TypeAttr.get(signature)
+
+
+def _state_ends(op: ir.OpView) -> None:
+    """Gives a slice whose result says how long it is the ends that follow."""
+    attributes, sizes = op.operation.attributes, shape(op.operation.results[0])
+    axes, starts, ends = (
+        list(ir.DenseI64ArrayAttr(attributes[name])) for name in ("axes", "starts", "ends")
+    )
+    for place, axis in enumerate(axes):
+        if ends[place] == OPEN_END and sizes[axis] >= 0:
+            ends[place] = starts[place] + sizes[axis]
+    attributes["ends"] = ir.DenseI64ArrayAttr.get(ends)
 
 
 def _results(block: ir.Block) -> list[ir.Value]:

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 import mgx_mlir
 from mgx_mlir.artifact import Artifact
@@ -19,6 +19,7 @@ from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.sizes import Range
 from mgx_mlir.specialize import SpecializedModel
 from test.dynamic_models import MODELS, SIZES, inputs_of
+from test.onnx_models import small
 
 FULL = CompileOptions(mode="full-dynamic")
 
@@ -187,3 +188,41 @@ def test_a_model_without_one_is_compiled_for_its_sizes() -> None:
     specialized = SpecializedModel(model, options=FULL)
     found = specialized.run({"x": np.arange(6, dtype=np.float32), "shape": np.array([2, -1])})
     assert found["y"].shape == (2, 3)
+
+
+def test_tables_are_cut_by_a_size() -> None:
+    model = small("bert", batch="batch", tokens="seq")
+    program = mgx_mlir.compile(model, "cpu", FULL)
+    check(model, program, [{"batch": 2, "seq": 5}, {"batch": 1, "seq": 9}])
+    with pytest.raises(UsageError, match="is 600; the program is for 'seq' from 1 to 512"):
+        program.run(inputs_of(model, {"batch": 1, "seq": 600}))
+
+
+def test_ranges_and_shapes_follow_sizes() -> None:
+    def constant(name: str, value: object) -> onnx.TensorProto:
+        return numpy_helper.from_array(np.array(value, np.int64), name)
+
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"], "shape"),
+        helper.make_node("Gather", ["sizes", "one"], ["count"], "count"),
+        helper.make_node("Range", ["zero", "count", "one"], ["places"], "places"),
+        helper.make_node("Cast", ["places"], ["floats"], "cast", to=TensorProto.FLOAT),
+        helper.make_node("Add", ["x", "floats"], ["sum"], "add"),
+        helper.make_node("Concat", ["sum", "x"], ["twice"], "concat", axis=1),
+        helper.make_node("Mul", ["count", "two"], ["wide"], "wide"),
+        helper.make_node("Unsqueeze", ["wide", "axis"], ["last"], "last"),
+        helper.make_node("Concat", ["two_ones", "last"], ["wanted"], "wanted", axis=0),
+        helper.make_node("Reshape", ["twice", "wanted"], ["y"], "reshape"),
+    ]
+    constants = [
+        *(constant(name, n) for name, n in (("zero", 0), ("one", 1), ("two", 2))),
+        *(constant(name, n) for name, n in (("axis", [0]), ("two_ones", [-1, 1]))),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["a", "b"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [None, 1, None])
+    graph = helper.make_graph(nodes, "g", [x], [y], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    program = mgx_mlir.compile(model, "cpu", FULL)
+    check(model, program, [{"a": 2, "b": 5}, {"a": 4, "b": 1}])
+    options = CompileOptions(dim_params={"a": Range(1, 4, (2,)), "b": Range(1, 5, (5,))})
+    check(model, mgx_mlir.compile(model, "cpu", options), [{"a": 2, "b": 5}])

@@ -158,6 +158,13 @@ LogicalResult FlattenOp::inferReturnTypes(MLIRContext *, OptionalLocation locati
 static LogicalResult sliceDim(OptionalLocation location, StringRef op, int64_t axis, Dim &dim,
                               int64_t start, int64_t end) {
   bool toTheEnd = end == std::numeric_limits<int64_t>::max();
+  if (toTheEnd && !dim.isDynamic()) {
+    if (start < 0 || start > dim.size)
+      return inferenceError(location, op, "starts must be within dimension ", axis, " of size ",
+                            dim.size, ", got ", start);
+    dim = Dim::dynamic();
+    return success();
+  }
   if (dim.isDynamic() && toTheEnd) {
     if (start < 0)
       return inferenceError(location, op, "starts must not be negative, got ", start);

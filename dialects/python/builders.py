@@ -65,6 +65,12 @@ def bit_cast(x: ir.Value, to: Element, **at: Any) -> ir.Value:
     return gen.bit_cast(_with_element(x.type, to), x, **at)
 
 
+def iota(size: Dim, to: Element, **at: Any) -> ir.Value:
+    """The numbers 0, 1, 2, ... of type `to`, as many as `size` says."""
+    element = _element(to, ir.Context.current)
+    return gen.iota(tensor_type([size], element), **at)
+
+
 def unpack(x: ir.Value, to: Element, **at: Any) -> ir.Value:
     """The numbers of type `to`, of 4 or 2 bits, that bytes hold, low bits first."""
     element = _element(to, x.context)

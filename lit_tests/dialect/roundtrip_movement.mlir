@@ -175,3 +175,19 @@ func.func @unpack(%x: tensor<2x3xui8>) -> tensor<2x6xui4> {
   %r = mgx.unpack %x : tensor<2x3xui8> -> tensor<2x6xui4>
   return %r : tensor<2x6xui4>
 }
+
+// CHECK-LABEL: func.func @iota(
+// CHECK: mgx.iota : tensor<?xi64, #mgx.dims<[seq : 1 ... ?]>>
+func.func @iota() -> tensor<?xi64, #mgx.dims<[seq : 1 ... ?]>> {
+  %r = mgx.iota : tensor<?xi64, #mgx.dims<[seq : 1 ... ?]>>
+  return %r : tensor<?xi64, #mgx.dims<[seq : 1 ... ?]>>
+}
+
+// The end of a slice whose result has a size of its own.
+// CHECK-LABEL: func.func @slice_by_the_result(
+// CHECK: mgx.slice %{{.+}} axes = [0] starts = [0] ends = [9223372036854775807]
+// CHECK-SAME: tensor<12x4xf32> -> tensor<?x4xf32, #mgx.dims<[seq : 1 ... 12, _]>>
+func.func @slice_by_the_result(%x: tensor<12x4xf32>) -> tensor<?x4xf32, #mgx.dims<[seq : 1 ... 12, _]>> {
+  %r = mgx.slice %x axes = [0] starts = [0] ends = [9223372036854775807] : tensor<12x4xf32> -> tensor<?x4xf32, #mgx.dims<[seq : 1 ... 12, _]>>
+  return %r : tensor<?x4xf32, #mgx.dims<[seq : 1 ... 12, _]>>
+}

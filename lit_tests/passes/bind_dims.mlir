@@ -20,3 +20,15 @@ func.func @main(%x: tensor<?xf32, #mgx.dims<[n : 5 ... 5]>>, %y: tensor<?xf32, #
   %r = mgx.relu %x : tensor<?xf32, #mgx.dims<[n : 5 ... 5]>>
   return %r : tensor<?xf32, #mgx.dims<[n : 5 ... 5]>>
 }
+
+// -----
+
+// A slice that its result's size ends gets its end.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.slice %{{.*}} axes = [0] starts = [1] ends = [5] : tensor<12xf32> -> tensor<4xf32>
+// PLAIN-LABEL: func.func @main
+// PLAIN:         ends = [9223372036854775807]
+func.func @main(%x: tensor<12xf32>, %b: tensor<?xf32, #mgx.dims<[batch : 1 ... 11]>>) -> tensor<?xf32, #mgx.dims<[batch : 1 ... 11]>> {
+  %y = mgx.slice %x axes = [0] starts = [1] ends = [9223372036854775807] : tensor<12xf32> -> tensor<?xf32, #mgx.dims<[batch : 1 ... 11]>>
+  return %y : tensor<?xf32, #mgx.dims<[batch : 1 ... 11]>>
+}

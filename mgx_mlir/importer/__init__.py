@@ -15,6 +15,7 @@ from mlir import ir
 from mlir.dialects import func
 
 from mgx_mlir.dialects import context, mgx
+from mgx_mlir.dialects.types import dims_of
 from mgx_mlir.errors import CompilerError, ModelError, UnsupportedError
 from mgx_mlir.graph import Graph
 from mgx_mlir.importer import element_types, loading, prepare, structure
@@ -212,6 +213,8 @@ class _Program:
         with ir.InsertionPoint(self.block):
             results = [self.constants.materialise(v) for v in self.outputs]
             func.ReturnOp(results)
+        for argument in self.block.arguments:
+            self._limit(argument)
         arguments = [a.type for a in self.block.arguments]
         signature = ir.FunctionType.get(arguments, [r.type for r in results])
         self.main.attributes["function_type"] = ir.TypeAttr.get(signature)
@@ -225,6 +228,19 @@ class _Program:
             message = f"{self.source.name}: the imported program is wrong: {error}"
             raise CompilerError(message) from error
         return Graph(self.module, self.weights, self.source.name)
+
+    def _limit(self, argument: ir.Value) -> None:
+        """Lowers the greatest sizes of an input to what the model's constants leave."""
+        limits = self.conversion.limits
+        dims = dims_of(argument.type)
+        for place, dim in enumerate(dims):
+            if isinstance(dim, mgx.DimAttr) and dim.name in limits:
+                most = min(limits[dim.name], dim.max or limits[dim.name])
+                if dim.min > most:
+                    raise UnsupportedError(f"its constants are for '{dim.name}' up to {most}")
+                optimals = [size for size in dim.optimals if size <= most]
+                dims[place] = mgx.DimAttr.get(dim.name, dim.min, most, optimals)
+        argument.set_type(mgx.tensor_type(dims, ir.RankedTensorType(argument.type).element_type))
 
     def _with_ranges(self, dims: Sequence[Dim]) -> list[int | mgx.DimAttr | str | None]:
         """The dimensions with the bounds of those that have some."""

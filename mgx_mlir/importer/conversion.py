@@ -10,6 +10,7 @@ import onnx
 from mlir import ir
 from onnx import GraphProto, NodeProto, TypeProto, helper
 
+from mgx_mlir import shape_values, symbolic
 from mgx_mlir.errors import CompilerError, MgxError, ModelError, UnsupportedError
 from mgx_mlir.importer import element_types, emit, folding, loading, registry, structure, tensors
 from mgx_mlir.importer.node import Node, substitute
@@ -72,7 +73,10 @@ class Conversion:
         self.constants = constants
         self.symbols = symbols
         self.unsupported: list[Unsupported] = []
+        # The greatest sizes of symbols that the model's own constants leave.
+        self.limits: dict[str, int] = {}
         self._inferred = inferred
+        self._sizes: dict[ir.Value, np.ndarray | None] = {}
 
     def graph(self, graph: GraphProto, scope: Scope) -> list[Value]:
         """Converts a graph whose inputs `scope` defines. Returns its outputs."""
@@ -104,6 +108,27 @@ class Conversion:
         if any(v is _UNAVAILABLE for v in outputs):
             raise UnavailableError
         return outputs
+
+    def sizes_in(self, value: Value) -> np.ndarray | None:
+        """What a small integer tensor holds, where that follows from the inputs' sizes.
+
+        An array of ints and sizes; None where only a run knows.
+        """
+        if value.known is not None:
+            return value.known.astype(object) if value.known.dtype.kind in "iu" else None
+        return self._sizes_in(value.tensor) if value.tensor is not None else None
+
+    def _sizes_in(self, tensor: ir.Value) -> np.ndarray | None:
+        if tensor not in self._sizes:
+            owner = tensor.owner
+            found = None
+            if not isinstance(owner, ir.Block) and len(owner.operation.results) == 1:
+                operands = list(owner.operation.operands)
+                values = [self._sizes_in(operand) for operand in operands]
+                sizes = [symbolic.sizes_of(operand.type, {}) for operand in operands]
+                found = shape_values.value_of(owner.operation.opview, values, sizes)
+            self._sizes[tensor] = found
+        return self._sizes[tensor]
 
     def inferred_dims(self, name: str, scope: Scope) -> tuple[Dim, ...] | None:
         """The dimensions that onnx's inference found for a value of the main graph."""
@@ -197,12 +222,29 @@ class Conversion:
     def _refine(self, result: ir.Value, name: str, scope: Scope) -> None:
         """Adds what onnx's inference knows of a result's dimensions to its type."""
         known = tensors.dims(result)
+        if None in known:
+            known = self._by_formula(result)
         if None not in known:
             return
         inferred = self.inferred_dims(name, scope)
         if inferred is not None and len(inferred) == len(known):
             merged = [i if k is None else k for k, i in zip(known, inferred, strict=True)]
             result.set_type(tensors.tensor_type(tensors.element(result), merged))
+
+    def _by_formula(self, result: ir.Value) -> tuple[Dim, ...]:
+        """The result's dimensions, unnamed ones called by the formulas of the op's operands."""
+        known = tensors.dims(result)
+        owner = result.owner
+        if isinstance(owner, ir.Block):
+            return known
+        operands = [symbolic.sizes_of(operand.type, {}) for operand in owner.operation.operands]
+        found = symbolic.result_sizes(owner.operation.opview, operands)
+        if found is None:
+            return known
+        named = [None if size is None else tensors.named([size])[0] for size in found]
+        merged = [n if k is None else k for k, n in zip(known, named, strict=True)]
+        result.set_type(tensors.tensor_type(tensors.element(result), merged))
+        return tuple(merged)
 
     def _expand(self, node: Node, opset: int) -> list[Value]:
         """Converts the body that a node's definition gives it."""

@@ -15,6 +15,7 @@ from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import tensors
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import Constants, Value
+from mgx_mlir.sizes import Number
 
 if TYPE_CHECKING:
     from mgx_mlir.importer.conversion import Conversion, Scope
@@ -148,6 +149,14 @@ class Node:
     def integers(self, index: int, what: str) -> list[int]:
         """The elements of a constant input, as ints."""
         return [int(i) for i in self.constant(index, what).reshape(-1)]
+
+    def sizes(self, index: int) -> list[Number] | None:
+        """The elements of an input that holds sizes: ints, and formulas of the inputs' symbols.
+
+        None where only a run knows them.
+        """
+        found = self.conversion.sizes_in(self.value(index))
+        return None if found is None else list(found.reshape(-1))
 
     def declares(self, name: str) -> bool:
         """Whether the node's operator has an attribute of that name, in this version."""

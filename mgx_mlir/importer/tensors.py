@@ -11,9 +11,11 @@ from typing import TypeAlias
 
 from mlir import ir
 
+from mgx_mlir import symbolic
 from mgx_mlir.dialects import mgx, types
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer.loading import MAX_ELEMENTS
+from mgx_mlir.sizes import Number
 
 Dim: TypeAlias = "int | str | None"
 
@@ -36,6 +38,21 @@ def dims_of_type(type_: ir.Type) -> tuple[Dim, ...]:
 def dims(value: ir.Value) -> tuple[Dim, ...]:
     """The dimensions of a tensor."""
     return dims_of_type(value.type)
+
+
+def size(dim: Dim) -> Number | None:
+    """The size that a dimension's name says; None where it has none."""
+    return symbolic.named(dim, {}) if isinstance(dim, str) else dim
+
+
+def sizes(value: ir.Value) -> list[Number | None]:
+    """The sizes of a tensor: ints, and formulas of the inputs' symbols."""
+    return [size(dim) for dim in dims(value)]
+
+
+def named(sizes: Sequence[Number]) -> list[Dim]:
+    """Sizes as dimensions, named by their formulas."""
+    return [n if isinstance(n, int) else str(n) for n in sizes]
 
 
 def rank(value: ir.Value) -> int:

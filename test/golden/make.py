@@ -20,6 +20,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import mgx_mlir
 from mgx_mlir._native import _mgx
+from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.dialects import context, mgx
 
 HERE = Path(__file__).parent
@@ -168,6 +169,21 @@ def precision() -> onnx.ModelProto:
     )
 
 
+def any_sizes() -> onnx.ModelProto:
+    """A matrix product, a bias and a softmax of any number of rows."""
+    return _model(
+        "any_sizes",
+        [
+            helper.make_node("Gemm", ["x", "w", "bias"], ["a"], "gemm"),
+            helper.make_node("Softmax", ["a"], ["y"], "softmax", axis=-1),
+        ],
+        ("x", TensorProto.FLOAT, ["rows", 16]),
+        ("y", TensorProto.FLOAT, ["rows", 10]),
+        {"w": (16, 10), "bias": (10,)},
+        np.float32,
+    )
+
+
 def _in_half(x: np.ndarray) -> np.ndarray:
     """What `precision` computes: onnxruntime knows no precision."""
     scale = np.float32(0.013)
@@ -180,6 +196,7 @@ MODELS: dict[str, dict[str, Callable[[], onnx.ModelProto]]] = {
     "1.0": {"attention": attention, "classifier": classifier, "quantized": quantized},
     "1.1": {
         "activation": activation,
+        "any_sizes": any_sizes,
         "classifier": classifier,
         "control_flow": control_flow,
         "precision": precision,
@@ -206,14 +223,15 @@ def main() -> int:
         model = build()
         spec = model.graph.input[0].type.tensor_type
         dtype = np.dtype(helper.tensor_dtype_to_np_dtype(spec.elem_type))
-        shape = [d.dim_value for d in spec.shape.dim]
+        shape = [d.dim_value or 5 for d in spec.shape.dim]
         x = np.random.default_rng(7).standard_normal(shape).astype(dtype)
         if build is precision:
             y = _in_half(x)
         else:
             session = onnxruntime.InferenceSession(model.SerializeToString())
             (y,) = session.run(None, {"x": x})
-        mgx_mlir.compile_to_bytecode(model).save(folder / f"{name}.mgx")
+        options = CompileOptions(mode="full-dynamic" if build is any_sizes else "default")
+        mgx_mlir.compile_to_bytecode(model, options).save(folder / f"{name}.mgx")
         np.savez_compressed(folder / f"{name}.npz", x=x, y=y)
     return 0
 
@@ -221,8 +239,8 @@ def main() -> int:
 def _model(
     name: str,
     nodes: list[onnx.NodeProto],
-    x: tuple[str, int, list[int]],
-    y: tuple[str, int, list[int]],
+    x: tuple[str, int, list[int | str]],
+    y: tuple[str, int, list[int | str]],
     weights: dict[str, tuple[int, ...]],
     dtype: type,
     *constants: onnx.TensorProto,

@@ -119,7 +119,7 @@ def _groups(a: Sequence[Number], b: Sequence[Number]) -> list[tuple[list[int], l
         left, right = [i], [j]
         size_a, size_b = a[i], b[j]
         i, j = i + 1, j + 1
-        while size_a != size_b:
+        while size_a != size_b and (i < len(a) or j < len(b)):
             if i < len(a) and (j == len(b) or _is_part(size_a, size_b)):
                 size_a = size_a * a[i]
                 left.append(i)

@@ -10,6 +10,8 @@ from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.sizes import Number
+from mgx_mlir.symbolic import OPEN_END, alone
 
 
 @operator("Concat", (4, 13), "concat")
@@ -26,6 +28,8 @@ def slice_(node: Node) -> ir.Value:
         stated = node.attribute("axes")
         steps = [1] * len(starts)
     else:
+        if node.known(2) is None:
+            return _sliced_by_size(node)
         starts, ends = node.integers(1, "starts"), node.integers(2, "ends")
         stated = node.integers(3, "axes") if node.given(3) else None
         steps = node.integers(4, "steps") if node.given(4) else [1] * len(starts)
@@ -34,6 +38,50 @@ def slice_(node: Node) -> ir.Value:
         raise ModelError("starts, ends, axes and steps differ in length")
     axes = [tensors.axis_in(a, tensors.rank(x)) for a in axes]
     return _sliced(x, axes, starts, ends, steps)
+
+
+def _sliced_by_size(node: Node) -> ir.Value:
+    """The first elements along axes, as many as ends say that are formulas of sizes."""
+    x, ends = node.tensor(0), node.sizes(2)
+    if ends is None:
+        node.integers(2, "ends")  # says that they have to be constant
+    assert ends is not None
+    starts = node.integers(1, "starts")
+    axes = node.integers(3, "axes") if node.given(3) else list(range(len(starts)))
+    steps = node.integers(4, "steps") if node.given(4) else [1] * len(starts)
+    if any(steps[i] != 1 or start < 0 for i, start in enumerate(starts)):
+        raise UnsupportedError("ends is computed; steps of 1 and starts from the front go with it")
+    axes = [tensors.axis_in(a, tensors.rank(x)) for a in axes]
+    sizes = tensors.sizes(x)
+    for axis, start, end in zip(axes, starts, ends, strict=True):
+        sizes[axis] = _size_of_slice(node, sizes[axis], start, end)
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes):
+        raise UnsupportedError(f"ends is computed, of a size that is not known: {ends}")
+    result = tensors.tensor_type(tensors.element(x), tensors.named(known))
+    places = {"axes": axes, "starts": starts, "ends": [OPEN_END] * len(axes)}
+    attributes = {name: ir.DenseI64ArrayAttr.get(values) for name, values in places.items()}
+    found: ir.Value = ir.Operation.create(
+        "mgx.slice", results=[result], operands=[x], attributes=attributes
+    ).result
+    return found
+
+
+def _size_of_slice(node: Node, have: Number | None, start: int, end: Number) -> Number:
+    """How many elements a slice to `end` has, of a dimension of size `have`."""
+    if have is None:
+        raise UnsupportedError("the size of the sliced dimension is not known")
+    if end >= have:
+        return have - start
+    symbol = alone(end)
+    if isinstance(have, int) and symbol is not None and start == 0:
+        # The model's table is so long; longer inputs would read beyond it.
+        limits = node.conversion.limits
+        limits[symbol.name] = min(limits.get(symbol.name, have), have)
+        return end
+    if end <= have and start <= end:
+        return end - start
+    raise UnsupportedError(f"whether its end {end} is within the size {have} is not known")
 
 
 def _sliced(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
+from mgx_mlir import shape_values
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import element_types, emit, tensors
@@ -16,6 +17,7 @@ from mgx_mlir.importer.loading import MAX_ELEMENTS, small_array
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
+from mgx_mlir.sizes import Number, ceil_div, exact
 
 # More than any tensor has; a longer shape is a fault, or an attack.
 _MOST_DIMENSIONS = 64
@@ -35,6 +37,12 @@ def reshape(node: Node) -> ir.Value:
 
 def _reshape_at_run_time(node: Node) -> ir.Value:
     x = node.tensor(0)
+    stated = node.sizes(1)
+    if stated is not None:
+        zero_is_zero = bool(node.attribute("allowzero")) if node.version >= 14 else False
+        resolved = _resolve_sizes(tensors.sizes(x), stated, zero_is_zero)
+        if resolved is not None:
+            return emit.reshape(x, tensors.named(resolved))
     sizes = node.computed_dims()
     if sizes is not None:
         return emit.reshape(x, sizes)
@@ -65,6 +73,12 @@ def _length(node: Node, index: int) -> int:
 
 def _broadcast_at_run_time(node: Node, x: ir.Value, index: int) -> ir.Value:
     """x broadcast with the shape that input `index` holds."""
+    stated = node.sizes(index)
+    if stated is not None:
+        padded: list[Number | None] = [1] * (tensors.rank(x) - len(stated))
+        wide = shape_values.broadcast(tensors.sizes(x), [*padded, *stated])
+        if wide is not None and None not in wide:
+            return emit.broadcast(x, tensors.named([size for size in wide if size is not None]))
     sizes = node.computed_dims()
     if sizes is not None:
         return emit.broadcast(x, sizes)
@@ -98,6 +112,26 @@ def _resolve(have: Sequence[Dim], wanted: Sequence[int], zero_is_zero: bool) -> 
     return result
 
 
+def _resolve_sizes(
+    have: Sequence[Number | None], wanted: Sequence[Number], zero_is_zero: bool
+) -> list[Number] | None:
+    """As `_resolve`, of sizes that are formulas; None where that does not say enough."""
+    if None in have or any(
+        w == 0 and not zero_is_zero and i >= len(have) for i, w in enumerate(wanted)
+    ):
+        return None
+    known = [size for size in have if size is not None]
+    result = [known[i] if w == 0 and not zero_is_zero else w for i, w in enumerate(wanted)]
+    if result.count(-1) > 1:
+        return None
+    if -1 in result:
+        left = exact(math.prod(known), math.prod(size for size in result if size != -1))
+        if left is None:
+            return None
+        result[result.index(-1)] = left
+    return result
+
+
 def _check_count(have: Sequence[Dim], result: Sequence[Dim]) -> None:
     before, after = ([d for d in dims if isinstance(d, int)] for dims in (have, result))
     known = len(before) == len(have) and len(after) == len(result)
@@ -106,6 +140,14 @@ def _check_count(have: Sequence[Dim], result: Sequence[Dim]) -> None:
 
 
 def _what_is_left(have: Sequence[Dim], taken: Sequence[Dim]) -> Dim:
+    if any(isinstance(d, str) for d in (*have, *taken)):
+        sizes = [tensors.size(d) for d in (*have, *taken)]
+        known_sizes = [size for size in sizes if size is not None]
+        if len(known_sizes) < len(sizes):
+            return None
+        before, after = known_sizes[: len(have)], known_sizes[len(have) :]
+        left = exact(math.prod(before), math.prod(after))
+        return None if left is None else tensors.named([left])[0]
     symbols = [d for d in have if not isinstance(d, int)]
     for symbol in (d for d in taken if not isinstance(d, int)):
         if symbol not in symbols:
@@ -254,16 +296,37 @@ def constant_of_shape(node: Node) -> Any:
     return _broadcast_at_run_time(node, mgx.constant(scalar), 0)
 
 
-@operator("Range", (11, 27), "constant")
+@operator("Range", (11, 27), "constant iota mul add convert")
 def range_(node: Node) -> Any:
     if node.version >= 27:
         node.attribute("stash_type")
+    if node.known(1) is None and node.value(1).dtype.kind in "iu":
+        return _range_of_size(node)
     start, limit = (node.constant(i, n).reshape(()) for i, n in enumerate(("start", "limit")))
     delta = node.constant(2, "delta").reshape(()) if node.given(2) else np.ones((), start.dtype)
     count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
     if count > 1 << 24:
         raise UnsupportedError(f"a range of {count} elements")
     return (start + np.arange(count) * delta).astype(start.dtype)
+
+
+def _range_of_size(node: Node) -> ir.Value:
+    """The numbers from a constant to a limit that is a formula of the inputs' sizes."""
+    start = int(node.constant(0, "start").reshape(()))
+    delta = int(node.constant(2, "delta").reshape(())) if node.given(2) else 1
+    limit = node.sizes(1)
+    if limit is None:
+        node.constant(1, "limit")  # says that it has to be one
+    assert limit is not None
+    span = limit[0] - start
+    if delta < 1 or not span >= 0:
+        raise UnsupportedError(f"whether its limit {limit[0]} is above {start} is not known")
+    element = node.value(1).dtype
+    wide = mgx.iota(tensors.named([ceil_div(span, delta)])[0], np.int64)
+    for operation, number in ((mgx.mul, delta), (mgx.add, start)):
+        if number != (1 if operation is mgx.mul else 0):
+            wide = operation(wide, emit.like(wide, number))
+    return emit.convert(wide, mgx.element_type(element))
 
 
 @operator("EyeLike", (9, 22), "constant")

@@ -209,6 +209,12 @@ def _bit_cast(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     )
 
 
+@meaning("iota")
+def _iota(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
+    type_ = op.results[0].type
+    return np.arange(type_.shape[0], dtype=numpy_dtype(type_))
+
+
 @meaning("unpack")
 def _unpack(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     dtype = numpy_dtype(op.results[0].type)

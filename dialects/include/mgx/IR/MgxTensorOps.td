@@ -176,8 +176,9 @@ def Mgx_FlattenOp : Mgx_ViewOp<"flatten"> {
 def Mgx_SliceOp : Mgx_ViewOp<"slice"> {
   let summary = "The elements from starts to ends (excluded) along axes";
   let description = [{
-    Starts and ends are within the dimension; they are not negative. For a dynamic
-    dimension an end of 9223372036854775807 is its end.
+    Starts and ends are within the dimension; they are not negative. Where an end is
+    9223372036854775807, the result's size says how many elements there are: all to the end
+    of a dynamic dimension whose result has no size of its own.
 
     Example: `%y = mgx.slice %x axes = [1] starts = [0] ends = [2] : tensor<2x3xf32> -> tensor<2x2xf32>`
   }];
@@ -212,6 +213,15 @@ def Mgx_ContiguousOp : Mgx_SameTypeOp<"contiguous"> {
   let arguments = (ins Mgx_Tensor:$x);
   let results = (outs Mgx_Tensor:$y);
   let assemblyFormat = "$x attr-dict `:` type($x)";
+}
+
+def Mgx_IotaOp : Mgx_Op<"iota", [Pure, Mgx_Since<1>]> {
+  let summary = "The numbers 0, 1, 2, ... as many as the result has";
+  let description = [{
+    Example: `%y = mgx.iota : tensor<?xi64, #mgx.dims<[seq : 1 ... ?]>>`
+  }];
+  let results = (outs 1DTensorOf<[I32, I64]>:$y);
+  let assemblyFormat = "attr-dict `:` type($y)";
 }
 
 def Mgx_UnpackOp : Mgx_Op<"unpack", [Pure, Mgx_Since<1>]> {

@@ -11,7 +11,7 @@ from mlir.dialects import arith
 
 from mgx_mlir.codegen.lowering.body import Body
 from mgx_mlir.codegen.lowering.element import element_of, sizes_of
-from mgx_mlir.codegen.lowering.index import Index, delinear, index_constant
+from mgx_mlir.codegen.lowering.index import Index, index_constant
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.pointwise import emit_pointwise, pointwise_ops
 from mgx_mlir.codegen.lowering.value import Computed, Indices, Lazy
@@ -94,6 +94,14 @@ def _chosen(body: Body, sizes: Sequence[Number], index: Index) -> ir.Value:
     return arith.index_cast(ir.IntegerType.get_signless(64), found)
 
 
+@lowers("mgx.iota")
+def iota(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    storage = element_of(op.results[0].type).storage()
+    return kernel.result_of(
+        op, lambda body, indices: arith.index_cast(storage, body.scalar(indices[0])), 1
+    )
+
+
 @lowers("mgx.fused_reduce")
 def fused_reduce(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> list[Lazy]:
     block = op.regions[0].blocks[0]
@@ -112,20 +120,3 @@ def literal(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         f"{op.location}: mgx.literal stands in a kernel; weights are operands of a kernel",
         (str(op.location),),
     )
-
-
-@lowers("mgx.unpack")
-def unpack(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    """The byte of a number, shifted so that the number is its low bits."""
-    x, bits = operands[0], element_of(op.results[0].type).bits
-    per_byte = 8 // bits
-    i8 = ir.IntegerType.get_signless(8)
-
-    def element(body: Body, indices: Indices) -> ir.Value:
-        byte, part = delinear(indices[-1], [x.shape[-1], per_byte])
-        value = body.at(x, (*indices[:-1], byte))
-        places = arith.muli(body.scalar(part), index_constant(bits))
-        value = arith.shrui(value, arith.index_cast(i8, places))
-        return arith.andi(value, arith.constant(i8, (1 << bits) - 1))
-
-    return kernel.result_of(op, element, x.cost + 3)
