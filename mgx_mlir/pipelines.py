@@ -19,6 +19,7 @@ from mgx_mlir.passes.group_convolutions import GroupConvolutions
 from mgx_mlir.passes.hoist_invariants import HoistInvariants
 from mgx_mlir.passes.hoist_slices import HoistSlices
 from mgx_mlir.passes.layout_convolution import LayoutConvolution
+from mgx_mlir.passes.layout_weights import LayoutWeights
 from mgx_mlir.passes.merge_convolutions import MergeConvolutions
 from mgx_mlir.passes.merge_pointwise import MergePointwise
 from mgx_mlir.passes.normalize_control_flow import NormalizeControlFlow
@@ -104,6 +105,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             FuseHorizontal(),
             FoldConstants(),
             PackWeights(),
+            LayoutWeights(),
             HoistInvariants(),
             FindAttention(),
             RewriteReduce(),

@@ -1,0 +1,59 @@
+"""mgx-layout-weights: constant matrices of 8-bit numbers are stored as products read them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import blocks, definition, has_one_use, op_name, replace, shape
+
+# What a lane reads of a row or column at a time.
+_BYTES = 16
+
+
+@dataclass(frozen=True)
+class LayoutWeights(Pass):
+    """Turns the constant second operand of a `mgx.quant_dot`: what is summed lies together.
+
+    Before:  %w = mgx.literal "w" : tensor<32x64xi8>
+             %y = mgx.quant_dot %x, %w : tensor<2x32xi8>, tensor<32x64xi8> -> tensor<2x64xi32>
+    After:   %v = mgx.literal "..." : tensor<64x32xi8>
+             %t = mgx.transpose %v permutation = [1, 0] : tensor<64x32xi8> -> tensor<32x64xi8>
+             %y = mgx.quant_dot %x, %t : tensor<2x32xi8>, tensor<32x64xi8> -> tensor<2x64xi32>
+
+    A matrix instruction takes 4 to 32 bytes of a column; a kernel would turn them in registers
+    each time, at two instructions for four of them.
+    """
+
+    name: ClassVar[str] = "mgx-layout-weights"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            for op in list(block.operations):
+                if op.operation.name == "mgx.quant_dot":
+                    self._turn(op, context)
+
+    def _turn(self, dot: ir.OpView, context: PassContext) -> None:
+        value = dot.operation.operands[1]
+        source = definition(value)
+        *batch, K, N = shape(value)
+        if op_name(source) != "mgx.literal" or not has_one_use(value):
+            return
+        assert source is not None
+        key = ir.StringAttr(source.operation.attributes["key"]).value
+        if K % _BYTES or N == 1 or key not in context.weights:
+            return
+        order = [*range(len(batch)), len(batch) + 1, len(batch)]
+        array = np.ascontiguousarray(context.weights[key].array().transpose(order))
+        type_ = ir.RankedTensorType.get(array.shape, ir.RankedTensorType(value.type).element_type)
+        with ir.InsertionPoint(source), source.operation.location:
+            turned = mgx.literal(context.weights.add_array(array), type_)
+            result = mgx.transpose(turned, order)
+        context.note("turn", node_name(dot))
+        replace(source, [result])
