@@ -88,15 +88,18 @@ def _match(softmax: ir.OpView, scores: Group) -> _Found | None:
     axis = ir.IntegerAttr(softmax.operation.attributes["axis"]).value
     if axis != len(sizes) - 1 or not ir.RankedTensorType(x.type).has_static_shape:
         return None
-    shares, gate = _without_nan(softmax), None
-    nan_as_zero = shares is not softmax
-    last = _only_user(shares)
-    while last is not None and last.operation.name in ("mgx.convert", "mgx.where"):
+    shares, gate, nan_as_zero = softmax, None, False
+    while (last := _without_nan(shares) or _only_user(shares)) is not None:
         if last.operation.name == "mgx.where":
-            gate = _gate(last, shares)
-            if gate is None:
-                return None
-        shares, last = last, _only_user(last)
+            if has_one_use(shares.operation.results[0]):
+                gate = _gate(last, shares)
+                if gate is None:
+                    return None
+            else:
+                nan_as_zero = True
+        elif last.operation.name != "mgx.convert":
+            break
+        shares = last
     if last is None or last.operation.name != "mgx.dot" or 0 in sizes:
         return None
     left, v = last.operation.operands
@@ -112,18 +115,18 @@ def _match(softmax: ir.OpView, scores: Group) -> _Found | None:
     return found if _collect(found, x, scores) else None
 
 
-def _without_nan(softmax: ir.OpView) -> ir.OpView:
-    """What makes the shares of a softmax 0 where they are NaN; the softmax where nothing does."""
-    (shares,) = softmax.operation.results
+def _without_nan(op: ir.OpView) -> ir.OpView | None:
+    """What makes shares, the result of `op`, 0 where they are NaN; None where nothing does."""
+    (shares,) = op.operation.results
     found = {op.operation.name: op for op in users(shares)}
     if len(users(shares)) != 2 or set(found) != {"mgx.isnan", "mgx.where"}:
-        return softmax
+        return None
     where = found["mgx.where"]
     condition, zero, kept = where.operation.operands
     (nan,) = found["mgx.isnan"].operation.results
     number = splat(zero)
     if condition != nan or kept != shares or not has_one_use(nan) or number is None or number != 0:
-        return softmax
+        return None
     return where
 
 

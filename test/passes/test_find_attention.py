@@ -154,6 +154,25 @@ def test_shares_that_are_nan_become_zero(zero: str) -> None:
         assert "mgx.attention" not in str(after.module)
 
 
+def test_narrow_shares_that_are_nan_become_zero_too() -> None:
+    Q16, S16 = Q.replace("f32", "f16"), S.replace("f32", "f16")
+    text = f"""
+func.func @main(%q: {Q16} {{mgx.name = "q"}}, %k: tensor<2x3x4x5xf16> {{mgx.name = "k"}},
+    %b: {S} {{mgx.name = "b"}}) -> ({Q16} {{mgx.name = "y"}}) {{
+  %o = mgx.constant dense<0.0> : {S16}
+  %s = mgx.dot %q, %k : {Q16}, tensor<2x3x4x5xf16> -> {S16}
+  %f = mgx.convert %s : {S16} -> {S}
+  %u = mgx.add %f, %b : {S}, {S} -> {S}
+  %x = mgx.softmax %u axis = 3 : {S}
+  %p = mgx.convert %x : {S} -> {S16}
+  %n = mgx.isnan %p : {S16} -> tensor<2x3x5x5xi1>
+  %w = mgx.where %n, %o, %p : tensor<2x3x5x5xi1>, {S16}, {S16} -> {S16}
+  %y = mgx.dot %w, %q : {S16}, {Q16} -> {Q16}
+  return %y : {Q16}
+}}"""
+    assert "nan_as_zero" in found(parse(text))
+
+
 def test_queries_without_keys_stay_zero() -> None:
     """ONNX Attention: shares of a query are 0 where its mask leaves no key."""
     text = f"""
