@@ -1,10 +1,10 @@
 """The functions of a topk: rows, or pieces of them, are sorted in LDS.
 
-An element is sorted as one number of 64 bits: its key, which is larger the earlier it comes,
-and below it the complement of its index, so that of equal elements the first one wins. Of a
-row that is longer than what is sorted at a time, the first elements of each piece are sorted
-again, until they fit. Where more elements are wanted than half a piece has, sorted pieces are
-merged instead.
+An element is sorted as one number of 64 bits, or of 128 where it has 64 itself: its key, which
+is larger the earlier it comes, and below it the complement of its index, so that of equal
+elements the first one wins. Of a row that is longer than what is sorted at a time, the first
+elements of each piece are sorted again, until they fit. Where more elements are wanted than half
+a piece has, sorted pieces are merged instead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mgx_mlir.codegen.gpu.topk.match import MOST, Topk
 from mgx_mlir.codegen.gpu.topk.sort import Sort
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load
-from mgx_mlir.codegen.lowering.element import I64, SIGNED
+from mgx_mlir.codegen.lowering.element import I64, SIGNED, Element
 from mgx_mlir.finalizer.code_object import Argument
 from mgx_mlir.target import Target
 
@@ -86,6 +86,8 @@ class _Functions:
         self.topk, self.launches, self.schedule, self.target = topk, launches, schedule, target
         self.input = Argument("input", topk.source.argument)
         self.size = 2 * schedule.threads  # of a piece
+        self.number = Element("i128", SIGNED, 128) if topk.source.element.bits > 32 else I64
+        self.bytes = self.number.bits // 8
 
     def program(self) -> GpuProgram:
         topk, rounds = self.topk, self.schedule.rounds
@@ -105,7 +107,7 @@ class _Functions:
 
     def _parts(self, size: int, parts: int) -> Argument:
         """Room for so many numbers of each part of each row."""
-        return self.launches.scratch(self.topk.rows * parts * size, I64)
+        return self.launches.scratch(self.topk.rows * parts * size, self.number)
 
     def _sort(
         self,
@@ -120,7 +122,7 @@ class _Functions:
         topk, schedule = self.topk, self.schedule
         threads, count = schedule.threads * schedule.together, topk.rows * parts
         grid = builder.grid_of(-(-count // schedule.together))
-        lds = [(2 * threads, I64.storage())]
+        lds = [(2 * threads, self.number.storage())]
         written = [to] if to is not None else list(_OUTPUTS)
         read = [self.input] if source is None or to is None else []
         read += [source] if source is not None else []
@@ -142,9 +144,9 @@ class _Functions:
                     x = self._packed(buffers, row, column, there)
                 else:
                     place = emit.add(emit.mul(row, columns), column)
-                    place = memory.guarded(place, [there], 8)
+                    place = memory.guarded(place, [there], self.bytes)
                     x = memory.element(memory.load(buffers[source], place, 1), 0)
-                return arith.select(there, x, emit.constant(0, "i64"))
+                return arith.select(there, x, emit.constant(0, self.number.name))
 
             sort.run(get)
             guards = []
@@ -159,7 +161,7 @@ class _Functions:
                     self._store(buffers, row, rank, sort.get(rank), inside)
                 else:
                     place = emit.add(emit.mul(number, kept), rank)
-                    place = memory.guarded(place, inside, 8)
+                    place = memory.guarded(place, inside, self.bytes)
                     memory.store(emit.splat(sort.get(rank), 1), buffers[to], place)
 
     def _merge(self, source: Argument, runs: int, size: int) -> None:
@@ -188,12 +190,12 @@ class _Functions:
                         emit.compare("sle", emit.add(other, probe), end),
                     ]
                     to = emit.add(emit.add(base, other), emit.sub(probe, 1))
-                    to = memory.guarded(to, there, 8)
+                    to = memory.guarded(to, there, self.bytes)
                     y = memory.element(memory.load(bufs[source], to, 1), 0)
                     # What is outside reads as 0, which is larger than nothing.
                     larger = arith.cmpi(arith.CmpIPredicate.ugt, y, x)
                     rank = arith.select(larger, emit.value(probe), emit.value(rank))
-                to = memory.guarded(emit.add(emit.add(base, own), rank), work.inside, 8)
+                to = memory.guarded(emit.add(emit.add(base, own), rank), work.inside, self.bytes)
                 memory.store(emit.splat(x, 1), bufs[spare], to)
             source, spare, size = spare, source, 2 * size
         with self.launches.each([self.input, source], _OUTPUTS, topk.rows * topk.k) as work:
@@ -204,32 +206,31 @@ class _Functions:
 
     def _packed(self, buffers: Buffers, row: Index, column: Index, there: ir.Value) -> ir.Value:
         """The number of an element."""
-        i32, i64 = ir.IntegerType.get_signless(32), ir.IntegerType.get_signless(64)
+        i32, wide = ir.IntegerType.get_signless(32), self.number.storage()
         source = self.topk.source
         x = source.load(buffers[self.input], source.start(row), column, 1, [there])
         complement = arith.xori(arith.index_cast(i32, emit.value(column)), emit.constant(-1, "i32"))
-        high = arith.shli(
-            arith.extui(i64, self._key(memory.element(x, 0))), emit.constant(32, "i64")
-        )
-        return arith.ori(high, arith.extui(i64, complement))
+        key = arith.extui(wide, self._key(memory.element(x, 0)))
+        high = arith.shli(key, emit.constant(32, self.number.name))
+        return arith.ori(high, arith.extui(wide, complement))
 
     def _key(self, x: ir.Value) -> ir.Value:
-        """An unsigned number of 32 bits that is larger the earlier the element comes."""
+        """An unsigned number, of 32 bits or more, that is larger the earlier the element comes."""
         a, element = Arithmetic(), self.topk.source.element
-        i32 = ir.IntegerType.get_signless(32)
+        type_ = ir.IntegerType.get_signless(self.number.bits // 2)
         x = load(a, element, x)
-        sign = emit.constant(-(1 << 31), "i32")
-        ones = emit.constant(-1, "i32")
+        sign = a.constant(1 << (type_.width - 1), type_)
+        ones = a.constant(-1, type_)
         if element.is_float:
             # -0 is equal to 0, and NaN above every number.
             nan = a.compare("uno", x, x)
-            bits = arith.bitcast(i32, arith.addf(x, a.float(0.0, x)))
-            negative = a.icompare("slt", bits, emit.constant(0, "i32"))
+            bits = arith.bitcast(type_, arith.addf(x, a.float(0.0, x)))
+            negative = a.icompare("slt", bits, a.int(0, bits))
             key = a.select(negative, arith.xori(bits, ones), arith.ori(bits, sign))
             key = a.select(nan, ones, key)
         else:
-            if x.type != i32:
-                x = a.extend(element, x, i32)
+            if x.type != type_:
+                x = a.extend(element, x, type_)
             key = arith.xori(x, sign) if element.kind == SIGNED else x
         return key if self.topk.largest else arith.xori(key, ones)
 

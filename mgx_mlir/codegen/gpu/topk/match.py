@@ -51,9 +51,9 @@ def match_topk(kernel: ir.OpView) -> Topk | str:
     if not isinstance(source, Operand):
         return "mgx.topk: an input that is no strided view"
     k, columns = made[axis], shape[axis]
-    if math.prod(shape) * 8 > MAX_BYTES:
+    if math.prod(shape) * 16 > MAX_BYTES:
         return f"mgx.topk: {math.prod(shape)} elements are more than 31-bit offsets reach"
-    if source.element.bits > 32 or source.element.is_byte_float:
+    if source.element.is_byte_float:
         return f"mgx.topk: elements of type {source.element.name}"
     values, indices = (
         result_of(n, element_of(r.type), made, [axis]) for n, r in enumerate(results)

@@ -1,4 +1,4 @@
-"""Sorting numbers of 64 bits in LDS: a bitonic network, the largest first."""
+"""Sorting unsigned numbers in LDS: a bitonic network, the largest first."""
 
 from __future__ import annotations
 
