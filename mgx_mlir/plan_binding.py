@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from mgx_mlir.errors import UsageError
+from mgx_mlir.errors import ArtifactError, UsageError
 from mgx_mlir.formulas import bound, values
 from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.sizes import Symbol
@@ -41,7 +41,10 @@ def sizes_of(plan: Plan, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
                 )
             places.setdefault(name, where)
     _check(plan, known, places)
-    found = values(plan.formulas, known)
+    try:
+        found = values(plan.formulas, known)
+    except ArtifactError as error:
+        raise UsageError(f"the program has no run with {_listed(known)}: {error}") from None
     for spec in plan.inputs:
         shape = tuple(bound(n, found) for n in spec.shape)
         if shape != tuple(shapes[spec.name]):

@@ -216,7 +216,7 @@ def _atom_bounds(atom: Atom) -> tuple[float, float]:
     if isinstance(atom, Symbol):
         return atom.low, math.inf if atom.high is None else atom.high
     (low, high), (least, most) = bounds(atom.value), bounds(atom.divisor)
-    if low < 0:
+    if low < 0 or least <= 0:
         return -math.inf, math.inf
     return low // most if most < math.inf else 0, high // least if high < math.inf else high
 

@@ -226,3 +226,20 @@ def test_ranges_and_shapes_follow_sizes() -> None:
     check(model, program, [{"a": 2, "b": 5}, {"a": 4, "b": 1}])
     options = CompileOptions(dim_params={"a": Range(1, 4, (2,)), "b": Range(1, 5, (5,))})
     check(model, mgx_mlir.compile(model, "cpu", options), [{"a": 2, "b": 5}])
+
+
+def test_sizes_that_leave_nothing_are_named() -> None:
+    model = one_op("MaxPool", ["a", 2, "b", 8], kernel_shape=[3, 3])
+    program = mgx_mlir.compile(model, "cpu", FULL)
+    check(model, program, [{"a": 2, "b": 3}])
+    with pytest.raises(UsageError, match=r"no run with a = 2, b = 1: .*'b-2' is -1"):
+        program.run(inputs_of(model, {"a": 2, "b": 1}))
+
+
+def test_what_needs_its_sizes_is_refused_with_its_node() -> None:
+    axis = numpy_helper.from_array(np.array(1, np.int64), "axis")
+    model = one_op("CumSum", ["a", "b"])
+    model.graph.node[0].input.append("axis")
+    model.graph.initializer.append(axis)
+    with pytest.raises(UnsupportedError, match=r"nodes one.*has no form for sizes that a run knows"):
+        mgx_mlir.compile(model, "cpu", FULL)

@@ -112,6 +112,7 @@ class CodeObject:
                 tuple(Argument(a.kind, bound(a.index, found)) for a in launch.arguments),
             )
             for launch in self.launches
+            if bound(launch.grid[0], found)  # no elements, no launch
         )
         return replace(
             self,

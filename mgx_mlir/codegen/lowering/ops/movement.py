@@ -131,7 +131,7 @@ def _folded(body: Body, mode: str, index: Index, size: Number) -> Index:
         return index
     if mode == "edge" or size == 1:
         return body.clamp(index, size)
-    period = size if mode == "wrap" else 2 * (size - 1)
+    period = size if mode == "wrap" else 2 * (fixed(size) - 1)
     # A multiple of the period makes the index positive without changing where it falls.
     position = (index + (-low // period + 1) * period) % period
     if mode == "wrap":
