@@ -41,6 +41,8 @@ _OPERATIONS_A_BYTE = 16
 _LAUNCH_BYTES = 1 << 20
 # Constants of fewer elements are no matter.
 _LEAST_ELEMENTS = 1 << 10
+# Elements that a product reads along k at a time, at most.
+_STEP = 128
 # Tensors that one operand may be made from: each takes registers for what is on its way.
 _MOST_LEAVES = 4
 
@@ -72,7 +74,8 @@ def prologue_of(dot: ir.OpView, number: int) -> Prologue | None:
         return None
     if not _can_be_read(tree, dot) or not _is_finite(tree, shape(dot.operation.operands[0])[-1]):
         return None
-    if number == 0 and prologue_of(dot, 1) is not None:
+    scaled = expands_blocks(tree.ops[-1]) and shape(dot.operation.operands[0])[-1] % _STEP == 0
+    if number == 0 and not scaled and prologue_of(dot, 1) is not None:
         return None  # past the end of k, one operand has to be zero
     return tree if _pays(tree, dot, number) else None
 
