@@ -1,4 +1,4 @@
-"""Problems of `benchmarks.kernels` that move data, beside one thread an element or a row."""
+"""Problems of `benchmarks.kernels` that memory bounds, beside one thread an element or a row."""
 
 from __future__ import annotations
 
@@ -87,6 +87,35 @@ def columns(chip: str) -> Case:
     return _case("sum of columns", chip, node, inputs, results, {"axes": np.array([0])})
 
 
+def vector(bits: int, rows: int, chip: str) -> Case:
+    """Few rows of 4096 times weights of 4096 x 4096: f16, or of 4 bits in blocks of 32."""
+    size, block = 4096, 32
+    blocks = size // block
+
+    def model() -> onnx.ModelProto:
+        arrays = {"w": np.zeros((size, blocks, block // 2), np.uint8)}
+        arrays["s"] = np.ones((size, blocks), np.float16)
+        node = _make(
+            "MatMulNBits", ["x", "w", "s"], ["y"], domain="com.microsoft", K=size, N=size,
+            bits=bits, block_size=block,
+        )  # fmt: skip
+        if bits == 16:
+            arrays = {"w": np.zeros((size, size), np.float16)}
+            node = _make("Gemm", ["x", "w"], ["y"], transB=1)
+        graph = helper.make_graph(
+            [node],
+            "benchmark",
+            [helper.make_tensor_value_info("x", F16, (rows, size))],
+            [helper.make_tensor_value_info("y", F16, (rows, size))],
+            [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+        )
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+    bytes_ = size * size * bits // 8 + (2 * size * blocks if bits < 16 else 0) + 4 * rows * size
+    return Case(f"{rows} x {bits} bits", chip, model, bytes=bytes_, makers=("mgx",))
+
+
 def movement_cases() -> list[Case]:
     """All problems, in the table's order."""
     return [
@@ -103,5 +132,9 @@ def movement_cases() -> list[Case]:
             reflected(chip),
             best(64, chip),
             columns(chip),
+            vector(16, 1, chip),
+            vector(4, 1, chip),
+            vector(4, 16, chip),
+            vector(16, 16, chip),
         )
     ]

@@ -16,6 +16,7 @@ from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Axis, Computed, Contraction, Matrix, Read
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
+from mgx_mlir.codegen.gpu.contraction.halfway import compute_halfway, is_halfway
 from mgx_mlir.codegen.gpu.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.contraction.sources import Load, Source, Strided, strided
 from mgx_mlir.prologues import is_risky
@@ -33,6 +34,22 @@ def source_of(
         return Expanding(matrix, columns, depth, tile_depth, buffers)
     buffer = buffers[matrix.argument] if buffers is not None else None
     return strided(matrix, columns, depth, tile_depth, buffer)
+
+
+def expanded(matrix: Computed, values: Sequence[ir.Value], lanes: int) -> ir.Value:
+    """`lanes` elements, from what memory holds for them of each tensor that is read.
+
+    Numbers that share bytes do so still; one element stands for equal ones.
+    """
+    halfway = is_halfway(matrix, lanes)
+    tensors = []
+    for read, x in zip(matrix.tensors, values, strict=True):
+        if not (halfway and read.per_byte > 1):
+            x = numbers_of(x, read.per_byte)
+            if ir.VectorType(x.type).shape[0] != lanes:
+                x = emit.splat(memory.element(x, 0), lanes)
+        tensors.append(x)
+    return compute_halfway(matrix, tensors) if halfway else compute(matrix, tensors)
 
 
 def expanding_refusal(terms: Sequence[Contraction], tile_depth: int) -> str:
@@ -113,13 +130,7 @@ class Expanding:
         """The vectors of elements that come of what `loads` read."""
         count = len(self.sides)
         return [
-            compute(
-                self.matrix,
-                [
-                    side.whole(x, self._lanes)
-                    for side, x in zip(self.sides, values[at : at + count], strict=True)
-                ],
-            )
+            expanded(self.matrix, values[at : at + count], self._lanes)
             for at in range(0, len(values), count)
         ]
 
@@ -144,13 +155,6 @@ class _Side(Strided):
         """Elements to read for `width` neighbours."""
         axis = self.k if along_k else self.row
         return 1 if self._per_byte == 1 and repeats(axis, width) else width
-
-    def whole(self, x: ir.Value, lanes: int) -> ir.Value:
-        """What was read, as a vector of `lanes`."""
-        x = numbers_of(x, self._per_byte)
-        if ir.VectorType(x.type).shape[0] == lanes:
-            return x
-        return emit.splat(memory.element(x, 0), lanes)
 
     def _at(self, place: Index, width: int, step: Index = 0) -> Load:
         per_byte = self._per_byte

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from mlir import ir
-from mlir.dialects import arith, gpu
+from mlir.dialects import arith, gpu, llvm
 
 from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.computed import compute, numbers_of, readable, repeats
+from mgx_mlir.codegen.contraction.computed import readable, repeats
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import used_arguments
 from mgx_mlir.codegen.contraction.problem import Computed, Contraction, Matrix, Read, Windows
@@ -28,6 +28,7 @@ from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.gpu.contraction.expanding import expanded
 from mgx_mlir.codegen.gpu.contraction.function import (
     Parameter,
     add_function,
@@ -169,6 +170,8 @@ class _Wave:
     ) -> None:
         self.problem, self.cut, self.target = problem, cut, target
         self.inputs, self.lds = inputs, lds
+        # Of f16, an instruction multiplies two neighbours and adds both products to a sum in f32.
+        self.pairs = problem.a.element == "f16" and cut.lanes % 2 == 0
         self.step = cut.shared * target.wave_size * cut.lanes
 
     def emit(self, thread: ir.Value, block: Index, batch: Index, epilogue: Epilogue) -> None:
@@ -185,16 +188,17 @@ class _Wave:
             return self._read(batch, emit.add(start, k0), columns)
 
         cells = list(product(range(problem.M), range(cut.columns)))
-        width = math.gcd(cut.lanes, 4)
+        width = math.gcd(cut.lanes // 2 if self.pairs else cut.lanes, 4)
+        step = 2 * width if self.pairs else width
 
         def body(k0: Index, *carried: ir.Value) -> list[ir.Value]:
             sums, values = list(carried[: len(cells)]), list(carried[len(cells) :])
             following = read(emit.add(k0, self.step))
             rows, right = self._elements(values)
             for at, (m, j) in enumerate(cells):
-                for i in range(0, cut.lanes, width):
-                    a, b = memory.part(rows[m], i, width), memory.part(right[j], i, width)
-                    sums[at] = emit.multiply_add(a, b, sums[at], "f32")
+                for i in range(0, cut.lanes, step):
+                    a, b = memory.part(rows[m], i, step), memory.part(right[j], i, step)
+                    sums[at] = self._multiply(a, b, sums[at])
             return [*sums, *following]
 
         zero = emit.constant(0, "f32", width)
@@ -212,6 +216,21 @@ class _Wave:
         for m in range(problem.M):
             row = memory.joined(sums[m * cut.columns :][: cut.columns])
             epilogue(row, batch, m, n, mine, False)
+
+    def _multiply(self, a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
+        """Sums and the products of elements, those of neighbours together where they are f16."""
+        if not self.pairs:
+            return emit.multiply_add(a, b, sums, "f32")
+        no = arith.constant(ir.IntegerType.get_signless(1), 0)
+        totals = []
+        for i in range(ir.VectorType(sums.type).shape[0]):
+            factors = memory.part(a, 2 * i, 2), memory.part(b, 2 * i, 2)
+            total = memory.element(sums, i)
+            call = llvm.CallIntrinsicOp(
+                total.type, "llvm.amdgcn.fdot2", [*factors, total, no], [], []
+            )
+            totals.append(call.operation.results[0])
+        return memory.joined(totals)
 
     def _shared(self, sums: list[ir.Value], wave: Index, lane: Index) -> list[ir.Value]:
         """The sums of all waves that share columns, in order."""
@@ -283,26 +302,27 @@ class _Wave:
         return elements * (matrix.row.factors[-1][1] if matrix.row.factors else 0)
 
     def _elements(self, values: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
-        """Vectors of A's rows and B's columns, in f32, of what `_read` gave."""
+        """Vectors of A's rows and B's columns of what `_read` gave: as factors of `_multiply`."""
         problem, lanes, b = self.problem, self.cut.lanes, self.problem.b
         assert isinstance(b, Matrix)
 
         def take(per_byte: int = 1, single: bool = False) -> ir.Value:
-            x = numbers_of(values.pop(0), per_byte)
-            if single:
-                return emit.splat(memory.element(x, 0), lanes)
-            while ir.VectorType(x.type).shape[0] < lanes:
-                x = memory.concatenated(x, numbers_of(values.pop(0), per_byte))
+            """As memory holds them."""
+            x = values.pop(0)
+            while not single and ir.VectorType(x.type).shape[0] * per_byte < lanes:
+                x = memory.concatenated(x, values.pop(0))
             return x
 
-        rows = [emit.convert(take(), problem.a.element, "f32") for _ in range(problem.M)]
+        element = "f16" if self.pairs else "f32"
+        rows = [emit.convert(take(), problem.a.element, element) for _ in range(problem.M)]
         right = []
         for _ in range(self.cut.columns):
             if isinstance(b, Computed):
-                x = compute(b, [take(read.per_byte, self._is_one(read)) for read in b.tensors])
+                parts = [take(read.per_byte, self._is_one(read)) for read in b.tensors]
+                x = expanded(b, parts, lanes)
             else:
                 x = take()
-            right.append(emit.convert(x, b.element, "f32"))
+            right.append(emit.convert(x, b.element, element))
         return rows, right
 
     def _is_one(self, read: Read) -> bool:
