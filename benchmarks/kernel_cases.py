@@ -210,6 +210,7 @@ def cases() -> list[Case]:
         convolution(32, "gfx942"),
         convolution(1, "gfx942"),
         attention(16, 1024, 64, "gfx942"),
+        attention(16, 1024, 128, "gfx942"),
         softmax(16384, 1024, "gfx942"),
         layernorm(16384, 1024, "gfx942"),
         add_gelu(1 << 24, "gfx942"),
