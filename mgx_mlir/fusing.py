@@ -15,6 +15,7 @@ from mgx_mlir.rewriting import (
     RESHAPES,
     definition,
     element_type,
+    group_of,
     has_one_use,
     identity,
     op_name,
@@ -190,16 +191,11 @@ def are_alike(op: ir.OpView, other: ir.Operation) -> bool:
         return False
     if shape(operation.results[0]) != shape(other.results[0]):
         return False
-    return all(_group(x) == 1 and _depth(x) >= MIN_DEPTH for x in (operation, other))
+    return all(group_of(x) == 1 and _depth(x) >= MIN_DEPTH for x in (operation, other))
 
 
 # With fewer products a result than this, a contraction is better off alone.
 MIN_DEPTH = 8
-
-
-def _group(contraction: ir.Operation) -> int:
-    attributes = contraction.attributes
-    return ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
 
 
 def _depth(contraction: ir.Operation) -> int:

@@ -161,6 +161,21 @@ def side_by_side(values: Sequence[ir.Value], axis: int, dims: Sequence[int]) -> 
     return mgx.multibroadcast(mgx.concat(parts, axis), list(dims))
 
 
+def group_of(convolution: ir.OpView | ir.Operation) -> int:
+    """How many groups a convolution's channels have."""
+    attributes = convolution.operation.attributes
+    return ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
+
+
+def slice_bounds(slice_: ir.OpView | ir.Operation) -> tuple[list[int], list[int], list[int]]:
+    """The axes of a slice, and where it starts and ends along each."""
+    attributes = slice_.operation.attributes
+    axes, starts, ends = (
+        list(ir.DenseI64ArrayAttr(attributes[name])) for name in ("axes", "starts", "ends")
+    )
+    return axes, starts, ends
+
+
 def in_views(value: ir.Value, steps: Iterable[views.Change]) -> ir.Value:
     """A value through the view ops that `views.changes` gave."""
     for step in steps:

@@ -10,7 +10,7 @@ from mlir import ir
 from mgx_mlir.errors import UsageError
 from mgx_mlir.graph import main_function
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import blocks, element_type, shape
+from mgx_mlir.rewriting import blocks, element_type, shape, slice_bounds
 from mgx_mlir.sizes import Number, substitute
 from mgx_mlir.symbolic import OPEN_END, named_symbols, sizes_of, tensor_type
 
@@ -64,9 +64,7 @@ class BindDims(Pass):
 def _state_ends(op: ir.OpView) -> None:
     """Gives a slice whose result says how long it is the ends that follow."""
     attributes, sizes = op.operation.attributes, shape(op.operation.results[0])
-    axes, starts, ends = (
-        list(ir.DenseI64ArrayAttr(attributes[name])) for name in ("axes", "starts", "ends")
-    )
+    axes, starts, ends = slice_bounds(op)
     for place, axis in enumerate(axes):
         if ends[place] == OPEN_END and sizes[axis] >= 0:
             ends[place] = starts[place] + sizes[axis]

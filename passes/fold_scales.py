@@ -21,6 +21,7 @@ from mgx_mlir.rewriting import (
     element_type,
     erase_dead,
     fused_location,
+    group_of,
     is_along,
     is_constant,
     is_static,
@@ -163,8 +164,7 @@ def _by_column(dot: ir.OpView, constant: ir.Value) -> ir.Value:
 
 def _by_channel(convolution: ir.OpView, constant: ir.Value) -> ir.Value:
     """The factors in the shape of a convolution's weights, whose groups see some channels."""
-    attributes = convolution.operation.attributes
-    group = ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
+    group = group_of(convolution)
     outputs, inputs, *kernel = shape(convolution.operation.operands[1])
     numbers = mgx.reshape(_numbers(constant, 1), [group, 1, inputs])
     rows = broadcast_to(numbers, [group, outputs // group, inputs])

@@ -22,6 +22,7 @@ from mgx_mlir.rewriting import (
     element_type,
     erase_dead,
     fused_location,
+    group_of,
     has_one_use,
     is_along,
     is_constant,
@@ -143,8 +144,7 @@ def _branch(op: ir.OpView) -> _Branch | None:
         return None
     if prologue_of(op, 1) is not None:
         return None  # its kernel expands weights, which a concat would undo
-    attributes = operation.attributes
-    if "group" in attributes and ir.IntegerAttr(attributes["group"]).value != 1:
+    if group_of(op) != 1:
         return None
     if not all(ir.RankedTensorType(v.type).has_static_shape for v in operation.results):
         return None

@@ -16,6 +16,7 @@ from mgx_mlir.rewriting import (
     definition,
     erase_dead,
     fused_location,
+    group_of,
     has_one_use,
     is_along,
     is_constant,
@@ -24,6 +25,7 @@ from mgx_mlir.rewriting import (
     replace,
     shape,
     side_by_side,
+    slice_bounds,
 )
 
 
@@ -112,10 +114,7 @@ def _are_slices(branches: list[_Branch]) -> bool:
         if op_name(op) != "mgx.slice":
             return False
         assert op is not None
-        attributes = op.operation.attributes
-        axes, starts, ends = (
-            list(ir.DenseI64ArrayAttr(attributes[key])) for key in ("axes", "starts", "ends")
-        )
+        axes, starts, ends = slice_bounds(op)
         if axes != [1] or starts != [place]:
             return False
         if source is not None and source != op.operation.operands[0]:
@@ -129,9 +128,8 @@ def _grouped(concat: ir.OpView, branches: list[_Branch]) -> ir.Value:
     first = branches[0].convolution
     source = first.operation.operands[0].owner.operands[0]
     weights = mgx.concat([branch.convolution.operation.operands[1] for branch in branches], 0)
-    attributes = first.operation.attributes
-    own = ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
-    group = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), own * len(branches))
+    groups = group_of(first) * len(branches)
+    group = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), groups)
     value = create_like(first, [source, weights], dims, group=group)
     biases = [branch.bias for branch in branches if branch.bias is not None]
     return mgx.add(value, side_by_side(biases, 1, dims)) if biases else value

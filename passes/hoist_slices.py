@@ -18,11 +18,13 @@ from mgx_mlir.rewriting import (
     create_like,
     definition,
     erase_dead,
+    group_of,
     has_one_use,
     is_static,
     op_name,
     replace,
     shape,
+    slice_bounds,
     used_values,
     users,
 )
@@ -190,11 +192,7 @@ def _of_slice(operation: ir.Operation, inside: Cuts | None = None) -> Cuts:
     """What a slice reads of its operand; of its result's parts `inside` only."""
     source = shape(operation.operands[0])
     cuts = list(inside or [None] * len(source))
-    axes, starts, ends = (
-        list(ir.DenseI64ArrayAttr(operation.attributes[name]))
-        for name in ("axes", "starts", "ends")
-    )
-    for axis, start, end in zip(axes, starts, ends, strict=True):
+    for axis, start, end in zip(*slice_bounds(operation), strict=True):
         cut = cuts[axis]
         if cut is not None:
             start, end = start + cut.start, start + cut.end
@@ -233,9 +231,7 @@ def _dot(operation: ir.Operation, cuts: Cuts) -> list[Cuts | None] | None:
 
 def _convolution(operation: ir.Operation, cuts: Cuts) -> list[Cuts | None] | None:
     image, channel, *others = cuts
-    attributes = operation.attributes
-    groups = ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
-    if any(others) or (channel and groups != 1):
+    if any(others) or (channel and group_of(operation) != 1):
         return None
     none = [None] * (len(cuts) - 1)
     return [_some((image, *none)), _some((channel, *none))]

@@ -19,6 +19,7 @@ from mgx_mlir.rewriting import (
     definition,
     element_type,
     erase_dead,
+    group_of,
     identity,
     in_views,
     is_static,
@@ -168,7 +169,7 @@ def _add_convolution(groups: _Groups, op: ir.OpView) -> None:
     if "channels_last" in op.operation.attributes:
         groups.fixed.add(result)
         groups.fixed.update({origin} & groups.parent.keys())
-    if _group(op) > 1:
+    if group_of(op) > 1:
         groups.grouped.update({result, origin} & groups.parent.keys())
     if _is_depthwise(op):
         # Neighbours along a row share what their windows read.
@@ -184,12 +185,7 @@ def _add_convolution(groups: _Groups, op: ir.OpView) -> None:
 
 def _is_depthwise(op: ir.OpView) -> bool:
     w = shape(op.operation.operands[1])
-    return shape(op.operation.operands[0])[1] == _group(op) and w[1] == 1
-
-
-def _group(op: ir.OpView) -> int:
-    attributes = op.operation.attributes
-    return ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
+    return shape(op.operation.operands[0])[1] == group_of(op) and w[1] == 1
 
 
 def _gains(op: ir.OpView) -> bool:

@@ -19,6 +19,7 @@ from mgx_mlir.rewriting import (
     element_type,
     erase_dead,
     fused_location,
+    group_of,
     has_one_use,
     is_along,
     is_constant,
@@ -155,11 +156,10 @@ def _convolution(op: ir.OpView, weights: WeightStore) -> _Convolution | None:
         for v in [*operation.operands, *operation.results]
     ):
         return None
-    group = ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
     strides, pads, dilations = (
         list(ir.DenseI64ArrayAttr(attributes[key])) for key in ("strides", "pads", "dilations")
     )
-    return _Convolution(op, array, group, strides, pads, dilations)
+    return _Convolution(op, array, group_of(op), strides, pads, dilations)
 
 
 def _merged(pair: _Pair, weights: WeightStore) -> ir.Value | None:

@@ -22,6 +22,7 @@ from mgx_mlir.rewriting import (
     definition,
     erase_dead,
     fused_location,
+    group_of,
     has_one_use,
     identity,
     op_name,
@@ -123,8 +124,7 @@ def _unreadable(op: ir.OpView) -> list[ir.OpView]:
 
 
 def _is_image(layout: Layout, op: ir.OpView) -> bool:
-    attributes = op.operation.attributes
-    group = ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
+    group = group_of(op)
     count, channels, *sizes = layout.shape
     grouped = layout.reshaped([count, group, channels // group, *sizes])
     return grouped is not None and all(len(dim) == 1 for dim in grouped.dims[3:])

@@ -20,6 +20,7 @@ from mgx_mlir.rewriting import (
     op_name,
     replace,
     shape,
+    slice_bounds,
 )
 
 
@@ -97,7 +98,7 @@ def _parts(value: ir.Value, axis: int) -> list[_Part]:
             return [part for operand in op.operation.operands for part in _parts(operand, axis)]
     if op_name(op) == "mgx.slice":
         assert op is not None
-        axes, starts, ends = _bounds(op)
+        axes, starts, ends = slice_bounds(op)
         if axes == [axis]:
             return [_Part(op.operation.operands[0], starts[0], ends[0])]
     return [_Part(value, 0, shape(value)[axis])]
@@ -111,7 +112,7 @@ def _value(part: _Part, axis: int) -> ir.Value:
 
 def _slice(op: ir.OpView) -> ir.Value | None:
     concat = definition(op.operation.operands[0])
-    axes, starts, ends = _bounds(op)
+    axes, starts, ends = slice_bounds(op)
     if op_name(concat) != "mgx.concat" or len(axes) != 1:
         return None
     assert concat is not None
@@ -130,11 +131,3 @@ def _slice(op: ir.OpView) -> ir.Value | None:
     if len(kept) > 1 and not has_one_use(op.operation.operands[0]):
         return None
     return kept[0] if len(kept) == 1 else mgx.concat(kept, axis)
-
-
-def _bounds(op: ir.OpView) -> tuple[list[int], list[int], list[int]]:
-    attributes = op.operation.attributes
-    axes, starts, ends = (
-        list(ir.DenseI64ArrayAttr(attributes[key])) for key in ("axes", "starts", "ends")
-    )
-    return axes, starts, ends
