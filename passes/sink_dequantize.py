@@ -184,9 +184,16 @@ def _chosen(op: ir.OpView) -> ir.Value | None:
     inner = _dequantize(source)
     if inner is None or (numbers := _numbers(inner)) is None:
         return None
-    if op.operation.name == "mgx.pooling" and numbers[0] <= 0:
+    if op.operation.name == "mgx.pooling" and (numbers[0] <= 0 or _may_be_empty(op)):
         return None
     return _dequantized(_like(op, [inner.operation.operands[0], *others]), inner, op)
+
+
+def _may_be_empty(pooling: ir.OpView) -> bool:
+    """Whether taps that are apart could step over the image, into padding alone."""
+    attributes = pooling.operation.attributes
+    dilations, pads = (ir.DenseI64ArrayAttr(attributes[name]) for name in ("dilations", "pads"))
+    return any(pads) and any(step != 1 for step in dilations)
 
 
 def _view(op: ir.OpView) -> ir.Value | None:
