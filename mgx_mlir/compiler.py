@@ -186,9 +186,8 @@ def compile_to_bytecode(
     else:
         plan = _program(graph, options, report, table, reproducer)
     plan = replace(plan, programs=tuple(programs))
-    started = time.perf_counter()
     used = {b.key for one in plan.plans for b in one.buffers if b.kind == "weight"}
-    artifact = Artifact(
+    return Artifact(
         name=graph.name,
         plan=plan,
         kernels=tuple(table.kernels),
@@ -199,8 +198,6 @@ def compile_to_bytecode(
             for name in mode_pipelines(options.mode)
         ),
     )
-    report.stages.append(("portable", time.perf_counter() - started))
-    return artifact
 
 
 @dataclass
