@@ -99,6 +99,12 @@ def _is_channels_last(value: ir.Value) -> bool:
     return layout.dims == whole(sizes).transposed(_last(len(sizes))).dims
 
 
+def _lies_channels_last(value: ir.Value) -> bool:
+    """Whether a value is a view that reads an image whose channels are neighbours in memory."""
+    source, layout, _ = trace(value)
+    return source != value and layout.dims[1][-1:] == ((shape(value)[1], 1),)
+
+
 # Choice ----------------------------------------------------------------------------------
 
 
@@ -177,7 +183,7 @@ def _add_convolution(groups: _Groups, op: ir.OpView) -> None:
     if origin not in groups.parent:
         return
     groups.touched.add(origin)
-    if origin != x and trace(x)[1].dims[1][-1:] == ((shape(x)[1], 1),):
+    if _lies_channels_last(x):
         groups.fixed.add(origin)  # as it should be
     elif _gains(op):
         groups.gains[origin] += 1
@@ -293,7 +299,7 @@ class _Rewriter:
         """Stores a constant filter as the image lies that it is used on."""
         x, w = op.operation.operands
         rank = len(shape(w))
-        if self._constant(w) is None or _origin(x) not in self.twins.values() or not _gains(op):
+        if self._constant(w) is None or not _gains(op) or not _lies_channels_last(x):
             return
         op.operation.operands[1] = mgx.transpose(self._relaid(w, _last(rank)), _second(rank))
 
