@@ -33,6 +33,8 @@ from mgx_mlir.target import Target
 
 # Sizes have no bound that 32-bit offsets would follow from.
 _INDEX_BITS = 64
+# Products of a thread: each element of the right operand is read once for so many rows.
+ROWS = 4
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,11 @@ class _Functions:
         self._made: list[tuple[str, int, tuple[Place, ...]]] = []
 
     def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
+        """A thread has one element; of products, those of some rows in one column."""
         name = f"{self._name}_{len(self._made)}"
-        threads = math.prod(extents)
+        rows = ROWS if neighbours and len(extents) > 1 else 1
+        lines = [ceil_div(math.prod(extents[:-1]), rows), *extents[-1:]] if rows > 1 else extents
+        threads = math.prod(lines)
         index = ir.IndexType.get()
         op = ir.Operation.create(
             "gpu.func",
@@ -117,8 +122,8 @@ class _Functions:
             bound = index_constant(threads)
             guard = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, number, bound))
             with ir.InsertionPoint(guard.then_block):
-                counts = split(number, extents)
-                build_elements(guard.then_block, [counts], extents, function, build)
+                counts = [split(number, extents)] if rows == 1 else _rows(number, extents, lines)
+                build_elements(guard.then_block, counts, extents, function, build)
                 scf.yield_([])
             gpu.return_([])
         types = [argument.type for argument in entry.arguments]
@@ -146,6 +151,17 @@ class _Functions:
             for name, grid, used in self._made
         )
         return launches, scratch
+
+
+def _rows(
+    number: ir.Value, extents: Sequence[Number], lines: Sequence[Number]
+) -> list[list[ir.Value]]:
+    """The indices of a thread's elements; beyond the last row, those of the last again."""
+    line, column = split(number, lines)
+    first = arith.muli(line, index_constant(ROWS))
+    last = index_constant(math.prod(extents[:-1]) - 1)
+    places = [arith.minui(arith.addi(first, index_constant(n)), last) for n in range(ROWS)]
+    return [[*split(place, extents[:-1]), column] for place in places]
 
 
 def _position(op: str) -> ir.Value:
