@@ -41,7 +41,7 @@ class Shape:
 
     @staticmethod
     def keys(k: Matrix, keys: int, depth: int, unit: Unit, threads: int) -> Shape:
-        """Keys as rows along d."""
+        """Keys, or queries, as rows along d."""
         length = depth
         while length % unit.chunk or keys * length // unit.chunk % threads:
             length += unit.chunk - length % unit.chunk
