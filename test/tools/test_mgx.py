@@ -54,6 +54,29 @@ def test_run_reads_and_writes_arrays(tmp_path: Path) -> None:
     assert probabilities.sum() == pytest.approx(1, abs=1e-5)
 
 
+def test_one_artifact_runs_with_any_sizes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = helper.make_node("Relu", ["x"], ["y"], "relu")
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["batch", 3]) for n in "xy")
+    graph = helper.make_graph([node], "any", [x], [y])
+    model, made = tmp_path / "any.onnx", str(tmp_path / "any.mgx")
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), model)
+    given = ["--mode", "full-dynamic", "--dim-param", "@batch", "{1, 8, {2}}"]
+    assert main(["compile", str(model), *given, "-o", made]) == 0
+    assert main(["params", made]) == 0
+    assert main(["inspect", made]) == 0
+    assert main(["run", made]) == 0
+    assert main(["run", made, "--dim-param", "@batch", "5"]) == 0
+    shown = capsys.readouterr().out
+    for text in ("x: float32 batch x 3", "size    batch from 1 to 8, best 2", "float32[batch, 3]",
+                 "for batch = 2", "y: float32 2x3", "y: float32 5x3"):  # fmt: skip
+        assert text in shown
+    assert main(["run", made, "--dim-param", "@batch", "9"]) == 2
+    assert "the program is for 'batch' from 1 to 8" in capsys.readouterr().err
+    assert main(["run", str(model), "--dim-param", "@batch", "{8, 1}"]) == 2
+
+
 def test_equal_seeds_give_equal_results(capsys: pytest.CaptureFixture[str]) -> None:
     outputs = []
     for seed in ("1", "1", "2"):
