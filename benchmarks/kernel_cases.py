@@ -161,13 +161,33 @@ def convolution(batch: int, chip: str) -> Case:
             helper.make_node("Transpose", ["z"], ["y"], perm=[0, 2, 3, 1]),
         ]
         shape = (batch, 56, 56, 64)
-        made = model_of(nodes, {"x": shape}, shape)
-        filters = np.random.default_rng(0).standard_normal((64, 64, 3, 3)).astype(np.float16)
-        made.graph.initializer.append(numpy_helper.from_array(filters, "w"))
-        return made
+        return _with_filters(model_of(nodes, {"x": shape}, shape), (64, 64, 3, 3))
 
     flop = 2 * batch * 56 * 56 * 64 * 64 * 9
     return Case(f"conv 3x3 64 of {batch}", chip, model, flop=flop)
+
+
+def first_convolution(batch: int, chip: str) -> Case:
+    """A model's first layer: colours come one after another, channels leave as neighbours."""
+
+    def model() -> onnx.ModelProto:
+        window = {"kernel_shape": [7, 7], "strides": [2, 2], "pads": [3] * 4}
+        nodes = [
+            helper.make_node("Conv", ["x", "w"], ["z"], **window),
+            helper.make_node("Transpose", ["z"], ["y"], perm=[0, 2, 3, 1]),
+        ]
+        made = model_of(nodes, {"x": (batch, 3, 224, 224)}, (batch, 112, 112, 64))
+        return _with_filters(made, (64, 3, 7, 7))
+
+    flop = 2 * batch * 112 * 112 * 64 * 3 * 49
+    return Case(f"conv 7x7 3 of {batch}", chip, model, flop=flop)
+
+
+def _with_filters(model: onnx.ModelProto, shape: Sequence[int]) -> onnx.ModelProto:
+    """The model with the constant 'w'."""
+    filters = np.random.default_rng(0).standard_normal(shape).astype(np.float16)
+    model.graph.initializer.append(numpy_helper.from_array(filters, "w"))
+    return model
 
 
 def attention(heads: int, length: int, width: int, chip: str) -> Case:
@@ -209,6 +229,8 @@ def cases() -> list[Case]:
         gemm(4096, "nt", "gfx1100"),
         convolution(32, "gfx942"),
         convolution(1, "gfx942"),
+        first_convolution(32, "gfx942"),
+        first_convolution(1, "gfx942"),
         attention(16, 1024, 64, "gfx942"),
         attention(16, 1024, 128, "gfx942"),
         softmax(16384, 1024, "gfx942"),
