@@ -238,7 +238,10 @@ MGX_EXPORT hipError_t hipMemcpyPeer(void* dst, int dst_device, const void* src, 
                                     size_t bytes) {
   MGX_API(kPlain, {
     check_devices(dst_device, src_device);
+    // In turn with the work of both devices, as CUDA's reference says of the same function.
+    for (int ordinal : {src_device, dst_device}) runtime().device(ordinal).drain();
     copy_now(linear(dst, src, bytes, hipMemcpyDeviceToDevice), nullptr);
+    current_device().null_stream().drain();
   });
 }
 

@@ -43,7 +43,7 @@ void host_malloc(void** out, size_t size, unsigned flags) {
 // Work may still use the memory: freeing waits for the device, as on real ones.
 void free_waiting(const std::shared_ptr<Allocation>& allocation) {
   require(!allocation->freed.exchange(true), hipErrorInvalidValue);
-  for (const auto& stream : allocation->device->streams()) stream->drain();
+  allocation->device->drain();
   give_back_now(FreeWork{allocation, allocation->of_graph});
 }
 

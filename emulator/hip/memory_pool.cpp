@@ -143,7 +143,7 @@ std::shared_ptr<Allocation> allocate_after_frees(Pool& pool, size_t size,
   } catch (const Failure& failure) {
     if (failure.code != hipErrorOutOfMemory) throw;
   }
-  for (const auto& stream : pool.device.streams()) stream->drain();
+  pool.device.drain();
   return pool.allocate(size, self);
 }
 

@@ -140,7 +140,7 @@ MGX_EXPORT hipError_t hipModuleUnload(hipModule_t handle) {
   MGX_API(kRelease | kUnsafeInCapture, {
     auto module = find_module(handle);
     // Queued launches keep the code alive, globals in copies do not.
-    for (const auto& stream : module->device.streams()) stream->drain();
+    module->device.drain();
     require(runtime().modules.take(handle) != nullptr, hipErrorInvalidHandle);
     module->drop_functions();
   });

@@ -223,6 +223,14 @@ void host_knows(const ClockPtr& clock) {
   all.host = join(all.host, clock);
 }
 
+bool is_known_to_host(const ClockPtr& clock) {
+  State& all = state();
+  std::lock_guard lock(all.mutex);
+  for (uint32_t chain = 0; clock && chain < clock->size(); ++chain)
+    if ((*clock)[chain] > known(all.host, chain)) return false;
+  return true;
+}
+
 std::string note_touched(const Task& task, const std::string& what,
                          const std::vector<emu::Touched>& touched) {
   auto author = std::make_shared<const Author>(

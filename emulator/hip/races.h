@@ -67,6 +67,7 @@ void order_after(Task& task, const ClockPtr& clock);
 // threads of the host order each other cannot be seen here.
 ClockPtr host_clock();
 void host_knows(const ClockPtr& clock);
+bool is_known_to_host(const ClockPtr& clock);
 
 // Notes what a task touches; `what` names it. Returns the report of a race, "" if there is none.
 std::string note_touched(const Task& task, const std::string& what,

@@ -1,5 +1,6 @@
 #include "runtime.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -140,8 +141,26 @@ std::vector<std::shared_ptr<Stream>> Device::streams() {
   return found;
 }
 
-void Device::synchronize() {
+void Device::keep_last(Completed work, bool blocking) {
+  auto known = [](const auto& entry) {
+    return entry.first->done() && is_known_to_host(entry.first->order());
+  };
+  gone.erase(std::remove_if(gone.begin(), gone.end(), known), gone.end());
+  gone.emplace_back(std::move(work), blocking);
+}
+
+void Device::drain() {
   for (const auto& stream : streams()) stream->drain();
+  std::vector<std::pair<Completed, bool>> last;
+  {
+    std::lock_guard order(order_mutex);
+    last.swap(gone);
+  }
+  for (const auto& [work, blocking] : last) host_waits(work);
+}
+
+void Device::synchronize() {
+  drain();
   check_fault();
 }
 
@@ -166,7 +185,7 @@ std::string Device::fault_text() const {
 }
 
 void Device::reset() {
-  for (const auto& stream : streams()) stream->drain();
+  drain();
   Runtime& all = runtime();
   for (const auto& stream : all.streams.all()) {
     if (&stream->device != this) continue;

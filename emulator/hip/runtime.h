@@ -16,6 +16,7 @@
 
 namespace mgx::hip {
 
+class Completion;
 class Stream;
 class Event;
 class Module;
@@ -25,6 +26,8 @@ struct Function;
 struct GraphNode;
 struct Pool;
 struct UserObject;
+
+using Completed = std::shared_ptr<Completion>;
 
 struct Limits {
   size_t stack = 1024;
@@ -60,6 +63,10 @@ class Device {
   // All streams of the device with work that may be unfinished, the null stream among them.
   std::vector<std::shared_ptr<Stream>> streams();
   void add_stream(const std::shared_ptr<Stream>& stream);
+  // A stream is gone; what it was given is still waited for. Under order_mutex.
+  void keep_last(Completed work, bool blocking);
+  // Waits for all work; `synchronize` also throws the device's fault.
+  void drain();
   void synchronize();
 
   // A kernel's fault makes every later use of the device fail, until the device is reset.
@@ -75,6 +82,9 @@ class Device {
 
   // Orders submissions, so that the rules of the null stream are decided at one point.
   std::mutex order_mutex;
+  // Under order_mutex, in strict mode: the last work of streams that are gone, as far as the host
+  // has not waited for it, and whether they blocked.
+  std::vector<std::pair<Completed, bool>> gone;
 
   // Everything below: under state_mutex.
   mutable std::mutex state_mutex;

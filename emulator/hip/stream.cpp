@@ -54,6 +54,8 @@ void Stream::collect_waits(Stream& stream, std::vector<Completed>& waits) {
   for (const auto& other : stream.device.streams())
     if (other.get() != &stream && !other->non_blocking() && other->tail_)
       waits.push_back(other->tail_);
+  for (const auto& [work, blocking] : stream.device.gone)
+    if (blocking) waits.push_back(work);
 }
 
 Completed Stream::submit(Work work, Event* event, std::vector<Completed> after) {
@@ -150,6 +152,10 @@ void Stream::synchronize() {
 }
 
 void Stream::close() {
+  {
+    std::lock_guard order(device.order_mutex);
+    if (settings().strict && tail_) device.keep_last(tail_, !non_blocking());
+  }
   std::lock_guard lock(mutex_);
   closed_ = true;
   filled_.notify_all();

@@ -38,8 +38,6 @@ class Completion {
   mutable std::mutex mutex_;
   mutable std::condition_variable ready_;
 };
-using Completed = std::shared_ptr<Completion>;
-
 // The host waits, or finds that the work has ended: what it submits later comes after it.
 void host_waits(const Completed& work);
 bool host_finds_done(const Completed& work);

@@ -328,6 +328,17 @@ def many_streams(s: Scene) -> None:
         ok(hip.hipStreamDestroy(stream))
 
 
+def streams_that_are_gone(s: Scene) -> None:
+    """What they were given is waited for all the same, by the host and by the null stream."""
+    for flags, wait in ((NON_BLOCKING, hip.hipDeviceSynchronize), (0, lambda: s.add(None))):
+        stream = ok(hip.hipStreamCreateWithFlags(flags))
+        s.add(stream)
+        ok(hip.hipStreamDestroy(stream))
+        wait()
+    ok(hip.hipStreamSynchronize(None))
+    s.add(s.a)
+
+
 def race_streams_that_are_gone(s: Scene) -> None:
     """Nobody waits for the first before the second is made."""
     for _ in range(2):

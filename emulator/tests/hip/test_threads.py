@@ -107,6 +107,7 @@ def test_one_executable_launched_by_all(kernel):
     device = ok(hip.hipGetDevice())
     x = ok(hip.hipMalloc(256))
     ok(hip.hipMemset(x, 0, 256))
+    ok(hip.hipDeviceSynchronize())  # the streams below do not wait for the null stream
     arguments = Arguments(x, 64, 1.0)
     graph = ok(hip.hipGraphCreate(0))
     params = kernel_params(kernel("add_value"), arguments)
