@@ -17,6 +17,7 @@ from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.contraction.reduced import reduced_program
 from mgx_mlir.codegen.gpu.dynamic import dynamic_program
 from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
+from mgx_mlir.codegen.gpu.lrn.kernel import lrn_program
 from mgx_mlir.codegen.gpu.moves.kernel import moves_program
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
@@ -46,6 +47,7 @@ FAMILIES: tuple[Family, ...] = (
     resize_program,
     scan_program,
     scatter_program,
+    lrn_program,
 )
 
 

@@ -317,6 +317,30 @@ def pooling(
     )
 
 
+def lrn(shape: tuple[int, ...], size: int, beta: float, element: str) -> ElementKernel:
+    t = tensor(shape, element)
+    body = (
+        f"%y = mgx.lrn %x0 size = {size} "
+        f"{{alpha = 0.1 : f32, beta = {beta} : f32, bias = 1.5 : f32}} : {t}"
+    )
+
+    def meaning(x: Array) -> list[Array]:
+        before, channels = (size - 1) // 2, shape[1]
+        widths = [(0, 0), (before, size - 1 - before), *[(0, 0)] * (len(shape) - 2)]
+        squares = np.pad(x * x, widths)
+        sums = sum(squares[:, n : n + channels] for n in range(size))
+        return [x / (1.5 + 0.1 / size * sums) ** beta]
+
+    return ElementKernel(
+        f"lrn-{'x'.join(map(str, shape))}-{size}-{element}",
+        ((shape, element),),
+        ((shape, element),),
+        body,
+        meaning,
+        8.0,
+    )
+
+
 def topk(
     shape: tuple[int, ...], k: int, axis: int, element: str, largest: bool = True
 ) -> ElementKernel:
@@ -398,6 +422,8 @@ def emulated() -> list[ElementKernel]:
         pooling("average", (2, 3, 16, 24), (8, 4, 1), (2, 2), "f32"),
         pooling("max", (1, 2, 17, 19), (9, 2, 1), (4, 4), "i8"),
         pooling("max", (1, 1, 30, 32), (23, 3, 1), (1, 1), "f32"),
+        lrn((2, 12, 5, 8), 5, 0.75, "f32"),
+        lrn((1, 7, 9), 4, 0.6, "f16"),
         topk((5, 40), 6, 1, "f16"),
         topk((3, 100), 100, 1, "i8", largest=False),
         topk((2, 7, 5), 3, 1, "f32", largest=False),

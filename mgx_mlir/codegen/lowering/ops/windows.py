@@ -238,12 +238,13 @@ def lrn(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         squares = body.nest([size], [zero], tap)[0]
         base = a.add(a.float(bias, squares), a.mul(a.float(alpha / size, squares), squares))
         value = load(a, x.element, body.at(x, indices))
-        return store(a, x.element, a.div(value, _beta_power(a, base, beta)))
+        return store(a, x.element, a.div(value, beta_power(a, base, beta)))
 
     return kernel.result_of(op, normalized, 2 * size)
 
 
-def _beta_power(a: Arithmetic, base: ir.Value, beta: float) -> ir.Value:
+def beta_power(a: Arithmetic, base: ir.Value, beta: float) -> ir.Value:
+    """What lrn divides by."""
     if beta == 0.75:  # the value of every published network: two roots instead of pow
         root = a.math("sqrt", base)
         return a.mul(root, a.math("sqrt", root))

@@ -1,0 +1,1 @@
+"""Kernels of local response normalization: sums of squares of neighbouring channels."""
