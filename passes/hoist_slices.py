@@ -80,7 +80,9 @@ class _Plan:
             self._collect()
             wrong = {root for root in self.roots if not self._gains(root)}
             wrong |= {value for value in self.parts if self._shares(value)}
-            wrong |= {value for value in self.parts if self._ends_whole(value)}
+            for value in reversed(self.parts):  # from the first op of the block to the last
+                if self._ends_whole(value, wrong):
+                    wrong.add(value)
             if not wrong:
                 return bool(self.roots)
             self.whole |= wrong
@@ -143,7 +145,7 @@ class _Plan:
             user.name in CONTRACTIONS and user.results[0] not in self.parts for user in others
         )
 
-    def _ends_whole(self, value: ir.Value) -> bool:
+    def _ends_whole(self, value: ir.Value, wrong: set[ir.Value]) -> bool:
         """Whether an op is the end of a contraction that is made whole, and of nothing else."""
         operation = value.owner.operation
         if operation.name in CONTRACTIONS | mgx.REDUCTIONS:
@@ -151,9 +153,13 @@ class _Plan:
         _, parts = self.parts[value]
         return any(
             part is not None
-            and operand not in self.parts
+            and (operand not in self.parts or operand in wrong)
             and has_one_use(operand)
-            and (operand in self.whole or op_name(definition(operand)) in CONTRACTIONS)
+            and (
+                operand in wrong
+                or operand in self.whole
+                or op_name(definition(operand)) in CONTRACTIONS
+            )
             for operand, part in zip(operation.operands, parts, strict=True)
         )
 
