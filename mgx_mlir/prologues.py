@@ -199,13 +199,18 @@ def expands_blocks(op: ir.OpView) -> bool:
     return bool(readers) and all(op_name(reader) == "mgx.dot" for reader in readers)
 
 
-def prologue_values(block: ir.Block) -> set[ir.Value]:
-    """The results of all ops of a block that a product does as it reads an operand."""
+def prologue_values(block: ir.Block, fused: bool = False) -> set[ir.Value]:
+    """The results of all ops of a block that a product does as it reads an operand.
+
+    `fused`: only where one `mgx.pointwise` computes it, as kernels have it.
+    """
     found: set[ir.Value] = set()
     for op in block.operations:
         for number in (0, 1) if op_name(op) == "mgx.dot" else ():
             tree = prologue_of(op, number)
-            found.update(x.operation.results[0] for x in (tree.ops if tree else ()))
+            work = [x for x in tree.ops if _computes(x)] if tree else []
+            if tree and (not fused or [op_name(x) for x in work] == ["mgx.pointwise"]):
+                found.update(x.operation.results[0] for x in tree.ops)
     return found
 
 

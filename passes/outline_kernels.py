@@ -64,7 +64,7 @@ class OutlineKernels(Pass):
         table = _Kernels(module, context, self.arch)
         found = list(blocks(main_function(module)))
         for block in found:
-            table.prologues |= prologue_values(block)
+            table.prologues |= prologue_values(block, fused=True)
             for op in list(block.operations):
                 if identity(op) in table.prologues:
                     continue

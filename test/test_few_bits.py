@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import mgx_mlir
-from mgx_mlir.compiler import compile_to_bytecode
+from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 
 Array = np.ndarray[Any, Any]
 
@@ -103,3 +103,13 @@ def test_products_with_weights_of_few_bits(name: str, rows: int) -> None:
     (y,) = mgx_mlir.compile(artifact, target="cpu").run({"x": x}).values()
     want, size = x.astype(float) @ weights.T, np.abs(x).astype(float) @ np.abs(weights).T
     assert (np.abs(y - want) <= size * (2**-9 if y.dtype == np.float16 else 2**-20) + 1e-6).all()
+
+
+@pytest.mark.parametrize("mode", ["fast", "debug"])
+def test_other_modes_compute_the_same(mode: str) -> None:
+    model, weights = dequantized(3, "int4", 0)
+    artifact = compile_to_bytecode(model, CompileOptions(mode=mode))
+    assert artifact.plan.launches == (1 if mode == "fast" else 2)
+    x = np.random.default_rng(1).uniform(-1, 1, (3, K)).astype(np.float32)
+    (y,) = mgx_mlir.compile(artifact, target="cpu").run({"x": x}).values()
+    np.testing.assert_allclose(y, x.astype(float) @ weights.T, rtol=1e-4, atol=1e-4)
