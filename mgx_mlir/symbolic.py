@@ -32,26 +32,51 @@ OPEN_END = (1 << 63) - 1
 
 
 def named_symbols(tensors: Iterable[ir.Type]) -> dict[str, Symbol]:
-    """The symbols that stand alone as dimensions of some types, by name, with their bounds."""
+    """The symbols of some types' dimensions, by name, with their bounds.
+
+    A name that is a formula of the others is none; one of what no dimension is, is a symbol.
+    """
     found: dict[str, Symbol] = {}
+    formulas: list[mgx.DimAttr] = []
     for type_ in tensors:
         for dim in types.dims_of(type_):
             if isinstance(dim, mgx.DimAttr):
                 own = alone(named(dim.name, {}))
-                if own is not None:
-                    least = max(dim.min, 1)
-                    symbol = Symbol(own.name, least, dim.max, tuple(dim.optimals))
-                    found.setdefault(own.name, symbol)
+                if own is None:
+                    formulas.append(dim)
+                else:
+                    found.setdefault(own.name, _symbol(own.name, dim))
+    for dim in formulas:
+        if not {symbol.name for symbol in symbols(named(dim.name, {}))} <= found.keys():
+            name = _quotable(dim.name)
+            found.setdefault(name, _symbol(name, dim))
     return found
 
 
+def _symbol(name: str, dim: mgx.DimAttr) -> Symbol:
+    return Symbol(name, max(dim.min, 1), dim.max, tuple(dim.optimals))
+
+
+def _quotable(name: str) -> str:
+    return name.replace("`", "'")
+
+
 def named(name: str, known: Mapping[str, Symbol]) -> Number:
-    """The size that a dimension's name says; a name that is no size is a symbol of its own."""
+    """The size that a dimension's name says; a name that is no size is a symbol of its own.
+
+    So is, where symbols are `known`, a formula of others.
+    """
     try:
-        return parse(name, known)
+        size = parse(name, known)
+        if not known or {symbol.name for symbol in symbols(size)} <= known.keys():
+            return size
     except ValueError:
-        name = name.replace("`", "'")
-        return Size.of(known.get(name, Symbol(name)))
+        pass
+    else:
+        if _quotable(name) not in known:
+            return size
+    name = _quotable(name)
+    return Size.of(known.get(name, Symbol(name)))
 
 
 def alone(size: Number | None) -> Symbol | None:
@@ -82,7 +107,7 @@ def _dim(size: Number | None, context: ir.Context) -> int | mgx.DimAttr | None:
     symbol = alone(size)
     if symbol is not None:
         return mgx.DimAttr.get(
-            symbol.name, symbol.low, symbol.high, symbol.optimals, context=context
+            str(symbol), symbol.low, symbol.high, symbol.optimals, context=context
         )
     low, high = bounds(size)
     least = int(max(low, 0)) if low > -math.inf else 0

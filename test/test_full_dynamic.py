@@ -242,3 +242,15 @@ def test_what_needs_its_sizes_is_refused_with_its_node() -> None:
         UnsupportedError, match=r"nodes one.*has no form for sizes that a run knows"
     ):
         mgx_mlir.compile(model, "cpu", FULL)
+
+
+def test_names_may_be_formulas() -> None:
+    plan = compile_to_bytecode(one_op("Relu", ["past + 1", "past"]), FULL).plan
+    assert sizes_of(plan, {"x": (3, 2)}) == {"past": 2}
+    with pytest.raises(UsageError, match=r"which is \[4, 3\] with past = 3; got \[3, 3\]"):
+        sizes_of(plan, {"x": (3, 3)})
+
+
+def test_a_formula_of_what_is_no_size_is_a_name() -> None:
+    plan = compile_to_bytecode(one_op("Relu", ["past + 1", "other size"]), FULL).plan
+    assert sizes_of(plan, {"x": (4, 7)}) == {"past + 1": 4, "other size": 7}
