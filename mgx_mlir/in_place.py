@@ -11,6 +11,13 @@ from mgx_mlir.rewriting import memory_of
 OVERWRITABLE = "mgx.overwritable"
 
 _FREE = mgx.VIEWS | {"mgx.constant"}
+_UPDATES = frozenset(("mgx.scatter_none", "mgx.scatternd_none"))
+
+
+def updates(kernel: ir.OpView) -> bool:
+    """Whether a kernel puts elements into a copy of an input, as scatters do."""
+    ops = kernel.operation.regions[0].blocks[0].operations
+    return any(op.operation.name in _UPDATES for op in ops)
 
 
 def overwritable(kernel: ir.OpView) -> frozenset[int]:
@@ -28,19 +35,22 @@ def overwritable(kernel: ir.OpView) -> frozenset[int]:
     may write its result over %a, not over %b. Whoever generates code for such a kernel reads an
     element before storing there, in the same thread, stores each element once, and does not
     promise that the memory of these arguments and of the result is not the same.
+
+    A scatter that replaces elements (`updates`) may write over what it copies: where both are
+    the same memory, the copy of an element is that element.
     """
     block = kernel.operation.regions[0].blocks[0]
     *ops, terminator = block.operations
-    work = [op for op in ops if op.operation.name == "mgx.pointwise"]
+    work = [op for op in ops if op.operation.name in _UPDATES | {"mgx.pointwise"}]
     if len(work) != 1 or any(op not in work and op.operation.name not in _FREE for op in ops):
         return frozenset()
-    (pointwise,) = work
+    (op,) = work
     results = terminator.operation.operands
-    if len(results) != 1 or memory_of(results[0]) != pointwise.operation.results[0]:
+    if len(results) != 1 or memory_of(results[0]) != op.operation.results[0]:
         return frozenset()
-    arguments = list(block.arguments)
+    arguments, operands = list(block.arguments), list(op.operation.operands)
     found = set()
-    for operand in pointwise.operation.operands:
+    for operand in operands[:1] if updates(kernel) else operands:
         source = memory_of(operand)
         alike = source in arguments and _alike(source.type, results[0].type)
         if alike and len(list(source.uses)) == 1:

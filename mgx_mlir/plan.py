@@ -128,7 +128,8 @@ class Plan:
     With `dims`, the symbols of the inputs' sizes, shapes and the bytes of buffers may be one of
     `formulas`; the offset of a buffer in the arena is then the number of a tensor. `programs`
     are plans for some sizes, by symbol, which go before this one; where it has no steps, there
-    are no others.
+    are no others. `in_place` are outputs, by number, that the caller may give the memory of an
+    input, with its number: their kernel alone reads the input, and nothing else writes the output.
     """
 
     inputs: tuple[TensorSpec, ...]
@@ -139,6 +140,7 @@ class Plan:
     dims: tuple[Symbol, ...] = ()
     formulas: tuple[str, ...] = ()
     programs: tuple[tuple[Mapping[str, int], Plan], ...] = ()
+    in_place: tuple[tuple[int, int], ...] = ()
 
     @property
     def plans(self) -> tuple[Plan, ...]:
@@ -185,6 +187,7 @@ class Plan:
             **({"dims": [_dim_json(d) for d in self.dims]} if self.dims else {}),
             **({"formulas": list(self.formulas)} if self.dims else {}),
             **({"programs": programs} if programs else {}),
+            **({"in_place": [list(pair) for pair in self.in_place]} if self.in_place else {}),
         }
 
     @staticmethod
@@ -202,6 +205,7 @@ class Plan:
             dims,
             formulas,
             _programs(reader, value, dims),
+            _in_place(reader, value),
         )
         plan.check()
         return plan
@@ -214,13 +218,16 @@ class Plan:
                 raise ArtifactError(f"plan: buffer {number} ends beyond the arena")
             if b.kind in limits and b.index >= limits[b.kind]:
                 raise ArtifactError(f"plan: buffer {number} names {b.kind} {b.index} of none")
+        for output, source in self.in_place:
+            if output >= len(self.outputs) or source >= len(self.inputs):
+                raise ArtifactError(f"plan: output {output} in the place of input {source} of none")
         self._check_steps(self.steps, False)
 
     def _check_steps(self, steps: Sequence[AnyStep], in_loop: bool) -> None:
         for step in steps:
             if self.dims and not isinstance(step, Step):
                 raise ArtifactError(f"{_called(step)} stands in a plan for any sizes")
-            used = _named_buffers(step)
+            used = named_buffers(step)
             if any(not 0 <= number < len(self.buffers) for number in used):
                 raise ArtifactError(f"{_called(step)} names a buffer that does not exist")
             sizes = [self.buffers[number].bytes for number in used]
@@ -276,7 +283,8 @@ def renumbered(plan: Plan, numbers: Sequence[int]) -> Plan:
 _WRITABLE = ("arena", "output")
 
 
-def _named_buffers(step: AnyStep) -> tuple[int, ...]:
+def named_buffers(step: AnyStep) -> tuple[int, ...]:
+    """The numbers of the buffers that a step itself names."""
     if isinstance(step, Step):
         return step.arguments
     if isinstance(step, Row):
@@ -367,6 +375,17 @@ def _programs(
         if plan.dims:
             raise ArtifactError("plan: a program for some sizes has a plan for any")
         found.append((known, plan))
+    return tuple(found)
+
+
+def _in_place(reader: _Reader, value: Any) -> tuple[tuple[int, int], ...]:
+    pairs = reader.list(value, "in_place") if "in_place" in value else []
+    found = []
+    for pair in pairs:
+        if not isinstance(pair, list) or len(pair) != 2:
+            raise ArtifactError("plan: 'in_place' holds other than pairs of numbers")
+        output, source = (reader.bounded(number, "in_place") for number in pair)
+        found.append((output, source))
     return tuple(found)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,10 +15,22 @@ from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.flops import flops_of
 from mgx_mlir.formulas import Formulas
 from mgx_mlir.graph import Graph, kernels, node_name, symbol_name, value_names
+from mgx_mlir.in_place import overwritable
 from mgx_mlir.lifetimes import staged_values
 from mgx_mlir.passes.place_concats import IN_PLACE
 from mgx_mlir.passes.plan_memory import ARENA_BYTES, OFFSETS, STAGED
-from mgx_mlir.plan import AnyStep, Branch, Buffer, Loop, Plan, Row, Step, TensorSpec
+from mgx_mlir.plan import (
+    AnyStep,
+    Branch,
+    Buffer,
+    Loop,
+    Plan,
+    Row,
+    Step,
+    TensorSpec,
+    named_buffers,
+    walk,
+)
 from mgx_mlir.rewriting import RESHAPES, definition, memory_of, op_name
 from mgx_mlir.sizes import Number, Symbol
 from mgx_mlir.symbolic import named_symbols, sizes_of
@@ -72,9 +85,34 @@ class _Planner:
         arena = ir.IntegerAttr(attributes[ARENA_BYTES]).value if ARENA_BYTES in attributes else 0
         dims = tuple(self.symbols.values()) if self.formulas.texts else ()
         formulas = tuple(self.formulas.texts)
-        plan = Plan(inputs, outputs, arena, tuple(self.buffers), tuple(steps), dims, formulas)
+        buffers, found = tuple(self.buffers), tuple(steps)
+        in_place = () if dims else tuple(self._in_place(found))
+        plan = Plan(inputs, outputs, arena, buffers, found, dims, formulas, in_place=in_place)
         plan.check()
         return plan
+
+    def _in_place(self, steps: Sequence[AnyStep]) -> Iterator[tuple[int, int]]:
+        """Outputs, each with an input that the caller may give the same memory.
+
+        A launch outside of control flow may write the one over the other. Nothing else reads the
+        input, and nothing touches the output before: what does later waits for the launch.
+        """
+        over = [overwritable(kernel) for kernel in kernels(self.graph.module)]
+        counts = Counter(self._touched(steps))
+        before: set[tuple[str, int]] = set()
+        for step in steps:
+            touched = self._touched([step])
+            if isinstance(step, Step) and step.kernel >= 0 and touched[-1] not in before:
+                kind, output = touched[-1]
+                for place in sorted(over[step.kernel]) if kind == "output" else ():
+                    if touched[place][0] == "input" and counts[touched[place]] == 1:
+                        yield output, touched[place][1]
+            before |= set(touched)
+
+    def _touched(self, steps: Sequence[AnyStep]) -> list[tuple[str, int]]:
+        """The memory that each argument of steps lies in: its kind and number."""
+        numbers = [number for step in walk(steps) for number in named_buffers(step)]
+        return [(self.buffers[n].kind, self.buffers[n].index) for n in numbers]
 
     def frame(self) -> Plan:
         main = self.graph.main

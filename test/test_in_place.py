@@ -60,6 +60,19 @@ def test_nothing_that_is_read_twice() -> None:
     assert kernel("%x: tensor<8x8xf32>", slices + add("%v", "%w")) == set()
 
 
+def test_what_a_scatter_replaces_elements_in() -> None:
+    def scatter(kind: str, x: str, u: str) -> frozenset[int]:
+        types = f"{T}, tensor<1x8xi64>, tensor<1x8xf32> -> {T}"
+        body = f"%r = mgx.scatter_{kind} {x}[%i], {u} axis = 0 : {types}"
+        first = "%s = mgx.slice %x axes = [0] starts = [0] ends = [1] : "
+        body = f"{first}{T} -> tensor<1x8xf32>\n{body}" if u == "%s" else body
+        return kernel(f"%i: tensor<1x8xi64>, %x: {T}, %u: tensor<1x8xf32>", body)
+
+    assert scatter("none", "%x", "%u") == {1}
+    assert scatter("add", "%x", "%u") == set()
+    assert scatter("none", "%x", "%s") == set()
+
+
 def test_nothing_of_another_width() -> None:
     body = (
         f"%r = mgx.pointwise(%x) : (tensor<4x8xf16>) -> {T} {{\n"
@@ -120,6 +133,19 @@ def test_nobody_waits_to_write_over_what_another_branch_reads() -> None:
       return %b, %c : tensor<64xf32>, tensor<64xf32>
     }"""
     assert check(parse(text)) == 0
+
+
+def test_scatters_write_over_what_they_are_the_last_to_read() -> None:
+    text = """
+    func.func @main(%x: tensor<64xf32> {mgx.name = "x"}, %i: tensor<2xi64> {mgx.name = "i"},
+                    %u: tensor<2xf32> {mgx.name = "u"}) -> (tensor<64xf32> {mgx.name = "y"}) {
+      %a = mgx.prefix_scan_sum %x axis = 0 : tensor<64xf32>
+      %b = mgx.scatter_none %a[%i], %u axis = 0
+        : tensor<64xf32>, tensor<2xi64>, tensor<2xf32> -> tensor<64xf32>
+      %c = mgx.prefix_scan_sum %b axis = 0 : tensor<64xf32>
+      return %c : tensor<64xf32>
+    }"""
+    assert check(parse(text)) == 1
 
 
 def check(graph: Graph) -> int:

@@ -62,15 +62,17 @@ class Program:
     ) -> dict[str, np.ndarray]:
         """The outputs by name. `outputs` may name arrays to write into.
 
-        An input that is contiguous and aligned is not copied. Raises UsageError when an
-        array is missing, unknown, or not of the shape and element type that the program has.
+        An array may be that of an input where the plan lets it (`Plan.in_place`), such as a cache
+        of keys: what stays as it was is not written. An input that is contiguous and aligned is
+        not copied. Raises UsageError when an array is missing, unknown, or not of the shape and
+        element type that the program has.
         """
         outputs = {} if outputs is None else outputs
         self._check_names("input", self.inputs, inputs, complete=True)
         self._check_names("output", self.outputs, outputs, complete=False)
         given = [self._input(spec, inputs[spec.name]) for spec in self.inputs]
         result = {s.name: self._output(s, outputs.get(s.name)) for s in self.outputs}
-        self._check_overlap(given, result, outputs)
+        self._check_overlaps(given, result, outputs)
         self._executor.run(given, list(result.values()))
         return result
 
@@ -119,18 +121,34 @@ class Program:
                 f"got {array.dtype.name}{list(array.shape)}"
             )
 
-    def _check_overlap(
-        self, given: list[np.ndarray], result: dict[str, np.ndarray], own: Mapping[str, np.ndarray]
+    def _check_overlaps(
+        self, given: Sequence[Any], found: Mapping[str, Any], own: Mapping[str, Any]
     ) -> None:
-        """Kernels read and write without looking whether both are the same memory."""
-        arrays = [*zip(self.inputs, given, strict=True)]
-        for spec in self.outputs:
+        """Kernels read and write without looking whether both are the same memory.
+
+        But those that write an output over an input: there it may be exactly that memory.
+        """
+        seen = [
+            (spec.name, self._range(value), number)
+            for number, (spec, value) in enumerate(zip(self.inputs, given, strict=True))
+        ]
+        for number, spec in enumerate(self.outputs):
             if spec.name not in own:
                 continue
-            for other, array in arrays:
-                if np.may_share_memory(result[spec.name], array):
-                    raise UsageError(
-                        f"the array for output '{spec.name}' overlaps that of '{other.name}'; "
-                        f"give it memory of its own"
-                    )
-            arrays.append((spec, result[spec.name]))
+            begin, end = self._range(found[spec.name])
+            for other, (first, last), source in seen:
+                if begin >= last or first >= end:
+                    continue
+                may = (number, source) in self._plan.in_place
+                if may and (begin, end) == (first, last):
+                    continue
+                raise UsageError(
+                    f"the tensor for output '{spec.name}' overlaps that of '{other}'; give it "
+                    f"memory of its own{', or all of that memory' if may else ''}"
+                )
+            seen.append((spec.name, (begin, end), -1))
+
+    def _range(self, value: Any) -> tuple[int, int]:
+        """The addresses of a row-major tensor, first and end."""
+        start = int(value.ctypes.data)
+        return start, start + int(value.nbytes)

@@ -132,6 +132,10 @@ class Body:
         self.written.add(piece)
         memref.store(value, self._pointer(piece), [self.build.value(address)])
 
+    def start(self, piece: Piece) -> ir.Value:
+        """The address that the piece begins at, as a number."""
+        return memref.extract_aligned_pointer_as_index(self._pointer(piece))
+
     def _address(self, view: View, indices: Sequence[Index]) -> Index:
         address = view.offset
         for index, stride in zip(indices, view.strides, strict=True):

@@ -29,8 +29,10 @@ class KernelBuilder:
 
     name: str
     module: ir.Module
-    # Inputs that the one result may be written over; all loops are then over elements.
+    # Inputs that the one result may be written over.
     overwritable: frozenset[int] = frozenset()
+    # Whether no iteration of a loop reads what another one writes, even then.
+    independent: bool = False
     launches: list[Launch] = field(default_factory=list)
     scratch_bytes: int = 0
 
@@ -132,9 +134,7 @@ class KernelBuilder:
             (launch.function, [argument.kind == "size" for argument in launch.arguments])
             for launch in self.launches
         ]
-        data = compile_module(
-            self.module, entries, target, explicit, independent=bool(self.overwritable)
-        )
+        data = compile_module(self.module, entries, target, explicit, self.independent)
         return CodeObject(
             target.identity, data, tuple(self.launches), self.scratch_bytes, _stats(data)
         )

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mlir import ir
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.buffers import loops
 from mgx_mlir.codegen.buffers.body import Body
@@ -23,9 +24,10 @@ from mgx_mlir.codegen.buffers.walk import PARALLEL, Walk, arguments_of
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import Stage, build_rows, build_single, common_rows, item_count
+from mgx_mlir.codegen.cpu.transposes import is_copy
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.finalizer.code_object import Argument, CodeObject
-from mgx_mlir.in_place import overwritable
+from mgx_mlir.in_place import overwritable, updates
 from mgx_mlir.target import Target
 
 
@@ -39,7 +41,8 @@ def generic_builder(kernel: ir.OpView, module: ir.Module) -> KernelBuilder:
     lowered = lower_kernel(kernel)
     function, inputs = bufferize(lowered)
     name = ir.StringAttr(kernel.attributes["sym_name"]).value
-    builder = KernelBuilder(name, module, overwritable(kernel))
+    over = overwritable(kernel)
+    builder = KernelBuilder(name, module, over, bool(over) and not updates(kernel))
     _Generator(function.operation, inputs, builder).run()
     return builder
 
@@ -108,6 +111,10 @@ class _Generator(Walk):
     def _function(self, group: Sequence[Stage], rows: int, pieces: list[tuple[Piece, ...]]) -> None:
         def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
             body = Body(entry, self.memory, self.slots)
+            over = () if rows else self._copied_over(group[0])
+            if over:
+                same = arith.cmpi(arith.CmpIPredicate.eq, *(body.start(piece) for piece in over))
+                end = arith.select(same, begin, end)
             if rows:
                 build_rows(body, group, rows, begin, end)
             elif group[0].nest is not None:
@@ -121,6 +128,13 @@ class _Generator(Walk):
             return [Argument("scratch", 0) for _ in used]
 
         self._builder.add_function(item_count(group, rows), build)
+
+    def _copied_over(self, stage: Stage) -> tuple[Piece, ...]:
+        """Input and output of a copy that may be the same memory, where nothing is to be done."""
+        if stage.nest is None or len(stage.nest.operands) != 2 or not is_copy(stage.nest):
+            return ()
+        pieces = tuple(o.view.piece for o in stage.nest.operands if o.view is not None)
+        return pieces if len(pieces) == 2 and all(map(self.memory.may_alias, pieces)) else ()
 
     def _build_other(self, body: Body, op: ir.Operation, begin: ir.Value, end: ir.Value) -> None:
         if op.name not in PARALLEL:

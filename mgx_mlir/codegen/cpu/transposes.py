@@ -31,7 +31,7 @@ def crossed_group(nest: Nest) -> int | None:
     source, target = nest.operands
     if source.view is None or target.view is None or source.form.rest or target.form.rest:
         return None
-    if source.view.piece.bytes != 4 * source.view.piece.elements or not _is_copy(nest):
+    if source.view.piece.bytes != 4 * source.view.piece.elements or not is_copy(nest):
         return None
     *slower, last = nest.parallel
     if target.form.coefficient(last.dims[-1]) != 1 or last.size < SIDE:
@@ -42,7 +42,8 @@ def crossed_group(nest: Nest) -> int | None:
     return None
 
 
-def _is_copy(nest: Nest) -> bool:
+def is_copy(nest: Nest) -> bool:
+    """Whether a nest stores what it reads, in any order."""
     if nest.body is None:
         return True
     first = next(iter(nest.body.operations)).operation

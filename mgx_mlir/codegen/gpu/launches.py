@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,26 +27,36 @@ _ALIGNMENT = 256  # of a piece of scratch memory
 class Work:
     """A thread's part of `size` elements: `lanes` of them from `place` on.
 
-    `inside`: what has to hold where there may be none; buffers by the arguments they are.
+    `inside`: what has to hold where there may be none; buffers, and what they point to, by
+    the arguments they are.
     """
 
     place: Index
     inside: list[ir.Value]
     buffers: dict[Argument, ir.Value]
+    pointers: dict[Argument, ir.Value]
 
 
 class Launches:
     """Functions `<name>_0`, `<name>_1`, ... of a kernel with inputs and results of `types`.
 
-    Needs an active MLIR context and location.
+    The one result may be the memory of an input among `overwritable`. Needs an active MLIR
+    context and location.
     """
 
-    def __init__(self, name: str, types: tuple[Sequence[ir.Type], Sequence[ir.Type]]) -> None:
+    def __init__(
+        self,
+        name: str,
+        types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+        overwritable: frozenset[int] = frozenset(),
+    ) -> None:
         self._name = name
         self._tensors: dict[Argument, Tensor] = {}
         for kind, given in zip(("input", "output"), types, strict=True):
             for number, type_ in enumerate(given):
-                self._tensors[Argument(kind, number)] = builder.tensor_of(type_)  # type: ignore[arg-type]
+                shared = number in overwritable if kind == "input" else bool(overwritable)
+                tensor = builder.tensor_of(type_, shared=shared)
+                self._tensors[Argument(kind, number)] = tensor  # type: ignore[arg-type]
         self._module, self._block = builder.gpu_module()
         self._launches: list[Launch] = []
         self._bytes = self._tables = 0
@@ -91,9 +101,7 @@ class Launches:
     ) -> Iterator[tuple[dict[Argument, ir.Value], Frame]]:
         """The next function; what is built inside of the context is its body."""
         arguments = list(dict.fromkeys([*written, *read]))
-        tensors = [
-            Tensor(self._tensors[a].size, self._tensors[a].element, a in written) for a in arguments
-        ]
+        tensors = [replace(self._tensors[a], written=a in written) for a in arguments]
         name = f"{self._name}_{len(self._launches)}"
         self._launches.append(Launch(name, grid, (threads, 1, 1), tuple(arguments)))
         with builder.function(self._block, name, tensors, threads, grid, lds) as frame:
@@ -106,13 +114,14 @@ class Launches:
         """The next function, of a thread for every `lanes` of `size` elements, which divide it."""
         vectors = size // lanes
         grid = builder.grid_of(-(-vectors // BLOCK))
-        with self.function(read, written, BLOCK, grid) as (buffers, _):
+        with self.function(read, written, BLOCK, grid) as (buffers, frame):
             thread = emit.mul(builder.linear_block(grid), BLOCK)
             thread = emit.add(thread, builder.thread_number(BLOCK))
             inside = []
             if grid[0] * grid[1] * BLOCK != vectors:
                 inside.append(emit.compare("slt", thread, vectors))
-            yield Work(emit.mul(thread, lanes), inside, buffers)
+            pointers = dict(zip(buffers, frame.pointers, strict=True))
+            yield Work(emit.mul(thread, lanes), inside, buffers, pointers)
 
     def program(self) -> GpuProgram:
         """All functions, to be launched in the order they were made."""

@@ -72,7 +72,8 @@ class HipProgram(Program):
         stream: Any = None,
         results: str = "numpy",
     ) -> dict[str, Any]:
-        """The outputs by name. `outputs` may name arrays or device tensors to write into.
+        """The outputs by name. `outputs` may name arrays or device tensors to write into, which
+        are inputs' where the plan lets an output have the memory of an input (`Plan.in_place`).
 
         `stream`: the caller's HIP stream, as a number or an object that has one. `results`:
         'numpy' or 'device', for outputs that `outputs` does not name. Returns when the
@@ -240,30 +241,11 @@ class HipProgram(Program):
             )
         return self._output(spec, value)
 
-    def _check_overlaps(
-        self, given: Sequence[Any], found: Mapping[str, Any], own: Mapping[str, Any]
-    ) -> None:
-        """Kernels read and write without looking whether both are the same memory."""
-        if not own:
-            return
-        seen = [(s.name, _range(v)) for s, v in zip(self.inputs, given, strict=True)]
-        for name in own:
-            begin, end = _range(found[name])
-            for other, (first, last) in seen:
-                if begin < last and first < end:
-                    raise UsageError(
-                        f"the tensor for output '{name}' overlaps that of '{other}'; "
-                        f"give it memory of its own"
-                    )
-            seen.append((name, (begin, end)))
-
-
-def _range(value: np.ndarray | DeviceTensor) -> tuple[int, int]:
-    """The addresses of a row-major tensor; the device's and the host's never meet."""
-    if isinstance(value, DeviceTensor):
-        return value.address, value.address + value.nbytes
-    start = int(value.ctypes.data)
-    return start, start + value.nbytes
+    def _range(self, value: Any) -> tuple[int, int]:
+        """The addresses of a tensor; the device's and the host's never meet."""
+        if isinstance(value, DeviceTensor):
+            return value.address, value.address + value.nbytes
+        return super()._range(value)
 
 
 def _stream_handle(stream: Any) -> int:

@@ -3,7 +3,8 @@
 Which update comes last at a slot, or what a slot's elements are after all updates, is found
 with atomics of integers, whose order changes nothing: a run gives the same bits as any other.
 
-    none       words, one a slot: 0; the largest number of its points + 1; what that names
+    none       words, one a slot: 0; the largest number of its points + 1; what that names.
+               Where the result is written over x, slots without a point are left alone
     min, max   words, one an element: its place in the order of all numbers
     integers   the result itself; words where elements are narrower
     float sums see sums
@@ -12,6 +13,7 @@ with atomics of integers, whose order changes nothing: a run gives the same bits
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from mlir import ir
 from mlir.dialects import arith, memref
@@ -37,7 +39,8 @@ class Generator:
     """What the functions of all kinds have in common."""
 
     def __init__(self, scatter: Scatter, types: Types, name: str) -> None:
-        self.scatter, self.launches = scatter, Launches(name, types)
+        self.scatter = scatter
+        self.launches = Launches(name, types, scatter.overwritable)
         self.target = self.words(scatter.element)
 
     def words(self, element: Element) -> Operand:
@@ -77,6 +80,16 @@ class Generator:
             return emit.attribute_constant(x, lanes)
         buffer = work.buffers[self.x[0]]
         return x.load(buffer, x.start(0), work.place, lanes, [*work.inside, *inside])
+
+    def moved(self, work: Work) -> list[ir.Value]:
+        """What holds where the result is not written over x; nothing where that never is."""
+        if not self.scatter.overwritable:
+            return []
+        here, there = (
+            memref.extract_aligned_pointer_as_index(work.pointers[argument])
+            for argument in (*self.x, OUTPUT)
+        )
+        return [arith.cmpi(arith.CmpIPredicate.ne, here, there)]
 
     def lanes(self, *others: Operand) -> int:
         """Elements of a vector of x and of the result."""
@@ -126,13 +139,16 @@ def _replace(g: Generator) -> None:
             buffer = work.buffers[g.updates]
             parts.append(scatter.updates.load(buffer, start, along, lanes // count, [there]))
         new = parts[0] if many else memory.joined([memory.element(part, 0) for part in parts])
+        moved = g.moved(work)
+        anywhere = reduce(arith.ori, [*moved, *(memory.element(hit, n) for n in range(count))])
         if many:
             there = memory.element(hit, 0)
-            kept = g.original(work, lanes, [arith.xori(there, emit.constant(1, "i1"))])
+            kept = g.original(work, lanes, [arith.xori(there, emit.constant(1, "i1")), *moved])
             x_or_new = arith.select(there, new, kept)
         else:
-            x_or_new = arith.select(hit, new, g.original(work, lanes))
-        g.target.store(x_or_new, work.buffers[OUTPUT], 0, work.place, work.inside)
+            x_or_new = arith.select(hit, new, g.original(work, lanes, moved and [anywhere]))
+        inside = [*work.inside, anywhere] if moved else work.inside
+        g.target.store(x_or_new, work.buffers[OUTPUT], 0, work.place, inside)
 
 
 def _combine(g: Generator) -> None:

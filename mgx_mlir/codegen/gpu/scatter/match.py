@@ -14,6 +14,7 @@ from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.places import Places, by_element, by_tuple
 from mgx_mlir.codegen.gpu.rows.match import Source
 from mgx_mlir.codegen.lowering.element import Element, element_of
+from mgx_mlir.in_place import overwritable
 
 NAMES = frozenset(
     f"mgx.{op}_{kind}"
@@ -29,7 +30,8 @@ class Scatter:
     """A copy of `x`, `slots` runs of `run` elements, with `updates` of `points` in it.
 
     kind: none, add, min or max. `x` has elements as its inner index; `updates` has points as
-    its outer one, and its inner one runs along.
+    its outer one, and its inner one runs along. The result may be written over the inputs
+    `overwritable`: over none but x.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Scatter:
     run: int
     x: Source
     updates: Operand
+    overwritable: frozenset[int]
 
     @property
     def points(self) -> int:
@@ -83,7 +86,8 @@ def match_scatter(kernel: ir.OpView) -> Scatter | str:
         updates.axis(split, len(updates.shape)),
     )
     slots, run = math.prod(shape[: places.depth]), math.prod(shape[places.depth :])
-    found = Scatter(name, kind, element, places, slots, run, source, made)
+    over = overwritable(kernel)
+    found = Scatter(name, kind, element, places, slots, run, source, made, over)
     refusal = _refusal(found)
     return f"{name}: {refusal}" if refusal else found
 
