@@ -15,7 +15,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError
-from mgx_mlir.in_place import overwritable
+from mgx_mlir.in_place import overwritable, updates
 from mgx_mlir.passes.place_concats import IN_PLACE
 from mgx_mlir.rewriting import definition, memory_of, op_name
 
@@ -349,13 +349,17 @@ class _Walk:
                 self._merge(source, target)
 
     def overwrite(self, main: ir.OpView) -> bool:
-        """Lets kernels write over inputs that are read for the last time; whether any does."""
+        """Lets kernels write over inputs that are read for the last time; whether any does.
+
+        But not scatters, whose code by readers of artifacts 1.0 takes them for two memories.
+        """
         kernels = ir.SymbolTable(main.operation.parent)
         tensors, parts, count = self.found.tensors, self.found.parts, 0
         for number, launch in enumerate(self.launches):
             operation = launch.op.operation
             name = ir.FlatSymbolRefAttr(operation.attributes["kernel"]).value
-            for place in sorted(overwritable(kernels[name])):
+            places = () if updates(kernels[name]) else sorted(overwritable(kernels[name]))
+            for place in places:
                 (result,) = operation.results
                 source = memory_of(operation.operands[place])
                 if {source, result} & parts.keys() or source not in tensors:

@@ -55,7 +55,7 @@ def main(chip: str) -> None:
 
 
 def single_elements(chip: str) -> None:
-    """Updates of elements here and there, in the caller's memory and then in the arena."""
+    """Updates of elements here and there, over the caller's memory and apart from the arena's."""
     x = np.arange(4 * 24, dtype=np.float32).reshape(4, 24)
     i = np.random.default_rng(0).integers(0, 4, (1, 24))
     wanted = x.copy()
