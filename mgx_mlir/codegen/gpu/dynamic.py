@@ -48,8 +48,7 @@ class DynamicProgram:
     def code_object(self, target: Target) -> CodeObject:
         """The functions compiled for one GPU."""
         code = code_object(self.program, target)
-        why = "sizes are arguments: generic path"
-        return replace(code, sizes=self.sizes, formulas=self.formulas, why=why)
+        return replace(code, sizes=self.sizes, formulas=self.formulas)
 
 
 def dynamic_program(kernel: ir.OpView) -> DynamicProgram:

@@ -13,9 +13,10 @@ from mgx_mlir.codegen.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.gpu.attention.kernel import attention_program
 from mgx_mlir.codegen.gpu.attention.parts import attention_parts_program
 from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.contraction.any_rows import any_rows_program
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.contraction.reduced import reduced_program
-from mgx_mlir.codegen.gpu.dynamic import dynamic_program
+from mgx_mlir.codegen.gpu.dynamic import DynamicProgram, dynamic_program
 from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
 from mgx_mlir.codegen.gpu.lrn.kernel import lrn_program
 from mgx_mlir.codegen.gpu.moves.kernel import moves_program
@@ -33,7 +34,7 @@ from mgx_mlir.target import Target
 
 # A family gives the program of a kernel and the schedule in words; or None, and why it
 # refuses the kernel (nothing where the kernel is none of its own).
-Family = Callable[[ir.OpView, Target], tuple[GpuProgram | None, str]]
+Family = Callable[[ir.OpView, Target], "tuple[GpuProgram | DynamicProgram | None, str]"]
 FAMILIES: tuple[Family, ...] = (
     attention_program,
     attention_parts_program,
@@ -72,20 +73,24 @@ def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
     """What compiles a kernel for each chip that it is given.
 
     The first family's generator that takes the kernel, with its best schedule that spills no
-    registers; else the generic path, for which the kernel is lowered once. A kernel whose
-    sizes are arguments takes that path at once. Raises UnsupportedError or CompilerError.
+    registers; else the generic path, for which the kernel is lowered once. Of kernels whose
+    sizes are arguments only products of any number of rows have another. Raises
+    UnsupportedError or CompilerError.
     """
-    if is_dynamic(kernel):
-        return dynamic_program(kernel).code_object
-    lowered = cache(lambda: gpu_program(lower_kernel(kernel)))
+    dynamic = is_dynamic(kernel)
+    families = (any_rows_program,) if dynamic else FAMILIES
+    lowered = cache(
+        lambda: dynamic_program(kernel) if dynamic else gpu_program(lower_kernel(kernel))
+    )
 
     def compile_for(target: Target) -> CodeObject:
         refusals: list[str] = []
-        for family in FAMILIES:
+        for family in families:
             code = _of_family(family, kernel, target, refusals)
             if code is not None:
                 return code
-        return replace(code_object(lowered(), target), why="; ".join([*refusals, "generic path"]))
+        refusals.append("sizes are arguments: generic path" if dynamic else "generic path")
+        return replace(_code_object(lowered(), target), why="; ".join(refusals))
 
     return compile_for
 
@@ -103,12 +108,18 @@ def _of_family(
             refusals.append(why)
         if program is None:
             return None
-        code = code_object(program, target)
+        code = _code_object(program, target)
         if not _spills(code):
             return replace(code, why="; ".join(refusals))
         refusals[-1] += " would spill registers"
         tried = why
     return None
+
+
+def _code_object(program: GpuProgram | DynamicProgram, target: Target) -> CodeObject:
+    if isinstance(program, DynamicProgram):
+        return program.code_object(target)
+    return code_object(program, target)
 
 
 def _spills(code: CodeObject) -> bool:

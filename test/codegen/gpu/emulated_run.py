@@ -55,9 +55,13 @@ def run(
     for launch in code.launches:
         function = check(hip.hipModuleGetFunction(module, launch.function.encode()))
         arguments = tuple(
-            ctypes.c_void_p(scratch + a.index)
-            if a.kind == "scratch"
-            else ctypes.c_void_p(int(memory[a.kind][a.index]))
+            ctypes.c_void_p(
+                a.index
+                if a.kind == "size"
+                else scratch + a.index
+                if a.kind == "scratch"
+                else int(memory[a.kind][a.index])
+            )
             for a in launch.arguments
         )
         check(

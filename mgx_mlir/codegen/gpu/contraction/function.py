@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import gpu
+from mlir.dialects import arith, gpu
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.gpu.contraction import memory
@@ -25,6 +25,20 @@ class Parameter:
     written: bool = False
 
 
+@dataclass(frozen=True)
+class AnyRows:
+    """Rows that a size counts, of which each block along x has `block`; see any_rows.
+
+    size: what the count is. blocks: the number of blocks, or what stands for it. steps: elements
+    from row to row, of each buffer that has these rows.
+    """
+
+    size: Argument
+    blocks: int
+    block: int
+    steps: Mapping[Argument, int]
+
+
 # What a function's body gets: its buffers as pointers, in order, and LDS (if it has any).
 Body = Callable[[Sequence[ir.Value], ir.Value | None], None]
 
@@ -37,9 +51,13 @@ def add_function(
     grid: tuple[int, int, int],
     body: Body,
     lds: tuple[int, str] | None = None,
+    rows: AnyRows | None = None,
 ) -> Launch:
-    """Appends a kernel to a gpu.module's block; `lds`: elements and their type."""
-    types = [
+    """Appends a kernel to a gpu.module's block; `lds`: elements and their type.
+
+    With `rows`, the body gets the buffers of one block's rows, and the grid's x is theirs.
+    """
+    types: list[ir.Type] = [
         ir.MemRefType.get(
             [p.size],
             emit.memory_type(p.element),
@@ -52,14 +70,22 @@ def add_function(
         {"llvm.noalias": unit} if p.written else {"llvm.noalias": unit, "llvm.readonly": unit}
         for p in parameters
     ]
+    arguments = [p.argument for p in parameters]
+    if rows is not None:
+        types.append(ir.IntegerType.get_signless(64))
+        promises.append({})
+        arguments.append(rows.size)
     attributes = {
         "sym_name": ir.StringAttr.get(name),
         "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
         "arg_attrs": ir.ArrayAttr.get([ir.DictAttr.get(p) for p in promises]),
         "gpu.kernel": unit,
         "known_block_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
-        "known_grid_size": ir.DenseI32ArrayAttr.get(list(grid)),
     }
+    if rows is None:
+        attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get(list(grid))
+    else:
+        grid = (rows.blocks, *grid[1:])
     shared = []
     if lds:
         # Bodies are vectors already. LLVM's search for more (SLPVectorizer) leaves functions
@@ -75,10 +101,37 @@ def add_function(
     locations = [ir.Location.unknown()] * len(types)
     entry = op.regions[0].blocks.append(*types, arg_locs=locations)
     with ir.InsertionPoint(entry):
-        pointers = list(entry.arguments)
-        body(pointers[: len(parameters)], pointers[-1] if lds else None)
+        values = list(entry.arguments)
+        pointers = values[: len(parameters)]
+        if rows is not None:
+            pointers = _of_block(pointers, arguments, rows, values[len(parameters)])
+        body(pointers, values[-1] if lds else None)
         gpu.return_([])
-    return Launch(name, grid, (threads, 1, 1), tuple(p.argument for p in parameters))
+    return Launch(name, grid, (threads, 1, 1), tuple(arguments))
+
+
+def _of_block(
+    pointers: Sequence[ir.Value], arguments: Sequence[Argument], rows: AnyRows, count: ir.Value
+) -> list[ir.Value]:
+    """The buffers of the block's rows, of `count` in all; the others as they are."""
+    i64 = ir.IntegerType.get_signless(64)
+    attributes = {"dimension": ir.Attribute.parse("#gpu<dim x>")}
+    block = ir.Operation.create(
+        "gpu.block_id", results=[ir.IndexType.get()], attributes=attributes
+    ).result
+    each = arith.constant(i64, rows.block)
+    first = arith.muli(arith.index_castui(i64, block), each)
+    own = arith.minui(arith.subi(count, first), each)
+    return [
+        memory.moved(
+            pointer,
+            arith.muli(first, arith.constant(i64, rows.steps[argument])),
+            arith.muli(own, arith.constant(i64, rows.steps[argument])),
+        )
+        if argument in rows.steps
+        else pointer
+        for pointer, argument in zip(pointers, arguments, strict=False)
+    ]
 
 
 def new_module() -> tuple[ir.Module, ir.Block]:

@@ -26,6 +26,7 @@ from mgx_mlir.codegen.gpu.contraction.convolution import Product, aligned
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.contraction.function import (
+    AnyRows,
     Parameter,
     add_function,
     new_module,
@@ -52,13 +53,15 @@ def generate(
     target: Target,
     name: str,
     tail: Tail | None = None,
+    rows: AnyRows | None = None,
 ) -> GpuProgram:
     """The functions `<name>_0` .. for a product that `constraints` do not refuse.
 
     sizes: elements of each input and of each result. `tail`: what becomes of the product's
-    rows instead of results. Needs an active MLIR context and location.
+    rows instead of results. With `rows`, the product is that of one block's rows, by a
+    schedule of one part. Needs an active MLIR context and location.
     """
-    return _Generator(product, sizes, schedule, unit, target, name, tail).run()
+    return _Generator(product, sizes, schedule, unit, target, name, tail, rows).run()
 
 
 def generate_direct(
@@ -104,8 +107,9 @@ class _Generator:
         target: Target,
         name: str,
         tail: Tail | None,
+        any_rows: AnyRows | None,
     ) -> None:
-        self.tail = tail
+        self.tail, self.any_rows = tail, any_rows
         self.product, self.match, self.problem = product, product.match, product.match.problem
         self.schedule, self.unit, self.target, self.name = schedule, unit, target, name
         self.sizes = sizes
@@ -202,7 +206,9 @@ class _Generator:
 
         elements = SIDES * (self.rows + self.columns) * self.unit.tile_depth
         lds = (elements, self.unit.element)
-        return add_function(functions, name, parameters, self.threads, self.grid, body, lds)
+        return add_function(
+            functions, name, parameters, self.threads, self.grid, body, lds, self.any_rows
+        )
 
     def _input(self, number: int, element: str) -> Parameter:
         if number in self.product.packings:

@@ -16,12 +16,50 @@ from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 OUTSIDE = 0x7FFFFF00
 
 
+# An index of a getelementptr that is the next operand (LLVM::GEPOp::kDynamicIndex).
+_AT_OPERAND = -(1 << 31)
+
+
 def buffer(pointer: ir.Value) -> ir.Value:
     """A memref argument as a raw buffer, whose bounds the hardware checks."""
     type_ = ir.MemRefType(pointer.type)
     space = ir.Attribute.parse("#amdgpu.address_space<fat_raw_buffer>")
     result = ir.MemRefType.get(type_.shape, type_.element_type, memory_space=space)
     return amdgpu.FatRawBufferCastOp(pointer, results=[result]).result
+
+
+def moved(pointer: ir.Value, start: ir.Value, size: ir.Value) -> ir.Value:
+    """The `size` elements of a memref argument from `start` on; both are i64, size below 2^31.
+
+    As a descriptor that is put together: indices of memrefs have 32 bits.
+    """
+    type_ = ir.MemRefType(pointer.type)
+    i32 = ir.IntegerType.get_signless(32)
+    parts = "!llvm.ptr<1>, !llvm.ptr<1>, i32, array<1 x i32>, array<1 x i32>"
+    descriptor = ir.Type.parse(f"!llvm.struct<({parts})>")
+    whole = _cast(pointer, descriptor)
+    address = llvm.extractvalue(ir.Type.parse("!llvm.ptr<1>"), whole, [1])
+    dynamic = ir.ShapedType.get_dynamic_size()
+    address = llvm.getelementptr(
+        address.type, address, [start], [_AT_OPERAND], type_.element_type, 0
+    )
+    values = [
+        (address, [0]),
+        (address, [1]),
+        (arith.constant(i32, 0), [2]),
+        (arith.trunci(i32, size), [3, 0]),
+        (arith.constant(i32, 1), [4, 0]),
+    ]
+    for value, place in values:
+        whole = llvm.insertvalue(whole, value, place)
+    space = type_.memory_space
+    return _cast(whole, ir.MemRefType.get([dynamic], type_.element_type, memory_space=space))
+
+
+def _cast(value: ir.Value, type_: ir.Type) -> ir.Value:
+    return ir.Operation.create(
+        "builtin.unrealized_conversion_cast", results=[type_], operands=[value]
+    ).result
 
 
 def guarded(place: Index, inside: Sequence[ir.Value], element_bytes: int) -> Index:

@@ -1,0 +1,91 @@
+"""Runs products whose rows are an argument through HIP on one chip; prints what went wrong.
+
+A program of its own, as `emulated_run` is:
+
+    ... python any_rows_run.py gfx942
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+
+import numpy as np
+from contraction_kernels import DTYPES, Product
+from emulated_run import run
+from mlir import ir
+
+from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.dialects import context
+from mgx_mlir.target import Target
+
+# What stands for the rows in the kernels' text.
+ROWS = 997
+ANY = " : 1 ... ?"
+PRODUCTS = (
+    Product((ROWS, 40, 72), "nt", "f16", epilogue="bias"),
+    Product((ROWS, 17, 37), "nn", "f16", epilogue="residual"),
+    Product((ROWS, 24, 64), "nn", "f32", epilogue="row"),
+    Product((ROWS, 33, 19), "nt", "f32", epilogue="gelu"),
+    Product((ROWS, 32, 64), "nn", "bf16"),
+)
+
+
+def text_of(product: Product, leading: bool) -> str:
+    """The kernel with its rows as an argument; with `leading`, as two dimensions 'a' and 'b'."""
+    shape, dims = ("?x?", f"a{ANY}, b{ANY}") if leading else ("?", f"rows{ANY}")
+    text = re.sub(
+        rf"tensor<{ROWS}x(\d+)x(\w+)>",
+        rf"tensor<{shape}x\1x\2, #mgx.dims<[{dims}, _]>>",
+        product.text(),
+    )
+    if not leading:
+        return text
+    _, n, k = product.shape
+    weight = f"tensor<{k}x{n}x{product.element}>"
+    wide = f"tensor<?x{k}x{n}x{product.element}, #mgx.dims<[a{ANY}, _, _]>>"
+    broadcast = f"%w1 = mgx.multibroadcast %x1 : {weight} -> {wide}\n%c = "
+    return (
+        text.replace("%c = ", broadcast, 1)
+        .replace(", %x1 :", ", %w1 :")
+        .replace(f"#mgx.dims<[{dims}, _]>>, {weight} ->", f"#mgx.dims<[{dims}, _]>>, {wide} ->")
+    )
+
+
+def main(chip: str) -> int:
+    failed = 0
+    target = Target.get(chip)
+    cases = [(product, False) for product in PRODUCTS]
+    cases.append((replace(PRODUCTS[1], shape=(ROWS, 20, 40)), True))
+    for product, leading in cases:
+        with context(), ir.Location.unknown():
+            module = ir.Module.parse(text_of(product, leading))
+            code = compiler(next(iter(module.body.operations)))(target)
+        tile = re.search(r"any number of rows, tile (\d+)x", code.why)
+        if tile is None:
+            failed += 1
+            print(f"{product.name} on {chip}: {code.why}")
+            continue
+        own = int(tile[1])
+        for rows in (1, own - 1, own, own + 1, 3 * own + 5):
+            here = replace(product, shape=(rows, *product.shape[1:]))
+            inputs = here.arrays()
+            want, bound = here.meaning(*inputs)
+            have = np.full(want.shape, 99).astype(DTYPES[here.result])
+            sizes = {"a": rows, "b": 1} if rows % 2 else {"a": 2, "b": rows // 2}
+            try:
+                run(code.bound(sizes if leading else {"rows": rows}), inputs, [have])
+            except RuntimeError as error:
+                failed += 1
+                print(f"{here.name} on {chip}: {code.why}: {error}")
+                continue
+            wrong = ~(np.abs(have.astype(np.float64) - want) <= bound)
+            if wrong.any():
+                failed += 1
+                print(f"{here.name} on {chip}: {code.why}: {wrong.sum()} of {wrong.size} wrong")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,72 @@
+"""Products whose rows a size counts: by matrix cores, or why not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from mlir import ir
+
+from mgx_mlir.codegen.gpu.contraction.any_rows import any_rows_program
+from mgx_mlir.dialects import context
+from mgx_mlir.target import Target
+from test.codegen.gpu.emulated import run_on
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+def test_products_of_any_rows_equal_those_of_higher_precision(chip: str, tmp_path: Path) -> None:
+    run_on(chip, "any_rows_run.py", tmp_path)
+
+
+def tensor(shape: str, dims: str, element: str = "f16") -> str:
+    named = re.sub(r"([a-z])", r"\1 : 1 ... ?", dims)
+    return f"tensor<{shape}x{element}, #mgx.dims<[{named}]>>"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "c", "why"),
+    [
+        (tensor("?x64", "m, _"), tensor("64x?", "_, n"), tensor("?x?", "m, n"), "other than its"),
+        (tensor("?x?", "m, k"), tensor("?x32", "k, _"), tensor("?x32", "m, _"), "other than its"),
+        (
+            tensor("?x?x64", "b, m, _"),
+            tensor("?x64x32", "b, _, _"),
+            tensor("?x?x32", "b, m, _"),
+            "a right operand for each",
+        ),
+        (
+            tensor("?x4", "m, _"),
+            "tensor<4x32xf16>",
+            tensor("?x32", "m, _"),
+            "K = 4 is below",
+        ),
+    ],
+)
+def test_refusals_say_why(a: str, b: str, c: str, why: str) -> None:
+    text = (
+        f"mgx.kernel @k(%a: {a}, %b: {b}) -> ({c}) attributes "
+        f'{{arch = #mgx.arch<"gfxMIGX">}} {{\n'
+        f"%c = mgx.dot %a, %b : {a}, {b} -> {c}\nmgx.return %c : {c}\n}}"
+    )
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        program, found = any_rows_program(next(iter(module.body.operations)), Target.get("gfx942"))
+    assert program is None
+    assert why in found
+
+
+def test_transposed_rows_take_the_generic_path() -> None:
+    stored, a = tensor("64x?", "_, m"), tensor("?x64", "m, _")
+    b, c = "tensor<64x32xf16>", tensor("?x32", "m, _")
+    text = (
+        f"mgx.kernel @k(%x: {stored}, %b: {b}) -> ({c}) attributes "
+        f'{{arch = #mgx.arch<"gfxMIGX">}} {{\n'
+        f"%a = mgx.transpose %x permutation = [1, 0] : {stored} -> {a}\n"
+        f"%c = mgx.dot %a, %b : {a}, {b} -> {c}\nmgx.return %c : {c}\n}}"
+    )
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        program, found = any_rows_program(next(iter(module.body.operations)), Target.get("gfx942"))
+    assert program is None
+    assert "strides that are arguments" in found
