@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import re
 import subprocess
+from dataclasses import replace
 
 from mlir import ir
 
+from mgx_mlir.codegen.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.gpu.binary import gpu_module_of, llvm_tool
+from mgx_mlir.codegen.gpu.dynamic import dynamic_program
+from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.kernel import gpu_program
 from mgx_mlir.codegen.gpu.passes import to_llvm_ir
 from mgx_mlir.codegen.lowering import lower_kernel
@@ -72,7 +76,14 @@ def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
             f"the kernel needs bf16, and {target.name} has no such type; finalize for chips, or "
             "for a generic target such as gfx11-generic"
         )
-    program = gpu_program(lower_kernel(kernel))
+    if is_dynamic(kernel):
+        dynamic = dynamic_program(kernel)
+        code = _code_object(dynamic.program, target)
+        return replace(code, sizes=dynamic.sizes, formulas=dynamic.formulas)
+    return _code_object(gpu_program(lower_kernel(kernel)), target)
+
+
+def _code_object(program: GpuProgram, target: Target) -> CodeObject:
     if not program.launches:
         return CodeObject(target.name, b"", (), program.scratch_bytes, {})
     data = emit_spirv(with_opencl(to_llvm_ir(gpu_module_of(program), CHIP, program.index_bits)))
