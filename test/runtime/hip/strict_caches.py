@@ -7,6 +7,8 @@ A program of its own, because strict mode is chosen once a process:
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import sys
 from pathlib import Path
 
@@ -44,6 +46,7 @@ def main(chip: str) -> None:
         models.decode(program, DeviceTensor.from_numpy, stream=stream, results="device")
         models.decode(program, np.copy)
     single_elements(chip)
+    only_what_changes(chip)
     given = models.model(0)[1]
     caches = {name: DeviceTensor.from_numpy(given[name]) for name in ("pk", "pv")}
     try:
@@ -70,6 +73,32 @@ def single_elements(chip: str) -> None:
         sums = np.cumsum(wanted, 0)
         np.put_along_axis(sums, i, -1, 0)
         np.testing.assert_allclose(found["z"], np.cumsum(sums, 0))
+
+
+def only_what_changes(chip: str) -> None:
+    """Emulated memory is the host's: where a page may not be written, writing it is the end."""
+    rows, row = "tensor<8x4096xf32>", "tensor<1x4096xf32>"
+    places = "tensor<1x4096xi64>"
+    text = f"""
+    func.func @main(%x: {rows} {{mgx.name = "x"}}, %i: {places} {{mgx.name = "i"}},
+                    %u: {row} {{mgx.name = "u"}}) -> ({rows} {{mgx.name = "y"}}) {{
+      %y = mgx.scatter_none %x[%i], %u axis = 0 : {rows}, {places}, {row} -> {rows}
+      return %y : {rows}
+    }}"""
+    program = mgx_mlir.compile(mgx_mlir.compile_to_bytecode(parse(text)), chip)
+    memory = DeviceTensor.from_numpy(np.zeros((8, 4096), np.float32))
+    # All rows below the last one, which is replaced, but for what shares a page with others.
+    first = -(-memory.address // mmap.PAGESIZE) * mmap.PAGESIZE
+    size = (memory.address + memory.nbytes * 7 // 8) // mmap.PAGESIZE * mmap.PAGESIZE - first
+    protect = ctypes.CDLL(None).mprotect
+    assert size > 0 and protect(ctypes.c_void_p(first), ctypes.c_size_t(size), mmap.PROT_READ) == 0
+    u = np.ones((1, 4096), np.float32)
+    program.run({"x": memory, "i": np.full((1, 4096), 7), "u": u}, {"y": memory})
+    assert (
+        protect(ctypes.c_void_p(first), ctypes.c_size_t(size), mmap.PROT_READ | mmap.PROT_WRITE)
+        == 0
+    )
+    np.testing.assert_array_equal(memory.numpy(), np.repeat([0, 1], [7, 1])[:, None] * u)
 
 
 if __name__ == "__main__":
