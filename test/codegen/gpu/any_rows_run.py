@@ -29,6 +29,7 @@ PRODUCTS = (
     Product((ROWS, 24, 64), "nn", "f32", epilogue="row"),
     Product((ROWS, 33, 19), "nt", "f32", epilogue="gelu"),
     Product((ROWS, 32, 64), "nn", "bf16"),
+    Product((ROWS, 24, 64), "nt", "i8", epilogue="bias"),
 )
 
 

@@ -42,7 +42,7 @@ from mgx_mlir.sizes import Number, Size, bounds, ceil_div, substitute, symbols
 from mgx_mlir.target import Target
 
 # The rows that a schedule is chosen for, where the bounds of the symbols allow as many.
-USUAL_ROWS = 1024
+USUAL_ROWS = 512
 # What stands in for the symbols: large numbers without common factors, by two matches.
 _STAND_INS = ((1009, 1013, 1019, 1021, 1031, 1033), (2003, 2011, 2017, 2027, 2029, 2039))
 _NAMES = frozenset(("mgx.convolution", "mgx.dot", "mgx.quant_convolution", "mgx.quant_dot"))
