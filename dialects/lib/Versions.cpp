@@ -59,19 +59,26 @@ template <typename Op> static void writeAll(Op op, DialectBytecodeWriter &writer
   writer.writeOptionalAttribute(op.getPropertiesAsAttr(op.getContext(), op.getProperties()));
 }
 
-LogicalResult QuantizelinearOp::readProperties(DialectBytecodeReader &reader,
-                                               OperationState &state) {
-  auto &properties = state.getOrAddProperties<Properties>();
+// Properties of an op that had one attribute, an optional one, when it came.
+template <typename Op, typename Attr>
+static LogicalResult readOnly(DialectBytecodeReader &reader, OperationState &state,
+                              Attr Op::Properties::*only, StringRef kind) {
+  auto &properties = state.getOrAddProperties<typename Op::Properties>();
   auto emitError = [&] { return reader.emitError(); };
   Attribute first;
   if (failed(reader.readOptionalAttribute(first)))
     return failure();
   if (auto all = dyn_cast_or_null<DictionaryAttr>(first))
-    return setPropertiesFromAttr(properties, all, emitError);
-  properties.saturate = dyn_cast_or_null<BoolAttr>(first);
-  if (first && !properties.saturate)
-    return emitError() << "saturate of mgx.quantizelinear must be a bool, got " << first;
+    return Op::setPropertiesFromAttr(properties, all, emitError);
+  properties.*only = dyn_cast_or_null<Attr>(first);
+  if (first && !(properties.*only))
+    return emitError() << Op::getOperationName() << " has " << kind << ", got " << first;
   return success();
+}
+
+LogicalResult QuantizelinearOp::readProperties(DialectBytecodeReader &reader,
+                                               OperationState &state) {
+  return readOnly<QuantizelinearOp>(reader, state, &Properties::saturate, "a bool saturate");
 }
 
 void QuantizelinearOp::writeProperties(DialectBytecodeWriter &writer) {
@@ -81,17 +88,7 @@ void QuantizelinearOp::writeProperties(DialectBytecodeWriter &writer) {
 }
 
 LogicalResult AttentionOp::readProperties(DialectBytecodeReader &reader, OperationState &state) {
-  auto &properties = state.getOrAddProperties<Properties>();
-  auto emitError = [&] { return reader.emitError(); };
-  Attribute first;
-  if (failed(reader.readOptionalAttribute(first)))
-    return failure();
-  if (auto all = dyn_cast_or_null<DictionaryAttr>(first))
-    return setPropertiesFromAttr(properties, all, emitError);
-  properties.causal = dyn_cast_or_null<IntegerAttr>(first);
-  if (first && !properties.causal)
-    return emitError() << "causal of mgx.attention must be an integer, got " << first;
-  return success();
+  return readOnly<AttentionOp>(reader, state, &Properties::causal, "an integer causal");
 }
 
 void AttentionOp::writeProperties(DialectBytecodeWriter &writer) {
