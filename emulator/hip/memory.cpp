@@ -24,6 +24,7 @@ Table& table() {
 }
 
 void insert(const std::shared_ptr<Allocation>& allocation) {
+  forget_touched(allocation->base, allocation->size);
   Table& all = table();
   std::unique_lock lock(all.mutex);
   allocation->id = all.next_id++;
@@ -133,6 +134,7 @@ void register_range(Device& device, void* base, size_t size, unsigned flags) {
   allocation->device = &device;
   allocation->flags = flags;
   require(allocation->base + size > allocation->base, hipErrorInvalidValue);
+  forget_touched(allocation->base, size);
   {
     Table& all = table();
     std::unique_lock lock(all.mutex);
@@ -151,7 +153,6 @@ void register_range(Device& device, void* base, size_t size, unsigned flags) {
 
 void release(const std::shared_ptr<Allocation>& allocation) {
   void* base = reinterpret_cast<void*>(allocation->base);
-  forget_touched(allocation->base, allocation->size);
   unmap_everywhere(*allocation);
   // Out of the table first: once the arena has the range back, another thread may get it.
   erase(*allocation);

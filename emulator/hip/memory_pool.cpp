@@ -19,6 +19,8 @@ std::shared_ptr<Allocation> Pool::allocate(size_t size, const std::shared_ptr<Po
     block = *fits;
     cached_.erase(fits);
     block->freed = false;
+    // Who gets the block was put behind those before by the pool.
+    forget_touched(block->base, block->size);
   } else {
     require(!max_size || size <= max_size - std::min<uint64_t>(reserved_, max_size),
             hipErrorOutOfMemory);
@@ -44,8 +46,6 @@ std::shared_ptr<Allocation> Pool::allocate(size_t size, const std::shared_ptr<Po
 }
 
 void Pool::give_back(const std::shared_ptr<Allocation>& allocation) {
-  // Whoever gets the block next was put behind this by the pool.
-  forget_touched(allocation->base, allocation->size);
   std::lock_guard lock(mutex_);
   used_ -= allocation->size;
   if (reserved_ > threshold_) {

@@ -74,7 +74,8 @@ std::string note_touched(const Task& task, const std::string& what,
                          const std::vector<emu::Touched>& touched);
 // The task comes after those that wrote the bytes: it saw their value.
 void order_after_writers(Task& task, const void* address, uint64_t bytes);
-// The memory is freed: whoever gets it next has nothing to do with those before.
+// Somebody else has the memory from now on, and nothing to do with those before. Until then,
+// what still runs may touch what was freed.
 void forget_touched(uint64_t base, uint64_t bytes);
 
 }  // namespace mgx::hip
