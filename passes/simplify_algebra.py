@@ -198,13 +198,17 @@ def _scale_into_weights(op: ir.OpView) -> ir.Value | None:
         return None
     scale, sizes = broadcast_source(parts[1]), source_sizes(parts[1])
     channel = 1 if name == "mgx.convolution" else len(sizes) - 1 - (place == 0)
-    if any(size != 1 for i, size in enumerate(sizes) if i != channel):
+    number = splat(parts[1])
+    if number is None and any(size != 1 for i, size in enumerate(sizes) if i != channel):
         return None
     with fused_location([contraction, op]):
-        # Output channels are the weight's first dimension for conv, its last for dot.
-        target = [1] * len(shape(w))
-        target[0 if name == "mgx.convolution" else channel] = sizes[channel]
-        factor = broadcast_to(mgx.reshape(scale, target), list(shape(w)))
+        if number is not None:
+            factor = mgx.splat(number, w.type)
+        else:
+            # Output channels are the weight's first dimension for conv, its last for dot.
+            target = [1] * len(shape(w))
+            target[0 if name == "mgx.convolution" else channel] = sizes[channel]
+            factor = broadcast_to(mgx.reshape(scale, target), list(shape(w)))
         scaled = mgx.mul(w, factor)
         clone = contraction.operation.clone()
         clone.operands[place] = scaled

@@ -26,6 +26,24 @@ func.func @main(%x: tensor<1x2x4x4xf32>) -> tensor<1x3x4x4xf32> {
 
 // -----
 
+// One number for all elements does.
+// CHECK-LABEL: func.func @main
+// CHECK-DAG:     %[[W:.*]] = mgx.literal "w"
+// CHECK-DAG:     %[[F:.*]] = mgx.constant dense<5.000000e-01> : tensor<3x2x1x1xf32>
+// CHECK:         %[[V:.*]] = mgx.mul %[[W]], %[[F]]
+// CHECK:         %[[C:.*]] = mgx.convolution %{{.*}}, %[[V]]
+// CHECK:         return %[[C]]
+func.func @main(%x: tensor<1x2x4x4xf32>) -> tensor<1x3x4x4xf32> {
+  %w = mgx.literal "w" : tensor<3x2x1x1xf32>
+  %s = mgx.constant dense<5.000000e-01> : tensor<1x3x4x4xf32>
+  %c = mgx.convolution %x, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1]
+      : tensor<1x2x4x4xf32>, tensor<3x2x1x1xf32> -> tensor<1x3x4x4xf32>
+  %m = mgx.mul %c, %s : tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32> -> tensor<1x3x4x4xf32>
+  return %m : tensor<1x3x4x4xf32>
+}
+
+// -----
+
 // A scale that differs from column to column of the picture cannot go into the weights.
 // CHECK-LABEL: func.func @main
 // CHECK:         mgx.convolution
