@@ -47,7 +47,10 @@ class DynamicProgram:
 
     def code_object(self, target: Target) -> CodeObject:
         """The functions compiled for one GPU."""
-        code = code_object(self.program, target)
+        return self.with_sizes(code_object(self.program, target))
+
+    def with_sizes(self, code: CodeObject) -> CodeObject:
+        """The program's code, with what the numbers of its launches stand for."""
         return replace(code, sizes=self.sizes, formulas=self.formulas)
 
 

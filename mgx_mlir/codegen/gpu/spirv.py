@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from dataclasses import replace
 
 from mlir import ir
 
@@ -78,8 +77,7 @@ def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
         )
     if is_dynamic(kernel):
         dynamic = dynamic_program(kernel)
-        code = _code_object(dynamic.program, target)
-        return replace(code, sizes=dynamic.sizes, formulas=dynamic.formulas)
+        return dynamic.with_sizes(_code_object(dynamic.program, target))
     return _code_object(gpu_program(lower_kernel(kernel)), target)
 
 
