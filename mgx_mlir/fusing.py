@@ -24,6 +24,9 @@ from mgx_mlir.rewriting import (
     users,
 )
 
+# Ops whose kernel takes in the pointwise work on their result.
+WITH_EPILOGUE = CONTRACTIONS | {"mgx.attention"}
+
 
 @dataclass
 class Group:
@@ -124,7 +127,9 @@ def positions(block: ir.Block) -> dict[ir.Value, int]:
 
 
 def contractions_of(pointwise: ir.OpView) -> list[ir.Operation]:
-    """The contractions whose kernel a `mgx.pointwise` ends: one, or two that it adds up.
+    """The contractions, or the attention, whose kernel a `mgx.pointwise` ends.
+
+    One, or two contractions that it adds up.
 
     Two sums over k of the same sizes are one, of a longer k.
     """
@@ -184,7 +189,7 @@ MAX_ROW_BYTES = 256
 def are_alike(op: ir.OpView, other: ir.Operation) -> bool:
     """Whether two contractions have sums of one kind, of the same rows and columns."""
     operation = op.operation
-    if operation.name != other.name or operation.name == "mgx.convolution_backwards":
+    if operation.name != other.name or operation.name not in _SUMMED:
         return False
     types = [[element_type(v) for v in (*x.operands, *x.results)] for x in (operation, other)]
     if operation.block != other.block or types[0] != types[1]:
@@ -194,6 +199,7 @@ def are_alike(op: ir.OpView, other: ir.Operation) -> bool:
     return all(group_of(x) == 1 and _depth(x) >= MIN_DEPTH for x in (operation, other))
 
 
+_SUMMED = CONTRACTIONS - {"mgx.convolution_backwards"}
 # With fewer products a result than this, a contraction is better off alone.
 MIN_DEPTH = 8
 
@@ -229,11 +235,11 @@ def _sums_of(value: ir.Value) -> list[ir.Value]:
 
 
 def contraction_of(pointwise: ir.OpView) -> ir.Operation | None:
-    """The contraction whose epilogue a `mgx.pointwise` becomes: the last one that can be."""
+    """The contraction, or attention, whose epilogue a `mgx.pointwise` becomes: the last one."""
     found: ir.Operation | None = None
     for value in pointwise.operation.operands:
         producer = definition(value)
-        if producer is None or producer.operation.name not in CONTRACTIONS:
+        if producer is None or producer.operation.name not in WITH_EPILOGUE:
             continue
         if producer.operation.block != pointwise.operation.block or not has_one_use(value):
             continue

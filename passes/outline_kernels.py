@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import contractions_of, product_of
+from mgx_mlir.fusing import WITH_EPILOGUE, contractions_of, product_of
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.passes.place_concats import IN_PLACE
@@ -47,12 +47,12 @@ class OutlineKernels(Pass):
              %d = mgx.pointwise(%c) ...
     After:   %d = mgx.launch @k0_dot(%a, %b) : (tensor<3x4xf32>, tensor<5x4xf32>) -> tensor<3x5xf32>
 
-    A contraction takes a `mgx.pointwise` that is its only consumer with it; two of the same
-    sizes that it does nothing with but add them up are one kernel. A reduction of a product's
-    short rows takes that with it. A contraction takes in what makes an
+    A contraction or an attention takes a `mgx.pointwise` that is its only consumer with it; two
+    contractions of the same sizes that it does nothing with but add them up are one kernel. A
+    reduction of a product's short rows takes that with it. A contraction takes in what makes an
     operand, too, where that pays (see `prologues`). Equal kernels are one. Reshapes between
-    kernels stay in the program, where they cost nothing. Constants that are not splats
-    become weights. A view that a contraction cannot read through by strides is copied first.
+    kernels stay in the program, where they cost nothing. Constants that are not splats become
+    weights. A view that neither of the two can read through by strides is copied first.
     """
 
     arch: str = "gfxMIGX"
@@ -89,7 +89,7 @@ def _is_anchor(op: ir.OpView) -> bool:
 
 def _waits_for_epilogue(op: ir.OpView) -> bool:
     """Whether an op goes into the kernel of the `mgx.pointwise`, or reduction, that follows it."""
-    waiting = CONTRACTIONS | {"mgx.pointwise"}
+    waiting = WITH_EPILOGUE | {"mgx.pointwise"}
     if op.operation.name not in waiting or not has_one_use(op.operation.results[0]):
         return False
     user = users(op.operation.results[0])[0]
@@ -147,7 +147,7 @@ class _Kernels:
         if op_name(anchor) == "mgx.pointwise":
             made = contractions_of(anchor)
         taken = [*(op.opview for op in made), anchor]
-        if any(op.operation.name in CONTRACTIONS for op in taken):
+        if any(op.operation.name in WITH_EPILOGUE for op in taken):
             for view in [view for op in taken for view in _unreadable(op)]:
                 if _is_used(view):  # two operands can be one view
                     self.outline(view)

@@ -8,11 +8,10 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import Group, contraction_of, positions
+from mgx_mlir.fusing import WITH_EPILOGUE, Group, contraction_of, positions
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import (
-    CONTRACTIONS,
     blocks,
     has_one_use,
     identity,
@@ -34,7 +33,8 @@ class YieldProducts(Pass):
              %y, %e = mgx.pointwise(%d) ...        // in the contraction's kernel
              %z = mgx.concat %e, ...
 
-    The result is written as it was before, but not read again, by a kernel of its own. A
+    The result is written as it was before, but not read again, by a kernel of its own; the same
+    goes for an attention's. A
     `mgx.pointwise` that ends another contraction stays as it is, and so does one with
     `max_results` results.
     """
@@ -48,7 +48,7 @@ class YieldProducts(Pass):
             position = positions(block)
             changed = False
             # Pointwise ops are erased meanwhile.
-            for op in [op for op in block.operations if op_name(op) in CONTRACTIONS]:
+            for op in [op for op in block.operations if op_name(op) in WITH_EPILOGUE]:
                 reader = self._reader(op, position)
                 if reader is not None:
                     context.note("result", node_name(op))

@@ -75,6 +75,55 @@ func.func @main(%a: tensor<3x8xf32>, %b: tensor<8x5xf32>, %c: tensor<3x9xf32>, %
 
 // -----
 
+// An attention takes the pointwise work on its result, and what that reads.
+// CHECK:      mgx.kernel @k0_attention(%{{.*}}: tensor<2x3x4xf32>, %{{.*}}: tensor<2x5x4xf32>, %{{.*}}: tensor<2x5x6xf32>, %{{.*}}: tensor<6xf32>, %{{.*}}: tensor<3x2x6xf32>) -> tensor<2x3x6xi8>
+// CHECK:        %[[Y:.*]] attention
+// CHECK:        %[[R:.*]] = transpose
+// CHECK:        %[[P:.*]] = pointwise(%{{.*}}, %[[R]]
+// CHECK:        return %[[P]]
+// CHECK-NOT:  mgx.kernel
+// CHECK:        mgx.launch @k0_attention
+func.func @main(%q: tensor<2x3x4xf32>, %k: tensor<2x5x4xf32>, %v: tensor<2x5x6xf32>, %w: tensor<6xf32>, %r: tensor<3x2x6xf32>) -> tensor<2x3x6xi8> {
+  %c = mgx.constant dense<0.5> : tensor<2x3x6xf32>
+  %y = mgx.attention(%q, %k, %v) : (tensor<2x3x4xf32>, tensor<2x5x4xf32>, tensor<2x5x6xf32>) -> tensor<2x3x6xf32> {
+  ^bb0(%s: f32):
+    mgx.yield %s : f32
+  }
+  %b = mgx.multibroadcast %w : tensor<6xf32> -> tensor<2x3x6xf32>
+  %a = mgx.mul %y, %b : tensor<2x3x6xf32>, tensor<2x3x6xf32> -> tensor<2x3x6xf32>
+  %t = mgx.transpose %r permutation = [1, 0, 2] : tensor<3x2x6xf32> -> tensor<2x3x6xf32>
+  %u = mgx.add %a, %t : tensor<2x3x6xf32>, tensor<2x3x6xf32> -> tensor<2x3x6xf32>
+  %z = mgx.quantizelinear %u scale %c : tensor<2x3x6xf32>, tensor<2x3x6xf32> -> tensor<2x3x6xi8>
+  return %z : tensor<2x3x6xi8>
+}
+
+// -----
+
+// Attentions that are added up are no one kernel; what others read too stays as it is.
+// CHECK: mgx.kernel @k0_attention
+// CHECK-NOT: pointwise
+// CHECK: mgx.kernel @k1_attention
+// CHECK:   attention
+// CHECK:   pointwise
+// CHECK-NOT: attention
+// CHECK: func.func @main
+// CHECK-NEXT: mgx.launch @k0_attention
+// CHECK-NEXT: mgx.launch @k1_attention
+func.func @main(%q: tensor<2x3x4xf32>, %k: tensor<2x5x4xf32>, %v: tensor<2x5x4xf32>) -> tensor<2x3x4xf32> {
+  %y = mgx.attention(%q, %k, %v) : (tensor<2x3x4xf32>, tensor<2x5x4xf32>, tensor<2x5x4xf32>) -> tensor<2x3x4xf32> {
+  ^bb0(%s: f32):
+    mgx.yield %s : f32
+  }
+  %x = mgx.attention(%q, %v, %k) : (tensor<2x3x4xf32>, tensor<2x5x4xf32>, tensor<2x5x4xf32>) -> tensor<2x3x4xf32> {
+  ^bb0(%s: f32):
+    mgx.yield %s : f32
+  }
+  %z = mgx.add %y, %x : tensor<2x3x4xf32>, tensor<2x3x4xf32> -> tensor<2x3x4xf32>
+  return %z : tensor<2x3x4xf32>
+}
+
+// -----
+
 // An image whose dimensions have no strides is copied; what reads each element once reads through.
 // CHECK-LABEL: mgx.kernel @k0_reshape
 // CHECK:         multibroadcast

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ DTYPES: dict[str, Any] = {
     "f32": np.float32,
     "f64": np.float64,
     "i1": np.bool_,
+    "i8": np.int8,
 }
 # Bounds of the error of results that are averages of numbers in [-1, 1]: shares and results
 # are rounded to the type, sums are f32.
@@ -35,6 +37,8 @@ class AttentionCase:
     -inf for half of the keys and for all of some queries, whose result is 0).
     packed: q, k and v are slices of one input (M, 3 * heads * D), as models have them.
     rising: scores grow along the keys, by hundreds.
+    tail: what follows in the kernel: '', 'added' (another tensor is added; a second result is
+    tanh of that times a row, in f32), 'quantized' (to i8) or 'gated' (0 for some queries).
     """
 
     heads: int
@@ -48,6 +52,7 @@ class AttentionCase:
     group: int = 1
     packed: bool = False
     rising: bool = False
+    tail: str = ""
 
     @property
     def columns(self) -> int:
@@ -58,7 +63,7 @@ class AttentionCase:
         words = [f"{self.heads}x{self.M}x{self.N}x{self.D}x{self.columns}", self.element, self.mask]
         words += ["" if self.causal is None else f"causal{self.causal}"]
         words += [f"group{self.group}" if self.group > 1 else "", "packed" if self.packed else ""]
-        words += ["rising" if self.rising else ""]
+        words += ["rising" if self.rising else "", self.tail]
         return "-".join(filter(None, words))
 
     def stored(self) -> list[tuple[tuple[int, ...], str]]:
@@ -79,7 +84,21 @@ class AttentionCase:
             "where": ((self.M, self.N), "i1"),
             "safe": ((self.M, self.N), "f32"),
         }
-        return found + ([masks[self.mask]] if self.mask else [])
+        found += [masks[self.mask]] if self.mask else []
+        if self.tail == "added":
+            found += [((self.heads, self.M, self.columns), self.element), ((self.columns,), "f32")]
+        return found + ([((self.M, 1), "i1")] if self.tail == "gated" else [])
+
+    def results(self) -> list[tuple[tuple[int, ...], str]]:
+        """Shapes and types of the kernel's results."""
+        sizes = (self.heads, self.M, self.columns)
+        first = (sizes, "i8" if self.tail == "quantized" else self.element)
+        return [first, (sizes, "f32")] if self.tail == "added" else [first]
+
+    @property
+    def _mask_number(self) -> int:
+        """The input that is the mask."""
+        return 1 if self.packed else 3
 
     @property
     def wide(self) -> str:
@@ -97,11 +116,12 @@ class AttentionCase:
         w, extra, listed, arguments = self.wide, "", [q, k, v], f"%s: {self.wide}"
         body = [f"%c = mgx.constant 3.000000e-01 : {w}", f"%t = mgx.mul %s, %c : {w}, {w} -> {w}"]
         if self.mask:
-            _, element = self.stored()[-1]
+            number = self._mask_number
+            _, element = self.stored()[number]
             scores = _tensor((self.heads, self.M, self.N), element)
-            name = f"%x{len(types) - 1}"
-            if types[-1] != scores:
-                lines.append(f"%m = mgx.multibroadcast {name} : {types[-1]} -> {scores}")
+            name = f"%x{number}"
+            if types[number] != scores:
+                lines.append(f"%m = mgx.multibroadcast {name} : {types[number]} -> {scores}")
                 name = "%m"
             extra, arguments = f" extras({name})", f"{arguments}, %e: {element}"
             listed.append(scores)
@@ -115,12 +135,58 @@ class AttentionCase:
             f"%y = mgx.attention({', '.join(operands)}){extra}{causal} : ({', '.join(listed)}) "
             f"-> {y} {{\n^bb0({arguments}):\n" + "\n".join(body) + "\n}"
         )
+        if self.tail:
+            lines += self._tail(y, types)
         inputs = ", ".join(f"%x{n}: {t}" for n, t in enumerate(types))
+        results = ", ".join(_tensor(*x) for x in self.results())
+        names = "%y" if not self.tail else "%z#0, %z#1" if self.tail == "added" else "%z"
         return (
-            f'mgx.kernel @k({inputs}) -> ({y}) attributes {{arch = #mgx.arch<"gfxMIGX">}} {{\n'
+            f"mgx.kernel @k({inputs}) -> ({results}) "
+            'attributes {arch = #mgx.arch<"gfxMIGX">} {\n'
             + "\n".join(lines)
-            + f"\nmgx.return %y : {y}\n}}"
+            + f"\nmgx.return {names} : {results}\n}}"
         )
+
+    def _tail(self, y: str, types: list[str]) -> list[str]:
+        e, last = self.element, len(types) - 1
+        results = ", ".join(_tensor(*x) for x in self.results())
+        if self.tail == "quantized":
+            body = [
+                f"%k = mgx.constant 1.000000e-02 : {e}",
+                f"%q = mgx.quantizelinear %a scale %k : {e}, {e} -> i8",
+                "mgx.yield %q : i8",
+            ]
+            return [f"%z = mgx.pointwise(%y) : ({y}) -> {results} {{\n^bb0(%a: {e}):", *body, "}"]
+        if self.tail == "gated":
+            gate = y.replace(f"x{e}>", "xi1>")
+            body = [
+                f"%k = mgx.constant 0.000000e+00 : {e}",
+                f"%q = mgx.where %g, %k, %a : i1, {e}, {e} -> {e}",
+                f"mgx.yield %q : {e}",
+            ]
+            return [
+                f"%h = mgx.multibroadcast %x{last} : {types[last]} -> {gate}",
+                f"%z = mgx.pointwise(%y, %h) : ({y}, {gate}) -> {results} {{",
+                f"^bb0(%a: {e}, %g: i1):",
+                *body,
+                "}",
+            ]
+        row = y.replace(f"x{e}>", "xf32>")
+        wide = "%s" if e == "f32" else "%f"
+        body = [
+            f"%s = mgx.add %a, %r : {e}, {e} -> {e}",
+            *([] if e == "f32" else [f"%f = mgx.convert %s : {e} -> f32"]),
+            f"%p = mgx.mul {wide}, %w : f32, f32 -> f32",
+            "%q = mgx.tanh %p : f32",
+            f"mgx.yield %s, %q : {e}, f32",
+        ]
+        return [
+            f"%h = mgx.multibroadcast %x{last} : {types[last]} -> {row}",
+            f"%z:2 = mgx.pointwise(%y, %x{last - 1}, %h) : ({y}, {y}, {row}) -> ({results}) {{",
+            f"^bb0(%a: {e}, %r: {e}, %w: f32):",
+            *body,
+            "}",
+        ]
 
     def _masked(self, element: str) -> list[str]:
         w = self.wide
@@ -178,7 +244,9 @@ class AttentionCase:
         made = []
         for number, (shape, element) in enumerate(self.stored()):
             x = rng.uniform(-1, 1, shape)
-            if self.mask and number == len(self.stored()) - 1:
+            if self.tail == "gated" and number == len(self.stored()) - 1:
+                x = x > 0
+            elif self.mask and number == self._mask_number:
                 x = x > -0.3 if self.mask == "where" else 3 * x
                 if self.mask == "where":
                     x[:, 0] = True
@@ -192,8 +260,8 @@ class AttentionCase:
             made.append(x.astype(DTYPES[element]))
         return made
 
-    def meaning(self, *inputs: Array) -> Array:
-        """The result in f64."""
+    def meaning(self, *inputs: Array) -> list[Array]:
+        """The results in f64."""
         wide = [x.astype(np.float64) for x in inputs]
         if self.packed:
             parts = wide[0].reshape(self.M, 3, self.heads, self.D)
@@ -204,9 +272,9 @@ class AttentionCase:
         scale = np.float32(0.3) if self.wide == "f32" else 0.3
         scores = q @ k.swapaxes(-1, -2) * float(scale)
         if self.mask == "where":
-            scores = np.where(inputs[-1], scores, LOWEST)
+            scores = np.where(inputs[self._mask_number], scores, LOWEST)
         elif self.mask:
-            scores = scores + wide[-1]
+            scores = scores + wide[self._mask_number]
         if self.causal is not None:
             last = np.arange(self.M)[:, None] + self.causal
             scores = np.where(np.arange(self.N) <= last, scores, -np.inf)
@@ -215,11 +283,24 @@ class AttentionCase:
             shares = powers / powers.sum(-1, keepdims=True)
         if self.mask == "safe":
             shares = np.where(np.isnan(shares), 0, shares)
-        return np.asarray(shares @ v)
+        y = np.asarray(shares @ v)
+        if self.tail == "added":
+            y = y + wide[-2]
+            return [y, np.tanh(y * wide[-1])]
+        if self.tail == "gated":
+            return [np.where(inputs[-1], 0, y)]
+        return [np.clip(y / 0.01, -128, 127) if self.tail == "quantized" else y]
+
+    def wrong(self, have: Sequence[Array], want: Sequence[Array]) -> Array:
+        """The places [result, element ..] where results are not those that are wanted."""
+        bound = 0.51 + 127 * TOLERANCE[self.element] if self.tail == "quantized" else self.tolerance
+        pairs = zip(have, want, strict=True)
+        return np.argwhere([~(np.abs(a.astype(np.float64) - b) <= bound) for a, b in pairs])
 
     @property
     def tolerance(self) -> float:
-        return TOLERANCE[self.element]
+        # Of sums, and of what is rounded twice, with a tail.
+        return TOLERANCE[self.element] * (3 if self.tail else 1)
 
 
 def _tensor(shape: tuple[int, ...], element: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -13,8 +14,8 @@ from mgx_mlir.codegen.contraction.match import (
     Operand,
     Source,
     matrix_of,
-    through_reshapes,
     used_arguments,
+    with_epilogue,
 )
 from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Matrix
 from mgx_mlir.codegen.contraction.views import (
@@ -24,6 +25,8 @@ from mgx_mlir.codegen.contraction.views import (
 )
 
 _ELEMENTS = frozenset(("bf16", "f16", "f32", "f64"))
+# The number, as an argument, of the shares.
+_SHARES = -1
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class Attention:
     score is what the body of `op` makes of the sum over d of q[batch, m, d] * k[batch, n, d]
     and its other inputs, in the type `score`. `sources` are the inputs of the body, in order;
     None stands for that sum. Query m sees the keys up to m + causal only, where that is given.
-    Shares that are NaN are 0 with `nan_as_zero`.
+    Shares that are NaN are 0 with `nan_as_zero`. `result` is the second product, of shares
+    that its argument -1 stands for, with what happens to y on its way to memory.
     Rows of the matrices are queries (q) or keys; sizes are those of q (M, D) and v (N, E).
     """
 
@@ -51,6 +55,7 @@ class Attention:
     sources: tuple[Source, ...]
     causal: int | None
     nan_as_zero: bool
+    result: Match
 
     @property
     def size(self) -> int:
@@ -59,8 +64,8 @@ class Attention:
 
     def used_arguments(self) -> list[tuple[int, str]]:
         """Number and element type of each input that is read, in order."""
-        found = dict(used_arguments(self.scores()))
-        found[self.v.argument] = self.v.element
+        found = {**dict(used_arguments(self.scores())), **dict(used_arguments(self.result))}
+        del found[_SHARES]
         return sorted(found.items())
 
     def scores(self, causal: int | None = None) -> Match:
@@ -71,16 +76,9 @@ class Attention:
 
     def values(self, scratch: int, element: str) -> Match:
         """The second product: shares [batch, M, N] of type `element`, input `scratch`, times v."""
-        shares = Matrix(
-            scratch,
-            element,
-            0,
-            Axis.of((self.batch, self.M * self.N)),
-            Axis.of((self.M, self.N)),
-            Axis.of((self.N, 1)),
-        )
-        problem = Contraction(self.batch, self.M, self.E, self.N, shares, self.v, self.score)
-        return Match(problem, self.element, None, (), (0,), (self.element,))
+        problem = self.result.problem
+        shares = replace(problem.a, argument=scratch, element=element)
+        return replace(self.result, problem=replace(problem, a=shares))
 
 
 def heads_as_queries(attention: Attention) -> Attention:
@@ -94,25 +92,33 @@ def heads_as_queries(attention: Attention) -> Attention:
         return attention
     keys = [_split(matrix.batch, group) for matrix in (attention.k, attention.v)]
     q = _rows_of_heads(attention.q, group)
-    sources = [
-        _rows_of_heads(source, group) if isinstance(source, Operand) else source
-        for source in attention.sources
-    ]
-    if None in keys or q is None or sources.count(None) != 1:
+    sources = _sources_of_heads(attention.sources, group)
+    ends = _sources_of_heads(attention.result.sources, group)
+    if None in keys or q is None or sources is None or ends is None:
         return attention
-    k, v = (axes[0] for axes in keys if axes is not None)
+    key_batch, value_batch = (axes[0] for axes in keys if axes is not None)
     seen = attention.N if attention.causal is None else attention.causal + 1
+    batch, M, N = attention.batch // group, attention.M * group, min(attention.N, seen)
+    v = replace(attention.v, batch=value_batch)
+    product = _second(batch, (M, N, attention.E), v, attention.element, attention.score)
     return replace(
         attention,
-        batch=attention.batch // group,
-        M=attention.M * group,
-        N=min(attention.N, seen),
+        batch=batch,
+        M=M,
+        N=N,
         q=q,
-        k=replace(attention.k, batch=k),
-        v=replace(attention.v, batch=v),
-        sources=tuple(sources),
+        k=replace(attention.k, batch=key_batch),
+        v=v,
+        sources=sources,
         causal=None,
+        result=replace(attention.result, problem=product, sources=ends),
     )
+
+
+def _sources_of_heads(sources: Sequence[Source], group: int) -> tuple[Source, ...] | None:
+    """Inputs of pointwise work for `group` neighbouring matrices as one."""
+    found = [_rows_of_heads(x, group) if isinstance(x, Operand) else x for x in sources]
+    return None if found.count(None) != sources.count(None) else tuple(found)
 
 
 T = TypeVar("T", Matrix, Operand)
@@ -156,36 +162,48 @@ def match_attention(kernel: ir.OpView) -> Attention | None:
     if len(found) != 1:
         return None
     (op,) = found
-    (result,) = op.operation.results
-    *_, terminator = block.operations
-    if len(terminator.operands) != 1 or through_reshapes(terminator.operands[0]) != result:
-        return None
     q, k, v = (resolve(operand) for operand in list(op.operands)[:3])
     if q is None or k is None or v is None or 0 in (*q.shape, *k.shape, *v.shape):
         return None
-    element = element_name(result.type)
+    element = element_name(op.operation.results[0].type)
     sources = _sources(op)
     if sources is None or element not in _ELEMENTS:
         return None
-    *batch, M, D = q.shape
-    rank = len(batch)
+    *outer, M, D = q.shape
+    rank, batch, N, E = len(outer), math.prod(outer), k.shape[-2], v.shape[-1]
+    score = "f64" if element == "f64" else "f32"
+    values = matrix_of(v, rank)
+    product = _second(batch, (M, N, E), values, element, score)
+    ended = with_epilogue(block, [op], product)
+    if ended is None:
+        return None
     attributes = op.operation.attributes
     return Attention(
         op=op,
-        batch=math.prod(batch),
+        batch=batch,
         M=M,
-        N=k.shape[-2],
+        N=N,
         D=D,
-        E=v.shape[-1],
+        E=E,
         q=matrix_of(q, rank),
         k=matrix_of(k, rank),
-        v=matrix_of(v, rank),
+        v=values,
         element=element,
-        score="f64" if element == "f64" else "f32",
+        score=score,
         sources=sources,
         causal=ir.IntegerAttr(attributes["causal"]).value if "causal" in attributes else None,
         nan_as_zero="nan_as_zero" in attributes,
+        result=ended,
     )
+
+
+def _second(
+    batch: int, sizes: tuple[int, int, int], v: Matrix, element: str, score: str
+) -> Contraction:
+    """The second product, of shares with sizes M, N and E."""
+    M, N, E = sizes
+    axes = (Axis.of((batch, M * N)), Axis.of((M, N)), Axis.of((N, 1)))
+    return Contraction(batch, M, E, N, Matrix(_SHARES, element, 0, *axes), v, score)
 
 
 def _sources(op: ir.OpView) -> tuple[Source, ...] | None:

@@ -144,7 +144,7 @@ def match_contraction(kernel: ir.OpView) -> Match | None:
         if channels_last(other) != channels_last(anchor):
             return None
         added.append(term)
-    match = _with_epilogue(block, anchors, found)
+    match = with_epilogue(block, anchors, found)
     place = _place(anchor) if channels_last(anchor) else None
     return match and replace(match, added=tuple(added), place=place)
 
@@ -298,7 +298,11 @@ def _integers(op: ir.OpView, name: str) -> list[int]:
     return list(ir.DenseI64ArrayAttr(op.attributes[name]))
 
 
-def _with_epilogue(block: ir.Block, anchors: list[ir.OpView], problem: Contraction) -> Match | None:
+def with_epilogue(block: ir.Block, anchors: list[ir.OpView], problem: Contraction) -> Match | None:
+    """A problem, which the last of some ops of a kernel's block is, with what follows them.
+
+    None where that is no pointwise work on their results that ends the kernel.
+    """
     anchor = anchors[-1]
     *_, terminator = block.operations
     pointwise = [op for op in block.operations if op.operation.name == "mgx.pointwise"]
@@ -369,7 +373,7 @@ def _epilogue_operand(value: ir.Value, anchor: ir.OpView, problem: Contraction) 
     if view is None:
         return None
     rank = len(view.dims)
-    if anchor.operation.name in _DOTS:
+    if anchor.operation.name not in _CONVOLUTIONS:
         split, batch, row = view, rank - 2, rank - 1
     else:
         view = _channels_second(view, anchor)

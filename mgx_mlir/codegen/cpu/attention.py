@@ -28,7 +28,7 @@ def add_attention(
     builder: KernelBuilder,
     attention: Attention,
     inputs: Mapping[int, Memory],
-    output: Memory,
+    outputs: Sequence[Memory],
     machine: Machine,
 ) -> None:
     """Adds the launches of an attention. `inputs` has the memory of each argument it reads."""
@@ -41,7 +41,7 @@ def add_attention(
 
     builder.add([scratch], attention.batch * attention.M, body)
     values = attention.values(_SCRATCH, attention.score)
-    add_contraction(builder, values, {**inputs, _SCRATCH: scratch}, [output], machine)
+    add_contraction(builder, values, {**inputs, _SCRATCH: scratch}, outputs, machine)
 
 
 class _Row:

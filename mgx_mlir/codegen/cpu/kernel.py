@@ -118,5 +118,5 @@ def _reduced_product(halves: Halves, match: Match, name: str, target: Target) ->
 def _attention(kernel: ir.OpView, attention: Attention, target: Target) -> CodeObject:
     inputs, outputs = _memories(kernel, attention.used_arguments())
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
-    add_attention(builder, attention, inputs, outputs[0], Machine(target.vector_bytes))
+    add_attention(builder, attention, inputs, outputs, Machine(target.vector_bytes))
     return builder.finish(target, explicit=True)

@@ -40,6 +40,12 @@ def emulated(target: Target) -> list[Planned]:
         (AttentionCase(1, 20, 36, 24, 20, element="f32", causal=0), None),
         (AttentionCase(1, 20, 70, 32, mask="safe"), None),
         (AttentionCase(1, 5, 130, 32, mask="safe"), Schedule(2, 1, 64, parts=2)),
+        (AttentionCase(2, 33, 70, 40, 36, tail="added"), None),
+        (AttentionCase(2, 18, 40, 32, 17, "bf16", tail="quantized"), None),
+        (AttentionCase(4, 3, 40, 32, group=4, tail="added"), None),
+        (AttentionCase(2, 3, 300, 32, 24, tail="added"), Schedule(2, 1, 64, parts=3)),
+        (AttentionCase(1, 20, 200, 32, mask="safe", tail="gated"), Schedule(4, 1, 128, splits=2)),
+        (AttentionCase(2, 20, 36, 24, 20, element="f32", tail="added"), None),
     ]
     if target.matrix == "mfma":
         found += [
@@ -59,12 +65,14 @@ def emulated(target: Target) -> list[Planned]:
             (AttentionCase(2, 40, 40, 32, causal=0), Schedule(2, 1, 64, overlap=True)),
             (AttentionCase(1, 20, 260, 64, mask="padding"), Schedule(4, 1, 128, True, 2)),
             (AttentionCase(1, 5, 300, 64, mask="padding"), Schedule(4, 1, 128, True, 2, 2)),
+            (AttentionCase(1, 40, 200, 64, tail="added"), Schedule(2, 1, 64, True, rows=32)),
         ]
     else:
         found += [
             (AttentionCase(1, 18, 40, 256), None),
             (AttentionCase(1, 70, 70, 160, 40, element="bf16", causal=0), None),
             (AttentionCase(1, 20, 70, 40, mask="bias"), Schedule(4, 1, 32, lean=True)),
+            (AttentionCase(1, 20, 70, 40, tail="quantized"), Schedule(4, 1, 32, lean=True)),
         ]
     if not target.matrix:
         found = [(case, plan and replace(plan, rows=8)) for case, plan in found]
@@ -79,6 +87,7 @@ def in_parts(target: Target) -> list[Planned]:
         AttentionCase(1, 18, 20, 16, element="f32", mask="safe"),
         AttentionCase(2, 18, 18, 16, element="f32", causal=0),
         AttentionCase(3, 40, 40, 32, element="f32", mask="padding", packed=True),
+        AttentionCase(2, 17, 40, 32, mask="bias", tail="added"),
     )
     return [(case, None) for case in cases]
 

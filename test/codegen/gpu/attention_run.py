@@ -40,20 +40,21 @@ def check(target: Target, cases: list[Planned], wanted: str = "", parts: bool = 
             continue
         inputs = case.arrays()
         want = case.meaning(*inputs)
-        have = np.full(want.shape, 99).astype(DTYPES[case.element])
+        have = [np.full(shape, 99).astype(DTYPES[element]) for shape, element in case.results()]
         try:
-            run(code_object(program, target), inputs, [have])
+            run(code_object(program, target), inputs, have)
         except RuntimeError as error:
             failed += 1
             print(f"{case.name} on {chip}: {why}: {error}")
             continue
-        wrong = ~(np.abs(have.astype(np.float64) - want) <= case.tolerance)
-        if wrong.any():
+        wrong = case.wrong(have, want)
+        if len(wrong):
             failed += 1
-            place = tuple(int(x) for x in np.argwhere(wrong)[0])
+            number, *place = (int(x) for x in wrong[0])
+            at = tuple(place)
             print(
-                f"{case.name} on {chip}: {why}: {wrong.sum()} of {wrong.size} wrong, first at "
-                f"{place}: {have[place]}, want {want[place]} within {case.tolerance:.2g}"
+                f"{case.name} on {chip}: {why}: {len(wrong)} wrong, first at {at} of result "
+                f"{number}: {have[number][at]}, want {want[number][at]} within {case.tolerance:.2g}"
             )
     return min(failed, 1)
 

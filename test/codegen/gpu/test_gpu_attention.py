@@ -22,6 +22,7 @@ SHAPES = (
     AttentionCase(12, 128, 128, 64, element="bf16", mask="padding", packed=True),
     AttentionCase(12, 512, 512, 64, causal=0),
     AttentionCase(32, 256, 1024, 128, group=4, causal=768),
+    AttentionCase(16, 512, 512, 64, mask="bias", tail="added"),
 )
 
 

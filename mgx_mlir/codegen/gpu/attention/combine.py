@@ -15,6 +15,7 @@ from mlir import ir
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.contraction.match import Operand
 from mgx_mlir.codegen.gpu.attention import softmax
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.builder import (
@@ -25,6 +26,8 @@ from mgx_mlir.codegen.gpu.builder import (
     thread_number,
 )
 from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.contraction.convolution import row_major
+from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.lowering.element import F32, element_of
 from mgx_mlir.finalizer.code_object import Argument, Launch
 
@@ -92,16 +95,43 @@ def store_partial(
     )
 
 
+def tensor_of(size: int, element: str, written: bool = False) -> Tensor:
+    """What a function is told of a buffer of so many elements."""
+    return Tensor(size, element_of(ir.Type.parse(element)), written)
+
+
+def result_tensors(
+    attention: Attention, sizes: Sequence[int]
+) -> tuple[list[Tensor], tuple[Argument, ...]]:
+    """The kernel's results, of so many elements each, for the function that writes them."""
+    elements = attention.result.result_elements
+    tensors = [tensor_of(*pair, written=True) for pair in zip(sizes, elements, strict=True)]
+    return tensors, tuple(Argument("output", number) for number in range(len(sizes)))
+
+
 def add_combination(
-    block: ir.Block, name: str, attention: Attention, partial: Partial, scale: float
+    block: ir.Block,
+    name: str,
+    attention: Attention,
+    sizes: tuple[Sequence[int], Sequence[int]],
+    partial: Partial,
+    scale: float,
 ) -> Launch:
-    """Adds the second function to `block`; `scale` times a score is what exp is taken of."""
+    """Adds the second function to `block`; `scale` times a score is what exp is taken of.
+
+    sizes: elements of each input and of each result.
+    """
     size = partial.queries * partial.columns
     grid = grid_of(math.ceil(size / THREADS))
-    output = Tensor(size, element_of(ir.Type.parse(attention.element)), True)
-    tensors = [*partial.tensors(False), output]
+    match = attention.result
+    used = sorted({(x.argument, x.element) for x in match.sources if isinstance(x, Operand)})
+    inputs = [tensor_of(sizes[0][argument], element) for argument, element in used]
+    outputs, results = result_tensors(attention, sizes[1])
+    tensors = [*partial.tensors(False), *inputs, *outputs]
     with function(block, name, tensors, THREADS, grid) as frame:
-        values, ends, result = frame.buffers
+        values, ends, *rest = frame.buffers
+        read = {argument: x for (argument, _), x in zip(used, rest, strict=False)}
+        epilogue = Epilogue(match, row_major(match.problem), read, rest[len(used) :])
         number = emit.add(emit.mul(linear_block(grid), THREADS), thread_number(THREADS))
         query = emit.div(number, partial.columns)
         states = []
@@ -122,9 +152,10 @@ def add_combination(
             total = softmax.add(total, softmax.multiply(weight, memory.element(x, 1)))
             share = softmax.add(share, softmax.multiply(weight, value))
         y = softmax.divided(share, total, attention.nan_as_zero)
-        y = emit.convert(y, "f32", attention.element)
-        place = memory.guarded(
-            number, [emit.compare("slt", number, size)], emit.element_bytes(attention.element)
+        batch, row = emit.div(query, attention.M), emit.rem(query, attention.M)
+        inside = [emit.compare("slt", number, size)]
+        epilogue(
+            memory.joined([y]), batch, row, emit.rem(number, partial.columns), inside, bounded=False
         )
-        memory.store(memory.joined([y]), result, place)
-    return Launch(name, grid, (THREADS, 1, 1), (*partial.arguments, Argument("output", 0)))
+    arguments = (*partial.arguments, *(Argument("input", argument) for argument, _ in used))
+    return Launch(name, grid, (THREADS, 1, 1), (*arguments, *results))

@@ -21,18 +21,25 @@ from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Matrix
 from mgx_mlir.codegen.gpu.attention import layout, queries, softmax, streams
 from mgx_mlir.codegen.gpu.attention.body import Body
-from mgx_mlir.codegen.gpu.attention.combine import Partial, add_combination, store_partial
+from mgx_mlir.codegen.gpu.attention.combine import (
+    Partial,
+    add_combination,
+    result_tensors,
+    store_partial,
+    tensor_of,
+)
 from mgx_mlir.codegen.gpu.attention.constraints import lds_bytes
 from mgx_mlir.codegen.gpu.attention.plain import work_of
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.attention.state import Merge, State, part
 from mgx_mlir.codegen.gpu.attention.tile import Reader, Shape, Tile
 from mgx_mlir.codegen.gpu.attention.work import Place, Queries, Shares
-from mgx_mlir.codegen.gpu.builder import Tensor, block_number, function, gpu_module, thread_number
+from mgx_mlir.codegen.gpu.builder import block_number, function, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.contraction.convolution import row_major
+from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.codegen.lowering.element import element_of
 from mgx_mlir.finalizer.code_object import Argument, Launch
 from mgx_mlir.target import Target
 
@@ -88,9 +95,8 @@ class _Generator:
     def run(self) -> GpuProgram:
         module, block = gpu_module()
         used = self.attention.used_arguments()
-        tensors = [_tensor(self.sizes[0][number], element) for number, element in used]
-        outputs = [_tensor(self.sizes[1][0], self.attention.element, True)]
-        results: tuple[Argument, ...] = (Argument("output", 0),)
+        tensors = [tensor_of(self.sizes[0][number], element) for number, element in used]
+        outputs, results = result_tensors(self.attention, self.sizes[1])
         if self.schedule.parts > 1:
             outputs, results = self.partial.tensors(True), self.partial.arguments
         shapes = tile_shapes(self.attention, self.schedule, self.unit, self.threads)
@@ -107,7 +113,9 @@ class _Generator:
         if self.schedule.parts == 1:
             return GpuProgram(module, (launch,), 0, 32)
         scale = self.work.factor or 1.0
-        last = add_combination(block, f"{self.name}_1", self.attention, self.partial, scale)
+        last = add_combination(
+            block, f"{self.name}_1", self.attention, self.sizes, self.partial, scale
+        )
         return GpuProgram(module, (launch, last), self.partial.bytes, 32)
 
     def _body(self, shapes: Sequence[Shape], lds: ir.Value, outputs: Sequence[ir.Value]) -> None:
@@ -348,12 +356,15 @@ class _Generator:
     def _store(self, state: State, outputs: Sequence[ir.Value], first: int = 0) -> None:
         """Stores results from vector `first` of the columns on."""
         attention, unit = self.attention, self.unit
-        M, E = attention.M, attention.E
+        M, bounded = attention.M, attention.E % unit.columns != 0
+        epilogue = Epilogue(
+            attention.result, row_major(attention.result.problem), self.inputs, outputs
+        )
         for tile, query in enumerate(self.queries):
             inside = [emit.compare("slt", query, M)] if M % self.schedule.queries else []
             columns = layout.columns(unit, self.group, state.values[tile], first)
-            row = emit.add(emit.mul(self.batch, M), query)
             if self.schedule.parts > 1:
+                row = emit.add(emit.mul(self.batch, M), query)
                 number = block_number("z", self.schedule.parts)
                 ends = (state.peaks[tile], state.sums[tile])
                 store_partial(self.partial, outputs, number, row, inside, columns, ends)
@@ -361,26 +372,7 @@ class _Generator:
             total = state.sums[tile]
             for e, x in columns:
                 y = softmax.divided(x, total, attention.nan_as_zero)
-                self._store_columns(y, emit.mul(row, E), e, inside, outputs[0])
-
-    def _store_columns(
-        self, x: ir.Value, row: Index, first: Index, inside: Sequence[ir.Value], output: ir.Value
-    ) -> None:
-        unit, E, size = self.unit, self.attention.E, emit.element_bytes(self.attention.element)
-        y = emit.convert(x, "f32", self.attention.element)
-        count = softmax.lane_count(x)
-        width = math.gcd(E, count, 16 // size)
-        for start in range(0, count, width):
-            e = emit.add(first, start)
-            conditions = list(inside)
-            if E % unit.columns:
-                conditions.append(emit.compare("slt", e, E))
-            place = memory.guarded(emit.add(row, e), conditions, size)
-            memory.store(memory.part(y, start, width), output, place)
-
-
-def _tensor(size: int, element: str, written: bool = False) -> Tensor:
-    return Tensor(size, element_of(ir.Type.parse(element)), written)
+                epilogue(y, self.batch, query, e, inside, bounded)
 
 
 def _reversed(number: Index, count: int) -> Index:

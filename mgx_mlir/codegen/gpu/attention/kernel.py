@@ -32,7 +32,7 @@ def attention_program(
             return None, ""
         attention = match_attention(kernel)
         if attention is None:
-            return None, "mgx.attention: operands that are no views of inputs"
+            return None, "mgx.attention: operands or an epilogue that are no views of inputs"
         type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
         types = [*type_.inputs, *type_.results]
         refusal = problem_refusal(attention, max(byte_size(t) for t in types), target)

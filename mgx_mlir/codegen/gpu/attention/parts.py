@@ -37,7 +37,8 @@ def attention_parts_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgr
             return None, ""
         type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
-        return _parts(attention, [_elements(t) for t in type_.inputs], target, name)
+        sizes = [[_elements(t) for t in types] for types in (type_.inputs, type_.results)]
+        return _parts(attention, (sizes[0], sizes[1]), target, name)
 
 
 def _elements(type_: ir.Type) -> int:
@@ -48,9 +49,12 @@ def _elements(type_: ir.Type) -> int:
 
 
 def _parts(
-    attention: Attention, inputs: Sequence[int], target: Target, name: str
+    attention: Attention,
+    sizes: tuple[Sequence[int], Sequence[int]],
+    target: Target,
+    name: str,
 ) -> tuple[GpuProgram | None, str]:
-    size, element = attention.size, attention.element
+    size, element, (inputs, results) = attention.size, attention.element, sizes
     scores, why_scores = match_program(
         attention.scores(attention.causal), (inputs, [size]), target, f"{name}_scores"
     )
@@ -58,7 +62,7 @@ def _parts(
         return None, f"mgx.attention in parts: {why_scores}"
     values, why_values = match_program(
         attention.values(len(inputs), element),
-        ([*inputs, size], [attention.batch * attention.M * attention.E]),
+        ([*inputs, size], results),
         target,
         f"{name}_values",
     )
