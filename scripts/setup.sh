@@ -111,3 +111,7 @@ if changed package pyproject.toml $cmake_files || [ ! -d "$(native_build)" ]; th
 else
   watch cmake --build "$(native_build)" || fail "the native build failed, see above"
 fi
+
+# Byte code beside the sources: where PYTHONDONTWRITEBYTECODE is set, each process would compile
+# the bindings and the compiler anew, which takes longer than what it does with them.
+"$python" -m compileall -q mgx_mlir "$("$python" -c 'import mlir; print(mlir.__path__[0])')"

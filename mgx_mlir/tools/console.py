@@ -6,15 +6,15 @@ import argparse
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from mgx_mlir.artifact import Artifact
-from mgx_mlir.compiler import Report
 from mgx_mlir.plan import Step
+
+if TYPE_CHECKING:
+    from mgx_mlir.artifact import Artifact
+    from mgx_mlir.compiler import Report
 
 Tick = Callable[[str, int, int], None]
 
@@ -25,6 +25,11 @@ def progress(what: str) -> Iterator[Tick]:
 
     The line goes to standard error and disappears at the end, so that results stay clean.
     """
+    if not sys.stderr.isatty():
+        yield lambda text, done, total: None
+        return
+    from rich.console import Console
+
     console = Console(stderr=True)
     if not console.is_terminal:
         yield lambda text, done, total: None
@@ -70,6 +75,9 @@ def print_report(report: Report, options: argparse.Namespace) -> None:
 
 
 def _print_times(title: str, entries: list[tuple[str, float]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(title, "ms", box=None, pad_edge=False)
     table.columns[1].justify = "right"
     for name, seconds in entries:
@@ -89,6 +97,10 @@ def _how(artifact: Artifact) -> str:
 
 def print_artifact(artifact: Artifact) -> None:
     """What `mgx inspect` shows."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     console = Console(highlight=False)
     console.print(artifact.summary(), markup=False)
     console.print(f"compiled      {_how(artifact)}", markup=False, soft_wrap=True)

@@ -15,15 +15,14 @@ import mgx_mlir.tools.verbs as verbs
 from mgx_mlir.emulator import VARIABLES as EMULATOR_VARIABLES
 from mgx_mlir.errors import MgxError, UsageError
 from mgx_mlir.settings import VARIABLES
-from mgx_mlir.tools.options import join_dims
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `mgx`; returns the exit code: 0, 1 for a failure, 2 for wrong usage, 130 for Ctrl-C."""
     try:
-        parser = _parser()
-        words = sys.argv[1:] if arguments is None else arguments
-        options = parser.parse_args(join_dims(words))
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        parser = _parser(words[:1])
+        options = parser.parse_args(_join_dims(words))
         if options.verb is None:
             parser.print_help()
             return 2
@@ -50,7 +49,8 @@ def _run(options: argparse.Namespace) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(asked: list[str]) -> argparse.ArgumentParser:
+    """The parser of the verb that is asked for, which alone is imported; else of every verb."""
     variables = sorted((VARIABLES | EMULATOR_VARIABLES).items())
     width = max(len(name) for name, _ in variables)
     lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in variables)
@@ -62,7 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mgx-mlir {mgx_mlir.__version__}")
     parsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-    for name in verb_names():
+    names = verb_names()
+    for name in asked if set(asked) & set(names) else names:
         verb = importlib.import_module(f"mgx_mlir.tools.verbs.{name}")
         inner = parsers.add_parser(
             name,
@@ -72,6 +73,20 @@ def _parser() -> argparse.ArgumentParser:
         )
         verb.add_arguments(inner)
     return parser
+
+
+def _join_dims(arguments: Sequence[str]) -> list[str]:
+    """The command line with each `--input-dim @x 1 3` as one word, so that a model can follow."""
+    joined: list[str] = []
+    inside = False
+    for word in arguments:
+        inside = inside and (word[0:1] == "@" or word.isdecimal())
+        if inside:
+            joined[-1] += f" {word}"
+        else:
+            joined.append("--input-dim=" if word == "--input-dim" else word)
+        inside = inside or word == "--input-dim"
+    return joined
 
 
 def verb_names() -> list[str]:

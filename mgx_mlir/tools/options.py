@@ -87,20 +87,6 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
     add("--explain", action="store_true", help="list which rewrites fired where")
 
 
-def join_dims(arguments: Sequence[str]) -> list[str]:
-    """The command line with each `--input-dim @x 1 3` as one word, so that a model can follow."""
-    joined: list[str] = []
-    inside = False
-    for word in arguments:
-        inside = inside and (word[0:1] == "@" or word.isdecimal())
-        if inside:
-            joined[-1] += f" {word}"
-        else:
-            joined.append("--input-dim=" if word == "--input-dim" else word)
-        inside = inside or word == "--input-dim"
-    return joined
-
-
 def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     """The options that the command line gives. Raises UsageError."""
     return CompileOptions(

@@ -235,6 +235,17 @@ def test_every_verb_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
 
 
+def test_a_verb_imports_what_it_needs() -> None:
+    """`finalize` needs neither the importer nor the passes, nor ONNX."""
+    code = (
+        "import sys\nfrom mgx_mlir.tools.mgx import main\n"
+        "assert main(['finalize', 'nothing.mgx', '--arch', 'gfx942']) == 1\n"
+        "print(*{'mgx_mlir.compiler', 'mlir.ir', 'onnx', 'rich'} & set(sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "\n"
+
+
 def test_ctrl_c_leaves_nothing_half_written(tmp_path: Path) -> None:
     model = Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx"
     environment = os.environ | {"MGX_CACHE_DIR": "none", "PYTHONPATH": str(ROOT)}

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mlir import ir
-from mlir.dialects import arith, linalg, scf, tensor
+from mlir.dialects import arith, scf, tensor
 
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.index import (
@@ -217,6 +217,8 @@ class GenericBody(Body):
 
     def loop_index(self, dim: int) -> ir.Value:
         """The value of a loop dimension; linalg.index stands in the outermost block only."""
+        from mlir.dialects import linalg  # takes long to import: where it is used
+
         if dim not in self._loop_indices:
             with ir.InsertionPoint.at_block_begin(self._block):
                 self._loop_indices[dim] = linalg.IndexOp(dim).result
@@ -312,6 +314,8 @@ def generic(
     inits: for each result, the tensor it starts from and the loop dimensions that index it.
     emit: builds the body and gives the elements of the results.
     """
+    from mlir.dialects import linalg  # takes long to import: where it is used
+
     holder = ir.Operation.create("scf.execute_region", regions=1)
     block = holder.regions[0].blocks.append()
     tensors = [init for init, _ in inits]

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from mlir import ir
-from mlir.dialects import arith, linalg, tensor
+from mlir.dialects import arith, tensor
 
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.body import Body, GenericBody, generic
@@ -180,6 +180,8 @@ class Kernel:
 
     def filled(self, shape: Sequence[Number], element: Element, value: float | int) -> Any:
         """A tensor whose every element is a number of the computed type of `element`."""
+        from mlir.dialects import linalg  # takes long to import: where it is used
+
         scalar = Arithmetic().constant(value, element.computed().storage())
         return linalg.fill(scalar, outs=[tensor.empty([fixed(n) for n in shape], scalar.type)])
 
