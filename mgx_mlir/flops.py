@@ -19,6 +19,7 @@ _PASSES = {
     "mgx.argmin": 1,
     "mgx.logsoftmax": 5,
     "mgx.lrn": 4,
+    "mgx.prefix_scan_prod": 1,
     "mgx.prefix_scan_sum": 1,
     "mgx.softmax": 5,
 }

@@ -28,6 +28,15 @@ LogicalResult mgx::inferArg(OptionalLocation location, StringRef op, Value x, in
   return success();
 }
 
+LogicalResult SuppressOp::verify() {
+  ArrayRef<int64_t> boxes = getBoxes().getType().getShape();
+  ArrayRef<int64_t> candidates = getCandidates().getType().getShape();
+  if (candidates.empty() || boxes.empty() || boxes.back() != 4 || boxes.drop_back() != candidates)
+    return emitOpError("boxes must have the shape of the candidates, and 4 corners; got ")
+           << getBoxes().getType() << " and " << getCandidates().getType();
+  return success();
+}
+
 LogicalResult TopkOp::inferReturnTypes(MLIRContext *context, OptionalLocation location,
                                        Adaptor adaptor, InferredTypes &inferred) {
   StringRef op = getOperationName();

@@ -92,3 +92,11 @@ func.func @lrn_rank(%x: tensor<3xf32>) {
   %r = mgx.lrn %x size = 3 : tensor<3xf32>
   return
 }
+
+// -----
+
+func.func @suppress_of_other_boxes(%b: tensor<2x6x4xf32>, %c: tensor<2x7xi1>) {
+  // expected-error @+1 {{'mgx.suppress' op boxes must have the shape of the candidates, and 4 corners; got 'tensor<2x6x4xf32>' and 'tensor<2x7xi1>'}}
+  %r = mgx.suppress %b, %c threshold = 0.5 most = 9 : tensor<2x6x4xf32>, tensor<2x7xi1>
+  return
+}

@@ -104,3 +104,17 @@ func.func @topk(%x: tensor<2x9xf32>) -> (tensor<2x2xf32>, tensor<2x2xi64>) {
   %r:2 = mgx.topk %x k = 2 axis = 1 : tensor<2x9xf32> -> tensor<2x2xf32>, tensor<2x2xi64>
   return %r#0, %r#1 : tensor<2x2xf32>, tensor<2x2xi64>
 }
+
+// CHECK-LABEL: func.func @prefix_scan_prod(
+// CHECK: mgx.prefix_scan_prod %{{.+}} axis = 1 : tensor<2x3xf32>
+func.func @prefix_scan_prod(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %r = mgx.prefix_scan_prod %x axis = 1 : tensor<2x3xf32>
+  return %r : tensor<2x3xf32>
+}
+
+// CHECK-LABEL: func.func @suppress(
+// CHECK: mgx.suppress %{{.+}}, %{{.+}} threshold = 5.000000e-01 most = 9 : tensor<2x7x4xf32>, tensor<2x7xi1>
+func.func @suppress(%b: tensor<2x7x4xf32>, %c: tensor<2x7xi1>) -> tensor<2x7xi1> {
+  %r = mgx.suppress %b, %c threshold = 0.5 most = 9 : tensor<2x7x4xf32>, tensor<2x7xi1>
+  return %r : tensor<2x7xi1>
+}

@@ -91,7 +91,7 @@ def test_arg_is_an_index_along_the_axis(name):
     assert str(getattr(mgx, name)(_value(2, 3, 4), axis=-2).type) == "tensor<2x1x4xi64>"
 
 
-@pytest.mark.parametrize("name", ["softmax", "logsoftmax", "prefix_scan_sum"])
+@pytest.mark.parametrize("name", ["softmax", "logsoftmax", "prefix_scan_prod", "prefix_scan_sum"])
 def test_rows_keep_the_type(name):
     x = _value(2, 3)
     assert getattr(mgx, name)(x, axis=-1).type == x.type

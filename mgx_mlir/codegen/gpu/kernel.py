@@ -27,6 +27,7 @@ from mgx_mlir.codegen.gpu.resize.kernel import resize_program
 from mgx_mlir.codegen.gpu.rows.kernel import rows_program
 from mgx_mlir.codegen.gpu.scan.kernel import scan_program
 from mgx_mlir.codegen.gpu.scatter.kernel import scatter_program
+from mgx_mlir.codegen.gpu.suppress.kernel import suppress_program
 from mgx_mlir.codegen.gpu.topk.kernel import topk_program
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.finalizer.code_object import CodeObject
@@ -48,6 +49,7 @@ FAMILIES: tuple[Family, ...] = (
     resize_program,
     scan_program,
     scatter_program,
+    suppress_program,
     lrn_program,
 )
 

@@ -58,6 +58,7 @@ def reduce(
 
 def prefix(
     x: ir.Value,
+    nothing: ir.Value,
     group: int,
     lane: Index,
     add: Callable[[ir.Value, ir.Value], ir.Value],
@@ -65,31 +66,33 @@ def prefix(
 ) -> tuple[ir.Value, ir.Value]:
     """The sum of what the lanes before this one in its `group` have, and of the whole wave.
 
-    x: a scalar; add: its sum, for which 0 changes nothing. group: lanes that belong together,
-    a power of two. lane: the lane's number in its wave.
+    x: a scalar; add: its sum, or what else is combined so, to which `nothing`, a constant, adds
+    nothing. group: lanes that belong together, a power of two. lane: the lane's number in its
+    wave.
     """
-    zero = arith.constant(x.type, _zero(x.type))
+    is_zero = nothing.owner.attributes["value"] == _zero(x.type)
 
     def before(y: ir.Value, distance: int) -> ir.Value:
-        """What the lane so far before this one has; 0 at the start of its group."""
+        """What the lane so far before this one has; nothing at the start of its group or row."""
         moved = _words(y, _shifted(distance))
-        if group >= _ROW:
+        if group >= _ROW and is_zero:
             return moved
-        return arith.select(emit.compare("sge", emit.rem(lane, group), distance), moved, zero)
+        there = emit.compare("sge", emit.rem(lane, min(group, _ROW)), distance)
+        return arith.select(there, moved, nothing)
 
     # Within rows of 16 lanes; then what the rows before have.
     result = x
     for distance in (1, 2, 4, 8):
         if distance < group:
             result = add(result, before(result, distance))
-    found = before(result, 1) if group > 1 else zero
+    found = before(result, 1) if group > 1 else nothing
     last = target.wave_size - 1
     if group <= _ROW:
         return found, _words(result, _reader(last))
     ends = range(_ROW - 1, target.wave_size, _ROW)
     totals = [_words(result, _reader(end)) for end in ends]
     rows = group // _ROW
-    sums = [zero]
+    sums = [nothing]
     for number, total in enumerate(totals, 1):
         sums.append(total if number % rows == 1 else add(sums[-1], total))
     for number in range(1, len(totals)):

@@ -146,40 +146,25 @@ def hardmax(node: Node) -> ir.Value:
     return _softmax_like(node, build)
 
 
+@operator("CumProd", (26, 26), "prefix_scan_prod")
+def cumprod(node: Node) -> ir.Value:
+    return _scan(node, mgx.prefix_scan_prod)
+
+
 @operator("CumSum", (11, 14), "prefix_scan_sum")
 def cumsum(node: Node) -> ir.Value:
+    return _scan(node, mgx.prefix_scan_sum)
+
+
+def _scan(node: Node, scan: Any) -> Any:
     x = node.tensor(0)
     (axis,) = node.integers(1, "axis")
-    return mgx.prefix_scan_sum(
+    return scan(
         x,
         tensors.axis_in(axis, tensors.rank(x)),
         exclusive=bool(node.attribute("exclusive")),
         reverse=bool(node.attribute("reverse")),
     )
-
-
-@operator("CumProd", (26, 26), "slice pad mul")
-def cumprod(node: Node) -> ir.Value:
-    """Products of neighbours, of pairs, of fours, ...: each round doubles what is covered."""
-    x = node.tensor(0)
-    axis = tensors.axis_in(node.integers(1, "axis")[0], tensors.rank(x))
-    size = tensors.size_of(x, axis, "the size of the dimension")
-    backwards = bool(node.attribute("reverse"))
-
-    def shifted(y: ir.Value, by: int) -> ir.Value:
-        first, last = (by, size) if backwards else (0, size - by)
-        pads = [by if i == axis else 0 for i in range(tensors.rank(x))]
-        none = [0] * len(pads)
-        low, high = (none, pads) if backwards else (pads, none)
-        return mgx.pad(emit.take(y, axis, first, last), low, high, value=1.0)
-
-    if node.attribute("exclusive"):
-        x = shifted(x, 1) if size > 1 else emit.like(x, 1)
-    by = 1
-    while by < size:
-        x = mgx.mul(x, shifted(x, by))
-        by *= 2
-    return x
 
 
 @operator("TopK", (1, 24), "topk")

@@ -81,18 +81,47 @@ def _logsoftmax(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     return rounded(x - np.log(np.sum(np.exp(x), axis, keepdims=True)), operands[0].dtype)
 
 
+@meaning("prefix_scan_prod")
+def _prefix_scan_prod(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
+    return _scanned(op, operands[0], accumulate, np.cumprod, 1)
+
+
 @meaning("prefix_scan_sum")
 def _prefix_scan_sum(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
-    x, axis = widened(operands[0], accumulate), op.axis.value
+    return _scanned(op, operands[0], accumulate, np.cumsum, 0)
+
+
+def _scanned(op: Any, x: Array, accumulate: Any, scan: Any, nothing: int) -> Array:
+    found, axis = widened(x, accumulate), op.axis.value
     if op.reverse.value:
-        x = np.flip(x, axis)
-    sums = np.cumsum(x, axis, dtype=x.dtype)
+        found = np.flip(found, axis)
+    found = scan(found, axis, dtype=found.dtype)
     if op.exclusive.value:
-        sums = np.roll(sums, 1, axis)
-        sums[(slice(None),) * axis + (0,)] = 0
+        found = np.roll(found, 1, axis)
+        found[(slice(None),) * axis + (0,)] = nothing
     if op.reverse.value:
-        sums = np.flip(sums, axis)
-    return rounded(sums, operands[0].dtype)
+        found = np.flip(found, axis)
+    return rounded(found, x.dtype)
+
+
+@meaning("suppress")
+def _suppress(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
+    boxes, candidates = operands
+    kept = np.zeros_like(candidates)
+    for row in np.ndindex(*candidates.shape[:-1]):
+        chosen = boxes[row][:0]
+        for i in np.flatnonzero(candidates[row]):
+            box = boxes[row][i]
+            sides = np.minimum(chosen[:, 2:], box[2:]) - np.maximum(chosen[:, :2], box[:2])
+            shared = np.maximum(sides, 0).prod(axis=1)
+            areas = (chosen[:, 2:] - chosen[:, :2]).prod(axis=1)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                over = shared / ((box[2:] - box[:2]).prod() + areas - shared)
+            limit = np.float32(op.threshold.value)
+            if len(chosen) < op.most.value and not ((shared > 0) & (over > limit)).any():
+                kept[row][i] = True
+                chosen = np.concatenate([chosen, box[None]])
+    return kept
 
 
 @meaning("topk")

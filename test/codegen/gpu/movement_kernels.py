@@ -41,6 +41,7 @@ class Special(ElementKernel):
 _COMBINE: dict[str, Callable[[Any, Any], Any]] = {
     "none": lambda old, new: new,
     "add": lambda old, new: old + new,
+    "mul": lambda old, new: old * new,
     "min": np.minimum,
     "max": np.maximum,
 }
@@ -89,7 +90,7 @@ def scatter(
         ((stored, element),),
         body,
         lambda x, i, u: [meaning(False, x, i, u)],
-        scale=(lambda x, i, u: meaning(True, x, i, u)) if kind == "add" else None,
+        scale=(lambda x, i, u: meaning(True, x, i, u)) if kind in ("add", "mul") else None,
     )
 
 
@@ -125,7 +126,7 @@ def scatternd(
         ((stored, element),),
         body,
         lambda x, i, u: [meaning(False, x, i, u)],
-        scale=(lambda x, i, u: meaning(True, x, i, u)) if kind == "add" else None,
+        scale=(lambda x, i, u: meaning(True, x, i, u)) if kind in ("add", "mul") else None,
     )
 
 
@@ -237,6 +238,7 @@ def cumsum(
     reverse: bool = False,
     schedule: Any = None,
 ) -> ElementKernel:
+    """Running sums."""
     flags = {"exclusive": exclusive, "reverse": reverse}
     given = ", ".join(f"{name} = true" for name, set_ in flags.items() if set_)
     body = (
@@ -259,6 +261,77 @@ def cumsum(
         lambda x: meaning(np.abs(x)) + np.abs(x),
         schedule,
     )
+
+
+def cumprod(
+    shape: tuple[int, ...],
+    axis: int,
+    element: str,
+    exclusive: bool = False,
+    reverse: bool = False,
+) -> ElementKernel:
+    flags = {"exclusive": exclusive, "reverse": reverse}
+    given = ", ".join(f"{name} = true" for name, set_ in flags.items() if set_)
+    body = (
+        f"%y = mgx.prefix_scan_prod %x0 axis = {axis} {{{given}}} : {tensor(shape, element)}"
+    ).replace(" {}", "")
+
+    def meaning(x: Array) -> list[Array]:
+        x = np.flip(x, axis) if reverse else x
+        y = np.cumprod(x, axis, dtype=x.dtype)
+        if exclusive:
+            y = np.roll(y, 1, axis)
+            y[(slice(None),) * axis + (0,)] = 1
+        return [np.flip(y, axis) if reverse else y]
+
+    return NearOne(
+        f"cumprod-{'x'.join(map(str, shape))}-{axis}-{element}-{given.replace(' = true', '')}",
+        ((shape, element),),
+        ((shape, element),),
+        body,
+        meaning,
+        2.0 + shape[axis] / 8,
+        lambda x: np.abs(meaning(x)[0]),
+    )
+
+
+@dataclass(frozen=True)
+class NearOne(ElementKernel):
+    """Of factors whose products stay finite."""
+
+    def arrays(self) -> list[Array]:
+        return [1 + x / 64 if x.dtype.kind == "f" else x for x in super().arrays()]
+
+
+@dataclass(frozen=True)
+class Boxes(ElementKernel):
+    """Of boxes, crowded around some places, and of candidates."""
+
+    def arrays(self) -> list[Array]:
+        rng = np.random.default_rng(5)
+        (boxes, _), (flags, _) = self.inputs
+        low = rng.integers(0, 6, (*boxes[:-1], 2)) * 9.0 + rng.random((*boxes[:-1], 2))
+        corners = np.concatenate([low, low + 8 + rng.random(low.shape)], -1)
+        corners[..., ::7, :2] = corners[..., ::7, 2:]  # no area
+        wanted = rng.random(flags) < 0.8
+        wanted[..., flags[-1] * 3 // 4 :] = False
+        return [corners.astype(np.float32), wanted]
+
+
+def suppress(shape: tuple[int, ...], threshold: float, most: int) -> ElementKernel:
+    """What the reference says of it."""
+    inputs, results = (((*shape, 4), "f32"), (shape, "i1")), ((shape, "i1"),)
+    text = (
+        f"%y = mgx.suppress %x0, %x1 threshold = {threshold} most = {most} : "
+        f"{tensor((*shape, 4), 'f32')}, {tensor(shape, 'i1')}"
+    )
+
+    def meaning(boxes: Array, flags: Array) -> list[Array]:
+        _, kernel = parsed(kernel_text(inputs, results, text))
+        return list(evaluate_kernel(kernel, [boxes.astype(np.float32), flags]))
+
+    name = f"suppress-{'x'.join(map(str, shape))}-{threshold}-{most}"
+    return Boxes(name, inputs, results, text, meaning)
 
 
 @dataclass(frozen=True)
@@ -376,6 +449,14 @@ def emulated() -> list[ElementKernel]:
         scatternd("add", (50, 64), (130,), 1, "f32"),
         scatternd("add", (50, 3), (130,), 1, "bf16"),
         scatternd("min", (20, 9), (40,), 2, "i32"),
+        scatter("mul", (70, 12), (150, 9), 0, "f32", special=True),
+        scatter("mul", (9, 41), (9, 20), 1, "f16"),
+        scatter("mul", (40, 8), (60, 8), 0, "i8"),
+        scatter("mul", (60,), (2500,), 0, "i64"),
+        scatter("add", (30, 6), (50, 6), 0, "f64", special=True),
+        scatter("max", (60,), (90,), 0, "i1"),
+        scatternd("mul", (20, 9), (130,), 1, "bf16"),
+        scatternd("min", (20, 8), (4100,), 1, "f64"),
         cache_update((2, 3, 40, 16), 3, "f16"),
         from_zeros(40, 900, "f32"),
         gather_elements((7, 33), (5, 20), 1, "f16"),
@@ -395,6 +476,15 @@ def emulated() -> list[ElementKernel]:
         cumsum((1, 20000), 1, "f32"),
         cumsum((1, 20000), 1, "i32", True, True),
         cumsum((5000, 3), 0, "f32", reverse=True),
+        cumprod((5, 600), 1, "f32"),
+        cumprod((5, 7), 1, "f64", True),
+        cumprod((2, 70, 12), 1, "f16", True, True),
+        cumprod((1, 9000), 1, "f32", reverse=True),
+        cumprod((3, 40), 1, "i64", True),
+        cumprod((5000, 3), 0, "f32"),
+        suppress((2, 3, 150), 0.5, 200),
+        suppress((1, 700), 0.25, 30),
+        suppress((3, 20), 0.0, 20),
         resize((1, 2, 9, 11), (1, 2, 18, 22), "f32", "linear"),
         resize((1, 2, 9, 11), (1, 2, 18, 22), "f16", "cubic"),
         resize((1, 2, 8, 300), (1, 2, 16, 411), "i1"),
@@ -438,6 +528,10 @@ def large() -> list[ElementKernel]:
         cumsum((2, 200000), 1, "i64", True, True),
         cumsum((4099, 70), 0, "f16", reverse=True),
         cumsum((3, 1000, 40), 1, "f64", True),
+        cumprod((3, 100001), 1, "f64"),
+        suppress((2, 9001), 0.6, 9001),
+        suppress((5, 3000), 0.3, 100),
+        scatter("mul", (7, 3000), (9000, 3000), 0, "f32"),
         nonzero((300, 701), 210300, "f32"),
         topk((2, 70001), 100, 1, "f32"),
         topk((1, 30011), 30011, 1, "f16", largest=False),

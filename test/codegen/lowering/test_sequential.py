@@ -22,6 +22,34 @@ def test_prefix_sums_run_along_the_axis() -> None:
     )
 
 
+def test_prefix_products_run_along_the_axis() -> None:
+    check(
+        [
+            same("product", "tensor<2x5x3xf32>", "prefix_scan_prod %x axis = 1"),
+            same(
+                "product_both",
+                "tensor<4x3xi32>",
+                "prefix_scan_prod %x axis = 0 {exclusive = true, reverse = true}",
+            ),
+        ]
+    )
+
+
+def suppress(name: str, threshold: float, most: int) -> Case:
+    return Case(
+        name,
+        "%b: tensor<2x30x4xf32>, %c: tensor<2x30xi1>",
+        f"%y = mgx.suppress %b, %c threshold = {threshold} most = {most} "
+        ": tensor<2x30x4xf32>, tensor<2x30xi1>",
+        "%y: tensor<2x30xi1>",
+        inputs={"%b": between(-9, 9)},
+    )
+
+
+def test_boxes_are_kept_in_order() -> None:
+    check([suppress("few", 0.1, 3), suppress("all", 0.4, 30), suppress("none", 0.0, 0)])
+
+
 def topk(
     name: str, source: str, k: int, axis: int, result: str, attributes: str = "", **rest
 ) -> Case:

@@ -64,12 +64,13 @@ class Mgx_SoftmaxLikeOp<string mnemonic, string meaning>
 def Mgx_SoftmaxOp : Mgx_SoftmaxLikeOp<"softmax", "exp(x - max) / sum(exp(x - max)) along an axis">;
 def Mgx_LogsoftmaxOp : Mgx_SoftmaxLikeOp<"logsoftmax", "log(softmax(x)) along an axis">;
 
-def Mgx_PrefixScanSumOp : Mgx_SameTypeOp<"prefix_scan_sum"> {
-  let summary = "Cumulative sum along an axis";
+class Mgx_PrefixScanOp<string mnemonic, string what, list<Trait> traits = []>
+    : Mgx_SameTypeOp<"prefix_scan_" # mnemonic, traits> {
+  let summary = "Cumulative " # what # " along an axis";
   let description = [{
-    `exclusive` leaves an element out of its own sum; `reverse` sums from the end.
+    `exclusive` leaves an element out of its own }] # what # [{; `reverse` starts from the end.
 
-    Example: `%y = mgx.prefix_scan_sum %x axis = 1 : tensor<2x3xf32>`
+    Example: `%y = mgx.prefix_scan_}] # mnemonic # [{ %x axis = 1 : tensor<2x3xf32>`
   }];
   let arguments = (ins Mgx_NumberTensor:$x, I64Attr:$axis,
       DefaultValuedAttr<BoolAttr, "false">:$exclusive,
@@ -80,6 +81,27 @@ def Mgx_PrefixScanSumOp : Mgx_SameTypeOp<"prefix_scan_sum"> {
   let extraClassDefinition = [{
     ::llvm::LogicalResult $cppClass::verify() { return ::mgx::verifyAxis(*this, getX(), getAxis()); }
   }];
+}
+def Mgx_PrefixScanSumOp : Mgx_PrefixScanOp<"sum", "sum">;
+def Mgx_PrefixScanProdOp : Mgx_PrefixScanOp<"prod", "product", [Mgx_Since<1>]>;
+
+def Mgx_SuppressOp : Mgx_Op<"suppress", [Pure, AllTypesMatch<["candidates", "kept"]>, Mgx_Since<1>]> {
+  let summary = "Of boxes in order, those that overlap none kept before them";
+  let description = [{
+    The last dimension of `boxes` has two opposite corners, the lower one first. Along the
+    last dimension of `candidates`, a candidate is kept whose intersection with each box kept
+    before it is at most `threshold` of their union, until `most` are kept.
+
+    Example: `%k = mgx.suppress %b, %c threshold = 5.000000e-01 most = 9 : tensor<2x7x4xf32>, tensor<2x7xi1>`
+  }];
+  let arguments = (ins RankedTensorOf<[F32]>:$boxes, Mgx_BoolTensor:$candidates,
+      F32Attr:$threshold, I64Attr:$most);
+  let results = (outs Mgx_BoolTensor:$kept);
+  let assemblyFormat = [{
+    $boxes `,` $candidates `threshold` `=` $threshold `most` `=` $most attr-dict
+    `:` type($boxes) `,` type($candidates)
+  }];
+  let hasVerifier = 1;
 }
 
 def Mgx_TopkOp : Mgx_PureOp<"topk"> {

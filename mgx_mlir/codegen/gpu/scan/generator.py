@@ -1,4 +1,4 @@
-"""The functions of running sums: of parts, where rows have several, and of all elements."""
+"""The functions of running sums or products: of parts, where there are several, and of elements."""
 
 from __future__ import annotations
 
@@ -57,12 +57,14 @@ class _Functions:
     ) -> None:
         self.launches = Launches(name, types)
         self.schedule, self.target, self.source = schedule, target, work.source
-        self.element, self.rows, self.columns, self.reverse = I32, 1, 1, False
+        self.element, self.rows, self.columns = I32, 1, 1
+        self.reverse = self.product = False
         if isinstance(work, Scan):
             element = work.source.element
             narrow = element.is_integer and element.bits < 32
             self.element = I32 if narrow else element.computed()
-            self.rows, self.columns, self.reverse = work.rows, work.columns, work.reverse
+            self.rows, self.columns = work.rows, work.columns
+            self.reverse, self.product = work.reverse, work.product
         else:
             self.columns = math.prod(work.shape)
         self.sums: list[Argument] = []
@@ -91,6 +93,7 @@ class _Functions:
                 self.target,
                 number,
                 self.reverse,
+                self.product,
             )
             if grid[0] * grid[1] * block != threads:
                 layout.guards.append(emit.compare("slt", number, threads))
@@ -107,7 +110,7 @@ class _Functions:
                         carried = layout.total(term(x), carried)
                     return carried
 
-                layout.keep(layout.chunks(step, layout.zero), buffers[sums])
+                layout.keep(layout.chunks(step, layout.nothing), buffers[sums])
 
     def each(
         self,
@@ -124,7 +127,7 @@ class _Functions:
                 carried = work(x, place, carried)
             return carried
 
-        layout.chunks(step, layout.carry(buffers[self.sums[0]]) if self.sums else layout.zero)
+        layout.chunks(step, layout.carry(buffers[self.sums[0]]) if self.sums else layout.nothing)
 
 
 def _sums(scan: Scan, functions: _Functions) -> None:

@@ -1,4 +1,4 @@
-"""How the threads of a running sum lie: a wave along a row, or a thread for some rows."""
+"""How the threads of a running sum or product lie: a wave along a row, or a thread for rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from mlir import ir
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -28,7 +29,7 @@ Place: TypeAlias = "tuple[Index, list[ir.Value]]"
 class Layout(ABC):
     """The part of a row, or of some rows, that a thread works on.
 
-    element: what is summed. number: the thread's, of all.
+    element: what is summed, or multiplied if `product`. number: the thread's, of all.
     """
 
     rows: int
@@ -38,6 +39,7 @@ class Layout(ABC):
     target: Target
     number: Index
     reverse: bool = False
+    product: bool = False
     guards: list[ir.Value] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -87,11 +89,17 @@ class Layout(ABC):
         """The sum of the parts before this one."""
 
     def add(self, x: ir.Value, y: ir.Value) -> ir.Value:
-        return Arithmetic.like([x]).sum(self.element, x, y)
+        a = Arithmetic.like([x])
+        return (a.product if self.product else a.sum)(self.element, x, y)
 
     @property
-    def zero(self) -> ir.Value:
-        return self.arithmetic.constant(0, self.element.storage())
+    def nothing(self) -> ir.Value:
+        """What changes no sum, or product."""
+        return self.arithmetic.constant(int(self.product), self.element.storage())
+
+    def only(self, condition: ir.Value, x: ir.Value) -> ir.Value:
+        """What was read as x where the condition holds, else as zeros, which count as nothing."""
+        return arith.select(condition, x, self.nothing) if self.product else x
 
     def chunks(
         self,
@@ -155,7 +163,7 @@ class Along(Layout):
         for value in self.ordered(x):
             inner.append(self.add(inner[-1], value) if inner else value)
         before, total = wave.prefix(
-            inner[-1], self.schedule.group, self.lane, self.add, self.target
+            inner[-1], self.nothing, self.schedule.group, self.lane, self.add, self.target
         )
         base = self.add(carried, before)
         found = [self.add(base, value) for value in inner]
@@ -180,12 +188,12 @@ class Along(Layout):
     def carry(self, buffer: ir.Value) -> ir.Value:
         schedule = self.schedule
         start = emit.sub(self.piece, self.part)
-        found = self.zero
+        found = self.nothing
         for first in range(0, schedule.parts, schedule.group):
             at = emit.add(self.along, first)
-            inside = [emit.compare("slt", at, self.part)]
-            x = self.totals.load(buffer, 0, emit.add(start, at), 1, inside)
-            found = self.add(found, memory.element(x, 0))
+            inside = emit.compare("slt", at, self.part)
+            x = self.totals.load(buffer, 0, emit.add(start, at), 1, [inside])
+            found = self.add(found, self.only(inside, memory.element(x, 0)))
         return self._shared(found)
 
     def _shared(self, x: ir.Value) -> ir.Value:
@@ -247,11 +255,12 @@ class Across(Layout):
             found = []
             for i in range(UNROLL):
                 part = emit.add(first, i)
-                inside = [emit.compare("slt", part, self.part)]
-                start = totals.start(part)
-                found.append(totals.load(buffer, start, self.row, self.schedule.lanes, inside))
+                inside = emit.compare("slt", part, self.part)
+                start, lanes = totals.start(part), self.schedule.lanes
+                x = totals.load(buffer, start, self.row, lanes, [inside])
+                found.append(self.only(inside, x))
             for x in found:
                 carried = self.add(carried, x)
             return [carried]
 
-        return emit.loop(0, emit.value(self.part), UNROLL, step, [self.zero])[0]
+        return emit.loop(0, emit.value(self.part), UNROLL, step, [self.nothing])[0]

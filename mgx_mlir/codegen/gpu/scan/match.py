@@ -1,4 +1,4 @@
-"""Which kernels are running sums, and of which rows."""
+"""Which kernels are running sums or products, and of which rows."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.match import result_of, source_of
 from mgx_mlir.codegen.lowering.element import element_of
 
+SUMS, PRODUCTS = "mgx.prefix_scan_sum", "mgx.prefix_scan_prod"
+
 
 @dataclass(frozen=True)
 class Scan:
-    """Running sums of `rows` rows of `columns` elements.
+    """Running sums, or `product`s, of `rows` rows of `columns` elements.
 
     Operands have the rows as outer index and the columns as inner one. `reverse`: from the end
     on. `exclusive`: without the element itself.
@@ -29,7 +31,11 @@ class Scan:
     target: Operand
     exclusive: bool
     reverse: bool
-    name: ClassVar[str] = "mgx.prefix_scan_sum"
+    product: bool
+
+    @property
+    def name(self) -> str:
+        return PRODUCTS if self.product else SUMS
 
 
 @dataclass(frozen=True)
@@ -45,8 +51,8 @@ class NonZero:
 
 
 def match_scan(kernel: ir.OpView) -> Scan | str:
-    """The kernel as running sums, or why it is none; '' where it holds other work."""
-    op = anchor_of(kernel, {Scan.name})
+    """The kernel as running sums or products, or why it is none; '' for other work."""
+    op = anchor_of(kernel, {SUMS, PRODUCTS})
     if isinstance(op, str):
         return op
     shape = tuple(op.operation.results[0].type.shape)
@@ -56,7 +62,8 @@ def match_scan(kernel: ir.OpView) -> Scan | str:
         return source
     target = result_of(0, source.element, shape, [axis])
     rows, columns = math.prod(shape) // shape[axis], shape[axis]
-    return Scan(rows, columns, source, target, op.exclusive.value, op.reverse.value)
+    product = op.operation.name == PRODUCTS
+    return Scan(rows, columns, source, target, op.exclusive.value, op.reverse.value, product)
 
 
 def match_nonzero(kernel: ir.OpView) -> NonZero | str:

@@ -29,7 +29,7 @@ MAX_POINTS = 1 << 30
 class Scatter:
     """A copy of `x`, `slots` runs of `run` elements, with `updates` of `points` in it.
 
-    kind: none, add, min or max. `x` has elements as its inner index; `updates` has points as
+    kind: none, add, mul, min or max. `x` has elements as its inner index; `updates` has points as
     its outer one, and its inner one runs along. The result may be written over the inputs
     `overwritable`: over none but x.
     """
@@ -51,6 +51,15 @@ class Scatter:
     @property
     def size(self) -> int:
         return self.slots * self.run
+
+    @property
+    def ordered(self) -> bool:
+        """Whether updates are combined one after another: no atomic of integers does it."""
+        element = self.element
+        if self.kind == "none":
+            return False
+        wide = element.is_float and element.bits > 32
+        return self.kind == "mul" or wide or element.is_byte_float or element.bits < 8
 
 
 def match_scatter(kernel: ir.OpView) -> Scatter | str:
@@ -93,15 +102,6 @@ def match_scatter(kernel: ir.OpView) -> Scatter | str:
 
 
 def _refusal(scatter: Scatter) -> str:
-    element, kind = scatter.element, scatter.kind
     if scatter.points * scatter.run >= MAX_POINTS:
         return f"{scatter.points * scatter.run} updates"
-    if kind == "none":
-        return ""
-    if element.is_byte_float or element.bits < 8:
-        return f"elements of type {element.name}"
-    if kind == "mul":
-        return "there is no atomic product"
-    if element.is_float and element.bits > 32:
-        return "64-bit floats are combined in order"
     return ""

@@ -23,6 +23,7 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.launches import Launches
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.topk.match import MOST, Topk
+from mgx_mlir.codegen.gpu.topk.merge import merge
 from mgx_mlir.codegen.gpu.topk.sort import Sort
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load
@@ -95,7 +96,8 @@ class _Functions:
             (runs,) = rounds
             pieces = self._parts(self.size, runs)
             self._sort(pieces, runs, topk.columns, self.size)
-            self._merge(pieces, runs, self.size)
+            rows = merge(self.launches, pieces, self.number, topk.rows, runs, self.size)
+            self._merged(rows, runs * self.size)
             return self.launches.program()
         source, columns = None, topk.columns
         for parts in rounds[:-1]:
@@ -164,40 +166,9 @@ class _Functions:
                     place = memory.guarded(place, inside, self.bytes)
                     memory.store(emit.splat(sort.get(rank), 1), buffers[to], place)
 
-    def _merge(self, source: Argument, runs: int, size: int) -> None:
-        """The functions that merge sorted runs of a row, two at a time, and give the results.
-
-        A number's place is its own in its run and that among the other's, which a binary
-        search finds: no two are equal.
-        """
+    def _merged(self, source: Argument, length: int) -> None:
+        """The function that gives the results from sorted rows."""
         topk = self.topk
-        length, spare = runs * size, self._parts(size, runs)
-        while size < length:
-            with self.launches.each([source], [spare], topk.rows * length) as work:
-                place, bufs = work.place, work.buffers
-                row, at = emit.div(place, length), emit.rem(place, length)
-                x = memory.element(memory.load(bufs[source], place, 1), 0)
-                pair, own = emit.div(at, 2 * size), emit.rem(at, size)
-                second = emit.compare("sge", emit.rem(at, 2 * size), size)
-                base = emit.add(emit.mul(row, length), emit.mul(pair, 2 * size))
-                other = arith.select(second, emit.value(0), emit.value(size))
-                end = emit.sub(length, emit.mul(pair, 2 * size))
-                rank: Index = 0
-                for bit in reversed(range(size.bit_length())):
-                    probe = emit.add(rank, 1 << bit)
-                    there = [
-                        emit.compare("sle", probe, size),
-                        emit.compare("sle", emit.add(other, probe), end),
-                    ]
-                    to = emit.add(emit.add(base, other), emit.sub(probe, 1))
-                    to = memory.guarded(to, there, self.bytes)
-                    y = memory.element(memory.load(bufs[source], to, 1), 0)
-                    # What is outside reads as 0, which is larger than nothing.
-                    larger = arith.cmpi(arith.CmpIPredicate.ugt, y, x)
-                    rank = arith.select(larger, emit.value(probe), emit.value(rank))
-                to = memory.guarded(emit.add(emit.add(base, own), rank), work.inside, self.bytes)
-                memory.store(emit.splat(x, 1), bufs[spare], to)
-            source, spare, size = spare, source, 2 * size
         with self.launches.each([self.input, source], _OUTPUTS, topk.rows * topk.k) as work:
             row, rank = emit.div(work.place, topk.k), emit.rem(work.place, topk.k)
             at = emit.add(emit.mul(row, length), rank)

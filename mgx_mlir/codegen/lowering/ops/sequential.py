@@ -1,4 +1,4 @@
-"""Ops whose elements depend on one another: prefix sums, topk, scatter, nonzero."""
+"""Ops whose elements depend on one another: prefix sums, topk, scatter, nonzero, suppress."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from mlir.dialects import arith, tensor
 
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.body import Body
+from mgx_mlir.codegen.lowering.boxes import overlaps
 from mgx_mlir.codegen.lowering.convert import load, store
-from mgx_mlir.codegen.lowering.element import Element, element_of, shape_of
+from mgx_mlir.codegen.lowering.element import SIGNED, Element, element_of, shape_of
 from mgx_mlir.codegen.lowering.index import Index, delinear, fixed, index_constant
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.ops.movement import runtime_index
@@ -20,10 +21,11 @@ from mgx_mlir.codegen.lowering.value import Indices, Lazy, Stored
 from mgx_mlir.errors import UnsupportedError
 
 
-@lowers("mgx.prefix_scan_sum")
-def prefix_scan_sum(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers("mgx.prefix_scan_prod", "mgx.prefix_scan_sum")
+def prefix_scan(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     x, axis = kernel.settled(operands[0]), op.axis.value
     element, size = x.element.computed(), x.shape[axis]
+    product = op.operation.name == "mgx.prefix_scan_prod"
 
     def scan(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
         a = body.arithmetic
@@ -32,12 +34,12 @@ def prefix_scan_sum(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
             total, line = carried
             place = i * -1 + (size - 1) if op.reverse.value else i
             value = load(a, x.element, body.at(x, (*row[:axis], place, *row[axis:])))
-            after = a.sum(element, total, value)
+            after = (a.product if product else a.sum)(element, total, value)
             kept = store(a, x.element, total if op.exclusive.value else after)
             return [after, tensor.insert(kept, line, [body.scalar(place)])]
 
-        zero = a.constant(0, element.storage())
-        return [body.loop(0, size, [zero, slices[0]], step)[1]]
+        nothing = a.constant(int(product), element.storage())
+        return [body.loop(0, size, [nothing, slices[0]], step)[1]]
 
     extents = [n for d, n in enumerate(x.shape) if d != axis]
     result = kernel.rows(extents, [kernel.empty(x.shape, x.element)], [[axis]], scan)[0]
@@ -214,3 +216,48 @@ def nonzero(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         return Stored(kernel.empty((rank, 0), element), element)
     init = kernel.filled((rank, columns), element, 0)
     return Stored(kernel.rows([], [init], [[0, 1]], collect)[0], element)
+
+
+@lowers("mgx.suppress")
+def suppress(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    """Rows are independent: along one, the places of what is kept are counted up in order."""
+    boxes, candidates = (kernel.settled(operand) for operand in operands)
+    *rows, size = candidates.shape
+    threshold, most = op.threshold.value, op.most.value
+    index = Element("i64", SIGNED, 64)
+
+    def row_of(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
+        a = body.arithmetic
+
+        def corners(place: Index) -> list[ir.Value]:
+            return [body.at(boxes, (*row, place, Index.of(n))) for n in range(4)]
+
+        def step(i: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+            count, kept, places = carried
+            room = arith.cmpi(arith.CmpIPredicate.slt, count, index_constant(most))
+            flag = load(a, candidates.element, body.at(candidates, (*row, i)))
+            wanted = arith.andi(room, flag)
+            box = corners(i)
+
+            def compare(j: Index, found: Sequence[ir.Value]) -> list[ir.Value]:
+                at = tensor.extract(places, [body.scalar(j)])
+                at = Index.runtime(arith.index_cast(ir.IndexType.get(), at), 0, fixed(size) - 1)
+                over = overlaps(a, corners(at), box, threshold)
+                return [arith.andi(found[0], a.negate(over))]
+
+            none = index_constant(0)
+            before = Index.runtime(arith.select(wanted, count, none), 0, fixed(size))
+            (keep,) = body.loop(0, before, [wanted], compare)
+            kept = tensor.insert(store(a, candidates.element, keep), kept, [body.scalar(i)])
+            last = arith.minsi(count, index_constant(fixed(size) - 1))
+            here = arith.index_cast(index.storage(), body.scalar(i))
+            old = tensor.extract(places, [last])
+            places = tensor.insert(a.select(keep, here, old), places, [last])
+            return [arith.addi(count, a.select(keep, index_constant(1), none)), kept, places]
+
+        return body.loop(0, size, [index_constant(0), *slices], step)[1:]
+
+    inits = [kernel.empty(candidates.shape, candidates.element)]
+    inits.append(kernel.filled(candidates.shape, index, 0))
+    axes = [[len(rows)], [len(rows)]]
+    return Stored(kernel.rows(rows, inits, axes, row_of)[0], candidates.element)
