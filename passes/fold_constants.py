@@ -135,7 +135,8 @@ class _Folder:
             return self.context.weights[ir.StringAttr(operation.attributes["key"]).value].array()
         operands = [self._array(value) for value in operation.operands]
         shape = tuple(ir.RankedTensorType(operation.results[0].type).shape)
-        if operation.name in mgx.POINTWISE and not any(s for a in operands for s in a.strides):
+        splats = not any(s for a in operands for s in a.strides)
+        if operation.name in mgx.POINTWISE and splats and 0 not in shape:
             # All operands are splats: one element says it all.
             one = evaluate_op(operation.opview, [a.reshape(-1)[:1].reshape(()) for a in operands])
             return np.broadcast_to(np.asarray(one[0]).reshape(()), shape)

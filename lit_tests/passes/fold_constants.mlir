@@ -69,3 +69,15 @@ func.func @main(%x: tensor<2x64xf16>) -> tensor<2x64xf16> {
   %6 = mgx.dot %x, %4 : tensor<2x64xf16>, tensor<64x64xf16> -> tensor<2x64xf16>
   return %6 : tensor<2x64xf16>
 }
+
+// -----
+
+// Nothing has no element that says it all.
+// CHECK-LABEL: func.func @main
+// CHECK:         return
+func.func @main() -> tensor<0xf32> {
+  %a = mgx.constant dense<> : tensor<0xf32>
+  %b = mgx.constant dense<2.0> : tensor<0xf32>
+  %c = mgx.add %a, %b : tensor<0xf32>, tensor<0xf32> -> tensor<0xf32>
+  return %c : tensor<0xf32>
+}

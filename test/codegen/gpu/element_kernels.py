@@ -434,6 +434,8 @@ def emulated() -> list[ElementKernel]:
         topk((9, 3), 1, 1, "ui8"),
         topk((3, 300), 200, 1, "i64"),
         topk((2, 2500), 9, 1, "f64", largest=False),
+        topk((64, 16), 2, 1, "f64", largest=False),
+        topk((7, 3), 2, 1, "i64"),
         topk((1, 5000), 4000, 1, "i64", largest=False),
         gather((300, 64), (2, 7), 0, "f16"),
         gather((3, 50, 5), (4,), 1, "f32"),

@@ -42,7 +42,9 @@ def generate(
     if isinstance(schedule, Turned):
         threads, blocks = BLOCK, -(-schedule.waves // (BLOCK // target.wave_size))
     else:
-        threads, blocks = schedule.block, -(-elements.size // schedule.elements)
+        # All threads read a single element, which may be written over: those of one wave.
+        threads = schedule.block if elements.size > 1 else target.wave_size
+        blocks = -(-elements.size // schedule.elements)
     grid = builder.grid_of(blocks)
     with builder.function(block, function, arguments, threads, grid) as frame:
         thread, number = builder.thread_number(threads), builder.linear_block(grid)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith
+from mlir.dialects import amdgpu, arith, llvm
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -44,6 +44,9 @@ class Sort:
                 far = emit.compare("sgt", shift, self.local)
                 ahead = emit.compare("sgt", number, self.local)
                 ahead = arith.andi(emit.compare("eq", shift, 0), ahead)
+                # What a wave exchanges alone stays in order as well: a read of what another
+                # thread stores is free to go ahead of a store elsewhere, for LLVM.
+                llvm.fence(llvm.AtomicOrdering.acq_rel, syncscope="wavefront")
                 emit.when(arith.ori(far, ahead), _barrier)
 
             emit.loop(0, number, 1, step)
