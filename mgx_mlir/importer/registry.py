@@ -78,10 +78,17 @@ def operator(
 
 
 @cache
+def _definitions() -> dict[tuple[str, str], list[onnx.defs.OpSchema]]:
+    """All versions of each operator's definition in onnx's library, which copies them anew."""
+    found: dict[tuple[str, str], list[onnx.defs.OpSchema]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        found.setdefault((schema.domain, schema.name), []).append(schema)
+    return found
+
+
 def is_listed(row: Operator) -> bool:
     """Whether onnx's library holds definitions of the operator."""
-    history = onnx.defs.get_all_schemas_with_history()
-    return any((s.domain, s.name) == (row.domain, row.name) for s in history)
+    return (row.domain, row.name) in _definitions()
 
 
 def find(domain: str, name: str) -> Operator | None:
@@ -122,14 +129,10 @@ def _is_expandable(schema: onnx.defs.OpSchema, table: dict[tuple[str, str], Oper
     return all((n.domain, n.op_type) in table for n in schema.function_body.node)
 
 
-@cache
 def _first_version(domain: str, name: str) -> int:
     """The oldest definition of an operator that has a function body."""
-    history = onnx.defs.get_all_schemas_with_history()
     return min(
-        s.since_version
-        for s in history
-        if s.domain == domain
-        and s.name == name
-        and (s.has_function or s.has_context_dependent_function)
+        schema.since_version
+        for schema in _definitions()[domain, name]
+        if schema.has_function or schema.has_context_dependent_function
     )
