@@ -7,12 +7,14 @@
 
 A tree of ops from weights to operand stays in the program instead of being computed at compile
 time, where fewer bytes are read and the work costs less than those take; one from other values
-is no kernel of its own.
+is no kernel of its own. A convolution is such a product too: what is done on its images before
+it is done on the pixels that are read, and on filters where these are of one pixel.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from mlir import ir
@@ -22,15 +24,17 @@ from mgx_mlir.fusing import contraction_of
 from mgx_mlir.rewriting import (
     definition,
     element_type,
+    group_of,
     has_one_use,
     identity,
     is_constant,
+    is_static,
     op_name,
     shape,
     splat,
     users,
 )
-from mgx_mlir.views import apply, is_view, whole
+from mgx_mlir.views import Layout, apply, is_view, whole
 
 # A block computes so many rows, or columns, of a product with what it read of an operand.
 _TILE = 128
@@ -41,10 +45,11 @@ _OPERATIONS_A_BYTE = 16
 _LAUNCH_BYTES = 1 << 20
 # Constants of fewer elements are no matter.
 _LEAST_ELEMENTS = 1 << 10
-# Elements that a product reads along k at a time, at most.
-_STEP = 128
+# Blocks read so many elements along k at a time, and zeros past the end.
+_STEP = 64
 # Tensors that one operand may be made from: each takes registers for what is on its way.
 _MOST_LEAVES = 4
+_PRODUCTS = frozenset(("mgx.convolution", "mgx.dot"))
 
 
 @dataclass
@@ -58,13 +63,16 @@ class Prologue:
     leaves: list[ir.Value] = field(default_factory=list)
 
 
-def prologue_of(dot: ir.OpView, number: int) -> Prologue | None:
-    """What a `mgx.dot` does on operand `number` as it reads it; None where that does not pay."""
-    if op_name(dot) != "mgx.dot":
+def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
+    """What a product does on operand `number` as it reads it; None where that does not pay.
+
+    A product is a `mgx.dot` or a `mgx.convolution`, whose operand 0 are the images.
+    """
+    if op_name(product) not in _PRODUCTS or not is_static(product):
         return None
-    if not all(ir.RankedTensorType(v.type).has_static_shape for v in dot.operation.operands):
+    if op_name(product) == "mgx.convolution" and not _may_be_computed(product, number):
         return None
-    operand = dot.operation.operands[number]
+    operand = product.operation.operands[number]
     if not isinstance(element_type(operand), ir.FloatType):
         return None
     tree = Prologue()
@@ -72,12 +80,50 @@ def prologue_of(dot: ir.OpView, number: int) -> Prologue | None:
         return None
     if not any(_computes(op) for op in tree.ops) or len(tree.leaves) > _MOST_LEAVES:
         return None
-    if not _can_be_read(tree, dot) or not _is_finite(tree, shape(dot.operation.operands[0])[-1]):
+    layouts = _layouts(tree, product)
+    if layouts is None or not all(_is_readable(layout, product, number) for layout in layouts):
         return None
-    scaled = expands_blocks(tree.ops[-1]) and shape(dot.operation.operands[0])[-1] % _STEP == 0
-    if number == 0 and not scaled and prologue_of(dot, 1) is not None:
+    depth = _depth(product)
+    if not _is_finite(tree, depth):
+        return None
+    scaled = expands_blocks(tree.ops[-1]) and depth % _STEP == 0
+    if number == 0 and not scaled and prologue_of(product, 1) is not None:
         return None  # past the end of k, one operand has to be zero
-    return tree if _pays(tree, dot, number) else None
+    work = _work(tree, product, number, layouts)
+    return tree if work <= _OPERATIONS_A_BYTE * _saved(tree, operand) else None
+
+
+def _may_be_computed(convolution: ir.OpView, number: int) -> bool:
+    """Whether kernels have a place where they would compute an operand of a convolution."""
+    x, w = (shape(value) for value in convolution.operation.operands)
+    axis = len(w) - 1 if _is_channels_last(convolution) else 1
+    if w[axis] == 1 and x[axis] > 1:
+        return False  # one channel a group: each pixel is read for itself
+    return number == 0 or _is_plain(convolution)
+
+
+def _is_channels_last(convolution: ir.OpView) -> bool:
+    return "channels_last" in convolution.operation.attributes
+
+
+def _is_plain(convolution: ir.OpView) -> bool:
+    """Whether a convolution is a product of matrices, with no windows."""
+    attributes = convolution.operation.attributes
+    lists = {x: list(ir.DenseI64ArrayAttr(attributes[x])) for x in ("pads", "strides")}
+    return _taps(convolution) == 1 and set(lists["pads"]) == {0} and set(lists["strides"]) == {1}
+
+
+def _taps(convolution: ir.OpView) -> int:
+    """Pixels of a window."""
+    w = shape(convolution.operation.operands[1])
+    return math.prod(w[1:-1] if _is_channels_last(convolution) else w[2:])
+
+
+def _depth(product: ir.OpView) -> int:
+    """Products that are summed up for one result."""
+    if op_name(product) == "mgx.dot":
+        return shape(product.operation.operands[0])[-1]
+    return math.prod(shape(product.operation.operands[1])[1:])
 
 
 def _grow(tree: Prologue, value: ir.Value, size: int) -> bool:
@@ -115,35 +161,51 @@ def _follows_pointwise(op: ir.OpView) -> bool:
     return any(op_name(reader) == "mgx.pointwise" for reader in readers)
 
 
-def _can_be_read(tree: Prologue, dot: ir.OpView) -> bool:
-    """Whether strides say where the elements of each leaf are that an element needs."""
+def _layouts(tree: Prologue, product: ir.OpView) -> list[Layout] | None:
+    """Where the elements of each leaf are that an element needs; None without strides for it."""
     inside = {op.operation.results[0] for op in tree.ops}
+    found = []
     for leaf in tree.leaves:
         if element_type(leaf).width == 1:
-            return False
+            return None
         for reader in users(leaf):
-            value, layout = leaf, whole(shape(leaf))
-            while reader != dot and (result := identity(reader)) in inside:
+            layout = whole(shape(leaf))
+            if reader != product and identity(reader) not in inside:
+                continue
+            while reader != product and (result := identity(reader)) in inside:
                 assert result is not None
                 if op_name(reader) == "mgx.unpack":
                     layout = whole(shape(result))
                 elif op_name(reader) in mgx.VIEWS:
                     after = apply(layout, reader) if is_view(reader) else None
                     if after is None:
-                        return False
+                        return None
                     layout = after
-                value, reader = result, users(result)[0]
-            if len(layout.dims) != len(shape(value)):
-                return False
-    return True
+                reader = users(result)[0]
+            found.append(layout)
+    return found
+
+
+def _is_readable(layout: Layout, product: ir.OpView, number: int) -> bool:
+    """Whether a product reads an operand that lies so: a convolution's images have one stride
+    for each dimension of their pixels, and its channels."""
+    if op_name(product) == "mgx.dot" or number == 1:
+        return len(layout.dims) == len(shape(product.operation.operands[number]))
+    count, *sizes = layout.shape
+    group, last = group_of(product), _is_channels_last(product)
+    channels = sizes.pop(-1 if last else 0)
+    parts = [group, channels // group]
+    grouped = layout.reshaped([count, *sizes, *parts] if last else [count, *parts, *sizes])
+    if grouped is None:
+        return False
+    own = grouped.dims[1:-2] if last else grouped.dims[3:]
+    return all(len(dim) == 1 for dim in own)
 
 
 # What is not a finite number for every finite number near zero.
 _RISKY = frozenset(
     f"mgx.{name}" for name in "acosh atanh div fmod log log2 mod pow recip rsqrt tan".split()
 )
-# Blocks read so many elements along k at a time, and zeros past the end.
-_STEP = 64
 
 
 def _is_finite(tree: Prologue, depth: int) -> bool:
@@ -162,22 +224,38 @@ def _computes(op: ir.OpView) -> bool:
     return op_name(op) in mgx.POINTWISE or op_name(op) == "mgx.pointwise"
 
 
-def _pays(tree: Prologue, dot: ir.OpView, number: int) -> bool:
-    """Whether the bytes saved are worth the work, which blocks that read the same repeat."""
-    operand = dot.operation.operands[number]
+def _saved(tree: Prologue, operand: ir.Value) -> float:
+    """Bytes that are not moved, a launch among them; none where that is too little to matter."""
     size = math.prod(shape(operand))
     made = size * element_type(operand).width // 8
-    if all(is_constant(leaf) for leaf in tree.leaves):
-        # Of less than 8 bits, they share bytes (see mgx-pack-weights).
-        read = sum(math.prod(shape(v)) * element_type(v).width // 8 for v in tree.leaves)
-        saved = made - read
-        if size < _LEAST_ELEMENTS or 3 * read > 2 * made:
-            return False
-    else:
-        saved = 2 * made + _LAUNCH_BYTES
-    others = shape(dot.operation.results[0])[-1 if number == 0 else -2]
-    work = sum(_operations(op) for op in tree.ops) * size * math.ceil(others / _TILE)
-    return work <= _OPERATIONS_A_BYTE * saved
+    if not all(is_constant(leaf) for leaf in tree.leaves):
+        return 2 * made + _LAUNCH_BYTES
+    # Of less than 8 bits, they share bytes (see mgx-pack-weights).
+    read = sum(math.prod(shape(v)) * element_type(v).width // 8 for v in tree.leaves)
+    return 0 if size < _LEAST_ELEMENTS or 3 * read > 2 * made else made - read
+
+
+def _work(tree: Prologue, product: ir.OpView, number: int, layouts: Sequence[Layout]) -> float:
+    """Operations, which blocks that read the same elements repeat."""
+    result = shape(product.operation.results[0])
+    others = result[-1 if number == 0 else -2]
+    repeated = 1.0
+    if op_name(product) == "mgx.convolution":
+        group, last = group_of(product), _is_channels_last(product)
+        filters = result[-1 if last else 1]
+        others = filters // group if number == 0 else math.prod(result) // filters
+        if last or any(_lie_last(layout) for layout in layouts):
+            # Else pixels are packed once, and computed then.
+            steps = math.prod(ir.DenseI64ArrayAttr(product.operation.attributes["strides"]))
+            repeated = max(1.0, _taps(product) / steps)
+    size = math.prod(shape(product.operation.operands[number])) * repeated
+    return sum(_operations(op) for op in tree.ops) * size * math.ceil(others / _TILE)
+
+
+def _lie_last(layout: Layout) -> bool:
+    """Whether the channels of images, dimension 1, are neighbours in memory."""
+    pixels = [stride for dim in layout.dims[2:] for _, stride in dim if stride]
+    return layout.dims[1][-1][1] == 1 and bool(pixels)
 
 
 def expands_blocks(op: ir.OpView) -> bool:
@@ -206,7 +284,7 @@ def prologue_values(block: ir.Block, fused: bool = False) -> set[ir.Value]:
     """
     found: set[ir.Value] = set()
     for op in block.operations:
-        for number in (0, 1) if op_name(op) == "mgx.dot" else ():
+        for number in _numbers(op):
             tree = prologue_of(op, number)
             work = [x for x in tree.ops if _computes(x)] if tree else []
             if tree and (not fused or [op_name(x) for x in work] == ["mgx.pointwise"]):
@@ -219,3 +297,14 @@ def _operations(op: ir.OpView) -> int:
     if op_name(op) == "mgx.pointwise":
         return len(list(op.regions[0].blocks[0].operations)) - 1
     return 0 if op_name(op) in mgx.VIEWS else 1
+
+
+def prologue_leaves(block: ir.Block) -> set[ir.Value]:
+    """The values of a block that a product reads by way of work that its kernel does."""
+    trees = (prologue_of(op, n) for op in block.operations for n in _numbers(op))
+    return {leaf for tree in trees if tree for leaf in tree.leaves}
+
+
+def _numbers(op: ir.OpView) -> tuple[int, ...]:
+    """The operands of an op that may be computed so."""
+    return (0, 1) if op_name(op) in _PRODUCTS else ()

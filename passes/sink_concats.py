@@ -10,6 +10,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.prologues import prologue_leaves
 from mgx_mlir.rewriting import (
     CONTRACTIONS,
     blocks,
@@ -41,7 +42,8 @@ class SinkConcats(Pass):
     The work becomes part of the kernels that make %a and %b, and the tensor is not read
     again for it. So all but one of the parts must be made by a contraction or by pointwise
     work, and nothing but such pointwise ops, and concats of which that holds, may read the
-    concat: it is not made any more.
+    concat: it is not made any more. A concat stays that a product's kernel reads by way of
+    such work (see `prologues`).
     """
 
     cleanup: ClassVar[bool] = True
@@ -49,7 +51,8 @@ class SinkConcats(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
-            known: dict[ir.Value, bool] = {}
+            # What a product does as it reads the whole costs nothing more, and needs no parts.
+            known = dict.fromkeys(prologue_leaves(block), False)
             for op in list(block.operations):
                 if op.operation.name not in mgx.POINTWISE:
                     continue

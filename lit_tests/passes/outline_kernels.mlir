@@ -251,3 +251,47 @@ func.func @main(%x: tensor<8x16xf32>, %w: tensor<16x32xf32>) -> (tensor<8x32xf32
   %e = mgx.dot %b, %w : tensor<8x16xf32>, tensor<16x32xf32> -> tensor<8x32xf32>
   return %d, %a, %e : tensor<8x32xf32>, tensor<8x16xf32>, tensor<8x32xf32>
 }
+
+// -----
+
+// A convolution does it on the pixels it reads, but not where each channel is a group of its own:
+// there each pixel is read for every tap.
+// CHECK:      mgx.kernel @k0_convolution
+// CHECK:        %[[N:.*]] = pointwise
+// CHECK:          mgx.add
+// CHECK:          mgx.relu
+// CHECK:        %[[C:.*]] = convolution %[[N]]
+// CHECK:        pointwise(%[[C]]
+// CHECK:          mgx.exp
+// CHECK:      mgx.kernel @k1_pointwise
+// CHECK:        mgx.tanh
+// CHECK:      mgx.kernel @k2_convolution
+// CHECK-NOT:  mgx.kernel
+func.func @main(%x: tensor<2x8x6x6xf32>, %b: tensor<8x1x1xf32>, %v: tensor<16x8x3x3xf32>, %w: tensor<8x1x3x3xf32>) -> (tensor<2x16x6x6xf32>, tensor<2x8x6x6xf32>) {
+  %t = mgx.multibroadcast %b : tensor<8x1x1xf32> -> tensor<2x8x6x6xf32>
+  %s = mgx.add %x, %t : tensor<2x8x6x6xf32>, tensor<2x8x6x6xf32> -> tensor<2x8x6x6xf32>
+  %r = mgx.relu %s : tensor<2x8x6x6xf32>
+  %c = mgx.convolution %r, %v pads = [1, 1, 1, 1] strides = [1, 1] dilations = [1, 1] : tensor<2x8x6x6xf32>, tensor<16x8x3x3xf32> -> tensor<2x16x6x6xf32>
+  %e = mgx.exp %c : tensor<2x16x6x6xf32>
+  %h = mgx.tanh %x : tensor<2x8x6x6xf32>
+  %d = mgx.convolution %h, %w pads = [1, 1, 1, 1] strides = [1, 1] dilations = [1, 1] {group = 8 : i64} : tensor<2x8x6x6xf32>, tensor<8x1x3x3xf32> -> tensor<2x8x6x6xf32>
+  return %e, %d : tensor<2x16x6x6xf32>, tensor<2x8x6x6xf32>
+}
+
+// -----
+
+// Filters of one pixel are expanded as they are read; work for each of many taps does not pay.
+// CHECK:      mgx.kernel @k0_convolution(%{{.*}}: tensor<1x256x7x7xf16>, %{{.*}}: tensor<512x256x1x1xi8>
+// CHECK:        %[[W:.*]] = pointwise
+// CHECK:        convolution %{{.*}}, %[[W]]
+// CHECK:      mgx.kernel @k1_pointwise
+// CHECK:      mgx.kernel @k2_convolution
+func.func @main(%x: tensor<1x256x7x7xf16>, %w: tensor<512x256x1x1xi8>, %s: tensor<512x1x1x1xf16>, %z: tensor<64x224x224x64xf16>, %v: tensor<256x9x9x64xf16>) -> (tensor<1x512x7x7xf16>, tensor<64x224x224x256xf16>) {
+  %c = mgx.convert %w : tensor<512x256x1x1xi8> -> tensor<512x256x1x1xf16>
+  %b = mgx.multibroadcast %s : tensor<512x1x1x1xf16> -> tensor<512x256x1x1xf16>
+  %m = mgx.mul %c, %b : tensor<512x256x1x1xf16>, tensor<512x256x1x1xf16> -> tensor<512x256x1x1xf16>
+  %y = mgx.convolution %x, %m pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x256x7x7xf16>, tensor<512x256x1x1xf16> -> tensor<1x512x7x7xf16>
+  %r = mgx.relu %z : tensor<64x224x224x64xf16>
+  %u = mgx.convolution %r, %v pads = [4, 4, 4, 4] strides = [1, 1] dilations = [1, 1] {channels_last} : tensor<64x224x224x64xf16>, tensor<256x9x9x64xf16> -> tensor<64x224x224x256xf16>
+  return %y, %u : tensor<1x512x7x7xf16>, tensor<64x224x224x256xf16>
+}

@@ -50,3 +50,19 @@ func.func @main(%x: tensor<1x2x4xf32>, %y: tensor<1x2x4xf32>) -> tensor<1x4x4xf3
   %r = mgx.relu %c : tensor<1x4x4xf32>
   return %r : tensor<1x4x4xf32>
 }
+
+// -----
+
+// A convolution's kernel does the work on the whole, as it reads it.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[C:.*]] = mgx.concat
+// CHECK:         %[[R:.*]] = mgx.relu %[[C]]
+// CHECK:         mgx.convolution %[[R]]
+func.func @main(%x: tensor<1x8x4x4xf32>, %w: tensor<4x16x1x1xf32>) -> tensor<1x4x4x4xf32> {
+  %a = mgx.neg %x : tensor<1x8x4x4xf32>
+  %b = mgx.abs %x : tensor<1x8x4x4xf32>
+  %c = mgx.concat %a, %b axis = 1 : tensor<1x8x4x4xf32>, tensor<1x8x4x4xf32> -> tensor<1x16x4x4xf32>
+  %r = mgx.relu %c : tensor<1x16x4x4xf32>
+  %y = mgx.convolution %r, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x16x4x4xf32>, tensor<4x16x1x1xf32> -> tensor<1x4x4x4xf32>
+  return %y : tensor<1x4x4x4xf32>
+}

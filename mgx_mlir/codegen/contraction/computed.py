@@ -9,7 +9,8 @@ that is read: neighbours too, or one element for all.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from mlir import ir
 from mlir.dialects import arith, vector
@@ -17,15 +18,18 @@ from mlir.dialects import arith, vector
 from mgx_mlir import views
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis, Computed, Matrix, Read
+from mgx_mlir.codegen.contraction.problem import Axis, Computed, ComputedImage, Matrix, Read
 from mgx_mlir.codegen.contraction.views import View, element_name, resolve, splat_constant
 from mgx_mlir.codegen.lowering import element_of, emit_pointwise
 
 
-def computed_matrix(value: ir.Value) -> Computed | None:
-    """A product's operand as a computed matrix; None where it is none, or not by strides."""
-    rank = len(value.type.shape) - 2
-    element = element_name(value.type)
+def computed_by(
+    value: ir.Value,
+) -> tuple[ir.OpView, list[View | ir.Attribute]] | None:
+    """The `mgx.pointwise` whose result a value is a view of, and its operands in that view.
+
+    None where it is none, or not by strides. Views are of the numbers in their bytes.
+    """
     chain = []
     while not isinstance(value.owner, ir.Block) and views.is_view(value.owner):
         chain.append(value.owner)
@@ -33,16 +37,36 @@ def computed_matrix(value: ir.Value) -> Computed | None:
     op = value.owner
     if isinstance(op, ir.Block) or op.name != "mgx.pointwise" or len(op.results) != 1:
         return None
-    reads: list[Read | ir.Attribute] = []
+    found: list[View | ir.Attribute] = []
     for operand in op.operands:
         constant = splat_constant(operand)
         if constant is not None:
-            reads.append(constant)
+            found.append(constant)
             continue
-        found = _unpacked(operand)
+        seen = _unpacked(operand)
         for view in reversed(chain):
-            found = found and views.apply(found, view)
-        if found is None or (read := _read(found, operand.type, rank)) is None:
+            seen = seen and views.apply(seen, view)
+        if seen is None:
+            return None
+        found.append(seen)
+    return op.opview, found
+
+
+def computed_matrix(value: ir.Value, place: Callable[[View], Matrix | None]) -> Computed | None:
+    """A product's operand as a computed matrix; None where it is none, or not by strides.
+
+    `place`: which matrix a view is.
+    """
+    found = computed_by(value)
+    if found is None:
+        return None
+    op, operands = found
+    reads: list[Read | ir.Attribute] = []
+    for operand, view in zip(op.operands, operands, strict=True):
+        if isinstance(view, ir.Attribute):
+            reads.append(view)
+            continue
+        if (read := _read(view, operand.type, place)) is None:
             return None
         reads.append(read)
     tensors = [read for read in reads if isinstance(read, Read)]
@@ -50,8 +74,8 @@ def computed_matrix(value: ir.Value) -> Computed | None:
         return None
     most = max(tensors, key=lambda read: (_varies(read.matrix), read.per_byte)).matrix
     return Computed(
-        most.argument, element, most.offset, most.batch, most.row, most.column,
-        op.opview, tuple(reads),
+        most.argument, element_name(value.type), most.offset, most.batch, most.row, most.column,
+        op, tuple(reads),
     )  # fmt: skip
 
 
@@ -81,17 +105,13 @@ def _of_numbers(view: View, per_byte: int) -> View | None:
     return View(view.offset * per_byte, (*dims, (*last, inner)), view.argument, "")
 
 
-def _read(view: View, type_: ir.Type, rank: int) -> Read | None:
-    element = element_of(type_)
-    if element.bits < 8 and element.kind == "bool":
+def _read(view: View, type_: ir.Type, place: Callable[[View], Matrix | None]) -> Read | None:
+    element, matrix = element_of(type_), place(view)
+    if matrix is None or (element.bits < 8 and element.kind == "bool"):
         return None
     name = "ui8" if element.bits < 8 or element.is_byte_float else element.name
-    matrix = Matrix(
-        view.argument, name, view.offset,
-        view.axis(0, rank), view.axis(rank, rank + 1), view.axis(rank + 1, rank + 2),
-    )  # fmt: skip
     packed = view.element == ""
-    return Read(matrix, element.name, 8 // element.bits if packed else 1)
+    return Read(replace(matrix, element=name), element.name, 8 // element.bits if packed else 1)
 
 
 def _varies(matrix: Matrix) -> int:
@@ -147,16 +167,16 @@ def _alternating(a: ir.Value, b: ir.Value) -> ir.Value:
     return vector.ShuffleOp(a, b, order).result
 
 
-def compute(matrix: Computed, tensors: Sequence[ir.Value]) -> ir.Value:
+def compute(operand: Computed | ComputedImage, tensors: Sequence[ir.Value]) -> ir.Value:
     """A vector of elements from those of each tensor that is read, in order."""
     lanes = ir.VectorType(tensors[0].type).shape[0]
     waiting = list(tensors)
     operands = [
-        waiting.pop(0) if isinstance(read, Read) else emit.attribute_constant(read, lanes)
-        for read in matrix.reads
+        emit.attribute_constant(read, lanes) if isinstance(read, ir.Attribute) else waiting.pop(0)
+        for read in operand.reads
     ]
-    with matrix.op.location:
-        (result,) = emit_pointwise(matrix.op, operands)
+    with operand.op.location:
+        (result,) = emit_pointwise(operand.op, operands)
     return result
 
 

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TypeAlias
 
 from mlir import ir
 
 from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.computed import computed_matrix
+from mgx_mlir.codegen.contraction.computed import computed_by, computed_matrix
 from mgx_mlir.codegen.contraction.problem import (
     Axis,
     Computed,
+    ComputedImage,
     Contraction,
     Image,
     Matrix,
+    in_memory,
+    pixels,
     transposed,
 )
 from mgx_mlir.codegen.contraction.views import View, element_name, resolve, splat_constant
@@ -38,6 +42,8 @@ _ACCUMULATORS = {
     "ui64": "i64",
 }
 _QUANTIZED = frozenset(("i8", "ui8"))
+# What the pixels of an image may be computed of.
+_COMPUTABLE = frozenset(_ACCUMULATORS) | _QUANTIZED | {"i16", "ui16"}
 _STORABLE = frozenset(_ACCUMULATORS) | _QUANTIZED | emit.BYTE_FLOATS | {"i1", "i16", "ui16"}
 
 
@@ -213,8 +219,10 @@ def _dot(op: ir.OpView) -> Contraction | None:
 
 
 def _operand(value: ir.Value) -> Matrix | None:
+    rank = len(value.type.shape) - 2
     view = resolve(value)
-    return computed_matrix(value) if view is None else matrix_of(view, len(view.dims) - 2)
+    place = partial(matrix_of, rank=rank)
+    return computed_matrix(value, place) if view is None else place(view)
 
 
 def matrix_of(view: View, rank: int) -> Matrix:
@@ -230,68 +238,102 @@ def matrix_of(view: View, rank: int) -> Matrix:
 
 
 def _convolution(op: ir.OpView) -> Contraction | None:
-    x, w = resolve(op.operands[0]), resolve(op.operands[1])
-    if x is None or w is None:
+    x, a = _image_operand(op), _filter_operand(op)
+    if x is None or a is None:
         return None
-    x, w = _channels_second(x, op), _channels_second(w, op)
-    accumulator = _accumulator(x.element, w.element, element_name(op.results[0].type))
-    group = _group(op)
-    count, *outputs = op.results[0].type.shape
-    channels = outputs.pop(-1 if channels_last(op) else 0)
-    depth = x.shape[1] // group
-    grouped_x, grouped_w = x.split(1, group), w.split(0, group)
-    if accumulator is None or grouped_x is None or grouped_w is None:
+    accumulator = _accumulator(x.element, a.element, element_name(op.results[0].type))
+    if accumulator is None:
         return None
-    spatial = len(outputs)
+    b = _plain(x) or x
+    if isinstance(a, Computed) and isinstance(b, Image):
+        return None
+    depth = x.channel.size * math.prod(x.window)
+    positions = math.prod(x.outputs)
+    return Contraction(x.batch.size, a.row.size, positions, depth, a, b, accumulator)
+
+
+def _filter_operand(op: ir.OpView) -> Matrix | None:
+    """The filters as matrices [(image, group), filter, (channel, window)]."""
+    count, value = op.results[0].type.shape[0], op.operands[1]
+
+    def matrix(view: View) -> Matrix | None:
+        grouped = _channels_second(view, op).split(0, _group(op))
+        if grouped is None:
+            return None
+        batch = Axis.of((count, 0), *grouped.dims[0])
+        column = grouped.axis(2, len(grouped.dims))
+        return Matrix(view.argument, view.element, view.offset, batch, grouped.axis(1, 2), column)
+
+    view = resolve(value)
+    return computed_matrix(value, matrix) if view is None else matrix(view)
+
+
+def _image_operand(op: ir.OpView) -> Image | None:
+    """The images as a convolution has windows in them."""
+    view = resolve(op.operands[0])
+    if view is not None:
+        return _image(view, op)
+    found = computed_by(op.operands[0])
+    if found is None:
+        return None
+    pointwise, operands = found
+    reads: list[Image | ir.Attribute] = []
+    for operand in operands:
+        if isinstance(operand, ir.Attribute):
+            reads.append(operand)
+            continue
+        image = _image(operand, op)
+        # Others share bytes, or are none in memory.
+        if image is None or image.element not in _COMPUTABLE:
+            return None
+        reads.append(image)
+    images = [read for read in reads if isinstance(read, Image)]
+    if not images:
+        return None
+    most = max(images, key=lambda image: (len([x for x in image.strides if x]), image.element))
+    own = {f.name: getattr(most, f.name) for f in fields(Image)}
+    own["element"] = element_name(op.operands[0].type)
+    return ComputedImage(**own, op=pointwise, reads=tuple(reads))
+
+
+def _image(view: View, op: ir.OpView) -> Image | None:
+    """A view as the images of a convolution; None where their strides are not one a dimension."""
+    x, group = _channels_second(view, op), _group(op)
+    grouped = x.split(1, group)
+    if grouped is None:
+        return None
     strides = []
-    for dim in grouped_x.dims[3:]:
+    for dim in grouped.dims[3:]:
         if len(dim) != 1:
             return None
         strides.append(dim[0][1])
-    window = w.shape[2:]
-    pads = _integers(op, "pads")
-    steps = _integers(op, "strides")
-    a = Matrix(
-        w.argument,
-        w.element,
-        w.offset,
-        Axis.of((count, 0), *grouped_w.dims[0]),
-        grouped_w.axis(1, 2),
-        grouped_w.axis(2, 3 + spatial),
-    )
-    image = Image(
+    outputs = list(op.results[0].type.shape[1:])
+    outputs.pop(-1 if channels_last(op) else 0)
+    window = list(op.operands[1].type.shape[1:])
+    window.pop(-1 if channels_last(op) else 0)
+    return Image(
         x.argument,
         x.element,
         x.offset,
-        grouped_x.axis(0, 2),
-        grouped_x.axis(2, 3),
+        grouped.axis(0, 2),
+        grouped.axis(2, 3),
         tuple(x.shape[2:]),
         tuple(strides),
         tuple(outputs),
         tuple(window),
-        tuple(steps),
+        tuple(_integers(op, "strides")),
         tuple(_integers(op, "dilations")),
-        tuple(pads[:spatial]),
-    )
-    return Contraction(
-        count * group,
-        channels // group,
-        math.prod(outputs),
-        depth * math.prod(window),
-        a,
-        _plain(image, grouped_x, depth) or image,
-        accumulator,
+        tuple(_integers(op, "pads")[: len(outputs)]),
     )
 
 
-def _plain(image: Image, view: View, depth: int) -> Matrix | None:
+def _plain(image: Image) -> Matrix | None:
     """The image as a matrix, where the window is one element and each is used once."""
     if math.prod(image.window) != 1 or any(step != 1 for step in image.steps):
         return None
     if any(image.pads) or image.sizes != image.outputs:
         return None
-    column = view.axis(3, len(view.dims))
-    return Matrix(view.argument, view.element, view.offset, image.batch, image.channel, column)
+    return image.computed(pixels) if isinstance(image, ComputedImage) else pixels(image)
 
 
 def _integers(op: ir.OpView, name: str) -> list[int]:
@@ -397,8 +439,7 @@ def used_arguments(match: Match) -> Sequence[tuple[int, str]]:
     operands = [operand for term in match.terms for operand in (term.a, term.b)]
     found: dict[int, str] = {}
     for x in operands:
-        tensors = [read.matrix for read in x.tensors] if isinstance(x, Computed) else [x]
-        found.update((tensor.argument, tensor.element) for tensor in tensors)
+        found.update((tensor.argument, tensor.element) for tensor in in_memory(x))
     sources = [source for source in match.sources if isinstance(source, Operand)]
     found.update((source.argument, source.element) for source in sources)
     return sorted(found.items())

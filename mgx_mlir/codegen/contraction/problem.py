@@ -9,7 +9,8 @@ C is row-major; what happens to it before it is stored is the epilogue's matter.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 
 from mlir import ir
 
@@ -129,10 +130,17 @@ class Computed(Matrix):
         return tuple(read for read in self.reads if isinstance(read, Read))
 
     def turned(self) -> Computed:
+        return self.mapped(Matrix.turned)
+
+    def mapped(self, change: Callable[[Matrix], Matrix]) -> Computed:
+        """The matrix with what is read at other places; so are its own."""
+        own = change(Matrix(*(getattr(self, f.name) for f in fields(Matrix))))
         reads = tuple(
-            replace(x, matrix=x.matrix.turned()) if isinstance(x, Read) else x for x in self.reads
+            replace(x, matrix=change(x.matrix)) if isinstance(x, Read) else x for x in self.reads
         )
-        return replace(self, row=self.column, column=self.row, reads=reads)
+        return replace(
+            self, offset=own.offset, batch=own.batch, row=own.row, column=own.column, reads=reads
+        )
 
 
 @dataclass(frozen=True)
@@ -212,6 +220,41 @@ class Image:
 
 
 @dataclass(frozen=True)
+class ComputedImage(Image):
+    """An image whose pixels a `mgx.pointwise`, `op`, computes as they are read.
+
+    `reads`: its operands, images of the same sizes and windows; constants are all equal. What
+    lies beyond the edges is zero, and not computed.
+    """
+
+    op: ir.OpView
+    reads: tuple[Image | ir.Attribute, ...]
+
+    @property
+    def tensors(self) -> tuple[Image, ...]:
+        """What is read from memory."""
+        return tuple(read for read in self.reads if isinstance(read, Image))
+
+    def mapped(self, change: Callable[[Image], Image]) -> ComputedImage:
+        """The image with what is read at other places; so are its own."""
+        own = change(Image(*(getattr(self, f.name) for f in fields(Image))))
+        reads = tuple(change(x) if isinstance(x, Image) else x for x in self.reads)
+        changed = {f.name: getattr(own, f.name) for f in fields(Image) if f.name != "element"}
+        return replace(self, **changed, reads=reads)
+
+    def computed(self, place: Callable[[Image], Matrix]) -> Computed:
+        """The matrix that is computed so, where `place` says which an image is."""
+        own = place(self)
+        reads = tuple(Read(place(x), x.element) if isinstance(x, Image) else x for x in self.reads)
+        return Computed(
+            own.argument, self.element, own.offset, own.batch, own.row, own.column, self.op, reads
+        )
+
+    def matrix(self) -> None:
+        """None: such a column is not read without windows."""
+
+
+@dataclass(frozen=True)
 class Contraction:
     """Sizes, operands, and the element type in which products are summed."""
 
@@ -226,6 +269,19 @@ class Contraction:
     @property
     def multiply_adds(self) -> int:
         return self.batch * self.M * self.N * self.K
+
+
+def pixels(image: Image) -> Matrix:
+    """An image as matrices [batch, channel, pixel]."""
+    column = Axis.of(*zip(image.sizes, image.strides, strict=True))
+    return Matrix(image.argument, image.element, image.offset, image.batch, image.channel, column)
+
+
+def in_memory(operand: Matrix | Image) -> tuple[Matrix | Image, ...]:
+    """What is read from memory for an operand."""
+    if isinstance(operand, Computed):
+        return tuple(read.matrix for read in operand.tensors)
+    return operand.tensors if isinstance(operand, ComputedImage) else (operand,)
 
 
 def transposed(problem: Contraction) -> Contraction:

@@ -14,7 +14,15 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.computed import vector_lanes, vector_of
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match, used_arguments
-from mgx_mlir.codegen.contraction.problem import Axis, Computed, Contraction, Image, Matrix
+from mgx_mlir.codegen.contraction.problem import (
+    Axis,
+    Computed,
+    ComputedImage,
+    Contraction,
+    Image,
+    Matrix,
+    pixels,
+)
 from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
@@ -25,6 +33,8 @@ from mgx_mlir.views import row_major
 
 # The number, as an argument, of an image that is turned first.
 _IMAGE = -3
+# Of one whose pixels are computed first.
+_PIXELS = -4
 # Pixels whose channels are turned together: each is a line of the cache.
 _TURNED = 16
 
@@ -41,7 +51,8 @@ def add_contraction(
     Products whose sums are added come before, each in launches of its own.
     """
     before = [_add_sums(builder, term, inputs, machine) for term in match.added]
-    match = replace(match, added=()).as_row()
+    match, inputs = _with_image(builder, replace(match, added=()), inputs)
+    match = match.as_row()
     image = match.problem.b
     if isinstance(image, Image) and image.strides[-1] != 1 and image.matrix() is None:
         image, memory = _turning_launch(builder, image, inputs)
@@ -147,6 +158,24 @@ def _turning_launch(
         strides=tuple(row_major(image.sizes)),
     )
     return turned, scratch
+
+
+def _with_image(
+    builder: KernelBuilder, match: Match, inputs: Mapping[int, Memory]
+) -> tuple[Match, Mapping[int, Memory]]:
+    """The match without an image whose pixels are computed: a launch does that before."""
+    image = match.problem.b
+    if not isinstance(image, ComputedImage):
+        return match, inputs
+    made, memory = _computing_launch(builder, image.computed(pixels), inputs, _PIXELS)
+    distance = made.column.stride or 0
+    plain = Image(
+        _PIXELS, made.element, 0, made.batch, made.row, image.sizes,
+        tuple(x * distance for x in row_major(image.sizes)),
+        image.outputs, image.window, image.steps, image.dilations, image.pads,
+    )  # fmt: skip
+    match = replace(match, problem=replace(match.problem, b=plain))
+    return match, {**inputs, _PIXELS: memory}
 
 
 def _with_operands(

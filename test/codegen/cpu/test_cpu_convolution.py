@@ -160,3 +160,33 @@ def test_channels_last(x, w, pads, group):
         f"{{channels_last, group = {group} : i64}} : {types[0]}, {types[1]} -> {types[2]}"
     )
     HostKernel(kernel_text(f"%x: {types[0]}, %w: {types[1]}", types[2], body, "%y")).check()
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize(
+    ("image", "window", "stride"),
+    [((2, 8, 6, 7), 3, 1), ((1, 5, 9, 4), 3, 2), ((2, 16, 5, 5), 1, 1), ((1, 24, 1, 1), 1, 1)],
+)
+def test_pixels_that_are_computed_are_zero_beyond_the_edges(image, window, stride, last):
+    """What they are computed of is zero there, and gives 1."""
+    count, channels, *sizes = image
+    pad = window // 2
+    outputs = [(size + 2 * pad - window) // stride + 1 for size in sizes]
+
+    def laid(channels, sizes):
+        return (count, *sizes, channels) if last else (count, channels, *sizes)
+
+    w = (6, window, window, channels) if last else (6, channels, window, window)
+    scale = (1, 1, 1, channels) if last else (1, channels, 1, 1)
+    x, w, s = (tensor(shape, "f32") for shape in (laid(channels, sizes), w, scale))
+    y = tensor(laid(6, outputs), "f32")
+    body = f"""%b = mgx.multibroadcast %s : {s} -> {x}
+%f = mgx.pointwise(%x, %b) : ({x}, {x}) -> {x} {{
+^bb0(%p: f32, %q: f32):
+  %m = mgx.mul %p, %q : f32, f32 -> f32
+  %e = mgx.exp %m : f32
+  mgx.yield %e : f32
+}}
+%y = mgx.convolution %f, %w pads = {[pad] * 4} strides = {[stride] * 2} dilations = [1, 1] \
+{{{"channels_last, " if last else ""}group = 1 : i64}} : {x}, {w} -> {y}"""
+    HostKernel(kernel_text(f"%x: {x}, %w: {w}, %s: {s}", y, body, "%y")).check()

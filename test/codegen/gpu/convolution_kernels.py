@@ -24,6 +24,10 @@ class Convolution:
     before, then those after. `last`: the image is stored with channels last, and so are the
     filters, and read through views; `native`: channels are last in the op itself.
     `epilogue`: '', 'relu' (with a bias), or 'add' of an image.
+    `prologue`: '', 'norm' (each channel scaled and shifted, then sigmoid), 'gate' (each channel of
+    each image times a number, plus an image), 'bytes' (a scale times a byte and a shift), or
+    'filters' (the same of the filters, with numbers for each). The first makes no zeros of
+    zeros, which is what lies beyond an image's edges all the same.
     """
 
     shape: tuple[int, ...]
@@ -35,6 +39,7 @@ class Convolution:
     group: int = 1
     element: str = "f16"
     epilogue: str = ""
+    prologue: str = ""
     last: bool = False
     native: bool = False
     schedule: Schedule | None = None
@@ -49,7 +54,7 @@ class Convolution:
         ]
         group = f"g{self.group}" if self.group > 1 else ""
         last = "last" if self.last else "native" if self.native else ""
-        parts = ["conv", *sizes, *marks, group, last, self.element, self.epilogue]
+        parts = ["conv", *sizes, *marks, group, last, self.element, self.prologue, self.epilogue]
         return "-".join(filter(None, parts))
 
     @property
@@ -93,6 +98,18 @@ class Convolution:
             inputs.append(((self.filters,) if self.native else bias, self.result))
         if self.epilogue == "add":
             inputs.append((result, self.result))
+        image, ones = self.logical()[0], (1,) * len(self.window)
+        channels = (*ones, self.shape[1]) if self.native else (self.shape[1], *ones)
+        if self.prologue == "norm":
+            inputs += [((1, *channels), self.element)] * 2
+        if self.prologue == "gate":
+            inputs += [((self.shape[0], *channels), self.element), (image, self.element)]
+        if self.prologue == "bytes":
+            inputs[0] = (inputs[0][0], "i8")
+            inputs += [((1,), self.element)] * 2
+        if self.prologue == "filters":
+            inputs[1] = (inputs[1][0], "i8")
+            inputs += [((self.filters, 1, *ones), self.element)] * 2
         return inputs
 
     def text(self) -> str:
@@ -106,11 +123,16 @@ class Convolution:
         if self.last:
             rank = len(self.shape)
             order = [0, rank - 1, *range(1, rank - 1)]
-            for i, wanted in enumerate((x, w)):
+            first = tensor(operands[0], self.stored()[0][1])
+            for i, wanted in enumerate((first, w)):
                 names[i] = f"%v{i}"
                 lines.append(
                     f"%v{i} = mgx.transpose %x{i} permutation = {order} : {types[i]} -> {wanted}"
                 )
+        if self.prologue:
+            number = int(self.prologue == "filters")
+            lines += self._prologue(names[number], types, (x, w)[number])
+            names[number] = "%f"
         form = "channels_last, " if self.native else ""
         op = "mgx.quant_convolution" if self.result == "i32" else "mgx.convolution"
         lines.append(
@@ -139,6 +161,31 @@ class Convolution:
             f"{body}\nmgx.return {returned} : {y}\n}}"
         )
 
+    def _prologue(self, image: str, types: list[str], x: str) -> list[str]:
+        """%f: what is computed of the image, or of the filters."""
+        e, n = self.element, len(types) - 2
+        number = int(self.prologue == "filters")
+        kind = self.stored()[number][1]
+        first = tensor(self.logical()[number], kind)
+        body = {
+            "norm": "%s = mgx.mul %p, %q : {e}, {e} -> {e}\n%t = mgx.add %s, %r : {e}, {e} -> {e}\n"
+            "%u = mgx.sigmoid %t : {e}",
+            "gate": "%s = mgx.mul %p, %q : {e}, {e} -> {e}\n%u = mgx.add %s, %r : {e}, {e} -> {e}",
+            "bytes": "%o = mgx.convert %p : i8 -> {e}\n%s = mgx.mul %o, %q : {e}, {e} -> {e}\n"
+            "%u = mgx.add %s, %r : {e}, {e} -> {e}",
+        }["bytes" if kind == "i8" else self.prologue].replace("{e}", e)
+        lines, others = [], []
+        for i in (n, n + 1):
+            others.append(f"%x{i}")
+            if types[i] != x:
+                others[-1] = f"%b{i}"
+                lines.append(f"%b{i} = mgx.multibroadcast %x{i} : {types[i]} -> {x}")
+        return [
+            *lines,
+            f"%f = mgx.pointwise({image}, {', '.join(others)}) : ({first}, {x}, {x}) -> {x} {{\n"
+            f"^bb0(%p: {kind}, %q: {e}, %r: {e}):\n{body}\nmgx.yield %u : {e}\n}}",
+        ]
+
     def kernel(self) -> tuple[ir.Module, ir.OpView]:
         with context(), ir.Location.unknown():
             module = ir.Module.parse(self.text())
@@ -159,9 +206,23 @@ class Convolution:
         """The result in f64, and the bound of its error."""
         wide = [x.astype(np.float64) for x in inputs]
         x, w = wide[:2]
+        magnitude, weight = np.abs(x), np.abs(w)
+        if self.prologue == "filters":
+            w, weight = w * wide[-2] + wide[-1], weight * np.abs(wide[-2]) + np.abs(wide[-1])
+        elif self.prologue:
+            q, r = wide[-2:]
+            if self.last and self.prologue == "gate":
+                r = np.moveaxis(r, 1, -1)
+            if self.last and self.prologue != "bytes":
+                q = np.moveaxis(q, 1, -1)
+                r = np.moveaxis(r, 1, -1) if self.prologue == "norm" else r
+            x, magnitude = x * q + r, np.abs(x * q) + np.abs(r)
+            if self.prologue == "norm":
+                x, magnitude = 1 / (1 + np.exp(-x)), 1 + magnitude
         if self.last or self.native:
             x, w = np.moveaxis(x, -1, 1), np.moveaxis(w, -1, 1)
-        y, bound = self._windows(x, w), self._windows(np.abs(x), np.abs(w))
+            magnitude, weight = np.moveaxis(magnitude, -1, 1), np.moveaxis(weight, -1, 1)
+        y, bound = self._windows(x, w), self._windows(magnitude, weight)
         if self.native:
             y, bound = np.moveaxis(y, 1, -1), np.moveaxis(bound, 1, -1)
         if self.epilogue:
@@ -244,6 +305,7 @@ def emulated(target: Target) -> list[Convolution]:
         Convolution((2, 64, 7, 6), 16, (2, 3), pads=(0, 1, 2, 1), native=True, epilogue="add"),
         Convolution((1, 16, 6, 33), 48, (3, 2), element="f32", native=True),
     ]
+    found += computed(target)
     if "bf16" in target.features:
         found.append(Convolution((1, 32, 6, 8), 16, (3, 3), element="bf16", native=True))
         found.append(Convolution((1, 8, 6, 6), 16, (3, 3), pads=pads, element="bf16"))
@@ -252,6 +314,44 @@ def emulated(target: Target) -> list[Convolution]:
         found.append(Convolution((1, 32, 6, 6), 16, (3, 3), pads=pads, element="i8", native=True))
         found.append(Convolution((1, 64, 6, 6), 16, (3, 3), pads=pads, element="i8", native=True))
     return found
+
+
+def computed(target: Target) -> list[Convolution]:
+    """Images that are computed as they are read."""
+    pads = (1, 1, 1, 1)
+    return [
+        # Plain products.
+        Convolution((1, 16, 6, 8), 24, (1, 1), prologue="norm", epilogue="relu"),
+        Convolution((2, 32, 5, 7), 24, (1, 1), prologue="norm", native=True, epilogue="add"),
+        Convolution((2, 32, 5, 8), 17, (1, 1), prologue="gate", native=True),
+        Convolution((2, 20, 4, 4), 16, (1, 1), prologue="bytes", group=2),
+        Convolution((1, 64, 1, 1), 30, (1, 1), prologue="norm", native=True),
+        Convolution((2, 32, 5, 6), 20, (1, 1), prologue="filters"),
+        Convolution((3, 64, 5, 5), 32, (1, 1), prologue="filters", native=True, epilogue="relu"),
+        # Packed.
+        Convolution((2, 16, 6, 8), 16, (3, 3), pads=pads, prologue="norm", epilogue="relu"),
+        Convolution((2, 12, 7, 6), 8, (2, 3), pads=(1, 0, 0, 2), prologue="gate", element="f32"),
+        Convolution((1, 3, 16, 16), 16, (7, 7), (2, 2), pads=(3,) * 4, prologue="norm"),
+        Convolution((2, 10, 8, 8), 12, (3, 3), pads=pads, prologue="bytes"),
+        Convolution((1, 10, 5, 6), 12, (3, 3), pads=pads, prologue="norm", native=True),
+        Convolution((2, 16, 30), 12, (5,), (2,), (2,), (3, 4), prologue="norm"),
+        Convolution((2, 32, 7, 7), 16, (1, 1), (2, 2), prologue="gate"),
+        Convolution((2, 16, 6, 6), 12, (3, 3), pads=pads, group=2, prologue="norm"),
+        # By windows.
+        Convolution((1, 32, 6, 8), 16, (3, 3), pads=pads, prologue="norm", native=True),
+        Convolution((2, 32, 5, 7), 20, (3, 3), pads=pads, prologue="gate", native=True),
+        Convolution(
+            (3, 40, 9, 6), 24, (3, 3), (2, 1), (2, 2), (1, 3, 2, 0), prologue="norm", native=True
+        ),
+        Convolution((1, 24, 9, 8), 17, (3, 2), prologue="norm", native=True, epilogue="relu"),
+        Convolution((2, 64, 7, 7), 16, (1, 1), (2, 2), prologue="norm", native=True),
+        Convolution((2, 16, 6, 6), 24, (3, 3), pads=pads, prologue="bytes", last=True),
+        Convolution(
+            (2, 16, 6, 6), 24, (3, 3), pads=pads, group=2, prologue="norm", native=True,
+            element="f32",
+        ),
+        Convolution((1, 8, 4, 5, 6), 16, (3, 3, 3), pads=(1,) * 6, prologue="norm", native=True),
+    ]  # fmt: skip
 
 
 def varied(target: Target, count: int) -> list[Convolution]:
@@ -281,6 +381,8 @@ def varied(target: Target, count: int) -> list[Convolution]:
         )
         if not made.last and rng.random() < 0.5:
             made = replace(made, native=True)
+        if made.result != "i32" and rng.random() < 0.3:
+            made = replace(made, prologue=rng.choice(("norm", "gate", "bytes")))
         work = math.prod(made.outputs) * made.filters * channels // group
         if (
             min(made.outputs) > 0

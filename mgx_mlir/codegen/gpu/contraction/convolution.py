@@ -10,10 +10,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
+from operator import mul
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, Operand
-from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Edge, Image, Matrix, Windows
+from mgx_mlir.codegen.contraction.problem import (
+    Axis,
+    Computed,
+    ComputedImage,
+    Contraction,
+    Edge,
+    Image,
+    Matrix,
+    Windows,
+)
 from mgx_mlir.codegen.gpu.contraction.packing import Packing
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, ROW_CHUNKS
 
@@ -67,35 +78,30 @@ def product_of(match: Match) -> Product:
             strict=True,
         )
     )  # fmt: skip
-    edges: tuple[Edge, ...] = ()
-    offset, (pixel, run) = image.offset, _narrow(image)
-    if whole and _last(image.channel) and max(image.window) <= MAX_WINDOW:
-        argument, strides, batch = image.argument, image.strides, image.batch
-        edges = _edges(image, after)
-        offset -= sum(pad * s for pad, s in zip(image.pads, strides, strict=True))
+    pixel, run = _narrow(image)
+    if whole and _lie_last(image) and max(image.window) <= MAX_WINDOW:
+        windows = partial(_windows, edges=_edges(image, after))
+        b = image.computed(windows) if isinstance(image, ComputedImage) else windows(image)
     else:
         packing = Packing(
             image.argument, image.element, image.offset, image.batch, image.channel,
             image.sizes, image.strides, image.pads, after, 0, pixel,
+            image if isinstance(image, ComputedImage) else None,
         )  # fmt: skip
         packings[PACKED_IMAGE] = packing
-        argument, offset, strides = PACKED_IMAGE, 0, packing.packed_strides
         channels = packing.channels
         batch = Axis.of((image.batch.size, packing.packed_batch))
-    k = Axis.of(
-        *((r, d * s) for r, d, s in zip(image.window, image.dilations, strides, strict=True)),
-        (channels, 1),
-    )
+        packed = Image(
+            PACKED_IMAGE, image.element, 0, batch, Axis.of((channels, 1)), packing.padded,
+            packing.packed_strides, image.outputs, image.window, image.steps, image.dilations,
+            (0,) * len(image.pads),
+        )  # fmt: skip
+        b = _windows(packed, ())
     depth = taps * channels
-    if run:
-        k = Axis((*k.factors[:-1], (run, 1)))
-        depth = taps // image.window[-1] * run
-    columns = [(o, t * s) for o, t, s in zip(image.outputs, image.steps, strides, strict=True)]
     a = _filter(problem, image.window, channels, packings, run)
-    b = Matrix(argument, image.element, offset, batch, k, Axis.of(*columns))
-    if edges:
-        b = Windows(b.argument, b.element, b.offset, b.batch, b.row, b.column, edges, channels)
     if run:
+        b = replace(b, row=Axis((*b.row.factors[:-1], (run, 1))))
+        depth = taps // image.window[-1] * run
         kept = image.window[-1] * channels
         b = Windows(b.argument, b.element, b.offset, b.batch, b.row, b.column, (), run, kept)
     problem = replace(problem, K=depth, a=a, b=b)
@@ -103,6 +109,28 @@ def product_of(match: Match) -> Product:
     if a.batch.stride != 0 or problem.batch == 1:
         return product
     return side_by_side(product)
+
+
+def _windows(image: Image, edges: tuple[Edge, ...]) -> Matrix:
+    """The windows as columns of a matrix; `edges`: where they reach beyond the image."""
+    strides, offset = image.strides, image.offset - sum(map(mul, image.pads, image.strides))
+    taps = [(r, d * s) for r, d, s in zip(image.window, image.dilations, strides, strict=True)]
+    k = Axis.of(*taps, *image.channel.factors)
+    columns = [(o, t * s) for o, t, s in zip(image.outputs, image.steps, strides, strict=True)]
+    b = Matrix(image.argument, image.element, offset, image.batch, k, Axis.of(*columns))
+    if not edges:
+        return b
+    run = image.channel.size
+    return Windows(b.argument, b.element, b.offset, b.batch, b.row, b.column, edges, run)
+
+
+def _lie_last(image: Image) -> bool:
+    """Whether channels are neighbours in memory, or all of what is read there is the same."""
+    if not isinstance(image, ComputedImage):
+        return _last(image.channel)
+    return all(x.channel.stride in (0, 1) for x in image.tensors) and any(
+        _last(x.channel) and any(x.strides) for x in image.tensors
+    )
 
 
 def _narrow(image: Image) -> tuple[int, int]:
@@ -155,6 +183,11 @@ def side_by_side(product: Product) -> Product:
     def joined(x: Matrix) -> Matrix:
         return replace(x, batch=Axis(()), column=Axis.of(*x.batch.factors, *x.column.factors))
 
+    def alone(x: Matrix) -> Matrix:
+        return replace(x, batch=Axis(()))
+
+    a = problem.a
+
     sources = tuple(
         replace(x, batch=Axis(()), column=Axis.of(*x.batch.factors, *x.column.factors))
         if isinstance(x, Operand)
@@ -165,8 +198,8 @@ def side_by_side(product: Product) -> Product:
         problem,
         batch=1,
         N=problem.batch * problem.N,
-        a=replace(problem.a, batch=Axis(())),
-        b=joined(b),
+        a=a.mapped(alone) if isinstance(a, Computed) else alone(a),
+        b=b.mapped(joined) if isinstance(b, Computed) else joined(b),
     )
     match = replace(match, problem=problem, sources=sources)
     return replace(product, match=match, result=joined(product.result))
@@ -225,6 +258,8 @@ def split(axis: Axis, outer: int) -> tuple[Axis, Axis]:
 
 def subsampled(image: Image) -> Image:
     """Where the window does not move over a dimension's pixels, only those it meets."""
+    if isinstance(image, ComputedImage):
+        return image.mapped(subsampled)
     sizes, strides, steps = list(image.sizes), list(image.strides), list(image.steps)
     for d, window in enumerate(image.window):
         if window == 1 and image.pads[d] == 0 and (image.outputs[d] - 1) * steps[d] < sizes[d]:

@@ -16,7 +16,7 @@ from mlir import ir
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match
-from mgx_mlir.codegen.contraction.problem import Axis, Image
+from mgx_mlir.codegen.contraction.problem import Axis, ComputedImage, Image
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import MAX_BATCH, vector_width
 from mgx_mlir.codegen.gpu.contraction.convolution import row_major
@@ -31,6 +31,8 @@ def direct_refusal(match: Match) -> str:
     """Why the plain sums do not serve a convolution; '' where they do."""
     problem, image = match.problem, match.problem.b
     assert isinstance(image, Image)
+    if isinstance(image, ComputedImage):
+        return "pixels that are computed"
     if image.channel.size != 1:
         return f"{image.channel.size} channels a group"
     if problem.K > MAX_TAPS:

@@ -7,18 +7,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from mlir import ir
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.computed import compute, numbers_of, repeats
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis, Computed, Contraction, Matrix, Read
+from mgx_mlir.codegen.contraction.problem import (
+    Axis,
+    Computed,
+    Contraction,
+    Matrix,
+    Read,
+    Windows,
+)
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.halfway import compute_halfway, is_halfway
 from mgx_mlir.codegen.gpu.contraction.scaling import Scaled
-from mgx_mlir.codegen.gpu.contraction.sources import Load, Source, Strided, strided
+from mgx_mlir.codegen.gpu.contraction.sources import Load, Source, Strided, Windowed, strided
 from mgx_mlir.prologues import is_risky
 
 
@@ -81,8 +90,13 @@ class Expanding:
         self.matrix, self.element, self.depth = matrix, matrix.element, depth
         self._columns = columns
         self.sides = [
-            _Side(read, *self._axes(read), depth, tile_depth, buffers) for read in matrix.tensors
+            _Side(read, *self._axes(read), depth, tile_depth, buffers)
+            if not isinstance(read.matrix, Windows)
+            else _WindowSide(read, *self._axes(read), depth, tile_depth, buffers)
+            for read in matrix.tensors
         ]
+        # Zero is what is computed beyond an image's edges, and not of zeros there.
+        self._windows = next((x for x in self.sides if isinstance(x, _WindowSide)), None)
         row, k = (matrix.column, matrix.row) if columns else (matrix.row, matrix.column)
         self.along_k = Strided(matrix, row, k, depth, tile_depth).along_k
 
@@ -105,14 +119,14 @@ class Expanding:
     @property
     def reads(self) -> int:
         """Values that one of `loads` stands for."""
-        return len(self.sides)
+        return len(self.sides) + (self._windows is not None)
 
     def refusal(self, tile_depth: int) -> str:
         """Why the operand cannot be read so; '' where it can."""
         least = max(read.per_byte for read in self.matrix.tensors)
         if self.width(16) < least or (least > 1 and not self.along_k):
             return "packed numbers that are no neighbours along k"
-        if self.depth % tile_depth and is_risky(self.matrix.op):
+        if self.depth % tile_depth and self._windows is None and is_risky(self.matrix.op):
             return f"what is computed beyond k = {self.depth} may not be finite"
         return ""
 
@@ -121,18 +135,28 @@ class Expanding:
             side.begin(batch, rows, k, limit)
 
     def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
-        """For each row and part, what is read of each tensor."""
+        """For each row and part, what is read of each tensor, and whether it is outside."""
         self._lanes = width
         found = [side.loads(k0, parts, side.lanes(self.along_k, width)) for side in self.sides]
+        if self._windows is not None:
+            beyond = self._windows.beyond(k0, parts)
+            found.append([partial(_known, flag) for flag in beyond])
         return [load for loads in zip(*found, strict=True) for load in loads]
 
     def finish(self, values: Sequence[ir.Value]) -> list[ir.Value]:
         """The vectors of elements that come of what `loads` read."""
-        count = len(self.sides)
-        return [
-            expanded(self.matrix, values[at : at + count], self._lanes)
-            for at in range(0, len(values), count)
-        ]
+        count, made = len(self.sides), []
+        for at in range(0, len(values), self.reads):
+            x = expanded(self.matrix, values[at : at + count], self._lanes)
+            if self._windows is not None:
+                inside = emit.compare("eq", values[at + count], 0)
+                x = arith.select(inside, x, emit.constant(0, self.element, self._lanes))
+            made.append(x)
+        return made
+
+
+def _known(x: ir.Value) -> ir.Value:
+    return x
 
 
 class _Side(Strided):
@@ -161,3 +185,7 @@ class _Side(Strided):
         if per_byte > 1:
             place, step = emit.div(place, per_byte), emit.div(step, per_byte)
         return super()._at(place, width // per_byte, step)
+
+
+class _WindowSide(_Side, Windowed):
+    """The same for windows of an image."""

@@ -154,7 +154,7 @@ class _Generator:
 
     def _packing(self, functions: ir.Block, name: str) -> Launch:
         packings = list(self.product.packings.values())
-        elements = {p.argument: p.element for p in packings}
+        elements = {x.argument: x.element for p in packings for x in p.tensors}
         numbers = sorted(elements)
         parameters = [self._input(number, elements[number]) for number in numbers]
         parameters += [

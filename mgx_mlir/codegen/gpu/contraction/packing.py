@@ -7,7 +7,8 @@ bytes. A window of `p` is then a row of a matrix whose strides overlap: k = (r, 
 through it in three strides, and no read has to ask whether it is inside of the image.
 
 One function does this for all of a kernel's operands that need it, into scratch memory. A
-thread turns the channels of a chunk for as many neighbouring pixels as one read gives.
+thread turns the channels of a chunk for as many neighbouring pixels as one read gives. Pixels
+that are computed are so here, each once.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 
 from mlir import ir
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.computed import compute
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.contraction.problem import Axis, ComputedImage, Image
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
@@ -35,7 +38,8 @@ class Packing:
 
     `sizes`, `strides`, `before` and `after` (zeros around it) have one number for each
     spatial dimension; `start` is its first byte in scratch memory. `chunk`: channels of a
-    thread, which they are padded to a multiple of; 0 for those of 16 bytes.
+    thread, which they are padded to a multiple of; 0 for those of 16 bytes. `computed`: what
+    elements are computed of, where they are not read as they are.
     """
 
     argument: int
@@ -49,6 +53,7 @@ class Packing:
     after: tuple[int, ...]
     start: int
     chunk: int = 0
+    computed: ComputedImage | None = None
 
     def __post_init__(self) -> None:
         if not self.chunk:
@@ -74,12 +79,21 @@ class Packing:
         return self.elements * emit.element_bytes(self.element)
 
     @property
+    def tensors(self) -> Sequence[Packing | Image]:
+        """What is read."""
+        return self.computed.tensors if self.computed else (self,)
+
+    @property
     def width(self) -> int:
         """Pixels of a thread: neighbours along the last dimension, of one read."""
-        *outer, last = zip(self.sizes, self.strides, strict=True)
-        others = [self.batch, self.channel, *(Axis.of(x) for x in outer)]
-        limit = math.gcd(CHUNK_BYTES // emit.element_bytes(self.element), self.sizes[-1])
-        return vector_width(Axis((last,)), *others, offset=self.offset, limit=limit)
+        most = max(emit.element_bytes(x.element) for x in (self, *self.tensors))
+        limit = math.gcd(CHUNK_BYTES // most, self.sizes[-1])
+        for x in self.tensors:
+            *outer, last = zip(self.sizes, x.strides, strict=True)
+            if last[1] != 0:
+                others = [x.batch, x.channel, *(Axis.of(dim) for dim in outer)]
+                limit = vector_width(Axis((last,)), *others, offset=x.offset, limit=limit)
+        return limit
 
     @property
     def threads(self) -> int:
@@ -128,11 +142,12 @@ def emit_packing(
             # Blocks before the first are negative: large, as unsigned numbers.
             inside = emit.compare("ult", here, packing.blocks)
         number = emit.linear(thread, (here, THREADS))
-        buffer = inputs[packing.argument]
-        emit.when(inside, partial(_move, packing, buffer, output, number))
+        emit.when(inside, partial(_move, packing, inputs, output, number))
 
 
-def _move(packing: Packing, source: ir.Value, target: ir.Value, number: Index) -> None:
+def _move(
+    packing: Packing, inputs: Mapping[int, ir.Value], target: ir.Value, number: Index
+) -> None:
     """What thread `number` of an operand does."""
     chunk, size = packing.chunk, emit.element_bytes(packing.element)
     chunks, width, padded = packing.channels // chunk, packing.width, packing.padded
@@ -142,7 +157,8 @@ def _move(packing: Packing, source: ir.Value, target: ir.Value, number: Index) -
     group, rest = emit.rem(rest, packing.groups), emit.div(rest, packing.groups)
 
     column = emit.mul(group, width)
-    place = emit.add(packing.offset, emit.mul(column, packing.strides[-1]))
+    tensors = packing.tensors
+    places = [emit.add(x.offset, emit.mul(column, x.strides[-1])) for x in tensors]
     to = emit.add(channel, emit.mul(column, packing.channels))
     inside = [mine]
     for d in reversed(range(len(padded) - 1)):
@@ -150,9 +166,14 @@ def _move(packing: Packing, source: ir.Value, target: ir.Value, number: Index) -
         here = emit.sub(at, packing.before[d])
         if padded[d] != packing.sizes[d]:
             inside.append(emit.compare("ult", here, packing.sizes[d]))
-        place = emit.add(place, emit.mul(here, packing.strides[d]))
+        places = [
+            emit.add(place, emit.mul(here, x.strides[d]))
+            for x, place in zip(tensors, places, strict=True)
+        ]
         to = emit.add(to, emit.mul(at, packing.packed_strides[d]))
-    place = emit.add(place, packing.batch.offset(rest))
+    places = [
+        emit.add(place, x.batch.offset(rest)) for x, place in zip(tensors, places, strict=True)
+    ]
     to = emit.add(to, emit.mul(rest, packing.packed_batch))
 
     values = []
@@ -161,8 +182,12 @@ def _move(packing: Packing, source: ir.Value, target: ir.Value, number: Index) -
         conditions = list(inside)
         if packing.channels != packing.channel.size:
             conditions.append(emit.compare("slt", c, packing.channel.size))
-        at = emit.add(place, packing.channel.offset(c))
-        values.append(memory.load(source, memory.guarded(at, conditions, size), width))
+        read = []
+        for x, place in zip(tensors, places, strict=True):
+            at = emit.add(place, x.channel.offset(c))
+            at = memory.guarded(at, conditions, emit.element_bytes(x.element))
+            read.append(_pixels(inputs[x.argument], at, width, x.strides[-1] == 0))
+        values.append(_computed(packing, read, conditions[1:]) if packing.computed else read[0])
 
     def put(x: ir.Value, pixel: int, conditions: Sequence[ir.Value]) -> None:
         at = emit.add(to, pixel * packing.channels)
@@ -180,3 +205,20 @@ def _move(packing: Packing, source: ir.Value, target: ir.Value, number: Index) -
         last = [mine, emit.compare("eq", group, packing.groups - 1)]
         for pixel in range(after):
             put(zero, before + width + pixel, last)
+
+
+def _pixels(source: ir.Value, place: Index, width: int, equal: bool) -> ir.Value:
+    """Neighbours along a row; `equal`: which are all the same one."""
+    if not equal:
+        return memory.load(source, place, width)
+    return emit.splat(memory.element(memory.load(source, place, 1), 0), width)
+
+
+def _computed(packing: Packing, read: Sequence[ir.Value], inside: Sequence[ir.Value]) -> ir.Value:
+    """What is computed of neighbours, and zeros unless all of `inside` hold."""
+    assert packing.computed is not None
+    x = compute(packing.computed, read)
+    if not inside:
+        return x
+    zero = emit.constant(0, packing.element, packing.width)
+    return arith.select(reduce(arith.andi, inside), x, zero)

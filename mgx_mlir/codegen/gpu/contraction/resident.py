@@ -23,7 +23,7 @@ from mlir.dialects import amdgpu, rocdl
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match, used_arguments
-from mgx_mlir.codegen.contraction.problem import Image, Matrix
+from mgx_mlir.codegen.contraction.problem import ComputedImage, Image, Matrix
 from mgx_mlir.codegen.gpu.builder import block_number, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory, multiply
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
@@ -145,6 +145,8 @@ def resident_refusal(match: Match, product: Product, unit: Unit, target: Target)
     image, problem = match.problem.b, product.match.problem
     if not isinstance(image, Image) or match.added or product.packings:
         return "no convolution of an image with channels last"
+    if isinstance(image, ComputedImage):
+        return "pixels that are computed"
     if unit.kind != "mfma" or unit.lane_chunks > 1 or unit.element != image.element:
         return "no matrix cores of 64 lanes"
     if len(image.sizes) != 2 or problem.batch > 1 or product.result.column.stride != 1:

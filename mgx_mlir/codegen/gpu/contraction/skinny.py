@@ -21,7 +21,15 @@ from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.computed import readable, repeats
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import used_arguments
-from mgx_mlir.codegen.contraction.problem import Computed, Contraction, Matrix, Read, Windows
+from mgx_mlir.codegen.contraction.problem import (
+    Computed,
+    Contraction,
+    Image,
+    Matrix,
+    Read,
+    Windows,
+    in_memory,
+)
 from mgx_mlir.codegen.gpu import lanes as across
 from mgx_mlir.codegen.gpu.builder import block_number, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory
@@ -71,9 +79,10 @@ def as_skinny(match_product: Product, target: Target) -> tuple[Product, Skinny] 
     problem = match_product.match.problem
     if match_product.packings or match_product.match.added or problem.accumulator != "f32":
         return None
-    if isinstance(problem.a, Windows) or not isinstance(problem.b, Matrix):
+    operands = [x for operand in (problem.a, problem.b) for x in in_memory(operand)]
+    if any(isinstance(x, Windows | Image) for x in operands):
         return None
-    if isinstance(problem.b, Windows) or problem.a.element not in _ELEMENTS:
+    if problem.a.element not in _ELEMENTS:
         return None
     if problem.N < problem.M and match_product.match.causal is None:
         result = match_product.result

@@ -148,7 +148,7 @@ class Windowed(Strided):
     def begin(self, batch: Index, rows: Sequence[Index], k: Index, limit: int | None) -> None:
         start = self.matrix.start(batch)
         if self._even:
-            start = emit.add(start, k)
+            start = emit.add(start, emit.mul(k, self._stride))
         self.first = k
         self.rows = [emit.add(start, self.row.offset(row)) for row in rows]
         self.outside = [
@@ -160,12 +160,27 @@ class Windowed(Strided):
                 bits[0] = arith.select(inside, bits[0], emit.value(-1))
 
     def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
-        ahead: list[tuple[Index, list[Index], list[ir.Value]]] = []
+        steps, beyond = self._ahead(k0, parts)
+        places = [emit.add(row, step) for row in self.rows for step in steps]
+        return [
+            self._at(arith.ori(emit.value(place), bit), width)
+            for place, bit in zip(places, beyond, strict=True)
+        ]
+
+    def beyond(self, k0: Index, parts: Sequence[int]) -> list[ir.Value]:
+        """For each of `loads`, what is not 0 where it lies beyond an edge."""
+        return self._ahead(k0, parts)[1]
+
+    def _ahead(self, k0: Index, parts: Sequence[int]) -> tuple[list[Index], list[ir.Value]]:
+        """How far each part is ahead of a row's start, and `beyond`."""
+        steps: list[Index] = []
+        ahead: list[tuple[list[Index], list[ir.Value]]] = []
         if self._even:
             # Beyond the last step, the last one again.
             k0 = emit.minimum(k0, self.depth - self.tile_depth)
             step, taps = self.k.offset(k0), self._taps(k0)
-            ahead = [(emit.add(step, part), taps, []) for part in parts]
+            steps = [emit.add(step, part * self._stride) for part in parts]
+            ahead = [(taps, [])] * len(parts)
         else:
             for part in parts:
                 k = emit.add(emit.add(self.first, k0), part)
@@ -173,12 +188,9 @@ class Windowed(Strided):
                 if self.depth % self.tile_depth:
                     over = emit.compare("sge", k, self.depth)
                     past = [arith.select(over, emit.value(-1), emit.value(0))]
-                ahead.append((self.k.offset(k), self._taps(k), past))
-        return [
-            self._at(self._place(row, bits, *where), width)
-            for row, bits in zip(self.rows, self.outside, strict=True)
-            for where in ahead
-        ]
+                steps.append(self.k.offset(k))
+                ahead.append((self._taps(k), past))
+        return steps, [self._beyond(bits, *where) for bits in self.outside for where in ahead]
 
     def _taps(self, k: Index) -> list[Index]:
         """Which tap along each edge an element at k is."""
@@ -189,23 +201,16 @@ class Windowed(Strided):
             for edge in self.matrix.edges
         ]
 
-    def _place(
-        self,
-        row: Index,
-        bits: Sequence[ir.Value],
-        step: Index,
-        taps: Sequence[Index],
-        past: Sequence[ir.Value],
-    ) -> Index:
+    def _beyond(
+        self, bits: Sequence[ir.Value], taps: Sequence[Index], past: Sequence[ir.Value]
+    ) -> ir.Value:
         top = 32 - emit.element_bytes(self.element).bit_length()
         flags = [
             arith.shli(mine, emit.value(emit.sub(top, tap)))
             for mine, tap in zip(bits, taps, strict=True)
         ]
-        beyond = arith.andi(
-            reduce(arith.ori, [*flags, *past]), emit.value(1 << top if top < 31 else -1 << 31)
-        )
-        return arith.ori(emit.value(emit.add(row, step)), beyond)
+        highest = emit.value(1 << top if top < 31 else -1 << 31)
+        return arith.andi(reduce(arith.ori, [*flags, *past]), highest)
 
     def _at(self, place: Index, width: int, step: Index = 0) -> Load:
         if any(edge.pad for edge in self.matrix.edges):
