@@ -1,4 +1,7 @@
-"""Operators whose data decide how much comes out: Unique and NonMaxSuppression."""
+"""Operators whose data decide how much comes out: Unique and NonMaxSuppression.
+
+Those of the domain mgx.bounded are halves of such nodes: see mgx_mlir.staged.bounded.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,36 @@ def unique(call: Call) -> Any:
         first, inverse, counts = first[order], places[inverse], counts[order]
     indices = [a.astype(np.int64) for a in (first, inverse, counts)]
     return [np.take(x, first, axis=axis), *indices]
+
+
+@host_operator("Cut", Kind.DATA, "mgx.bounded")
+def cut(call: Call) -> Any:
+    """As much of the last dimension as the second input says, moved to an axis."""
+    counts = call.array(0)[..., : int(call.array(1)[0])]
+    return [np.ascontiguousarray(np.moveaxis(counts, -1, call.attribute("axis")))]
+
+
+@host_operator("Compress", Kind.DATA, "mgx.bounded")
+def bounded_compress(call: Call) -> Any:
+    """What is chosen, along the last dimension, and how much it is."""
+    x, axis = call.array(0), call.attribute("axis")
+    found = np.compress(call.array(1), x, axis)
+    found = np.moveaxis(found, axis or 0, -1)
+    return [found, np.array([found.shape[-1]])]
+
+
+@host_operator("NonZero", Kind.DATA, "mgx.bounded")
+def bounded_nonzero(call: Call) -> Any:
+    """The indices, and how many they are."""
+    found = np.stack(np.nonzero(call.array(0))).astype(np.int64)
+    return [found, np.array([found.shape[1]])]
+
+
+@host_operator("NonMaxSuppression", Kind.DATA, "mgx.bounded")
+def bounded_non_max_suppression(call: Call) -> Any:
+    """The boxes, and how many they are."""
+    (found,) = non_max_suppression(call)
+    return [found.T, np.array([len(found)])]
 
 
 @host_operator("NonMaxSuppression", Kind.DATA)

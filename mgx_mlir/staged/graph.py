@@ -20,8 +20,10 @@ from mgx_mlir.host.values import is_compiled_type, is_tensor, normal, show, type
 from mgx_mlir.importer import Unsupported, check_model, loading, prepare, registry, structure
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.specialize import SpecializedModel, Values
+from mgx_mlir.staged import bounded
 from mgx_mlir.staged.context import Context
 from mgx_mlir.staged.partition import Known, Step, known_values, partition, source_of
+from mgx_mlir.target import Target
 from mgx_mlir.weights import Weight
 
 if TYPE_CHECKING:
@@ -38,6 +40,11 @@ class Compilation:
     target: Any
     options: CompileOptions
     arguments: Mapping[str, Any]
+
+    @property
+    def on_gpu(self) -> bool:
+        target = self.target if isinstance(self.target, Target) else None
+        return target.kind != "cpu" if target is not None else self.target != "cpu"
 
     def model(self, source: Source) -> SpecializedModel:
         """The model of an island, whose sizes are those of each run."""
@@ -67,6 +74,8 @@ class StagedGraph:
         """Raises UnsupportedError naming each node that neither compiles nor runs on the host."""
         self.source = source
         self.types = types
+        # What has room for all that could come out, by what says how much did.
+        self._bounded = bounded.split(source.model) if compilation.on_gpu else {}
         self.known = known_values(source)
         self.compilation = compilation
         self._graph = source.model.graph
@@ -86,8 +95,9 @@ class StagedGraph:
         """The nodes that the host runs, as far as it is known, with the reason."""
         nodes = [(self._graph.node[i], row) for i, row in sorted(self._rows.items())]
         return [
-            Unsupported(node.name, structure.operator_name(node), row.kind.value)
+            Unsupported(node.name, bounded.operator_name(node), row.kind.value)
             for node, row in nodes
+            if not bounded.is_first_half(node)
         ]
 
     def survey(self) -> list[Unsupported]:
@@ -168,7 +178,13 @@ class StagedGraph:
         with self._lock:
             program = self._program(step, values)
         names = {spec.name for spec in program.inputs}
-        return program.run({n: a for n, a in values.items() if n in names})
+        given = {n: a for n, a in values.items() if n in names}
+        pairs = {c: most for c, most in self._bounded.items() if c in step.outputs}
+        if not pairs:
+            return program.run(given)
+        results: dict[str, Any] = program.run(given, results="device")  # type: ignore[call-arg]
+        counts = {most: int(results[count].numpy()[0]) for count, most in pairs.items()}
+        return {name: x.numpy(counts.get(name)) for name, x in results.items()}
 
     def _program(self, step: Step, arrays: Mapping[str, np.ndarray]) -> Program:
         """The island's program. Raises _ReplanError where some of its nodes have to leave it."""

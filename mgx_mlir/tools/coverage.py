@@ -17,6 +17,8 @@ import onnx.defs
 
 from mgx_mlir import host
 from mgx_mlir.host import table as host_table
+from mgx_mlir.importer import registry
+from mgx_mlir.importer.converters.bounded import DOMAIN as BOUNDED
 from mgx_mlir.importer.registry import Operator, operators
 from mgx_mlir.tools import converters
 from mgx_mlir.tools.gpu_paths import gpu_paths
@@ -64,7 +66,7 @@ _TYPES: tuple[tuple[str, tuple[str, ...]], ...] = (
 def page() -> str:
     """The page, in Markdown."""
     rows = {(row.domain, row.name): row for row in operators()}
-    names = sorted({*rows, *((row.domain, row.name) for row in host_table.rows())})
+    names = _listed()
     lines = [_HEAD.format(opset=onnx.defs.onnx_opset_version())]
     for domain in sorted({domain for domain, _ in names}):
         chosen = [name for d, name in names if d == domain]
@@ -84,9 +86,8 @@ def page() -> str:
 def describe(name: str) -> str:
     """What the page says of the operators of a name, in any domain; '' where there is none."""
     rows = {(row.domain, row.name): row for row in operators()}
-    keys = sorted({*rows, *((row.domain, row.name) for row in host_table.rows())})
     parts = []
-    for domain, found in keys:
+    for domain, found in _listed():
         if found.lower() == name.lower():
             cells = cells_of(domain, found, rows.get((domain, found)))
             width = max(map(len, _COLUMNS))
@@ -103,9 +104,15 @@ def cells_of(domain: str, name: str, row: Operator | None) -> tuple[str, ...]:
     """The cells of an operator's line; `row` is None where only the host knows it."""
     on_host = host.find(domain, name)
     by_host = f"host: {on_host.kind.value}" if on_host is not None else ""
+    half = registry.find(BOUNDED, name) if not domain else None
+    if half is not None:
+        by_host = f"{_on_gpu(half)}, and the host cuts what it gives; else {by_host}"
     if row is None:
-        versions = _versions(*_history(domain, name))
-        return (name, versions, _types(domain, name), "", "host", by_host, "", "")
+        versions, early = _versions(*_history(domain, name)), ""
+        becomes = " ".join(f"`{op}`" for op in half.to) if half is not None else ""
+        if half is not None and half.converter is not None:
+            early = ", ".join(converters.constants(half.converter))
+        return (name, versions, _types(domain, name), becomes, "host", by_host, early, "")
     opsets = _versions(*row.versions)
     becomes = " ".join(f"`{op}`" for op in row.to) or ("its body" if row.expanded else "its input")
     early = refused = ""
@@ -114,13 +121,13 @@ def cells_of(domain: str, name: str, row: Operator | None) -> tuple[str, ...]:
         refused = "; ".join(converters.refusals(row.converter)).replace("|", "\\|")
     gpu = _on_gpu(row)
     if on_host is not None:
-        gpu = f"{gpu}; else {by_host}"
+        gpu = by_host if half is not None else f"{gpu}; else {by_host}"
     return (name, opsets, _types(domain, name), becomes, "compiled", gpu, early, refused)
 
 
 def _on_gpu(row: Operator) -> str:
     ops = set(row.to) - _VIEWS
-    paths = set(gpu_paths()["operators"].get(row.name, ()) if row.domain == "" else ())
+    paths = set(gpu_paths()["operators"].get(row.name, ()) if row.domain in ("", BOUNDED) else ())
     if not paths and ops <= _CONTROL:
         return "as its graphs" if ops else "as its body" if row.expanded else "no kernel"
     if len(ops) == 1:  # other operators' cases hold it too, and in other sizes
@@ -188,9 +195,14 @@ def _ops_section() -> str:
 
 def names() -> Sequence[str]:
     """Every operator that can be given to `describe`."""
-    rows = [(row.domain, row.name) for row in operators()]
-    rows += [(row.domain, row.name) for row in host_table.rows()]
-    return [f"{domain}.{name}" if domain else name for domain, name in sorted(set(rows))]
+    return [f"{domain}.{name}" if domain else name for domain, name in _listed()]
+
+
+def _listed() -> list[tuple[str, str]]:
+    """Domains and names of all operators that models have, without the halves of some."""
+    found = {(row.domain, row.name) for row in operators()}
+    found |= {(row.domain, row.name) for row in host_table.rows()}
+    return sorted(key for key in found if key[0] != BOUNDED)
 
 
 if __name__ == "__main__":

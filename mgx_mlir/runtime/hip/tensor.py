@@ -65,15 +65,23 @@ class DeviceTensor:
                 call("hipStreamSynchronize", None)
         return tensor
 
-    def numpy(self) -> np.ndarray:
-        """A copy on the host, after the run that writes the tensor. Raises DeviceError."""
+    def numpy(self, columns: int | None = None) -> np.ndarray:
+        """A copy on the host, after the run that writes the tensor. Raises DeviceError.
+
+        `columns`: how many of the last dimension are copied, from the first on; None for all.
+        """
         hip = hip_python()
-        array = np.empty(self.shape, self.dtype)
+        shape = self.shape if columns is None else (*self.shape[:-1], columns)
+        array = np.empty(shape, self.dtype)
         self.wait()
         kind = hip.hipMemcpyKind.hipMemcpyDeviceToHost
         if array.nbytes:
+            rows = 1 if shape == self.shape else math.prod(self.shape[:-1])
             with Current(self.ordinal):
-                call("hipMemcpy", array.ctypes.data, self.address, array.nbytes, kind)
+                for row in range(rows):
+                    to = array.ctypes.data + row * (array.nbytes // rows)
+                    source = self.address + row * (self.nbytes // rows)
+                    call("hipMemcpy", to, source, array.nbytes // rows, kind)
         return array
 
     def written_by(self, event: Event | None) -> None:

@@ -1,0 +1,101 @@
+"""Operators whose results have a size that the data decide, as large as they can become.
+
+Of such a node mgx_mlir.staged.bounded makes one of this domain: its results are a tensor whose
+last dimension has room for all that could come out, and how much of it counts, [1].
+"""
+
+from __future__ import annotations
+
+import math
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer.node import Node
+from mgx_mlir.importer.registry import operator
+
+DOMAIN = "mgx.bounded"
+
+
+@operator("Compress", (1, 1), "nonzero gather convert reduce_sum", DOMAIN)
+def compress(node: Node) -> list[ir.Value]:
+    x, wanted = node.tensor(0), node.tensor(1)
+    if not node.has_attribute("axis"):
+        x = emit.reshape(x, [math.prod(_sizes(x))])
+    axis = tensors.axis_in(node.attribute("axis", 0), tensors.rank(x))
+    size = min(*_sizes(wanted), _sizes(x)[axis])
+    wanted = emit.take(wanted, 0, 0, size)
+    chosen = mgx.gather(x, emit.reshape(_places(wanted, size), [size]), axis)
+    return [emit.moved_to_end(chosen, axis)[0], _count(wanted)]
+
+
+@operator("NonZero", (1, 1), "nonzero equal not convert reduce_sum", DOMAIN)
+def nonzero(node: Node) -> list[ir.Value]:
+    x = node.tensor(0)
+    sizes = _sizes(x)
+    hits = x
+    if str(tensors.element(x)) != "i1":
+        hits = mgx.not_(mgx.equal(x, emit.like(x, 0)))
+    return [_places(hits, math.prod(sizes)), _count(hits)]
+
+
+@operator(
+    "NonMaxSuppression",
+    (1, 1),
+    "min max concat topk gathernd greater logical_and suppress nonzero convert reduce_sum",
+    DOMAIN,
+)
+def non_max_suppression(node: Node) -> list[ir.Value]:
+    """Boxes in the order of their scores, those that overlap no better one, and their numbers."""
+    boxes, scores = node.tensor(0), node.tensor(1)
+    given = node.constant(2, "max_output_boxes_per_class").item() if node.given(2) else 0
+    threshold = node.constant(3, "iou_threshold").item() if node.given(3) else 0.0
+    least = node.constant(4, "score_threshold").item() if node.given(4) else None
+    batches, classes, size = _sizes(scores)
+    most = min(max(given, 0), size)
+    if most == 0 or _sizes(boxes) != (batches, size, 4):
+        raise UnsupportedError(f"{most} of boxes {tensors.show(tensors.dims(boxes))}")
+    if least is None:  # NaN comes last
+        scores = emit.where(mgx.isnan(scores), float("-inf"), scores)
+    scores, order = mgx.topk(scores, size, 2)
+    corners = _corners(boxes, bool(node.attribute("center_point_box", 0)))
+    corners = mgx.gathernd(corners, emit.reshape(order, (batches, classes * size, 1)), batch_dims=1)
+    corners = emit.reshape(corners, (batches, classes, size, 4))
+    wanted = mgx.equal(order, order)
+    if least is not None:
+        wanted = mgx.greater(scores, emit.like(scores, least))
+    kept = mgx.suppress(corners, wanted, threshold, most)
+    places = _places(kept, batches * classes * most)
+    boxes_kept = mgx.gathernd(order, emit.transpose(places, (1, 0)))
+    rows = emit.concat([emit.take(places, 0, 0, 2), emit.unsqueeze(boxes_kept, [0])], 0)
+    return [rows, _count(kept)]
+
+
+def _corners(boxes: ir.Value, centred: bool) -> ir.Value:
+    """The lower corner and the higher one of boxes, whichever way round they are written."""
+    first, second = emit.take(boxes, 2, 0, 2), emit.take(boxes, 2, 2, 4)
+    if centred:
+        half = emit.div(second, 2)
+        first, second = emit.sub(first, half), emit.add(first, half)
+    return emit.concat([mgx.min(first, second), mgx.max(first, second)], 2)
+
+
+def _sizes(x: ir.Value) -> tuple[int, ...]:
+    sizes = tensors.static_dims(x)
+    if 0 in sizes or not sizes:
+        raise UnsupportedError(f"a tensor {tensors.show(tensors.dims(x))}")
+    return tuple(sizes)
+
+
+def _places(hits: ir.Value, most: int) -> ir.Value:
+    """The indices of what is true, [dimensions, most], and zeros behind them."""
+    i64 = ir.IntegerType.get_signless(64)
+    return mgx.nonzero(hits, results=[ir.RankedTensorType.get([tensors.rank(hits), most], i64)])
+
+
+def _count(hits: ir.Value) -> ir.Value:
+    """How many are true, [1]."""
+    ones = emit.convert(emit.reshape(hits, [math.prod(_sizes(hits))]), "i64")
+    return mgx.reduce_sum(ones, [0])
