@@ -32,7 +32,7 @@ class TritonCall:
 class Case:
     """A problem: `flop` where matrix cores bound it, else `bytes` that have to move.
 
-    makers: those that are compared.
+    makers: those that are compared. element: what the matrix cores multiply.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Case:
     bytes: int = 0
     triton: tuple[TritonCall, ...] = field(default=())
     makers: tuple[str, ...] = ("mgx", "triton", "iree")
+    element: str = "f16"
 
 
 def model_of(
@@ -91,6 +92,56 @@ def gemm(size: int, layout: str, chip: str) -> Case:
         for m, n, k, warps in tiles
     )
     return Case(f"gemm {size} {layout}", chip, model, flop=2 * size**3, triton=calls)
+
+
+# Elements of products: their ONNX type, and the operator where it is not MatMul.
+_TYPES = {
+    "bf16": TensorProto.BFLOAT16,
+    "f16": TensorProto.FLOAT16,
+    "f32": TensorProto.FLOAT,
+    "f64": TensorProto.DOUBLE,
+    "i8": TensorProto.INT8,
+    "fp4": TensorProto.FLOAT4E2M1,
+    "fp8": TensorProto.FLOAT8E4M3FN,
+    "fp8-fnuz": TensorProto.FLOAT8E4M3FNUZ,
+}
+BLOCK = 32  # elements that share a scale, in products of blocks
+
+
+def typed_gemm(size: int, element: str, chip: str, scaled: bool = False) -> Case:
+    """A product in 'nt' of other elements than f16; `scaled`: blocks have scales (OCP MX)."""
+
+    def model() -> onnx.ModelProto:
+        kind, shape = _TYPES[element], (size, size)
+        inputs = [helper.make_tensor_value_info(n, kind, shape) for n in "ab"]
+        nodes, names, result = [], list("ab"), kind
+        constants = [numpy_helper.from_array(np.float32(0.5), "scale")]
+        if element in ("fp4", "fp8", "fp8-fnuz"):
+            result = TensorProto.FLOAT
+            for n in "ab":
+                scale, more = "scale", {}
+                if scaled:
+                    scale, more = f"{n}s", {"axis": 1, "block_size": BLOCK}
+                    more["output_dtype"] = TensorProto.FLOAT
+                    blocks = (size, size // BLOCK)
+                    powers = helper.make_tensor_value_info(scale, TensorProto.FLOAT8E8M0, blocks)
+                    inputs.append(powers)
+                node = helper.make_node("DequantizeLinear", [n, scale], [f"{n}d"], **more)
+                nodes.append(node)
+            names = ["ad", "bd"]
+        nodes.append(helper.make_node("Transpose", [names[1]], ["t"], perm=[1, 0]))
+        operator = "MatMul"
+        if element == "i8":
+            operator, result = "MatMulInteger", TensorProto.INT32
+        nodes.append(helper.make_node(operator, [names[0], "t"], ["y"]))
+        results = [helper.make_tensor_value_info("y", result, shape)]
+        graph = helper.make_graph(nodes, "benchmark", inputs, results, constants)
+        opsets = [helper.make_opsetid("", 25)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=12)
+
+    blocks = " mx" if scaled else ""
+    name = f"gemm {size} {element.removesuffix('-fnuz')}{blocks}"
+    return Case(name, chip, model, flop=2 * size**3, makers=("mgx",), element=element)
 
 
 def softmax(rows: int, columns: int, chip: str) -> Case:
@@ -227,6 +278,15 @@ def cases() -> list[Case]:
         gemm(1024, "nt", "gfx942"),
         gemm(4096, "nn", "gfx1100"),
         gemm(4096, "nt", "gfx1100"),
+        gemm(4096, "nn", "gfx1201"),
+        gemm(4096, "nt", "gfx1201"),
+        gemm(4096, "nn", "gfx950"),
+        gemm(4096, "nt", "gfx950"),
+        typed_gemm(4096, "fp8-fnuz", "gfx942"),
+        typed_gemm(4096, "fp8", "gfx950"),
+        typed_gemm(4096, "fp8", "gfx950", scaled=True),
+        typed_gemm(4096, "fp4", "gfx950", scaled=True),
+        typed_gemm(4096, "fp8", "gfx1201"),
         convolution(32, "gfx942"),
         convolution(1, "gfx942"),
         first_convolution(32, "gfx942"),
@@ -240,4 +300,9 @@ def cases() -> list[Case]:
         softmax(16384, 1024, "gfx1100"),
         layernorm(16384, 1024, "gfx1100"),
         add_gelu(1 << 24, "gfx1100"),
+    ] + [
+        typed_gemm(1024, element, chip)
+        for chip in ("gfx90a", "gfx942", "gfx1100", "gfx1201")
+        for element in ("bf16", "i8", "f32", "f64")
+        if element in ("bf16", "i8") or chip.startswith("gfx9")
     ]

@@ -27,7 +27,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-CHIPS = ("gfx942", "gfx1100")
+CHIPS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 # The emulated device reads them when it is opened.
 os.environ["MGX_EMULATED_DEVICES"] = ",".join(CHIPS)
 os.environ["MGX_EMULATOR_PROFILE"] = "1"
@@ -46,9 +46,15 @@ from benchmarks.movement_cases import movement_cases  # noqa: E402
 # Every pointer gets a buffer that the largest tensor fits into.
 BUFFER_BYTES = 1 << 26
 LAUNCH_CLOCKS = 2000  # what the model adds for a launch
-COMPUTE_UNITS = {"gfx942": 304, "gfx1100": 96}
-MATRIX_FLOP = {"gfx942": 512, "gfx1100": 256}  # of f16, a clock and SIMD
-SIMDS = {"gfx942": 4, "gfx1100": 2}  # a compute unit
+COMPUTE_UNITS = {"gfx90a": 104, "gfx942": 304, "gfx950": 256, "gfx1100": 96, "gfx1201": 64}
+# Multiplications and additions a clock of a compute unit: AMD's white papers.
+MATRIX_FLOP = {
+    "gfx90a": {"bf16": 1024, "f16": 1024, "f32": 256, "f64": 256, "i8": 1024},
+    "gfx942": {"bf16": 2048, "f16": 2048, "f32": 256, "f64": 256, "i8": 4096, "fp8-fnuz": 4096},
+    "gfx950": {"f16": 4096, "fp8": 8192, "fp4": 16384},
+    "gfx1100": {"bf16": 512, "f16": 512, "i8": 512},
+    "gfx1201": {"bf16": 1024, "f16": 1024, "i8": 2048, "fp8": 2048},
+}
 
 
 @dataclass(frozen=True)
@@ -135,7 +141,7 @@ def price(case: Case, kernels: list[Kernel]) -> Figures:
     c = counts[at]
     u: tuple[float, ...] = ()
     if case.flop and c["matrix"]:
-        ideal = case.flop / (MATRIX_FLOP[case.chip] * SIMDS[case.chip])
+        ideal = case.flop / MATRIX_FLOP[case.chip][case.element]
         latencies = [c[f"u_sim_{name}"] for name in ("fast", "mid", "slow")]
         u = tuple(ideal / sum(clocks) * x / latencies[1] for x in latencies)
     return Figures(

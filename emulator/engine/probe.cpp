@@ -50,27 +50,43 @@ std::unique_ptr<Probe, void (*)(Probe *)> make_probe(const Launch &l) {
 
 namespace {
 
-// Clocks of a matrix instruction: 512 f16 flop a clock and SIMD on gfx942; f32
-// runs at a quarter, f64 at an eighth of that, 8-bit formats at twice. WMMA
-// 16x16x16 f16 takes 32 clocks on gfx11 and 16 on gfx12.
+// Multiplications and additions of a matrix instruction that a SIMD does in a clock, sparse ones
+// counted whole: AMD's white papers (CDNA 2, 3, 4, RDNA 3, 4), and LLVM's SISchedule.td for the
+// instructions of one chip that differ.
+u32 matrix_rate(const Chip &chip, const MatrixOp &op, const Inst &in) {
+  using F = MatrixFormat;
+  if (!chip.is_gfx9()) {
+    bool sparse = op.kind == MatrixKind::kSwmmac, byte = op.a != F::kF16 && op.a != F::kBf16;
+    u32 rate = op.a == F::kIu4 ? 512 : 256;
+    if (chip.is_gfx12()) rate = op.a == F::kIu4 ? 2048 : byte ? 1024 : 512;
+    return sparse ? 2 * rate : rate;
+  }
+  bool cdna2 = chip.generation == Generation::cdna2, cdna4 = chip.generation == Generation::cdna4;
+  u32 rate = cdna2 ? 256 : 512;
+  switch (op.a) {
+  case F::kF64: return cdna4 ? 32 : 64;
+  case F::kF32: return 64;
+  case F::kXf32: return 256;
+  case F::kF8f6f4: // a float of 8 bits in either operand halves the rate
+    return in.cbsz <= 1 || in.blgp <= 1 ? 2048 : 4096;
+  case F::kF16: break;
+  case F::kBf16:
+    if (cdna2 && op.a_registers == 1) return 128; // without _1k
+    break;
+  default:
+    if (!cdna2) rate = 1024;
+  }
+  // gfx950's own, which take 16 bytes of a lane; those that it has of gfx942 take their time there.
+  if (cdna4 && op.a_registers >= 4) rate *= 2;
+  return op.kind == MatrixKind::kSmfmac ? 2 * rate : rate;
+}
+
 u32 matrix_clocks(const Wave &w, const Inst &in) {
   auto *pair = static_cast<const MatrixPair *>(in.aux);
   const MatrixOp *op = w.lanes == 64 && pair->w64 ? pair->w64 : pair->w32;
   if (!op) return 16;
   u64 flop = u64(op->m) * op->n * op->k * std::max<u32>(op->blocks, 1) * 2;
-  if (op->kind == MatrixKind::kWmma || op->kind == MatrixKind::kSwmmac)
-    return u32(std::max<u64>(flop / (w.chip->is_gfx12() ? 512 : 256), 4));
-  u64 rate = 512;
-  switch (op->a) {
-  case MatrixFormat::kF64: rate = 128; break;
-  case MatrixFormat::kF32: rate = 64; break;
-  case MatrixFormat::kXf32: rate = 256; break;
-  case MatrixFormat::kF16: case MatrixFormat::kBf16: rate = 512; break;
-  default: rate = 1024; break;
-  }
-  if (w.chip->generation == Generation::cdna2) rate = op->a == MatrixFormat::kF32 ? 64 : std::min<u64>(rate, 256);
-  if (w.chip->generation == Generation::cdna4) rate *= 2;
-  return u32(std::max<u64>(flop / rate, 4));
+  return u32(std::max<u64>(flop / matrix_rate(*w.chip, *op, in), 4));
 }
 
 void record(Probe &p, Wave &w, Event e) {
@@ -136,14 +152,9 @@ void probe_instruction(Wave &w, const Inst &in) {
   Event e = event_of(0, 0);
   if (in.cls == Class::wait) {
     e.wait = 1;
-    e.vm = e.lgkm = 0;
-    if (!p.rdna) { // s_waitcnt of gfx9
-      u32 x = u32(in.imm);
-      e.vm = u8((x & 15) | (x >> 14 & 3) << 4);
-      e.lgkm = u8(x >> 8 & 15);
-      if (e.vm == 63) e.vm = 255;
-      if (e.lgkm == 15) e.lgkm = 255;
-    }
+    Outstanding left = outstanding_after(w, in);
+    e.vm = u8(std::min(left.vm, 255u));
+    e.lgkm = u8(std::min({left.lds, left.smem, 255u}));
   }
   if (in.cls == Class::barrier) e.wait = 2;
   if (in.cls == Class::smem) e.kind = 3;
@@ -175,36 +186,39 @@ void probe_global(Wave &w, const Inst &in, const u64 *address, u64 mask, u32 byt
   record(p, w, e);
 }
 
-// Lanes that share a phase, by access size. gfx9's LDS serves 128-bit reads in
-// odd groups of eight lanes, writes in groups of eight neighbours.
-static u32 lds_phase(u32 lane, u32 bytes, bool load) {
-  if (bytes <= 4) return lane / 32;
-  if (bytes <= 8) return lane / 16;
+// Lanes that share a phase, by access size. gfx9's LDS serves 128-bit reads in odd groups of
+// lanes: of eight, or of gfx950's 64 banks of 16; writes in groups of eight neighbours.
+static u32 lds_phase(u32 lane, u32 bytes, bool load, bool wide) {
+  if (bytes <= 4) return wide ? 0 : lane / 32;
+  if (bytes <= 8) return wide ? lane / 32 : lane / 16;
   if (!load) return lane / 8;
-  u32 half = lane & 32, l = lane & 31;
-  u32 group = l < 4 ? 0 : l < 8 ? 1 : l < 12 ? 2 : l < 16 ? 3 : l < 20 ? 1 : l < 24 ? 0 : l < 28 ? 3 : 2;
-  return half / 8 + group;
+  static constexpr u8 kGroups[] = {0, 1, 2, 3, 1, 0, 3, 2}, kWideGroups[] = {0, 1, 1, 0, 1, 0, 0, 1};
+  u32 half = lane / 32, four = lane % 32 / 4;
+  return wide ? 2 * half + kWideGroups[four] : 4 * half + kGroups[four];
 }
 
 void probe_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes, bool load, bool store) {
   if (w.strict) strict_lds(w, in, address, mask, bytes, load, store);
   if (!w.probe) return;
   Probe &p = *w.probe;
+  // gfx950 reads 256 bytes a clock and writes 128.
+  bool reads = load && !store, wide = reads && w.chip->generation == Generation::cdna4;
+  u32 banks = w.chip->generation == Generation::cdna4 ? 64 : 32;
   u32 clocks = 0, ideal = 0;
   for (u32 phase = 0; phase < 8; ++phase) {
     u32 words[4 * kLanes], n = 0;
     for (u32 i = 0; i < w.lanes; ++i) {
-      if (!(mask >> i & 1) || lds_phase(i, bytes, load && !store) != phase) continue;
+      if (!(mask >> i & 1) || lds_phase(i, bytes, reads, wide) != phase) continue;
       for (u32 b = address[i] / 4; b <= (address[i] + bytes - 1) / 4 && n < 4 * kLanes; ++b) words[n++] = b;
     }
     if (!n) continue;
     // Lanes that read the same word share the access; a bank serves one word a clock.
     std::sort(words, words + n);
     n = u32(std::unique(words, words + n) - words);
-    u32 bank[32] = {}, busiest = 0;
-    for (u32 k = 0; k < n; ++k) busiest = std::max(busiest, ++bank[words[k] & 31]);
+    u32 bank[64] = {}, busiest = 0;
+    for (u32 k = 0; k < n; ++k) busiest = std::max(busiest, ++bank[words[k] % banks]);
     clocks += busiest;
-    ideal += (n + 31) / 32;
+    ideal += (n + banks - 1) / banks;
   }
   p.p.lds_cycles += clocks;
   p.p.lds_conflict_cycles += clocks - std::min(ideal, clocks);
@@ -250,7 +264,7 @@ namespace {
 // In-order replay of the traced group at its real occupancy on one compute unit:
 // a wave issues its next event when the unit is free; a wait stalls it until its
 // outstanding memory has returned, a barrier until its group has arrived.
-double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 simds, const double latency[4]) {
+double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 simds, bool rdna, const double latency[4]) {
   struct Lane { // a wave
     std::vector<const Event *> events;
     size_t at = 0;
@@ -322,7 +336,8 @@ double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 simds,
     }
     if (e.unit == 4) {
       global = std::max(global, t) + e.port;
-      l.vm.push_back(e.kind ? global + latency[2] : global);
+      if (e.kind) l.vm.push_back(global + latency[2]);
+      else if (!rdna) l.vm.push_back(global); // RDNA counts stores apart
     }
     if (e.kind == 3) l.lgkm.push_back(t + latency[3]);
     if (e.wait == 1) {
@@ -365,7 +380,7 @@ void collect_probe(Probe *p, Profile &out) {
     if (e.unit == 2) matrix += e.port;
   static const double latencies[3][4] = {{0, 32, 250, 100}, {0, 64, 500, 200}, {0, 128, 1000, 400}};
   for (int i = 0; i < 3; ++i) {
-    double clocks = replay(p->trace, l.waves, groups, l.chip->simds_per_cu, latencies[i]);
+    double clocks = replay(p->trace, l.waves, groups, l.chip->simds_per_cu, p->rdna, latencies[i]);
     if (matrix > 0 && clocks > 0) out.u_sim[i] = matrix * groups / l.chip->simds_per_cu / clocks;
     if (i == 1) out.modelled_clocks = clocks / groups; // of one group while the unit is full
   }

@@ -107,38 +107,43 @@ void strict_start(const Launch &l, GroupState &g) {
 
 //===-- Waits -------------------------------------------------------------===//
 
+// Field layouts: LLVM AMDGPUBaseInfo "Waitcnt" and the ISA documents.
+Outstanding outstanding_after(const Wave &w, const Inst &in) {
+  const std::string &name = w.program->names[in.name];
+  u32 x = u32(in.imm) & 0xffff;
+  Outstanding left;
+  if (name == "s_waitcnt") {
+    if (w.chip->is_gfx11()) {
+      left.vm = x >> 10 & 63;
+      left.lds = x >> 4 & 63;
+    } else {
+      left.vm = (x & 15) | (x >> 14 & 3) << 4;
+      left.lds = x >> 8 & (w.chip->is_gfx9() ? 15 : 63);
+    }
+    // A field of all ones waits for nothing.
+    if (left.vm == 63) left.vm = ~0u;
+    if (left.lds == (w.chip->is_gfx9() ? 15u : 63u)) left.lds = ~0u;
+    left.smem = left.lds == 0 ? 0 : ~0u; // scalar loads return out of order
+  } else if (name == "s_wait_loadcnt" || name == "s_waitcnt_vmcnt") left.vm = x;
+  else if (name == "s_wait_dscnt") left.lds = x;
+  else if (name == "s_wait_kmcnt") left.smem = x == 0 ? 0 : ~0u;
+  else if (name == "s_wait_loadcnt_dscnt") left.vm = x >> 8 & 63, left.lds = x & 63;
+  else if (name == "s_waitcnt_lgkmcnt") left.lds = x, left.smem = x == 0 ? 0 : ~0u;
+  else if (name == "s_wait_idle") left.vm = left.lds = left.smem = 0;
+  return left;
+}
+
 namespace {
 
 void complete(WaveShadow &s, Counter c, u32 outstanding) {
   if (s.issued[c] > outstanding) s.done[c] = std::max(s.done[c], s.issued[c] - outstanding);
 }
 
-// Field layouts: LLVM AMDGPUBaseInfo "Waitcnt" and the ISA documents.
 void wait(const Wave &w, WaveShadow &s, const Inst &in) {
-  const std::string &name = w.program->names[in.name];
-  u32 x = u32(in.imm) & 0xffff;
-  u32 vm = ~0u, lds = ~0u, smem = ~0u;
-  if (name == "s_waitcnt") {
-    if (w.chip->is_gfx11()) {
-      vm = x >> 10 & 63;
-      lds = x >> 4 & 63;
-    } else {
-      vm = (x & 15) | (x >> 14 & 3) << 4;
-      lds = x >> 8 & (w.chip->is_gfx9() ? 15 : 63);
-    }
-    // A field of all ones waits for nothing.
-    if (vm == 63) vm = ~0u;
-    if (lds == (w.chip->is_gfx9() ? 15u : 63u)) lds = ~0u;
-    smem = lds == 0 ? 0 : ~0u; // scalar loads return out of order
-  } else if (name == "s_wait_loadcnt" || name == "s_waitcnt_vmcnt") vm = x;
-  else if (name == "s_wait_dscnt") lds = x;
-  else if (name == "s_wait_kmcnt") smem = x == 0 ? 0 : ~0u;
-  else if (name == "s_wait_loadcnt_dscnt") vm = x >> 8 & 63, lds = x & 63;
-  else if (name == "s_waitcnt_lgkmcnt") lds = x, smem = x == 0 ? 0 : ~0u;
-  else if (name == "s_wait_idle") vm = lds = smem = 0;
-  if (vm != ~0u) complete(s, kVm, vm);
-  if (lds != ~0u) complete(s, kLds, lds);
-  if (smem != ~0u) complete(s, kSmem, 0);
+  Outstanding left = outstanding_after(w, in);
+  if (left.vm != ~0u) complete(s, kVm, left.vm);
+  if (left.lds != ~0u) complete(s, kLds, left.lds);
+  if (left.smem != ~0u) complete(s, kSmem, 0);
 }
 
 bool is_load(Class c) {

@@ -5,6 +5,12 @@
 
 namespace mgx::emu {
 
+// How many accesses of each kind may still be on their way after a wait; ~0 for any number.
+struct Outstanding {
+  u32 vm = ~0u, lds = ~0u, smem = ~0u;
+};
+Outstanding outstanding_after(const Wave &w, const Inst &in);
+
 std::shared_ptr<GlobalShadow> make_global_shadow();
 void strict_start(const Launch &launch, GroupState &state);
 bool strict_before(Wave &w, const Inst &in); // false after a fault
