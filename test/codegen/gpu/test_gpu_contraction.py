@@ -110,7 +110,8 @@ def test_matrix_kernels_have_no_spills_and_wide_accesses_only(
         (SHAPES[0], "gfx942", 1.6),
         (SHAPES[1], "gfx942", 1.8),
         (SHAPES[0], "gfx1100", 100 / 32),
-        (Product((4096, 4096, 4096), "nn"), "gfx1100", 120 / 32),
+        # 120 of the whole kernel, with what is around the loop.
+        (Product((4096, 4096, 4096), "nn"), "gfx1100", 115.5 / 32),
         (Product((4096, 4096, 4096), "nn", "i8"), "gfx1100", 96 / 32),
     ],
     ids=lambda x: getattr(x, "name", str(x)),

@@ -163,9 +163,25 @@ class Pipeline:
 
     def _stores(self, values: Sequence[ir.Value], side: Index) -> Iterator[Action]:
         """Each write of a tile to LDS, as an action."""
+        yield from self._exchanged(values, side, [])
+
+    def _exchanged(
+        self, values: Sequence[ir.Value], side: Index, reading: Sequence[Action]
+    ) -> Iterator[Action]:
+        """Each write of a tile to LDS, and `reading` from memory after those whose registers it
+        takes: A's in between, so that fewer reads are neighbours, which an instruction of RDNA 3
+        would announce."""
         reads = self.a.reads
-        for tile, mine in ((self.a, values[:reads]), (self.b, values[reads:])):
-            yield from (partial(store, side) for store in tile.stores(mine))
+        for tile, mine, later in (
+            (self.a, values[:reads], reading[:reads]),
+            (self.b, values[reads:], reading[reads:]),
+        ):
+            stores: list[Action] = [partial(store, side) for store in tile.stores(mine)]
+            if tile is self.a and len(stores) == len(later):
+                for pair in zip(stores, later, strict=True):
+                    yield from pair
+            else:
+                yield from (*stores, *later)
 
     # Matrix cores ------------------------------------------------------------------------
 
@@ -239,9 +255,8 @@ class Pipeline:
             following_scales = self._read_scales(emit.add(k, self.unit.tile_depth))
             ahead = _take(values, len(aheads[0]))
             loaded: list[ir.Value] = [] if following else ahead
-            # One wait for what was read long ago, instead of one for each fragment.
-            if (self.unit.kind, self.unit.groups) in _LDS_DONE:
-                rocdl.s_waitcnt(_LDS_DONE[self.unit.kind, self.unit.groups])
+            if roomy or not self._waits_by_step:
+                self._await_fragments()
 
             def exchange() -> list[Action]:
                 """The barrier; then what moves tiles on."""
@@ -249,11 +264,10 @@ class Pipeline:
                 amdgpu.LDSBarrierOp()
                 if self.unit.kind == "wmma" and self.unit.groups == 1:
                     rocdl.s_waitcnt(_loads_done(len(values)))
-                actions = [*self._stores(ahead, side)]
                 beyond = emit.add(k, (SIDES + schedule.ahead) * self.unit.tile_depth)
-                for load in self._loads(beyond) if following else ():
-                    actions.append(partial(_call, load, loaded))
-                return actions
+                loads = self._loads(beyond) if following else []
+                reading = [partial(_call, load, loaded) for load in loads]
+                return [*self._exchanged(ahead, side, reading)]
 
             (self._roomy if roomy else self._tight)(state, side, exchange)
             found = [x for i in kept_rows for x in state.rows[i]]
@@ -266,6 +280,17 @@ class Pipeline:
         carried = [*sums, *(x for f in (*rows, *columns) for x in f), *scales]
         carried += [x for ahead in aheads for x in ahead]
         return self._repeat(tiles, tile, carried)[:count]
+
+    @property
+    def _waits_by_step(self) -> bool:
+        """Whether a tight step waits for all that it reads at once: where there are other waves
+        that multiply meanwhile, and each wait is one of few instructions."""
+        return self.unit.kind == "wmma"
+
+    def _await_fragments(self) -> None:
+        """One wait for what was read, instead of one for each fragment."""
+        if (self.unit.kind, self.unit.groups) in _LDS_DONE:
+            rocdl.s_waitcnt(_LDS_DONE[self.unit.kind, self.unit.groups])
 
     def _reading(self, state: _State, step: int, side: int) -> tuple[Reading, Reading]:
         """What reads a row, and a column, of a step."""
@@ -292,6 +317,11 @@ class Pipeline:
                 # Used after the column, so that one wait is for both.
                 rows[0].pop()()
             column(last)()
+            if self._waits_by_step:
+                _fence()
+                self._await_fragments()
+                if step:
+                    _fence()
             for now, actions in zip(parts, rows, strict=False):
                 self._instructions(state, now, actions, [], {})
             end = step + 1 == self.steps
