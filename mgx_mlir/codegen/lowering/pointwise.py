@@ -6,6 +6,7 @@ contraction kernels inline their epilogues with it on vectors.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -204,7 +205,18 @@ def _mod(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.
 
 
 def _pow(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
-    return a.math("powf", *x) if element.is_float else integer_power(a, element, *x)
+    if not element.is_float:
+        return integer_power(a, element, *x)
+    base, exponent = x
+    size, one, zero = a.math("absf", base), a.float(1.0, base), a.float(0.0, base)
+    trivial = arith.ori(a.compare("oeq", size, one), a.compare("oeq", exponent, zero))
+    power = a.select(trivial, one, a.math("powf", size, exponent))
+    # Of negative numbers, whole exponents alone give numbers; odd ones keep the sign.
+    half = a.mul(exponent, a.float(0.5, base))
+    even = a.compare("oeq", a.math("trunc", half), half)
+    whole = a.compare("oeq", a.math("trunc", exponent), exponent)
+    odd = a.select(whole, a.neg(power), a.float(math.nan, base))
+    return a.select(a.compare("olt", base, zero), a.select(even, power, odd), power)
 
 
 def _max(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:

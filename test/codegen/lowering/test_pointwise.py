@@ -159,6 +159,13 @@ def test_binary_ops_of_floats(type_: str) -> None:
         [
             *(binary(op, type_) for op in ops),
             binary("pow", type_, a=between(0.1, 4), b=between(-3, 3)),
+            binary(
+                "pow",
+                type_,
+                name="_of_negative",
+                a=values(-2, -2, -2, -1, -0.5, -3, 0, 0),
+                b=values(2, 3, -1, 7, 0, 0.5, 0, 2),
+            ),
             *(
                 binary(op, type_, "i1", a=values(1, 2, float("nan")), b=values(1, 1.5, 3))
                 for op in ("equal", "greater", "less")
