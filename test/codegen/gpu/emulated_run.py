@@ -9,6 +9,7 @@ A program of its own, because a process that has opened a libamdhip64 keeps it:
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -37,6 +38,21 @@ def upload(array: Array) -> Any:
     return memory
 
 
+# EF_AMDGPU_MACH of emulated chips (AMDGPUUsage, "Header"), which run the code of siblings.
+_MACHINES = {"gfx1100": 0x41, "gfx1151": 0x4A}
+_FLAGS_AT = 48  # of an ELF header
+
+
+def _for_device(code: CodeObject) -> bytes:
+    """The bytes of a code object; those for a sibling of the device say the device's name."""
+    device = os.environ["MGX_EMULATED_DEVICES"]
+    if device == code.arch or device not in _MACHINES or code.arch.endswith("generic"):
+        return code.data
+    data = bytearray(code.data.replace(f"--{code.arch}".encode(), f"--{device}".encode()))
+    data[_FLAGS_AT] = _MACHINES[device]
+    return bytes(data)
+
+
 def run(
     code: CodeObject,
     inputs: Sequence[Array],
@@ -44,7 +60,7 @@ def run(
     over: int | None = None,
 ) -> None:
     """Runs all launches of a code object; fills `outputs`. `over`: an input that is the output."""
-    module = check(hip.hipModuleLoadData(code.data))
+    module = check(hip.hipModuleLoadData(_for_device(code)))
     memory = {
         "input": [upload(np.ascontiguousarray(x)) for x in inputs],
         "output": [upload(y) for y in outputs],
