@@ -22,6 +22,7 @@ from typing import Any, ClassVar, get_type_hints
 from mlir import ir, passmanager
 
 from mgx_mlir.errors import CompilerError, UsageError, UserError
+from mgx_mlir.symbolic import symbols_of
 from mgx_mlir.target import Target
 from mgx_mlir.weights import WeightStore
 
@@ -248,11 +249,22 @@ def _callable(
             inner = dataclasses.replace(context, current=step.name)
         module = op.opview if isinstance(op, ir.Operation) else op
         clock.enter(str(step))
-        with op.context, ir.Location.unknown():
+        with op.context, ir.Location.unknown(), symbols_of(_inputs(module)):
             step.apply(module, inner)
         clock.mark(str(step))
 
     return run
+
+
+def _inputs(module: ir.Module) -> list[ir.Type]:
+    """The types of what a program gets: all symbols of sizes are in them."""
+    functions = [op for op in module.body.operations if op.operation.name == "func.func"]
+    regions = [op.operation.regions[0] for op in functions]
+    return [
+        a.type
+        for region in regions
+        for a in (region.blocks[0].arguments if len(region.blocks) else ())
+    ]
 
 
 def _add_upstream(manager: passmanager.PassManager, text: str) -> None:

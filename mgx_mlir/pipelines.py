@@ -150,16 +150,22 @@ _SYMBOLIC = frozenset(
         "mgx-bind-dims",
         "mgx-eliminate-identities",
         "mgx-eliminate-pads",
+        "mgx-find-attention",
         "mgx-fold-constants",
+        "mgx-fuse-horizontal",
         "mgx-fuse-pointwise",
+        "mgx-fuse-reduce",
         "mgx-merge-pointwise",
         "mgx-normalize-ops",
         "mgx-outline-kernels",
         "mgx-plan-memory",
         "mgx-rewrite-pooling",
+        "mgx-rewrite-reduce",
+        "mgx-simplify-algebra",
         "mgx-simplify-dyn-ops",
         "mgx-simplify-gathers",
         "mgx-simplify-reshapes",
+        "mgx-sink-views",
     }
 )
 
@@ -174,7 +180,7 @@ MODES: dict[str, Mode] = {
     "debug": Mode("a kernel for each op", ("dynamic_shapes", "core", "backend")),
     "full-dynamic": Mode(
         "one program for all sizes, whose kernels get them as arguments",
-        ("dynamic_shapes", "core", "fusion", "backend"),
+        ("dynamic_shapes", "core", "optimize", "fusion", "backend"),
         _SYMBOLIC,
     ),
 }

@@ -11,6 +11,7 @@ from mlir import ir
 
 from mgx_mlir import views
 from mgx_mlir.dialects import mgx
+from mgx_mlir.symbolic import is_named, shape_of
 
 # Views that keep the row-major order of the elements: in contiguous memory they cost nothing.
 RESHAPES = views.RESHAPES
@@ -61,8 +62,8 @@ def has_one_use(value: ir.Value) -> bool:
 
 
 def shape(value: ir.Value) -> tuple[int, ...]:
-    """The sizes of a tensor value."""
-    return tuple(ir.RankedTensorType(value.type).shape)
+    """The sizes of a tensor value (see symbolic.shape_of)."""
+    return shape_of(value.type)
 
 
 def element_type(value: ir.Value) -> ir.Type:
@@ -75,6 +76,13 @@ def is_static(op: ir.OpView | ir.Operation) -> bool:
     operation = op.operation
     types = [value.type for value in (*operation.operands, *operation.results)]
     return all(isinstance(t, ir.RankedTensorType) and t.has_static_shape for t in types)
+
+
+def has_sizes(op: ir.OpView | ir.Operation) -> bool:
+    """Whether the sizes of all operands and results of an op have values or names."""
+    operation = op.operation
+    types = [value.type for value in (*operation.operands, *operation.results)]
+    return all(isinstance(t, ir.RankedTensorType) and is_named(t) for t in types)
 
 
 def blocks(op: ir.OpView | ir.Operation) -> Iterator[ir.Block]:
@@ -148,7 +156,7 @@ def side_by_side(values: Sequence[ir.Value], axis: int, dims: Sequence[int]) -> 
     """Constants that differ along `axis` only, one after another, broadcast to `dims`."""
     numbers = [splat(value) for value in values]
     if numbers[0] is not None and all(number == numbers[0] for number in numbers):
-        return mgx.splat(numbers[0], ir.RankedTensorType.get(list(dims), element_type(values[0])))
+        return mgx.splat(numbers[0], mgx.tensor_type(dims, element_type(values[0])))
     parts = []
     for value, number in zip(values, numbers, strict=True):
         sizes = [1] * len(dims)
@@ -205,7 +213,7 @@ def create_like(
     own = {name: operation.attributes[name] for name in operation.attributes}
     created = ir.Operation.create(
         operation.name,
-        results=[ir.RankedTensorType.get(dims, element_type(operation.results[0]))],
+        results=[mgx.tensor_type(dims, element_type(operation.results[0]))],
         operands=operands,
         attributes=own | attributes,
     )

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import TypeAlias, overload
 
 # A formula of a file is no longer than this, and no deeper.
 MAX_TEXT = 4096
@@ -141,14 +141,31 @@ class Size:
         return least(self - other) >= 0
 
 
+def alone(size: Number | None) -> Symbol | None:
+    """The symbol that a size is, where it is nothing else."""
+    if isinstance(size, Size) and len(size.terms) == 1 and size.terms[0][1] == 1:
+        atoms = size.terms[0][0]
+        if len(atoms) == 1 and isinstance(atoms[0], Symbol):
+            return atoms[0]
+    return None
+
+
+@overload
+def ceil_div(value: int, divisor: int) -> int: ...
+@overload
+def ceil_div(value: Number, divisor: int) -> Number: ...
 def ceil_div(value: Number, divisor: int) -> Number:
     """value / divisor, rounded up."""
     return (value + (divisor - 1)) // divisor
 
 
+@overload
+def exact(value: int, divisor: int) -> int | None: ...
+@overload
+def exact(value: Number, divisor: Number) -> Number | None: ...
 def exact(value: Number, divisor: Number) -> Number | None:
     """value / divisor where that is a size without remainder; None where it is not known."""
-    if isinstance(value, int) and isinstance(divisor, int):
+    if not isinstance(value, Size) and not isinstance(divisor, Size):
         return value // divisor if value % divisor == 0 else None
     if value == divisor:
         return 1

@@ -7,9 +7,11 @@ equal names stay equal sizes (see mgx_mlir.sizes).
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import MappingProxyType
+from typing import TypeAlias, cast
 
 from mlir import ir
 
@@ -18,7 +20,7 @@ from mgx_mlir.sizes import (
     Number,
     Size,
     Symbol,
-    bounds,
+    alone,
     ceil_div,
     exact,
     parse,
@@ -79,15 +81,6 @@ def named(name: str, known: Mapping[str, Symbol]) -> Number:
     return Size.of(known.get(name, Symbol(name)))
 
 
-def alone(size: Number | None) -> Symbol | None:
-    """The symbol that a size is, where it is nothing else."""
-    if isinstance(size, Size) and len(size.terms) == 1 and size.terms[0][1] == 1:
-        atoms = size.terms[0][0]
-        if len(atoms) == 1 and isinstance(atoms[0], Symbol):
-            return atoms[0]
-    return None
-
-
 def sizes_of(type_: ir.Type, known: Mapping[str, Symbol]) -> Sizes:
     """The sizes of a tensor type, by its dimensions' names."""
     return [
@@ -98,21 +91,39 @@ def sizes_of(type_: ir.Type, known: Mapping[str, Symbol]) -> Sizes:
 
 def tensor_type(sizes: Sequence[Number | None], element: ir.Type) -> ir.RankedTensorType:
     """The tensor type with these sizes, its dimensions named by their texts."""
-    return mgx.tensor_type([_dim(size, element.context) for size in sizes], element)
+    return mgx.tensor_type(list(sizes), element)
 
 
-def _dim(size: Number | None, context: ir.Context) -> int | mgx.DimAttr | None:
-    if size is None or isinstance(size, int):
-        return size
-    symbol = alone(size)
-    if symbol is not None:
-        return mgx.DimAttr.get(
-            str(symbol), symbol.low, symbol.high, symbol.optimals, context=context
-        )
-    low, high = bounds(size)
-    least = int(max(low, 0)) if low > -math.inf else 0
-    most = int(high) if high < math.inf else None
-    return mgx.DimAttr.get(str(size), least, most, context=context)
+def shape_of(type_: ir.Type) -> tuple[int, ...]:
+    """The sizes of a tensor type; those of named dimensions are of mgx_mlir.sizes.
+
+    They have the operators of ints, and are typed as such: a comparison is a proof, equal
+    names are equal sizes. A dimension without a name has MLIR's number for dynamic ones.
+    """
+    shape = tuple(ir.RankedTensorType(type_).shape)
+    if ir.RankedTensorType(type_).has_static_shape:
+        return shape
+    sizes = sizes_of(type_, _scope.get())
+    pairs = zip(shape, sizes, strict=True)
+    return tuple(n if size is None else cast(int, size) for n, size in pairs)
+
+
+def is_named(type_: ir.Type) -> bool:
+    """Whether each size of a tensor type has a value or a name."""
+    return ir.RankedTensorType(type_).has_static_shape or None not in sizes_of(type_, {})
+
+
+@contextmanager
+def symbols_of(tensors: Iterable[ir.Type]) -> Iterator[None]:
+    """Inside, sizes that `shape_of` gives have the bounds that these types' symbols have."""
+    token = _scope.set(named_symbols(tensors))
+    try:
+        yield
+    finally:
+        _scope.reset(token)
+
+
+_scope: ContextVar[Mapping[str, Symbol]] = ContextVar("symbols", default=MappingProxyType({}))
 
 
 def result_sizes(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes | None:

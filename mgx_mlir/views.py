@@ -9,17 +9,24 @@ moves by 1 along its first dimension and by 5 along its second. A dimension may 
 factors, each a size and a stride, slowest first; a stride of 0 repeats elements. Views
 compose by applying op after op, are equal when their canonical forms are, and are turned
 back into the shortest chain of ops that gives them, or undone by another chain.
+
+Sizes of named dimensions (see mgx_mlir.sizes) stand where numbers do, though types say int. What
+is said of them holds for all sizes; what cannot be proven has no view.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import cmp_to_key
+from itertools import combinations, pairwise
 from math import prod
 from typing import Self, TypeVar
 
 from mlir import ir
+
+from mgx_mlir.sizes import Size, ceil_div, exact
+from mgx_mlir.symbolic import is_named, shape_of
 
 # (size, stride) of a part of one dimension.
 Factor = tuple[int, int]
@@ -64,16 +71,16 @@ class Layout:
         dims: list[Factors] = []
         for size in shape:
             dim: list[Factor] = []
-            while size > 1:
+            while size != 1:
                 if not rest:
                     return None
                 have, stride = rest.pop()
-                if size % have == 0:
+                if (left := exact(size, have)) is not None:
                     dim.append((have, stride))
-                    size //= have
-                elif have % size == 0:
-                    dim.append((size, stride * (have // size)))
-                    rest.append((have // size, stride))
+                    size = left
+                elif (more := exact(have, size)) is not None:
+                    dim.append((size, stride * more))
+                    rest.append((more, stride))
                     size = 1
                 else:
                     return None
@@ -83,12 +90,17 @@ class Layout:
     def transposed(self, permutation: Sequence[int]) -> Self:
         return replace(self, dims=tuple(self.dims[i] for i in permutation))
 
-    def expanded(self, shape: Sequence[int], at: int) -> Self:
-        """The dimensions as dimensions `at` .. of `shape`, repeated where sizes differ."""
+    def expanded(self, shape: Sequence[int], at: int) -> Self | None:
+        """The dimensions as dimensions `at` .. of `shape`, repeated where sizes differ.
+
+        None where a size may be 1, or may not.
+        """
         dims: list[Factors] = [((size, 0),) for size in shape]
         for i, (have, dim) in enumerate(zip(self.shape, self.dims, strict=True)):
             if have == shape[at + i]:
                 dims[at + i] = dim
+            elif isinstance(have, Size):
+                return None
         return replace(self, dims=tuple(dims))
 
     def sliced(self, axis: int, start: int, end: int, step: int = 1) -> Self | None:
@@ -98,13 +110,13 @@ class Layout:
         if start == 0 and step == 1 and end == inner * dim[0][0]:
             return self
         # More factors than one: whole blocks of the slowest one.
-        if len(dim) > 1 and (step != 1 or start % inner or end % inner):
+        first, last = exact(start, inner), exact(end, inner)
+        if first is None or last is None or (len(dim) > 1 and step != 1):
             return None
         (_, stride), *others = dim
-        count = -(-(end - start) // step) // inner
-        first = (count, stride * step)
-        dims = (*self.dims[:axis], (first, *others), *self.dims[axis + 1 :])
-        return replace(self, offset=self.offset + start // inner * stride, dims=dims)
+        part = (ceil_div(last - first, step), stride * step)
+        dims = (*self.dims[:axis], (part, *others), *self.dims[axis + 1 :])
+        return replace(self, offset=self.offset + first * stride, dims=dims)
 
     def picked(self, axis: int, places: Sequence[int]) -> Self | None:
         """The elements at `places` of one dimension; None where no strides give them."""
@@ -160,17 +172,17 @@ def row_major(shape: Sequence[int]) -> list[int]:
 
 
 def is_view(op: ir.OpView | ir.Operation | None) -> bool:
-    """Whether an op only says where elements lie, in static shapes."""
+    """Whether an op only says where elements lie, in shapes whose sizes have values or names."""
     if op is None or (op.operation.name not in RESHAPES and op.operation.name not in _APPLY):
         return False
     types = [op.operation.operands[0].type, op.operation.results[0].type]
-    return all(ir.RankedTensorType(type_).has_static_shape for type_ in types)
+    return all(is_named(type_) for type_ in types)
 
 
 def apply(layout: L, op: ir.OpView | ir.Operation) -> L | None:
     """The layout of a view op's result, given its operand's; None where it has no strides."""
     operation = op.operation
-    shape = tuple(ir.RankedTensorType(operation.results[0].type).shape)
+    shape = shape_of(operation.results[0].type)
     if operation.name in RESHAPES:
         return layout.reshaped(shape)
     found: L | None = _APPLY[operation.name](layout, operation, shape)
@@ -188,14 +200,14 @@ def trace(value: ir.Value) -> tuple[ir.Value, Layout, list[str]]:
         chain.insert(0, top.owner.operation)
         top = top.owner.operation.operands[0]
     while True:
-        layout = whole(ir.RankedTensorType(top.type).shape)
+        layout = whole(shape_of(top.type))
         for number, op in enumerate(chain):
             after = apply(layout, op)
             if after is None:
-                # What this op reads has to be made. No op is the first to fail: that would be
+                # What this op reads has to be made; its own result, where nothing is known of
                 # a view of a whole tensor.
-                chain = chain[number:]
-                top = op.operands[0]
+                top = op.operands[0] if number else op.results[0]
+                chain = chain[number or 1 :]
                 break
             layout = after
         else:
@@ -218,10 +230,14 @@ def _broadcast(layout: L, op: ir.Operation, shape: Sequence[int]) -> L | None:
     return layout.expanded(shape, ir.IntegerAttr(op.attributes["axis"]).value)
 
 
-def _slice(layout: L, op: ir.Operation, _: Sequence[int]) -> L | None:
+def _slice(layout: L, op: ir.Operation, shape: Sequence[int]) -> L | None:
     bounds = (_integers(op, name) for name in ("axes", "starts", "ends"))
     found: L | None = layout
     for axis, start, end in zip(*bounds, strict=True):
+        if isinstance(layout.shape[axis], Size):
+            if start < 0:
+                return None
+            end = start + shape[axis]
         found = found and found.sliced(axis, start, end)
     return found
 
@@ -283,17 +299,20 @@ def _at_dimensions(factors: Factors, source: Sequence[int]) -> Factors:
     parted: list[Factor] = []
     for size, stride in factors:
         for end in row_major(source):
-            if stride < end < size * stride and end % stride == 0 == size * stride % end:
-                parted.append((size * stride // end, end))
-                size = end // stride
+            if not stride >= 1:
+                continue
+            outer, inner = exact(size * stride, end), exact(end, stride)
+            if outer not in (None, 1) and inner not in (None, 1):
+                parted.append((outer, end))
+                size = inner
         parted.append((size, stride))
     return tuple(parted)
 
 
 def _chain(factors: Factors, layout: Layout, now: list[int]) -> list[Change] | None:
     """The ops by way of one dimension for each factor, from a tensor of shape `now`."""
-    moving = sorted((f for f in factors if f[1]), key=lambda f: -f[1])
-    if any(stride < 0 for _, stride in moving):
+    moving = _falling(f for f in factors if f[1] != 0)
+    if moving is None or not all(stride >= 0 for _, stride in moving):
         return None
     parts = _parts(moving, layout.offset, prod(now))
     if parts is None:
@@ -308,11 +327,13 @@ def _chain(factors: Factors, layout: Layout, now: list[int]) -> list[Change] | N
 
     if counts != sizes:
         sizes, starts, counts = _joined(sizes, starts, counts, now)
+        if any(isinstance(n, Size) for n in _bounds_that_cut(sizes, starts, counts)):
+            return None
         reshape(sizes)
         bounds = tuple((a, a + n) for a, n in zip(starts, counts, strict=True))
         steps.append(Change("slice", bounds))
         now[:] = counts
-    permutation = [moving.index(f) for f in factors if f[1]]
+    permutation = [moving.index(f) for f in factors if f[1] != 0]
     if permutation != sorted(permutation):
         shape = [size for size, _ in moving]
         wide = [i for i, size in enumerate(now) if size != 1]
@@ -334,6 +355,31 @@ def _chain(factors: Factors, layout: Layout, now: list[int]) -> list[Change] | N
     return steps
 
 
+def _falling(factors: Iterable[Factor]) -> list[Factor] | None:
+    """Factors by falling stride; None where it is not known which is larger."""
+    found = list(factors)
+    if not any(isinstance(stride, Size) for _, stride in found):
+        return sorted(found, key=lambda f: -f[1])
+    if not all(a[1] >= b[1] or b[1] >= a[1] for a, b in combinations(found, 2)):
+        return None
+
+    def order(a: Factor, b: Factor) -> int:
+        if a[1] == b[1]:
+            return 0
+        return -1 if a[1] >= b[1] else 1
+
+    return sorted(found, key=cmp_to_key(order))
+
+
+def _bounds_that_cut(
+    sizes: Sequence[int], starts: Sequence[int], counts: Sequence[int]
+) -> Iterator[int]:
+    """The starts and ends of a slice along the dimensions that it does not take whole."""
+    for size, start, count in zip(sizes, starts, counts, strict=True):
+        if (start, count) != (0, size):
+            yield from (start, start + count)
+
+
 def _parts(
     moving: Sequence[Factor], offset: int, elements: int
 ) -> tuple[list[int], list[int], list[int]] | None:
@@ -342,15 +388,16 @@ def _parts(
     sizes, starts, counts = [], [], []
     above = elements
     for size, stride in moving:
-        have, start = above // stride, offset // stride
-        if above % stride or start + size > have:
+        have = exact(above, stride)
+        start = 0 if offset < stride else offset // stride
+        if have is None or not start + size <= have:
             return None
         sizes.append(have)
         starts.append(start)
         counts.append(size)
         offset -= start * stride
         above = stride
-    if above > 1:
+    if above != 1:
         sizes.append(above)
         starts.append(offset)
         counts.append(1)
@@ -384,7 +431,7 @@ def _padded(wide: Sequence[int], shape: Sequence[int], wanted: Sequence[int]) ->
 
 def _spread(shape: Sequence[int], factors: Factors) -> tuple[list[int], list[int]] | None:
     """The shapes before and after the broadcast that repeats elements, None without one."""
-    if all(stride for _, stride in factors):
+    if all(stride != 0 for _, stride in factors):
         return None
     # By the result's own dimensions where each repeats as a whole or not at all.
     by_dimension = Layout(0, (factors,)).reshaped(shape)
@@ -393,7 +440,7 @@ def _spread(shape: Sequence[int], factors: Factors) -> tuple[list[int], list[int
         if all(len(kinds) < 2 for kinds in repeats):
             pairs = zip(repeats, shape, strict=True)
             return [1 if True in kinds else size for kinds, size in pairs], list(shape)
-    return [size if stride else 1 for size, stride in factors], [size for size, _ in factors]
+    return [size if stride != 0 else 1 for size, stride in factors], [size for size, _ in factors]
 
 
 def inverse(layout: Layout, source: Sequence[int]) -> Layout | None:
@@ -404,8 +451,8 @@ def inverse(layout: Layout, source: Sequence[int]) -> Layout | None:
     """
     if layout.offset or prod(layout.shape) != prod(source):
         return None
-    falling = sorted(layout.factors, key=lambda f: -f[1])
-    if any(stride <= 0 for _, stride in falling):
+    falling = _falling(layout.factors)
+    if falling is None or not all(stride >= 1 for _, stride in falling):
         return None  # and so the smallest is 1: the sizes' product is the source's
     if any(outer[1] != inner[0] * inner[1] for outer, inner in pairwise(falling)):
         return None

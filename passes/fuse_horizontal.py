@@ -24,6 +24,7 @@ from mgx_mlir.rewriting import (
     fused_location,
     group_of,
     has_one_use,
+    has_sizes,
     is_along,
     is_constant,
     op_name,
@@ -146,7 +147,7 @@ def _branch(op: ir.OpView) -> _Branch | None:
         return None  # its kernel expands weights, which a concat would undo
     if group_of(op) != 1:
         return None
-    if not all(ir.RankedTensorType(v.type).has_static_shape for v in operation.results):
+    if not has_sizes(op) or not operation.operands[1].type.has_static_shape:
         return None
     branch = _Branch([op])
     while has_one_use(branch.result):

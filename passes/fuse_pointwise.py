@@ -21,6 +21,7 @@ from mgx_mlir.rewriting import (
     fused_location,
     identity,
     op_name,
+    shape,
     splat,
 )
 
@@ -64,7 +65,7 @@ class FusePointwise(Pass):
     def _grow(self, root: ir.OpView, position: Mapping[ir.Value, int]) -> Group:
         group = Group(position)
         group.add(root)
-        dims = ir.RankedTensorType(root.operation.results[0].type).shape
+        dims = shape(root.operation.results[0])
         frontier = [] if expands_blocks(root) else [root.operation]
         while frontier:
             for value in frontier.pop().operands:
@@ -78,7 +79,7 @@ class FusePointwise(Pass):
                     producer
                 ):
                     continue
-                if ir.RankedTensorType(value.type).shape != dims or not self._fits(group, producer):
+                if shape(value) != dims or not self._fits(group, producer):
                     continue
                 group.add(producer)
                 frontier.append(producer.operation)

@@ -19,6 +19,7 @@ from mgx_mlir.rewriting import (
     erase_dead,
     fused_location,
     has_one_use,
+    has_sizes,
     identity,
     shape,
     sort_topologically,
@@ -54,7 +55,7 @@ class FuseReduce(Pass):
             for op, key in [(op, identity(op)) for op in block.operations]:
                 if key in erased or op.operation.name not in mgx.REDUCTIONS:
                     continue
-                if _is_static(op):
+                if has_sizes(op):
                     group = self._grow(op, position, earliest)
                     context.note(f"{len(group)} ops", node_name(op))
                     erased.update(group.members)
@@ -145,10 +146,6 @@ class _Rows:
             sizes = shape(operation.operands[0]), shape(operation.results[0])
             return sizes == (self.reduced, self.whole)
         return False
-
-
-def _is_static(op: ir.OpView) -> bool:
-    return ir.RankedTensorType(op.operation.operands[0].type).has_static_shape
 
 
 def _fuse(

@@ -10,7 +10,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import blocks, element_type, is_static, replace, shape
+from mgx_mlir.rewriting import blocks, element_type, has_sizes, replace, shape
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RewriteReduce(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             for op in list(block.operations):
-                if op.operation.name in ("mgx.softmax", "mgx.logsoftmax") and is_static(op):
+                if op.operation.name in ("mgx.softmax", "mgx.logsoftmax") and has_sizes(op):
                     context.note(op.operation.name, node_name(op))
                     with ir.InsertionPoint(op), op.operation.location:
                         replace(op, [_expand(op)])

@@ -22,6 +22,7 @@ from mgx_mlir.rewriting import (
     erase_dead,
     fused_location,
     has_one_use,
+    has_sizes,
     is_constant,
     is_static,
     op_name,
@@ -54,7 +55,8 @@ class SimplifyAlgebra(Pass):
     x / a to x * (1 / a) for floats, and so for a divisor that is broadcast; x ^ 1, 2, 3 to
     products; x ^ -1 to 1 / x; x ^ 0.5 to sqrt(x); 1 / sqrt(x) to rsqrt(x); 1 + tanh(x), of
     GELU, to 2 sigmoid(2 x); log(softmax(x)) to logsoftmax(x); x * -1 to -x; 0 * x to 0 for
-    integers; a batch of equal products to a broadcast of one. `a` and `b` are constants.
+    integers; a batch of equal products to a broadcast of one; a batch of named size with one right
+    operand to a product with more rows. `a` and `b` are constants.
     These change the rounding of float results, never an integer.
     """
 
@@ -77,7 +79,7 @@ def _round(block: ir.Block, context: PassContext) -> bool:
     for op in list(block.operations):
         rewrites = _REWRITES.get(op.operation.name, ())
         # What is built has the sizes of what was there.
-        for rewrite in rewrites if is_static(op) else ():
+        for rewrite in rewrites if has_sizes(op) else ():
             with ir.InsertionPoint(op), op.operation.location:
                 value = rewrite(op)
             if value is not None:
@@ -235,6 +237,22 @@ def _dot_of_broadcasts(op: ir.OpView) -> ir.Value | None:
     return broadcast_to(mgx.dot(*parts), shape(result))
 
 
+def _one_matrix_for_all(op: ir.OpView) -> ir.Value | None:
+    """A batch of products with one right operand as one product with more rows.
+
+    Where the sizes are known the importer does so.
+    """
+    result = op.operation.results[0]
+    a, b = op.operation.operands
+    *batch, rows, depth = shape(a)
+    source, dims = broadcast_source(b), source_sizes(b)
+    if is_static(op) or not batch or any(size != 1 for size in dims[:-2]):
+        return None
+    flat = mgx.reshape(a, [prod([*batch, rows]), depth])
+    matrix = source if len(shape(source)) == 2 else mgx.reshape(source, dims[-2:])
+    return mgx.reshape(mgx.dot(flat, matrix), shape(result))
+
+
 def _subtract_to_add(op: ir.OpView) -> ir.Value | None:
     a, b = op.operation.operands
     if not is_constant(b) or is_constant(a) or not _is_float(a):
@@ -341,7 +359,7 @@ def _power(op: ir.OpView) -> ir.Value | None:
 _REWRITES: dict[str, tuple[Rewrite, ...]] = {
     "mgx.add": (_tanh_to_sigmoid, _combine_constants, _gather_constants),
     "mgx.div": (_reciprocal_of_sqrt, _negate, _divide_to_multiply, _divide_once),
-    "mgx.dot": (_dot_of_broadcasts,),
+    "mgx.dot": (_dot_of_broadcasts, _one_matrix_for_all),
     "mgx.log": (_log_of_softmax,),
     "mgx.mul": (
         _scale_into_weights,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from mlir import ir
 
@@ -116,7 +116,7 @@ def _sink_pointwise(op: ir.OpView) -> bool:
     for value, plan in zip(op.operation.operands, plans, strict=True):
         number = splat(value)
         if number is not None:
-            type_ = ir.RankedTensorType.get(dims, element_type(value))
+            type_ = mgx.tensor_type(dims, element_type(value))
             operands.append(mgx.splat(number, type_))
         else:
             assert plan is not None
@@ -179,9 +179,9 @@ def _planned(value: ir.Value, view: _Bijection) -> _Plan | None:
     moved: Layout | None = layout
     for step in view.back:
         if moved is not None and step.name == "reshape":
-            moved = moved.reshaped([int(size) for size in step.argument])  # type: ignore[arg-type]
+            moved = moved.reshaped(cast("tuple[int, ...]", step.argument))
         elif moved is not None:
-            moved = moved.transposed([int(i) for i in step.argument])  # type: ignore[arg-type]
+            moved = moved.transposed(cast("tuple[int, ...]", step.argument))
     steps = None if moved is None else changes(moved, shape(source))
     if steps is None or any(step.name == "multibroadcast" for step in steps[:-1]):
         return None
@@ -209,6 +209,8 @@ def _sink_reduction(op: ir.OpView) -> bool:
         for factor in dim
         if factor[0] != 1
     }
+    if not all(isinstance(stride, int) for _, stride in by_stride):
+        return False
     # The source, one dimension for each factor: those of the reduced axes go.
     falling = sorted(by_stride, key=lambda factor: -factor[1])
     reduced = [number for number, factor in enumerate(falling) if by_stride[factor] in axes]

@@ -74,6 +74,12 @@ def test_operators_of_symbolic_sizes(model: onnx.ModelProto) -> None:
     check(model, program, [{"a": 2, "b": 5}, {"a": 1, "b": 4}, {"a": 7, "b": 3}])
 
 
+def test_an_encoder_is_fused() -> None:
+    nodes = [step.node for step in compile_to_bytecode(MODELS["bert"](), FULL).plan.steps]
+    assert len(nodes) == 20
+    assert "/MatMul_38+/Div_39+/Add_40+/Softmax_41+/MatMul_42" in nodes
+
+
 def test_shapes_that_do_not_fit_are_named() -> None:
     plan = compile_to_bytecode(MODELS["bert"](), FULL).plan
     shapes = {"input_ids": (2, 5), "attention_mask": (2, 5), "position_ids": (1, 5)}

@@ -68,8 +68,17 @@ def splat(
     loc: ir.Location | None = None,
     ip: ir.InsertionPoint | None = None,
 ) -> ir.Value:
-    """A constant of that tensor or scalar type whose elements are all `value`."""
-    return constant(np.asarray(value).reshape(()), type=type, loc=loc, ip=ip)
+    """A constant of that tensor or scalar type whose elements are all `value`.
+
+    Of a tensor with sizes that only a run knows, it is the broadcast of one element.
+    """
+    number = np.asarray(value).reshape(())
+    if not isinstance(type, ir.RankedTensorType) or type.has_static_shape:
+        return constant(number, type=type, loc=loc, ip=ip)
+    one = ir.RankedTensorType.get([1] * type.rank, type.element_type)
+    return _mgx_ops_gen.multibroadcast(
+        type, constant(number, type=one, loc=loc, ip=ip), loc=loc, ip=ip
+    )
 
 
 def _scalar_attribute(value: npt.ArrayLike, type_: ir.Type) -> ir.Attribute:

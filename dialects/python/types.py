@@ -17,8 +17,10 @@ import numpy.typing as npt
 from mgx_mlir._native._mgx import DimAttr, DimsAttr
 from mlir import ir
 
-Dim: TypeAlias = "int | str | DimAttr | None"
-"""A size, the name of a symbolic dimension, a whole one, or None for an unknown size."""
+from mgx_mlir.sizes import Size, alone, bounds
+
+Dim: TypeAlias = "int | str | Size | DimAttr | None"
+"""A size, the name of a symbolic dimension, a formula, a whole one, or None for an unknown size."""
 
 DTYPES: dict[str, npt.DTypeLike] = {
     "bf16": ml_dtypes.bfloat16,
@@ -90,7 +92,20 @@ def tensor_type(dims: Sequence[Dim], element: ir.Type) -> ir.RankedTensorType:
 def _symbol(dim: Dim, context: ir.Context) -> DimAttr | None:
     if isinstance(dim, DimAttr):
         return dim
+    if isinstance(dim, Size):
+        return _formula(dim, context)
     return DimAttr.get(dim, 1, context=context) if isinstance(dim, str) else None
+
+
+def _formula(size: Size, context: ir.Context) -> DimAttr:
+    symbol = alone(size)
+    if symbol is not None:
+        ends = (symbol.low, symbol.high, symbol.optimals)
+        return DimAttr.get(str(symbol), *ends, context=context)
+    low, high = bounds(size)
+    least = int(max(low, 0)) if low > -math.inf else 0
+    most = int(high) if high < math.inf else None
+    return DimAttr.get(str(size), least, most, context=context)
 
 
 def dims_of(type_: ir.Type) -> list[int | DimAttr | None]:

@@ -153,3 +153,36 @@ func.func @main(%x: tensor<8x4xf32>, %z: tensor<6x3xf32>, %k: tensor<4x5xf32>) -
   %b = mgx.dot %q, %k : tensor<8x4xf32>, tensor<4x5xf32> -> tensor<8x5xf32>
   return %a, %b : tensor<1x3xf32>, tensor<8x5xf32>
 }
+
+// -----
+
+// Rows of named size.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.dot %arg0, %{{.*}} -> tensor<?x10xf32, #mgx.dims<[rows : 1 ... ?, _]>>
+// CHECK:         mgx.slice %{{.*}} axes = [1] starts = [0] ends = [6]
+#r = #mgx.dims<[rows : 1 ... ?, _]>
+func.func @main(%x: tensor<?x4xf32, #r>, %z: tensor<6x3xf32>, %k: tensor<4x5xf32>) -> (tensor<?x3xf32, #r>, tensor<?x5xf32, #r>) {
+  %v = mgx.literal "v" : tensor<4x6xf32>
+  %w = mgx.literal "w" : tensor<4x4xf32>
+  %p = mgx.dot %x, %v : tensor<?x4xf32, #r>, tensor<4x6xf32> -> tensor<?x6xf32, #r>
+  %q = mgx.dot %x, %w : tensor<?x4xf32, #r>, tensor<4x4xf32> -> tensor<?x4xf32, #r>
+  %a = mgx.dot %p, %z : tensor<?x6xf32, #r>, tensor<6x3xf32> -> tensor<?x3xf32, #r>
+  %b = mgx.dot %q, %k : tensor<?x4xf32, #r>, tensor<4x5xf32> -> tensor<?x5xf32, #r>
+  return %a, %b : tensor<?x3xf32, #r>, tensor<?x5xf32, #r>
+}
+
+// -----
+
+// Right operands of named size are no weights that could lie side by side.
+// CHECK-LABEL: func.func @main
+// CHECK-COUNT-2: mgx.dot %arg0
+#x = #mgx.dims<[batch : 1 ... ?, _, _]>
+func.func @main(%x: tensor<?x8x4xf32, #x>) -> (tensor<?x8x6xf32, #x>, tensor<?x8x6xf32, #x>) {
+  %v = mgx.literal "v" : tensor<4x6xf32>
+  %w = mgx.literal "w" : tensor<4x6xf32>
+  %a = mgx.multibroadcast %v : tensor<4x6xf32> -> tensor<?x4x6xf32, #x>
+  %b = mgx.multibroadcast %w : tensor<4x6xf32> -> tensor<?x4x6xf32, #x>
+  %p = mgx.dot %x, %a : tensor<?x8x4xf32, #x>, tensor<?x4x6xf32, #x> -> tensor<?x8x6xf32, #x>
+  %q = mgx.dot %x, %b : tensor<?x8x4xf32, #x>, tensor<?x4x6xf32, #x> -> tensor<?x8x6xf32, #x>
+  return %p, %q : tensor<?x8x6xf32, #x>, tensor<?x8x6xf32, #x>
+}

@@ -72,3 +72,22 @@ func.func @main(%x: tensor<2x64xf32>, %s: tensor<2x64xf32>, %e: tensor<2x64xf8E8
   %y = mgx.dot %d, %w : tensor<2x64xf32>, tensor<64x3xf32> -> tensor<2x3xf32>
   return %y : tensor<2x3xf32>
 }
+
+// -----
+
+// Named sizes: a producer of another, which is broadcast, is a kernel of its own.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[A:.*]] = mgx.pointwise(%arg0)
+// CHECK:         mgx.pointwise(%{{.*}}, %arg1)
+// CHECK:           mgx.add
+// CHECK:           mgx.relu
+#a = #mgx.dims<[a : 1 ... ?]>
+#b = #mgx.dims<[a : 1 ... ?, b : 1 ... ?]>
+func.func @main(%x: tensor<?xf32, #a>, %y: tensor<?x?xf32, #b>) -> tensor<?x?xf32, #b> {
+  %e = mgx.exp %x : tensor<?xf32, #a>
+  %c = mgx.reshape %e : tensor<?xf32, #a> -> tensor<?x1xf32, #mgx.dims<[a : 1 ... ?, _]>>
+  %d = mgx.multibroadcast %c : tensor<?x1xf32, #mgx.dims<[a : 1 ... ?, _]>> -> tensor<?x?xf32, #b>
+  %s = mgx.add %d, %y : tensor<?x?xf32, #b>, tensor<?x?xf32, #b> -> tensor<?x?xf32, #b>
+  %r = mgx.relu %s : tensor<?x?xf32, #b>
+  return %r : tensor<?x?xf32, #b>
+}

@@ -76,3 +76,17 @@ func.func @main(%x: tensor<2x2xf32>, %y: tensor<2x3xf32>) -> (tensor<2x3xf32>, t
   %s = mgx.reduce_sum %a axes = [1] : tensor<2x3xf32> -> tensor<2x1xf32>
   return %a, %s : tensor<2x3xf32>, tensor<2x1xf32>
 }
+
+// -----
+
+// Rows, and their length, of named sizes.
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    mgx.fused_reduce(%arg0) axes = [1]
+// CHECK:           mgx.yield
+// CHECK-NEXT:    }
+// CHECK-NEXT:    return
+#x = #mgx.dims<[batch : 1 ... ?, seq : 1 ... ?]>
+func.func @main(%x: tensor<?x?xf32, #x>) -> tensor<?x?xf32, #x> {
+  %y = mgx.softmax %x axis = 1 : tensor<?x?xf32, #x>
+  return %y : tensor<?x?xf32, #x>
+}

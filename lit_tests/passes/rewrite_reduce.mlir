@@ -26,3 +26,14 @@ func.func @main(%x: tensor<2x3xf16>) -> tensor<2x3xf16> {
   %y = mgx.logsoftmax %x axis = 1 : tensor<2x3xf16>
   return %y : tensor<2x3xf16>
 }
+
+// -----
+
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.reduce_max %arg0 axes = [1] : {{.*}} -> tensor<?x1xf32, #mgx.dims<[batch : 1 ... ?, _]>>
+// CHECK:         mgx.reduce_sum
+#x = #mgx.dims<[batch : 1 ... ?, seq : 1 ... ?]>
+func.func @main(%x: tensor<?x?xf32, #x>) -> tensor<?x?xf32, #x> {
+  %y = mgx.softmax %x axis = 1 : tensor<?x?xf32, #x>
+  return %y : tensor<?x?xf32, #x>
+}

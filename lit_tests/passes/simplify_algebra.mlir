@@ -249,3 +249,17 @@ func.func @main(%x: tensor<3x2x4xf32>, %y: tensor<4x5xf32>) -> tensor<6x3x2x5xf3
   %2 = mgx.dot %0, %1 : tensor<6x3x2x4xf32>, tensor<6x3x4x5xf32> -> tensor<6x3x2x5xf32>
   return %2 : tensor<6x3x2x5xf32>
 }
+
+// -----
+
+// One matrix for a batch of named size: a product with more rows.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.reshape %{{.*}} -> tensor<?x4xf32, #mgx.dims<["batch*seq" : 1 ... ?, _]>>
+// CHECK:         mgx.dot %{{.*}}, %{{.*}} : {{.*}}, tensor<4x6xf32> -> tensor<?x6xf32, #mgx.dims<["batch*seq" : 1 ... ?, _]>>
+#x = #mgx.dims<[batch : 1 ... ?, seq : 1 ... ?, _]>
+#w = #mgx.dims<[batch : 1 ... ?, _, _]>
+func.func @main(%x: tensor<?x?x4xf32, #x>, %w: tensor<4x6xf32>) -> tensor<?x?x6xf32, #x> {
+  %b = mgx.multibroadcast %w : tensor<4x6xf32> -> tensor<?x4x6xf32, #w>
+  %y = mgx.dot %x, %b : tensor<?x?x4xf32, #x>, tensor<?x4x6xf32, #w> -> tensor<?x?x6xf32, #x>
+  return %y : tensor<?x?x6xf32, #x>
+}

@@ -80,3 +80,39 @@ func.func @main(%x: tensor<8x6xf32>) -> tensor<4x2xf32> {
   %2 = mgx.slice %1 axes = [0, 1] starts = [2, 1] ends = [6, 3] : tensor<6x5xf32> -> tensor<4x2xf32>
   return %2 : tensor<4x2xf32>
 }
+
+// -----
+
+// Heads of a row of named sizes: there and back is nothing, and a slice of one stays a slice.
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    mgx.reshape %arg0 : {{.*}} -> tensor<?x?x2x4xf32
+// CHECK-NEXT:    mgx.slice %{{.*}} axes = [2] starts = [1] ends = [2]
+// CHECK-NEXT:    return %arg0
+#x = #mgx.dims<[batch : 1 ... ?, seq : 1 ... ?, _]>
+#h = #mgx.dims<[batch : 1 ... ?, seq : 1 ... ?, _, _]>
+#t = #mgx.dims<[batch : 1 ... ?, _, seq : 1 ... ?, _]>
+#f = #mgx.dims<["batch*seq" : 1 ... ?, _]>
+func.func @main(%x: tensor<?x?x8xf32, #x>) -> (tensor<?x?x8xf32, #x>, tensor<?x?x1x4xf32, #h>) {
+  %f = mgx.reshape %x : tensor<?x?x8xf32, #x> -> tensor<?x8xf32, #f>
+  %h = mgx.reshape %f : tensor<?x8xf32, #f> -> tensor<?x?x2x4xf32, #h>
+  %t = mgx.transpose %h permutation = [0, 2, 1, 3] : tensor<?x?x2x4xf32, #h> -> tensor<?x2x?x4xf32, #t>
+  %u = mgx.transpose %t permutation = [0, 2, 1, 3] : tensor<?x2x?x4xf32, #t> -> tensor<?x?x2x4xf32, #h>
+  %y = mgx.reshape %u : tensor<?x?x2x4xf32, #h> -> tensor<?x?x8xf32, #x>
+  %s = mgx.slice %u axes = [2] starts = [1] ends = [2] : tensor<?x?x2x4xf32, #h> -> tensor<?x?x1x4xf32, #h>
+  return %y, %s : tensor<?x?x8xf32, #x>, tensor<?x?x1x4xf32, #h>
+}
+
+// -----
+
+// A size that may be 1, or may not: it is not known what the broadcast repeats.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.multibroadcast
+// CHECK:         mgx.transpose
+#a = #mgx.dims<[_, a : 1 ... ?]>
+#b = #mgx.dims<[_, b : 1 ... ?]>
+#c = #mgx.dims<[b : 1 ... ?, _]>
+func.func @main(%x: tensor<3x?xf32, #a>) -> tensor<?x3xf32, #c> {
+  %b = mgx.multibroadcast %x : tensor<3x?xf32, #a> -> tensor<3x?xf32, #b>
+  %y = mgx.transpose %b permutation = [1, 0] : tensor<3x?xf32, #b> -> tensor<?x3xf32, #c>
+  return %y : tensor<?x3xf32, #c>
+}

@@ -109,3 +109,21 @@ func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x6xf32>) -> tensor<1x1x2xf32> {
   %m = mgx.reduce_max %t axes = [0, 1] : tensor<3x8x2xf32> -> tensor<1x1x2xf32>
   return %m : tensor<1x1x2xf32>
 }
+
+// -----
+
+// Rows of named size: the bias is added to the product's own rows.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[D:.*]] = mgx.dot
+// CHECK:         mgx.add %[[D]], %{{.*}} : tensor<?x6xf32, #mgx.dims<["batch*seq" : 1 ... ?, _]>>
+// CHECK:         mgx.reshape
+#f = #mgx.dims<["batch*seq" : 1 ... ?, _]>
+#x = #mgx.dims<[batch : 1 ... ?, seq : 1 ... ?, _]>
+func.func @main(%x: tensor<?x?x4xf32, #x>, %w: tensor<4x6xf32>, %b: tensor<6xf32>) -> tensor<?x?x6xf32, #x> {
+  %a = mgx.reshape %x : tensor<?x?x4xf32, #x> -> tensor<?x4xf32, #f>
+  %d = mgx.dot %a, %w : tensor<?x4xf32, #f>, tensor<4x6xf32> -> tensor<?x6xf32, #f>
+  %r = mgx.reshape %d : tensor<?x6xf32, #f> -> tensor<?x?x6xf32, #x>
+  %c = mgx.multibroadcast %b : tensor<6xf32> -> tensor<?x?x6xf32, #x>
+  %y = mgx.add %r, %c : tensor<?x?x6xf32, #x>, tensor<?x?x6xf32, #x> -> tensor<?x?x6xf32, #x>
+  return %y : tensor<?x?x6xf32, #x>
+}

@@ -10,8 +10,8 @@ from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
-from mgx_mlir.sizes import Number
-from mgx_mlir.symbolic import OPEN_END, alone
+from mgx_mlir.sizes import Number, alone
+from mgx_mlir.symbolic import OPEN_END
 
 
 @operator("Concat", (4, 13), "concat")
