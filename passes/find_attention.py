@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.fusing import Group, positions
 from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.masks import (
+    Band,
+    Mask,
+    band_of,
+    constant_mask,
+    erase_unused,
+    is_lowest_of,
+    masked,
+    on_scalars,
+    read_mask,
+    seen_by,
+)
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import (
-    BROADCASTS,
     RESHAPES,
     blocks,
+    broadcast_to,
     definition,
     element_type,
     erase_dead,
     fused_location,
     has_one_use,
+    has_sizes,
     identity,
     op_name,
     shape,
     splat,
     users,
 )
-
-# A score of this or less next to one of ordinary size has no share: its exponential is 0.
-EXCLUDED = -6e4
-# Elements of a constant mask that are worth looking at.
-MAX_MASK = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -47,9 +55,10 @@ class FindAttention(Pass):
     After:   %y = mgx.attention(%q, %k, %v) extras(%mask) ... { mul, add }
 
     Nothing else may use the scores. Constants that scale all of q or of k go into the body
-    too. A constant mask that leaves the keys up to the query's own place becomes `causal`.
-    Shares that are made 0 where they are NaN, as PyTorch does behind masks, become
-    `nan_as_zero`.
+    too, and so does cheap work on a mask that nothing else reads. A constant mask, or part of
+    one, that leaves the keys around a query's own place becomes `causal` and `earliest`. Shares
+    that are made 0 where they are NaN, as PyTorch does behind masks, become `nan_as_zero`;
+    those of queries that a mask leaves no key `empty_as_zero`.
     """
 
     rounds: ClassVar[bool] = True
@@ -78,6 +87,8 @@ class _Found:
     scores: Group
     # Where it is set, all shares of a query are 0: a bool for each query.
     gate: ir.Value | None = None
+    # The op that does so.
+    gated: ir.OpView | None = None
     nan_as_zero: bool = False
     extras: list[ir.Value] = field(default_factory=list)
 
@@ -86,13 +97,15 @@ def _match(softmax: ir.OpView, scores: Group) -> _Found | None:
     x = softmax.operation.operands[0]
     sizes = shape(x)
     axis = ir.IntegerAttr(softmax.operation.attributes["axis"]).value
-    if axis != len(sizes) - 1 or not ir.RankedTensorType(x.type).has_static_shape:
+    if axis != len(sizes) - 1 or not has_sizes(softmax):
         return None
-    shares, gate, nan_as_zero = softmax, None, False
+    shares, gate, gated, nan_as_zero = softmax, None, None, False
     while (last := _without_nan(shares) or _only_user(shares)) is not None:
         if last.operation.name == "mgx.where":
             if has_one_use(shares.operation.results[0]):
-                gate = _gate(last, shares)
+                if gated is not None:
+                    return None
+                gate, gated = _gate(last, shares), last
                 if gate is None:
                     return None
             else:
@@ -111,7 +124,7 @@ def _match(softmax: ir.OpView, scores: Group) -> _Found | None:
     kinds = {str(element_type(value)) for value in (*first.operation.operands, v)}
     if len(kinds) != 1 or not kinds <= {"f16", "bf16", "f32", "f64"}:
         return None
-    found = _Found(first, softmax, last, scores, gate, nan_as_zero)
+    found = _Found(first, softmax, last, scores, gate, gated, nan_as_zero)
     return found if _collect(found, x, scores) else None
 
 
@@ -217,7 +230,7 @@ class _Builder:
         self.product = found.first.operation.results[0]
         double = isinstance(element_type(self.product), ir.F64Type)
         self.score: ir.Type = ir.F64Type.get() if double else ir.F32Type.get()
-        self.causal: int | None = None
+        self.band = Band(None, None)
 
     def build(self) -> None:
         found = self.found
@@ -225,14 +238,20 @@ class _Builder:
         location = fused_location([found.first, *members, found.softmax, found.last])
         q, kt = found.first.operation.operands
         v = found.last.operation.operands[1]
-        skipped = self._causal_members()
+        empty_as_zero = self._take_gate()
+        skipped = self._band_members()
         extras = [x for x in found.extras if self._is_read(x, skipped)]
+        masks = [self._read_mask(x) for x in extras]
+        sizes = shape(self.product)
         with ir.InsertionPoint(found.last), location:
             scale, (q, kt) = _scaled(q, kt)
             k = _transposed(kt)
 
             def body(score: ir.Value, *inputs: ir.Value) -> ir.Value:
-                values = {x: self._widened(y) for x, y in zip(extras, inputs, strict=True)}
+                values = {
+                    mask.value: self._widened(mask.on_scalars(x))
+                    for mask, x in zip(masks, inputs, strict=True)
+                }
                 if scale != 1:
                     score = mgx.mul(score, mgx.constant(scale, type=self.score))
                 values[self.product] = score
@@ -240,11 +259,13 @@ class _Builder:
                     values[op.operation.results[0]] = self._scalar(op, values, skipped)
                 return self._as_score(values[found.softmax.operation.operands[0]])
 
-            y = mgx.attention(q, k, v, extras, body, self.causal, found.nan_as_zero)
+            y = mgx.attention(
+                q, k, v, [broadcast_to(mask.leaf, sizes) for mask in masks], body,
+                self.band.last, found.nan_as_zero, self.band.first, empty_as_zero,
+            )  # fmt: skip
             if found.gate is not None:
-                sizes = list(shape(y))
                 zero = mgx.constant(0, type=y.type)
-                y = mgx.where(mgx.multibroadcast(found.gate, sizes), zero, y)
+                y = mgx.where(mgx.multibroadcast(found.gate, list(shape(y))), zero, y)
         found.last.operation.results[0].replace_all_uses_with(y)
         found.last.operation.erase()
 
@@ -276,14 +297,7 @@ class _Builder:
         type_ = self._wide(element_type(result))
         if operation.name == "mgx.convert":
             return self._converted(operands[0], type_)
-        scalar = ir.Operation.create(
-            operation.name,
-            results=[type_],
-            operands=operands,
-            attributes={name: operation.attributes[name] for name in operation.attributes},
-            loc=operation.location,
-        )
-        return scalar.results[0]
+        return on_scalars(operation, type_, operands)
 
     def _constant(self, value: ir.Value) -> ir.Value:
         number = splat(value)
@@ -292,73 +306,61 @@ class _Builder:
         wide = self._wide(type_)
         return mgx.constant(number if wide == type_ else float(number), type=wide)
 
-    # Causal masks ------------------------------------------------------------------------
+    # Masks -------------------------------------------------------------------------------
 
     def _is_read(self, extra: ir.Value, skipped: dict[ir.Value, ir.Value]) -> bool:
         members = self.found.scores.ordered()
         return any(extra in op.operands for op in members if op.results[0] not in skipped)
 
-    def _causal_members(self) -> dict[ir.Value, ir.Value]:
-        """Members that do nothing but exclude later keys: result to the score they start from."""
+    def _band_members(self) -> dict[ir.Value, ir.Value]:
+        """Members that do nothing but exclude keys by their places, which `band` becomes.
+
+        From result to the score that they start from.
+        """
+        skipped = {}
         for op in self.found.scores.ordered():
-            visible = self._visible(op)
-            if visible is None:
-                continue
-            score, mask = visible
-            causal = _causal_offset(mask)
-            if causal is not None:
-                self.causal = causal
-                return {op.results[0]: score}
-        return {}
+            for score, mask, kind in masked(op):
+                if mask not in self.found.extras:
+                    continue
+                array = constant_mask(mask, shape(mask), self.context.weights)
+                seen = seen_by(array, kind)
+                band = None if seen is None else band_of(seen)
+                if band is not None and self._narrow(band):
+                    skipped[op.results[0]] = score
+                    break
+        return skipped
 
-    def _visible(self, op: ir.Operation) -> tuple[ir.Value, np.ndarray] | None:
-        """The score that an op changes, and where [queries, keys] it leaves it as it is."""
-        if op.name == "mgx.where":
-            mask, yes, no = op.operands
-            array = self._mask(mask)
-            for score, other, flip in ((yes, no, False), (no, yes, True)):
-                number = splat(other)
-                if array is not None and number is not None and float(number) <= EXCLUDED:
-                    return score, array ^ flip
-        if op.name == "mgx.add":
-            for score, bias in (op.operands, reversed(op.operands)):
-                array = self._mask(bias)
-                if array is not None and ((array == 0) | (array <= EXCLUDED)).all():
-                    return score, array == 0
-        return None
+    def _narrow(self, band: Band) -> bool:
+        """Takes a band into `band`; False where no key would be left for some query."""
+        queries, keys = shape(self.product)[-2:]
+        within = self.band.within(band, int(queries), int(keys))
+        self.band = within or self.band
+        return within is not None
 
-    def _mask(self, value: ir.Value) -> np.ndarray | None:
-        """A constant that is the same for all batch elements, as [queries, keys]."""
-        if value not in self.found.extras:
-            return None
-        queries, keys = shape(value)[-2:]
-        op = definition(value)
-        while op is not None and op.operation.name in BROADCASTS | RESHAPES:
-            op = definition(op.operation.operands[0])
-        if op is None or queries * keys > MAX_MASK:
-            return None
-        if op.operation.name == "mgx.constant":
-            array = mgx.constant_array(op)
-        elif op.operation.name == "mgx.literal":
-            array = self.context.weights[
-                ir.StringAttr(op.operation.attributes["key"]).value
-            ].array()
-        else:
-            return None
-        if array.size != queries * keys or array.shape[-2:] != (queries, keys):
-            return None
-        flat = array.reshape(queries, keys)
-        return flat if flat.dtype == np.bool_ else flat.astype(np.float64)
+    def _read_mask(self, extra: ir.Value) -> Mask:
+        members = self.found.scores.ordered()
+        kinds = {kind for op in members for _, x, kind in masked(op, -math.inf) if x == extra}
+        kind = kinds.pop() if len(kinds) == 1 else ""
+        mask = read_mask(extra, kind, self.context.weights)
+        if mask.band is not None and not self._narrow(mask.band):
+            return Mask(extra, extra)
+        return mask
 
-
-def _causal_offset(mask: np.ndarray) -> int | None:
-    """c where row i of a mask has its first i + c + 1 elements set and no others."""
-    first = int(mask[0].sum()) - 1
-    if first < 0:
-        return None
-    rows, columns = mask.shape
-    expected = np.arange(columns) <= np.arange(rows)[:, None] + first
-    return first if np.array_equal(mask, expected) else None
+    def _take_gate(self) -> bool:
+        """Whether shares are 0 just where a mask leaves no key: an attribute, and no gate then."""
+        found = self.found
+        if found.gated is None or found.gate is None or len(found.extras) != 1:
+            return False
+        biases = [x for op in found.scores.ordered() for _, x, kind in masked(op)
+                  if kind == "bias" and x in found.extras]  # fmt: skip
+        if not is_lowest_of(found.gate, biases):
+            return False
+        condition, _, shares = found.gated.operation.operands
+        found.gated.operation.results[0].replace_all_uses_with(shares)
+        found.gated.operation.erase()
+        erase_unused(condition)
+        found.gate = None
+        return True
 
 
 def _scaled(*operands: ir.Value) -> tuple[float, tuple[ir.Value, ...]]:

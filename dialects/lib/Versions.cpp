@@ -13,6 +13,8 @@ struct AddedAttribute {
   unsigned minor;
 };
 constexpr AddedAttribute addedAttributes[] = {
+    {"mgx.attention", "earliest", 1},
+    {"mgx.attention", "empty_as_zero", 1},
     {"mgx.attention", "nan_as_zero", 1},
     {"mgx.convolution", "channels_last", 1},
     {"mgx.quant_convolution", "channels_last", 1},
@@ -92,7 +94,7 @@ LogicalResult AttentionOp::readProperties(DialectBytecodeReader &reader, Operati
 }
 
 void AttentionOp::writeProperties(DialectBytecodeWriter &writer) {
-  if (getNanAsZero())
+  if (getNanAsZero() || getEarliestAttr() || getEmptyAsZero())
     return writeAll(*this, writer);
   writer.writeOptionalAttribute(getProperties().causal);
 }

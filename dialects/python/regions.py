@@ -87,6 +87,8 @@ def attention(
     body: Body,
     causal: int | None = None,
     nan_as_zero: bool = False,
+    earliest: int | None = None,
+    empty_as_zero: bool = False,
     *,
     loc: _Place = None,
     ip: Any = None,
@@ -98,8 +100,10 @@ def attention(
     arguments = [score, *(scalar_type(x.type) for x in extras)]
     block = _Block(arguments, body, gen.YieldOp, loc)
     type_ = tensor_type([*dims_of(q.type)[:-1], dims_of(v.type)[-1]], element)
-    zero = nan_as_zero or None
-    op = gen.AttentionOp(type_, q, k, v, extras, causal=causal, nan_as_zero=zero, loc=loc, ip=ip)
+    op = gen.AttentionOp(
+        type_, q, k, v, extras, causal=causal, nan_as_zero=nan_as_zero or None,
+        earliest=earliest, empty_as_zero=empty_as_zero or None, loc=loc, ip=ip,
+    )  # fmt: skip
     block.move_to(op.body)
     return _results(op)
 

@@ -23,6 +23,16 @@ func.func @attention_without_nan(%q: tensor<8x16xf32>) -> tensor<8x16xf32> {
   return %y : tensor<8x16xf32>
 }
 
+// CHECK-LABEL: func.func @attention_in_a_window
+func.func @attention_in_a_window(%q: tensor<8x16xf32>) -> tensor<8x16xf32> {
+  // CHECK: mgx.attention(%{{.+}}, %{{.+}}, %{{.+}}) {causal = 2 : i64, earliest = -2 : i64, empty_as_zero} :
+  %y = mgx.attention(%q, %q, %q) {causal = 2 : i64, earliest = -2 : i64, empty_as_zero} : (tensor<8x16xf32>, tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32> {
+  ^bb0(%s: f32):
+    mgx.yield %s : f32
+  }
+  return %y : tensor<8x16xf32>
+}
+
 // CHECK-LABEL: func.func @attention_of_half_with_a_mask
 func.func @attention_of_half_with_a_mask(%q: tensor<8x16xf16>, %m: tensor<8x8xf16>) -> tensor<8x16xf16> {
   // CHECK:      mgx.attention(%{{.+}}, %{{.+}}, %{{.+}}) extras(%{{.+}}) :

@@ -191,14 +191,19 @@ class _Evaluation:
         products = (q @ k.swapaxes(-1, -2)).astype(score)
         (scores,) = self.block(op.regions[0].blocks[0], [products, *extras])
         scores = np.broadcast_to(scores, products.shape).astype(wide)
+        places = np.arange(k.shape[-2]) - np.arange(q.shape[-2])[:, None]
         if op.causal is not None:
-            last = np.arange(q.shape[-2])[:, None] + op.causal.value
-            scores = np.where(np.arange(k.shape[-2]) <= last, scores, -np.inf)
+            scores = np.where(places <= op.causal.value, scores, -np.inf)
+        if op.earliest is not None:
+            scores = np.where(places >= op.earliest.value, scores, -np.inf)
+        peaks = np.max(scores, -1, keepdims=True)
         with np.errstate(all="ignore"):
-            powers = np.exp(scores - np.max(scores, -1, keepdims=True))
+            powers = np.exp(scores - peaks)
             shares = powers / np.sum(powers, -1, keepdims=True)
             if op.nan_as_zero:
                 shares = np.where(np.isnan(shares), 0, shares)
+            if op.empty_as_zero:
+                shares = np.where(peaks == -np.inf, 0, shares)
             return [rounded(shares @ v, numpy_dtype(op.results[0].type))]
 
     def _launch(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:

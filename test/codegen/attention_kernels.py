@@ -33,8 +33,8 @@ class AttentionCase:
     """q (heads, M, D), k (heads / group, N, D), v (heads / group, N, E) of an element type.
 
     mask: '', 'padding' (batch of heads, 1, N: f32 added), 'bias' (heads, M, N: added, of the
-    element type), 'where' (M, N: bool, others get the lowest number) or 'safe' (M, N: f32 added,
-    -inf for half of the keys and for all of some queries, whose result is 0).
+    element type), 'where' (M, N: bool, others get the lowest number) or 'safe' and 'empty'
+    (M, N: f32 added, -inf for half of the keys and for all of some queries, whose result is 0).
     packed: q, k and v are slices of one input (M, 3 * heads * D), as models have them.
     rising: scores grow along the keys, by hundreds.
     tail: what follows in the kernel: '', 'added' (another tensor is added; a second result is
@@ -53,6 +53,7 @@ class AttentionCase:
     packed: bool = False
     rising: bool = False
     tail: str = ""
+    earliest: int | None = None
 
     @property
     def columns(self) -> int:
@@ -62,6 +63,7 @@ class AttentionCase:
     def name(self) -> str:
         words = [f"{self.heads}x{self.M}x{self.N}x{self.D}x{self.columns}", self.element, self.mask]
         words += ["" if self.causal is None else f"causal{self.causal}"]
+        words += ["" if self.earliest is None else f"from{self.earliest}"]
         words += [f"group{self.group}" if self.group > 1 else "", "packed" if self.packed else ""]
         words += ["rising" if self.rising else "", self.tail]
         return "-".join(filter(None, words))
@@ -83,6 +85,7 @@ class AttentionCase:
             "bias": ((self.heads, self.M, self.N), self.element),
             "where": ((self.M, self.N), "i1"),
             "safe": ((self.M, self.N), "f32"),
+            "empty": ((self.M, self.N), "f32"),
         }
         found += [masks[self.mask]] if self.mask else []
         if self.tail == "added":
@@ -129,8 +132,9 @@ class AttentionCase:
         else:
             body.append(f"mgx.yield %t : {w}")
         attributes = [] if self.causal is None else [f"causal = {self.causal} : i64"]
-        attributes += ["nan_as_zero"] if self.mask == "safe" else []
-        causal = f" {{{', '.join(attributes)}}}" if attributes else ""
+        attributes += [] if self.earliest is None else [f"earliest = {self.earliest} : i64"]
+        attributes += [{"safe": "nan_as_zero", "empty": "empty_as_zero"}.get(self.mask, "")]
+        causal = f" {{{', '.join(filter(None, attributes))}}}" if any(attributes) else ""
         lines.append(
             f"%y = mgx.attention({', '.join(operands)}){extra}{causal} : ({', '.join(listed)}) "
             f"-> {y} {{\n^bb0({arguments}):\n" + "\n".join(body) + "\n}"
@@ -250,7 +254,7 @@ class AttentionCase:
                 x = x > -0.3 if self.mask == "where" else 3 * x
                 if self.mask == "where":
                     x[:, 0] = True
-                if self.mask == "safe":
+                if self.mask in ("safe", "empty"):
                     x = np.where(rng.uniform(size=shape) > 0.5, -np.inf, x)
                     x[::3] = -np.inf
                 if self.mask == "padding":
@@ -278,10 +282,13 @@ class AttentionCase:
         if self.causal is not None:
             last = np.arange(self.M)[:, None] + self.causal
             scores = np.where(np.arange(self.N) <= last, scores, -np.inf)
+        if self.earliest is not None:
+            first = np.arange(self.M)[:, None] + self.earliest
+            scores = np.where(np.arange(self.N) >= first, scores, -np.inf)
         with np.errstate(invalid="ignore"):
             powers = np.exp(scores - scores.max(-1, keepdims=True))
             shares = powers / powers.sum(-1, keepdims=True)
-        if self.mask == "safe":
+        if self.mask in ("safe", "empty"):
             shares = np.where(np.isnan(shares), 0, shares)
         y = np.asarray(shares @ v)
         if self.tail == "added":

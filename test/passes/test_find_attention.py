@@ -109,23 +109,103 @@ def test_constant_masks_of_later_keys_become_causal(mask: np.ndarray, op: str) -
 
 
 @pytest.mark.parametrize(
+    ("mask", "attributes"),
+    [
+        (np.triu(TRIL + True), "{earliest = 0 : i64}"),
+        (TRIL & ~np.tril(TRIL, -2), "{causal = 0 : i64, earliest = -1 : i64}"),
+        (np.tril(TRIL + True, 2) & np.triu(TRIL + True, -1), "{causal = 2 : i64, earliest = -1"),
+    ],
+    ids=["upper", "window", "both sides"],
+)
+def test_constant_masks_of_neighbours_become_a_window(mask: np.ndarray, attributes: str) -> None:
+    text = found(masked(mask, WHERE))
+    assert attributes in text and "extras" not in text
+
+
+@pytest.mark.parametrize(
     "mask",
     [
-        np.triu(TRIL + True),
         np.tril(TRIL, -1) | (np.arange(5) == 0),
         TRIL & (np.arange(5) != 2),
-        TRIL & ~np.tril(TRIL, -2),
+        np.triu(TRIL + True, 2) | (np.arange(5) == 4),
     ],
-    ids=["upper", "shifted", "holes", "window"],
+    ids=["shifted", "holes", "bent"],
 )
 def test_other_constant_masks_stay_masks(mask: np.ndarray) -> None:
     text = found(masked(mask, WHERE))
-    assert "causal" not in text and "extras" in text
+    assert "causal" not in text and "earliest" not in text and "extras" in text
 
 
 def test_penalties_that_leave_a_share_stay() -> None:
     mask = np.where(TRIL, 0, -100).astype(np.float32)
     assert "causal" not in found(masked(mask, ADD))
+
+
+PADDED = f"""%w = mgx.literal "{{0}}" : tensor<5x5xi1>
+  %wb = mgx.multibroadcast %w : tensor<5x5xi1> -> tensor<2x1x5x5xi1>
+  %pb = mgx.multibroadcast %p0 : tensor<2x1x1x5xi1> -> tensor<2x1x5x5xi1>
+  %j = mgx.logical_and %pb, %wb : tensor<2x1x5x5xi1>, tensor<2x1x5x5xi1> -> tensor<2x1x5x5xi1>
+  %m = mgx.multibroadcast %j : tensor<2x1x5x5xi1> -> tensor<2x3x5x5xi1>
+  {LOW}
+  {WHERE}"""
+INFINITE = PADDED.replace("-3.40282347E+38", "0xFF800000")
+PADDING = ', %p0: tensor<2x1x1x5xi1> {mgx.name = "p"}'
+
+
+def test_a_window_leaves_a_mask_that_it_is_joined_with() -> None:
+    weights = WeightStore()
+    key = weights.add_array(TRIL & ~np.tril(TRIL, -2))
+    text = found(attention(INFINITE.format(key), PADDING, weights))
+    assert "{causal = 0 : i64, earliest = -1 : i64}" in text
+    assert "logical_and" not in text and "tensor<2x1x1x5xi1> -> tensor<2x3x5x5xi1>" in text
+
+
+def test_a_query_whose_keys_are_hidden_by_finite_numbers_sees_all_alike() -> None:
+    weights = WeightStore()
+    key = weights.add_array(TRIL)
+    assert "causal" not in found(attention(PADDED.format(key), PADDING, weights))
+
+
+def test_a_mask_that_others_read_is_made_for_them() -> None:
+    weights = WeightStore()
+    key = weights.add_array(TRIL)
+    text = source(INFINITE.format(key), PADDING)
+    text = text.replace(f"return %y : {Q}", f"return %y, %j : {Q}, tensor<2x1x5x5xi1>")
+    text = text.replace(
+        '{mgx.name = "y"})', '{mgx.name = "y"}, tensor<2x1x5x5xi1> {mgx.name = "z"})'
+    )
+    after = found(parse(text, weights))
+    assert "logical_and" in after and "causal" in after
+
+
+def test_work_on_a_mask_is_done_with_the_scores_and_rounded_as_before() -> None:
+    """ONNX Attention: no bool of the mask leaves the kernel."""
+    S16, M = S.replace("f32", "f16"), "tensor<2x1x5x5xf32>"
+    text = f"""
+func.func @main(%q: {Q} {{mgx.name = "q"}}, %k: tensor<2x3x4x5xf32> {{mgx.name = "k"}},
+    %m: tensor<2x1x5x5xi1> {{mgx.name = "m"}}) -> ({Q} {{mgx.name = "y"}}) {{
+  %z = mgx.constant dense<0.0> : {M}
+  %l = mgx.constant dense<-1.0e+30> : {M}
+  %i = mgx.constant dense<0xFC00> : tensor<2x1x5x1xf16>
+  %o = mgx.constant dense<0.0> : {S}
+  %w = mgx.where %m, %z, %l : tensor<2x1x5x5xi1>, {M}, {M} -> {M}
+  %n = mgx.convert %w : {M} -> tensor<2x1x5x5xf16>
+  %s = mgx.dot %q, %k : {Q}, tensor<2x3x4x5xf32> -> {S}
+  %b = mgx.multibroadcast %n : tensor<2x1x5x5xf16> -> {S16}
+  %f = mgx.convert %b : {S16} -> {S}
+  %u = mgx.add %s, %f : {S}, {S} -> {S}
+  %p = mgx.softmax %u axis = 3 : {S}
+  %r = mgx.reduce_max %n axes = [3] : tensor<2x1x5x5xf16> -> tensor<2x1x5x1xf16>
+  %e = mgx.equal %r, %i : tensor<2x1x5x1xf16>, tensor<2x1x5x1xf16> -> tensor<2x1x5x1xi1>
+  %g = mgx.multibroadcast %e : tensor<2x1x5x1xi1> -> tensor<2x3x5x5xi1>
+  %x = mgx.where %g, %o, %p : tensor<2x3x5x5xi1>, {S}, {S} -> {S}
+  %y = mgx.dot %x, %q : {S}, {Q} -> {Q}
+  return %y : {Q}
+}}"""
+    after = found(parse(text))
+    assert "empty_as_zero" in after and "reduce_max" not in after
+    assert ": f32 -> f16" in after
+    assert "tensor<2x3x5x5xi1>) ->" in after
 
 
 def test_a_second_product_in_the_scores_is_an_extra() -> None:

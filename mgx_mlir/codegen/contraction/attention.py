@@ -35,8 +35,9 @@ class Attention:
 
     score is what the body of `op` makes of the sum over d of q[batch, m, d] * k[batch, n, d]
     and its other inputs, in the type `score`. `sources` are the inputs of the body, in order;
-    None stands for that sum. Query m sees the keys up to m + causal only, where that is given.
-    Shares that are NaN are 0 with `nan_as_zero`. `result` is the second product, of shares
+    None stands for that sum. Query m sees the keys up to m + causal, and from m + earliest on,
+    only, where these are given. Shares that are NaN are 0 with `nan_as_zero`, with
+    `empty_as_zero` where no score is above -infinity. `result` is the second product, of shares
     that its argument -1 stands for, with what happens to y on its way to memory.
     Rows of the matrices are queries (q) or keys; sizes are those of q (M, D) and v (N, E).
     """
@@ -54,7 +55,9 @@ class Attention:
     score: str
     sources: tuple[Source, ...]
     causal: int | None
+    earliest: int | None
     nan_as_zero: bool
+    empty_as_zero: bool
     result: Match
 
     @property
@@ -68,11 +71,15 @@ class Attention:
         del found[_SHARES]
         return sorted(found.items())
 
-    def scores(self, causal: int | None = None) -> Match:
-        """The first product, with the body after it, as a kernel that gives [batch, M, N]."""
+    def scores(self, all_: bool = True) -> Match:
+        """The first product, with the body after it, as a kernel that gives [batch, M, N].
+
+        Scores of keys that a query does not see are -inf where `all_` is not set.
+        """
+        seen = None if all_ else self.causal, None if all_ else self.earliest
         right = replace(self.k, row=self.k.column, column=self.k.row)
         problem = Contraction(self.batch, self.M, self.N, self.D, self.q, right, self.score)
-        return Match(problem, self.score, self.op, self.sources, (0,), (self.score,), causal)
+        return Match(problem, self.score, self.op, self.sources, (0,), (self.score,), *seen)
 
     def values(self, scratch: int, element: str) -> Match:
         """The second product: shares [batch, M, N] of type `element`, input `scratch`, times v."""
@@ -88,7 +95,9 @@ def heads_as_queries(attention: Attention) -> Attention:
     that would mix what queries of a causal one see.
     """
     group = math.gcd(_repeats(attention.k.batch), _repeats(attention.v.batch))
-    if group == 1 or (attention.causal is not None and attention.M > 1):
+    if group == 1 or attention.earliest is not None:
+        return attention
+    if attention.causal is not None and attention.M > 1:
         return attention
     keys = [_split(matrix.batch, group) for matrix in (attention.k, attention.v)]
     q = _rows_of_heads(attention.q, group)
@@ -191,10 +200,17 @@ def match_attention(kernel: ir.OpView) -> Attention | None:
         element=element,
         score=score,
         sources=sources,
-        causal=ir.IntegerAttr(attributes["causal"]).value if "causal" in attributes else None,
+        causal=_integer(op, "causal"),
+        earliest=_integer(op, "earliest"),
         nan_as_zero="nan_as_zero" in attributes,
+        empty_as_zero="empty_as_zero" in attributes,
         result=ended,
     )
+
+
+def _integer(op: ir.OpView, name: str) -> int | None:
+    attributes = op.operation.attributes
+    return ir.IntegerAttr(attributes[name]).value if name in attributes else None
 
 
 def _second(

@@ -69,7 +69,8 @@ class Match:
 
     `sources` are the epilogue's inputs, in order; None stands for the contraction's result.
     `results` says for each result of the kernel which result of the epilogue it is. With
-    `causal`, results of columns after row + causal are -inf; not every target takes that.
+    `causal`, results of columns after row + causal are -inf, and with `earliest` those before
+    row + earliest; not every target takes that.
     `added`: products of the same sizes, except for K, whose sums are added to the first's.
     `place`: where the contraction's [batch, row, column] lies in each result; None for
     row-major order.
@@ -82,6 +83,7 @@ class Match:
     results: tuple[int, ...]
     result_elements: tuple[str, ...]
     causal: int | None = None
+    earliest: int | None = None
     added: tuple[Contraction, ...] = ()
     place: Matrix | None = None
 

@@ -50,15 +50,21 @@ class _Row:
     def __init__(self, attention: Attention, memory: ir.Value, lanes: int, row: Index) -> None:
         self.element, self.size, self.lanes = attention.score, attention.N, lanes
         self.memory, self.start = memory, emit.mul(row, attention.N)
-        self.nan_as_zero = attention.nan_as_zero
+        self.nan_as_zero, self.empty_as_zero = attention.nan_as_zero, attention.empty_as_zero
         self.seen: Index = attention.N
+        self.first: Index = 0
+        query = emit.rem(row, attention.M)
         if attention.causal is not None:
-            last = emit.add(emit.rem(row, attention.M), attention.causal + 1)
-            self.seen = emit.minimum(last, attention.N)
+            self.seen = emit.minimum(emit.add(query, attention.causal + 1), attention.N)
+        if attention.earliest is not None:
+            self.first = emit.minimum(emit.add(query, attention.earliest), attention.N)
 
     def emit(self) -> None:
         lowest = emit.constant(float("-inf"), self.element, self.lanes)
         zero = emit.constant(0, self.element, self.lanes)
+        if not isinstance(self.first, int):
+            none = emit.constant(float("-inf"), self.element)
+            emit.loop(0, self.first, 1, lambda at: emit.store(none, self.memory, self._place(at)))
 
         def larger(at: Index, mask: ir.Value | None, largest: ir.Value) -> ir.Value:
             return arith.maximumf(largest, self._load(at, mask, lowest))
@@ -75,7 +81,7 @@ class _Row:
 
         total = self._reduced("ADD", self._over(power, zero))
         inverse = arith.divf(emit.constant(1, self.element), total)
-        none = self._without_shares(total)
+        none = self._without_shares(largest, total)
         factor = emit.splat(inverse, self.lanes)
 
         def share(at: Index, mask: ir.Value | None, same: ir.Value) -> ir.Value:
@@ -95,8 +101,11 @@ class _Row:
                 lambda at: emit.store(nothing, self.memory, self._place(at)),
             )
 
-    def _without_shares(self, total: ir.Value) -> ir.Value | None:
+    def _without_shares(self, largest: ir.Value, total: ir.Value) -> ir.Value | None:
         """Whether the shares are NaN and count as 0, where they can be."""
+        if self.empty_as_zero and not self.nan_as_zero:
+            lowest = emit.constant(float("-inf"), self.element)
+            return arith.cmpf(arith.CmpFPredicate.OEQ, largest, lowest)
         if not self.nan_as_zero:
             return None
         # Powers are NaN, and so is their sum. Others add up to 1 or more.

@@ -40,6 +40,12 @@ def emulated(target: Target) -> list[Planned]:
         (AttentionCase(1, 20, 36, 24, 20, element="f32", causal=0), None),
         (AttentionCase(1, 20, 70, 32, mask="safe"), None),
         (AttentionCase(1, 5, 130, 32, mask="safe"), Schedule(2, 1, 64, parts=2)),
+        (AttentionCase(1, 20, 70, 32, mask="empty"), None),
+        (AttentionCase(1, 5, 130, 32, mask="empty"), Schedule(2, 1, 64, parts=2)),
+        (AttentionCase(1, 100, 200, 32, causal=40, earliest=-20), Schedule(1, 1, 64)),
+        (AttentionCase(2, 70, 180, 64, causal=110, earliest=66, mask="bias"), None),
+        (AttentionCase(1, 50, 200, 32, earliest=90), Schedule(2, 1, 128, splits=2)),
+        (AttentionCase(4, 3, 40, 32, group=4, causal=30, earliest=9), None),
         (AttentionCase(2, 33, 70, 40, 36, tail="added"), None),
         (AttentionCase(2, 18, 40, 32, 17, "bf16", tail="quantized"), None),
         (AttentionCase(4, 3, 40, 32, group=4, tail="added"), None),
@@ -66,6 +72,10 @@ def emulated(target: Target) -> list[Planned]:
             (AttentionCase(1, 20, 260, 64, mask="padding"), Schedule(4, 1, 128, True, 2)),
             (AttentionCase(1, 5, 300, 64, mask="padding"), Schedule(4, 1, 128, True, 2, 2)),
             (AttentionCase(1, 40, 200, 64, tail="added"), Schedule(2, 1, 64, True, rows=32)),
+            (
+                AttentionCase(1, 100, 300, 64, causal=170, earliest=70),
+                Schedule(2, 1, 64, True, rows=32),
+            ),
         ]
     else:
         found += [
@@ -73,6 +83,7 @@ def emulated(target: Target) -> list[Planned]:
             (AttentionCase(1, 70, 70, 160, 40, element="bf16", causal=0), None),
             (AttentionCase(1, 20, 70, 40, mask="bias"), Schedule(4, 1, 32, lean=True)),
             (AttentionCase(1, 20, 70, 40, tail="quantized"), Schedule(4, 1, 32, lean=True)),
+            (AttentionCase(1, 40, 200, 40, causal=150, earliest=70), Schedule(4, 1, 32, lean=True)),
         ]
     if not target.matrix:
         found = [(case, plan and replace(plan, rows=8)) for case, plan in found]
@@ -86,6 +97,8 @@ def in_parts(target: Target) -> list[Planned]:
         AttentionCase(2, 20, 36, 24, element="f32", mask="padding"),
         AttentionCase(1, 18, 20, 16, element="f32", mask="safe"),
         AttentionCase(2, 18, 18, 16, element="f32", causal=0),
+        AttentionCase(2, 20, 30, 16, element="f32", causal=8, earliest=2),
+        AttentionCase(1, 18, 20, 16, element="f32", mask="empty"),
         AttentionCase(3, 40, 40, 32, element="f32", mask="padding", packed=True),
         AttentionCase(2, 17, 40, 32, mask="bias", tail="added"),
     )

@@ -22,6 +22,7 @@ def attention(
     before: str = "",
     keys: str = "",
     more: str = "",
+    first: str = "",
 ) -> Case:
     wide = "f64" if q.endswith("f64") else "f32"
     body = SCALED.format(
@@ -36,7 +37,11 @@ def attention(
     op = (
         f"{before}\n%y = mgx.attention({', '.join(inner[:3])})"
         + (f" extras({inner[3]})" if extra else "")
-        + (f" {{causal = {causal} : i64}}" if causal else "")
+        + (
+            f" {{causal = {causal} : i64{f', earliest = {first} : i64' * bool(first)}}}"
+            if causal
+            else ""
+        )
         + f" : ({listed}) -> tensor<{y}> {{{body}}}"
     )
     arguments = ", ".join(f"{n}: tensor<{t}>" for n, t in zip(names, types, strict=True))
@@ -54,6 +59,7 @@ def test_attention_is_softmax_of_scores_times_values() -> None:
             attention("brain", "2x5x8xbf16", "2x7x8xbf16", "2x7x3xbf16", "2x5x3xbf16"),
             attention("double", "5x4xf64", "7x4xf64", "7x3xf64", "5x3xf64"),
             attention("causal", "6x4xf32", "6x4xf32", "6x3xf32", "6x3xf32", causal="0"),
+            attention("window", "6x4xf32", "6x4xf32", "6x3xf32", "6x3xf32", causal="1", first="-2"),
             attention("cached", "2x4xf32", "6x4xf32", "6x3xf32", "2x3xf32", causal="4"),
             attention(
                 "bias", "5x4xf32", "7x4xf32", "7x3xf32", "5x3xf32", extra="5x7xf32", rest=add

@@ -107,9 +107,10 @@ def Mgx_AttentionOp : Mgx_Op<"attention", [Pure, IsolatedFromAbove,
     and constants only, and yields the score that enters the softmax. Scores, and the
     softmax, are f32, or f64 for operands of f64.
 
-    With `causal = c`, query i sees the keys 0 to i + c only. Heads that share keys and values
-    read them through a broadcast. Shares are NaN where no score is above -infinity, or one
-    is NaN or infinity; with `nan_as_zero` they are 0 there.
+    With `causal = c`, query i sees the keys up to i + c only; with `earliest = e`, those from
+    i + e on: both are a sliding window. Heads that share keys and values read them through a
+    broadcast. Shares are NaN where no score is above -infinity, or one is NaN or infinity;
+    with `nan_as_zero` they are 0 there, with `empty_as_zero` in the first case only.
 
     Example:
     ```
@@ -126,7 +127,8 @@ def Mgx_AttentionOp : Mgx_Op<"attention", [Pure, IsolatedFromAbove,
     ```
   }];
   let arguments = (ins Mgx_FloatTensor:$q, Mgx_FloatTensor:$k, Mgx_FloatTensor:$v,
-      Variadic<Mgx_Tensor>:$extras, OptionalAttr<I64Attr>:$causal, UnitAttr:$nan_as_zero);
+      Variadic<Mgx_Tensor>:$extras, OptionalAttr<I64Attr>:$causal, UnitAttr:$nan_as_zero,
+      OptionalAttr<I64Attr>:$earliest, UnitAttr:$empty_as_zero);
   let results = (outs Mgx_FloatTensor:$y);
   let useCustomPropertiesEncoding = 1;
   let regions = (region SizedRegion<1>:$body);

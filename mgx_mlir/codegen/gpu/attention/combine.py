@@ -151,7 +151,7 @@ def add_combination(
             value = memory.element(memory.load(values, at, 1), 0)
             total = softmax.add(total, softmax.multiply(weight, memory.element(x, 1)))
             share = softmax.add(share, softmax.multiply(weight, value))
-        y = softmax.divided(share, total, attention.nan_as_zero)
+        y = softmax.divided(share, total, attention)
         batch, row = emit.div(query, attention.M), emit.rem(query, attention.M)
         inside = [emit.compare("slt", number, size)]
         epilogue(

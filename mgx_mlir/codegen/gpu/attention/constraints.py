@@ -60,7 +60,7 @@ def schedule_refusal(
     threads = schedule.waves * target.wave_size
     if schedule.overlap and target.matrix != "mfma":
         return "WMMA takes the vector units' place"
-    if schedule.parts > 1 and attention.causal is not None:
+    if schedule.parts > 1 and (attention.causal, attention.earliest) != (None, None):
         return "queries of one block that see different keys"
     if schedule.waves % schedule.splits or schedule.wave_keys % block_keys(unit):
         return f"{schedule.keys} keys in {schedule.splits} parts for {schedule.waves} waves"

@@ -61,7 +61,8 @@ def _is_worth_cutting(attention: Attention, schedule: Schedule, target: Target) 
     """Whether there are compute units without work, and keys enough for all parts."""
     blocks = math.ceil(attention.M / schedule.queries) * attention.batch
     idle = blocks * schedule.parts < 2 * target.compute_units
-    return idle and attention.causal is None and schedule.parts * schedule.keys <= attention.N
+    alike = (attention.causal, attention.earliest) == (None, None)
+    return idle and alike and schedule.parts * schedule.keys <= attention.N
 
 
 def clocks(
@@ -89,7 +90,7 @@ def clocks(
 
     waves_a_simd = math.ceil(schedule.waves * together / simds)
     busy = waves_a_simd * (softmax + matrix * ISSUE_CLOCKS / product_clocks(unit))
-    steps = math.ceil(_keys(attention) / schedule.parts / schedule.keys)
+    steps = math.ceil(_keys(attention, schedule) / schedule.parts / schedule.keys)
     if schedule.overlap:
         busy, steps = max(busy, waves_a_simd * matrix), steps + 1
     else:
@@ -105,8 +106,13 @@ def clocks(
     return math.ceil(a_unit / together) * (steps * block + START_CLOCKS + merge)
 
 
-def _keys(attention: Attention) -> float:
-    """Keys that a query sees, on average."""
-    if attention.causal is None:
-        return attention.N
-    return min(attention.N, attention.causal + (attention.M + 1) / 2)
+def _keys(attention: Attention, schedule: Schedule) -> float:
+    """Keys that a block of queries sees, on average."""
+    middle = (attention.M + 1) / 2
+    last: float = attention.N
+    if attention.causal is not None:
+        last = min(attention.N, attention.causal + middle)
+    if attention.earliest is None:
+        return last
+    first = max(0, attention.earliest + middle)
+    return min(attention.N, last - first + schedule.queries)

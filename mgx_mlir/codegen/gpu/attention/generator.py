@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith, rocdl
+from mlir.dialects import amdgpu, arith, llvm, rocdl
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
@@ -208,13 +208,20 @@ class _Generator:
         attention, keys = self.attention, self.schedule.keys
         state = self.work.initial()
         end: Index = attention.N
-        self.whole: Index = attention.N // keys * keys
+        self.begin: Index = 0
+        # Keys of blocks in which all queries see all keys.
+        least: Index = 0
+        whole: Index = attention.N // keys * keys
         if attention.causal is not None:
             last = emit.add(self.first, attention.causal + self.schedule.queries)
             end = emit.minimum(last, attention.N)
             first = emit.minimum(emit.add(self.first, attention.causal + 1), attention.N)
-            self.whole = emit.mul(emit.div(first, keys), keys)
-        self.begin: Index = 0
+            whole = emit.mul(emit.div(first, keys), keys)
+        if attention.earliest is not None:
+            first = emit.maximum(emit.add(self.first, attention.earliest), 0)
+            self.begin = emit.mul(emit.div(first, keys), keys)
+            least = emit.add(self.first, attention.earliest + self.schedule.queries - 1)
+        self.whole = (least, whole)
         if self.schedule.parts > 1:
             each = self.schedule.block_keys(attention.N)
             self.begin = emit.mul(block_number("z", self.schedule.parts), each)
@@ -371,12 +378,18 @@ class _Generator:
                 continue
             total = state.sums[tile]
             for e, x in columns:
-                y = softmax.divided(x, total, attention.nan_as_zero)
+                y = softmax.divided(x, total, attention)
                 epilogue(y, self.batch, query, e, inside, bounded)
 
 
 def _reversed(number: Index, count: int) -> Index:
-    """count - 1 - number."""
+    """count - 1 - number, the same for all threads.
+
+    LLVM knows nothing of it, as of what `memory.opaque` gives.
+    """
     if isinstance(number, int):
         return count - 1 - number
-    return arith.subi(emit.value(count - 1), number)
+    i32 = ir.IntegerType.get_signless(32)
+    difference = arith.index_cast(i32, arith.subi(emit.value(count - 1), number))
+    same = llvm.InlineAsmOp(i32, [difference], "", "=s,0", has_side_effects=False).result
+    return arith.index_cast(ir.IndexType.get(), same)

@@ -56,7 +56,7 @@ def _parts(
 ) -> tuple[GpuProgram | None, str]:
     size, element, (inputs, results) = attention.size, attention.element, sizes
     scores, why_scores = match_program(
-        attention.scores(attention.causal), (inputs, [size]), target, f"{name}_scores"
+        attention.scores(all_=False), (inputs, [size]), target, f"{name}_scores"
     )
     if scores is None:
         return None, f"mgx.attention in parts: {why_scores}"
@@ -98,6 +98,9 @@ def _softmax_kernel(attention: Attention, name: str) -> ir.Module:
         if attention.nan_as_zero:
             zero = mgx.constant(0, type=y.type)
             y = mgx.where(mgx.isnan(y), zero, y)
+        if attention.empty_as_zero:
+            lowest = mgx.constant(float("-inf"), type=y.type)
+            y = mgx.where(mgx.equal(peak, lowest), mgx.constant(0, type=y.type), y)
         return y if whole.element_type == narrow else mgx.convert(y, narrow)
 
     module = ir.Module.create()

@@ -16,6 +16,7 @@ from mlir import ir
 from mlir.dialects import arith, llvm, rocdl, vector
 
 from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
@@ -109,7 +110,7 @@ def subtract(a: ir.Value, b: ir.Value) -> ir.Value:
     return arith.subf(a, b, fastmath=_CONTRACT)
 
 
-def divided(x: ir.Value, total: ir.Value, nan_as_zero: bool) -> ir.Value:
+def divided(x: ir.Value, total: ir.Value, attention: Attention) -> ir.Value:
     """Sums of values, a vector or a scalar, by that of the shares; NaN, or 0, without shares.
 
     Without shares the sum is NaN, or 0 where no score is above -infinity.
@@ -117,10 +118,11 @@ def divided(x: ir.Value, total: ir.Value, nan_as_zero: bool) -> ir.Value:
     inverse = arith.divf(emit.constant(1, "f32"), total)
     spread = isinstance(x.type, ir.VectorType)
     y = multiply(x, splat(inverse, lane_count(x)) if spread else inverse)
-    if not nan_as_zero:
+    if not attention.nan_as_zero and not attention.empty_as_zero:
         return y
     zero = emit.constant(0, "f32", lane_count(x) if spread else 0)
-    any_ = arith.cmpf(arith.CmpFPredicate.OGT, total, emit.constant(0, "f32"))
+    kind = arith.CmpFPredicate.OGT if attention.nan_as_zero else arith.CmpFPredicate.UNE
+    any_ = arith.cmpf(kind, total, emit.constant(0, "f32"))
     return arith.select(any_, y, zero)
 
 

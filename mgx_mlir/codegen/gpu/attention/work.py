@@ -259,12 +259,13 @@ class Work:
         self,
         products: list[list[ir.Value]],
         key: Index,
-        whole: Index,
+        whole: tuple[Index, Index],
         extras: Sequence[ir.Value],
     ) -> list[list[ir.Value]]:
         """What enters the softmax, for the keys of each step of the second product.
 
-        Blocks from key `whole` on hold keys that are not there, or not seen.
+        Blocks before the first key of `whole`, or from the second on, hold keys that are not
+        there, or not seen.
         """
         result = [layout.runs(self.unit, products[tile]) for tile in self.query_tiles]
         if self.factor is None:
@@ -272,7 +273,9 @@ class Work:
                 [self.body(x, tile, step, extras) for step, x in enumerate(row)]
                 for tile, row in enumerate(result)
             ]
-        inside = emit.compare("slt", key, whole)
+        inside = emit.compare("slt", key, whole[1])
+        if self.attention.earliest is not None:
+            inside = arith.andi(inside, emit.compare("sge", key, whole[0]))
         return self._masked(result, self._first_keys(key), inside)
 
     def _masked(
@@ -280,7 +283,8 @@ class Work:
     ) -> list[list[ir.Value]]:
         """Scores without those of keys that are not there or not seen."""
         attention = self.attention
-        if attention.causal is None and attention.N % self.schedule.keys == 0:
+        bounds = (attention.causal, attention.earliest)
+        if bounds == (None, None) and attention.N % self.schedule.keys == 0:
             return scores
 
         def masked() -> list[ir.Value]:
@@ -290,8 +294,11 @@ class Work:
                 if attention.causal is not None:
                     last = emit.add(query, attention.causal + 1)
                     limit = emit.minimum(last, attention.N)
+                least = None
+                if attention.earliest is not None:
+                    least = emit.add(query, attention.earliest)
                 result += [
-                    seen(x, first, limit, attention.score)
+                    seen(x, first, limit, least, attention.score)
                     for x, first in zip(scores[tile], keys, strict=True)
                 ]
             return result

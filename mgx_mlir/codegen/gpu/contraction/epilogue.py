@@ -64,9 +64,10 @@ class Epilogue:
             ]
             with match.epilogue.location:
                 values = emit_pointwise(match.epilogue, operands)
-        if match.causal is not None:
-            limit = emit.add(m, match.causal + 1)
-            values = [seen(value, n, limit, match.result_element) for value in values]
+        if match.causal is not None or match.earliest is not None:
+            limit = None if match.causal is None else emit.add(m, match.causal + 1)
+            least = None if match.earliest is None else emit.add(m, match.earliest)
+            values = [seen(value, n, limit, least, match.result_element) for value in values]
         result = self._result
         place = emit.add(result.start(batch), result.row.offset(m))
         for buffer, number, element in zip(
@@ -107,16 +108,21 @@ class Epilogue:
         return self._loaded[key]
 
 
-def seen(x: ir.Value, first: Index, limit: Index, element: str) -> ir.Value:
-    """A vector of columns from `first` on; those from `limit` on become -inf."""
+def seen(
+    x: ir.Value, first: Index, limit: Index | None, least: Index | None, element: str
+) -> ir.Value:
+    """A vector of columns from `first` on; those from `limit` on, and before `least`, where
+    these are given, become -inf."""
     lowest = emit.constant(float("-inf"), element)
-    room = arith.subi(emit.value(limit), emit.value(first))
-    return memory.joined(
-        [
-            arith.select(emit.compare("slt", i, room), memory.element(x, i), lowest)
-            for i in range(ir.VectorType(x.type).shape[0])
-        ]
-    )
+    elements = [memory.element(x, i) for i in range(ir.VectorType(x.type).shape[0])]
+    for bound, holds in ((limit, "slt"), (least, "sge")):
+        if bound is not None:
+            place = arith.subi(emit.value(bound), emit.value(first))
+            elements = [
+                arith.select(emit.compare(holds, i, place), e, lowest)
+                for i, e in enumerate(elements)
+            ]
+    return memory.joined(elements)
 
 
 def operand_vector(

@@ -54,15 +54,19 @@ def attention(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
     extents = [*scores.shape[:-1], v.shape[-1], scores.shape[-1]]
     sums = accumulate(kernel, extents, rank, wide, 0, term, add, neighbours=True)
-    totals = reshape(total, scores.shape[:-1])
+    totals, peaks = (reshape(x, scores.shape[:-1]) for x in (total, peak))
 
     def share(body: Body, indices: Indices) -> ir.Value:
         a, sum_, divisor = body.arithmetic, body.at(sums, indices), body.at(totals, indices[:-1])
-        if not op.nan_as_zero:
-            return a.div(sum_, divisor)
-        # Powers are NaN, and so is their sum, where shares are. Others add up to 1 or more.
         zero = a.float(0, divisor)
-        return a.select(a.compare("ogt", divisor, zero), a.div(sum_, divisor), zero)
+        if op.nan_as_zero:
+            # Powers are NaN, and so is their sum, where shares are. Others add up to 1 or more.
+            return a.select(a.compare("ogt", divisor, zero), a.div(sum_, divisor), zero)
+        if op.empty_as_zero:
+            highest = body.at(peaks, indices[:-1])
+            none = a.compare("oeq", highest, a.float(lowest(wide), highest))
+            return a.select(none, zero, a.div(sum_, divisor))
+        return a.div(sum_, divisor)
 
     return rounded(Computed(sums.shape, wide, share, 1), q.element)
 
@@ -79,21 +83,27 @@ def _scores(kernel: Kernel, op: Any, q: Lazy, k: Lazy, extras: Sequence[Lazy]) -
         return multiply(body.arithmetic, wide, (q, x), (k, y))
 
     products = accumulate(kernel, [*shape, q.shape[-1]], len(shape), wide, 0, term, add)
-    causal = op.causal.value if op.causal is not None else None
+    bounds = [None if x is None else x.value for x in (op.causal, op.earliest)]
 
     def score(body: Body, indices: Indices) -> ir.Value:
         values = [body.at(x, indices) for x in (products, *extras)]
         (result,) = emit_pointwise(op, values)
-        if causal is None:
-            return result
-        return _visible(body, wide, indices, causal, result)
+        return _visible(body, wide, indices, bounds, result)
 
     return Computed(shape, wide, score, 8 + sum(x.cost for x in extras))
 
 
 def _visible(
-    body: Body, element: Element, indices: Indices, causal: int, score: ir.Value
+    body: Body,
+    element: Element,
+    indices: Indices,
+    bounds: Sequence[int | None],
+    score: ir.Value,
 ) -> ir.Value:
+    """The score of a key from the query's place plus a second bound to that plus a first one."""
     a: Arithmetic = body.arithmetic
-    key, last = body.scalar(indices[-1]), body.scalar(indices[-2] + causal)
-    return a.select(a.icompare("sle", key, last), score, a.float(lowest(element), score))
+    for bound, holds in zip(bounds, ("sle", "sge"), strict=True):
+        if bound is not None:
+            key, end = body.scalar(indices[-1]), body.scalar(indices[-2] + bound)
+            score = a.select(a.icompare(holds, key, end), score, a.float(lowest(element), score))
+    return score

@@ -1,0 +1,322 @@
+"""What masks say of attention: which keys a query sees by its place, and what else there is.
+
+    %w = mgx.where %m, %zero, %lowest : ...        // %m: keys that are there
+    %b = mgx.add %w, %window : ...                 // a constant: a query's neighbours
+    %s = mgx.add %scores, %b : ...
+
+Query i sees the keys i + first to i + last, whatever %m is: the rest of the work on the mask is
+done with the scores.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting import (
+    BROADCASTS,
+    RESHAPES,
+    broadcast_source,
+    definition,
+    element_type,
+    has_one_use,
+    op_name,
+    shape,
+    splat,
+    users,
+)
+from mgx_mlir.weights import WeightStore
+
+# A score of this or less next to one of ordinary size has no share: its exponential is 0.
+EXCLUDED = -6e4
+# Elements of a constant mask that are worth looking at.
+MAX_MASK = 1 << 24
+# Work on a mask that is done again with each score costs less than a launch of its own.
+_MOST_OPS = 6
+_CHEAP = frozenset(
+    f"mgx.{name}"
+    for name in "add convert equal greater less logical_and logical_or mul not sub where".split()
+)
+_READ = frozenset(("bf16", "f16", "f32", "i1"))
+
+
+@dataclass(frozen=True)
+class Band:
+    """Query i sees the keys i + first to i + last; no bound where one is None."""
+
+    first: int | None
+    last: int | None
+
+    def within(self, other: Band, queries: int, keys: int) -> Band | None:
+        """What both leave, where that is a key for every query."""
+        firsts = [x.first for x in (self, other) if x.first is not None]
+        lasts = [x.last for x in (self, other) if x.last is not None]
+        first, last = max(firsts, default=None), min(lasts, default=None)
+        if first is not None and (queries - 1 + first >= keys or (last or first) < first):
+            return None
+        return Band(first, last)
+
+
+def band_of(seen: np.ndarray) -> Band | None:
+    """The band that a mask [queries, keys] leaves, a key for every query; None for others."""
+    queries, keys = seen.shape
+    if not seen.any(axis=1).all():
+        return None
+    firsts, lasts = seen.argmax(axis=1), keys - 1 - seen[:, ::-1].argmax(axis=1)
+    rows = np.arange(queries)
+    last, first = int(lasts[0]), int(firsts[-1]) - (queries - 1)
+    bound = Band(None if firsts[-1] == 0 else first, None if last == keys - 1 else last)
+    expected = np.ones_like(seen)
+    places = np.arange(keys) - rows[:, None]
+    if bound.last is not None:
+        expected &= places <= bound.last
+    if bound.first is not None:
+        expected &= places >= bound.first
+    return bound if np.array_equal(seen, expected) else None
+
+
+@dataclass
+class Mask:
+    """An input of the work on scores, of their shape: what it is computed from.
+
+    `band`: what its constants leave. `ops`: those on scalars that make the rest, operands
+    before users, `kept` what stands for some of their results. `leaf` is what they read; the
+    input itself where there is no such work.
+    """
+
+    value: ir.Value
+    leaf: ir.Value
+    band: Band | None = None
+    ops: list[ir.Operation] = field(default_factory=list)
+    kept: dict[ir.Value, ir.Value] = field(default_factory=dict)
+
+    def source(self, value: ir.Value) -> ir.Value:
+        """What stands for an operand of one of the ops, or for the mask's value."""
+        value = broadcast_source(value)
+        while value in self.kept:
+            value = broadcast_source(self.kept[value])
+        return value
+
+    def on_scalars(self, x: ir.Value) -> ir.Value:
+        """The mask from its leaf, an element of each; in the program's types, so that it is
+        rounded as there."""
+        if self.leaf == self.value:
+            return x
+        known = {self.leaf: x}
+        for op in self.ops:
+            operands = []
+            for operand in op.operands:
+                source = self.source(operand)
+                number = splat(source)
+                if source not in known and number is not None:
+                    known[source] = mgx.constant(number, type=element_type(source))
+                operands.append(known[source])
+            known[op.results[0]] = on_scalars(op, element_type(op.results[0]), operands)
+        return known[self.source(self.value)]
+
+
+def read_mask(value: ir.Value, kind: str, weights: WeightStore) -> Mask:
+    """How an input of the work on scores is made.
+
+    kind: 'bias', which is added, 'seen' or 'hidden', by which scores are chosen or made
+    -infinity, or '' where neither is known. Only what makes scores -infinity becomes a band:
+    a query all of whose keys are hidden by finite numbers sees all of them alike.
+    """
+    found = Mask(value, value)
+    sizes = shape(value)
+    if not all(isinstance(size, int) for size in sizes):
+        return found
+    if kind:
+        _find_band(value, kind, sizes, weights, found)
+    leaves: list[ir.Value] = []
+    if not _grow(value, found, leaves) or len(leaves) != 1:
+        return Mask(value, value)
+    if not found.ops and not found.kept:
+        return Mask(value, value)
+    (found.leaf,) = leaves
+    return found
+
+
+def _grow(value: ir.Value, mask: Mask, leaves: list[ir.Value]) -> bool:
+    """Adds what makes a value; whether that may be done with each score."""
+    source = mask.source(value)
+    if splat(source) is not None or source in leaves:
+        return True
+    if any(source == op.results[0] for op in mask.ops):
+        return True
+    op = definition(source)
+    if op_name(op) not in _CHEAP or not _is_alone(value, source) or len(mask.ops) >= _MOST_OPS:
+        leaves.append(source)
+        return str(element_type(source)) in _READ
+    assert op is not None
+    if not all(_grow(operand, mask, leaves) for operand in op.operation.operands):
+        return False
+    mask.ops.append(op.operation)
+    return True
+
+
+def _is_alone(value: ir.Value, source: ir.Value) -> bool:
+    """Whether nothing else reads a value, or what it is a broadcast of."""
+    while value != source:
+        op = definition(value)
+        if not has_one_use(value) or op is None:
+            return False
+        value = op.operation.operands[0]
+        if op.operation.name != "mgx.multibroadcast":
+            return has_one_use(source)
+    return has_one_use(source)
+
+
+# The op that joins masks, by what they are.
+_JOINED = {"bias": "mgx.add", "hidden": "mgx.logical_or", "seen": "mgx.logical_and"}
+
+
+def _find_band(
+    value: ir.Value, kind: str, sizes: tuple[int, ...], weights: WeightStore, mask: Mask
+) -> None:
+    """Takes a constant band out of what makes a value: `kept` is what it is joined with."""
+    source = broadcast_source(value)
+    op = definition(source)
+    if op is None:
+        return
+    if op_name(op) == "mgx.convert" and kind == "bias":
+        _find_band(op.operation.operands[0], kind, sizes, weights, mask)
+    elif op_name(op) == "mgx.not":
+        if kind != "bias":
+            turned = "hidden" if kind == "seen" else "seen"
+            _find_band(op.operation.operands[0], turned, sizes, weights, mask)
+    elif op_name(op) == "mgx.where" and kind == "bias":
+        condition, yes, no = op.operation.operands
+        for same, lowest, chosen in ((yes, no, "seen"), (no, yes, "hidden")):
+            numbers = splat(same), splat(lowest)
+            if numbers[0] == 0 and numbers[1] == -np.inf:
+                _find_band(condition, chosen, sizes, weights, mask)
+    elif op_name(op) == _JOINED[kind]:
+        for one, other in ((0, 1), (1, 0)):
+            operands = op.operation.operands
+            seen = seen_by(constant_mask(operands[one], sizes, weights), kind, -math.inf)
+            band = None if seen is None else band_of(seen)
+            if band is not None and mask.band is None:
+                mask.band = band
+                mask.kept[source] = operands[other]
+                return
+        for operand in op.operation.operands:
+            _find_band(operand, kind, sizes, weights, mask)
+
+
+def seen_by(mask: np.ndarray | None, kind: str, excluded: float = EXCLUDED) -> np.ndarray | None:
+    """Where a mask leaves scores as they are; None where it does something else to them.
+
+    Scores with a bias of `excluded` or less are hidden.
+    """
+    if mask is None:
+        return None
+    if kind == "bias":
+        plain = mask.dtype != np.bool_ and ((mask == 0) | (mask <= excluded)).all()
+        return mask == 0 if plain else None
+    if mask.dtype != np.bool_:
+        return None
+    return ~mask if kind == "hidden" else mask
+
+
+def constant_mask(
+    value: ir.Value, sizes: tuple[int, ...], weights: WeightStore
+) -> np.ndarray | None:
+    """A constant that is the same for all batch elements, as [queries, keys]."""
+    queries, keys = sizes[-2:]
+    op = definition(value)
+    while op is not None and op.operation.name in BROADCASTS | RESHAPES:
+        op = definition(op.operation.operands[0])
+    if op is None or not isinstance(queries, int) or not isinstance(keys, int):
+        return None
+    if queries * keys > MAX_MASK:
+        return None
+    if op.operation.name == "mgx.constant":
+        array = mgx.constant_array(op)
+    elif op.operation.name == "mgx.literal":
+        array = weights[ir.StringAttr(op.operation.attributes["key"]).value].array()
+    else:
+        return None
+    if array.size != queries * keys or array.shape[-2:] != (queries, keys):
+        return None
+    flat = array.reshape(queries, keys)
+    return flat if flat.dtype == np.bool_ else flat.astype(np.float64)
+
+
+def is_lowest_of(gate: ir.Value, biases: Iterable[ir.Value]) -> bool:
+    """Whether a bool for each query says that a bias of its scores is -infinity for all keys."""
+    equal = definition(gate)
+    if op_name(equal) != "mgx.equal":
+        return False
+    assert equal is not None
+    for peak, other in (equal.operation.operands, reversed(equal.operation.operands)):
+        reduce, number = definition(peak), splat(other)
+        if op_name(reduce) != "mgx.reduce_max" or number is None or float(number) != -math.inf:
+            continue
+        assert reduce is not None
+        (source,) = reduce.operation.operands
+        axes = list(ir.DenseI64ArrayAttr(reduce.operation.attributes["axes"]))
+        if axes == [len(shape(source)) - 1] and _value_of(source) in map(_value_of, biases):
+            return True
+    return False
+
+
+def _value_of(value: ir.Value) -> ir.Value:
+    """What a value is a broadcast, or a wider form, of."""
+    while True:
+        value = broadcast_source(value)
+        op = definition(value)
+        if op_name(op) != "mgx.convert":
+            return value
+        assert op is not None
+        (narrow,) = op.operation.operands
+        types = [element_type(x) for x in (narrow, value)]
+        if not all(isinstance(x, ir.FloatType) for x in types) or types[0].width > types[1].width:
+            return value
+        value = narrow
+
+
+def masked(
+    op: ir.Operation, excluded: float = EXCLUDED
+) -> Iterator[tuple[ir.Value, ir.Value, str]]:
+    """How an op may hide scores: the score, the mask, and what that says (see `read_mask`).
+
+    Scores that become `excluded` or less are hidden.
+    """
+    if op.name == "mgx.where":
+        mask, yes, no = op.operands
+        for score, other, kind in ((yes, no, "seen"), (no, yes, "hidden")):
+            number = splat(other)
+            if number is not None and float(number) <= excluded:
+                yield score, mask, kind
+    if op.name == "mgx.add":
+        a, b = op.operands
+        yield from ((a, b, "bias"), (b, a, "bias"))
+
+
+def on_scalars(op: ir.Operation, type_: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
+    """An op of the program on scalars, with a result of a type."""
+    scalar = ir.Operation.create(
+        op.name,
+        results=[type_],
+        operands=list(operands),
+        attributes={name: op.attributes[name] for name in op.attributes},
+        loc=op.location,
+    )
+    return scalar.results[0]
+
+
+def erase_unused(value: ir.Value) -> None:
+    """Erases what makes a value, as far as nothing else reads it."""
+    op = definition(value)
+    if op is None or users(value) or len(op.operation.results) != 1:
+        return
+    operands = list(op.operation.operands)
+    op.operation.erase()
+    for operand in dict.fromkeys(operands):
+        erase_unused(operand)
