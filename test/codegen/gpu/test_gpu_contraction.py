@@ -142,6 +142,13 @@ PHASES = (
 )
 
 
+# The same of gfx950, of all 64 lanes but for 32.
+WIDE_PHASES = (
+    (*range(4), *range(12, 16), *range(20, 28)),
+    (*range(4, 12), *range(16, 20), *range(28, 32)),
+)
+
+
 def unit(chip: str, element: str) -> Unit:
     found = unit_for(Target.get(chip), element, "f32")
     assert found is not None
@@ -161,11 +168,15 @@ def test_rows_of_lds_meet_no_bank_twice() -> None:
     for name, lanes in reads.items():
         for phase in PHASES:
             _meets_no_bank_twice(name, {lanes[lane] for lane in phase}, narrow)
-    wide = unit("gfx950", "f8E4M3FN")
-    for chunk in (0, 4):
-        lanes = [(lane % 16, lane // 16 + chunk) for lane in range(32)]
-        for phase in PHASES:
-            _meets_no_bank_twice("wide rows", {lanes[lane] for lane in phase}, wide)
+    joined = {
+        f"joined {o}": [lane % 16 // 4 * 8 + lane % 4 + o for lane in range(32)] for o in (0, 4)
+    }
+    for name, rows in {"plain": [lane % 16 for lane in range(32)], **joined}.items():
+        for phase in WIDE_PHASES:
+            for element, starts in (("f16", (0,)), ("f8E4M3FN", (0, 4))):
+                for start in starts:
+                    cells = {(rows[lane], lane // 16 + start) for lane in phase}
+                    _meets_no_bank_twice(f"{name} of 64 banks", cells, unit("gfx950", element))
     for across in (1, 2, 4, 8):
         lanes = [(lane // 4 * across, lane % 4) for lane in range(32)]
         for start in range(0, 32, 8):
@@ -174,8 +185,10 @@ def test_rows_of_lds_meet_no_bank_twice() -> None:
 
 
 def _meets_no_bank_twice(name: str, cells: set[tuple[int, int]], unit: Unit) -> None:
-    half = unit.row_chunks == 4
-    places = {(row % 2 * 4 * half + chunk) ^ unit.swizzle(row) for row, chunk in cells}
+    places = {
+        (row * unit.row_chunks + chunk ^ unit.swizzle(row)) % (unit.banks // 4)
+        for row, chunk in cells
+    }
     assert len(places) == len(cells), name
 
 

@@ -112,7 +112,8 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
     together = resident(schedule, unit, target, a_unit)
     matrix *= max(1.0, 4 / (schedule.waves * together))
     read = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
-    lds = (read + rows + columns) * unit.row_bytes / LDS_BYTES_A_CLOCK
+    # 64 banks read twice as much in a clock as 32, and write no more.
+    lds = (read * 32 / unit.banks + rows + columns) * unit.row_bytes / LDS_BYTES_A_CLOCK
     memory = (rows + columns) * unit.row_bytes / GLOBAL_BYTES_A_CLOCK[target.wave_size]
     # What overlaps does so imperfectly.
     busy: float = sum(x**3 for x in (matrix, lds, memory)) ** (1 / 3)

@@ -28,6 +28,8 @@ SIDES = 2
 SWIZZLE = (0, 5, 6, 6)
 # The same for rows of 128 bytes: chunk c of row r lies at place c ^ swizzle(r).
 WIDE_SWIZZLE = (1, 2, 4, 0)
+# Both for 64 banks, which serve 16 lanes at a time.
+SWIZZLE_64, WIDE_SWIZZLE_64 = (0, 0, 4, 6), (0, 2, 4, 5)
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Unit:
     groups: groups of lanes along k. rows: rows of C of one tile; as many lanes differ in row.
     columns, values: columns of C of one tile, and of one lane in it.
     flops: multiplications and additions a clock of one compute unit. scaled: whether each
-    lane gives a scale of its elements too.
+    lane gives a scale of its elements too. banks: of 4 bytes, of LDS.
     """
 
     kind: str
@@ -54,6 +56,7 @@ class Unit:
     values: int
     flops: int
     scaled: bool = False
+    banks: int = 32
 
     @cached_property
     def chunk(self) -> int:
@@ -103,7 +106,10 @@ class Unit:
     @cached_property
     def swizzles(self) -> tuple[int, ...]:
         """What each bit of a row's number XORs its chunks with."""
-        return WIDE_SWIZZLE if self.row_chunks == WIDE_ROW_CHUNKS else SWIZZLE
+        wide = self.row_chunks == WIDE_ROW_CHUNKS
+        if self.banks == 64:
+            return WIDE_SWIZZLE_64 if wide else SWIZZLE_64
+        return WIDE_SWIZZLE if wide else SWIZZLE
 
     def swizzle(self, row: int) -> int:
         """What the chunks of a row are XORed with."""
@@ -120,6 +126,10 @@ def _mfma(element: str, accumulator: str, depth: int, flops: int) -> Unit:
 
 def _wmma(element: str, accumulator: str, groups: int, flops: int) -> Unit:
     return Unit("wmma", element, accumulator, 16, 16 // groups, groups, 16, 16, 8, flops)
+
+
+def _of_64_banks(*units: Unit) -> tuple[Unit, ...]:
+    return tuple(replace(unit, banks=64) for unit in units)
 
 
 def _byte_floats(names: str, unit: Unit) -> tuple[Unit, ...]:
@@ -149,7 +159,8 @@ _MFMA: dict[str, tuple[Unit, ...]] = {
         _mfma("i8", "i32", 32, 4096),
         *_byte_floats("f8E4M3FNUZ f8E5M2FNUZ", _mfma("", "f32", 32, 4096)),
     ),
-    "gfx950": (
+    # LDS: the kernel optimization guide of AMD's Shark project (MI355X).
+    "gfx950": _of_64_banks(
         _mfma("bf16", "f32", 32, 4096),
         _mfma("f16", "f32", 32, 4096),
         _mfma("f32", "f32", 4, 256),
