@@ -164,6 +164,25 @@ def loop(
     return list(op.results)
 
 
+def repeat(
+    first: Sequence[ir.Value],
+    condition: Callable[..., ir.Value],
+    body: Callable[..., Sequence[ir.Value]],
+) -> list[ir.Value]:
+    """`x = first; while condition(*x): x = body(*x)`; gives x."""
+    types = [x.type for x in first]
+    op = scf.WhileOp(types, list(first))
+    locations = [ir.Location.unknown()] * len(types)
+    before = op.before.blocks.append(*types, arg_locs=locations)
+    after = op.after.blocks.append(*types, arg_locs=locations)
+    with ir.InsertionPoint(before):
+        values = list(before.arguments)
+        scf.ConditionOp(condition(*values), values)
+    with ir.InsertionPoint(after):
+        scf.YieldOp(list(body(*after.arguments)))
+    return list(op.results)
+
+
 def when(condition: ir.Value | bool, body: Callable[[], None]) -> None:
     """`if condition: body()`."""
     if isinstance(condition, bool):

@@ -93,7 +93,7 @@ def test_gathers_move_runs_in_vectors() -> None:
 
 def test_sorts_of_long_rows_use_many_blocks() -> None:
     code, _ = compiled(topk((1, 1 << 17), 50, 1, "f32"), "gfx942")
-    assert [launch.grid[0] for launch in code.launches] == [64, 2, 1]
+    assert [launch.grid[0] for launch in code.launches] == [64, 1]
     code, _ = compiled(topk((1, 1 << 15), 1 << 15, 1, "f32"), "gfx942")
     assert all(launch.grid[0] >= 16 for launch in code.launches)
 

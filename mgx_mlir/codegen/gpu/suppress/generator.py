@@ -9,10 +9,10 @@ The lanes of every wave hold the same boxes. What is kept so far is a list in LD
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith, llvm, memref, rocdl, scf
+from mlir.dialects import amdgpu, arith, llvm, memref, rocdl
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
@@ -105,7 +105,7 @@ class _Block:
             self._some(first, count)
             return [emit.value(emit.add(first, self.target.wave_size)), self._word(_COUNT)]
 
-        _while([emit.value(0), emit.value(0)], more, step)
+        emit.repeat([emit.value(0), emit.value(0)], more, step)
 
     def _begin(self) -> None:
         for word in (_COUNT, _END):
@@ -172,7 +172,7 @@ class _Block:
             left = arith.andi(left, arith.andi(apart, arith.xori(bit, self._ones())))
             return [left, arith.ori(kept, bit), emit.value(emit.add(now, 1))]
 
-        _, kept, now = _while([self._uniform(left), none, count], more, step)
+        _, kept, now = emit.repeat([self._uniform(left), none, count], more, step)
         mine = arith.shli(one, arith.index_cast(self.mask, emit.value(self.lane)))
         before = arith.andi(kept, arith.subi(mine, one))
         rank = arith.index_cast(self.index, llvm.intr_ctpop(before))
@@ -217,22 +217,3 @@ class _Block:
 
     def _ones(self) -> ir.Value:
         return arith.constant(self.mask, -1)
-
-
-def _while(
-    first: Sequence[ir.Value],
-    condition: Callable[..., ir.Value],
-    body: Callable[..., Sequence[ir.Value]],
-) -> list[ir.Value]:
-    """`x = first; while condition(*x): x = body(*x)`; gives x."""
-    types = [x.type for x in first]
-    op = scf.WhileOp(types, list(first))
-    locations = [ir.Location.unknown()] * len(types)
-    before = op.before.blocks.append(*types, arg_locs=locations)
-    after = op.after.blocks.append(*types, arg_locs=locations)
-    with ir.InsertionPoint(before):
-        values = list(before.arguments)
-        scf.ConditionOp(condition(*values), values)
-    with ir.InsertionPoint(after):
-        scf.YieldOp(list(body(*after.arguments)))
-    return list(op.results)

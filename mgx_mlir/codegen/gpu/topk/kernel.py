@@ -19,7 +19,7 @@ def topk_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, 
     """
 
     def made(topk: Topk, types: Types, name: str) -> tuple[GpuProgram, str]:
-        schedule = Schedule.of(topk)
+        schedule = Schedule.of(topk, target.compute_units)
         return generate(topk, types, schedule, target, name), schedule.describe()
 
     return program_of(kernel, match_topk, made)

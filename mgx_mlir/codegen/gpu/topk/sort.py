@@ -14,11 +14,21 @@ from mgx_mlir.codegen.contraction.emit import Index
 class Sort:
     """2 * `threads` numbers from `start` on in `lds`, by threads of which `part` is one.
 
-    wave: threads that need no barrier among each other.
+    wave: threads that need no barrier among each other. more: whether there are threads with
+    higher numbers, which only wait.
     """
 
-    def __init__(self, lds: ir.Value, threads: int, start: Index, part: Index, wave: int) -> None:
+    def __init__(
+        self,
+        lds: ir.Value,
+        threads: int,
+        start: Index,
+        part: Index,
+        wave: int,
+        more: bool = False,
+    ) -> None:
         self.lds, self.threads, self.start, self.part = lds, threads, start, part
+        self.works: ir.Value | bool = emit.compare("slt", part, threads) if more else True
         self.local = wave.bit_length() - 1  # what a wave exchanges alone: up to 2^this apart
 
     def run(self, read: Callable[[Index], ir.Value]) -> None:
@@ -26,12 +36,12 @@ class Sort:
         for first in (0, self.threads):
             column = emit.add(self.part, first)
             emit.store(read(column), self.lds, emit.add(self.start, column))
-        self._sort()
+        self.sort()
 
     def get(self, rank: Index) -> ir.Value:
         return emit.load(self.lds, emit.add(self.start, rank))
 
-    def _sort(self) -> None:
+    def sort(self) -> None:
         """Sorts what is in LDS, the largest first."""
         amdgpu.LDSBarrierOp()
         stages = (2 * self.threads).bit_length() - 1
@@ -39,7 +49,7 @@ class Sort:
         def stage(number: ir.Value) -> None:
             def step(back: ir.Value) -> None:
                 shift = emit.sub(emit.sub(number, 1), back)
-                self._exchange(emit.value(shift), number)
+                emit.when(self.works, lambda: self._exchange(emit.value(shift), number))
                 # What other waves have stored is read now, or next: by the stage that follows.
                 far = emit.compare("sgt", shift, self.local)
                 ahead = emit.compare("sgt", number, self.local)
