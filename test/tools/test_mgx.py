@@ -235,6 +235,18 @@ def test_every_verb_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
 
 
+def test_inspect_shows_what_a_schedule_was_chosen_from(
+    artifact: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert main(["inspect", str(artifact), "--why", "--arch", "gfx942"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    name, why = next(line.split(": ", 1) for line in listed if "mgx.dot: " in line)
+    assert main(["inspect", str(artifact), "--why", "--kernel", name.strip()]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[:2] == [f"{name.strip()} for gfx942:", why]
+
+
 def test_a_verb_imports_what_it_needs() -> None:
     """`finalize` needs neither the importer nor the passes, nor ONNX."""
     code = (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.errors import ArtifactError, UsageError
 
@@ -22,7 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="everything but the bytes, as JSON")
     add("--kernel", metavar="NAME", help="print the portable IR of a kernel")
     add("--isa", metavar="KERNEL", help="print the disassembly of a kernel's code objects")
-    add("--why", action="store_true", help="each kernel's schedule, or why a generator refused it")
+    add(
+        "--why",
+        action="store_true",
+        help="each kernel's schedule, or why a generator refused it; of --kernel NAME also the "
+        "schedules that the model compared",
+    )
     add("--arch", metavar="A", help="only this chip's code object")
 
 
@@ -31,6 +37,8 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.tools.console import print_artifact
 
     artifact = mgx_mlir.load(options.artifact)
+    if options.kernel and options.why:
+        return _print_choice(artifact, options.kernel, options.arch)
     if options.kernel:
         print(_kernel_text(artifact.kernels[_number(artifact, options.kernel)]))
     elif options.isa:
@@ -45,13 +53,19 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _kernel_text(kernel: PortableKernel) -> str:
-    from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
     from mgx_mlir.portable import kernel_text
+
+    return _of_kernel(kernel, kernel_text)
+
+
+def _of_kernel(kernel: PortableKernel, function: Callable[..., str], *arguments: Any) -> str:
+    """A function's word on the bytes of a kernel."""
+    from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
 
     # In a process of its own: whoever wrote the file wrote the bytes.
     with WorkerPool(1, READ_LIMIT) as pool:
         try:
-            return str(pool.submit(kernel_text, kernel.bytecode).result())
+            return str(pool.submit(function, kernel.bytecode, *arguments).result())
         except WorkerError as error:
             raise ArtifactError(f"kernel {kernel.name} cannot be read: {error}") from error
 
@@ -80,6 +94,18 @@ def _print_why(artifact: Artifact, arch: str | None) -> int:
         print(f"{name}:")
         for kernel, code in zip(artifact.kernels, artifact.code_objects[name], strict=True):
             print(f"  {kernel.name}: {code.why or 'not recorded'}")
+    return 0
+
+
+def _print_choice(artifact: Artifact, kernel: str, arch: str | None) -> int:
+    from mgx_mlir.finalizer.explain import explain
+    from mgx_mlir.target import Target
+
+    number = _number(artifact, kernel)
+    chips = [arch] if arch else [name.partition(":")[0] for name in _finalized(artifact, arch)]
+    for chip in chips:
+        print(f"{kernel} for {chip}:")
+        print(_of_kernel(artifact.kernels[number], explain, Target.get(chip)))
     return 0
 
 

@@ -17,6 +17,7 @@ from mgx_mlir.codegen.gpu.attention.generator import tile_shapes
 from mgx_mlir.codegen.gpu.attention.layout import PLAIN, product_clocks, shaped
 from mgx_mlir.codegen.gpu.attention.space import Schedule, schedules
 from mgx_mlir.codegen.gpu.attention.tile import Shape
+from mgx_mlir.codegen.gpu.choice import least, terms
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
 from mgx_mlir.target import Target
 
@@ -53,8 +54,13 @@ def choose(attention: Attention, base: Unit, target: Target) -> Schedule | None:
             for parts in PARTS:
                 cut = replace(schedule, parts=parts)
                 if parts == 1 or _is_worth_cutting(attention, cut, target):
-                    legal.append((clocks(attention, cut, shapes, unit, target), cut))
-    return min(legal, key=lambda found: found[0], default=(0, None))[1]
+                    legal.append((cut, shapes, unit))
+    chosen = least(
+        legal,
+        lambda found: clocks(attention, *found, target),
+        lambda found: found[0].describe(found[2]),
+    )
+    return chosen[0] if chosen else None
 
 
 def _is_worth_cutting(attention: Attention, schedule: Schedule, target: Target) -> bool:
@@ -103,7 +109,16 @@ def clocks(
     merge = (schedule.splits - 1) * schedule.wave_queries / 16 * MERGE_CLOCKS
     if schedule.parts > 1:
         merge += COMBINE_CLOCKS
-    return math.ceil(a_unit / together) * (steps * block + START_CLOCKS + merge)
+    rounds = math.ceil(a_unit / together)
+    all_blocks = rounds * steps
+    terms(
+        matrix=all_blocks * waves_a_simd * matrix,
+        softmax=all_blocks * waves_a_simd * softmax,
+        lds=all_blocks * waited * shared,
+        start=rounds * START_CLOCKS,
+        merging=rounds * merge,
+    )
+    return rounds * (steps * block + START_CLOCKS + merge)
 
 
 def _keys(attention: Attention, schedule: Schedule) -> float:

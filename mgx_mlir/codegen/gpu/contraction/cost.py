@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Contraction, Matrix
+from mgx_mlir.codegen.gpu.choice import least, terms
 from mgx_mlir.codegen.gpu.contraction.constraints import besides, registers, schedule_refusal
 from mgx_mlir.codegen.gpu.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.contraction.sources import Source
@@ -68,6 +69,9 @@ def choose(
         # Turning few elements takes narrow writes.
         return clocks(problem, schedule, unit, target) * (3 if narrow else 1)
 
+    def words(schedule: Schedule) -> str:
+        return schedule.describe(unit)
+
     turning = max(sum(not side.along_k for side in sides) for sides in operands)
     more = besides(unit, [side.element for sides in operands for side in sides], turning)
     legal: dict[tuple[int, ...], Schedule] = {}
@@ -78,7 +82,7 @@ def choose(
             continue
         if not schedule_refusal(s, unit, target, (first, second), more):
             legal[shape] = s
-    best = min(legal.values(), key=estimate, default=None)
+    best = least(legal.values(), estimate, words)
     if best is None or fits is not None:
         return best
     tiles = math.gcd(*parts)
@@ -87,7 +91,7 @@ def choose(
         blocks = math.ceil(problem.M / s.rows(unit)) * math.ceil(problem.N / s.columns(unit))
         room = 2 * target.compute_units // (blocks * problem.batch)
         candidates += [replace(s, splits=n) for n in splits(tiles) if room // 4 < n <= room]
-    return min(candidates, key=estimate)
+    return least(candidates, estimate, words) if len(candidates) > 1 else best
 
 
 def _sides(problem: Contraction, depth: int) -> tuple[Source, Source]:
@@ -129,13 +133,17 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
     alone = max(GLOBAL_LATENCY / schedule.ahead, TILE_LATENCY + busy)
     rounds = a_unit / together
     loop = tiles * max(a_unit * busy, math.ceil(rounds) * alone)
-    total = loop + max(rounds * BLOCK_LATENCY, a_unit * BLOCK_CLOCKS)
+    start = max(rounds * BLOCK_LATENCY, a_unit * BLOCK_CLOCKS)
+    total = loop + start
     if schedule.splits > 1:
         # Parts are written, and read by another function.
         size = 2 * schedule.splits * problem.batch * problem.M * problem.N
         size *= emit.element_bytes(problem.accumulator)
         rate = GLOBAL_BYTES_A_CLOCK[target.wave_size] * target.compute_units
         total += LAUNCH_CLOCKS + size / rate
+    each = a_unit * tiles
+    of_loop = {"matrix": each * matrix, "lds": each * lds, "memory": each * memory, "loop": loop}
+    terms(**of_loop, start=start, adding=total - loop - start)
     return total
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from mgx_mlir.codegen.gpu.builder import element_bytes
+from mgx_mlir.codegen.gpu.choice import least, terms
 from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
 from mgx_mlir.codegen.gpu.pointwise.match import Elements
 from mgx_mlir.codegen.gpu.pointwise.space import Schedule, schedules
@@ -34,7 +35,9 @@ def choose(elements: Elements, target: Target) -> Schedule:
     lanes = vector_lanes(elements.size, operands)
     most = max(1, int(_IN_FLIGHT * target.register_share) // len(operands))
     legal = [s for s in schedules(lanes) if s.lanes * s.times <= most]
-    return min(legal, key=lambda s: clocks(elements, s, target))
+    chosen = least(legal, lambda s: clocks(elements, s, target), Schedule.describe)
+    assert chosen is not None  # one element at a time is always legal
+    return chosen
 
 
 def clocks(elements: Elements, schedule: Schedule, target: Target) -> float:
@@ -56,6 +59,7 @@ def clocks(elements: Elements, schedule: Schedule, target: Target) -> float:
 
     latency = START + GLOBAL_LATENCY + instructions * issue
     rounds = max(1.0, a_simd / WAVES_A_SIMD)
+    terms(issue=busy, memory=memory, latency=rounds * latency)
     # What overlaps does so imperfectly.
     return max(busy, memory, rounds * latency) + (busy + memory) / 8
 

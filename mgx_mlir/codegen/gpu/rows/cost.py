@@ -12,6 +12,7 @@ import math
 from mlir import ir
 
 from mgx_mlir.codegen.gpu.builder import element_bytes
+from mgx_mlir.codegen.gpu.choice import least, terms
 from mgx_mlir.codegen.gpu.rows.constraints import is_across, lanes_of, schedule_refusal
 from mgx_mlir.codegen.gpu.rows.match import REDUCING, Rows
 from mgx_mlir.codegen.gpu.rows.space import SPLIT_BLOCK, UNROLL, Schedule, schedules, split
@@ -49,7 +50,7 @@ def choose(rows: Rows, target: Target) -> Schedule | None:
         if parts > 1:
             legal.append(split(rows.columns, lanes, parts))
     legal += _split_across(rows, target)
-    return min(legal, key=lambda s: clocks(rows, s, target), default=None)
+    return least(legal, lambda s: clocks(rows, s, target), Schedule.describe)
 
 
 def _split_across(rows: Rows, target: Target) -> list[Schedule]:
@@ -114,6 +115,7 @@ def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
     if schedule.parts > 1:
         restored = math.ceil(schedule.parts / (schedule.threads * UNROLL)) * GLOBAL_LATENCY
         more = (LAUNCH + restored) * max(rows.levels.values())
+    terms(issue=busy, memory=memory, latency=rounds * latency, launches=more)
     # What overlaps does so imperfectly.
     return max(busy, memory, rounds * latency) + (busy + memory) / 8 + more
 

@@ -1,0 +1,93 @@
+"""The choice of a schedule by the estimate of a model, and what it was chosen from.
+
+    with heard() as choices:
+        code = compiler(kernel)(target)
+    print(choices[0].describe())
+
+Nobody listens when a kernel is compiled: then a choice is the minimum and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import TypeVar
+
+T = TypeVar("T")
+SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A schedule in words; its estimate in clocks, and the terms that this was made from."""
+
+    words: str
+    clocks: float
+    terms: Mapping[str, float]
+
+    def describe(self) -> str:
+        """A line for people."""
+        terms = ", ".join(f"{name} {value:,.0f}" for name, value in self.terms.items())
+        return f"{self.clocks:>12,.0f} clocks  {self.words}{f' ({terms})' if terms else ''}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The candidates of one choice, the one that was taken first."""
+
+    candidates: tuple[Candidate, ...]
+
+    def describe(self, shown: int = SHOWN) -> str:
+        """The best `shown` ones, and the worst, a line each."""
+        best, count = self.candidates[:shown], len(self.candidates)
+        lines = [f"{number + 1:>5} {one.describe()}" for number, one in enumerate(best)]
+        if count > shown:
+            lines.append(f"{count:>5} {self.candidates[-1].describe()}")
+        return "\n".join([f"{count} legal schedules, by their estimates:", *lines])
+
+
+_CHOICES: ContextVar[list[Choice] | None] = ContextVar("choices", default=None)
+_TERMS: ContextVar[dict[str, float] | None] = ContextVar("terms", default=None)
+
+
+@contextmanager
+def heard() -> Iterator[list[Choice]]:
+    """A list of the choices that are made inside of the context, in order."""
+    found: list[Choice] = []
+    token = _CHOICES.set(found)
+    try:
+        yield found
+    finally:
+        _CHOICES.reset(token)
+
+
+def least(
+    candidates: Iterable[T], estimate: Callable[[T], float], words: Callable[[T], str]
+) -> T | None:
+    """The candidate with the least estimate (clocks), the first of equal ones; None of none."""
+    listener = _CHOICES.get()
+    if listener is None:
+        return min(candidates, key=estimate, default=None)
+    found: list[tuple[T, Candidate]] = []
+    for candidate in candidates:
+        terms: dict[str, float] = {}
+        token = _TERMS.set(terms)
+        try:
+            clocks = estimate(candidate)
+        finally:
+            _TERMS.reset(token)
+        found.append((candidate, Candidate(words(candidate), clocks, terms)))
+    found.sort(key=lambda pair: pair[1].clocks)
+    if not found:
+        return None
+    listener.append(Choice(tuple(one for _, one in found)))
+    return found[0][0]
+
+
+def terms(**values: float) -> None:
+    """States what the estimate of the candidate under consideration is made from."""
+    into = _TERMS.get()
+    if into is not None:
+        into.update(values)

@@ -1,0 +1,63 @@
+"""What schedules are chosen from, for those who listen."""
+
+from __future__ import annotations
+
+import pytest
+from contraction_kernels import Product
+from element_kernels import gelu
+from mlir import ir
+from row_kernels import RowKernel
+
+from mgx_mlir.codegen.gpu.choice import Choice, heard, least, terms
+from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.target import Target
+from test.codegen.attention_kernels import AttentionCase
+
+KERNELS = (
+    (Product((512, 512, 512), "nt"), {"matrix", "lds", "memory", "loop", "start", "adding"}),
+    (AttentionCase(4, 128, 128, 64), {"matrix", "softmax", "lds", "start", "merging"}),
+    (RowKernel("softmax", (1024, 1024), (1,)), {"issue", "memory", "latency", "launches"}),
+    (gelu((1024, 1024), "f16"), {"issue", "memory", "latency"}),
+)
+
+
+def choices(kernel: ir.OpView, chip: str) -> tuple[str, bytes, list[Choice]]:
+    with heard() as found:
+        code = compiler(kernel)(Target.get(chip))
+    return code.why, code.data, found
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+@pytest.mark.parametrize(("case", "names"), KERNELS, ids=lambda x: getattr(x, "name", ""))
+def test_a_choice_tells_what_it_compared(
+    case: Product | AttentionCase | RowKernel, names: set[str], chip: str
+) -> None:
+    _, kernel = case.kernel()
+    why, data, found = choices(kernel, chip)
+    assert found
+    for choice in found:
+        clocks = [candidate.clocks for candidate in choice.candidates]
+        assert len(clocks) > 10
+        assert clocks == sorted(clocks)
+        assert all(set(candidate.terms) == names for candidate in choice.candidates)
+        assert len({candidate.words for candidate in choice.candidates}) > len(clocks) / 2
+    assert found[-1].candidates[0].words in why
+    assert compiler(kernel)(Target.get(chip)).data == data
+
+
+def test_the_first_of_equal_candidates_is_chosen_heard_or_not() -> None:
+    def estimate(word: str) -> float:
+        terms(length=len(word))
+        return len(word)
+
+    words = ["three", "two", "one"]
+    assert least(words, estimate, str.upper) == "two"
+    with heard() as found:
+        assert least(words, estimate, str.upper) == "two"
+        assert least([], estimate, str.upper) is None
+    (choice,) = found
+    assert [candidate.words for candidate in choice.candidates] == ["TWO", "ONE", "THREE"]
+    assert choice.candidates[0].terms == {"length": 3}
+    assert choice.describe(1).splitlines()[-1].split() == "3 5 clocks THREE (length 5)".split()
+    assert least(words, estimate, str.upper) == "two"
+    assert len(found) == 1
