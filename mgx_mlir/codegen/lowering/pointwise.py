@@ -6,13 +6,13 @@ contraction kernels inline their epilogues with it on vectors.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.codegen.lowering import functions
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import change, convert, load, store
 from mgx_mlir.codegen.lowering.element import BOOL, F32, F64, SIGNED, Element, element_of
@@ -96,6 +96,8 @@ def number(a: Arithmetic, element: Element, value: float | int | bool) -> ir.Val
 
 
 def _function(name: str) -> Emitter:
+    if hasattr(functions, name):
+        return lambda a, op, element, x: getattr(functions, name)(a, x[0])
     return lambda a, op, element, x: a.math(name, x[0])
 
 
@@ -207,16 +209,7 @@ def _mod(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.
 def _pow(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
     if not element.is_float:
         return integer_power(a, element, *x)
-    base, exponent = x
-    size, one, zero = a.math("absf", base), a.float(1.0, base), a.float(0.0, base)
-    trivial = arith.ori(a.compare("oeq", size, one), a.compare("oeq", exponent, zero))
-    power = a.select(trivial, one, a.math("powf", size, exponent))
-    # Of negative numbers, whole exponents alone give numbers; odd ones keep the sign.
-    half = a.mul(exponent, a.float(0.5, base))
-    even = a.compare("oeq", a.math("trunc", half), half)
-    whole = a.compare("oeq", a.math("trunc", exponent), exponent)
-    odd = a.select(whole, a.neg(power), a.float(math.nan, base))
-    return a.select(a.compare("olt", base, zero), a.select(even, power, odd), power)
+    return functions.power(a, *x)
 
 
 def _max(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:

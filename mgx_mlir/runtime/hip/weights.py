@@ -57,7 +57,9 @@ def _fill(memory: DeviceMemory, weight: Weight) -> bool:
     fill = _FILLS.get(array.itemsize)
     if not is_splat(array) or fill is None:
         return False
-    element = splat_element(array).view(f"u{array.itemsize}")[0]
+    # hipMemsetD32 takes an int, the others bytes and halves without a sign.
+    sign = "i" if array.itemsize == 4 else "u"
+    element = splat_element(array).view(f"{sign}{array.itemsize}")[0]
     call(fill, memory.address, int(element), array.size, purpose=f"weight '{weight.key}'")
     return True
 

@@ -22,6 +22,12 @@ def test_functions_of_elements(op):
     kernel.check(*kernel.random(low=0.1, high=3))
 
 
+@pytest.mark.parametrize("op", ["sin", "cos", "tan"])
+def test_angles_of_many_turns(op):
+    kernel = HostKernel(unary(f"mgx.{op}", tensor((37, 50)), tensor((37, 50))))
+    kernel.check(*kernel.random(low=-1e5, high=1e5), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("shape", [(), (1,), (3, 1, 7), (130, 300)], ids=str)
 def test_shapes_of_elements(shape):
     HostKernel(unary("mgx.neg", tensor(shape), tensor(shape))).check()

@@ -69,6 +69,16 @@ def test_functions_of_floats(type_: str) -> None:
     check([unary(op, type_) for op in (*FUNCTIONS, "abs", "neg", "relu", "sign")])
 
 
+@pytest.mark.parametrize("type_", ("f32", "f64"))
+def test_functions_of_large_numbers(type_: str) -> None:
+    check(
+        [
+            unary("asinh", type_, values(1e-4, -1.0, -1e4, 1e10, -3e38)),
+            unary("acosh", type_, values(1.0, 1.001, 1e4, 1e10, 3e38)),
+        ]
+    )
+
+
 def test_functions_keep_nan_and_infinity() -> None:
     ops = (
         "abs",

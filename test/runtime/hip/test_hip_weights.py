@@ -39,8 +39,16 @@ def copied(array: np.ndarray, graph: bool = True) -> np.ndarray:
 @pytest.mark.parametrize("graph", [True, False], ids=["graph", "plain"])
 @pytest.mark.parametrize(
     "value",
-    [True, np.int8(-3), np.float16(1.5), ml_dtypes.bfloat16(2.5), np.float32(0.1), np.int64(-7)],
-    ids=lambda value: type(value).__name__,
+    [
+        True,
+        np.int8(-3),
+        np.float16(1.5),
+        ml_dtypes.bfloat16(2.5),
+        np.float32(0.1),
+        np.float32(-1),
+        np.int64(-7),
+    ],
+    ids=repr,
 )
 def test_splats(value: object, graph: bool) -> None:
     array = np.broadcast_to(np.asarray(value), (300, 7))
