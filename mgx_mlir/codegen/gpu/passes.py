@@ -49,8 +49,10 @@ EXPAND_MATH = (f"mgx-expand-math{{ops={_EXPANDED}}}", "canonicalize", "cse")
 
 def expand_math(module: ir.Module) -> None:
     """Replaces math by what LLVM knows how to do on a GPU, where there is such a thing."""
-    _replace_erf(module)
+    computes = _replace_erf(module)
     run_passes(module, EXPAND_MATH)
+    if not computes:
+        return
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -68,12 +70,19 @@ def expand_math(module: ir.Module) -> None:
         op.erase()
 
 
-def _replace_erf(module: ir.Module) -> None:
-    """erf of f32 without the selections of the pass's polynomials, which are many."""
+def _replace_erf(module: ir.Module) -> bool:
+    """erf of f32 without the selections of the pass's polynomials, which are many.
+
+    Gives whether there is any math to replace.
+    """
     found: list[ir.Operation] = []
+    computes = False
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "math.erf" and isinstance(_element(op.results[0].type), ir.F32Type):
+        nonlocal computes
+        name = op.name
+        computes = computes or name.startswith("math.") or name in _REPLACED
+        if name == "math.erf" and isinstance(_element(op.results[0].type), ir.F32Type):
             found.append(op)
         return ir.WalkResult.ADVANCE
 
@@ -82,6 +91,7 @@ def _replace_erf(module: ir.Module) -> None:
         with ir.InsertionPoint(op), op.location:
             op.results[0].replace_all_uses_with(functions.erf(op.operands[0]))
         op.erase()
+    return computes
 
 
 def _element(type_: ir.Type) -> ir.Type:
@@ -181,8 +191,9 @@ def to_llvm_ir(module: ir.Module, chip: str, index_bits: int) -> str:
     gpu_module = next(op for op in module.body.operations if op.operation.name == "gpu.module")
     gpu_module.operation.walk(_keep_loop_annotation)
     text = llvm_dialect.translate_module_to_llvmir(gpu_module.operation)
-    text = _OCML_FMOD_DECLARED.sub("", _OCML_FMOD.sub(r"frem \1 \2, \3", text))
-    return _ATOMIC.sub(_relaxed, text)
+    if "__ocml_fmod" in text:
+        text = _OCML_FMOD_DECLARED.sub("", _OCML_FMOD.sub(r"frem \1 \2, \3", text))
+    return _ATOMIC.sub(_relaxed, text) if " acq_rel" in text else text
 
 
 def _relaxed(found: re.Match[str]) -> str:
