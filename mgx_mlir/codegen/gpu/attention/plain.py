@@ -21,6 +21,9 @@ from mgx_mlir.codegen.gpu.contraction import memory, multiply
 class PlainWork(Work):
     """A wave's work by plain or two-element multiply-adds."""
 
+    def _begin(self) -> None:
+        self._no_clamp = softmax.no_clamp()
+
     def products(self, queries: Queries, sums: list[list[ir.Value]]) -> Products:
         unit = self.unit
         scalars = [_elements(row) for row in sums]
@@ -104,7 +107,7 @@ class PlainWork(Work):
         """total + the sum of left[i] * right[i]."""
         for a, b in zip(left, right, strict=True):
             if self.unit.kind == "dot":
-                total = softmax.dot(a, b, total)
+                total = softmax.dot(a, b, total, self._no_clamp)
             else:
                 total = softmax.add(softmax.multiply(a, b), total)
         return total

@@ -84,10 +84,13 @@ def opaque(place: Index) -> Index:
     """
     if isinstance(place, int):
         return place
-    i32 = ir.IntegerType.get_signless(32)
-    number = arith.index_cast(i32, place)
-    hidden = llvm.InlineAsmOp(i32, [number], "", "=v,0").result
-    return arith.index_cast(ir.IndexType.get(), hidden)
+    number = arith.index_cast(ir.IntegerType.get_signless(32), place)
+    return arith.index_cast(ir.IndexType.get(), opaque_word(number))
+
+
+def opaque_word(number: ir.Value) -> ir.Value:
+    """The same i32, in a vector register, of which LLVM knows nothing."""
+    return llvm.InlineAsmOp(number.type, [number], "", "=v,0").result
 
 
 def load(memory: ir.Value, place: Index, count: int) -> ir.Value:
@@ -123,7 +126,14 @@ def part(x: ir.Value, start: int, count: int) -> ir.Value:
     if count == type_.shape[0]:
         return x
     result = ir.VectorType.get([count], type_.element_type)
-    return vector.ExtractStridedSliceOp(result, x, [start], [count], [1]).result
+    # Kernels have hundreds of them: not by the op's class, which takes three times as long.
+    i64 = ir.IntegerType.get_signless(64)
+    names = {"offsets": start, "sizes": count, "strides": 1}
+    attributes = {n: ir.ArrayAttr.get([ir.IntegerAttr.get(i64, i)]) for n, i in names.items()}
+    slice_ = ir.Operation.create(
+        "vector.extract_strided_slice", results=[result], operands=[x], attributes=attributes
+    )
+    return slice_.results[0]
 
 
 def element(x: ir.Value, number: int) -> ir.Value:
