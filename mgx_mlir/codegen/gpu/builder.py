@@ -142,9 +142,9 @@ def tensor_of(type_: ir.Type, written: bool = False, shared: bool = False) -> Te
     return Tensor(math.prod(type_.shape), element_of(type_), written, shared)
 
 
-def size_refusal(types: Sequence[ir.Type]) -> str:
-    """Why a function cannot take tensors of these types; '' where it can."""
-    if len(types) > MAX_TENSORS:
+def size_refusal(types: Sequence[ir.Type], together: bool = True) -> str:
+    """Why a function cannot take tensors of these types, all `together` or some; '' if it can."""
+    if together and len(types) > MAX_TENSORS:
         return f"{len(types)} tensors are more than {MAX_TENSORS}, which have a descriptor each"
     largest = max(tensor_of(type_).bytes for type_ in types)
     if largest > MAX_BYTES:

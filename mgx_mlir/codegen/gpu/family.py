@@ -57,19 +57,20 @@ def program_of(
     kernel: ir.OpView,
     match: Callable[[ir.OpView], P | str],
     generate: Callable[[P, Types, str], tuple[GpuProgram, str] | str],
+    together: bool = True,
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel`, and its schedule in words; None, and why, without one.
 
     match: the problem, or why it is none; '' where the kernel holds other work.
     generate: the program and the schedule, or why there is none, of a problem, the kernel's
-    types and its name.
+    types and its name. together: whether one function takes all of the kernel's tensors.
     """
     with kernel.context, kernel.location:
         problem = match(kernel)
         if isinstance(problem, str):
             return None, problem
         name, types = signature(kernel)
-        reason = size_refusal([*types[0], *types[1]])
+        reason = size_refusal([*types[0], *types[1]], together)
         made = reason or generate(problem, types, name)
         if isinstance(made, str):
             return None, f"{problem.name}: {made}"

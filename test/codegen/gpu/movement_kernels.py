@@ -230,6 +230,38 @@ def from_zeros(size: int, count: int, element: str) -> ElementKernel:
     )
 
 
+def beside_constants(rows: int, sizes: tuple[int, ...], element: str) -> ElementKernel:
+    """Columns of tensors and, every other one, of a constant."""
+    number = {"i1": "true", "f16": "-1.5", "f32": "-1.5"}.get(element, "3")
+    lines, operands = [], []
+    for place, size in enumerate(sizes):
+        operands.append(f"%x{place // 2}" if place % 2 == 0 else f"%c{place}")
+        if place % 2:
+            constant = f"dense<{number}> : {tensor((rows, size), element)}"
+            lines.append(f"%c{place} = mgx.constant {constant}")
+    types = ", ".join(tensor((rows, size), element) for size in sizes)
+    result = (rows, sum(sizes))
+    lines.append(
+        f"%y = mgx.concat {', '.join(operands)} axis = 1 : {types} -> {tensor(result, element)}"
+    )
+
+    def meaning(*given: Array) -> list[Array]:
+        value = True if element == "i1" else float(number)
+        parts = [
+            np.full((rows, size), value, given[0].dtype) if n % 2 else given[n // 2]
+            for n, size in enumerate(sizes)
+        ]
+        return [np.concatenate(parts, 1)]
+
+    return ElementKernel(
+        f"concat-constants-{rows}-{len(sizes)}-{element}",
+        tuple(((rows, size), element) for size in sizes[::2]),
+        ((result, element),),
+        "\n".join(lines),
+        meaning,
+    )
+
+
 def cumsum(
     shape: tuple[int, ...],
     axis: int,
@@ -482,6 +514,9 @@ def emulated() -> list[ElementKernel]:
         cumprod((1, 9000), 1, "f32", reverse=True),
         cumprod((3, 40), 1, "i64", True),
         cumprod((5000, 3), 0, "f32"),
+        beside_constants(9, (8, 16, 3), "f16"),
+        beside_constants(5, (4, 1), "i1"),
+        beside_constants(6, (2, 4) * 25, "f32"),
         topk((2, 9000), 50, 1, "i8"),
         topk((1, 20001), 64, 1, "f16"),
         topk((1, 8300), 300, 1, "i64", largest=False),

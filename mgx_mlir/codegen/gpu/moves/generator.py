@@ -1,4 +1,4 @@
-"""One gpu.func for a kernel of moves: each block copies vectors of one of the parts."""
+"""The functions of a kernel of moves: each block copies vectors of one of the parts."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from mgx_mlir.codegen.lowering.pointwise import number
 from mgx_mlir.finalizer.code_object import Argument, Launch
 
 BLOCK = 256
+# More parts of a concat take longer to tell apart than they take to copy.
+MAX_PARTS = 16
 _CHOSEN = 4  # elements with an index each that a thread takes at a time
 
 
@@ -57,7 +59,8 @@ def lanes_of(part: Move) -> int:
         edges = math.gcd(last.size, last.low, last.inside) if last else 1
         return vector_lanes(edges, [part.source, part.target])
     # Where a source's neighbours lie apart, vectors of results still are one access.
-    lanes = vector_lanes(part.size, [part.source, part.target])
+    read = [part.source] if isinstance(part.source, Operand) else []
+    lanes = vector_lanes(part.size, [*read, part.target])
     return part.target.width(lanes)
 
 
@@ -67,29 +70,41 @@ def generate(
     schedule: Schedule,
     name: str,
 ) -> GpuProgram:
-    """The function `<name>_0`, and its launch.
+    """The functions `<name>_0` .. of some parts each, and their launches.
 
     types: of the kernel's inputs and results. Needs an active MLIR context and location.
     """
+    module, block = builder.gpu_module()
+    launches: list[Launch] = []
+    for first in range(0, len(moves.parts), MAX_PARTS):
+        some = slice(first, first + MAX_PARTS)
+        parts = list(zip(moves.parts[some], schedule.lanes[some], strict=True))
+        function = f"{name}_{len(launches)}"
+        launches.append(_function(block, function, parts, schedule.times, types))
+    return GpuProgram(module, tuple(launches), 0, 32)
+
+
+def _function(
+    block: ir.Block,
+    function: str,
+    parts: Sequence[tuple[Move, int]],
+    times: int,
+    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+) -> Launch:
+    """A function of some parts, in vectors of so many elements."""
     inputs, results = types
-    operands = [operand for part in moves.parts for operand in _read(part)]
-    used = sorted({operand.argument for operand in operands})
+    used = sorted({operand.argument for part, _ in parts for operand in _read(part)})
     arguments = [builder.tensor_of(inputs[n]) for n in used]
     arguments.append(builder.tensor_of(results[0], written=True))
-    blocks = [
-        -(-part.size // (lanes * BLOCK * schedule.times))
-        for part, lanes in zip(moves.parts, schedule.lanes, strict=True)
-    ]
-    module, block = builder.gpu_module()
-    function = f"{name}_0"
+    blocks = [-(-part.size // (lanes * BLOCK * times)) for part, lanes in parts]
     grid = builder.grid_of(sum(blocks))
     with builder.function(block, function, arguments, BLOCK, grid) as frame:
         buffers = {n: frame.buffers[position] for position, n in enumerate(used)}
         thread, here = builder.thread_number(BLOCK), builder.linear_block(grid)
         end = 0
-        for part, lanes, count in zip(moves.parts, schedule.lanes, blocks, strict=True):
+        for (part, lanes), count in zip(parts, blocks, strict=True):
             start, end = end, end + count
-            body = _body(part, lanes, schedule.times, emit.sub(here, start), thread)
+            body = _body(part, lanes, times, emit.sub(here, start), thread)
             work = _bound(body, buffers, frame.buffers[-1])
             if len(blocks) == 1:
                 work()
@@ -97,7 +112,7 @@ def generate(
             mine = arith.andi(emit.compare("sge", here, start), emit.compare("slt", here, end))
             emit.when(mine, work)
     passed = (*(Argument("input", n) for n in used), Argument("output", 0))
-    return GpuProgram(module, (Launch(function, grid, (BLOCK, 1, 1), passed),), 0, 32)
+    return Launch(function, grid, (BLOCK, 1, 1), passed)
 
 
 Body = Callable[[dict[int, ir.Value], ir.Value], None]
@@ -110,7 +125,7 @@ def _bound(body: Body, buffers: dict[int, ir.Value], output: ir.Value) -> Callab
 def _read(part: Move) -> list[Operand]:
     if isinstance(part, Gather):
         return [part.source, *(c.indices for c in part.places.coordinates)]
-    return [part.source]
+    return [part.source] if isinstance(part.source, Operand) else []
 
 
 def _body(part: Move, lanes: int, times: int, block: Index, thread: Index) -> Body:
@@ -139,6 +154,8 @@ def _value(
 ) -> ir.Value:
     """The elements that belong at place .. place + lanes of the part."""
     source = part.source
+    if not isinstance(source, Operand):
+        return emit.attribute_constant(source, lanes)
     buffer = buffers[source.argument]
     if isinstance(part, Copy):
         return source.load(buffer, source.start(0), place, lanes, inside)

@@ -10,9 +10,6 @@ from mgx_mlir.codegen.gpu.moves.generator import Schedule, choose, generate
 from mgx_mlir.codegen.gpu.moves.match import Moves, match_moves
 from mgx_mlir.target import Target
 
-# More parts of a concat take longer to tell apart than they take to copy.
-MAX_PARTS = 16
-
 
 def moves_program(
     kernel: ir.OpView, target: Target, schedule: Schedule | None = None
@@ -23,10 +20,8 @@ def moves_program(
     moves nothing. Without a `schedule` the widest vectors are chosen.
     """
 
-    def made(moves: Moves, types: Types, name: str) -> tuple[GpuProgram, str] | str:
-        if len(moves.parts) > MAX_PARTS:
-            return f"{len(moves.parts)} parts are more than {MAX_PARTS}"
+    def made(moves: Moves, types: Types, name: str) -> tuple[GpuProgram, str]:
         chosen = schedule or choose(moves, target.compute_units)
         return generate(moves, types, chosen, name), chosen.describe()
 
-    return program_of(kernel, match_moves, made)
+    return program_of(kernel, match_moves, made, together=False)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from mlir import ir
 
 from mgx_mlir.codegen.contraction.problem import Axis
-from mgx_mlir.codegen.contraction.views import View, resolve
+from mgx_mlir.codegen.contraction.views import View, resolve, splat_constant
 from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.places import Places, by_element, by_slice, by_tuple
+from mgx_mlir.codegen.gpu.rows.match import Source
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.views import Factors
 
@@ -26,7 +27,7 @@ class Copy:
     """`size` elements of `source`, in row-major order, to `target`; of one of several parts."""
 
     size: int
-    source: Operand
+    source: Source
     target: Operand
 
 
@@ -87,14 +88,24 @@ def match_moves(kernel: ir.OpView) -> Moves | str:
         return anchor
     name, result = anchor.operation.name, anchor.operation.results[0]
     # Constants among the operands are no memory.
-    views = [resolve(value) for value in anchor.operation.operands]
+    operands, element = list(anchor.operation.operands), element_of(result.type)
+    shape = tuple(result.type.shape)
+    views = [resolve(value) for value in operands]
+    if (
+        name == "mgx.concat"
+        and not element.is_byte_float
+        and (element.bits == 1 or element.bits > 4)
+    ):
+        constants = [splat_constant(value) for value in operands]
+        parts = [view or constant for view, constant in zip(views, constants, strict=True)]
+        if all(part is not None for part in parts):
+            sizes = [tuple(value.type.shape) for value in operands]
+            return Moves(name, _concat(anchor, parts, sizes, element, shape))
     if any(view is None for view in views):
         return f"{name}: an input that is no strided view"
     found = [view for view in views if view is not None]
-    element = element_of(result.type)
-    shape = tuple(result.type.shape)
     if name == "mgx.concat":
-        return Moves(name, _concat(anchor, found, element, shape))
+        return Moves(name, _concat(anchor, found, [v.shape for v in found], element, shape))
     if name in GATHERS:
         if 0 in found[0].shape:
             return f"{name}: no elements to choose from"
@@ -105,19 +116,26 @@ def match_moves(kernel: ir.OpView) -> Moves | str:
 
 
 def _concat(
-    op: ir.OpView, views: Sequence[View], element: Element, shape: tuple[int, ...]
+    op: ir.OpView,
+    views: Sequence[Any],
+    sizes: Sequence[tuple[int, ...]],
+    element: Element,
+    shape: tuple[int, ...],
 ) -> tuple[Move, ...]:
+    """Of views of inputs, and of constants."""
     axis = ir.IntegerAttr(op.operation.attributes["axis"]).value % len(shape)
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     parts: list[Move] = []
     start = 0
-    for view in views:
-        size = math.prod(view.shape)
+    for view, own_shape in zip(views, sizes, strict=True):
+        size = math.prod(own_shape)
         if size == 0:
             continue
-        own = view.shape[axis] * inner
+        own = own_shape[axis] * inner
         rows = Axis.of((outer, shape[axis] * inner), (own, 1))
-        source = Operand(view.argument, element, view.offset, Axis(()), _axis(view.dims))
+        source: Source = view
+        if isinstance(view, View):
+            source = Operand(view.argument, element, view.offset, Axis(()), _axis(view.dims))
         parts.append(Copy(size, source, Operand(0, element, start, Axis(()), rows)))
         start += own
     return tuple(parts)
