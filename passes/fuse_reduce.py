@@ -18,7 +18,6 @@ from mgx_mlir.rewriting import (
     definition,
     erase_dead,
     fused_location,
-    has_one_use,
     has_sizes,
     identity,
     shape,
@@ -107,15 +106,20 @@ def _may_enter(group: Group, producer: ir.OpView, rows: _Rows) -> bool:
 
 def _is_epilogue(op: ir.OpView) -> bool:
     """Whether a contraction's kernel can do a pointwise op, alone or after others."""
-    for value in op.operation.operands:
-        producer = definition(value)
-        if producer is None or not has_one_use(value):
-            continue
-        name = producer.operation.name
-        if name in CONTRACTIONS:
-            return True
-        if (name in mgx.POINTWISE or name in RESHAPES) and _is_epilogue(producer):
-            return True
+    own = {identity(op)}
+    waiting = [op]
+    while waiting:
+        for value in waiting.pop().operation.operands:
+            producer = definition(value)
+            # What nothing else reads goes with it.
+            if producer is None or any(identity(user) not in own for user in users(value)):
+                continue
+            name = producer.operation.name
+            if name in CONTRACTIONS:
+                return True
+            if (name in mgx.POINTWISE or name in RESHAPES) and value not in own:
+                own.add(value)
+                waiting.append(producer)
     return False
 
 

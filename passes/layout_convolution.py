@@ -52,12 +52,12 @@ class LayoutConvolution(Pass):
              %y = mgx.convolution %u, %w'' ... -> tensor<1x4x8x8xf32>
 
     A window's channels are then neighbours in memory, and so are those of a constant filter:
-    it is a new weight, a view of the old one. Values that pointwise ops, pooling, reductions
+    it is a new weight, a view of the old one; of filters of one channel each, all filters'
+    elements for one place are neighbours. Values that pointwise ops, pooling, reductions
     or concats tie together have one layout. It stays as it is where a concat of channels of
-    one image is among them, whose parts then are pieces of its memory; where a convolution of
-    one channel a group reads or makes them; where more of them are returned than convolutions
-    gain; and where no convolution gains but some have groups. Others read such values through
-    views.
+    one image is among them, whose parts then are pieces of its memory; where more of them are
+    returned than convolutions gain; and where no convolution gains but some have groups of
+    several channels. Others read such values through views.
     """
 
     cleanup: ClassVar[bool] = True
@@ -96,7 +96,27 @@ def _is_channels_last(value: ir.Value) -> bool:
     """Whether a value is a view of an image that only puts its channels last."""
     source, layout, _ = trace(value)
     sizes = shape(source)
-    return layout.dims == whole(sizes).transposed(_last(len(sizes))).dims
+    return len(sizes) > 2 and layout.dims == whole(sizes).transposed(_last(len(sizes))).dims
+
+
+def _is_channels_second(value: ir.Value) -> bool:
+    """Whether a value is a view of an image with channels last, as an image without."""
+    sizes = shape(value)
+    last = whole([sizes[i] for i in _last(len(sizes))])
+    source, layout, _ = trace(value)
+    return source != value and layout.dims == last.transposed(_second(len(sizes))).dims
+
+
+def _keeps_channels(value: ir.Value) -> bool:
+    """Whether a view's channels are channels of what it reads, and pixels its pixels."""
+    source, layout, _ = trace(value)
+    sizes = shape(source)
+    if len(sizes) != len(shape(value)):
+        return False
+    pixels = prod(sizes[2:])
+    return all(stride % pixels == 0 for _, stride in layout.dims[1]) and all(
+        size == 1 or abs(stride) < pixels for dim in layout.dims[2:] for size, stride in dim
+    )
 
 
 def _lies_channels_last(value: ir.Value) -> bool:
@@ -175,11 +195,8 @@ def _add_convolution(groups: _Groups, op: ir.OpView) -> None:
     if "channels_last" in op.operation.attributes:
         groups.fixed.add(result)
         groups.fixed.update({origin} & groups.parent.keys())
-    if group_of(op) > 1:
+    if group_of(op) > 1 and not _is_depthwise(op):
         groups.grouped.update({result, origin} & groups.parent.keys())
-    if _is_depthwise(op):
-        # Neighbours along a row share what their windows read.
-        groups.fixed.update({result, origin} & groups.parent.keys())
     if origin not in groups.parent:
         return
     groups.touched.add(origin)
@@ -190,8 +207,9 @@ def _add_convolution(groups: _Groups, op: ir.OpView) -> None:
 
 
 def _is_depthwise(op: ir.OpView) -> bool:
-    w = shape(op.operation.operands[1])
-    return shape(op.operation.operands[0])[1] == group_of(op) and w[1] == 1
+    """Whether each channel has one filter of its own."""
+    filters, depth, *_ = shape(op.operation.operands[1])
+    return filters == group_of(op) and depth == 1
 
 
 def _gains(op: ir.OpView) -> bool:
@@ -215,7 +233,13 @@ def _add_movable(groups: _Groups, op: ir.OpView) -> None:
     result = op.operation.results[0]
     groups.parent[result] = result
     for value in op.operation.operands:
-        groups.tie(result, _origin(value))
+        origin = _origin(value)
+        if _keeps_channels(value):
+            groups.tie(result, origin)
+        elif _is_channels_last(value) and origin in groups.parent:
+            groups.gains[origin] += 1
+        elif _is_channels_second(value):
+            groups.gains[result] += 1
     if op.operation.name == "mgx.concat" and shape(result)[0] == 1 and _axis(op) == 1:
         groups.fixed.add(result)
 
@@ -244,7 +268,7 @@ class _Rewriter:
         name = op.operation.name
         if name in _CONVOLUTIONS:
             x, w = op.operation.operands
-            operands = [self._with_channels_last(x), self._relaid(w, _last(rank))]
+            operands = [self._with_channels_last(x), self._filter(op, w)]
             twin = self._made(op, operands, channels_last=ir.UnitAttr.get())
         elif name == "mgx.pooling":
             twin = self._pooling(op)
@@ -294,6 +318,13 @@ class _Rewriter:
             **{name: ir.DenseI64ArrayAttr.get(numbers) for name, numbers in own.items()},
         )
         return mgx.reshape(pooled, [count, *outputs, channels])
+
+    def _filter(self, op: ir.OpView, w: ir.Value) -> ir.Value:
+        """A filter with channels last; constant ones of one channel with their numbers last."""
+        rank = len(shape(w))
+        if self._constant(w) is None or not _is_depthwise(op):
+            return self._relaid(w, _last(rank))
+        return mgx.transpose(self._relaid(w, [*range(2, rank), 1, 0]), [rank - 1, *range(rank - 1)])
 
     def _relay_filter(self, op: ir.OpView) -> None:
         """Stores a constant filter as the image lies that it is used on."""

@@ -79,6 +79,26 @@ func.func @main(%x: tensor<2x2xf32>, %y: tensor<2x3xf32>) -> (tensor<2x3xf32>, t
 
 // -----
 
+// What a convolution's kernel does with its result stays there, also where it is read twice.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[C:.*]] = mgx.convolution
+// CHECK:         %[[A:.*]] = mgx.add %[[C]], %{{.*}}
+// CHECK:         %[[S:.*]] = mgx.sigmoid %[[A]]
+// CHECK:         %[[M:.*]] = mgx.mul %[[A]], %[[S]]
+// CHECK:         %[[R:.*]] = mgx.fused_reduce(%[[M]]) axes = [2, 3]
+// CHECK:         return %[[M]], %[[R]]
+func.func @main(%x: tensor<1x8x4x4xf32>, %w: tensor<8x8x1x1xf32>) -> (tensor<1x8x4x4xf32>, tensor<1x8x1x1xf32>) {
+  %c = mgx.convolution %x, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x8x4x4xf32>, tensor<8x8x1x1xf32> -> tensor<1x8x4x4xf32>
+  %b = mgx.constant dense<1.0> : tensor<1x8x4x4xf32>
+  %a = mgx.add %c, %b : tensor<1x8x4x4xf32>, tensor<1x8x4x4xf32> -> tensor<1x8x4x4xf32>
+  %s = mgx.sigmoid %a : tensor<1x8x4x4xf32>
+  %m = mgx.mul %a, %s : tensor<1x8x4x4xf32>, tensor<1x8x4x4xf32> -> tensor<1x8x4x4xf32>
+  %r = mgx.reduce_mean %m axes = [2, 3] : tensor<1x8x4x4xf32> -> tensor<1x8x1x1xf32>
+  return %m, %r : tensor<1x8x4x4xf32>, tensor<1x8x1x1xf32>
+}
+
+// -----
+
 // Rows, and their length, of named sizes.
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT:    mgx.fused_reduce(%arg0) axes = [1]

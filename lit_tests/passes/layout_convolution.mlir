@@ -67,3 +67,34 @@ func.func @main(%x: tensor<1x8x4x4xf32>, %w: tensor<8x8x3x3xf32>) -> tensor<1x8x
   %y = mgx.convolution %x, %w pads = [1, 1, 1, 1] strides = [1, 1] dilations = [1, 1] : tensor<1x8x4x4xf32>, tensor<8x8x3x3xf32> -> tensor<1x8x4x4xf32>
   return %y : tensor<1x8x4x4xf32>
 }
+
+// -----
+
+// Filters of one channel each, too.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.convolution {{.*}}channels_last{{.*}} -> tensor<1x8x8x16xf32>
+// CHECK:         %[[D:.*]] = mgx.convolution {{.*}}channels_last, group = 16 : i64{{.*}} -> tensor<1x8x8x16xf32>
+// CHECK:         mgx.reduce_sum %[[D]] axes = [1, 2]
+func.func @main(%x: tensor<1x8x8x8xf32>) -> tensor<1x16xf32> {
+  %v = mgx.constant dense<0.5> : tensor<16x8x1x1xf32>
+  %w = mgx.constant dense<0.25> : tensor<16x1x3x3xf32>
+  %a = mgx.convolution %x, %v pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x8x8x8xf32>, tensor<16x8x1x1xf32> -> tensor<1x16x8x8xf32>
+  %d = mgx.convolution %a, %w pads = [1, 1, 1, 1] strides = [1, 1] dilations = [1, 1] {group = 16 : i64} : tensor<1x16x8x8xf32>, tensor<16x1x3x3xf32> -> tensor<1x16x8x8xf32>
+  %r = mgx.reduce_sum %d axes = [2, 3] : tensor<1x16x8x8xf32> -> tensor<1x16x1x1xf32>
+  %y = mgx.reshape %r : tensor<1x16x1x1xf32> -> tensor<1x16xf32>
+  return %y : tensor<1x16xf32>
+}
+
+// -----
+
+// Work on a transposed image has its channels last already, and stays as it is.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[D:.*]] = mgx.convolution {{.*}}channels_last{{.*}} -> tensor<1x8x8x16xf32>
+// CHECK-NEXT:    %[[R:.*]] = mgx.relu %[[D]] : tensor<1x8x8x16xf32>
+// CHECK-NEXT:    return %[[R]]
+func.func @main(%x: tensor<1x16x8x8xf32>, %w: tensor<16x1x3x3xf32>) -> tensor<1x8x8x16xf32> {
+  %d = mgx.convolution %x, %w pads = [1, 1, 1, 1] strides = [1, 1] dilations = [1, 1] {group = 16 : i64} : tensor<1x16x8x8xf32>, tensor<16x1x3x3xf32> -> tensor<1x16x8x8xf32>
+  %t = mgx.transpose %d permutation = [0, 2, 3, 1] : tensor<1x16x8x8xf32> -> tensor<1x8x8x16xf32>
+  %r = mgx.relu %t : tensor<1x8x8x16xf32>
+  return %r : tensor<1x8x8x16xf32>
+}

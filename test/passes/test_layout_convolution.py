@@ -72,3 +72,11 @@ def test_filters_are_views_of_the_weights_they_were() -> None:
     assert new.array().flags.c_contiguous
     np.testing.assert_array_equal(new.array(), old.array().transpose(0, 2, 3, 1))
     assert '"v.0231"' in str(graph.module) and '"v"' not in str(graph.module)
+
+
+def test_filters_of_one_channel_are_stored_with_their_numbers_last() -> None:
+    graph = network(8, (5, 6))
+    run_pipeline(graph.module, STEPS, PassContext(weights=graph.weights))
+    old, new = graph.weights["v"], graph.weights["v.2310"]
+    np.testing.assert_array_equal(new.array(), old.array().transpose(2, 3, 1, 0))
+    assert '"v.2310"' in str(graph.module) and '"v"' not in str(graph.module)

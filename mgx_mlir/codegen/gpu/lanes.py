@@ -56,6 +56,26 @@ def reduce(
     return [arith.select(is_low, a, b) for a, b in zip(low, high, strict=True)]
 
 
+def reduce_apart(
+    values: Sequence[ir.Value], step: int, lanes: int, lane: Index, combine: Combine
+) -> list[ir.Value]:
+    """Combines the values of `lanes` lanes that lie `step` apart; each gets the result.
+
+    values: vectors that are combined together. Both numbers are powers of two, their product at
+    most the wave's size. lane: the lane's number in its wave.
+    """
+    i32 = ir.IntegerType.get_signless(32)
+    result = list(values)
+    here = arith.index_cast(i32, emit.value(lane))
+    distance = step
+    while distance < step * lanes:
+        other = arith.xori(here, emit.constant(distance, "i32"))
+        place = arith.muli(other, emit.constant(4, "i32"))  # counts bytes
+        result = list(combine(result, [_elements(x, _permuted(place)) for x in result]))
+        distance *= 2
+    return result
+
+
 def prefix(
     x: ir.Value,
     nothing: ir.Value,
@@ -109,6 +129,17 @@ def uniform(index: Index) -> Index:
     i32 = ir.IntegerType.get_signless(32)
     first = rocdl.readfirstlane(i32, arith.index_cast(i32, index))
     return arith.index_cast(ir.IndexType.get(), first)
+
+
+def _elements(x: ir.Value, move: Callable[[ir.Value], ir.Value]) -> ir.Value:
+    """Moves the elements of a vector."""
+    size = ir.VectorType(x.type).shape[0]
+    moved = [_words(vector.extract(x, [], [i]), move) for i in range(size)]
+    return vector.from_elements(x.type, moved)
+
+
+def _permuted(place: ir.Value) -> Callable[[ir.Value], ir.Value]:
+    return lambda x: rocdl.ds_bpermute(x.type, place, x)
 
 
 def _words(x: ir.Value, move: Callable[[ir.Value], ir.Value]) -> ir.Value:

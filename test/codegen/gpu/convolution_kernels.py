@@ -22,7 +22,8 @@ class Convolution:
 
     `window`, `strides`, `dilations`: a number for each spatial dimension; `pads`: those
     before, then those after. `last`: the image is stored with channels last, and so are the
-    filters, and read through views; `native`: channels are last in the op itself.
+    filters, and read through views; `native`: channels are last in the op itself, whose
+    filters, where each is of one channel, are stored with their numbers last.
     `epilogue`: '', 'relu' (with a bias), or 'add' of an image.
     `prologue`: '', 'norm' (each channel scaled and shifted, then sigmoid), 'gate' (each channel of
     each image times a number, plus an image), 'bytes' (a scale times a byte and a shift), or
@@ -87,11 +88,20 @@ class Convolution:
         ]
         return [(x[0], *x[2:], x[1]) for x in shapes] if self.native else shapes
 
+    @property
+    def numbered(self) -> bool:
+        """Whether filters are stored with their numbers last."""
+        own = self.shape[1] == self.group == self.filters > 1
+        return self.native and own and not self.prologue
+
     def stored(self) -> list[tuple[tuple[int, ...], str]]:
         """Shapes and types of the kernel's inputs."""
         *shapes, result = self.logical()
         if self.last:
             shapes = [(x[0], *x[2:], x[1]) for x in shapes]
+        if self.numbered:
+            filters, *window, depth = shapes[1]
+            shapes[1] = (*window, depth, filters)
         inputs = [(x, self.element) for x in shapes]
         if self.epilogue == "relu":
             bias = (self.filters, *(1 for _ in self.window))
@@ -129,6 +139,9 @@ class Convolution:
                 lines.append(
                     f"%v{i} = mgx.transpose %x{i} permutation = {order} : {types[i]} -> {wanted}"
                 )
+        if self.numbered:
+            names[1], order = "%v1", [len(self.shape) - 1, *range(len(self.shape) - 1)]
+            lines.append(f"%v1 = mgx.transpose %x1 permutation = {order} : {types[1]} -> {w}")
         if self.prologue:
             number = int(self.prologue == "filters")
             lines += self._prologue(names[number], types, (x, w)[number])
@@ -206,6 +219,8 @@ class Convolution:
         """The result in f64, and the bound of its error."""
         wide = [x.astype(np.float64) for x in inputs]
         x, w = wide[:2]
+        if self.numbered:
+            w = np.moveaxis(w, -1, 0)
         magnitude, weight = np.abs(x), np.abs(w)
         if self.prologue == "filters":
             w, weight = w * wide[-2] + wide[-1], weight * np.abs(wide[-2]) + np.abs(wide[-1])
@@ -293,6 +308,24 @@ def emulated(target: Target) -> list[Convolution]:
         Convolution((1, 4, 13, 14), 8, (3, 3), (2, 2), pads=(1, 0, 1, 1), group=4, native=True),
         Convolution((2, 24, 9, 7), 24, (3, 3), (2, 2), (2, 1), (1, 1, 2, 1), 24, native=True),
         Convolution((1, 6, 10, 9), 6, (5, 5), pads=(2,) * 4, group=6, element="f32", native=True),
+        Convolution((3, 8, 5, 6), 8, (3, 3), pads=(0, 2, 3, 1), group=8, native=True),
+        Convolution((2, 20, 31), 20, (5,), (2,), (2,), (3, 4), 20, epilogue="relu", native=True),
+        Convolution((1, 8, 4, 5, 6), 8, (3, 2, 3), pads=(1, 0, 1, 1, 1, 1), group=8, native=True),
+        Convolution((1, 12, 7, 8), 12, (1, 1), (2, 1), group=12, epilogue="add", native=True),
+        Convolution((1, 16, 9, 8), 16, (7, 7), pads=(3,) * 4, group=16, element="i8", native=True),
+        # Enough images for several pixels a thread.
+        Convolution((97, 16, 13, 15), 16, (3, 3), pads=pads, group=16, native=True),
+        Convolution(
+            (67, 12, 14, 13),
+            12,
+            (5, 3),
+            (2, 2),
+            pads=(2, 1, 2, 1),
+            group=12,
+            element="f32",
+            epilogue="add",
+            native=True,
+        ),
     ]
     # Few channels: a row of a window is one run.
     found += [
@@ -309,6 +342,9 @@ def emulated(target: Target) -> list[Convolution]:
     if "bf16" in target.features:
         found.append(Convolution((1, 32, 6, 8), 16, (3, 3), element="bf16", native=True))
         found.append(Convolution((1, 8, 6, 6), 16, (3, 3), pads=pads, element="bf16"))
+        found.append(
+            Convolution((5, 8, 9, 7), 8, (3, 3), pads=pads, group=8, element="bf16", native=True)
+        )
     if target.matrix:
         found.append(Convolution((1, 20, 6, 6), 16, (3, 3), pads=pads, element="i8"))
         found.append(Convolution((1, 32, 6, 6), 16, (3, 3), pads=pads, element="i8", native=True))
@@ -362,6 +398,8 @@ def varied(target: Target, count: int) -> list[Convolution]:
         rank = rng.choice((1, 2, 2, 2, 3))
         group = rng.choice((1, 1, 1, 2, 6))
         channels = group * rng.choice((1, 3, 8, 10, 16, 32))
+        if depthwise := rng.random() < 0.15:
+            group = channels
         largest = {1: 60, 2: 14, 3: 6}[rank]
 
         def numbers(low: int, high: int, rank: int = rank) -> tuple[int, ...]:
@@ -369,7 +407,7 @@ def varied(target: Target, count: int) -> list[Convolution]:
 
         made = Convolution(
             (rng.randint(1, 3), channels, *numbers(largest // 2, largest)),
-            group * rng.choice((1, 5, 16, 20)),
+            group * (1 if depthwise else rng.choice((1, 5, 16, 20))),
             numbers(1, 3),
             numbers(1, 2),
             numbers(1, 2),
@@ -379,7 +417,7 @@ def varied(target: Target, count: int) -> list[Convolution]:
             rng.choice(("", "relu", "add")),
             rng.random() < 0.3,
         )
-        if not made.last and rng.random() < 0.5:
+        if not made.last and (depthwise or rng.random() < 0.5):
             made = replace(made, native=True)
         if made.result != "i32" and rng.random() < 0.3:
             made = replace(made, prologue=rng.choice(("norm", "gate", "bytes")))
@@ -387,7 +425,7 @@ def varied(target: Target, count: int) -> list[Convolution]:
         if (
             min(made.outputs) > 0
             and work
-            and channels * math.prod(made.window) >= 8 * group
+            and (depthwise or channels * math.prod(made.window) >= 8 * group)
             and made.shape[0] * work * math.prod(made.window) < 4e6
         ):
             found.append(made)

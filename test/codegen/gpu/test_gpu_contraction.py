@@ -271,6 +271,29 @@ def test_convolutions_of_one_channel_a_group_are_plain_sums() -> None:
     assert not any(name.startswith("global_load") for name in instructions)
 
 
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("element", ["f16", "f32"])
+@pytest.mark.parametrize("window", [3, 7])
+def test_depthwise_convolutions_read_channels_in_vectors(
+    chip: str, element: str, window: int
+) -> None:
+    """All reads of a pixel's windows are on their way before the first is used."""
+    pads = (window // 2,) * 4
+    image = Convolution(
+        (32, 96, 56, 56), 96, (window, window), (), (), pads, 96, element, "relu", native=True
+    )
+    _, kernel = image.kernel()
+    code = compiler(kernel)(Target.get(chip))
+    assert re.fullmatch(r"mgx\.convolution: \d channels of \dx\d pixels a thread", code.why)
+    (stats,) = code.stats.values()
+    assert not stats["lds_bytes"] and not stats["scratch_bytes"] and not stats["vgpr_spills"]
+    instructions = re.findall(r"^\t(\w+)", disassemble(code.data), re.MULTILINE)
+    loads = {name for name in instructions if name.startswith("buffer_load")}
+    assert loads <= {f"buffer_load_{x}" for x in ("b128", "dwordx4", "b64", "dwordx2")}
+    (first, *_) = (i for i, name in enumerate(instructions) if re.match("v_(pk_)?fma", name))
+    assert sum(name.startswith("buffer_load") for name in instructions[:first]) >= 2 * window
+
+
 def test_convolutions_read_images_with_channels_last_where_they_are_stored() -> None:
     """A packing function comes first only for what is not stored so."""
     stored = Convolution((2, 64, 16, 16), 64, (3, 3), last=True)

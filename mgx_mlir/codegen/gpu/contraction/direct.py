@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
 
 from mlir import ir
 
@@ -42,28 +44,30 @@ def direct_refusal(match: Match) -> str:
     return ""
 
 
+# Of a dimension: its size, the stride in memory, outputs, window, step, dilation, pad before.
+Dimension: TypeAlias = tuple[int, int, int, int, int, int, int]
+
+
+def dimensions(image: Image) -> tuple[Dimension, ...]:
+    """The spatial dimensions of an image, two at least."""
+    dims = zip(
+        image.sizes, image.strides, image.outputs, image.window, image.steps,
+        image.dilations, image.pads, strict=True,
+    )  # fmt: skip
+    flat: Dimension = (1, 0, 1, 1, 1, 1, 0)
+    return (*[flat] * (2 - len(image.sizes)), *dims)
+
+
 @dataclass(frozen=True)
 class Direct:
-    """A thread's results: `width` along the last dimension, in `rows` rows before it.
-
-    Images have two dimensions at least: `geometry` has for each (size, stride in memory,
-    outputs, window, step, dilation, pad).
-    """
+    """A thread's results: `width` along the last dimension, in `rows` rows before it."""
 
     match: Match
     image: Image
-    geometry: tuple[tuple[int, ...], ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        image = self.image
-        dims = list(
-            zip(
-                image.sizes, image.strides, image.outputs, image.window, image.steps,
-                image.dilations, image.pads, strict=True,
-            )
-        )  # fmt: skip
-        dims = [(1, 0, 1, 1, 1, 1, 0)] * (2 - len(dims)) + dims
-        object.__setattr__(self, "geometry", tuple(dims))
+    @cached_property
+    def geometry(self) -> tuple[Dimension, ...]:
+        return dimensions(self.image)
 
     @property
     def width(self) -> int:
@@ -135,7 +139,7 @@ def emit_direct(
     read = _Reader(direct, inputs[direct.image.argument], starts, batch, inside)
     sums: list[ir.Value] = [emit.constant(0, accumulator, direct.width)] * direct.rows
     *outer, (_, _, _, window, step, dilation, _), (_, _, _, taps, _, _, _) = direct.geometry
-    for number_of_plane, plane in enumerate(_offsets(outer)):
+    for number_of_plane, plane in enumerate(offsets(outer)):
         for row in range((direct.rows - 1) * step + (window - 1) * dilation + 1):
             users = [
                 (i, r)
@@ -164,7 +168,7 @@ def emit_direct(
         epilogue(x, batch, m, n, conditions, False)
 
 
-def _offsets(outer: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+def offsets(outer: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """The window's places in the dimensions before the last two."""
     found: list[tuple[int, ...]] = [()]
     for dim in outer:

@@ -52,10 +52,12 @@ def add_function(
     body: Body,
     lds: tuple[int, str] | None = None,
     rows: AnyRows | None = None,
+    is_vectors: bool = False,
 ) -> Launch:
     """Appends a kernel to a gpu.module's block; `lds`: elements and their type.
 
-    With `rows`, the body gets the buffers of one block's rows, and the grid's x is theirs.
+    `is_vectors`: LLVM need not look for more vectors in the body, as with LDS. With `rows`, the
+    body gets the buffers of one block's rows, and the grid's x is theirs.
     """
     types: list[ir.Type] = [
         ir.MemRefType.get(
@@ -87,10 +89,11 @@ def add_function(
     else:
         grid = (rows.blocks, *grid[1:])
     shared = []
-    if lds:
+    if lds or is_vectors:
         # Bodies are vectors already. LLVM's search for more (SLPVectorizer) leaves functions
         # with this attribute alone, and took most of its optimiser's time.
         attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get("noimplicitfloat")])
+    if lds:
         space = ir.Attribute.parse("#gpu.address_space<workgroup>")
         shared = [ir.MemRefType.get([lds[0]], emit.element_type(lds[1]), memory_space=space)]
         i64 = ir.IntegerType.get_signless(64)

@@ -14,6 +14,8 @@ from mgx_mlir.codegen.contraction.problem import Image
 from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, row_major, stored_along
 from mgx_mlir.codegen.gpu.contraction.cost import choose, clocks
+from mgx_mlir.codegen.gpu.contraction.depthwise import as_depthwise
+from mgx_mlir.codegen.gpu.contraction.depthwise_function import generate_depthwise
 from mgx_mlir.codegen.gpu.contraction.direct import direct_refusal
 from mgx_mlir.codegen.gpu.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.contraction.generator import generate, generate_direct
@@ -79,7 +81,11 @@ def match_program(
     if refusal:
         return None, refusal
     if isinstance(match.problem.b, Image):
-        program, words = generate_direct(match, match.problem.b, sizes, name)
+        depthwise = as_depthwise(match)
+        if depthwise is not None:
+            program, words = generate_depthwise(depthwise, sizes, target, name)
+        else:
+            program, words = generate_direct(match, match.problem.b, sizes, name)
         expand_math(program.module)
         return program, words
     skinny = as_skinny(product, target) if schedule is None else None

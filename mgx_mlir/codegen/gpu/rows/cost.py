@@ -86,14 +86,12 @@ def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
 
     work = sum(weight(op) for op in rows.ops) + len(rows.operands)
     threads = schedule.threads
-    inside = min(threads, target.wave_size)
-    steps = (
-        schedule.lanes * (threads + 1)
-        if schedule.across
-        else 2 * math.log2(inside) + schedule.lanes
-    )
-    beyond = not schedule.across and threads > target.wave_size
-    steps += 12 if beyond else 0
+    inside = schedule.inside(target.wave_size)
+    steps = 2 * math.log2(inside)
+    if schedule.across:
+        steps = schedule.lanes * (steps + threads // inside)
+    else:
+        steps += schedule.lanes + (12 if threads > inside else 0)
     instructions = 40 + elements * work * (1 + passes) / 2 + len(rows.reductions) * steps
 
     sizes = sum(element_bytes(o.element) for o in rows.operands) or 1
@@ -107,7 +105,7 @@ def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
     moved = waste * passes * elements * sizes * target.wave_size
     memory = max(1.0, a_simd * simds) * moved / GLOBAL_BYTES_A_CLOCK
 
-    barriers = len(rows.reductions) * BARRIER * (threads > target.wave_size or schedule.across)
+    barriers = len(rows.reductions) * BARRIER * (threads > inside)
     reads = passes * (1 if schedule.resident else math.ceil(schedule.chunks / UNROLL))
     latency = START + GLOBAL_LATENCY * reads + barriers + instructions * issue
     rounds = max(1.0, a_simd / WAVES_A_SIMD)

@@ -208,8 +208,17 @@ class Across(_Layout):
 
     def reduce(self, reduction: Reduction, partial: Partial) -> Partial:
         """A thread's partial vectors as vectors that all threads of the rows share."""
-        schedule = self.schedule
-        if schedule.threads == 1:
+        schedule, size = self.schedule, self.target.wave_size
+        inside = schedule.inside(size)
+        if inside > 1:
+            lane = emit.rem(self.thread, size)
+            found = wave.reduce_apart(
+                partial, schedule.together, inside, lane,
+                lambda a, b: reduction.fold([tuple(a), tuple(b)]),
+            )  # fmt: skip
+            partial = tuple(found)
+        parts, stride = schedule.threads // inside, schedule.together * inside
+        if parts == 1:
             return partial
         arrays = [next(self._lds) for _ in partial]
         for array, x in zip(arrays, partial, strict=True):
@@ -220,7 +229,7 @@ class Across(_Layout):
             """The partial results of some of the rows' threads."""
             places = []
             for part in range(count):
-                thread = emit.add(first, part * schedule.together)
+                thread = emit.add(first, part * stride)
                 places.append(emit.mul(emit.add(self.side, thread), self.lanes))
             return [
                 tuple(
@@ -233,13 +242,11 @@ class Across(_Layout):
         def step(first: ir.Value, *carried: ir.Value) -> Partial:
             return reduction.fold([carried, *read(first, _AT_ONCE)])
 
-        if schedule.threads <= _AT_ONCE:
-            return reduction.fold(read(0, schedule.threads))
-        stride = schedule.together
+        if parts <= _AT_ONCE:
+            return reduction.fold(read(0, parts))
         first = reduction.fold(read(0, _AT_ONCE))
-        end = schedule.threads * stride
-        found = emit.loop(_AT_ONCE * stride, end, _AT_ONCE * stride, step, list(first))
-        if schedule.threads > 2 * _AT_ONCE:
+        found = emit.loop(_AT_ONCE * stride, parts * stride, _AT_ONCE * stride, step, list(first))
+        if parts > 2 * _AT_ONCE:
             # Unrolled, all reads at once would take all registers.
             found[0].owner.attributes["llvm.loop_annotation"] = ir.Attribute.parse(
                 "#llvm.loop_annotation<unroll = <disable = true>>"
@@ -289,7 +296,8 @@ def lds_arrays(
 ) -> list[tuple[int, ir.Type]]:
     """Size and type of the arrays in LDS that reductions need, in the order they are taken."""
     if schedule.across:
-        size = schedule.block * schedule.lanes if schedule.threads > 1 else 0
+        beyond = schedule.threads > schedule.inside(target.wave_size)
+        size = schedule.block * schedule.lanes if beyond else 0
     else:
         waves = schedule.block // target.wave_size
         size = waves if schedule.threads > target.wave_size else 0

@@ -34,6 +34,10 @@ class Schedule:
     def block(self) -> int:
         return self.threads * self.together
 
+    def inside(self, wave: int) -> int:
+        """Threads of one wave that share a row; across, they lie `together` apart."""
+        return max(1, min(self.threads, wave // self.together if self.across else wave))
+
     def describe(self) -> str:
         """For people."""
         lanes = f"{self.lanes} {'rows' if self.across else 'elements'} at a time"

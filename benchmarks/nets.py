@@ -1,0 +1,187 @@
+"""Whole networks on GPUs, priced kernel by kernel by a model of the chip, in two layouts.
+
+    python -m benchmarks.nets [--models mobilenet,convnext] [--chips gfx942] [--batch 1] [--kernels]
+
+Each network of f16 is compiled twice: as it is, and without the pass that puts channels last.
+As in `benchmarks.kernels`, those work-groups that one compute unit holds at a time are executed
+on the emulated device, and priced: a model's figures, none of silicon. Clocks are the sum over
+all launches, with the same for each launch itself. The shufflenet has one image always.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+import sys
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import onnx
+from onnx import TensorProto
+
+from benchmarks.kernel_makers import Kernel
+from benchmarks.kernels import CHIPS, COMPUTE_UNITS, LAUNCH_CLOCKS, profile
+from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.compiler import LAYOUT, CompileOptions, Report, import_model, optimize
+from mgx_mlir.graph import kernels
+from mgx_mlir.target import Target
+from test.onnx_models import Builder, half, light, resnet
+
+# Expansion, channels, blocks, stride, window of each stage.
+Stages = Sequence[tuple[int, int, int, int, int]]
+_MOBILENET = (
+    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 32, 3, 2, 3), (6, 64, 4, 2, 3),
+    (6, 96, 3, 1, 3), (6, 160, 3, 2, 3), (6, 320, 1, 1, 3),
+)  # fmt: skip
+_EFFICIENTNET = (
+    (1, 16, 1, 1, 3), (6, 24, 2, 2, 3), (6, 40, 2, 2, 5), (6, 80, 3, 2, 3),
+    (6, 112, 3, 1, 5), (6, 192, 4, 2, 5), (6, 320, 1, 1, 3),
+)  # fmt: skip
+
+
+def inverted(
+    stages: Stages, activation: str, squeeze: bool, batch: int, image: int = 224
+) -> onnx.ModelProto:
+    """Inverted residuals, as MobileNet v2's; with `squeeze` and 'silu' EfficientNet's."""
+    b = Builder(7)
+
+    def convolution(
+        x: str, name: str, sizes: Sequence[int], act: bool = True, **window: int
+    ) -> str:
+        stride, group, size = window.get("stride", 1), window.get("group", 1), sizes[-1]
+        weights = [
+            b.weight(f"{name}.w", *sizes, scale=math.sqrt(2 / math.prod(sizes[1:]))),
+            b.weight(f"{name}.b", sizes[0], scale=0.02),
+        ]
+        pads = [size // 2] * 4
+        y: str = b.op("Conv", x, *weights, strides=[stride] * 2, pads=pads, group=group)
+        return activated(y) if act else y
+
+    def activated(y: str) -> str:
+        if activation == "silu":
+            return str(b.op("Mul", y, b.op("Sigmoid", y)))
+        limits = b.constant(0, "float32"), b.constant(6, "float32")
+        return str(b.op("Clip", y, *limits))
+
+    x = convolution("pixel_values", "stem", (32, 3, 3, 3), stride=2)
+    inputs = 32
+    for number, (expand, outputs, count, first, window) in enumerate(stages):
+        for block in range(count):
+            name, inner, stride = f"{number}.{block}", inputs * expand, 1 if block else first
+            y = convolution(x, f"{name}.1", (inner, inputs, 1, 1)) if expand > 1 else x
+            y = convolution(y, f"{name}.2", (inner, 1, window, window), stride=stride, group=inner)
+            if squeeze:
+                few = max(1, inputs // 4)
+                z = b.op("GlobalAveragePool", y)
+                z = convolution(z, f"{name}.3", (few, inner, 1, 1))
+                z = convolution(z, f"{name}.4", (inner, few, 1, 1), act=False)
+                y = b.op("Mul", y, b.op("Sigmoid", z))
+            y = convolution(y, f"{name}.5", (outputs, inner, 1, 1), act=False)
+            x = b.op("Add", x, y) if stride == 1 and inputs == outputs else y
+            inputs = outputs
+    x = convolution(x, "head", (1280, inputs, 1, 1))
+    return _classified(b, x, 1280, batch, image)
+
+
+def convnext(
+    batch: int,
+    depths: Sequence[int] = (3, 3, 9, 3),
+    widths: Sequence[int] = (96, 192, 384, 768),
+    image: int = 224,
+) -> onnx.ModelProto:
+    """ConvNeXt's blocks: a depthwise 7x7, a normalization and two products with channels last."""
+    b = Builder(8)
+
+    def normed(x: str, name: str, width: int) -> str:
+        y = b.layer_norm(b.op("Transpose", x, perm=[0, 2, 3, 1]), name, width)
+        return str(b.op("Transpose", y, perm=[0, 3, 1, 2]))
+
+    x, inputs = "pixel_values", 3
+    for stage, (depth, width) in enumerate(zip(depths, widths, strict=True)):
+        size = 2 if stage else 4
+        if stage:
+            x = normed(x, f"{stage}.norm", inputs)
+        filters = b.weight(f"{stage}.w", width, inputs, size, size, scale=0.05)
+        x = b.op("Conv", x, filters, b.weight(f"{stage}.b", width), strides=[size] * 2)
+        if not stage:
+            x = normed(x, "norm", width)
+        for block in range(depth):
+            name = f"{stage}.{block}"
+            filters = b.weight(f"{name}.w", width, 1, 7, 7, scale=0.1)
+            y = b.op("Conv", x, filters, b.weight(f"{name}.b", width), pads=[3] * 4, group=width)
+            y = b.layer_norm(b.op("Transpose", y, perm=[0, 2, 3, 1]), f"{name}.norm", width)
+            y = b.gelu(b.linear(y, f"{name}.1", width, 4 * width))
+            y = b.linear(y, f"{name}.2", 4 * width, width)
+            y = b.op("Mul", y, b.weight(f"{name}.s", width))
+            x = b.op("Add", x, b.op("Transpose", y, perm=[0, 3, 1, 2]))
+        inputs = width
+    return _classified(b, x, inputs, batch, image)
+
+
+def _classified(b: Builder, x: str, width: int, batch: int, image: int) -> onnx.ModelProto:
+    x = b.op("Flatten", b.op("GlobalAveragePool", x))
+    logits = b.linear(x, "classes", width, 1000)
+    given = {"pixel_values": (TensorProto.FLOAT, [batch, 3, image, image])}
+    return b.model(given, {"logits": (logits, [batch, 1000])}, "net")
+
+
+MODELS: dict[str, Callable[[int], onnx.ModelProto]] = {
+    "mobilenet": partial(inverted, _MOBILENET, "relu6", False),
+    "efficientnet": partial(inverted, _EFFICIENTNET, "silu", True),
+    "convnext": convnext,
+    "shufflenet": lambda batch: light("shufflenet", seed=0),
+    "resnet50": lambda batch: resnet(batch=batch),
+}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--chips", default=",".join(CHIPS))
+    parser.add_argument("--batch", type=int, default=1, metavar="N", help="images")
+    parser.add_argument("--kernels", action="store_true", help="each kernel's clocks too")
+    options = parser.parse_args()
+    print(f"{'model':14}{'chip':9}{'as it is':>20}{'channels last':>20}{'ratio':>7}")
+    for name in options.models.split(","):
+        model = half(MODELS[name](options.batch))
+        for chip in options.chips.split(","):
+            first, last = (
+                priced(model, chip, disable, options.kernels) for disable in ((LAYOUT,), ())
+            )
+            columns = "".join(f"{n:8} {clocks:11,.0f}" for n, clocks in (first, last))
+            print(f"{name:14}{chip:9}{columns}{last[1] / first[1]:7.2f}", flush=True)
+    return 0
+
+
+def priced(
+    model: onnx.ModelProto, chip: str, disable: Sequence[str], told: bool
+) -> tuple[int, float]:
+    """The launches of a model on a chip, and their clocks."""
+    options = CompileOptions(disable=disable)
+    graph = import_model(model.SerializeToString(), options)
+    optimize(graph, options, Report())
+    target = Target.get(chip)
+    found = {}
+    for kernel in kernels(graph.module):
+        name = str(kernel.operation.attributes["sym_name"]).strip('"')
+        code = compiler(kernel)(target)
+        clocks, count = 0.0, 0
+        for launch in code.launches:
+            arguments = (None,) * len(launch.arguments)
+            made = Kernel(code.data, launch.function, launch.grid, launch.block, arguments)
+            groups = math.prod(launch.grid)
+            each = profile(made, chip)["modelled_clocks"] - LAUNCH_CLOCKS
+            clocks += LAUNCH_CLOCKS + each * max(1.0, groups / COMPUTE_UNITS[chip])
+            count += 1
+        found[name] = clocks, count, code.why
+    launched = re.findall(r"mgx\.launch @(\w+)", str(graph.module))
+    if told:
+        for name in launched:
+            clocks, _, why = found[name]
+            print(f"    {clocks:10,.0f}  {name:24} {why}")
+    return sum(found[n][1] for n in launched), sum(found[n][0] for n in launched)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
