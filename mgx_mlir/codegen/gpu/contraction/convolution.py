@@ -79,6 +79,8 @@ def product_of(match: Match) -> Product:
         )
     )  # fmt: skip
     pixel, run = _narrow(image)
+    if run and split(problem.a.column, problem.K // image.window[-1])[1].stride is None:
+        pixel, run = 0, 0  # a row of taps lies as no one step goes
     if whole and _lie_last(image) and max(image.window) <= MAX_WINDOW:
         windows = partial(_windows, edges=_edges(image, after))
         b = image.computed(windows) if isinstance(image, ComputedImage) else windows(image)
@@ -222,13 +224,13 @@ def _filter(
     shared = a.batch.factors[0] if a.batch.factors and a.batch.factors[0][1] == 0 else None
     groups = Axis(a.batch.factors[1:] if shared else a.batch.factors)
     start = sum(aligned(p.bytes) for p in packings.values())
-    step, chunk = tap.stride or 0, 0
-    sizes: tuple[int, ...] = (taps,)
-    strides: tuple[int, ...] = (step,)
-    after: tuple[int, ...] = (0,)
+    # A view's taps may lie so that no one step goes through them.
+    outer, row = split(tap, taps // window[-1])
+    factors = [*(outer.factors or ((1, 0),)), *(row.factors or ((1, 0),))]
+    sizes, strides = (tuple(numbers) for numbers in zip(*factors, strict=True))
+    after, chunk = (0,) * len(sizes), 0
     if run:
-        sizes, strides = (taps // window[-1], window[-1]), (step * window[-1], step)
-        after, chunk = (0, run // channels - window[-1]), channels
+        after, chunk = (*after[:-1], run // channels - window[-1]), channels
     packing = Packing(
         a.argument, a.element, a.offset, Axis.of(*groups.factors, *a.row.factors), channel,
         sizes, strides, (0,) * len(sizes), after, start, chunk,
