@@ -94,6 +94,43 @@ def gemm(size: int, layout: str, chip: str) -> Case:
     return Case(f"gemm {size} {layout}", chip, model, flop=2 * size**3, triton=calls)
 
 
+def few_rows(rows: int, layout: str, chip: str, size: int = 4096) -> Case:
+    """A product with few rows and a matrix of weights of f16, [n, k] in 'nt', else [k, n]."""
+
+    def model() -> onnx.ModelProto:
+        nodes, second = [], "b"
+        if layout == "nt":
+            second = "t"
+            nodes.append(helper.make_node("Transpose", ["b"], ["t"], perm=[1, 0]))
+        nodes.append(helper.make_node("MatMul", ["a", second], ["y"]))
+        return model_of(nodes, {"a": (rows, size), "b": (size, size)}, (rows, size))
+
+    return Case(f"{rows} rows {layout}", chip, model, bytes=2 * size**2, makers=("mgx", "iree"))
+
+
+def few_bits(rows: int, chip: str, size: int = 4096) -> Case:
+    """The same with weights of 4 bits in blocks of 32 along k (MatMulNBits)."""
+
+    def model() -> onnx.ModelProto:
+        rng = np.random.default_rng(0)
+        blocks = size // BLOCK
+        arrays = {
+            "w": rng.integers(0, 256, (size, blocks, BLOCK // 2), np.uint8),
+            "s": rng.uniform(0.01, 0.1, (size, blocks)).astype(np.float16),
+        }
+        node = helper.make_node(
+            "MatMulNBits", ["x", "w", "s"], ["y"], domain="com.microsoft", K=size, N=size,
+            bits=4, block_size=BLOCK,
+        )  # fmt: skip
+        made = model_of([node], {"x": (rows, size)}, (rows, size))
+        made.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in arrays.items())
+        made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+        return made
+
+    size_bytes = size**2 // 2 + 2 * size * size // BLOCK
+    return Case(f"{rows} rows of 4 bits", chip, model, bytes=size_bytes, makers=("mgx",))
+
+
 # Elements of products: their ONNX type, and the operator where it is not MatMul.
 _TYPES = {
     "bf16": TensorProto.BFLOAT16,
@@ -287,6 +324,8 @@ def cases() -> list[Case]:
         typed_gemm(4096, "fp8", "gfx950", scaled=True),
         typed_gemm(4096, "fp4", "gfx950", scaled=True),
         typed_gemm(4096, "fp8", "gfx1201"),
+        *(few_rows(rows, layout, "gfx942") for rows in (1, 4, 8, 16) for layout in ("nn", "nt")),
+        *(few_bits(rows, "gfx942") for rows in (1, 4, 8, 16)),
         convolution(32, "gfx942"),
         convolution(1, "gfx942"),
         first_convolution(32, "gfx942"),

@@ -26,6 +26,7 @@ _DPP = {
 }
 _ROW = 16
 _ROW_SHIFT = 0x110  # row_shr, by the number added
+_ROW_ROTATE = 0x120  # row_ror, likewise
 
 Combine = Callable[[Sequence[ir.Value], Sequence[ir.Value]], Sequence[ir.Value]]
 
@@ -120,6 +121,16 @@ def prefix(
             row = emit.compare("eq", emit.div(lane, _ROW), number)
             found = arith.select(row, add(found, sums[number]), found)
     return found, sums[-1]
+
+
+def row_sum(x: ir.Value, first: int) -> ir.Value:
+    """The sum of an f32 of the lanes of each row of 16 whose numbers are equal modulo `first`, a
+    power of two; each gets it."""
+    distance = first
+    while distance < _ROW:
+        x = arith.addf(x, _words(x, _dpp(_ROW_ROTATE + distance)))
+        distance *= 2
+    return x
 
 
 def uniform(index: Index) -> Index:

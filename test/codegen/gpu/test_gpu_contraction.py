@@ -329,6 +329,17 @@ def resident_of(convolution: Convolution, chip: str) -> Resident:
     return Resident(stored_along(product), match.problem.b, unit, target.wave_size)
 
 
+def test_few_rows_are_read_where_columns_lie_side_by_side() -> None:
+    """One launch, 16 bytes a read, and nothing of B in LDS."""
+    _, kernel = Product((1, 4096, 4096), "nn").kernel()
+    code = compiler(kernel)(Target.get("gfx942"))
+    assert code.why == "mgx.dot: 32 columns a block of 8 waves, 8 rows a lane"
+    assert len(code.launches) == 1
+    loop = longest_loop(disassemble(code.data))
+    assert loop.count("buffer_load_dwordx4") >= 8
+    assert not any(name.startswith("ds_") for name in loop)
+
+
 @pytest.mark.parametrize("batch", [1, 32])
 def test_images_with_channels_last_are_read_where_they_lie(batch: int) -> None:
     convolution = Convolution((batch, 64, 56, 56), 64, (3, 3), pads=(1, 1, 1, 1), native=True)

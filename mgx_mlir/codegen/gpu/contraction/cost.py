@@ -14,10 +14,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.problem import Contraction, Matrix
+from mgx_mlir.codegen.contraction.problem import Computed, Contraction, Image, Matrix
 from mgx_mlir.codegen.gpu.choice import least, terms
 from mgx_mlir.codegen.gpu.contraction.constraints import besides, registers, schedule_refusal
 from mgx_mlir.codegen.gpu.contraction.expanding import source_of
+from mgx_mlir.codegen.gpu.contraction.halfway import is_halfway
+from mgx_mlir.codegen.gpu.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.contraction.sources import Source
 from mgx_mlir.codegen.gpu.contraction.space import Schedule, schedules, splits
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, SIDES, Unit
@@ -33,6 +35,8 @@ BLOCK_LATENCY = 1500
 BLOCK_CLOCKS = 300
 # Between two functions, the second's first reads included.
 LAUNCH_CLOCKS = 3500
+# Elements that a compute unit's vector units do something with.
+LANES_A_CLOCK = 64
 LDS_BYTES_A_CLOCK = 128
 GLOBAL_BYTES_A_CLOCK = {64: 54, 32: 24}  # by the size of a wave
 
@@ -119,8 +123,12 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
     # 64 banks read twice as much in a clock as 32, and write no more.
     lds = (read * 32 / unit.banks + rows + columns) * unit.row_bytes / LDS_BYTES_A_CLOCK
     memory = (rows + columns) * unit.row_bytes / GLOBAL_BYTES_A_CLOCK[target.wave_size]
+    vector = sum(
+        extent * unit.tile_depth * operations(operand) / LANES_A_CLOCK
+        for extent, operand in ((rows, problem.a), (columns, problem.b))
+    ) * max(1.0, 4 / (schedule.waves * together))
     # What overlaps does so imperfectly.
-    busy: float = sum(x**3 for x in (matrix, lds, memory)) ** (1 / 3)
+    busy: float = sum(x**3 for x in (matrix, lds, memory, vector)) ** (1 / 3)
     # Nor does a wave multiply while it reads fragments, or waits for a tile.
     fragments = 1 / schedule.tiles_m + 1 / schedule.tiles_n
     if unit.groups > 1:
@@ -143,8 +151,21 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
         total += LAUNCH_CLOCKS + size / rate
     each = a_unit * tiles
     of_loop = {"matrix": each * matrix, "lds": each * lds, "memory": each * memory, "loop": loop}
+    if vector:
+        of_loop["vector"] = each * vector
     terms(**of_loop, start=start, adding=total - loop - start)
     return total
+
+
+def operations(operand: Matrix | Image) -> float:
+    """Vector instructions that an element of a computed operand takes on its way to LDS."""
+    if not isinstance(operand, Computed) or isinstance(operand, Scaled):
+        return 0
+    body = [op.operation.name for op in operand.op.regions[0].blocks[0].operations]
+    work = sum(name not in ("mgx.constant", "mgx.convert", "mgx.yield") for name in body)
+    if is_halfway(operand, 8):
+        return (work + 3) / 2  # two numbers an instruction; bytes, bits and the number itself
+    return work + 1 + (2 if any(read.per_byte > 1 for read in operand.tensors) else 0)
 
 
 def resident(schedule: Schedule, unit: Unit, target: Target, wanted: int) -> int:

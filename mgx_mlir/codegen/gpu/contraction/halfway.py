@@ -3,12 +3,14 @@
     0x6400 | n, read as f16, is 1024 + n; with n four bits further up, 1024 + 16 n.
 
 One permutation puts a byte into both halves of a register, one operation masks a number in each
-and sets the exponents, and one multiply-add makes both of them the numbers themselves, exactly.
+and sets the exponents, and one multiply-add makes both of them the numbers themselves, exactly:
+or numbers less a zero point that all have.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith, math, vector
@@ -19,6 +21,8 @@ from mgx_mlir.codegen.gpu.contraction import memory
 
 _PLAIN = {"mgx.add": arith.addf, "mgx.mul": arith.mulf, "mgx.sub": arith.subf}
 _OPS = frozenset(_PLAIN) | {"mgx.constant", "mgx.convert", "mgx.neg", "mgx.yield"}
+# What f16 holds exactly beside 1024, and more than any zero point of 4 bits.
+_MOST_ADDED = 512
 _NUMBERS = {"i4": 8, "ui4": 0}  # what is added to a number, so that it is not negative
 
 
@@ -41,10 +45,23 @@ def is_halfway(matrix: Computed, lanes: int) -> bool:
     return all(x.type == f16 for x in results) and all(x in numbers for x in converted)
 
 
+@dataclass
+class _Numbers:
+    """Numbers of 4 bits, as bytes hold them, plus `added`, an integer."""
+
+    bytes: ir.Value
+    bias: int
+    added: int = 0
+
+    def value(self) -> ir.Value:
+        return halves_of(self.bytes, self.bias, self.added)
+
+
 def compute_halfway(matrix: Computed, tensors: Sequence[ir.Value]) -> ir.Value:
     """A vector of elements; `tensors`: bytes of numbers, or f16, of each tensor that is read."""
     block = matrix.op.regions[0].blocks[0]
-    waiting, values = list(tensors), {}
+    waiting = list(tensors)
+    values: dict[ir.Value, ir.Value | _Numbers] = {}
     lanes = max(
         ir.VectorType(x.type).shape[0] * read.per_byte
         for x, read in zip(tensors, matrix.tensors, strict=True)
@@ -53,42 +70,74 @@ def compute_halfway(matrix: Computed, tensors: Sequence[ir.Value]) -> ir.Value:
         if not isinstance(read, Read):
             values[argument] = emit.attribute_constant(read, lanes)
         elif read.per_byte == 2:
-            values[argument] = halves_of(waiting.pop(0), _NUMBERS[read.element])
+            values[argument] = _Numbers(waiting.pop(0), _NUMBERS[read.element])
         else:
             values[argument] = waiting.pop(0)
     for op in block:
-        name, operands = op.operation.name, [values[x] for x in op.operation.operands]
-        if name == "mgx.yield":
-            return operands[0]
+        name, operands = op.operation.name, list(op.operation.operands)
+        added = _added(op, values)
+        found = [values[x] for x in operands]
         with op.location:
+            if added is not None or name == "mgx.convert":
+                values[op.operation.results[0]] = found[0] if added is None else added
+                continue
+            plain = [x.value() if isinstance(x, _Numbers) else x for x in found]
+            # Once, where others use it too.
+            values.update(zip(operands, plain, strict=True))
+            if name == "mgx.yield":
+                return plain[0]
             if name == "mgx.constant":
-                attribute = op.attributes["value"]
-                if isinstance(attribute, ir.DenseElementsAttr):
-                    attribute = attribute.get_splat_value()
-                result = emit.attribute_constant(attribute, lanes)
-            elif name == "mgx.convert":
-                (result,) = operands
+                result = emit.attribute_constant(_constant(op), lanes)
             elif name == "mgx.neg":
-                result = arith.negf(*operands)
+                result = arith.negf(*plain)
             else:
-                result = _PLAIN[name](*operands)
+                result = _PLAIN[name](*plain)
         values[op.operation.results[0]] = result
     raise AssertionError("a body without mgx.yield")
 
 
-def halves_of(x: ir.Value, bias: int) -> ir.Value:
+def _added(op: ir.OpView, values: Mapping[ir.Value, ir.Value | _Numbers]) -> _Numbers | None:
+    """What an op makes of numbers to which it adds, or from which it takes, a small integer."""
+    name, operands = op.operation.name, list(op.operation.operands)
+    if name not in ("mgx.add", "mgx.sub"):
+        return None
+    if name == "mgx.add" and isinstance(values[operands[1]], _Numbers):
+        operands.reverse()
+    numbers, maker = values[operands[0]], operands[1].owner
+    if not isinstance(numbers, _Numbers) or isinstance(maker, ir.Block):
+        return None
+    if maker.name != "mgx.constant":
+        return None
+    constant = ir.FloatAttr(_constant(maker)).value
+    if constant != round(constant) or abs(constant) > _MOST_ADDED:
+        return None
+    change = round(constant) if name == "mgx.add" else -round(constant)
+    if abs(numbers.added + change) > _MOST_ADDED:
+        return None
+    return replace(numbers, added=numbers.added + change)
+
+
+def _constant(op: ir.OpView) -> ir.Attribute:
+    attribute = op.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return attribute.get_splat_value()
+    return attribute
+
+
+def halves_of(x: ir.Value, bias: int, added: int = 0) -> ir.Value:
     """The numbers of 4 bits in a vector of bytes, less `bias` where their highest bit is flipped,
-    as f16."""
+    plus `added`, as f16."""
     words = ir.VectorType(x.type).shape[0] // 4
     pairs = [pair for number in range(words) for pair in _pairs(memory.word(x, number), bias)]
     f16 = ir.F16Type.get()
     type_ = ir.VectorType.get([2 * len(pairs)], f16)
     two = ir.VectorType.get([2], f16)
+    change = added - bias
     scale, shift = (
         arith.constant(
             two, ir.DenseElementsAttr.get([ir.FloatAttr.get(f16, float(x)) for x in pair], two)
         )
-        for pair in ((1, 1 / 16), (-1024 - bias, -64 - bias))
+        for pair in ((1, 1 / 16), (change - 1024, change - 64))
     )
     i32 = ir.IntegerType.get_signless(32)
     found = []
@@ -109,9 +158,11 @@ def _pairs(word: ir.Value, bias: int) -> list[ir.Value]:
 
     if bias:
         word = arith.xori(word, constant(0x88888888))
+    # In a vector register: an instruction of CDNA that masks and sets takes one constant only.
+    exponents = memory.opaque_word(constant(0x64006400))
     found = []
     for byte in range(4):
         both = memory.permuted(word, word, 0x0C000C00 | byte << 16 | byte)
         both = arith.andi(both, constant(0x00F0000F))
-        found.append(arith.ori(both, constant(0x64006400)))
+        found.append(arith.ori(both, exponents))
     return found

@@ -11,6 +11,7 @@ from mlir import ir
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.contraction.problem import Image
+from mgx_mlir.codegen.gpu.contraction.broad import as_broad, generate_broad
 from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, row_major, stored_along
 from mgx_mlir.codegen.gpu.contraction.cost import choose, clocks
@@ -88,6 +89,11 @@ def match_program(
             program, words = generate_direct(match, match.problem.b, sizes, name)
         expand_math(program.module)
         return program, words
+    broad = as_broad(product, target) if schedule is None else None
+    if broad is not None:
+        program = generate_broad(*broad, sizes, target, name)
+        expand_math(program.module)
+        return program, broad[1].describe()
     skinny = as_skinny(product, target) if schedule is None else None
     if skinny is not None:
         program = generate_skinny(*skinny, sizes, target, name)

@@ -26,7 +26,7 @@ from mgx_mlir.codegen.gpu.contraction import multiply
 from mgx_mlir.codegen.gpu.contraction.constraints import MAX_READS
 from mgx_mlir.codegen.gpu.contraction.multiply import Fragment, Operand
 from mgx_mlir.codegen.gpu.contraction.scaling import Scales
-from mgx_mlir.codegen.gpu.contraction.sources import Load
+from mgx_mlir.codegen.gpu.contraction.sources import Load, Strided
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import SIDES, Unit
 from mgx_mlir.codegen.gpu.contraction.tile import Tile
@@ -136,11 +136,13 @@ class Pipeline:
     def _repeat(self, tiles: int, tile: _TileBody, carried: list[ir.Value]) -> list[ir.Value]:
         """`tile` for each, in turns of so many that leave registers in place.
 
-        Where there are few, the last ones are a loop of their own that reads nothing.
+        Where there are few, the last ones are a loop of their own that reads nothing; but where
+        operands are computed LLVM makes one loop of the two, whose counter is a vector register.
         """
         depth, turn = self.unit.tile_depth, math.lcm(SIDES, self.schedule.ahead)
         distance = SIDES + self.schedule.ahead
-        blind = distance // turn * turn if distance < tiles < _FEW else 0
+        plain = isinstance(self.a.source, Strided) and isinstance(self.b.source, Strided)
+        blind = distance // turn * turn if plain and distance < tiles < _FEW else 0
         first = (tiles - blind) % turn
         for t in range(first):
             carried = tile(t * depth, t % SIDES * self.side, carried, True)

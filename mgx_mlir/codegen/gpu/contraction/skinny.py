@@ -168,6 +168,18 @@ def generate_skinny(
     return GpuProgram(module, (launch,), 0, 32)
 
 
+def dot_products(a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
+    """Sums in f32, and to each the products of two neighbours of f16."""
+    no = arith.constant(ir.IntegerType.get_signless(1), 0)
+    totals = []
+    for i in range(ir.VectorType(sums.type).shape[0]):
+        factors = memory.part(a, 2 * i, 2), memory.part(b, 2 * i, 2)
+        total = memory.element(sums, i)
+        call = llvm.CallIntrinsicOp(total.type, "llvm.amdgcn.fdot2", [*factors, total, no], [], [])
+        totals.append(call.operation.results[0])
+    return memory.joined(totals)
+
+
 class _Wave:
     def __init__(
         self,
@@ -228,18 +240,7 @@ class _Wave:
 
     def _multiply(self, a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
         """Sums and the products of elements, those of neighbours together where they are f16."""
-        if not self.pairs:
-            return emit.multiply_add(a, b, sums, "f32")
-        no = arith.constant(ir.IntegerType.get_signless(1), 0)
-        totals = []
-        for i in range(ir.VectorType(sums.type).shape[0]):
-            factors = memory.part(a, 2 * i, 2), memory.part(b, 2 * i, 2)
-            total = memory.element(sums, i)
-            call = llvm.CallIntrinsicOp(
-                total.type, "llvm.amdgcn.fdot2", [*factors, total, no], [], []
-            )
-            totals.append(call.operation.results[0])
-        return memory.joined(totals)
+        return dot_products(a, b, sums) if self.pairs else emit.multiply_add(a, b, sums, "f32")
 
     def _shared(self, sums: list[ir.Value], wave: Index, lane: Index) -> list[ir.Value]:
         """The sums of all waves that share columns, in order."""
