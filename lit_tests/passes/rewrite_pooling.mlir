@@ -32,3 +32,16 @@ func.func @main(%x: tensor<1x6x7x5xf32>) -> tensor<1x6x2x1xf32> {
   %a = mgx.pooling average %x lengths = [6, 5] pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x6x7x5xf32> -> tensor<1x6x2x1xf32>
   return %a : tensor<1x6x2x1xf32>
 }
+
+// -----
+
+// Lines of a large window first; the sum of one would be rounded twice.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[A:.*]] = mgx.pooling max %{{.*}} lengths = [13, 1] pads = [6, 0, 6, 0] strides = [2, 1] dilations = [1, 1] : tensor<1x6x20x20xf32> -> tensor<1x6x10x20xf32>
+// CHECK:         mgx.pooling max %[[A]] lengths = [1, 13] pads = [0, 6, 0, 6] strides = [1, 2] dilations = [1, 1] : tensor<1x6x10x20xf32> -> tensor<1x6x10x10xf32>
+// CHECK:         mgx.pooling average %{{.*}} lengths = [13, 13]
+func.func @main(%x: tensor<1x6x20x20xf32>) -> (tensor<1x6x10x10xf32>, tensor<1x6x10x10xf32>) {
+  %a = mgx.pooling max %x lengths = [13, 13] pads = [6, 6, 6, 6] strides = [2, 2] dilations = [1, 1] : tensor<1x6x20x20xf32> -> tensor<1x6x10x10xf32>
+  %b = mgx.pooling average %x lengths = [13, 13] pads = [6, 6, 6, 6] strides = [2, 2] dilations = [1, 1] : tensor<1x6x20x20xf32> -> tensor<1x6x10x10xf32>
+  return %a, %b : tensor<1x6x10x10xf32>, tensor<1x6x10x10xf32>
+}

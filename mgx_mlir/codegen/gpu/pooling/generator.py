@@ -50,8 +50,10 @@ def choose(pooling: Pooling, units: int) -> Schedule:
     run = math.gcd(last.outputs, min(8, CHUNK_BYTES // size))
     while run > 1 and pooling.images * pooling.outputs // run < 2 * units * 64:
         run //= 2
-    lanes = math.gcd(pooling.source.width(CHUNK_BYTES // size), last.size, run * last.stride)
-    return Schedule(run, lanes)
+    # Vectors start at multiples of their length, at each part of a row too.
+    part = pooling.row * last.dilation if pooling.row < last.length else 0
+    width = pooling.source.width(CHUNK_BYTES // size)
+    return Schedule(run, math.gcd(width, last.size, run * last.stride, part))
 
 
 def generate(pooling: Pooling, types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
@@ -105,9 +107,8 @@ class _Windows:
 
     def results(self) -> list[ir.Value]:
         """Stored values of the thread's results."""
-        a, windows = Arithmetic(), self.pooling.windows[:-1]
-        rows = math.prod(window.length for window in windows)
-        if rows * self.pooling.windows[-1].length * self.schedule.run <= MAX_CODE:
+        a, rows = Arithmetic(), self.pooling.rows
+        if rows * self.pooling.row * self.schedule.run <= MAX_CODE:
             totals: list[ir.Value] = []
             for number in range(rows):
                 totals = self._added(number, totals)
@@ -119,15 +120,19 @@ class _Windows:
 
     def _added(self, number: Index, totals: Sequence[ir.Value]) -> list[ir.Value]:
         """The partial results, without any at first, with a row of the windows more."""
-        a, last = Arithmetic(), self.pooling.windows[-1]
+        a, last, length = Arithmetic(), self.pooling.windows[-1], self.pooling.row
+        part, number = (
+            emit.rem(number, last.length // length),
+            emit.div(number, last.length // length),
+        )
         taps: list[Index] = []
         for window in reversed(self.pooling.windows[:-1]):
             taps.insert(0, emit.rem(number, window.length))
             number = emit.div(number, window.length)
-        row = self._row(taps)
+        row = self._row(taps, emit.mul(part, length * last.dilation))
         found = []
         for at in range(self.schedule.run):
-            parts = [row[at * last.stride + tap * last.dilation] for tap in range(last.length)]
+            parts = [row[at * last.stride + tap * last.dilation] for tap in range(length)]
             parts = [*totals[at : at + 1], *parts]
             total = parts[0]
             for part in parts[1:]:
@@ -135,8 +140,9 @@ class _Windows:
             found.append(total)
         return found
 
-    def _row(self, taps: Sequence[Index]) -> list[ir.Value]:
-        """What the windows of the thread cover of one row of x, as partial results."""
+    def _row(self, taps: Sequence[Index], ahead: Index) -> list[ir.Value]:
+        """What the windows of the thread cover of one row of x, or of a part of it that starts
+        `ahead` elements on, as partial results."""
         pooling, lanes = self.pooling, self.schedule.lanes
         last = pooling.windows[-1]
         conditions: list[ir.Value] = []
@@ -149,10 +155,11 @@ class _Windows:
         row = emit.mul(row, last.size)
         # Vectors start at multiples of their length: the first may begin before the windows.
         early = -last.low % lanes
-        span = (self.schedule.run - 1) * last.stride + last.reach
+        reach = (pooling.row - 1) * last.dilation + 1
+        span = (self.schedule.run - 1) * last.stride + reach
         found: list[ir.Value] = []
         for first in range(0, early + span, lanes):
-            column = emit.add(self.starts[-1], first - early)
+            column = emit.add(emit.add(self.starts[-1], ahead), first - early)
             inside = list(conditions)
             if not last.fits or (first + lanes > early + span) or early:
                 inside.append(_below(column, last.size))

@@ -18,7 +18,7 @@ from mgx_mlir.codegen.lowering.ops.movement import word
 from mgx_mlir.codegen.lowering.ops.windows import power
 from mgx_mlir.codegen.lowering.reducers import Reducer, add, lowest, maximum, sum_element
 
-# Rows of windows are code, which wider ones make long; neighbours share what they read.
+# Rows of windows are code, of which wider ones are a loop; neighbours share what they read.
 MAX_ROW = 32
 
 
@@ -80,6 +80,17 @@ class Pooling:
         return math.prod(window.outputs for window in self.windows)
 
     @property
+    def row(self) -> int:
+        """Elements of a window, beside each other, that are code: all, or a part of many."""
+        length = self.windows[-1].length
+        return max(n for n in range(1, min(length, MAX_ROW) + 1) if length % n == 0)
+
+    @property
+    def rows(self) -> int:
+        """Such rows, or parts of them, in a window."""
+        return math.prod(window.length for window in self.windows) // self.row
+
+    @property
     def reducer(self) -> Reducer:
         element = self.element
         if self.mode == "max":
@@ -117,8 +128,6 @@ def match_pooling(kernel: ir.OpView) -> Pooling | str:
     )
     if rank == 0 or 0 in shape:
         return "mgx.pooling: no elements"
-    if windows[-1].length > MAX_ROW:
-        return f"mgx.pooling: windows {windows[-1].length} wide are more than {MAX_ROW}"
     outer = Axis.of(*(factor for dim in view.dims[:2] for factor in dim))
     inner = Axis.of(*(factor for dim in view.dims[2:] for factor in dim))
     element = element_of(result.type)
