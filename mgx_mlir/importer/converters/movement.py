@@ -296,7 +296,10 @@ def one_hot(node: Node) -> ir.Value:
     axis = tensors.axis_in(int(node.attribute("axis")), rank)
     negative = mgx.less(indices, emit.like(indices, 0))
     indices = emit.where(negative, emit.add(indices, depth), indices)
-    places = np.arange(depth).reshape([-1 if i == axis else 1 for i in range(rank)])
+    # As few bytes as hold a place are compared.
+    small = np.int16 if depth < 1 << 15 else np.int32 if depth < 1 << 31 else np.int64
+    indices = emit.convert(emit.clip(indices, -1, depth), mgx.element_type(small))
+    places = np.arange(depth, dtype=small).reshape([-1 if i == axis else 1 for i in range(rank)])
     hot = emit.binary(mgx.equal, emit.unsqueeze(indices, [axis]), node.make(places))
     values = node.tensor(2)
     off, on = (emit.reshape(emit.take(values, 0, i, i + 1), []) for i in range(2))
