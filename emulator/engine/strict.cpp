@@ -135,6 +135,9 @@ Outstanding outstanding_after(const Wave &w, const Inst &in) {
 
 namespace {
 
+// Counters of vector memory have 6 bits.
+constexpr u32 kMostInFlight = 63;
+
 void complete(WaveShadow &s, Counter c, u32 outstanding) {
   if (s.issued[c] > outstanding) s.done[c] = std::max(s.done[c], s.issued[c] - outstanding);
 }
@@ -282,6 +285,8 @@ void strict_after(Wave &w, const Inst &in) {
     bool returns = in.dst.kind == O_VGPR && !(in.flags & F_LDS);
     // From gfx10 on stores and atomics without result have a counter of their own.
     if (w.chip->is_gfx9() || returns || in.flags & F_LDS) ++s.issued[kVm];
+    // An instruction waits where the counter is at its most: LLVM counts on it, too.
+    complete(s, kVm, kMostInFlight);
     if (in.cls == Class::flat) ++s.issued[kLds];
     if (in.cls == Class::global_atomic) s.last_atomic = w.strict->global->time.fetch_add(1);
     if (!returns) return;
