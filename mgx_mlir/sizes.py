@@ -188,6 +188,11 @@ def exact(value: Number, divisor: Number) -> Number | None:
     return _sum(result)
 
 
+def common_factor(value: Number) -> int:
+    """A number that divides a size, whatever its symbols are: 0 for 0."""
+    return math.gcd(*(factor for _, factor in _terms(value)))
+
+
 def bounds(value: Number) -> tuple[float, float]:
     """The least and the greatest size; infinite where there is no bound."""
     if isinstance(value, int):

@@ -108,3 +108,21 @@ func.func @main(%q: tensor<3x4xf32>, %k: tensor<4x3xf32>, %m: tensor<3x3xf32>) -
   %y = mgx.dot %w, %q : tensor<3x3xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
   return %y : tensor<3x4xf32>
 }
+
+// -----
+
+// Heads, queries and keys of named sizes.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.attention(%arg0, %arg1, %arg2) extras(%arg3)
+#q = #mgx.dims<[heads : 1 ... ?, seq : 1 ... ?, _]>
+#k = #mgx.dims<[heads : 1 ... ?, total : 1 ... ?, _]>
+#t = #mgx.dims<[heads : 1 ... ?, _, total : 1 ... ?]>
+#s = #mgx.dims<[heads : 1 ... ?, seq : 1 ... ?, total : 1 ... ?]>
+func.func @main(%q: tensor<?x?x4xf32, #q>, %k: tensor<?x?x4xf32, #k>, %v: tensor<?x?x4xf32, #k>, %m: tensor<?x?x?xf32, #s>) -> tensor<?x?x4xf32, #q> {
+  %t = mgx.transpose %k permutation = [0, 2, 1] : tensor<?x?x4xf32, #k> -> tensor<?x4x?xf32, #t>
+  %s = mgx.dot %q, %t : tensor<?x?x4xf32, #q>, tensor<?x4x?xf32, #t> -> tensor<?x?x?xf32, #s>
+  %u = mgx.add %s, %m : tensor<?x?x?xf32, #s>, tensor<?x?x?xf32, #s> -> tensor<?x?x?xf32, #s>
+  %p = mgx.softmax %u axis = 2 : tensor<?x?x?xf32, #s>
+  %y = mgx.dot %p, %v : tensor<?x?x?xf32, #s>, tensor<?x?x4xf32, #k> -> tensor<?x?x4xf32, #q>
+  return %y : tensor<?x?x4xf32, #q>
+}

@@ -107,12 +107,12 @@ class CodeObject:
         launches = tuple(
             Launch(
                 launch.function,
-                (bound(launch.grid[0], found), *launch.grid[1:]),
+                grid,
                 launch.block,
                 tuple(Argument(a.kind, bound(a.index, found)) for a in launch.arguments),
             )
             for launch in self.launches
-            if bound(launch.grid[0], found)  # no elements, no launch
+            if 0 not in (grid := _bound_grid(launch.grid, found))  # no elements, no launch
         )
         return replace(
             self,
@@ -178,11 +178,15 @@ def _count(value: Any, what: str, least: int = 0) -> int:
     return value
 
 
+def _bound_grid(grid: tuple[int, int, int], found: list[int]) -> tuple[int, int, int]:
+    x, y, z = (bound(number, found) for number in grid)
+    return x, y, z
+
+
 def _dimensions(value: Any, what: str, formulas: int = 0) -> tuple[int, int, int]:
     if not isinstance(value, list) or len(value) != 3:
         raise ValueError(f"{what} is three numbers, got {value!r:.80}")
-    x = _count(value[0], what, -formulas)
-    y, z = (_count(size, what) for size in value[1:])
+    x, y, z = (_count(size, what, -formulas) for size in value)
     if 0 in (x, y, z):
         raise ValueError(f"{what} has no size 0, got {value!r:.80}")
     return x, y, z

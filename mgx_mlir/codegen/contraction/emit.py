@@ -1,7 +1,9 @@
 """Short forms for building MLIR: index arithmetic that folds, counted loops, vectors in memory.
 
 An index is a Python int where it is known and an `index` Value elsewhere; arithmetic on
-known indices costs no op. Memory is a one-dimensional memref; vectors start at any element.
+known indices costs no op. Sizes of named dimensions (see mgx_mlir.sizes) stand for ints until
+code needs their values, which `symbol_values` gives. Memory is a one-dimensional memref; vectors
+start at any element.
 """
 
 from __future__ import annotations
@@ -17,8 +19,11 @@ from mlir.dialects import arith, memref, scf, vector
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load as load_element
 from mgx_mlir.codegen.lowering.element import Element
+from mgx_mlir.codegen.lowering.index import index_constant
+from mgx_mlir.sizes import Size
 
 Index: TypeAlias = "int | ir.Value"
+_KNOWN = (int, Size)
 FAST = "#arith.fastmath<contract>"
 
 _ELEMENTS: dict[str, Callable[[], ir.Type]] = {
@@ -67,48 +72,46 @@ def is_float(name: str) -> bool:
 
 def value(x: Index) -> ir.Value:
     """The index as a Value."""
-    if isinstance(x, int):
-        return arith.constant(ir.IndexType.get(), x)
-    return x
+    return index_constant(x) if isinstance(x, _KNOWN) else x
 
 
 def add(a: Index, b: Index) -> Index:
-    if isinstance(a, int) and isinstance(b, int):
+    if isinstance(a, _KNOWN) and isinstance(b, _KNOWN):
         return a + b
-    if isinstance(a, int):
+    if isinstance(a, _KNOWN):
         a, b = b, a
-    if isinstance(b, int) and b == 0:
+    if isinstance(b, _KNOWN) and b == 0:
         return a
     return arith.addi(value(a), value(b))
 
 
 def sub(a: Index, b: Index) -> Index:
-    if isinstance(b, int):
+    if isinstance(b, _KNOWN):
         return add(a, -b)
     return arith.subi(value(a), b)
 
 
 def mul(a: Index, b: Index) -> Index:
-    if isinstance(a, int) and isinstance(b, int):
+    if isinstance(a, _KNOWN) and isinstance(b, _KNOWN):
         return a * b
-    if isinstance(a, int):
+    if isinstance(a, _KNOWN):
         a, b = b, a
-    if isinstance(b, int) and b in (0, 1):
+    if isinstance(b, _KNOWN) and b in (0, 1):
         return a if b else 0
     return arith.muli(value(a), value(b))
 
 
 def div(a: Index, b: int) -> Index:
     """a / b for a >= 0 and b > 0."""
-    if isinstance(a, int):
+    if isinstance(a, _KNOWN):
         return a // b
     return a if b == 1 else arith.divui(a, value(b))
 
 
 def rem(a: Index, b: int) -> Index:
     """a % b for a >= 0 and b > 0."""
-    if isinstance(a, int):
-        return a % b
+    if isinstance(a, _KNOWN):
+        return a - a // b * b
     return 0 if b == 1 else arith.remui(a, value(b))
 
 

@@ -13,6 +13,7 @@ from mlir import ir
 
 from mgx_mlir import views
 from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.symbolic import shape_of
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ def element_name(type_: ir.Type) -> str:
 
 def whole(argument: int, type_: ir.Type) -> View:
     """Input number `argument`, row-major."""
-    return View(0, views.whole(tuple(type_.shape)).dims, argument, element_name(type_))
+    return View(0, views.whole(shape_of(type_)).dims, argument, element_name(type_))
 
 
 def resolve(value: ir.Value) -> View | None:

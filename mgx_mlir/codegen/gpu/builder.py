@@ -47,12 +47,14 @@ class Tensor:
 class Frame:
     """What a function's body starts from: raw buffers of its arguments, and its LDS.
 
-    `pointers`: the arguments themselves, which instructions with a scalar offset take.
+    `pointers`: the arguments themselves, which instructions with a scalar offset take; `sizes`:
+    numbers (i64) that a launch gives after them.
     """
 
     buffers: tuple[ir.Value, ...]
     lds: tuple[ir.Value, ...]
     pointers: tuple[ir.Value, ...]
+    sizes: tuple[ir.Value, ...] = ()
 
 
 def storage_type(element: Element) -> ir.Type:
@@ -91,10 +93,12 @@ def function(
     threads: int,
     grid: Dimensions,
     lds: Sequence[tuple[int, ir.Type]] = (),
+    sizes: int = 0,
 ) -> Iterator[Frame]:
     """A gpu.func at the end of `block`; what is built inside of the context is its body.
 
-    lds: elements and their type, for each array in LDS.
+    lds: elements and their type, for each array in LDS. sizes: how many numbers a launch gives
+    after the tensors; with any, its grid is not known.
     """
     types = [
         ir.MemRefType.get(
@@ -113,27 +117,28 @@ def function(
         for tensor in arguments
     ]
     i64 = ir.IntegerType.get_signless(64)
-    op = ir.Operation.create(
-        "gpu.func",
-        attributes={
-            "sym_name": ir.StringAttr.get(name),
-            "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
-            "arg_attrs": ir.ArrayAttr.get([ir.DictAttr.get(p) for p in promises]),
-            "gpu.kernel": unit,
-            "known_block_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
-            "known_grid_size": ir.DenseI32ArrayAttr.get(list(grid)),
-            "workgroup_attributions": ir.IntegerAttr.get(i64, len(local)),
-        },
-        regions=1,
-        ip=ir.InsertionPoint(block),
-    )
-    inputs = [*types, *local]
+    numbers = [i64] * sizes
+    promises += [{}] * sizes
+    attributes = {
+        "sym_name": ir.StringAttr.get(name),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get([*types, *numbers], [])),
+        "arg_attrs": ir.ArrayAttr.get([ir.DictAttr.get(p) for p in promises]),
+        "gpu.kernel": unit,
+        "known_block_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
+        "workgroup_attributions": ir.IntegerAttr.get(i64, len(local)),
+    }
+    if not sizes:
+        attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get(list(grid))
+    point = ir.InsertionPoint(block)
+    op = ir.Operation.create("gpu.func", attributes=attributes, regions=1, ip=point)
+    inputs = [*types, *numbers, *local]
     locations = [ir.Location.unknown()] * len(inputs)
     entry = op.regions[0].blocks.append(*inputs, arg_locs=locations)
     with ir.InsertionPoint(entry):
         values = list(entry.arguments)
         buffers = tuple(memory.buffer(value) for value in values[: len(types)])
-        yield Frame(buffers, tuple(values[len(types) :]), tuple(values[: len(types)]))
+        pointers, own = values[: len(types)], values[len(types) : len(types) + sizes]
+        yield Frame(buffers, tuple(values[len(types) + sizes :]), tuple(pointers), tuple(own))
         gpu.return_([])
 
 
@@ -175,11 +180,7 @@ def block_number(dimension: str, blocks: int) -> Index:
 
 
 def _position(op: str, dimension: str, bound: int) -> ir.Value:
-    return ir.Operation.create(
-        op,
-        results=[ir.IndexType.get()],
-        attributes={
-            "dimension": ir.Attribute.parse(f"#gpu<dim {dimension}>"),
-            "upper_bound": ir.IntegerAttr.get(ir.IndexType.get(), bound),
-        },
-    ).result
+    attributes = {"dimension": ir.Attribute.parse(f"#gpu<dim {dimension}>")}
+    if isinstance(bound, int):  # and no size that an argument gives
+        attributes["upper_bound"] = ir.IntegerAttr.get(ir.IndexType.get(), bound)
+    return ir.Operation.create(op, results=[ir.IndexType.get()], attributes=attributes).result

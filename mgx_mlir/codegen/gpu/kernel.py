@@ -10,6 +10,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.buffers.bufferize import bufferize
 from mgx_mlir.codegen.dynamic.kernel import is_dynamic
+from mgx_mlir.codegen.gpu.attention.any_sizes import any_sizes_program
 from mgx_mlir.codegen.gpu.attention.kernel import attention_program
 from mgx_mlir.codegen.gpu.attention.parts import attention_parts_program
 from mgx_mlir.codegen.gpu.binary import code_object
@@ -53,6 +54,9 @@ FAMILIES: tuple[Family, ...] = (
     lrn_program,
 )
 
+# Those of kernels whose sizes are arguments.
+DYNAMIC_FAMILIES: tuple[Family, ...] = (any_rows_program, any_sizes_program)
+
 
 def gpu_program(lowered: ir.Module) -> GpuProgram:
     """The GPU functions of a lowered kernel (see codegen.lowering), for any chip.
@@ -75,12 +79,11 @@ def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
     """What compiles a kernel for each chip that it is given.
 
     The first family's generator that takes the kernel, with its best schedule that spills no
-    registers; else the generic path, for which the kernel is lowered once. Of kernels whose
-    sizes are arguments only products of any number of rows have another. Raises
+    registers; else the generic path, for which the kernel is lowered once. Raises
     UnsupportedError or CompilerError.
     """
     dynamic = is_dynamic(kernel)
-    families = (any_rows_program,) if dynamic else FAMILIES
+    families = DYNAMIC_FAMILIES if dynamic else FAMILIES
     lowered = cache(
         lambda: dynamic_program(kernel) if dynamic else gpu_program(lower_kernel(kernel))
     )

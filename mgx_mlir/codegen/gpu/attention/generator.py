@@ -7,7 +7,6 @@ of the values; scores are never in memory. While it does so the next block is re
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -41,6 +40,7 @@ from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.finalizer.code_object import Argument, Launch
+from mgx_mlir.sizes import ceil_div
 from mgx_mlir.target import Target
 
 # Of the clocks beside products, what moves to LDS take at the most: others wait for them.
@@ -62,7 +62,7 @@ def generate(
     sizes: elements of each input and of each result. Needs an active MLIR context and
     location.
     """
-    return _Generator(attention, sizes, schedule, unit, target, name).run()
+    return Generator(attention, sizes, schedule, unit, target, name).run()
 
 
 def tile_shapes(attention: Attention, schedule: Schedule, unit: Unit, threads: int) -> list[Shape]:
@@ -75,7 +75,9 @@ def tile_shapes(attention: Attention, schedule: Schedule, unit: Unit, threads: i
     return found
 
 
-class _Generator:
+class Generator:
+    """Builds the functions of one attention."""
+
     def __init__(
         self,
         attention: Attention,
@@ -88,7 +90,7 @@ class _Generator:
         self.attention, self.sizes, self.schedule = attention, sizes, schedule
         self.unit, self.target, self.name = unit, target, name
         self.threads = schedule.waves * target.wave_size
-        blocks = math.ceil(attention.M / schedule.queries)
+        blocks = ceil_div(attention.M, schedule.queries)
         self.grid = (blocks, attention.batch, schedule.parts)
         self.partial = Partial.of(attention, schedule)
 

@@ -10,6 +10,7 @@ from mgx_mlir.codegen.contraction.match import Match, Operand
 from mgx_mlir.codegen.contraction.problem import Axis, Image
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import SIDES, Unit, unit_for
+from mgx_mlir.sizes import common_factor
 from mgx_mlir.target import Target
 
 # Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".
@@ -149,4 +150,4 @@ def vector_width(contiguous: Axis, *others: Axis, offset: int, limit: int) -> in
     strides += [stride for _, stride in contiguous.factors[:-1]]
     sizes = [contiguous.factors[-1][0]] if len(contiguous.factors) > 1 else []
     # Nor does a vector cross the end: the hardware drops all of a word that is partly outside.
-    return math.gcd(limit, offset, contiguous.size, *strides, *sizes)
+    return math.gcd(limit, *map(common_factor, (offset, contiguous.size, *strides, *sizes)))

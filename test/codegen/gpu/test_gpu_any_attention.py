@@ -1,0 +1,45 @@
+"""Attention whose sizes are arguments: by the generator's kernels, or why not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mlir import ir
+
+from mgx_mlir.codegen.gpu.attention.any_sizes import any_sizes_program
+from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.dialects import context
+from mgx_mlir.errors import ArtifactError
+from mgx_mlir.target import Target
+from test.codegen.gpu.any_attention_run import Case
+from test.codegen.gpu.emulated import run_on
+
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "chip",
+    ["gfx942", *(pytest.param(c, marks=SLOW) for c in ("gfx90a", "gfx1030", "gfx1100", "gfx1201"))],
+)
+def test_attention_of_any_sizes_equals_that_of_higher_precision(chip: str, tmp_path: Path) -> None:
+    run_on(chip, "any_attention_run.py", tmp_path)
+
+
+def test_heads_of_any_size_are_refused() -> None:
+    text = Case("f16", 40).text().replace("x40x", "x?x").replace(", _]>", ", d : 1 ... ?]>")
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        program, why = any_sizes_program(next(iter(module.body.operations)), Target.get("gfx942"))
+    assert program is None
+    assert why == "mgx.attention: the size of a head is an argument"
+
+
+@pytest.mark.parametrize("sizes", [{"b": 1, "s": 1 << 26, "t": 1}, {"b": 1 << 16, "s": 1, "t": 1}])
+def test_what_31_bits_do_not_reach_is_refused_when_it_is_met(sizes: dict[str, int]) -> None:
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(Case("f16", 40).text())
+        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    code.bound({"b": 3, "s": 1 << 20, "t": 7})
+    with pytest.raises(ArtifactError, match="out of range"):
+        code.bound(sizes)
