@@ -67,9 +67,8 @@ class FindAttention(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             position = positions(block)
-            for op in list(block.operations):
-                if op.operation.name != "mgx.softmax":
-                    continue
+            # Those alone: others are erased on the way.
+            for op in [op for op in block.operations if op.operation.name == "mgx.softmax"]:
                 found = _match(op, Group(position))
                 if found is not None:
                     context.note(f"{len(found.scores)} ops on scores", node_name(op))
