@@ -415,7 +415,7 @@ def varied(target: Target, count: int) -> list[Convolution]:
             group,
             rng.choice(elements_of(target)),
             rng.choice(("", "relu", "add")),
-            rng.random() < 0.3,
+            last=rng.random() < 0.3,
         )
         if not made.last and (depthwise or rng.random() < 0.5):
             made = replace(made, native=True)

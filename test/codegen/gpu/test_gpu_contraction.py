@@ -13,7 +13,7 @@ from emulated import run_on
 from mgx_mlir.codegen.contraction.match import match_contraction
 from mgx_mlir.codegen.contraction.problem import Image
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
-from mgx_mlir.codegen.gpu.contraction import constraints
+from mgx_mlir.codegen.gpu.contraction import constraints, cost
 from mgx_mlir.codegen.gpu.contraction.constraints import schedule_refusal
 from mgx_mlir.codegen.gpu.contraction.convolution import stored_along
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
@@ -223,6 +223,7 @@ def test_a_schedule_that_spills_gives_way_to_one_with_fewer_registers(
 ) -> None:
     # An estimate far too low: tiles are chosen that no chip has registers for.
     monkeypatch.setitem(constraints._LIMITS, "fma", 400)
+    monkeypatch.setattr(cost, "_legal", cost._legal.__wrapped__)
     _, kernel = Product((4096, 4096, 4096), "nn", "f32").kernel()
     code = compiler(kernel)(Target.get("gfx1030"))
     first, second = code.why.split("; ")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Computed, Contraction, Image, Matrix
@@ -79,12 +80,10 @@ def choose(
     turning = max(sum(not side.along_k for side in sides) for sides in operands)
     more = besides(unit, [side.element for sides in operands for side in sides], turning)
     legal: dict[tuple[int, ...], Schedule] = {}
-    for s in schedules():
+    for s in _legal(unit, target, (first, second), more):
         # Of those that differ in no more, the first reads farthest ahead.
         shape = (s.waves_m, s.waves_n, s.tiles_m, s.tiles_n)
-        if shape in legal or (fits is not None and not fits(s)):
-            continue
-        if not schedule_refusal(s, unit, target, (first, second), more):
+        if shape not in legal and (fits is None or fits(s)):
             legal[shape] = s
     best = least(legal.values(), estimate, words)
     if best is None or fits is not None:
@@ -96,6 +95,12 @@ def choose(
         room = 2 * target.compute_units // (blocks * problem.batch)
         candidates += [replace(s, splits=n) for n in splits(tiles) if room // 4 < n <= room]
     return least(candidates, estimate, words) if len(candidates) > 1 else best
+
+
+@cache  # one enumeration for the many products of a model
+def _legal(unit: Unit, target: Target, widths: tuple[int, int], more: int) -> tuple[Schedule, ...]:
+    """The legal schedules of one part, in a fixed order (see constraints.schedule_refusal)."""
+    return tuple(s for s in schedules() if not schedule_refusal(s, unit, target, widths, more))
 
 
 def _sides(problem: Contraction, depth: int) -> tuple[Source, Source]:
