@@ -1,7 +1,8 @@
 """RNN, GRU and LSTM, unrolled over their steps into products and pointwise ops.
 
-The products of all inputs with the input weights are one dot, before the steps. Layouts,
-gate orders and formulas are those of ONNX's operator documentation.
+The products of all inputs with the input weights are one dot, before the steps. Two directions
+that compute the same go side by side, the second from the end: a step of both is one product.
+Layouts, gate orders and formulas are those of ONNX's operator documentation.
 """
 
 from __future__ import annotations
@@ -68,11 +69,13 @@ _TAKES_BETA = {"affine", "hardsigmoid", "scaledtanh"}
 
 @dataclass
 class Cell:
-    """One direction of a node: its weights, its functions, its state.
+    """One direction of a node, or both: its weights, its functions, its state.
 
     `w` is (input, gates * hidden), `r` (hidden, gates * hidden); `bias_w` and `bias_r` are
-    their halves of B, or None. Where a step only adds both, `bias_w` is their sum. `rounded` is
-    what happens to what is multiplied with weights.
+    their halves of B, or None. Where a step only adds both, `bias_w` is their sum. `peepholes`
+    are the weights from the cell's state, or None. Of both directions, all have a dimension for
+    these before, and biases and peepholes one for the batch after it. `rounded` is what happens
+    to what is multiplied with weights.
     """
 
     node: Node
@@ -81,8 +84,8 @@ class Cell:
     r: ir.Value
     bias_w: ir.Value | None
     bias_r: ir.Value | None
+    peepholes: ir.Value | None
     functions: list[Activation]
-    number: int
     backwards: bool
     rounded: Activation
 
@@ -112,11 +115,12 @@ def _unrolled(
     default: Sequence[str],
     step: Step,
     weights: tuple[ir.Value, ir.Value],
-    rounded: Activation = lambda x: x,
+    rounded: Activation | None = None,
 ) -> Any:
     """The results Y and the last states of a node; `step` makes new states from a projection.
 
     `weights` are those of the input and of the state: (directions, its size, gates * hidden).
+    `rounded` may look at all numbers of what it gets.
     """
     x = node.tensor(0)
     batch_first = node.version >= 14 and bool(node.attribute("layout"))
@@ -132,18 +136,22 @@ def _unrolled(
         raise ModelError(f"hidden_size = {stated} and recurrent weights for {hidden}")
     functions = _functions(node, directions, default)
     masks = _masks(node, length, batch, hidden)
-    every: list[ir.Value] = []
-    last: list[list[ir.Value]] = []
-    for number in range(directions):
-        cell = _cell(
-            node, number, gates, hidden, functions[number], node.op_type != "GRU", weights, rounded
-        )
-        state = [_initial(node, 5 + s, number, x, hidden, batch_first) for s in range(states)]
-        outputs, state = _run(cell, x, state, masks, step)
-        every.append(emit.stack(outputs, 0) if node.wanted(0) else outputs[0])
-        last.append(state)
-    y = emit.stack(every, 1) if node.wanted(0) else None
-    finals = [emit.stack([state[s] for state in last], 0) for s in range(states)]
+    cells = _Cells(node, gates, hidden, weights, rounded or (lambda x: x))
+    state = [_initial(node, 5 + s, directions, x, hidden, batch_first) for s in range(states)]
+    if directions == 2 and rounded is None and isinstance(batch, int) and _are_equal(node, default):
+        y, finals = _run_both(cells.both(functions[0]), x, state, masks, step)
+    else:
+        every: list[ir.Value] = []
+        last: list[list[ir.Value]] = []
+        for number in range(directions):
+            cell = cells.one(number, functions[number])
+            outputs, new = _run(cell, x, [_part(s, number) for s in state], masks, step)
+            every.append(emit.stack(outputs, 0) if node.wanted(0) else outputs[0])
+            last.append(new)
+        y = emit.stack(every, 1)
+        finals = [emit.stack([new[s] for new in last], 0) for s in range(states)]
+    if not node.wanted(0):
+        y = None
     if batch_first:
         y = emit.transpose(y, [2, 0, 1, 3]) if y is not None else None
         finals = [emit.transpose(f, [1, 0, 2]) for f in finals]
@@ -168,29 +176,76 @@ def _run(
     return outputs, state
 
 
-def _cell(
-    node: Node,
-    number: int,
-    gates: int,
-    hidden: int,
-    functions: list[Activation],
-    merges_biases: bool,
-    weights: tuple[ir.Value, ir.Value],
-    rounded: Activation,
-) -> Cell:
-    def part(x: ir.Value) -> ir.Value:
-        return emit.squeeze(emit.take(x, 0, number, number + 1), [0])
+def _run_both(
+    cell: Cell, x: ir.Value, state: list[ir.Value], masks: list[ir.Value] | None, step: Step
+) -> tuple[ir.Value, list[ir.Value]]:
+    """All steps of both directions: Y, and the last states."""
+    length, batch, size = tensors.dims(x)
+    assert isinstance(length, int) and isinstance(batch, int)
+    both = emit.stack([x, mgx.reverse(x, [0])], 0)
+    projected = cell.product(emit.reshape(both, (2, length * batch, size)), cell.w, cell.bias_w)
+    columns = tensors.dims(projected)[2]
+    projected = emit.reshape(projected, (2, length, batch, columns))
+    outputs = []
+    for time in range(length):
+        here = emit.squeeze(emit.take(projected, 1, time, time + 1), [1])
+        new = step(cell, here, state)
+        outputs.append(new[0])
+        if masks is not None:
+            mask = emit.stack([masks[time], masks[length - 1 - time]], 0)
+            new = [emit.where(mask, n, o) for n, o in zip(new, state, strict=True)]
+            outputs[-1] = emit.where(mask, outputs[-1], 0)
+        state = new
+    every = emit.stack(outputs, 0)
+    backwards = mgx.reverse(emit.take(every, 1, 1, 2), [0])
+    return emit.concat([emit.take(every, 1, 0, 1), backwards], 1), state
 
-    bias_w = bias_r = None
-    if node.given(3):
-        bias = part(node.tensor(3))
-        bias_w = emit.take(bias, 0, 0, gates * hidden)
-        bias_r = emit.take(bias, 0, gates * hidden, 2 * gates * hidden)
-        if merges_biases:
-            bias_w, bias_r = mgx.add(bias_w, bias_r), None
-    backwards = node.attribute("direction") == "reverse" or number == 1
-    w, r = (part(x) for x in weights)
-    return Cell(node, hidden, w, r, bias_w, bias_r, functions, number, backwards, rounded)
+
+def _part(x: ir.Value, number: int) -> ir.Value:
+    return emit.squeeze(emit.take(x, 0, number, number + 1), [0])
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """The weights of a node, for one direction or both."""
+
+    node: Node
+    gates: int
+    hidden: int
+    weights: tuple[ir.Value, ir.Value]
+    rounded: Activation
+
+    def one(self, number: int, functions: list[Activation]) -> Cell:
+        """A direction's cell."""
+        backwards = self.node.attribute("direction") == "reverse" or number == 1
+        return self._cell(lambda x: _part(x, number), lambda x: x, functions, backwards)
+
+    def both(self, functions: list[Activation]) -> Cell:
+        """That of two directions."""
+        return self._cell(lambda x: x, lambda x: emit.unsqueeze(x, [1]), functions, False)
+
+    def _cell(
+        self,
+        part: Activation,
+        of_all: Activation,
+        functions: list[Activation],
+        backwards: bool,
+    ) -> Cell:
+        """`part`: of weights for all directions; `of_all`: of vectors that a whole batch has."""
+        node = self.node
+        bias_w = bias_r = peepholes = None
+        if node.given(3):
+            bias, size = of_all(part(node.tensor(3))), self.gates * self.hidden
+            axis = tensors.rank(bias) - 1
+            bias_w, bias_r = (emit.take(bias, axis, i * size, (i + 1) * size) for i in (0, 1))
+            if node.op_type != "GRU":  # a step adds both
+                bias_w, bias_r = mgx.add(bias_w, bias_r), None
+        if node.given(7):
+            peepholes = of_all(part(node.tensor(7)))
+        w, r = (part(x) for x in self.weights)
+        return Cell(
+            node, self.hidden, w, r, bias_w, bias_r, peepholes, functions, backwards, self.rounded
+        )
 
 
 def _weights(node: Node) -> tuple[ir.Value, ir.Value]:
@@ -200,15 +255,15 @@ def _weights(node: Node) -> tuple[ir.Value, ir.Value]:
 
 
 def _initial(
-    node: Node, index: int, number: int, x: ir.Value, hidden: int, batch_first: bool
+    node: Node, index: int, directions: int, x: ir.Value, hidden: int, batch_first: bool
 ) -> ir.Value:
+    """A state of all directions before the first step: (directions, batch, hidden)."""
     batch = tensors.dims(x)[1]
     if not node.given(index):
         zero = np.zeros((), emit.numpy_type(x))
-        return emit.filled(zero, (batch, hidden))
+        return emit.filled(zero, (directions, batch, hidden))
     state = node.tensor(index)
-    axis = 1 if batch_first else 0
-    return emit.squeeze(emit.take(state, axis, number, number + 1), [axis])
+    return emit.transpose(state, [1, 0, 2]) if batch_first else state
 
 
 def _masks(node: Node, length: int, batch: Dim, hidden: int) -> list[ir.Value] | None:
@@ -225,6 +280,21 @@ def _masks(node: Node, length: int, batch: Dim, hidden: int) -> list[ir.Value] |
 
 def _functions(node: Node, directions: int, default: Sequence[str]) -> list[list[Activation]]:
     """The activations of each direction."""
+    count = len(default)
+    made = [activation_of(*settings) for settings in _settings(node, directions, default)]
+    return [made[i * count : (i + 1) * count] for i in range(directions)]
+
+
+def _are_equal(node: Node, default: Sequence[str]) -> bool:
+    """Whether two directions have the same activations."""
+    settings = _settings(node, 2, default)
+    return settings[: len(default)] == settings[len(default) :]
+
+
+def _settings(
+    node: Node, directions: int, default: Sequence[str]
+) -> list[tuple[str, float | None, float | None]]:
+    """Name, alpha and beta of the activations of all directions."""
     names = list(default) * directions
     if node.has_attribute("activations"):
         names = list(node.attribute("activations"))
@@ -232,13 +302,12 @@ def _functions(node: Node, directions: int, default: Sequence[str]) -> list[list
         raise ModelError(f"{len(names)} activations; {len(default) * directions} are needed")
     alphas = list(node.attribute("activation_alpha") or [])
     betas = list(node.attribute("activation_beta") or [])
-    made = []
-    for name in names:
-        alpha = alphas.pop(0) if alphas and name.lower() in _TAKES_ALPHA else None
-        beta = betas.pop(0) if betas and name.lower() in _TAKES_BETA else None
-        made.append(activation_of(name, alpha, beta))
-    count = len(default)
-    return [made[i * count : (i + 1) * count] for i in range(directions)]
+    found = []
+    for name in (str(name).lower() for name in names):
+        alpha = alphas.pop(0) if alphas and name in _TAKES_ALPHA else None
+        beta = betas.pop(0) if betas and name in _TAKES_BETA else None
+        found.append((name, alpha, beta))
+    return found
 
 
 @operator("RNN", (7, 22), "dot add tanh slice concat")
@@ -258,12 +327,13 @@ def gru(node: Node) -> Any:
     def step(cell: Cell, x: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
         (h,) = state
         gate_function, hidden_function = cell.functions
-        n = cell.hidden
+        n, axis = cell.hidden, tensors.rank(cell.r) - 1
         if before_reset:
             recurrent = cell.product(h, cell.r, cell.bias_r)
         else:
-            r, b = emit.take(cell.r, 1, 0, 2 * n), cell.bias_r
-            recurrent = cell.product(h, r, None if b is None else emit.take(b, 0, 0, 2 * n))
+            r, b = emit.take(cell.r, axis, 0, 2 * n), cell.bias_r
+            of_gates = None if b is None else emit.take(b, tensors.rank(b) - 1, 0, 2 * n)
+            recurrent = cell.product(h, r, of_gates)
         z, r = (
             gate_function(cell.clipped(mgx.add(cell.gate(x, i), cell.gate(recurrent, i))))
             for i in range(2)
@@ -272,8 +342,8 @@ def gru(node: Node) -> Any:
             hidden = mgx.mul(r, cell.gate(recurrent, 2))
         else:
             b = cell.bias_r
-            hidden_bias = None if b is None else emit.take(b, 0, 2 * n, 3 * n)
-            hidden = cell.product(mgx.mul(r, h), emit.take(cell.r, 1, 2 * n, 3 * n), hidden_bias)
+            hidden_bias = None if b is None else cell.gate(b, 2)
+            hidden = cell.product(mgx.mul(r, h), cell.gate(cell.r, 2), hidden_bias)
         new = hidden_function(cell.clipped(mgx.add(cell.gate(x, 2), hidden)))
         # (1 - z) * new + z * h
         return [mgx.add(new, mgx.mul(z, mgx.sub(h, new)))]
@@ -287,15 +357,10 @@ def lstm(node: Node) -> Any:
 
 
 def lstm_of(
-    node: Node, weights: tuple[ir.Value, ir.Value], rounded: Activation = lambda x: x
+    node: Node, weights: tuple[ir.Value, ir.Value], rounded: Activation | None = None
 ) -> Any:
     """Gates: input, output, forget, cell. See `_unrolled`."""
     coupled = bool(node.attribute("input_forget"))
-
-    def peephole(cell: Cell, number: int) -> ir.Value:
-        """The weights from the cell's state to the input, output or forget gate."""
-        all_gates = emit.take(node.tensor(7), 0, cell.number, cell.number + 1)
-        return cell.gate(emit.squeeze(all_gates, [0]), number)
 
     def step(cell: Cell, x: ir.Value, state: list[ir.Value]) -> list[ir.Value]:
         h, c = state
@@ -304,8 +369,8 @@ def lstm_of(
 
         def gate(number: int, memory: ir.Value, function: Activation) -> ir.Value:
             value = cell.gate(total, number)
-            if node.given(7) and number < 3:
-                value = mgx.add(value, emit.mul(memory, peephole(cell, number)))
+            if cell.peepholes is not None and number < 3:
+                value = mgx.add(value, emit.mul(memory, cell.gate(cell.peepholes, number)))
             return function(cell.clipped(value))
 
         i = gate(0, c, f)
