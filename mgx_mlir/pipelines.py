@@ -32,6 +32,7 @@ from mgx_mlir.passes.rewrite_deconvolution import RewriteDeconvolution
 from mgx_mlir.passes.rewrite_pooling import RewritePooling
 from mgx_mlir.passes.rewrite_reduce import RewriteReduce
 from mgx_mlir.passes.rewrite_resize import RewriteResize
+from mgx_mlir.passes.rewrite_rotations import RewriteRotations
 from mgx_mlir.passes.share_weights import ShareWeights
 from mgx_mlir.passes.simplify_algebra import SimplifyAlgebra
 from mgx_mlir.passes.simplify_concats import SimplifyConcats
@@ -90,6 +91,7 @@ PIPELINES: dict[str, NamedPipeline] = {
     "optimize": NamedPipeline(
         "cheaper forms of the same",
         (
+            RewriteRotations(),
             HoistSlices(),
             GroupConvolutions(),
             SimplifyAlgebra(),

@@ -255,23 +255,24 @@ def rotated(
     pairs = tensors.size_of(cosines, 1, "the width of the tables of angles")
     if 2 * pairs > size:
         raise ModelError(f"{pairs} angles for {size} elements")
-    cos, sin = (emit.unsqueeze(mgx.gather(t, places, 0), [1]) for t in (cosines, sines))
     turned, rest = emit.take(x, 3, 0, 2 * pairs), emit.take(x, 3, 2 * pairs, size)
-    if interleaved:
-        split = emit.reshape(turned, (batch, heads, length, pairs, 2))
-        a, b = (emit.squeeze(emit.take(split, 4, i, i + 1), [4]) for i in range(2))
-    else:
-        a, b = emit.take(turned, 3, 0, pairs), emit.take(turned, 3, pairs, 2 * pairs)
-    real = mgx.sub(emit.mul(a, cos), emit.mul(b, sin))
-    imaginary = mgx.add(emit.mul(a, sin), emit.mul(b, cos))
-    if interleaved:
-        y = emit.reshape(emit.stack([real, imaginary], 4), (batch, heads, length, 2 * pairs))
-    else:
-        y = emit.concat([real, imaginary], 3)
+    # Elements that change places are a view: the rotation is one kernel.
+    split, axis = ((pairs, 2), 4) if interleaved else ((2, pairs), 3)
+    cos, sin = (
+        emit.unsqueeze(mgx.gather(table, places, 0), [1, 4 if interleaved else 3])
+        for table in (cosines, sines)
+    )
+    halves = emit.reshape(turned, (batch, heads, length, *split))
+    signs = np.array([-1, 1]).astype(emit.numpy_type(x))
+    signs = mgx.constant(signs.reshape((2, 1) if axis == 3 else (2,)))
+    cos, sin, signs = (emit.broadcast(v, tensors.dims(halves)) for v in (cos, sin, signs))
+    other = mgx.mul(mgx.mul(mgx.reverse(halves, [axis]), sin), signs)
+    y = mgx.add(mgx.mul(halves, cos), other)
+    y = emit.reshape(y, (batch, heads, length, 2 * pairs))
     return y if 2 * pairs == size else emit.concat([y, rest], 3)
 
 
-@contributed("RotaryEmbedding", "gather mul sub add concat")
+@contributed("RotaryEmbedding", "gather mul reverse add concat")
 def rotary_embedding(node: Node) -> ir.Value:
     """x is (batch, length, hidden), or in heads. One position stands for those that follow it."""
     x, cosines, sines = node.tensor(0), node.tensor(2), node.tensor(3)

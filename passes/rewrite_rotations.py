@@ -1,0 +1,138 @@
+"""mgx-rewrite-rotations: halves that change places are a view, not a copy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting import (
+    blocks,
+    broadcast_source,
+    broadcast_to,
+    definition,
+    element_type,
+    erase_dead,
+    is_static,
+    op_name,
+    replace,
+    shape,
+    slice_bounds,
+    users,
+)
+
+
+@dataclass(frozen=True)
+class RewriteRotations(Pass):
+    """Turns two halves of a tensor that change places, perhaps negated, into a view of it.
+
+    Before:  %a = mgx.slice %x axes = [3] starts = [0] ends = [32] ...
+             %b = mgx.slice %x axes = [3] starts = [32] ends = [64] ...
+             %n = mgx.neg %b ...
+             %r = mgx.concat %n, %a axis = 3 ...
+             %y = mgx.mul %r, %sin ...
+    After:   %h = mgx.reshape %x : tensor<2x8x16x64xf16> -> tensor<2x8x16x2x32xf16>
+             %v = mgx.reverse %h axes = [3] ...
+             %r = mgx.reshape %v : tensor<2x8x16x2x32xf16> -> tensor<2x8x16x64xf16>
+             %s = mgx.mul %sin, [-1, ..., 1, ...] ...
+             %y = mgx.mul %r, %s ...
+
+    That is how exporters write rotary embeddings: the rest of the rotation and this are one
+    kernel then. What negates goes to the other factors of the products that read the result;
+    where anything else reads it, nothing changes.
+    """
+
+    cleanup: ClassVar[bool] = True
+    name: ClassVar[str] = "mgx-rewrite-rotations"
+
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        for block in blocks(main_function(module)):
+            for op in list(block.operations):
+                if op.operation.name == "mgx.concat" and is_static(op):
+                    found = _rotation(op)
+                    if found is not None:
+                        context.note("halves", node_name(op))
+                        _rewrite(op, found)
+            erase_dead(block)
+
+
+@dataclass(frozen=True)
+class _Rotation:
+    """The halves of `source` along `axis`, the other way round, times the signs of each."""
+
+    source: ir.Value
+    axis: int
+    signs: tuple[int, int]
+
+
+def _rotation(concat: ir.OpView) -> _Rotation | None:
+    operation = concat.operation
+    axis = ir.IntegerAttr(operation.attributes["axis"]).value
+    if len(operation.operands) != 2:
+        return None
+    size = shape(operation.results[0])[axis]
+    signs, sources = [], []
+    for number, part in enumerate(operation.operands):
+        op, sign = definition(part), 1
+        if op_name(op) == "mgx.neg":
+            assert op is not None
+            op, sign = definition(op.operation.operands[0]), -1
+        if op_name(op) != "mgx.slice":
+            return None
+        assert op is not None
+        half = [[axis], [size // 2], [size]] if number == 0 else [[axis], [0], [size // 2]]
+        if list(slice_bounds(op)) != half:
+            return None
+        signs.append(sign)
+        sources.append(op.operation.operands[0])
+    if sources[0] != sources[1] or shape(sources[0])[axis] != size or size % 2:
+        return None
+    result = operation.results[0]
+    if -1 in signs:
+        # What negates goes to other factors.
+        if not isinstance(element_type(result), ir.FloatType):
+            return None
+        if not all(op_name(user) == "mgx.mul" for user in users(result)):
+            return None
+    return _Rotation(sources[0], axis, (signs[0], signs[1]))
+
+
+def _rewrite(concat: ir.OpView, found: _Rotation) -> None:
+    result = concat.operation.results[0]
+    sizes, axis = list(shape(result)), found.axis
+    half = sizes[axis] // 2
+    with ir.InsertionPoint(concat), concat.operation.location:
+        halves = mgx.reshape(found.source, [*sizes[:axis], 2, half, *sizes[axis + 1 :]])
+        turned = mgx.reshape(mgx.reverse(halves, [axis]), sizes)
+    if found.signs != (1, 1):
+        signs = np.repeat(found.signs, half).reshape(
+            [1] * axis + [-1] + [1] * (len(sizes) - axis - 1)
+        )
+        for product in users(result):
+            _negate(product, result, signs)
+    replace(concat, [turned])
+
+
+def _negate(product: ir.OpView, result: ir.Value, signs: np.ndarray) -> None:
+    """Multiplies the factors beside `result` with numbers along one of its axes."""
+    for number, factor in enumerate(product.operation.operands):
+        if factor == result:
+            continue
+        # Before it is broadcast there is less to do, and a constant becomes another.
+        source = broadcast_source(factor)
+        offset = len(shape(factor)) - len(shape(source))
+        mine = signs.reshape(signs.shape[offset:])
+        with ir.InsertionPoint(product), product.operation.location:
+            if shape(source)[int(np.argmax(mine.shape))] != mine.size:
+                source = factor
+                mine = signs
+            type_ = ir.RankedTensorType.get(list(mine.shape), element_type(factor))
+            constant = mgx.constant(mine.astype(np.float64), type=type_)
+            product.operation.operands[number] = broadcast_to(
+                mgx.mul(source, broadcast_to(constant, shape(source))), shape(factor)
+            )
