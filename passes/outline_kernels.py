@@ -17,6 +17,7 @@ from mgx_mlir.prologues import prologue_values
 from mgx_mlir.rewriting import (
     BROADCASTS,
     CONTRACTIONS,
+    DOTS,
     RESHAPES,
     blocks,
     definition,
@@ -112,7 +113,12 @@ def _unreadable(op: ir.OpView) -> list[ir.OpView]:
     """
     found = {}
     for number, value in enumerate(op.operation.operands):
-        if splat(value) is not None or not ir.RankedTensorType(value.type).has_static_shape:
+        if splat(value) is not None:
+            continue
+        if not ir.RankedTensorType(value.type).has_static_shape:
+            view = definition(value)
+            if number == 0 and view is not None and _has_uneven_rows(op):
+                found[value] = view
             continue
         source, layout, _ = trace(value)
         if op.operation.name in _CONVOLUTIONS and number == 0 and not _is_image(layout, op):
@@ -121,6 +127,19 @@ def _unreadable(op: ir.OpView) -> list[ir.OpView]:
         if view is not None and is_view(view):
             found[source] = view
     return list(found.values())
+
+
+def _has_uneven_rows(op: ir.OpView) -> bool:
+    """Whether a product of rows that a size counts, by one matrix, reads them through a view in
+    which they are not evenly apart: the generators' kernels take them one after another."""
+    if op.operation.name not in DOTS:
+        return False
+    rows, matrix = op.operation.operands
+    if not ir.RankedTensorType(matrix.type).has_static_shape or not is_view(definition(rows)):
+        return False
+    _, layout, _ = trace(rows)
+    factors = Layout(0, layout.dims[:-1]).factors
+    return len(factors) > 1 or any(not isinstance(stride, int) for _, stride in factors)
 
 
 def _is_image(layout: Layout, op: ir.OpView) -> bool:

@@ -295,3 +295,20 @@ func.func @main(%x: tensor<1x256x7x7xf16>, %w: tensor<512x256x1x1xi8>, %s: tenso
   %u = mgx.convolution %r, %v pads = [4, 4, 4, 4] strides = [1, 1] dilations = [1, 1] {channels_last} : tensor<64x224x224x64xf16>, tensor<256x9x9x64xf16> -> tensor<64x224x224x256xf16>
   return %y, %u : tensor<1x512x7x7xf16>, tensor<64x224x224x256xf16>
 }
+
+// -----
+
+// Rows that a size counts lie one after another for the product that reads them.
+// CHECK-LABEL: mgx.kernel @k0_reshape
+// CHECK:         transpose
+// CHECK-LABEL: mgx.kernel @k1_dot
+// CHECK-NEXT:    dot %arg0, %arg1
+#h = #mgx.dims<[batch : 1 ... ?, _, seq : 1 ... ?, _]>
+#t = #mgx.dims<[batch : 1 ... ?, seq : 1 ... ?, _, _]>
+#f = #mgx.dims<["batch*seq" : 1 ... ?, _]>
+func.func @main(%x: tensor<?x2x?x4xf32, #h>, %w: tensor<8x6xf32>) -> tensor<?x6xf32, #f> {
+  %t = mgx.transpose %x permutation = [0, 2, 1, 3] : tensor<?x2x?x4xf32, #h> -> tensor<?x?x2x4xf32, #t>
+  %r = mgx.reshape %t : tensor<?x?x2x4xf32, #t> -> tensor<?x8xf32, #f>
+  %y = mgx.dot %r, %w : tensor<?x8xf32, #f>, tensor<8x6xf32> -> tensor<?x6xf32, #f>
+  return %y : tensor<?x6xf32, #f>
+}

@@ -22,9 +22,11 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
 from mgx_mlir.codegen.gpu.lrn.kernel import lrn_program
 from mgx_mlir.codegen.gpu.moves.kernel import moves_program
 from mgx_mlir.codegen.gpu.passes import expand_math
+from mgx_mlir.codegen.gpu.pointwise.any_rows import counted_elements_program
 from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
 from mgx_mlir.codegen.gpu.pooling.kernel import pooling_program
 from mgx_mlir.codegen.gpu.resize.kernel import resize_program
+from mgx_mlir.codegen.gpu.rows.any_rows import counted_rows_program
 from mgx_mlir.codegen.gpu.rows.kernel import rows_program
 from mgx_mlir.codegen.gpu.scan.kernel import scan_program
 from mgx_mlir.codegen.gpu.scatter.kernel import scatter_program
@@ -55,7 +57,12 @@ FAMILIES: tuple[Family, ...] = (
 )
 
 # Those of kernels whose sizes are arguments.
-DYNAMIC_FAMILIES: tuple[Family, ...] = (any_rows_program, any_sizes_program)
+DYNAMIC_FAMILIES: tuple[Family, ...] = (
+    any_rows_program,
+    any_sizes_program,
+    counted_rows_program,
+    counted_elements_program,
+)
 
 
 def gpu_program(lowered: ir.Module) -> GpuProgram:

@@ -20,6 +20,20 @@ def test_products_of_any_rows_equal_those_of_higher_precision(chip: str, tmp_pat
     run_on(chip, "any_rows_run.py", tmp_path)
 
 
+@pytest.mark.parametrize(
+    "chip",
+    [
+        "gfx1100",
+        *(
+            pytest.param(chip, marks=pytest.mark.slow)
+            for chip in ("gfx90a", "gfx942", "gfx1030", "gfx1201")
+        ),
+    ],
+)
+def test_rows_and_elements_of_any_number(chip: str, tmp_path: Path) -> None:
+    run_on(chip, "any_elements_run.py", tmp_path)
+
+
 def tensor(shape: str, dims: str, element: str = "f16") -> str:
     named = re.sub(r"([a-z])", r"\1 : 1 ... ?", dims)
     return f"tensor<{shape}x{element}, #mgx.dims<[{named}]>>"

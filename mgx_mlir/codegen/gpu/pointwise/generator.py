@@ -55,14 +55,14 @@ def generate(
             first = emit.mul(number, schedule.elements)
             first = emit.add(first, emit.mul(thread, schedule.lanes))
             bounded = grid[0] * grid[1] * schedule.elements != elements.size
-            _emit(elements, schedule, sources, frame.buffers[len(used) :], first, bounded)
+            emit_elements(elements, schedule, sources, frame.buffers[len(used) :], first, bounded)
     passed = [Argument("input", number) for number in used]
     passed += [Argument("output", number) for number in range(len(results))]
     launch = Launch(function, grid, (threads, 1, 1), tuple(passed))
     return GpuProgram(module, (launch,), 0, 32)
 
 
-def _emit(
+def emit_elements(
     elements: Elements,
     schedule: Schedule,
     sources: dict[int, ir.Value],
@@ -70,6 +70,11 @@ def _emit(
     first: Index,
     bounded: bool,
 ) -> None:
+    """Builds what a thread does from element `first` on.
+
+    `sources` (by an input's number) and `outputs` are raw buffers. bounded: whether elements may
+    lie past the last one.
+    """
     values = Evaluator(elements, _Layout(schedule.lanes, sources))
     chunks = []
     for number in range(schedule.times):

@@ -16,6 +16,7 @@ from mgx_mlir.codegen.gpu.rows.match import Body, Source
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.dialects import mgx
 from mgx_mlir.in_place import overwritable
+from mgx_mlir.symbolic import shape_of
 
 _WORK = mgx.POINTWISE | {"mgx.pointwise"}
 
@@ -58,8 +59,8 @@ def match_elements(kernel: ir.OpView) -> Elements | str:
         return ""
     name = work[-1].operation.name if work else "a copy"
     returned = [through_reshapes(value) for value in terminator.operation.operands]
-    sizes = {math.prod(value.type.shape) for value in terminator.operation.operands}
-    sizes |= {math.prod(r.type.shape) for op in work for r in op.operation.results}
+    sizes = {math.prod(shape_of(value.type)) for value in terminator.operation.operands}
+    sizes |= {math.prod(shape_of(r.type)) for op in work for r in op.operation.results}
     if len(sizes) != 1 or 0 in sizes:
         return f"{name}: results of different sizes, or of none"
     (size,) = sizes

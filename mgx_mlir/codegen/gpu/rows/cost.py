@@ -35,13 +35,18 @@ _COSTLY = frozenset(
 )
 
 
-def choose(rows: Rows, target: Target) -> Schedule | None:
-    """The legal schedule with the least estimate; the first of several equal ones."""
+def choose(rows: Rows, target: Target, whole: bool = False) -> Schedule | None:
+    """The legal schedule with the least estimate; the first of several equal ones.
+
+    whole: only those where a block has whole rows, of neighbours in memory.
+    """
     legal = []
-    for across in (False, True):
+    for across in (False,) if whole else (False, True):
         lanes = lanes_of(rows, across)
         found = schedules(rows.columns, lanes, target.wave_size, across)
         legal += [s for s in found if not schedule_refusal(rows, s, target)]
+    if whole:
+        return least(legal, lambda s: clocks(rows, s, target), Schedule.describe)
     # As many blocks as the chip has compute units, or twice that, with work for each thread.
     lanes = lanes_of(rows, False)
     for times in (1, 2):

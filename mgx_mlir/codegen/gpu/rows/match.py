@@ -15,6 +15,7 @@ from mgx_mlir.codegen.contraction.views import resolve, splat_constant
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.dialects import mgx
+from mgx_mlir.symbolic import shape_of
 from mgx_mlir.views import row_major
 
 ARGS = frozenset(("mgx.argmax", "mgx.argmin"))
@@ -110,7 +111,7 @@ def match_rows(kernel: ir.OpView) -> Rows | str:
     else:
         body, arguments = [anchor], list(anchor.operation.operands)
         yielded = list(anchor.operation.results)
-    shape = tuple(_reduction(body).operation.operands[0].type.shape)
+    shape = shape_of(_reduction(body).operation.operands[0].type)
     if 0 in shape:
         return f"{name}: no elements"
     sources: dict[ir.Value, Source] = {}
@@ -132,7 +133,7 @@ def match_rows(kernel: ir.OpView) -> Rows | str:
         position = next((i for i, r in enumerate(anchor.operation.results) if r == made), None)
         if position is None:
             return f"{name}: work after the reduction"
-        dims = tuple(made.type.shape)
+        dims = shape_of(made.type)
         operand = result_of(number, element_of(made.type), dims, axes)
         whole = dims == shape or yielded[position] in wholes
         results.append(Result(yielded[position], operand, whole))

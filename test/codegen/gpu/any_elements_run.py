@@ -1,0 +1,144 @@
+"""Runs reductions and pointwise kernels of any number of rows through HIP on one chip.
+
+A program of its own, as `emulated_run` is; prints what went wrong:
+
+    ... python any_elements_run.py gfx942
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from any_attention_run import tensor
+from emulated_run import run
+from mlir import ir
+
+from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.dialects import context
+from mgx_mlir.target import Target
+
+DTYPES = {"f16": np.float16, "f32": np.float32, "i64": np.int64}
+
+
+@dataclass(frozen=True)
+class Case:
+    """Inputs (dimensions and elements), ops with %x0 .. to %y, what they mean."""
+
+    name: str
+    inputs: tuple[tuple[str, str], ...]
+    result: tuple[str, str]
+    ops: str
+    meaning: Callable[..., np.ndarray]
+
+    def text(self) -> str:
+        types = [tensor(*x) for x in self.inputs]
+        named = {f"T{i}": type_ for i, type_ in enumerate(types)} | {"R": tensor(*self.result)}
+        ops = self.ops
+        for name, type_ in named.items():
+            ops = ops.replace(f"@{name}", type_)
+        heads = ", ".join(f"%x{i}: {t}" for i, t in enumerate(types))
+        result = named["R"]
+        return (
+            f"mgx.kernel @k({heads}) -> ({result}) attributes "
+            f'{{arch = #mgx.arch<"gfxMIGX">}} {{\n{ops}\nmgx.return %y : {result}\n}}'
+        )
+
+
+def softmax(dims: str, element: str, columns: int) -> Case:
+    one = tensor(dims.replace(str(columns), "1"), "f32")
+    wide = tensor(dims, "f32")
+    rank = dims.count(",")
+    convert = element != "f32"
+    ops = "%y = mgx.fused_reduce(%x0) axes = [AXIS] : (@T0) -> @R {\n^bb0(%a: @T0):\n"
+    ops += f"%w = mgx.convert %a : @T0 -> {wide}\n" if convert else ""
+    a = "%w" if convert else "%a"
+    ops += (
+        f"%m = mgx.reduce_max {a} axes = [AXIS] : {wide} -> {one}\n"
+        f"%b = mgx.multibroadcast %m : {one} -> {wide}\n"
+        f"%d = mgx.sub {a}, %b : {wide}, {wide} -> {wide}\n%e = mgx.exp %d : {wide}\n"
+        f"%s = mgx.reduce_sum %e axes = [AXIS] : {wide} -> {one}\n"
+        f"%c = mgx.multibroadcast %s : {one} -> {wide}\n"
+        f"%q = mgx.div %e, %c : {wide}, {wide} -> {wide}\n"
+    )
+    ops += f"%z = mgx.convert %q : {wide} -> @R\n" if convert else ""
+    ops += f"mgx.yield {'%z' if convert else '%q'} : @R\n}}"
+
+    def meaning(x: np.ndarray) -> np.ndarray:
+        powers = np.exp(x - x.max(-1, keepdims=True))
+        return powers / powers.sum(-1, keepdims=True)
+
+    pair = (dims, element)
+    name = f"softmax of {dims} {element}"
+    return Case(name, (pair,), pair, ops.replace("AXIS", str(rank)), meaning)
+
+
+def added(dims: str, other: str, element: str) -> Case:
+    """relu(x + y), with y broadcast."""
+    ops = (
+        "%b = mgx.multibroadcast %x1 : @T1 -> @T0\n"
+        f"%y = mgx.pointwise(%x0, %b) : (@T0, @T0) -> @R {{\n^bb0(%i: {element}, %j: {element}):\n"
+        f"%s = mgx.add %i, %j : {element}, {element} -> {element}\n"
+        f"%r = mgx.relu %s : {element}\nmgx.yield %r : {element}\n}}"
+    )
+    pair = (dims, element)
+    return Case(
+        f"{dims} + {other} {element}",
+        (pair, (other, element)),
+        pair,
+        ops,
+        lambda x, y: np.maximum(x + y, 0),
+    )
+
+
+CASES = (
+    softmax("a,b,40", "f16", 40),
+    softmax("a,37", "f32", 37),
+    softmax("a,1100", "f16", 1100),
+    added("a,b,64", "64", "f16"),
+    added("a,b,30", "30", "f32"),
+    added("a,5", "a,1", "f16"),
+    added("a,b", "a,b", "f32"),
+    added("a,4096", "1", "f16"),
+)
+SIZES = ((1, 1), (7, 3), (1, 67), (131, 2))
+
+
+def main(chip: str) -> int:
+    failed = 0
+    rng = np.random.default_rng(0)
+    for case in CASES:
+        with context(), ir.Location.unknown():
+            module = ir.Module.parse(case.text())
+            code = compiler(next(iter(module.body.operations)))(Target.get(chip))
+        if "any number of rows, " not in code.why:
+            failed += 1
+            print(f"{case.name} on {chip}: {code.why}")
+            continue
+        for a, b in SIZES:
+            known = {"a": a, "b": b}
+            inputs = []
+            for dims, element in case.inputs:
+                shape = [known.get(x) or int(x) for x in dims.split(",")]
+                inputs.append(rng.normal(size=shape).astype(DTYPES[element]))
+            want = case.meaning(*(x.astype(np.float64) for x in inputs))
+            have = np.full(want.shape, 99).astype(DTYPES[case.result[1]])
+            used = {name: n for name, n in known.items() if name in case.result[0]}
+            try:
+                run(code.bound(used), inputs, [have])
+            except RuntimeError as error:
+                failed += 1
+                print(f"{case.name} on {chip}, {known}: {code.why}: {error}")
+                continue
+            bound = 2e-3 if case.result[1] == "f16" else 1e-5
+            wrong = ~(np.abs(have.astype(np.float64) - want) <= bound * (1 + abs(want)))
+            if wrong.any():
+                failed += 1
+                print(f"{case.name} on {chip}, {known}: {code.why}: {wrong.sum()} of {wrong.size}")
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
