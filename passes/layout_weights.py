@@ -1,4 +1,4 @@
-"""mgx-layout-weights: constant matrices of 8-bit numbers are stored as products read them."""
+"""mgx-layout-weights: constants are stored as the kernels of products read them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,20 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import blocks, definition, has_one_use, op_name, replace, shape
+from mgx_mlir.rewriting import (
+    blocks,
+    definition,
+    group_of,
+    has_one_use,
+    op_name,
+    replace,
+    shape,
+)
 
 # What a lane reads of a row or column at a time.
 _BYTES = 16
+# Elements of a pixel of a few channels, and of a filter's tap.
+_CHANNELS = 4
 
 
 @dataclass(frozen=True)
@@ -28,7 +38,15 @@ class LayoutWeights(Pass):
              %y = mgx.quant_dot %x, %t : tensor<2x32xi8>, tensor<32x64xi8> -> tensor<2x64xi32>
 
     A matrix instruction takes 4 to 32 bytes of a column; a kernel would turn them in registers
-    each time, at two instructions for four of them.
+    each time, at two instructions for four of them. Filters of three channels get a fourth that
+    nobody reads, so that each tap is one read, and the same tap of all is one piece of memory:
+
+    Before:  %w = mgx.literal "w" : tensor<64x3x7x7xf16>
+             %y = mgx.convolution %x, %w ...
+    After:   %v = mgx.literal "..." : tensor<7x7x64x4xf16>
+             %s = mgx.slice %v ... : tensor<7x7x64x4xf16> -> tensor<7x7x64x3xf16>
+             %t = mgx.transpose %s permutation = [2, 3, 0, 1] : ... -> tensor<64x3x7x7xf16>
+             %y = mgx.convolution %x, %t ...
     """
 
     name: ClassVar[str] = "mgx-layout-weights"
@@ -38,6 +56,8 @@ class LayoutWeights(Pass):
             for op in list(block.operations):
                 if op.operation.name == "mgx.quant_dot":
                     self._turn(op, context)
+                if op.operation.name == "mgx.convolution":
+                    self._widen(op, context)
 
     def _turn(self, dot: ir.OpView, context: PassContext) -> None:
         value = dot.operation.operands[1]
@@ -56,4 +76,29 @@ class LayoutWeights(Pass):
             turned = mgx.literal(context.weights.add_array(array), type_)
             result = mgx.transpose(turned, order)
         context.note("turn", node_name(dot))
+        replace(source, [result])
+
+    def _widen(self, convolution: ir.OpView, context: PassContext) -> None:
+        value = convolution.operation.operands[1]
+        source = definition(value)
+        if op_name(source) != "mgx.literal" or not has_one_use(value) or group_of(convolution) > 1:
+            return
+        assert source is not None
+        if "channels_last" in convolution.operation.attributes or len(shape(value)) != 4:
+            return
+        filters, channels, *window = shape(value)
+        key = ir.StringAttr(source.operation.attributes["key"]).value
+        if channels != _CHANNELS - 1 or window == [1, 1] or key not in context.weights:
+            return
+        array = context.weights[key].array()
+        if array.dtype.itemsize not in (2, 4):
+            return
+        wide = np.zeros([*window, filters, _CHANNELS], array.dtype)
+        wide[..., :channels] = array.transpose(2, 3, 0, 1)
+        type_ = ir.RankedTensorType.get(wide.shape, ir.RankedTensorType(value.type).element_type)
+        with ir.InsertionPoint(source), source.operation.location:
+            stored = mgx.literal(context.weights.add_array(wide), type_)
+            taps = mgx.slice(stored, [3], [0], [channels])
+            result = mgx.transpose(taps, [2, 3, 0, 1])
+        context.note("widen", node_name(convolution))
         replace(source, [result])

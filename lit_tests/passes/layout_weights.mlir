@@ -41,3 +41,42 @@ func.func @main(%x: tensor<2x20xi8>, %z: tensor<40x32xi8>) -> tensor<2x32xi32> {
   %r = mgx.quant_dot %c, %z : tensor<2x40xi8>, tensor<40x32xi8> -> tensor<2x32xi32>
   return %r : tensor<2x32xi32>
 }
+
+// -----
+
+// Filters of three channels get a fourth; taps come first.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[V:.*]] = mgx.literal "{{.*}}" : tensor<3x5x16x4xf16>
+// CHECK:         %[[S:.*]] = mgx.slice %[[V]] axes = [3] starts = [0] ends = [3] : tensor<3x5x16x4xf16> -> tensor<3x5x16x3xf16>
+// CHECK:         %[[T:.*]] = mgx.transpose %[[S]] permutation = [2, 3, 0, 1] : tensor<3x5x16x3xf16> -> tensor<16x3x3x5xf16>
+// CHECK:         mgx.convolution %{{.*}}, %[[T]]
+func.func @main(%x: tensor<1x3x9x9xf16>) -> tensor<1x16x7x5xf16> {
+  %u = mgx.constant dense<3.0> : tensor<8x3x3x5xf16>
+  %v = mgx.constant dense<5.0> : tensor<8x3x3x5xf16>
+  %w = mgx.concat %u, %v axis = 0 : tensor<8x3x3x5xf16>, tensor<8x3x3x5xf16> -> tensor<16x3x3x5xf16>
+  %y = mgx.convolution %x, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x3x9x9xf16>, tensor<16x3x3x5xf16> -> tensor<1x16x7x5xf16>
+  return %y : tensor<1x16x7x5xf16>
+}
+
+// -----
+
+// Not filters of one pixel, of groups, of other types, or that are used twice.
+// CHECK-LABEL: func.func @main
+// CHECK-NOT:     mgx.slice
+func.func @main(%x: tensor<1x3x9x9xf32>, %d: tensor<1x6x9x9xf64>) -> (tensor<1x16x9x9xf32>, tensor<1x2x7x7xf64>, tensor<1x2x7x7xf32>, tensor<1x2x7x7xf32>) {
+  %u = mgx.constant dense<3.0> : tensor<8x3x1x1xf32>
+  %v = mgx.constant dense<5.0> : tensor<8x3x1x1xf32>
+  %w = mgx.concat %u, %v axis = 0 : tensor<8x3x1x1xf32>, tensor<8x3x1x1xf32> -> tensor<16x3x1x1xf32>
+  %y = mgx.convolution %x, %w pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x3x9x9xf32>, tensor<16x3x1x1xf32> -> tensor<1x16x9x9xf32>
+  %a = mgx.constant dense<3.0> : tensor<1x3x3x3xf64>
+  %b = mgx.constant dense<5.0> : tensor<1x3x3x3xf64>
+  %c = mgx.concat %a, %b axis = 0 : tensor<1x3x3x3xf64>, tensor<1x3x3x3xf64> -> tensor<2x3x3x3xf64>
+  %z = mgx.convolution %d, %c pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] {group = 2 : i64} : tensor<1x6x9x9xf64>, tensor<2x3x3x3xf64> -> tensor<1x2x7x7xf64>
+  %e = mgx.constant dense<3.0> : tensor<1x3x3x3xf32>
+  %f = mgx.constant dense<5.0> : tensor<1x3x3x3xf32>
+  %g = mgx.concat %e, %f axis = 0 : tensor<1x3x3x3xf32>, tensor<1x3x3x3xf32> -> tensor<2x3x3x3xf32>
+  %p = mgx.convolution %x, %g pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x3x9x9xf32>, tensor<2x3x3x3xf32> -> tensor<1x2x7x7xf32>
+  %n = mgx.neg %x : tensor<1x3x9x9xf32>
+  %q = mgx.convolution %n, %g pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x3x9x9xf32>, tensor<2x3x3x3xf32> -> tensor<1x2x7x7xf32>
+  return %y, %z, %p, %q : tensor<1x16x9x9xf32>, tensor<1x2x7x7xf64>, tensor<1x2x7x7xf32>, tensor<1x2x7x7xf32>
+}

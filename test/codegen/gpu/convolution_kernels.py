@@ -28,7 +28,8 @@ class Convolution:
     `prologue`: '', 'norm' (each channel scaled and shifted, then sigmoid), 'gate' (each channel of
     each image times a number, plus an image), 'bytes' (a scale times a byte and a shift), or
     'filters' (the same of the filters, with numbers for each). The first makes no zeros of
-    zeros, which is what lies beyond an image's edges all the same.
+    zeros, which is what lies beyond an image's edges all the same. `wide`: taps of filters are
+    stored as neighbours, each with four channels, of which those that the image has not are NaN.
     """
 
     shape: tuple[int, ...]
@@ -43,6 +44,7 @@ class Convolution:
     prologue: str = ""
     last: bool = False
     native: bool = False
+    wide: bool = False
     schedule: Schedule | None = None
 
     @property
@@ -55,7 +57,9 @@ class Convolution:
         ]
         group = f"g{self.group}" if self.group > 1 else ""
         last = "last" if self.last else "native" if self.native else ""
-        parts = ["conv", *sizes, *marks, group, last, self.element, self.prologue, self.epilogue]
+        wide = "wide" if self.wide else ""
+        parts = ["conv", *sizes, *marks, group, last, wide, self.element]
+        parts += [self.prologue, self.epilogue]
         return "-".join(filter(None, parts))
 
     @property
@@ -102,6 +106,8 @@ class Convolution:
         if self.numbered:
             filters, *window, depth = shapes[1]
             shapes[1] = (*window, depth, filters)
+        if self.wide:
+            shapes[1] = (*self.window, self.filters, 4)
         inputs = [(x, self.element) for x in shapes]
         if self.epilogue == "relu":
             bias = (self.filters, *(1 for _ in self.window))
@@ -142,6 +148,15 @@ class Convolution:
         if self.numbered:
             names[1], order = "%v1", [len(self.shape) - 1, *range(len(self.shape) - 1)]
             lines.append(f"%v1 = mgx.transpose %x1 permutation = {order} : {types[1]} -> {w}")
+        if self.wide:
+            taps = (*self.window, self.filters, self.shape[1])
+            cut = tensor(taps, self.element)
+            order = [2, 0, 1, 3] if self.native else [2, 3, 0, 1]
+            lines.append(
+                f"%k = mgx.slice %x1 axes = [3] starts = [0] ends = [{taps[3]}] : "
+                f"{types[1]} -> {cut}\n%v1 = mgx.transpose %k permutation = {order} : {cut} -> {w}"
+            )
+            names[1] = "%v1"
         if self.prologue:
             number = int(self.prologue == "filters")
             lines += self._prologue(names[number], types, (x, w)[number])
@@ -213,6 +228,8 @@ class Convolution:
                 made.append(rng.integers(low, 101, shape).astype(DTYPES[element]))
             else:
                 made.append(rng.uniform(-1, 1, shape).astype(DTYPES[element]))
+        if self.wide:
+            made[1][..., self.shape[1] :] = np.nan
         return made
 
     def meaning(self, *inputs: Array) -> tuple[Array, Array]:
@@ -221,6 +238,9 @@ class Convolution:
         x, w = wide[:2]
         if self.numbered:
             w = np.moveaxis(w, -1, 0)
+        if self.wide:
+            order = (2, 0, 1, 3) if self.native else (2, 3, 0, 1)
+            w = w[..., : self.shape[1]].transpose(order)
         magnitude, weight = np.abs(x), np.abs(w)
         if self.prologue == "filters":
             w, weight = w * wide[-2] + wide[-1], weight * np.abs(wide[-2]) + np.abs(wide[-1])
@@ -338,7 +358,7 @@ def emulated(target: Target) -> list[Convolution]:
         Convolution((2, 64, 7, 6), 16, (2, 3), pads=(0, 1, 2, 1), native=True, epilogue="add"),
         Convolution((1, 16, 6, 33), 48, (3, 2), element="f32", native=True),
     ]
-    found += computed(target)
+    found += computed(target) + narrow(target)
     if "bf16" in target.features:
         found.append(Convolution((1, 32, 6, 8), 16, (3, 3), element="bf16", native=True))
         found.append(Convolution((1, 8, 6, 6), 16, (3, 3), pads=pads, element="bf16"))
@@ -388,6 +408,29 @@ def computed(target: Target) -> list[Convolution]:
         ),
         Convolution((1, 8, 4, 5, 6), 16, (3, 3, 3), pads=(1,) * 6, prologue="norm", native=True),
     ]  # fmt: skip
+
+
+def narrow(target: Target) -> list[Convolution]:
+    """Images of three or four channels whose filters are stored so that each tap is one read."""
+    two, three = (2, 2), (3, 3, 3, 3)
+    found = [
+        Convolution((1, 3, 32, 40), 64, (7, 7), two, pads=three, epilogue="relu"),
+        Convolution((2, 3, 24, 32), 64, (7, 7), two, pads=three, native=True, epilogue="relu"),
+        Convolution((1, 3, 17, 72), 32, (3, 3), two, pads=(1, 1, 1, 1), native=True),
+        Convolution((2, 3, 18, 64), 32, (3, 3), two, pads=(0, 0, 1, 1), epilogue="add"),
+        Convolution((1, 3, 9, 24), 24, (3, 3), pads=(1, 1, 1, 1), native=True, epilogue="add"),
+        Convolution((3, 3, 9, 24), 10, (3, 3), pads=(1, 1, 1, 1)),
+        Convolution((1, 4, 16, 16), 48, (4, 4), (4, 4), native=True),
+        Convolution((2, 3, 20, 24), 16, (5, 3), (3, 1), (1, 2), (2, 3, 1, 1), native=True),
+        Convolution((1, 3, 14, 48), 96, (5, 5), (1, 3), pads=(2, 2, 2, 2), native=True),
+        Convolution((1, 3, 12, 32), 16, (7, 7), two, pads=three, element="f32"),
+        Convolution((2, 4, 11, 40), 40, (3, 3), two, element="f32", native=True),
+        # Pixels that are no neighbours in memory, eight bytes of them at least.
+        Convolution((1, 3, 16, 15), 16, (3, 3), two, pads=(1, 1, 1, 1)),
+    ]
+    if "bf16" in target.features:
+        found.append(Convolution((1, 3, 16, 32), 32, (3, 3), two, element="bf16", native=True))
+    return [replace(x, wide=True) for x in found]
 
 
 def varied(target: Target, count: int) -> list[Convolution]:

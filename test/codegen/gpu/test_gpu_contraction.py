@@ -104,6 +104,29 @@ def test_matrix_kernels_have_no_spills_and_wide_accesses_only(
     assert not any(name.startswith("scratch_") for name in instructions)
 
 
+FIRST = (
+    Convolution((32, 3, 224, 224), 64, (7, 7), (2, 2), pads=(3,) * 4, native=True, wide=True),
+    Convolution((1, 3, 224, 224), 64, (7, 7), (2, 2), pads=(3,) * 4, wide=True, epilogue="relu"),
+    Convolution((1, 3, 224, 224), 32, (3, 3), (2, 2), pads=(1,) * 4, native=True, wide=True),
+)
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100", "gfx1201"])
+@pytest.mark.parametrize("image", FIRST, ids=lambda image: image.name)
+def test_a_first_layer_is_one_function_that_spills_nothing(image: Convolution, chip: str) -> None:
+    _, kernel = image.kernel()
+    program, why = contraction_program(kernel, Target.get(chip))
+    assert program is not None and "pixels of 4 in LDS" in why
+    assert len(program.launches) == 1 and program.scratch_bytes == 0
+    stats, instructions = listing(image, chip)
+    assert stats["vgpr_spills"] == stats["sgpr_spills"] == stats["scratch_bytes"] == 0
+    accesses = [name for name in instructions if re.match("ds_(read|load|write|store)", name)]
+    assert all(re.search("_b(64|128)$", name) for name in accesses)
+    loads = {name for name in instructions if name.startswith("buffer_load")}
+    wide = {f"buffer_load_{x}" for x in ("b64", "b128", "dwordx2", "dwordx4")}
+    assert loads <= wide if not image.epilogue else loads & wide
+
+
 @pytest.mark.parametrize(
     ("product", "chip", "most"),
     [

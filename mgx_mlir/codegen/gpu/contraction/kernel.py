@@ -20,6 +20,8 @@ from mgx_mlir.codegen.gpu.contraction.depthwise_function import generate_depthwi
 from mgx_mlir.codegen.gpu.contraction.direct import direct_refusal
 from mgx_mlir.codegen.gpu.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.contraction.generator import generate, generate_direct
+from mgx_mlir.codegen.gpu.contraction.narrow import as_narrow
+from mgx_mlir.codegen.gpu.contraction.narrow_block import generate_narrow
 from mgx_mlir.codegen.gpu.contraction.resident import as_resident, generate_resident
 from mgx_mlir.codegen.gpu.contraction.scaling import is_scaled, scaled_match
 from mgx_mlir.codegen.gpu.contraction.skinny import as_skinny, generate_skinny
@@ -71,8 +73,8 @@ def match_program(
     product = Product(match, row_major(match.problem), {}) if plain else product_of_terms(match)
     if product is None:
         return None, "products whose sums are added have unlike columns"
-    if not plain:
-        product = stored_along(product)
+    along = product if plain else stored_along(product)
+    turned, product = along is not product, along
     match = product.match
     bytes_ = {number: packing.bytes for number, packing in product.packings.items()}
     for number, element in used_arguments(match):
@@ -115,6 +117,13 @@ def match_program(
         program = generate_resident(resident, sizes, name)
         expand_math(program.module)
         return program, resident.describe()
+    narrow = None
+    if schedule is None and product.packings:
+        narrow = as_narrow(original, product, turned, sizes[0], unit, target)
+    if narrow is not None:
+        program = generate_narrow(narrow, sizes, name)
+        expand_math(program.module)
+        return program, narrow.describe()
     program = generate(product, sizes, chosen, unit, target, name)
     expand_math(program.module)
     packed = ", operands packed first" if product.packings else ""

@@ -93,6 +93,14 @@ def opaque_word(number: ir.Value) -> ir.Value:
     return llvm.InlineAsmOp(number.type, [number], "", "=v,0").result
 
 
+def held(x: ir.Value) -> None:
+    """A vector has been read here, which LLVM would do in the branch that uses it."""
+    words = ir.VectorType(x.type).shape[0] * ir.VectorType(x.type).element_type.width // 32
+    type_ = ir.VectorType.get([words], ir.IntegerType.get_signless(32))
+    whole = vector.BitCastOp(type_, x).result
+    llvm.InlineAsmOp(None, [whole], "", "v", has_side_effects=True)
+
+
 def load(memory: ir.Value, place: Index, count: int) -> ir.Value:
     """A vector of `count` elements, from a place that is a multiple of `count`."""
     element = ir.MemRefType(memory.type).element_type
