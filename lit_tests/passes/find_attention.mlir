@@ -126,3 +126,36 @@ func.func @main(%q: tensor<?x?x4xf32, #q>, %k: tensor<?x?x4xf32, #k>, %v: tensor
   %y = mgx.dot %p, %v : tensor<?x?x?xf32, #s>, tensor<?x?x4xf32, #k> -> tensor<?x?x4xf32, #q>
   return %y : tensor<?x?x4xf32, #q>
 }
+
+// -----
+
+// A mask of the keys that are there, and a constant one of a query's neighbours: a window, and a
+// select with the scores. What is 0 where no key is left is an attribute.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[Q:.*]]: tensor<2x4x8xf32>, %[[K:.*]]: tensor<2x8x4xf32>, %[[M:.*]]: tensor<2x1x4xi1>
+// CHECK:         %[[B:.*]] = mgx.multibroadcast %[[M]] : tensor<2x1x4xi1> -> tensor<2x4x4xi1>
+// CHECK:         mgx.attention({{.*}}) extras(%[[B]]) {causal = 1 : i64, earliest = -1 : i64, empty_as_zero} :
+// CHECK-NEXT:    ^bb0(%[[S:.*]]: f32, %[[E:.*]]: i1):
+// CHECK:           %[[W:.*]] = mgx.where %[[E]]
+// CHECK:           %[[U:.*]] = mgx.add %[[S]], %[[W]]
+// CHECK:           mgx.yield %[[U]]
+// CHECK-NOT:     mgx.reduce_max
+func.func @main(%q: tensor<2x4x8xf32>, %k: tensor<2x8x4xf32>, %m: tensor<2x1x4xi1>) -> tensor<2x4x8xf32> {
+  %o = mgx.constant dense<0.0> : tensor<2x4x4xf32>
+  %i = mgx.constant dense<0xFF800000> : tensor<2x4x4xf32>
+  %l = mgx.constant dense<0xFF800000> : tensor<2x4x1xf32>
+  %w = mgx.constant dense<[[0.0, 0.0, 0xFF800000, 0xFF800000], [0.0, 0.0, 0.0, 0xFF800000], [0xFF800000, 0.0, 0.0, 0.0], [0xFF800000, 0xFF800000, 0.0, 0.0]]> : tensor<4x4xf32>
+  %b = mgx.multibroadcast %m : tensor<2x1x4xi1> -> tensor<2x4x4xi1>
+  %c = mgx.where %b, %o, %i : tensor<2x4x4xi1>, tensor<2x4x4xf32>, tensor<2x4x4xf32> -> tensor<2x4x4xf32>
+  %v = mgx.multibroadcast %w : tensor<4x4xf32> -> tensor<2x4x4xf32>
+  %d = mgx.add %c, %v : tensor<2x4x4xf32>, tensor<2x4x4xf32> -> tensor<2x4x4xf32>
+  %s = mgx.dot %q, %k : tensor<2x4x8xf32>, tensor<2x8x4xf32> -> tensor<2x4x4xf32>
+  %u = mgx.add %s, %d : tensor<2x4x4xf32>, tensor<2x4x4xf32> -> tensor<2x4x4xf32>
+  %p = mgx.softmax %u axis = 2 : tensor<2x4x4xf32>
+  %r = mgx.reduce_max %d axes = [2] : tensor<2x4x4xf32> -> tensor<2x4x1xf32>
+  %e = mgx.equal %r, %l : tensor<2x4x1xf32>, tensor<2x4x1xf32> -> tensor<2x4x1xi1>
+  %g = mgx.multibroadcast %e : tensor<2x4x1xi1> -> tensor<2x4x4xi1>
+  %n = mgx.where %g, %o, %p : tensor<2x4x4xi1>, tensor<2x4x4xf32>, tensor<2x4x4xf32> -> tensor<2x4x4xf32>
+  %y = mgx.dot %n, %q : tensor<2x4x4xf32>, tensor<2x4x8xf32> -> tensor<2x4x8xf32>
+  return %y : tensor<2x4x8xf32>
+}
