@@ -14,13 +14,15 @@ from mgx_mlir.dialects import context
 from mgx_mlir.target import Target
 
 BLOCK = 32
+PACKED = "f4E2M1FN"
 
 
 @dataclass(frozen=True)
 class ScaledProduct:
     """C = A B with M, N, K of `shape`: codes of `element`, a scale for 32 of them along k.
 
-    B is stored transposed where `turned`; codes of 4 bits lie two in a byte, along k.
+    B is stored transposed where `turned`; codes of 4 bits lie two in a byte, along k. `second`:
+    B's element where it is another one.
     """
 
     shape: tuple[int, int, int]
@@ -28,15 +30,16 @@ class ScaledProduct:
     turned: bool = True
     schedule: Schedule | None = None
     result: str = "f32"
+    second: str = ""
 
     @property
     def name(self) -> str:
         order = "nt" if self.turned else "nn"
-        return f"scaled-{'x'.join(map(str, self.shape))}-{order}-{self.element}"
+        return f"scaled-{'x'.join(map(str, self.shape))}-{order}-{self.element}{self.second}"
 
     @property
-    def packed(self) -> bool:
-        return self.element == "f4E2M1FN"
+    def elements(self) -> dict[str, str]:
+        return {"a": self.element, "b": self.second or self.element}
 
     def text(self) -> str:
         """The mgx.kernel."""
@@ -45,8 +48,10 @@ class ScaledProduct:
         lines, arguments, operands = [], [], []
         for name, (rows, columns) in sizes.items():
             along_rows = name == "b" and not self.turned
-            codes = tensor((rows, columns), self.element)
-            if self.packed:
+            element = self.elements[name]
+            codes = tensor((rows, columns), element)
+            packed = element == PACKED
+            if packed:
                 stored = tensor((rows, columns // 2), "ui8")
                 lines.append(f"%{name}c = mgx.unpack %{name} : {stored} -> {codes}")
             else:
@@ -55,13 +60,13 @@ class ScaledProduct:
             spread = (blocks[0], BLOCK, columns) if along_rows else (*blocks[:2], BLOCK)
             scale, wide = (tensor(x, "f8E8M0FNU") for x in (blocks, spread))
             flat, floats = (tensor((rows, columns), x) for x in ("f8E8M0FNU", "f32"))
-            code = f"%{name}c" if self.packed else f"%{name}"
+            code = f"%{name}c" if packed else f"%{name}"
             lines += [
                 f"%{name}w = mgx.multibroadcast %{name}s : {scale} -> {wide}",
                 f"%{name}f = mgx.reshape %{name}w : {wide} -> {flat}",
                 f"%{name}d = mgx.pointwise({code}, %{name}f) : ({codes}, {flat}) -> {floats} {{",
-                f"^bb0(%p: {self.element}, %q: f8E8M0FNU):",
-                f"%r = mgx.dequantizelinear %p scale %q : {self.element}, f8E8M0FNU -> f32",
+                f"^bb0(%p: {element}, %q: f8E8M0FNU):",
+                f"%r = mgx.dequantizelinear %p scale %q : {element}, f8E8M0FNU -> f32",
                 "mgx.yield %r : f32\n}",
             ]
             arguments += [f"%{name}: {stored}", f"%{name}s: {scale}"]
@@ -90,14 +95,16 @@ class ScaledProduct:
         M, N, K = self.shape
         rng = np.random.default_rng(5)
         made: list[Array] = []
-        for rows, along_rows in ((M, False), (N, not self.turned)):
-            codes = rng.uniform(-4, 4, (rows, K)).astype(_dtype(self.element))
+        for rows, along_rows, element in zip(
+            (M, N), (False, not self.turned), self.elements.values(), strict=True
+        ):
+            codes = rng.uniform(-4, 4, (rows, K)).astype(_dtype(element))
             scales = rng.integers(122, 131, (rows, K // BLOCK)).astype(np.uint8)
             scales = scales.view(ml_dtypes.float8_e8m0fnu)
             if along_rows:
                 made += [codes.T.copy(), scales.T.copy().reshape(K // BLOCK, 1, rows)]
                 continue
-            if self.packed:
+            if element == PACKED:
                 codes = codes.view(np.uint8)
                 codes = codes[:, 0::2] | codes[:, 1::2] << 4
             made += [codes, scales.reshape(rows, K // BLOCK, 1)]
@@ -105,15 +112,15 @@ class ScaledProduct:
 
     def meaning(self, *inputs: Array) -> tuple[Array, Array]:
         """The result in f64, and the bound of its error."""
-        a, b = self._wide(*inputs[:2]), self._wide(*inputs[2:], turned=not self.turned)
+        a, b = self._wide("a", *inputs[:2]), self._wide("b", *inputs[2:], turned=not self.turned)
         c, bound = a @ b.T, np.abs(a) @ np.abs(b.T)
         return c, bound * 2**-20
 
-    def _wide(self, codes: Array, scales: Array, turned: bool = False) -> Array:
+    def _wide(self, name: str, codes: Array, scales: Array, turned: bool = False) -> Array:
         """Rows along k in f64."""
         if turned:
             codes, scales = codes.T, scales.reshape(scales.shape[0], -1).T
-        if self.packed:
+        if self.elements[name] == PACKED:
             nibbles = np.stack([codes & 15, codes >> 4], axis=-1).astype(np.uint8)
             codes = nibbles.reshape(codes.shape[0], -1).view(ml_dtypes.float4_e2m1fn)
         wide = codes.astype(np.float64)
@@ -121,7 +128,7 @@ class ScaledProduct:
 
 
 def _dtype(element: str) -> type:
-    return ml_dtypes.float4_e2m1fn if element == "f4E2M1FN" else DTYPES[element]
+    return ml_dtypes.float4_e2m1fn if element == PACKED else DTYPES[element]
 
 
 def emulated(target: Target) -> list[ScaledProduct]:
@@ -131,6 +138,9 @@ def emulated(target: Target) -> list[ScaledProduct]:
         ScaledProduct((17, 48, 128), "f8E5M2"),
         ScaledProduct((33, 64, 384), "f4E2M1FN"),
         ScaledProduct((20, 64, 256), turned=False),
+        ScaledProduct((20, 32, 256), second="f8E5M2"),
+        ScaledProduct((24, 32, 256), second=PACKED),
+        ScaledProduct((24, 48, 96)),
     ]
     if "mx" in target.features:
         found += [

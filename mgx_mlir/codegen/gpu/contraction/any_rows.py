@@ -255,7 +255,7 @@ def _schedule(
         match, dict.fromkeys([n for n, _ in used_arguments(match)], 0), target
     ):
         return refusal
-    unit = unit_for(target, problem.a.element, problem.accumulator)
+    unit = unit_for(target, problem.a.element, problem.accumulator, problem.b.element)
     assert unit is not None  # or the problem would have been refused
     if refusal := expanding_refusal(match.terms, unit.tile_depth):
         return refusal

@@ -29,10 +29,11 @@ def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
     problem = match.problem
     if isinstance(problem.b, Image):
         return _size_refusal(match, sizes)
-    if unit_for(target, problem.a.element, problem.accumulator) is None:
-        return f"{target.name}: no instruction for {problem.a.element} in {problem.accumulator}"
-    if problem.a.element != problem.b.element and target.matrix != "wmma":
-        return f"operands of {problem.a.element} and {problem.b.element}"
+    a, b = problem.a.element, problem.b.element
+    if unit_for(target, a, problem.accumulator, b) is None:
+        return f"{target.name}: no instruction for {a} in {problem.accumulator}"
+    if a != b and target.matrix != "wmma" and not {a, b} <= emit.BYTE_FLOATS:
+        return f"operands of {a} and {b}"
     depth = min(term.K for term in match.terms)
     if depth < MIN_DEPTH:
         return f"K = {depth} is below {MIN_DEPTH}"

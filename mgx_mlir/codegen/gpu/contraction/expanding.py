@@ -58,7 +58,12 @@ def expanded(matrix: Computed, values: Sequence[ir.Value], lanes: int) -> ir.Val
             if ir.VectorType(x.type).shape[0] != lanes:
                 x = emit.splat(memory.element(x, 0), lanes)
         tensors.append(x)
-    return compute_halfway(matrix, tensors) if halfway else compute(matrix, tensors)
+    if halfway:
+        return compute_halfway(matrix, tensors)
+    x = compute(matrix, tensors)
+    # What `scaling.exact_match` found to be exact.
+    is_f32 = isinstance(ir.VectorType(x.type).element_type, ir.F32Type)
+    return emit.upper_half(x) if is_f32 and matrix.element == "bf16" else x
 
 
 def expanding_refusal(terms: Sequence[Contraction], tile_depth: int) -> str:

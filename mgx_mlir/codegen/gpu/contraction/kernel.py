@@ -23,7 +23,7 @@ from mgx_mlir.codegen.gpu.contraction.generator import generate, generate_direct
 from mgx_mlir.codegen.gpu.contraction.narrow import as_narrow
 from mgx_mlir.codegen.gpu.contraction.narrow_block import generate_narrow
 from mgx_mlir.codegen.gpu.contraction.resident import as_resident, generate_resident
-from mgx_mlir.codegen.gpu.contraction.scaling import is_scaled, scaled_match
+from mgx_mlir.codegen.gpu.contraction.scaling import exact_match, is_scaled, scaled_match
 from mgx_mlir.codegen.gpu.contraction.skinny import as_skinny, generate_skinny
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import unit_for
@@ -101,9 +101,10 @@ def match_program(
         program = generate_skinny(*skinny, sizes, target, name)
         expand_math(program.module)
         return program, skinny[1].describe()
-    match = scaled_match(match, target)
+    match = exact_match(scaled_match(match, target))
     product = replace(product, match=match)
-    unit = unit_for(target, match.problem.a.element, match.problem.accumulator)
+    problem = match.problem
+    unit = unit_for(target, problem.a.element, problem.accumulator, problem.b.element)
     assert unit is not None  # or the problem would have been refused
     unit = replace(unit, scaled=is_scaled(match.problem))
     refusal = expanding_refusal(match.terms, unit.tile_depth)

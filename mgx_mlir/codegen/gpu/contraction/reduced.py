@@ -74,7 +74,7 @@ def _together(halves: Halves, target: Target) -> tuple[GpuProgram, str] | str:
         return "a convolution"
     counts = [math.prod(type_.shape) for type_ in (*inputs, halves.product)]
     tail = Tail(rows, len(inputs), tuple(math.prod(type_.shape) for type_ in results))
-    unit = unit_for(target, problem.a.element, problem.accumulator)
+    unit = unit_for(target, problem.a.element, problem.accumulator, problem.b.element)
     bytes_ = {n: counts[n] * emit.element_bytes(e) for n, e in used_arguments(match)}
     refusal = tail.refusal(problem) or problem_refusal(match, bytes_, target)
     if refusal or unit is None:

@@ -60,6 +60,33 @@ def scaled_match(match: Match, target: Target) -> Match:
     return replace(match, problem=replace(problem, a=a, b=b, K=problem.K // a.per_byte))
 
 
+def exact_match(match: Match) -> Match:
+    """The match with operands of f32 that are codes times powers of two as bf16, which is that.
+
+    But for numbers below 2^-126, which bf16 rounds and matrix cores may take for zero.
+    """
+    problem = match.problem
+    operands = (problem.a, problem.b)
+    if match.added or problem.accumulator != "f32":
+        return match
+    if any(not isinstance(x, Computed) or x.element != "f32" for x in operands):
+        return match
+    if any(isinstance(x, Computed) and not _is_blocks(x) for x in operands):
+        return match
+    a, b = (replace(x, element="bf16") for x in operands if isinstance(x, Computed))
+    return replace(match, problem=replace(problem, a=a, b=b))
+
+
+def _is_blocks(matrix: Computed) -> bool:
+    """Whether a matrix' elements are small floats times powers of two."""
+    block = matrix.op.regions[0].blocks[0]
+    operations = list(block.operations)
+    if [op.operation.name for op in operations] != ["mgx.dequantizelinear", "mgx.yield"]:
+        return False
+    kinds = [str(x.type) for x in operations[0].operands]
+    return len(kinds) == 2 and kinds[0] in _KINDS and kinds[1] == "f8E8M0FNU"
+
+
 def is_scaled(problem: Contraction) -> bool:
     """Whether `scaled_match` changed its operands."""
     return isinstance(problem.a, Scaled)

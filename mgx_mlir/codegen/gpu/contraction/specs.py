@@ -187,13 +187,20 @@ _DOT_PRODUCTS = (
 )
 
 
-def unit_for(target: Target, element: str, accumulator: str) -> Unit | None:
+def unit_for(target: Target, element: str, accumulator: str, other: str = "") -> Unit | None:
     """The instruction for operands of a type on a chip; None where there is none.
+
+    `other`: the second operand's type where both are 8-bit floats, of any kinds: instructions
+    take any two that they take alone.
 
     Types that plain FMAs take are converted to f32 on their way to LDS, 8-bit floats that the
     chip's instructions do not take to bf16, which holds them exactly (gfx90a's instructions
     on f16 take subnormal numbers for zero).
     """
+    if other != element and {element, other} <= emit.BYTE_FLOATS:
+        found = [unit_for(target, kind, accumulator) for kind in (element, other)]
+        alone = all(x is not None and x.element in (element, other) for x in found)
+        return found[0] if alone else unit_for(target, "bf16", accumulator)
     if target.matrix == "mfma":
         units = _MFMA.get(target.chip, ())
     elif target.matrix == "wmma":

@@ -127,6 +127,10 @@ class Tile:
         memory.store(self._converted(column(i)), self.lds, emit.add(at, side))
 
     def _converted(self, x: ir.Value) -> ir.Value:
+        kinds = {self.source.element, self.unit.element}
+        # Of two kinds of 8-bit floats, an instruction is told which an operand has.
+        if kinds <= emit.BYTE_FLOATS:
+            return x
         return emit.convert(x, self.source.element, self.unit.element)
 
 
