@@ -18,14 +18,16 @@ from mgx_mlir.rewriting import (
     group_of,
     has_one_use,
     identity,
+    is_static,
     op_name,
     shape,
     used_values,
     users,
 )
 
+_POOLING = "mgx.pooling"
 # Ops whose kernel takes in the pointwise work on their result.
-WITH_EPILOGUE = CONTRACTIONS | {"mgx.attention"}
+WITH_EPILOGUE = CONTRACTIONS | {"mgx.attention", _POOLING}
 
 
 @dataclass
@@ -235,7 +237,10 @@ def _sums_of(value: ir.Value) -> list[ir.Value]:
 
 
 def contraction_of(pointwise: ir.OpView) -> ir.Operation | None:
-    """The contraction, or attention, whose epilogue a `mgx.pointwise` becomes: the last one."""
+    """The contraction, or attention, whose epilogue a `mgx.pointwise` becomes: the last one.
+
+    Where there is none, a pooling of known sizes.
+    """
     found: ir.Operation | None = None
     for value in pointwise.operation.operands:
         producer = definition(value)
@@ -245,6 +250,15 @@ def contraction_of(pointwise: ir.OpView) -> ir.Operation | None:
             continue
         if shape(value) != shape(pointwise.operation.results[0]):
             continue
-        if found is None or found.is_before_in_block(producer.operation):
+        if _comes_after(producer.operation, found):
             found = producer.operation
     return found
+
+
+def _comes_after(op: ir.Operation, found: ir.Operation | None) -> bool:
+    """Whether an op is to have the epilogue rather than what was found before."""
+    if op.name == _POOLING and not is_static(op):
+        return False
+    if found is None or (op.name == _POOLING) != (found.name == _POOLING):
+        return found is None or found.name == _POOLING
+    return bool(found.is_before_in_block(op))

@@ -298,6 +298,25 @@ func.func @main(%x: tensor<1x256x7x7xf16>, %w: tensor<512x256x1x1xi8>, %s: tenso
 
 // -----
 
+// A pooling takes the work on its result into its kernel.
+// CHECK-LABEL: mgx.kernel @k0_pooling
+// CHECK:         pooling max
+// CHECK:         pointwise(
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:    mgx.launch @k0_pooling
+// CHECK-NEXT:    return
+func.func @main(%x: tensor<1x2x4x4xf32>) -> tensor<1x2x2x2xf32> {
+  %p = mgx.pooling max %x lengths = [2, 2] pads = [0, 0, 0, 0] strides = [2, 2] dilations = [1, 1] : tensor<1x2x4x4xf32> -> tensor<1x2x2x2xf32>
+  %y = mgx.pointwise(%p) : (tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf32> {
+  ^bb0(%a: f32):
+    %b = mgx.relu %a : f32
+    mgx.yield %b : f32
+  }
+  return %y : tensor<1x2x2x2xf32>
+}
+
+// -----
+
 // Rows that a size counts lie one after another for the product that reads them.
 // CHECK-LABEL: mgx.kernel @k0_reshape
 // CHECK:         transpose

@@ -9,7 +9,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.contraction.attention import Attention, match_attention
 from mgx_mlir.codegen.contraction.halves import Halves, split_kernel
-from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.contraction.match import Match, Operand, match_contraction, used_arguments
 from mgx_mlir.codegen.contraction.views import element_name
 from mgx_mlir.codegen.cpu.attention import add_attention
 from mgx_mlir.codegen.cpu.dynamic import compile_dynamic
@@ -64,19 +64,16 @@ def kernel_types(kernel: ir.OpView) -> tuple[Sequence[ir.Type], Sequence[ir.Type
 
 
 def _pooling(kernel: ir.OpView, pooling: Pooling, target: Target) -> CodeObject:
-    inputs, results = kernel_types(kernel)
-    number, element = pooling.image.argument, pooling.image.element
-    memories = [
-        Memory(Argument("input", number), element, math.prod(inputs[number].shape)),
-        Memory(Argument("output", 0), element, math.prod(results[0].shape)),
-    ]
+    used = {s.argument: s.element for s in pooling.match.sources if isinstance(s, Operand)}
+    used[pooling.image.argument] = pooling.image.element
+    inputs, outputs = _memories(kernel, sorted(used.items()))
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
-        source, result = pointers
-        emit_pooling(pooling, source, result, begin, end)
+        read = dict(zip(inputs, pointers, strict=False))
+        emit_pooling(pooling, read, pointers[len(inputs) :], begin, end)
 
-    builder.add(memories, pooling.cut.items(pooling.problem), body)
+    builder.add([*inputs.values(), *outputs], pooling.cut.items(pooling.problem), body)
     return builder.finish(target, explicit=True)
 
 

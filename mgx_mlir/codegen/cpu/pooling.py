@@ -7,6 +7,7 @@ average, which counts the elements inside.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.contraction.match import Match, with_epilogue
 from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.codegen.contraction.views import element_name, resolve
 from mgx_mlir.codegen.cpu.direct import (
@@ -24,6 +26,7 @@ from mgx_mlir.codegen.cpu.direct import (
     image_height,
     tap_offsets,
 )
+from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.schedule import Machine
 
 _SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
@@ -31,20 +34,28 @@ _SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
 
 @dataclass(frozen=True)
 class Pooling:
-    """The windows as those of a convolution; `mode` is 'max' or 'average'."""
+    """The windows as those of a convolution; `mode` is 'max' or 'average'.
 
-    problem: Contraction
+    `match`: what becomes of the results.
+    """
+
+    match: Match
     image: Image
     cut: Direct
     mode: str
     counts_padding: bool
+
+    @property
+    def problem(self) -> Contraction:
+        """The sizes."""
+        return self.match.problem
 
 
 def match_pooling(kernel: ir.OpView, machine: Machine) -> Pooling | None:
     """The kernel as pooling that this generator takes; None for any other."""
     operations = list(kernel.regions[0].blocks[0].operations)
     pools = [op for op in operations if op.operation.name == "mgx.pooling"]
-    if len(pools) != 1 or list(operations[-1].operands) != list(pools[0].results):
+    if len(pools) != 1:
         return None
     (op,) = pools
     mode = str(op.attributes["mode"]).rpartition(" ")[2].rstrip(">")
@@ -85,7 +96,10 @@ def match_pooling(kernel: ir.OpView, machine: Machine) -> Pooling | None:
     # Few outputs in a row leave most lanes idle; a reduction serves those better.
     if cut is None or image.width < cut.lanes // 2:
         return None
-    return Pooling(problem, image, cut, mode, _flag(op, "count_include_pad"))
+    match = with_epilogue(kernel.regions[0].blocks[0], [op], problem)
+    if match is None:
+        return None
+    return Pooling(match, image, cut, mode, _flag(op, "count_include_pad"))
 
 
 def _integers(op: ir.OpView, name: str) -> tuple[int, ...]:
@@ -97,11 +111,17 @@ def _flag(op: ir.OpView, name: str) -> bool:
 
 
 def emit_pooling(
-    pooling: Pooling, source: ir.Value, target: ir.Value, begin: ir.Value, end: ir.Value
+    pooling: Pooling,
+    inputs: Mapping[int, ir.Value],
+    outputs: Sequence[ir.Value],
+    begin: ir.Value,
+    end: ir.Value,
 ) -> None:
     """Builds the work of items begin .. end at the insertion point."""
     problem, image, cut = pooling.problem, pooling.image, pooling.cut
     accumulator, lanes = problem.accumulator, cut.lanes
+    source = inputs[image.argument]
+    epilogue = Epilogue(pooling.match, inputs, outputs)
     copy = emit.stack(cut.elements(problem), accumulator)
     height = image_height(problem)
     blocks = math.ceil(height / cut.image_rows)
@@ -135,10 +155,7 @@ def emit_pooling(
                 mask = None
                 if image.width % lanes:
                     mask = emit.lane_mask(emit.sub(image.width, column), lanes)
-                place = emit.linear(column, (batch, problem.N), (out, image.width))
-                emit.store_vector(
-                    emit.convert(total, accumulator, image.element), target, place, mask
-                )
+                epilogue(total, batch, 0, emit.linear(column, (out, image.width)), mask)
 
             emit.loop(0, image.width, lanes, part)
 

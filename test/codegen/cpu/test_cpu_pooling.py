@@ -78,3 +78,22 @@ def test_nan_wins_and_infinity_stays():
     x = np.full((1, 1, 20, 20), -np.inf, np.float32)
     x[0, 0, 7, 7] = np.nan
     kernel.check(x)
+
+
+@pytest.mark.parametrize("mode", ["max", "average"])
+@pytest.mark.parametrize("width", [20, 45])
+def test_work_on_the_results_is_done_in_the_kernel(mode: str, width: int) -> None:
+    x, image, bias = (tensor(s, "f32") for s in ((2, 3, 20, width), (2, 3, 20, width), (3, 1, 1)))
+    body = f"""
+      %p = mgx.pooling {mode} %x lengths = [3, 3] pads = [1, 1, 1, 1] strides = [1, 1]
+          dilations = [1, 1] : {x} -> {image}
+      %v = mgx.multibroadcast %b : {bias} -> {image}
+      %y = mgx.pointwise(%p, %r, %v) : ({image}, {image}, {image}) -> {image} {{
+      ^bb0(%k: f32, %m: f32, %n: f32):
+        %s = mgx.add %k, %m : f32, f32 -> f32
+        %t = mgx.mul %s, %n : f32, f32 -> f32
+        mgx.yield %t : f32
+      }}"""
+    arguments = f"%x: {x}, %r: {image}, %b: {bias}"
+    kernel = HostKernel(kernel_text(arguments, image, body, "%y"))
+    kernel.check()

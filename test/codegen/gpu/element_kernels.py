@@ -273,8 +273,12 @@ def pooling(
     element: str,
     padded: bool = False,
     schedule: Any = None,
+    biased: bool = False,
 ) -> ElementKernel:
-    """Windows of (length, stride, dilation) and padding (before, after) along H and W."""
+    """Windows of (length, stride, dilation) and padding (before, after) along H and W.
+
+    `biased`: a number for each channel, and an image, are added to the results.
+    """
     length, stride, dilation = window
     low, high = pads
     reach = (length - 1) * dilation + 1
@@ -287,7 +291,20 @@ def pooling(
         f"{tensor(shape, element)} -> {tensor(result, element)}"
     )
 
-    def meaning(x: Array) -> list[Array]:
+    stored = [shape]
+    if biased:
+        stored += [(shape[1], 1, 1), result]
+        image, bias = tensor(result, element), tensor(stored[1], element)
+        body = body.replace("%y", "%p") + (
+            f"\n%b = mgx.multibroadcast %x1 : {bias} -> {image}\n"
+            f"%y = mgx.pointwise(%p, %x2, %b) : ({image}, {image}, {image}) -> {image} {{\n"
+            f"^bb0(%k: {element}, %m: {element}, %n: {element}):\n"
+            f"%s = mgx.add %k, %m : {element}, {element} -> {element}\n"
+            f"%t = mgx.add %s, %n : {element}, {element} -> {element}\n"
+            f"mgx.yield %t : {element}\n}}"
+        )
+
+    def meaning(x: Array, *more: Array) -> list[Array]:
         wide = x.astype(np.float64)
         fill = -np.inf if mode == "max" else 0.0
         widths = [(0, 0), (0, 0), (low, high), (low, high)]
@@ -303,16 +320,19 @@ def pooling(
                 y = np.maximum(y, part) if mode == "max" else y + part
                 count += ones[:, :, rows, columns]
         y = y / count if mode == "average" else np.sqrt(y) if mode == "lpnorm" else y
+        if more:
+            y = y + more[0].astype(np.float64) + more[1].astype(np.float64)
         return [np.trunc(y).astype(x.dtype) if x.dtype.kind in "iu" else y]
 
+    name = f"pooling-{mode}-{'x'.join(map(str, shape))}-{length}{stride}{dilation}-{element}"
     return ElementKernel(
-        f"pooling-{mode}-{'x'.join(map(str, shape))}-{length}{stride}{dilation}-{element}",
-        ((shape, element),),
+        name + "-biased" * biased,
+        tuple((x, element) for x in stored),
         ((result, element),),
         body,
         meaning,
         4.0,
-        lambda x: np.max(np.abs(x)),
+        lambda x, *more: sum(np.max(np.abs(y)) for y in (x, *more)),
         schedule,
     )
 
@@ -425,6 +445,9 @@ def emulated() -> list[ElementKernel]:
         pooling("average", (1, 1, 50, 52), (40, 3, 1), (2, 3), "f32"),
         pooling("max", (1, 1, 45, 50), (37, 2, 1), (5, 5), "f16"),
         pooling("average", (1, 1, 70, 72), (34, 2, 2), (0, 0), "f32"),
+        pooling("max", (2, 3, 16, 24), (3, 2, 1), (1, 1), "f16", biased=True),
+        pooling("average", (1, 2, 9, 13), (3, 1, 1), (1, 1), "f32", biased=True),
+        pooling("average", (2, 2, 9, 16), (3, 1, 1), (1, 1), "f32", True, Windows(8, 4), True),
         lrn((2, 12, 5, 8), 5, 0.75, "f32"),
         lrn((1, 7, 9), 4, 0.6, "f16"),
         topk((5, 40), 6, 1, "f16"),

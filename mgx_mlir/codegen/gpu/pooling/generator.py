@@ -15,11 +15,13 @@ from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.contraction.match import Operand
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.gpu.contraction.convolution import row_major
+from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.codegen.gpu.operands import CHUNK_BYTES, Operand
+from mgx_mlir.codegen.gpu.operands import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.pooling.match import Pooling, Window
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import change, store
@@ -63,8 +65,9 @@ def generate(pooling: Pooling, types: tuple[Sequence[ir.Type], Sequence[ir.Type]
     types: of the kernel's inputs and results. Needs an active MLIR context and location.
     """
     inputs, results = types
-    used = pooling.source.argument
-    arguments = [builder.tensor_of(inputs[used]), builder.tensor_of(results[0], written=True)]
+    used = sorted({pooling.source.argument, *(s.argument for s in _read(pooling))})
+    arguments = [builder.tensor_of(inputs[number]) for number in used]
+    arguments += [builder.tensor_of(type_, written=True) for type_ in results]
     total = pooling.images * pooling.outputs
     threads = total // schedule.run
     module, block = builder.gpu_module()
@@ -76,12 +79,25 @@ def generate(pooling: Pooling, types: tuple[Sequence[ir.Type], Sequence[ir.Type]
         inside = []
         if grid[0] * grid[1] * BLOCK != threads:
             inside.append(emit.compare("slt", thread, threads))
-        values = _Windows(pooling, schedule, frame.buffers[0], thread).results()
-        target = Operand(0, pooling.element, 0, Axis(()), Axis.of((total, 1)))
-        place = emit.mul(thread, schedule.run)
-        target.store(memory.joined(values), frame.buffers[1], 0, place, inside)
-    passed = (Argument("input", used), Argument("output", 0))
+        buffers = dict(zip(used, frame.buffers, strict=False))
+        outputs = frame.buffers[len(used) :]
+        result = row_major(pooling.match.problem)
+        epilogue = Epilogue(pooling.match, result, buffers, outputs)
+        x = buffers[pooling.source.argument]
+        values = _Windows(pooling, schedule, x, thread).results()
+        image = emit.div(thread, pooling.outputs // schedule.run)
+        pixel = emit.mul(emit.rem(thread, pooling.outputs // schedule.run), schedule.run)
+        epilogue(memory.joined(values), image, 0, pixel, inside, False)
+    passed = (
+        *(Argument("input", number) for number in used),
+        *(Argument("output", number) for number in range(len(results))),
+    )
     return GpuProgram(module, (Launch(function, grid, (BLOCK, 1, 1), passed),), 0, 32)
+
+
+def _read(pooling: Pooling) -> list[Operand]:
+    """What the epilogue reads."""
+    return [source for source in pooling.match.sources if isinstance(source, Operand)]
 
 
 class _Windows:

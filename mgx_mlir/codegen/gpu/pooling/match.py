@@ -8,8 +8,9 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction.problem import Axis
-from mgx_mlir.codegen.contraction.views import resolve
+from mgx_mlir.codegen.contraction.match import Match, with_epilogue
+from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Matrix
+from mgx_mlir.codegen.contraction.views import element_name, resolve
 from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
@@ -62,7 +63,8 @@ class Pooling:
     counts the elements of an image.
 
     mode: 'max'; 'average', which divides by what lies inside, or in `padded` inside of the
-    padding; or 'lpnorm', of the given order.
+    padding; or 'lpnorm', of the given order. `match`: what becomes of the result [image, 0,
+    pixel], with an epilogue or without.
     """
 
     images: int
@@ -72,6 +74,7 @@ class Pooling:
     mode: str
     padded: bool
     order: int
+    match: Match
     name: ClassVar[str] = "mgx.pooling"
 
     @property
@@ -103,7 +106,7 @@ class Pooling:
 
 def match_pooling(kernel: ir.OpView) -> Pooling | str:
     """The kernel as a pooling, or why it is none; '' where it holds other work."""
-    op = anchor_of(kernel, {Pooling.name})
+    op = _anchor(kernel)
     if isinstance(op, str):
         return op
     result = op.operation.results[0]
@@ -136,4 +139,23 @@ def match_pooling(kernel: ir.OpView) -> Pooling | str:
     source = Operand(view.argument, element, view.offset, outer, inner)
     padded = bool(op.count_include_pad.value)
     order = op.lp_order.value
-    return Pooling(shape[0] * shape[1], source, element, windows, mode, padded, order)
+    images, pixels = shape[0] * shape[1], math.prod(window.outputs for window in windows)
+    name = element_name(result.type)
+    nothing = Matrix(0, name, 0, Axis(()), Axis(()), Axis(()))
+    sizes = Contraction(images, 1, pixels, 1, nothing, nothing, name)
+    match = with_epilogue(kernel.regions[0].blocks[0], [op], sizes)
+    if match is None:
+        return "mgx.pooling: types, views or an epilogue that the generator does not match"
+    return Pooling(images, source, element, windows, mode, padded, order, match)
+
+
+def _anchor(kernel: ir.OpView) -> ir.OpView | str:
+    """The pooling of a kernel of it, of views, and of pointwise work on its result."""
+    ops = list(kernel.regions[0].blocks[0].operations)
+    poolings = [op for op in ops if op.operation.name == Pooling.name]
+    if len(poolings) != 1 or not any(op.operation.name == "mgx.pointwise" for op in ops):
+        return anchor_of(kernel, {Pooling.name})
+    (pooling,) = poolings
+    if any(0 in result.type.shape for result in pooling.operation.results):
+        return f"{Pooling.name}: no elements"
+    return pooling
