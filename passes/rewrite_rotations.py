@@ -44,7 +44,11 @@ class RewriteRotations(Pass):
 
     That is how exporters write rotary embeddings: the rest of the rotation and this are one
     kernel then. What negates goes to the other factors of the products that read the result;
-    where anything else reads it, nothing changes.
+    where anything else reads it, nothing changes. ONNX's own way, halves that are rotated one
+    by one and joined, becomes the same:
+
+    Before:  concat(a * cos - b * sin, a * sin + b * cos)        // a and b: halves of %x
+    After:   [a, b] * cos + [b, a] * sin * [-1, 1]
     """
 
     cleanup: ClassVar[bool] = True
@@ -55,9 +59,13 @@ class RewriteRotations(Pass):
             for op in list(block.operations):
                 if op.operation.name == "mgx.concat" and is_static(op):
                     found = _rotation(op)
+                    turned = _turned(op)
                     if found is not None:
                         context.note("halves", node_name(op))
                         _rewrite(op, found)
+                    elif turned is not None:
+                        context.note("rotation", node_name(op))
+                        _rotate(op, turned)
             erase_dead(block)
 
 
@@ -72,25 +80,21 @@ class _Rotation:
 
 def _rotation(concat: ir.OpView) -> _Rotation | None:
     operation = concat.operation
-    axis = ir.IntegerAttr(operation.attributes["axis"]).value
+    axis, size = _axis(concat)
     if len(operation.operands) != 2:
         return None
-    size = shape(operation.results[0])[axis]
     signs, sources = [], []
     for number, part in enumerate(operation.operands):
         op, sign = definition(part), 1
         if op_name(op) == "mgx.neg":
             assert op is not None
             op, sign = definition(op.operation.operands[0]), -1
-        if op_name(op) != "mgx.slice":
-            return None
-        assert op is not None
-        half = [[axis], [size // 2], [size]] if number == 0 else [[axis], [0], [size // 2]]
-        if list(slice_bounds(op)) != half:
+        source = None if op is None else _half_of(op.operation.results[0], axis, size, 1 - number)
+        if source is None:
             return None
         signs.append(sign)
-        sources.append(op.operation.operands[0])
-    if sources[0] != sources[1] or shape(sources[0])[axis] != size or size % 2:
+        sources.append(source)
+    if sources[0] != sources[1]:
         return None
     result = operation.results[0]
     if -1 in signs:
@@ -136,3 +140,85 @@ def _negate(product: ir.OpView, result: ir.Value, signs: np.ndarray) -> None:
             product.operation.operands[number] = broadcast_to(
                 mgx.mul(source, broadcast_to(constant, shape(source))), shape(factor)
             )
+
+
+def _axis(concat: ir.OpView) -> tuple[int, int]:
+    """The axis of a concat, and the size of its result along it."""
+    axis = int(ir.IntegerAttr(concat.operation.attributes["axis"]).value)
+    return axis, int(shape(concat.operation.results[0])[axis])
+
+
+def _half_of(value: ir.Value, axis: int, size: int, number: int) -> ir.Value | None:
+    """What a value is half `number` of, along an axis of a size; None for other values."""
+    op = definition(value)
+    if op_name(op) != "mgx.slice" or size % 2:
+        return None
+    assert op is not None
+    half = size // 2
+    if list(slice_bounds(op)) != [[axis], [number * half], [(number + 1) * half]]:
+        return None
+    (source,) = op.operation.operands
+    return source if shape(source)[axis] == size else None
+
+
+@dataclass(frozen=True)
+class _Turned:
+    """Halves of `source` along `axis` that are rotated by angles with these tables."""
+
+    source: ir.Value
+    axis: int
+    cosines: ir.Value
+    sines: ir.Value
+
+
+def _turned(concat: ir.OpView) -> _Turned | None:
+    axis, size = _axis(concat)
+    real, *others = (definition(part) for part in concat.operation.operands)
+    if len(others) != 1 or (op_name(real), op_name(others[0])) != ("mgx.sub", "mgx.add"):
+        return None
+    assert real is not None and others[0] is not None
+    minuend, subtrahend = real.operation.operands
+    for a, b in (others[0].operation.operands, reversed(others[0].operation.operands)):
+        terms = ((minuend, 0), (subtrahend, 1), (a, 0), (b, 1))
+        found = [_scaled_half(value, axis, size, number) for value, number in terms]
+        known = [x for x in found if x is not None]
+        if len(known) != 4 or len({source for source, _ in known}) != 1:
+            continue
+        cosines, sines, *crossed = (factor for _, factor in known)
+        if crossed == [sines, cosines]:
+            return _Turned(known[0][0], axis, cosines, sines)
+    return None
+
+
+def _scaled_half(
+    value: ir.Value, axis: int, size: int, number: int
+) -> tuple[ir.Value, ir.Value] | None:
+    """What a product has half `number` of, and its other factor."""
+    op = definition(value)
+    if op_name(op) != "mgx.mul" or not isinstance(element_type(value), ir.FloatType):
+        return None
+    assert op is not None
+    for half, factor in (op.operation.operands, reversed(op.operation.operands)):
+        source = _half_of(half, axis, size, number)
+        if source is not None:
+            return source, factor
+    return None
+
+
+def _rotate(concat: ir.OpView, found: _Turned) -> None:
+    sizes, axis = list(shape(concat.operation.results[0])), found.axis
+    half = sizes[axis] // 2
+    parts = [*sizes[:axis], 2, half, *sizes[axis + 1 :]]
+    alike = [*sizes[:axis], 1, half, *sizes[axis + 1 :]]
+    with ir.InsertionPoint(concat), concat.operation.location:
+        halves = mgx.reshape(found.source, parts)
+        cosines, sines = (
+            mgx.multibroadcast(mgx.reshape(table, alike), parts)
+            for table in (found.cosines, found.sines)
+        )
+        signs = np.array([-1.0, 1.0]).reshape(2, *(1 for _ in parts[axis + 1 :]))
+        type_ = ir.RankedTensorType.get(list(signs.shape), element_type(found.source))
+        constant = mgx.multibroadcast(mgx.constant(signs, type=type_), parts)
+        crossed = mgx.mul(mgx.mul(mgx.reverse(halves, [axis]), sines), constant)
+        result = mgx.reshape(mgx.add(mgx.mul(halves, cosines), crossed), sizes)
+    replace(concat, [result])

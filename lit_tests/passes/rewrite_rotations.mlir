@@ -54,3 +54,44 @@ func.func @main(%x: tensor<8xf32>) -> (tensor<8xf32>, tensor<8xf32>, tensor<8xf3
   %t = mgx.concat %d, %c axis = 0 : tensor<5xf32>, tensor<3xf32> -> tensor<8xf32>
   return %p, %s, %t : tensor<8xf32>, tensor<8xf32>, tensor<8xf32>
 }
+
+// -----
+
+// Halves that are rotated one by one and joined, as ONNX's RotaryEmbedding writes it.
+// CHECK-LABEL: func.func @main
+// CHECK-SAME:    %[[X:.*]]: tensor<3x8xf32>, %[[C:.*]]: tensor<3x4xf32>, %[[S:.*]]: tensor<3x4xf32>
+// CHECK:         %[[H:.*]] = mgx.reshape %[[X]] : tensor<3x8xf32> -> tensor<3x2x4xf32>
+// CHECK:         %[[D:.*]] = mgx.reshape %[[C]] : tensor<3x4xf32> -> tensor<3x1x4xf32>
+// CHECK:         %[[COS:.*]] = mgx.multibroadcast %[[D]]
+// CHECK:         %[[V:.*]] = mgx.reverse %[[H]] axes = [1]
+// CHECK:         mgx.mul %[[V]]
+// CHECK:         mgx.mul %[[H]], %[[COS]]
+// CHECK-NOT:     mgx.concat
+func.func @main(%x: tensor<3x8xf32>, %c: tensor<3x4xf32>, %s: tensor<3x4xf32>) -> tensor<3x8xf32> {
+  %a = mgx.slice %x axes = [1] starts = [0] ends = [4] : tensor<3x8xf32> -> tensor<3x4xf32>
+  %b = mgx.slice %x axes = [1] starts = [4] ends = [8] : tensor<3x8xf32> -> tensor<3x4xf32>
+  %ac = mgx.mul %c, %a : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %bs = mgx.mul %s, %b : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %p = mgx.sub %ac, %bs : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %as = mgx.mul %s, %a : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %bc = mgx.mul %c, %b : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %q = mgx.add %bc, %as : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %y = mgx.concat %p, %q axis = 1 : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x8xf32>
+  return %y : tensor<3x8xf32>
+}
+
+// -----
+
+// Tables that are not crossed are no rotation.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.concat
+func.func @main(%x: tensor<3x8xf32>, %c: tensor<3x4xf32>, %s: tensor<3x4xf32>) -> tensor<3x8xf32> {
+  %a = mgx.slice %x axes = [1] starts = [0] ends = [4] : tensor<3x8xf32> -> tensor<3x4xf32>
+  %b = mgx.slice %x axes = [1] starts = [4] ends = [8] : tensor<3x8xf32> -> tensor<3x4xf32>
+  %ac = mgx.mul %c, %a : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %bs = mgx.mul %s, %b : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %p = mgx.sub %ac, %bs : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %q = mgx.add %bs, %ac : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+  %y = mgx.concat %p, %q axis = 1 : tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x8xf32>
+  return %y : tensor<3x8xf32>
+}

@@ -38,3 +38,23 @@ def test_a_rotation_is_one_kernel_of_its_tensor() -> None:
     after = str(check_keeps_results(lambda: parse(text), steps, again=False).module)
     # The sines with their signs, which a model's weights have from compile time on.
     assert after.count("mgx.launch @") == 2 and "concat" not in after
+
+
+def test_halves_that_are_rotated_one_by_one_are_one_kernel() -> None:
+    text = f"""
+func.func @main(%x: {X} {{mgx.name = "x"}}, %c: {HALF} {{mgx.name = "c"}},
+    %s: {HALF} {{mgx.name = "s"}}) -> ({X} {{mgx.name = "y"}}) {{
+  %a = mgx.slice %x axes = [3] starts = [0] ends = [4] : {X} -> {HALF}
+  %b = mgx.slice %x axes = [3] starts = [4] ends = [8] : {X} -> {HALF}
+  %d = mgx.mul %a, %c : {HALF}, {HALF} -> {HALF}
+  %e = mgx.mul %b, %s : {HALF}, {HALF} -> {HALF}
+  %f = mgx.sub %d, %e : {HALF}, {HALF} -> {HALF}
+  %g = mgx.mul %a, %s : {HALF}, {HALF} -> {HALF}
+  %h = mgx.mul %b, %c : {HALF}, {HALF} -> {HALF}
+  %i = mgx.add %g, %h : {HALF}, {HALF} -> {HALF}
+  %y = mgx.concat %f, %i axis = 3 : {HALF}, {HALF} -> {X}
+  return %y : {X}
+}}"""
+    steps = [step for pipeline in PIPELINES.values() for step in pipeline.passes]
+    after = str(check_keeps_results(lambda: parse(text), steps, again=False).module)
+    assert after.count("mgx.launch @") == 1 and "concat" not in after
