@@ -38,6 +38,9 @@ def emulated(target: Target) -> list[Planned]:
         (AttentionCase(2, 18, 200, 32, rising=True), Schedule(2, 1, 64)),
         (AttentionCase(2, 33, 45, 32, element="f32", mask="padding"), None),
         (AttentionCase(1, 20, 36, 24, 20, element="f32", causal=0), None),
+        # Keys that blocks divide, values whose rows they do not.
+        (AttentionCase(4, 48, 48, 80, element="f32"), None),
+        (AttentionCase(2, 48, 64, 36, element="f32"), None),
         (AttentionCase(1, 20, 70, 32, mask="safe"), None),
         (AttentionCase(1, 5, 130, 32, mask="safe"), Schedule(2, 1, 64, parts=2)),
         (AttentionCase(1, 20, 70, 32, mask="empty"), None),

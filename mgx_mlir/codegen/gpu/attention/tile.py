@@ -196,7 +196,11 @@ class Tile:
                 else:
                     place = self._place(row, emit.add(k, part), key)
                 at = emit.add(k, part) if self.keys_are_rows else emit.add(emit.add(k, part), key)
-                place = memory.guarded(place, self._inside(at), self.bytes)
+                inside = self._inside(at)
+                if self._even and not self.keys_are_rows and shape.rows > shape.row.size:
+                    # The last keys' rows beyond the end are beyond the tensor.
+                    inside.append(emit.compare("slt", row, shape.row.size))
+                place = memory.guarded(place, inside, self.bytes)
                 if self._even:
                     result.append(memory.load_far(self.pointer, place, far, self.width))
                 else:

@@ -108,7 +108,7 @@ def _cut(problem: Contraction, target: Target) -> Broad | None:
     ]
     lanes = enough[0] if enough else _LANES[-1]
     waves = problem.K * lanes // (depth * target.wave_size)
-    if not enough and waves < _MOST_WAVES:
+    if waves == 0 or (not enough and waves < _MOST_WAVES):
         return None
     return Broad(width, lanes, depth, max(1, min(_MOST_WAVES, 1 << waves.bit_length() - 1)))
 
