@@ -1,4 +1,4 @@
-"""Small models with symbolic sizes: a perceptron, an encoder, a convolutional network."""
+"""Small models with symbolic sizes: perceptron, encoder, decoder, convolutional network."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
+from mgx_mlir.sizes import evaluate, parse
 from test.onnx_models import Builder, small
 
 
@@ -45,10 +46,48 @@ def conv() -> onnx.ModelProto:
     return b.model(inputs, {"y": (y, ["batch", 10])}, "conv")
 
 
-MODELS = {"bert": bert, "conv": conv, "mlp": mlp}
+def decoder() -> onnx.ModelProto:
+    """A layer with a cache of keys and values. Symbols: batch, seq, past."""
+    b, heads, each = Builder(), 4, 8
+    width = heads * each
+    normal = b.layer_norm("x", "first", width)
+    parts = b.op("Split", b.linear(normal, "qkv", width, 3 * width), outputs=3, axis=-1)
+    shape = b.constant([0, 0, heads, each])
+    q, k, v = (b.op("Transpose", b.op("Reshape", part, shape), perm=[0, 2, 1, 3]) for part in parts)
+    k = b.op("Concat", "past_keys", k, axis=2)
+    v = b.op("Concat", "past_values", v, axis=2)
+    scores = b.op("MatMul", q, b.op("Transpose", k, perm=[0, 1, 3, 2]))
+    scores = b.op("Mul", scores, b.constant(each**-0.5, np.float32))
+    hidden = b.op("Sub", b.constant(1, np.float32), b.op("Cast", "mask", to=TensorProto.FLOAT))
+    bias = b.op("Mul", hidden, b.constant(-1e4, np.float32))
+    scores = b.op("Add", scores, b.op("Unsqueeze", bias, b.constant([1, 2])))
+    y = b.op("MatMul", b.op("Softmax", scores, axis=-1), v)
+    y = b.op("Transpose", y, perm=[0, 2, 1, 3])
+    y = b.op("Reshape", y, b.constant([0, 0, width]))
+    x = b.op("Add", "x", b.linear(y, "output", width, width))
+    z = b.gelu(b.linear(b.layer_norm(x, "second", width), "up", width, 64))
+    y = b.op("Add", x, b.linear(z, "down", 64, width))
+    past = ["batch", heads, "past", each]
+    inputs = {
+        "x": (TensorProto.FLOAT, ["batch", "seq", width]),
+        "mask": (TensorProto.INT64, ["batch", "past+seq"]),
+        "past_keys": (TensorProto.FLOAT, past),
+        "past_values": (TensorProto.FLOAT, past),
+    }
+    total = ["batch", heads, "past+seq", each]
+    outputs = {"y": (y, ["batch", "seq", width]), "keys": (k, total), "values": (v, total)}
+    return b.model(inputs, outputs, "decoder")
+
+
+MODELS = {"bert": bert, "conv": conv, "decoder": decoder, "mlp": mlp}
 SIZES: dict[str, list[dict[str, int]]] = {
     "bert": [{"batch": 2, "seq": 5}, {"batch": 1, "seq": 12}, {"batch": 3, "seq": 1}],
     "conv": [{"batch": 1}, {"batch": 3}],
+    "decoder": [
+        {"batch": 1, "seq": 1, "past": 7},
+        {"batch": 2, "seq": 3, "past": 1},
+        {"batch": 1, "seq": 5, "past": 70},
+    ],
     "mlp": [{"batch": 1}, {"batch": 7}],
 }
 
@@ -61,7 +100,10 @@ def inputs_of(
     arrays = {}
     for value in model.graph.input:
         tensor = value.type.tensor_type
-        shape = [sizes.get(d.dim_param, d.dim_value) for d in tensor.shape.dim]
+        shape = [
+            evaluate(parse(d.dim_param), sizes) if d.dim_param else d.dim_value
+            for d in tensor.shape.dim
+        ]
         if "mask" in value.name:
             array = (rng.random(shape) < 0.8) | (np.arange(shape[-1]) == 0)
         elif tensor.elem_type == TensorProto.INT64:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 import mgx_mlir
@@ -12,8 +14,13 @@ from test.test_full_dynamic import FULL, check
 SETTINGS = Settings(jobs=1, hip="emulated")
 
 
+CHIPS = ("gfx942", "gfx1100")
+FAST = (("bert", "gfx942"), ("conv", "gfx1100"), ("decoder", "gfx1100"), ("mlp", "gfx942"))
+SLOW = [pair for pair in product(MODELS, CHIPS) if pair not in FAST]
+
+
 @pytest.mark.parametrize(
-    ("name", "chip"), [("bert", "gfx942"), ("conv", "gfx1100"), ("mlp", "gfx942")]
+    ("name", "chip"), [*FAST, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in SLOW)]
 )
 def test_kernels_get_their_sizes(name: str, chip: str) -> None:
     model = MODELS[name]()

@@ -38,8 +38,8 @@ from mgx_mlir.codegen.lowering.element import sizes_of
 from mgx_mlir.codegen.lowering.index import symbol_values
 from mgx_mlir.finalizer.code_object import Argument, Launch
 from mgx_mlir.formulas import Formulas
-from mgx_mlir.sizes import Number, Size, Symbol, bounds, common_factor
-from mgx_mlir.symbolic import symbols_of
+from mgx_mlir.sizes import Number, Size, Symbol, bounds, common_factor, evaluate, symbols
+from mgx_mlir.symbolic import named_symbols
 from mgx_mlir.target import Target
 
 # Queries, keys and heads that a schedule is chosen for: no block of them is whole.
@@ -57,9 +57,7 @@ def any_sizes_program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram
         operations = kernel.regions[0].blocks[0].operations
         if all(op.operation.name != "mgx.attention" for op in operations):
             return None, ""
-        _, (inputs, results) = signature(kernel)
-        with symbols_of([*inputs, *results]):
-            made = _program(kernel, target)
+        made = _program(kernel, target)
         if isinstance(made, str):
             return None, f"mgx.attention: {made}"
         program, words = made
@@ -73,11 +71,12 @@ def _program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram, str] | 
         return "operands or an epilogue that are no views of inputs"
     if isinstance(attention.D, Size) or isinstance(attention.E, Size):
         return "the size of a head is an argument"
+    known = named_symbols([*inputs, *results])
     usual = replace(
         attention,
-        batch=_usual(attention.batch),
-        M=_usual(attention.M),
-        N=_usual(attention.N),
+        batch=_usual(attention.batch, known),
+        M=_usual(attention.M, known),
+        N=_usual(attention.N, known),
     )
     if refusal := problem_refusal(usual, 0, target):
         return refusal
@@ -102,8 +101,12 @@ def _program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram, str] | 
     return DynamicProgram(program, lengths, tuple(formulas.texts)), schedule.describe(unit)
 
 
-def _usual(size: Number) -> int:
-    return size if isinstance(size, int) else int(max(1, min(USUAL, bounds(size)[1])))
+def _usual(size: Number, known: Mapping[str, Symbol]) -> int:
+    """A size as a schedule is chosen for it: as large as it may be, up to the usual."""
+    if isinstance(size, int):
+        return size
+    most = {s.name: known.get(s.name, s).high or USUAL for s in symbols(size)}
+    return max(1, min(USUAL, evaluate(size, most)))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from mgx_mlir.codegen.gpu.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.gpu.row_blocks import USUAL_ROWS, RowBlocks, split_rows
 from mgx_mlir.codegen.lowering.element import sizes_of
 from mgx_mlir.sizes import Size, exact
-from mgx_mlir.symbolic import symbols_of
 from mgx_mlir.target import Target
 
 
@@ -28,8 +27,7 @@ def counted_elements_program(
 
     None, and why the family refuses it; an empty reason where the kernel holds other work.
     """
-    _, (inputs, results) = signature(kernel)
-    with kernel.context, kernel.location, symbols_of([*inputs, *results]):
+    with kernel.context, kernel.location:
         elements = match_elements(kernel)
         if isinstance(elements, str):
             return None, elements

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.builder import MAX_BYTES, element_bytes, signature, thread_number
+from mgx_mlir.codegen.gpu.builder import MAX_BYTES, element_bytes, thread_number
 from mgx_mlir.codegen.gpu.dynamic import DynamicProgram
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.row_blocks import USUAL_ROWS, RowBlocks, rows_axis
@@ -17,7 +17,6 @@ from mgx_mlir.codegen.gpu.rows.layouts import Along, lds_arrays
 from mgx_mlir.codegen.gpu.rows.match import Rows, match_rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule
 from mgx_mlir.sizes import Size
-from mgx_mlir.symbolic import symbols_of
 from mgx_mlir.target import Target
 
 _UNEVEN = "rows that are not evenly apart in memory"
@@ -28,8 +27,7 @@ def counted_rows_program(kernel: ir.OpView, target: Target) -> tuple[DynamicProg
 
     None, and why the family refuses it; an empty reason where the kernel holds no reduction.
     """
-    _, (inputs, results) = signature(kernel)
-    with kernel.context, kernel.location, symbols_of([*inputs, *results]):
+    with kernel.context, kernel.location:
         rows = match_rows(kernel)
         if isinstance(rows, str):
             return None, rows
