@@ -25,7 +25,7 @@ from mgx_mlir.codegen.gpu.launches import Work
 from mgx_mlir.codegen.gpu.operands import vector_lanes
 from mgx_mlir.codegen.gpu.scatter.generator import OUTPUT, Generator
 from mgx_mlir.codegen.gpu.scatter.match import Scatter
-from mgx_mlir.codegen.gpu.topk.match import MOST
+from mgx_mlir.codegen.gpu.topk.match import run_of
 from mgx_mlir.codegen.gpu.topk.merge import merge
 from mgx_mlir.codegen.gpu.topk.sort import Sort
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
@@ -40,7 +40,7 @@ _AHEAD = 4  # updates that a thread reads together
 def generate_ordered(scatter: Scatter, types: Types, name: str, target: Target) -> GpuProgram:
     """The functions `<name>_0` .. of a scatter that combines in order."""
     g = Generator(scatter, types, name)
-    size = min(MOST, max(2, 1 << (scatter.points - 1).bit_length()))
+    size = run_of(scatter.points, target.compute_units)
     runs = -(-scatter.points // size)
     pieces = g.launches.scratch(runs * size, I64)
     _sort(g, pieces, size, runs, target)

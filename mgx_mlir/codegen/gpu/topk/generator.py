@@ -24,7 +24,7 @@ from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.launches import Launches
 from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
-from mgx_mlir.codegen.gpu.topk.match import MOST, Topk
+from mgx_mlir.codegen.gpu.topk.match import MOST, Topk, run_of
 from mgx_mlir.codegen.gpu.topk.merge import merge
 from mgx_mlir.codegen.gpu.topk.select import Halves, Select, counters
 from mgx_mlir.codegen.gpu.topk.sort import Sort
@@ -72,9 +72,12 @@ class Schedule:
     @staticmethod
     def of(topk: Topk, units: int) -> Schedule:
         """A thread for each pair that is compared; pieces for most compute units."""
-        threads, columns, k = topk.sorted // 2, topk.columns, topk.k
-        runs, rounds = -(-columns // topk.sorted), []
-        if runs > 1 and k <= MOST // 2:
+        columns, k = topk.columns, topk.k
+        size = max(2, 1 << (columns - 1).bit_length())
+        if columns > MOST:
+            size = run_of(topk.rows * columns, units)
+        threads, runs, rounds = size // 2, -(-columns // size), []
+        if columns > MOST and k <= MOST // 2:
             while columns > _LAST:
                 fitting = (n for n in _PIECES if topk.rows * -(-columns // n) <= 2 * units)
                 piece = max(next(fitting, _PIECES[-1]), 4 * k)

@@ -16,6 +16,7 @@ from mgx_mlir.codegen.lowering.element import element_of
 
 # What is sorted at once: its keys and indices take 8 bytes each of LDS.
 MOST = 2048
+_RUNS = (512, 1024, MOST)
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,12 @@ class Topk:
     indices: Operand
     name: ClassVar[str] = "mgx.topk"
 
-    @property
-    def sorted(self) -> int:
-        """Elements that are sorted at a time, a power of two."""
-        return min(MOST, max(2, 1 << (self.columns - 1).bit_length()))
+
+def run_of(numbers: int, units: int) -> int:
+    """How many of so many numbers are sorted at a time before they are merged: as few as give
+    each compute unit a block."""
+    fewest = next((n for n in _RUNS if numbers <= n * units), MOST)
+    return min(fewest, max(2, 1 << (numbers - 1).bit_length()))
 
 
 def match_topk(kernel: ir.OpView) -> Topk | str:
