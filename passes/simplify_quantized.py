@@ -91,7 +91,8 @@ def _integer_contraction(op: ir.OpView) -> ir.Value | None:
     if x is None or w is None or (x.scale is None) != (w.scale is None):
         return None
     same = element_type(x.value) == element_type(w.value)
-    if (_is_float(x) or _is_float(w)) and not same:
+    kinds = _is_float(x) and _is_float(w) and op.operation.name in _DOTS
+    if (_is_float(x) or _is_float(w)) and not (same or kinds):
         return None
     if x.zero is None and x.scale is None and w.zero is None and not _is_float(x):
         return None  # it is so already

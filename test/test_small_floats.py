@@ -12,7 +12,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 import mgx_mlir
 from mgx_mlir.codegen.gpu.kernel import compiler
-from mgx_mlir.compiler import CompileOptions, Report, import_model, optimize
+from mgx_mlir.compiler import (
+    CompileOptions,
+    Report,
+    compile_to_bytecode,
+    import_model,
+    optimize,
+)
+from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.graph import kernels
 from mgx_mlir.reference import evaluate
 from mgx_mlir.target import Target
@@ -34,12 +41,13 @@ def raw(name: str, type_: int, array: Array) -> onnx.TensorProto:
     return helper.make_tensor(name, type_, array.shape, codes.tobytes(), raw=True)
 
 
-def whole(kind: str) -> onnx.ModelProto:
+def whole(kind: str, weights: str = "") -> onnx.ModelProto:
     """QDQ around a MatMul: a scale for x, one for each column of the weights."""
     type_, dtype = KINDS[kind]
     rng = np.random.default_rng(1)
+    of_weights, their_dtype = KINDS[weights or kind]
     tensors = [
-        raw("w", type_, rng.uniform(-100, 100, (K, N)).astype(dtype)),
+        raw("w", of_weights, rng.uniform(-100, 100, (K, N)).astype(their_dtype)),
         numpy_helper.from_array(rng.uniform(0.01, 0.02, N).astype(np.float32), "ws"),
         numpy_helper.from_array(np.float32(0.03), "xs"),
         raw("xz", type_, np.zeros((), dtype)),
@@ -114,6 +122,35 @@ def test_fp8_is_multiplied_as_it_is_where_the_chip_knows_the_kind(
     *_, why = schedules(whole(kind), chip)
     assert why.startswith("mgx.quant_dot")
     assert why.endswith(instruction)
+
+
+@pytest.mark.parametrize(
+    ("chip", "instruction"),
+    [("gfx950", "mfma of f8E4M3FN"), ("gfx1201", "wmma of f8E4M3FN"), ("gfx942", "mfma of bf16")],
+)
+def test_two_kinds_of_fp8_are_multiplied_as_they_are(chip: str, instruction: str) -> None:
+    *_, why = schedules(whole("e4m3fn", "e5m2"), chip)
+    assert why.startswith("mgx.quant_dot")
+    assert why.endswith(instruction)
+
+
+def test_two_kinds_of_fp8_give_what_the_reference_gives() -> None:
+    inputs = {"x": np.random.default_rng(3).uniform(-3, 3, (M, K)).astype(np.float32)}
+    made = whole("e4m3fn", "e5m2")
+    graph = import_model(made, CompileOptions())
+    (want,) = evaluate(graph.module, graph.weights, inputs).values()
+    (have,) = mgx_mlir.compile(made, target="cpu").run(inputs).values()
+    np.testing.assert_allclose(have, want, rtol=1e-4, atol=1e-3)
+    assert compile_to_bytecode(made).dialect == (1, 1)
+    with pytest.raises(UnsupportedError, match=r"two kinds of mgx\.quant_dot"):
+        compile_to_bytecode(made, version=(1, 0))
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
+@pytest.mark.parametrize("kind", ["e4m3fn", "e2m1"])
+def test_blocks_with_scales_are_multiplied_as_bf16_elsewhere(kind: str, chip: str) -> None:
+    *_, why = schedules(blocks(kind), chip)
+    assert why.endswith("ma of bf16")
 
 
 @pytest.mark.parametrize("kind", ["e4m3fn", "e5m2", "e2m1"])

@@ -125,8 +125,8 @@ Type accumulatorOf(Type element) {
 }
 
 LogicalResult inferDot(OptionalLocation location, StringRef op, Type a, Type b, Type element,
-                       InferredTypes &inferred) {
-  if (elementOf(a) != elementOf(b))
+                       InferredTypes &inferred, bool anyKinds = false) {
+  if (elementOf(a) != elementOf(b) && !anyKinds)
     return inferenceError(location, op, "a and b must have one element type, got ",
                           elementOf(a), " and ", elementOf(b));
   Dims left = dimsOf(a), right = dimsOf(b);
@@ -241,5 +241,9 @@ LogicalResult DotOp::inferReturnTypes(MLIRContext *, OptionalLocation location, 
 LogicalResult QuantDotOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
                                            Adaptor adaptor, InferredTypes &inferred) {
   Type a = adaptor.getA().getType(), b = adaptor.getB().getType();
-  return inferDot(location, getOperationName(), a, b, accumulatorOf(elementOf(a)), inferred);
+  auto isByteFloat = [](Type type) {
+    return isa<FloatType>(type) && type.getIntOrFloatBitWidth() == 8;
+  };
+  return inferDot(location, getOperationName(), a, b, accumulatorOf(elementOf(a)), inferred,
+                  isByteFloat(elementOf(a)) && isByteFloat(elementOf(b)));
 }

@@ -46,6 +46,9 @@ Requirement mgx::requirementOf(Operation *top) {
     for (const AddedAttribute &added : addedAttributes)
       if (name == added.op && op->getInherentAttr(added.attribute).value_or(Attribute()))
         require(Version(1, added.minor), "attribute " + added.attribute + " of " + name);
+    if (auto dot = dyn_cast<QuantDotOp>(op))
+      if (dot.getA().getType().getElementType() != dot.getB().getType().getElementType())
+        require(Version(1, 1), "operands of two kinds of " + name);
   });
   return found;
 }

@@ -146,6 +146,15 @@ func.func @dot_of_different_elements(%a: tensor<3x4xf32>, %b: tensor<4x5xf16>) {
 
 // -----
 
+func.func @quant_dot_of_integers_and_floats(%a: tensor<3x4xi8>, %b: tensor<4x5xf8E5M2>) {
+  // expected-error @+2 {{'mgx.quant_dot' op a and b must have one element type, got 'i8' and 'f8E5M2'}}
+  // expected-error @+1 {{'mgx.quant_dot' op failed to infer returned types}}
+  %r = mgx.quant_dot %a, %b : tensor<3x4xi8>, tensor<4x5xf8E5M2> -> tensor<3x5xf32>
+  return
+}
+
+// -----
+
 func.func @quant_dot_result(%a: tensor<3x4xi8>, %b: tensor<4x5xi8>) {
   // expected-error @+2 {{'mgx.quant_dot' op inferred type(s) 'tensor<3x5xi32>' are incompatible with return type(s) of operation 'tensor<3x5xf32>'}}
   // expected-error @+1 {{'mgx.quant_dot' op failed to infer returned types}}

@@ -101,6 +101,13 @@ func.func @quant_dot(%a: tensor<3x4xi8>, %b: tensor<4x5xi8>) -> tensor<3x5xi32> 
   return %r : tensor<3x5xi32>
 }
 
+// CHECK-LABEL: func.func @quant_dot_of_two_kinds(
+// CHECK: mgx.quant_dot %{{.+}}, %{{.+}} : tensor<3x4xf8E4M3FN>, tensor<4x5xf8E5M2> -> tensor<3x5xf32>
+func.func @quant_dot_of_two_kinds(%a: tensor<3x4xf8E4M3FN>, %b: tensor<4x5xf8E5M2>) -> tensor<3x5xf32> {
+  %r = mgx.quant_dot %a, %b : tensor<3x4xf8E4M3FN>, tensor<4x5xf8E5M2> -> tensor<3x5xf32>
+  return %r : tensor<3x5xf32>
+}
+
 // CHECK-LABEL: func.func @quant_dot_fp8(
 // CHECK: mgx.quant_dot %{{.+}}, %{{.+}} : tensor<3x4xf8E4M3FN>, tensor<4x5xf8E4M3FN> -> tensor<3x5xf32>
 func.func @quant_dot_fp8(%a: tensor<3x4xf8E4M3FN>, %b: tensor<4x5xf8E4M3FN>) -> tensor<3x5xf32> {

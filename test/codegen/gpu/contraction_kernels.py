@@ -45,7 +45,8 @@ class Product:
     """C = A B with M, N, K of `shape`, for each of `batch`.
 
     't' in the layout: the operand is stored transposed and read through a view; 'h' (A only):
-    stored [M, heads, K], where the last batch dimension is the heads.
+    stored [M, heads, K], where the last batch dimension is the heads. `second`: B's element
+    where it is another one.
     """
 
     shape: tuple[int, int, int]
@@ -54,11 +55,14 @@ class Product:
     batch: tuple[int, ...] = ()
     epilogue: str = ""
     schedule: Schedule | None = None
+    second: str = ""
 
     @property
     def name(self) -> str:
         sizes = "x".join(map(str, (*self.batch, *self.shape)))
-        return "-".join(filter(None, (sizes, self.layout, self.element, self.epilogue)))
+        return "-".join(
+            filter(None, (sizes, self.layout, self.element, self.second, self.epilogue))
+        )
 
     @property
     def result(self) -> str:
@@ -74,7 +78,7 @@ class Product:
         first = (*self.batch, *a)
         if self.layout[0] == "h":
             first = (*self.batch[:-1], M, self.batch[-1], K)
-        inputs = [(first, self.element), ((*self.batch, *b), self.element)]
+        inputs = [(first, self.element), ((*self.batch, *b), self.second or self.element)]
         extra = {"bias": (N,), "gelu": (N,), "residual": (*self.batch, M, N), "row": (M, 1)}
         if self.epilogue:
             inputs.append((extra[self.epilogue], self.result))
@@ -88,7 +92,7 @@ class Product:
         heads = [*range(rank - 1), rank, rank - 1, rank + 1]
         a, b = (
             tensor((*self.batch, *shape), element)
-            for shape, element in (((M, K), self.element), ((K, N), self.element))
+            for shape, element in (((M, K), self.element), ((K, N), self.second or self.element))
         )
         c = tensor((*self.batch, M, N), self.result)
         types = [tensor(*x) for x in self.stored()]
@@ -228,6 +232,9 @@ def emulated(target: Target) -> list[Product]:
     found += [
         Product((33, 40, 200), "nn", f"f8E4M3{kind}"),
         Product((32, 64, 128), "nt", f"f8E5M2{suffix}", epilogue="bias"),
+        Product((24, 40, 200), "nt", f"f8E4M3{kind}", second=f"f8E5M2{suffix}"),
+        Product((24, 40, 130), "nn", f"f8E5M2{suffix}", second=f"f8E4M3{kind}", epilogue="bias"),
+        Product((24, 32, 80), "nt", "f8E4M3FN", second="f8E5M2FNUZ"),
         # Of the other kind, chips convert to bf16.
         Product((24, 32, 80), "nn", "f8E4M3FN" if suffix else "f8E4M3FNUZ", epilogue="row"),
         Product((24, 32, 80), "tt", "f8E5M2" if suffix else "f8E5M2FNUZ"),

@@ -122,6 +122,8 @@ def Mgx_DotOp : Mgx_DotLikeOp<"dot", Mgx_NumberTensor> {
 def Mgx_QuantDotOp : Mgx_DotLikeOp<"quant_dot", Mgx_QuantizedTensor> {
   let summary = "Matrix product of 8-bit matrices: i32 for integers, f32 for floats";
   let description = [{
+    Floats may be of two kinds.
+
     Example: `%c = mgx.quant_dot %a, %b : tensor<3x4xi8>, tensor<4x5xi8> -> tensor<3x5xi32>`
   }];
 }
