@@ -29,6 +29,7 @@ from mgx_mlir.passes.pack_weights import PackWeights
 from mgx_mlir.passes.place_concats import PlaceConcats
 from mgx_mlir.passes.plan_memory import PlanMemory
 from mgx_mlir.passes.rewrite_deconvolution import RewriteDeconvolution
+from mgx_mlir.passes.rewrite_patches import RewritePatches
 from mgx_mlir.passes.rewrite_pooling import RewritePooling
 from mgx_mlir.passes.rewrite_reduce import RewriteReduce
 from mgx_mlir.passes.rewrite_resize import RewriteResize
@@ -98,6 +99,7 @@ PIPELINES: dict[str, NamedPipeline] = {
             FoldScales(),
             FoldConstants(),
             MergeConvolutions(),
+            RewritePatches(),
             SimplifyConcats(),
             SimplifyReshapes(),
             EliminateIdentities(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import ClassVar
 
 import numpy as np
@@ -25,6 +26,8 @@ from mgx_mlir.rewriting import (
 _BYTES = 16
 # Elements of a pixel of a few channels, and of a filter's tap.
 _CHANNELS = 4
+# Taps that kernels hold in registers.
+_MOST_TAPS = 128
 
 
 @dataclass(frozen=True)
@@ -88,7 +91,9 @@ class LayoutWeights(Pass):
             return
         filters, channels, *window = shape(value)
         key = ir.StringAttr(source.operation.attributes["key"]).value
-        if channels != _CHANNELS - 1 or window == [1, 1] or key not in context.weights:
+        if channels != _CHANNELS - 1 or key not in context.weights:
+            return
+        if not 1 < prod(window) <= _MOST_TAPS:
             return
         array = context.weights[key].array()
         if array.dtype.itemsize not in (2, 4):

@@ -252,6 +252,24 @@ def _sum(operands: str, type_: str) -> str:
     )
 
 
+def patches(images: int, side: int, high: int, wide: int, filters: int, element: str) -> Fused:
+    """A product of filters with patches of images, whose lines lie apart in memory."""
+    depth, count = 3 * side * side, images * high * wide
+    image = (images, 3, high, side, wide, side)
+    parts = f"<{images}x{high}x{wide}x3x{side}x{side}xE>"
+    rows, columns = f"<{count}x{depth}xE>", f"<{depth}x{filters}xE>"
+    whole = f"<{'x'.join(map(str, image))}xE>"
+    lines = [
+        f"%p = mgx.transpose %x0 permutation = [0, 2, 4, 1, 3, 5] : {whole} -> {parts}",
+        f"%a = mgx.reshape %p : {parts} -> {rows}",
+        f"%b = mgx.transpose %x1 permutation = [1, 0] : <{filters}x{depth}xE> -> {columns}",
+        f"%y = mgx.dot %a, %b : {rows}, {columns} -> <{count}x{filters}xE>",
+    ]
+    shape = (count, filters)
+    label = f"patches-{'x'.join(map(str, image))}-{filters}"
+    return Fused(label, (image, (filters, depth)), "\n".join(lines), shape, element)
+
+
 def emulated(target: Target) -> Sequence[Fused | Weights]:
     """What the emulated device computes."""
     ahead = 2 if target.matrix else 1
@@ -268,6 +286,8 @@ def emulated(target: Target) -> Sequence[Fused | Weights]:
         reduced((20, 48, 33), "f32"),
         reduced((40, 256, 64), "f16", softmax=True),
         reduced((7, 1000, 40), "f16"),
+        patches(2, 16, 3, 2, 20, "f16"),
+        patches(1, 14, 2, 5, 16, "f32"),
         Weights((33, 40, 96), 32, "ui4"),
         Weights((17, 24, 48), 16, "i4", "f32"),
         Weights((20, 32, 64), 32, "f4E2M1FN"),
