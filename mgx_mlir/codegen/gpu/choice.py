@@ -29,7 +29,7 @@ class Candidate:
 
     def describe(self) -> str:
         """A line for people."""
-        terms = ", ".join(f"{name} {value:,.0f}" for name, value in self.terms.items())
+        terms = ", ".join(f"{name} {round(value):,}" for name, value in self.terms.items())
         return f"{self.clocks:>12,.0f} clocks  {self.words}{f' ({terms})' if terms else ''}"
 
 

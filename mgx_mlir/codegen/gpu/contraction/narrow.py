@@ -19,6 +19,7 @@ from functools import cached_property, partial
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match
 from mgx_mlir.codegen.contraction.problem import Axis, ComputedImage, Image, Matrix
+from mgx_mlir.codegen.gpu.choice import least, terms
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.convolution import (
     PACKED_FILTER,
@@ -171,6 +172,7 @@ class Narrow:
         rounds = math.ceil(a_unit / held)
         busy = START_CLOCKS / 2 + sum(x**3 for x in (matrix, lds, moved)) ** (1 / 3)
         alone = START_CLOCKS + matrix + lds + moved
+        terms(matrix=a_unit * matrix, lds=a_unit * lds, memory=a_unit * moved)
         return rounds * BLOCK_LATENCY + max(a_unit * busy, rounds * alone)
 
     def describe(self) -> str:
@@ -246,7 +248,7 @@ def as_narrow(
     product = replace(product, match=inner, packings={})
     make = partial(Narrow, product, image, match.problem.a, turned, unit, target.wave_size)
     found = [x for x in _cuts(make, image, match.problem.a, unit) if _fits(x, target)]
-    return min(found, key=lambda x: x.clocks(target), default=None)
+    return least(found, lambda x: x.clocks(target), Narrow.describe)
 
 
 def _cuts(
