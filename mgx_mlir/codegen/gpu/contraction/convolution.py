@@ -102,7 +102,12 @@ def product_of(match: Match) -> Product:
     depth = taps * channels
     a = _filter(problem, image.window, channels, packings, run)
     if run:
-        b = replace(b, row=Axis((*b.row.factors[:-1], (run, 1))))
+        # Of what `_windows` gives, rows of taps may be one with those before.
+        strides = packings[PACKED_IMAGE].packed_strides
+        outer = Axis.of(
+            *list(zip(image.window, map(mul, image.dilations, strides), strict=True))[:-1]
+        )
+        b = replace(b, row=Axis((*outer.factors, (run, 1))))
         depth = taps // image.window[-1] * run
         kept = image.window[-1] * channels
         b = Windows(b.argument, b.element, b.offset, b.batch, b.row, b.column, (), run, kept)
