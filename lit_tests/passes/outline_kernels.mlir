@@ -286,14 +286,17 @@ func.func @main(%x: tensor<2x8x6x6xf32>, %b: tensor<8x1x1xf32>, %v: tensor<16x8x
 // CHECK:        convolution %{{.*}}, %[[W]]
 // CHECK:      mgx.kernel @k1_pointwise
 // CHECK:      mgx.kernel @k2_convolution
-func.func @main(%x: tensor<1x256x7x7xf16>, %w: tensor<512x256x1x1xi8>, %s: tensor<512x1x1x1xf16>, %z: tensor<64x224x224x64xf16>, %v: tensor<256x9x9x64xf16>) -> (tensor<1x512x7x7xf16>, tensor<64x224x224x256xf16>) {
+func.func @main(%x: tensor<1x256x7x7xf16>, %w: tensor<512x256x1x1xi8>, %s: tensor<512x1x1x1xf16>, %z: tensor<1x33x32x64xf16>, %v: tensor<8x9x9x64xf16>) -> (tensor<1x512x7x7xf16>, tensor<1x33x32x8xf16>) {
   %c = mgx.convert %w : tensor<512x256x1x1xi8> -> tensor<512x256x1x1xf16>
   %b = mgx.multibroadcast %s : tensor<512x1x1x1xf16> -> tensor<512x256x1x1xf16>
   %m = mgx.mul %c, %b : tensor<512x256x1x1xf16>, tensor<512x256x1x1xf16> -> tensor<512x256x1x1xf16>
   %y = mgx.convolution %x, %m pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x256x7x7xf16>, tensor<512x256x1x1xf16> -> tensor<1x512x7x7xf16>
-  %r = mgx.relu %z : tensor<64x224x224x64xf16>
-  %u = mgx.convolution %r, %v pads = [4, 4, 4, 4] strides = [1, 1] dilations = [1, 1] {channels_last} : tensor<64x224x224x64xf16>, tensor<256x9x9x64xf16> -> tensor<64x224x224x256xf16>
-  return %y, %u : tensor<1x512x7x7xf16>, tensor<64x224x224x256xf16>
+  %p = mgx.tanh %z : tensor<1x33x32x64xf16>
+  %q = mgx.sigmoid %p : tensor<1x33x32x64xf16>
+  %r = mgx.tanh %q : tensor<1x33x32x64xf16>
+  %t = mgx.sigmoid %r : tensor<1x33x32x64xf16>
+  %u = mgx.convolution %t, %v pads = [4, 4, 4, 4] strides = [1, 1] dilations = [1, 1] {channels_last} : tensor<1x33x32x64xf16>, tensor<8x9x9x64xf16> -> tensor<1x33x32x8xf16>
+  return %y, %u : tensor<1x512x7x7xf16>, tensor<1x33x32x8xf16>
 }
 
 // -----
