@@ -121,9 +121,11 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
     tiles = math.ceil(problem.K / unit.tile_depth) // schedule.splits
 
     matrix = 2 * rows * columns * unit.tile_depth / unit.flops
-    # One wave keeps one of a compute unit's SIMDs busy.
+    # One wave keeps one of a compute unit's SIMDs busy, and five take as long as eight.
     together = resident(schedule, unit, target, a_unit)
-    matrix *= max(1.0, 4 / (schedule.waves * together))
+    waves, simds = schedule.waves * together, 4 if target.wave_size == 64 else 2
+    uneven = max(4 / waves, simds * math.ceil(waves / simds) / waves)
+    matrix *= uneven
     read = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
     # 64 banks read twice as much in a clock as 32, and write no more.
     lds = (read * 32 / unit.banks + rows + columns) * unit.row_bytes / LDS_BYTES_A_CLOCK
@@ -131,7 +133,8 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
     vector = sum(
         extent * unit.tile_depth * operations(operand) / LANES_A_CLOCK
         for extent, operand in ((rows, problem.a), (columns, problem.b))
-    ) * max(1.0, 4 / (schedule.waves * together))
+    )
+    vector *= uneven
     # What overlaps does so imperfectly.
     busy: float = sum(x**3 for x in (matrix, lds, memory, vector)) ** (1 / 3)
     # Nor does a wave multiply while it reads fragments, or waits for a tile.
