@@ -92,18 +92,22 @@ SIZES: dict[str, list[dict[str, int]]] = {
 }
 
 
+def named_sizes(model: onnx.ModelProto, sizes: dict[str, int]) -> dict[str, int]:
+    """The size of each name in the inputs' shapes, formulas among them."""
+    shapes = (value.type.tensor_type.shape for value in model.graph.input)
+    names = {d.dim_param for shape in shapes for d in shape.dim if d.dim_param}
+    return sizes | {name: evaluate(parse(name), sizes) for name in names}
+
+
 def inputs_of(
     model: onnx.ModelProto, sizes: dict[str, int], seed: int = 0
 ) -> dict[str, np.ndarray]:
     """Random inputs where the symbols have these sizes."""
-    rng = np.random.default_rng(seed)
+    rng, named = np.random.default_rng(seed), named_sizes(model, sizes)
     arrays = {}
     for value in model.graph.input:
         tensor = value.type.tensor_type
-        shape = [
-            evaluate(parse(d.dim_param), sizes) if d.dim_param else d.dim_value
-            for d in tensor.shape.dim
-        ]
+        shape = [named.get(d.dim_param, d.dim_value) for d in tensor.shape.dim]
         if "mask" in value.name:
             array = (rng.random(shape) < 0.8) | (np.arange(shape[-1]) == 0)
         elif tensor.elem_type == TensorProto.INT64:

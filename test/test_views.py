@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
+from mgx_mlir.sizes import Size, Symbol, evaluate, exact
 from mgx_mlir.views import Change, Layout, changes, inverse, whole
 
 
@@ -152,3 +153,75 @@ def test_reshapes_of_nothing_have_no_elements():
         found = layout.reshaped(shape)
         assert found is not None
         assert found.shape == shape
+
+
+def evaluated(layout: Layout, known: dict[str, int]) -> Layout:
+    """A layout of symbolic sizes where they are known."""
+    dims = tuple(
+        tuple((evaluate(size, known), evaluate(stride, known)) for size, stride in dim)
+        for dim in layout.dims
+    )
+    return Layout(evaluate(layout.offset, known), dims)
+
+
+def numbers(argument: tuple, known: dict[str, int]) -> tuple:
+    """A change's argument where the sizes are known."""
+    return tuple(
+        numbers(x, known)
+        if isinstance(x, tuple)
+        else evaluate(int(x) if isinstance(x, np.integer) else x, known)
+        for x in argument
+    )
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_views_of_symbolic_sizes_are_those_of_each_size(seed: int) -> None:
+    """Random reshapes, transposes, slices of static dimensions and broadcasts."""
+    generator = np.random.default_rng(seed)
+    b, s = (Size.of(Symbol(name)) for name in "bs")
+    sizes: list = [b, s, 2, 3, 4]
+    generator.shuffle(sizes)
+    layout = whole(sizes)
+    cases = [{"b": 1, "s": 1}, {"b": 3, "s": 1}, {"b": 2, "s": 5}]
+    arrays = [
+        np.arange(24 * c["b"] * c["s"]).reshape([evaluate(n, c) for n in sizes]) for c in cases
+    ]
+    for _ in range(6):
+        shape = list(layout.shape)
+        kind = generator.choice(["transpose", "merge", "split", "slice", "broadcast"])
+        axis = int(generator.integers(len(shape)))
+        after = layout
+        if kind == "transpose":
+            order = [int(i) for i in generator.permutation(len(shape))]
+            after, steps = layout.transposed(order), [x.transpose(order) for x in arrays]
+        elif kind in ("merge", "split"):
+            if kind == "merge" and axis + 1 < len(shape):
+                shape[axis : axis + 2] = [shape[axis] * shape[axis + 1]]
+            else:
+                part = exact(shape[axis], s)
+                shape[axis : axis + 1] = [shape[axis], 1] if part is None else [part, s]
+            after = layout.reshaped(shape)
+            steps = [
+                x.reshape([evaluate(n, c) for n in shape])
+                for x, c in zip(arrays, cases, strict=True)
+            ]
+        elif kind == "slice" and isinstance(shape[axis], int):
+            after = layout.sliced(axis, 1, shape[axis]) if shape[axis] > 1 else layout
+            start = int(shape[axis] > 1)
+            steps = [np.moveaxis(np.moveaxis(x, axis, 0)[start:], 0, axis) for x in arrays]
+        else:
+            after = layout.expanded([s, *shape], 1)
+            steps = [
+                np.broadcast_to(x, (c["s"], *x.shape)) for x, c in zip(arrays, cases, strict=True)
+            ]
+        if after is None:
+            continue
+        layout, arrays = after, steps
+        for array, known in zip(arrays, cases, strict=True):
+            source = np.arange(24 * known["b"] * known["s"])
+            assert np.array_equal(read(evaluated(layout, known), source), array)
+            steps_of = changes(layout, sizes)
+            if steps_of is not None:
+                whole_ = source.reshape([evaluate(n, known) for n in sizes])
+                chain = [Change(x.name, numbers(x.argument, known)) for x in steps_of]
+                assert np.array_equal(perform(chain, whole_), array)

@@ -67,7 +67,8 @@ DYNAMIC = sorted(dynamic_models.MODELS)
 def test_keeps_results_of_sizes_that_are_not_known(name: str, model: str) -> None:
     made, sizes = dynamic_models.MODELS[model](), dynamic_models.SIZES[model][0]
     inputs = dynamic_models.inputs_of(made, sizes)
-    static, graph = parse_onnx(made, dim_params=sizes), parse_onnx(made)
+    named = dynamic_models.named_sizes(made, sizes)
+    static, graph = parse_onnx(made, dim_params=named), parse_onnx(made)
     bind = BindDims(tuple(f"{symbol}:{size}" for symbol, size in sizes.items()))
     run(graph, (SimplifyDynOps(), pass_class(name)(), bind))
     wanted = evaluate(static.module, static.weights, inputs)

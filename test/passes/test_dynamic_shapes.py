@@ -12,14 +12,14 @@ from mgx_mlir.pass_manager import PassContext, run_pipeline
 from mgx_mlir.passes.bind_dims import BindDims
 from mgx_mlir.passes.simplify_dyn_ops import SimplifyDynOps
 from mgx_mlir.reference import evaluate
-from test.dynamic_models import MODELS, SIZES, inputs_of
+from test.dynamic_models import MODELS, SIZES, inputs_of, named_sizes
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_bound_programs_compute_what_static_ones_do(name: str) -> None:
     model, sizes = MODELS[name](), SIZES[name][0]
     inputs = inputs_of(model, sizes)
-    symbolic, static = parse_onnx(model), parse_onnx(model, dim_params=sizes)
+    symbolic, static = parse_onnx(model), parse_onnx(model, dim_params=named_sizes(model, sizes))
     bind = BindDims(tuple(f"{symbol}:{size}" for symbol, size in sizes.items()))
     run_pipeline(symbolic.module, (SimplifyDynOps(), bind), PassContext(weights=symbolic.weights))
     function = ir.FunctionType(ir.TypeAttr(symbolic.main.attributes["function_type"]).value)
