@@ -504,6 +504,7 @@ def emulated() -> list[ElementKernel]:
         cumsum((2, 70, 12), 1, "f32"),
         cumsum((300, 6), 0, "bf16", True, True),
         cumsum((2, 90, 5), 1, "i64", reverse=True),
+        cumsum((3, 64, 4), 1, "f32", reverse=True),
         cumsum((3, 31, 1), 1, "i32"),
         cumsum((1, 20000), 1, "f32"),
         cumsum((1, 20000), 1, "i32", True, True),

@@ -149,7 +149,7 @@ class Along(Layout):
         if schedule.parts * schedule.chunks * size != self.columns:
             inside.append(emit.compare("slt", column, self.columns))
         if self.reverse:
-            column = emit.sub(self.columns - schedule.lanes, column)
+            column = memory.opaque(emit.sub(self.columns - schedule.lanes, column))
         return column, inside
 
     def ordered(self, x: ir.Value) -> list[ir.Value]:
@@ -231,7 +231,9 @@ class Across(Layout):
         inside = list(self.guards)
         if schedule.parts * schedule.chunks != self.columns:
             inside.append(emit.compare("slt", column, self.columns))
-        return emit.sub(self.columns - 1, column) if self.reverse else column, inside
+        if self.reverse:
+            column = memory.opaque(emit.sub(self.columns - 1, column))
+        return column, inside
 
     def sums(self, x: ir.Value, carried: ir.Value, exclusive: bool) -> tuple[ir.Value, ir.Value]:
         after = self.add(carried, x)
