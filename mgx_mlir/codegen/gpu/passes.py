@@ -189,7 +189,7 @@ def to_llvm_ir(module: ir.Module, chip: str, index_bits: int) -> str:
         _without_inline_assembly(module)
     run_passes(module, chip_passes(chip, index_bits, calls_device_library(module)))
     gpu_module = next(op for op in module.body.operations if op.operation.name == "gpu.module")
-    gpu_module.operation.walk(_keep_loop_annotation)
+    _keep_loop_annotations(gpu_module)
     text = llvm_dialect.translate_module_to_llvmir(gpu_module.operation)
     if "__ocml_fmod" in text:
         text = _OCML_FMOD_DECLARED.sub("", _OCML_FMOD.sub(r"frem \1 \2, \3", text))
@@ -222,12 +222,14 @@ def _without_inline_assembly(module: ir.Module) -> None:
         op.erase()
 
 
-def _keep_loop_annotation(op: ir.Operation) -> ir.WalkResult:
-    """Gives a branch the annotation of its loop under the name that translation reads.
+def _keep_loop_annotations(gpu_module: ir.OpView) -> None:
+    """Gives branches the annotations of their loops under the name that translation reads.
 
     The conversions carry `llvm.loop_annotation` along as a foreign attribute.
     """
-    if op.name == "llvm.br" and "llvm.loop_annotation" in op.attributes:
-        op.attributes["loop_annotation"] = op.attributes["llvm.loop_annotation"]
-        del op.attributes["llvm.loop_annotation"]
-    return ir.WalkResult.ADVANCE
+    functions = gpu_module.operation.regions[0].blocks[0].operations
+    for block in (b for f in functions for region in f.operation.regions for b in region.blocks):
+        op = block.operations[len(block.operations) - 1].operation
+        if op.name == "llvm.br" and "llvm.loop_annotation" in op.attributes:
+            op.attributes["loop_annotation"] = op.attributes["llvm.loop_annotation"]
+            del op.attributes["llvm.loop_annotation"]
