@@ -92,7 +92,8 @@ def _together(halves: Halves, target: Target) -> tuple[GpuProgram, str] | str:
     between = 2 * counts[-1] * emit.element_bytes(unit.element)  # the product, there and back
     between /= GLOBAL_BYTES_A_CLOCK[target.wave_size] * target.compute_units
     saved = LAUNCH_CLOCKS + between
-    if clocks(whole, schedule, unit, target) > clocks(whole, alone, unit, target) + saved:
+    together = clocks(whole, schedule, unit, target) + tail.clocks(problem, schedule, unit, target)
+    if together > clocks(whole, alone, unit, target) + saved:
         return "faster on more blocks"
     product = Product(match, row_major(problem), {})
     sizes = counts, [counts[-1]]

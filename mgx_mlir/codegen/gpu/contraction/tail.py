@@ -27,6 +27,8 @@ from mgx_mlir.codegen.gpu.rows.match import Rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule as RowSchedule
 from mgx_mlir.target import Target
 
+# Of a read from LDS, or a reduction within a wave.
+_LDS_CLOCKS = 100
 # Elements of a row that a lane keeps.
 _KEPT = 16
 
@@ -81,6 +83,19 @@ class Tail:
                     continue
                 return RowSchedule(sharing, threads // sharing, lanes, chunks, False, True)
         return None
+
+    def clocks(self, problem: Contraction, schedule: Schedule, unit: Unit, target: Target) -> float:
+        """About how long a compute unit's blocks take for it: one group of rows after another.
+
+        Each is bound by latency, of LDS and of reductions that wait for one another; two blocks
+        hide half of it from each other.
+        """
+        cut = self.cut(problem, schedule.waves * target.wave_size, target)
+        assert cut is not None
+        levels = max(self.rows.levels.values())
+        blocks = math.ceil(problem.M / schedule.rows(unit)) / target.compute_units
+        passes = schedule.rows(unit) // cut.together
+        return passes * _LDS_CLOCKS * (1 + levels) * max(1.0, math.ceil(blocks) / 2)
 
     def place(self, schedule: Schedule, unit: Unit, problem: Contraction) -> Matrix:
         """Where the product's elements lie in LDS."""
