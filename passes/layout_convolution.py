@@ -111,9 +111,9 @@ def _keeps_channels(value: ir.Value) -> bool:
     """Whether a view's channels are channels of what it reads, and pixels its pixels."""
     source, layout, _ = trace(value)
     sizes = shape(source)
-    if len(sizes) != len(shape(value)):
-        return False
     pixels = prod(sizes[2:])
+    if len(sizes) != len(shape(value)) or pixels == 0:
+        return False
     return all(stride % pixels == 0 for _, stride in layout.dims[1]) and all(
         size == 1 or abs(stride) < pixels for dim in layout.dims[2:] for size, stride in dim
     )

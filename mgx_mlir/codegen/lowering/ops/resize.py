@@ -173,6 +173,8 @@ def _as_division(axis: Axis, mode: str) -> tuple[int, int, int] | None:
     """(factor, offset, divisor) where the input index is (i * factor + offset) / divisor for every
     result index i, if there are such numbers: then no float is needed, and a factor of two is a
     plain division by two."""
+    if axis.wanted == 0:
+        return 1, 0, 1
     table = axis.nearest(mode)
     ratio = Fraction(axis.size, axis.wanted)
     positions = np.arange(axis.wanted, dtype=np.int64) * ratio.numerator
