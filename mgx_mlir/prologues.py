@@ -50,6 +50,8 @@ _STEP = 64
 # Tensors that one operand may be made from: each takes registers for what is on its way.
 _MOST_LEAVES = 4
 _PRODUCTS = frozenset(("mgx.convolution", "mgx.dot"))
+# Of fewer products a result no kernel with a place for more is made.
+_LEAST_DEPTH = 8
 
 
 @dataclass
@@ -86,6 +88,8 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     depth = _depth(product)
     if not _is_finite(tree, depth):
         return None
+    if op_name(product) == "mgx.convolution" and (depth < _LEAST_DEPTH or not _has_kernels(tree)):
+        return None
     scaled = expands_blocks(tree.ops[-1]) and depth % _STEP == 0
     if number == 0 and not scaled and prologue_of(product, 1) is not None:
         return None  # past the end of k, one operand has to be zero
@@ -100,6 +104,14 @@ def _may_be_computed(convolution: ir.OpView, number: int) -> bool:
     if w[axis] == 1 and x[axis] > 1:
         return False  # one channel a group: each pixel is read for itself
     return number == 0 or _is_plain(convolution)
+
+
+def _has_kernels(tree: Prologue) -> bool:
+    """Whether convolutions' kernels read and compute elements of such types, and none else."""
+    types = [element_type(leaf) for leaf in tree.leaves]
+    types += [element_type(op.operation.results[0]) for op in tree.ops]
+    floats = [x for x in types if isinstance(x, ir.FloatType)]
+    return all(x.width >= 8 for x in types) and all(16 <= x.width <= 32 for x in floats)
 
 
 def _is_channels_last(convolution: ir.OpView) -> bool:
