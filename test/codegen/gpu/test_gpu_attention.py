@@ -23,6 +23,7 @@ SHAPES = (
     AttentionCase(12, 512, 512, 64, causal=0),
     AttentionCase(32, 256, 1024, 128, group=4, causal=768),
     AttentionCase(16, 512, 512, 64, mask="bias", tail="added"),
+    AttentionCase(12, 1024, 1024, 64, mask="where", causal=0, earliest=-255),
 )
 
 
