@@ -212,11 +212,12 @@ class Across(_Layout):
         inside = schedule.inside(size)
         if inside > 1:
             lane = emit.rem(self.thread, size)
-            found = wave.reduce_apart(
-                partial, schedule.together, inside, lane,
-                lambda a, b: reduction.fold([tuple(a), tuple(b)]),
-            )  # fmt: skip
-            partial = tuple(found)
+
+            def combine(a: Sequence[ir.Value], b: Sequence[ir.Value]) -> Partial:
+                return reduction.fold([tuple(a), tuple(b)])
+
+            apart = schedule.together
+            partial = tuple(wave.reduce_apart(partial, apart, inside, lane, combine))
         parts, stride = schedule.threads // inside, schedule.together * inside
         if parts == 1:
             return partial
