@@ -157,7 +157,7 @@ WAIT_LOAD = {"gfx1200": "s_wait_loadcnt 0", "gfx1201": "s_wait_loadcnt 0"}
 
 @pytest.mark.parametrize("chip", engine.CHIPS)
 class TestWaits:
-    def run(self, chip, scalar_wait, vector_wait, strict=True):
+    def run(self, chip, scalar_wait, vector_wait, strict=True, more=0):
         load = (
             "s_load_b64 s[2:3], s[0:1], 0x0"
             if not (chip in engine.CDNA or chip == "gfx1030")
@@ -170,6 +170,7 @@ class TestWaits:
                 WAIT_SCALAR.get(chip, "s_waitcnt lgkmcnt(0)") if scalar_wait else "",
                 "v_mov_b32 v1, 0",
                 f"global_load_{b32} v2, v1, s[2:3]",
+                *[f"global_load_{b32} v3, v1, s[2:3]"] * more,
                 WAIT_LOAD.get(chip, "s_waitcnt vmcnt(0)") if vector_wait else "",
                 "v_lshlrev_b32 v2, 1, v2",
                 f"global_store_{b32} v1, v2, s[2:3]",
@@ -186,6 +187,11 @@ class TestWaits:
         assert self.run(chip, True, False, strict=False) == 42
         with pytest.raises(engine.Fault, match="missing wait"):
             self.run(chip, True, False)
+
+    def test_more_loads_than_the_counter_counts_wait_for_the_first(self, chip):
+        assert self.run(chip, True, False, more=63) == 42
+        with pytest.raises(engine.Fault, match="missing wait"):
+            self.run(chip, True, False, more=62)
 
     def test_missing_scalar_wait(self, chip):
         with pytest.raises(engine.Fault, match="missing wait"):
