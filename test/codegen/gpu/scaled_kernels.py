@@ -22,7 +22,7 @@ class ScaledProduct:
     """C = A B with M, N, K of `shape`: codes of `element`, a scale for 32 of them along k.
 
     B is stored transposed where `turned`; codes of 4 bits lie two in a byte, along k. `second`:
-    B's element where it is another one.
+    B's element where it is another one. `spread`: each of A's codes has a byte for itself.
     """
 
     shape: tuple[int, int, int]
@@ -31,11 +31,16 @@ class ScaledProduct:
     schedule: Schedule | None = None
     result: str = "f32"
     second: str = ""
+    spread: bool = False
 
     @property
     def name(self) -> str:
         order = "nt" if self.turned else "nn"
-        return f"scaled-{'x'.join(map(str, self.shape))}-{order}-{self.element}{self.second}"
+        kinds = self.element + self.second + "-spread" * self.spread
+        return f"scaled-{'x'.join(map(str, self.shape))}-{order}-{kinds}"
+
+    def packed(self, name: str) -> bool:
+        return self.elements[name] == PACKED and not (name == "a" and self.spread)
 
     @property
     def elements(self) -> dict[str, str]:
@@ -50,7 +55,7 @@ class ScaledProduct:
             along_rows = name == "b" and not self.turned
             element = self.elements[name]
             codes = tensor((rows, columns), element)
-            packed = element == PACKED
+            packed = self.packed(name)
             if packed:
                 stored = tensor((rows, columns // 2), "ui8")
                 lines.append(f"%{name}c = mgx.unpack %{name} : {stored} -> {codes}")
@@ -95,8 +100,8 @@ class ScaledProduct:
         M, N, K = self.shape
         rng = np.random.default_rng(5)
         made: list[Array] = []
-        for rows, along_rows, element in zip(
-            (M, N), (False, not self.turned), self.elements.values(), strict=True
+        for rows, along_rows, (name, element) in zip(
+            (M, N), (False, not self.turned), self.elements.items(), strict=True
         ):
             codes = rng.uniform(-4, 4, (rows, K)).astype(_dtype(element))
             scales = rng.integers(122, 131, (rows, K // BLOCK)).astype(np.uint8)
@@ -104,7 +109,7 @@ class ScaledProduct:
             if along_rows:
                 made += [codes.T.copy(), scales.T.copy().reshape(K // BLOCK, 1, rows)]
                 continue
-            if element == PACKED:
+            if self.packed(name):
                 codes = codes.view(np.uint8)
                 codes = codes[:, 0::2] | codes[:, 1::2] << 4
             made += [codes, scales.reshape(rows, K // BLOCK, 1)]
@@ -120,7 +125,7 @@ class ScaledProduct:
         """Rows along k in f64."""
         if turned:
             codes, scales = codes.T, scales.reshape(scales.shape[0], -1).T
-        if self.elements[name] == PACKED:
+        if self.packed(name):
             nibbles = np.stack([codes & 15, codes >> 4], axis=-1).astype(np.uint8)
             codes = nibbles.reshape(codes.shape[0], -1).view(ml_dtypes.float4_e2m1fn)
         wide = codes.astype(np.float64)
@@ -141,6 +146,7 @@ def emulated(target: Target) -> list[ScaledProduct]:
         ScaledProduct((20, 32, 256), second="f8E5M2"),
         ScaledProduct((24, 32, 256), second=PACKED),
         ScaledProduct((24, 48, 96)),
+        ScaledProduct((24, 48, 256), PACKED, spread=True),
     ]
     if "mx" in target.features:
         found += [

@@ -130,6 +130,9 @@ def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target)
     # 64 banks read twice as much in a clock as 32, and write no more.
     lds = (read * 32 / unit.banks + rows + columns) * unit.row_bytes / LDS_BYTES_A_CLOCK
     memory = (rows + columns) * unit.row_bytes / GLOBAL_BYTES_A_CLOCK[target.wave_size]
+    if unit.scaled:
+        # Each wave asks for a byte of every row, and for that of every column: a line each.
+        memory += read
     vector = sum(
         extent * unit.tile_depth * operations(operand) / LANES_A_CLOCK
         for extent, operand in ((rows, problem.a), (columns, problem.b))

@@ -106,6 +106,8 @@ def _scaled(matrix: Computed) -> Scaled | None:
         return None
     if codes.element not in _KINDS or scales.element != "f8E8M0FNU" or scales.per_byte != 1:
         return None
+    if codes.element == "f4E2M1FN" and codes.per_byte == 1:
+        return None  # instructions take two of a byte
     *outer, block = scales.matrix.column.factors or ((1, 1),)
     places = _bytes(codes)
     if block != (BLOCK, 0) or places is None:
