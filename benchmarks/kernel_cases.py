@@ -255,20 +255,35 @@ def convolution(batch: int, chip: str) -> Case:
     return Case(f"conv 3x3 64 of {batch}", chip, model, flop=flop)
 
 
-def first_convolution(batch: int, chip: str) -> Case:
+def first_convolution(batch: int, chip: str, side: int = 7, filters: int = 64) -> Case:
     """A model's first layer: colours come one after another, channels leave as neighbours."""
 
     def model() -> onnx.ModelProto:
-        window = {"kernel_shape": [7, 7], "strides": [2, 2], "pads": [3] * 4}
+        window = {"kernel_shape": [side] * 2, "strides": [2, 2], "pads": [side // 2] * 4}
         nodes = [
             helper.make_node("Conv", ["x", "w"], ["z"], **window),
             helper.make_node("Transpose", ["z"], ["y"], perm=[0, 2, 3, 1]),
         ]
-        made = model_of(nodes, {"x": (batch, 3, 224, 224)}, (batch, 112, 112, 64))
-        return _with_filters(made, (64, 3, 7, 7))
+        made = model_of(nodes, {"x": (batch, 3, 224, 224)}, (batch, 112, 112, filters))
+        return _with_filters(made, (filters, 3, side, side))
 
-    flop = 2 * batch * 112 * 112 * 64 * 3 * 49
-    return Case(f"conv 7x7 3 of {batch}", chip, model, flop=flop)
+    flop = 2 * batch * 112 * 112 * filters * 3 * side**2
+    return Case(f"conv {side}x{side} 3 of {batch}", chip, model, flop=flop)
+
+
+def patches(batch: int, chip: str) -> Case:
+    """The embedding of a vision transformer's patches of 16 by 16 pixels."""
+
+    def model() -> onnx.ModelProto:
+        side = [16, 16]
+        nodes = [
+            helper.make_node("Conv", ["x", "w"], ["z"], kernel_shape=side, strides=side),
+            helper.make_node("Transpose", ["z"], ["y"], perm=[0, 2, 3, 1]),
+        ]
+        made = model_of(nodes, {"x": (batch, 3, 224, 224)}, (batch, 14, 14, 768))
+        return _with_filters(made, (768, 3, 16, 16))
+
+    return Case(f"patches of {batch}", chip, model, flop=2 * batch * 196 * 768 * 768)
 
 
 def _with_filters(model: onnx.ModelProto, shape: Sequence[int]) -> onnx.ModelProto:
@@ -330,6 +345,8 @@ def cases() -> list[Case]:
         convolution(1, "gfx942"),
         first_convolution(32, "gfx942"),
         first_convolution(1, "gfx942"),
+        first_convolution(32, "gfx942", 3, 32),
+        patches(32, "gfx942"),
         attention(16, 1024, 64, "gfx942"),
         attention(16, 1024, 128, "gfx942"),
         softmax(16384, 1024, "gfx942"),
