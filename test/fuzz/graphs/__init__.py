@@ -1,0 +1,1 @@
+"""Random valid graphs of ONNX, whole, against onnxruntime: see __main__.py."""

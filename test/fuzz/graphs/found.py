@@ -1,0 +1,81 @@
+"""Small graphs of what random ones once got wrong."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+from test.fuzz.graphs.graph import F32, F64, Case, Graph, Value
+
+FOUND: list[Callable[[Graph], Value]] = []
+
+
+def found(number: int) -> Case:
+    """The graph with that number."""
+    graph = Graph(random.Random(number))
+    graph.float = F32
+    FOUND[number](graph)
+    return Case.of(graph)
+
+
+def _found(build: Callable[[Graph], Value]) -> Callable[[Graph], Value]:
+    FOUND.append(build)
+    return build
+
+
+@_found
+def one_element_written_over(g: Graph) -> Value:
+    values, _ = g.op("TopK", g.fresh((1,), weight=False), g.ints(1), outputs=2, axis=0)
+    return g.op("Tanh", values)
+
+
+@_found
+def few_elements_of_64_bits_sorted(g: Graph) -> Value:
+    x = g.fresh((64, 16), F64, False)
+    return g.op("TopK", x, g.ints(2), outputs=2, axis=1, largest=0)[0]
+
+
+@_found
+def windows_as_wide_as_the_padded_image(g: Graph) -> Value:
+    x, w = g.fresh((4, 2, 2, 1), weight=False), g.fresh((8, 2, 2, 7))
+    return g.op("Conv", x, w, pads=[0, 3, 0, 3], strides=[2, 3])
+
+
+@_found
+def filters_whose_taps_lie_unevenly(g: Graph) -> Value:
+    x, w = g.fresh((1, 3, 5, 6), weight=False), g.fresh((3, 3, 4, 4), weight=False)
+    return g.op("ConvTranspose", x, w, strides=[2, 2])
+
+
+@_found
+def nothing_turned(g: Graph) -> Value:
+    x = g.op("Transpose", g.fresh((17, 3, 0), weight=False), perm=[2, 0, 1])
+    return g.op("Celu", x)
+
+
+@_found
+def values_beyond_the_last_key(g: Graph) -> Value:
+    q, k, v = (g.fresh((1, 4, *s), weight=False) for s in ((48, 80), (80, 48), (48, 80)))
+    scores = g.op("Mul", g.op("MatMul", q, k), g.number(0.1, F32))
+    return g.op("MatMul", g.op("Softmax", scores, axis=-1), v)
+
+
+@_found
+def weights_of_one_negative_number(g: Graph) -> Value:
+    x = g.fresh((3, 40), weight=False)
+    scale = g.hold(g.numpy.normal(size=(40,)).astype(F32) * 0 - 2)
+    return g.op("MatMul", g.op("Mul", x, scale), g.hold(scale.exact.repeat(8).reshape(40, 8)))
+
+
+@_found
+def an_exponent_of_negative_numbers(g: Graph) -> Value:
+    exponent = g.hold(g.numpy.integers(-2, 4, (33,)).astype(F32), weight=False)
+    base = g.op("Add", g.op("Abs", g.fresh((5, 33), weight=False)), g.number(0.5, F32))
+    return g.op("Pow", g.op("Neg", base), exponent)
+
+
+@_found
+def a_sum_of_many_constants_of_16_bits(g: Graph) -> Value:
+    x = g.op("Cast", g.fresh((33, 64), F32, True), to=16)
+    mean = g.op("ReduceMean", g.op("Mul", x, x), g.ints(0, 1))
+    return g.op("Add", mean, g.op("Cast", g.fresh((3, 4), F32, False), to=16))
