@@ -381,26 +381,19 @@ def computed(target: Target) -> list[Convolution]:
         Convolution((2, 32, 5, 7), 24, (1, 1), prologue="norm", native=True, epilogue="add"),
         Convolution((2, 32, 5, 8), 17, (1, 1), prologue="gate", native=True),
         Convolution((2, 20, 4, 4), 16, (1, 1), prologue="bytes", group=2),
-        Convolution((1, 64, 1, 1), 30, (1, 1), prologue="norm", native=True),
         Convolution((2, 32, 5, 6), 20, (1, 1), prologue="filters"),
         Convolution((3, 64, 5, 5), 32, (1, 1), prologue="filters", native=True, epilogue="relu"),
         # Packed.
         Convolution((2, 16, 6, 8), 16, (3, 3), pads=pads, prologue="norm", epilogue="relu"),
         Convolution((2, 12, 7, 6), 8, (2, 3), pads=(1, 0, 0, 2), prologue="gate", element="f32"),
         Convolution((1, 3, 16, 16), 16, (7, 7), (2, 2), pads=(3,) * 4, prologue="norm"),
-        Convolution((2, 10, 8, 8), 12, (3, 3), pads=pads, prologue="bytes"),
         Convolution((1, 10, 5, 6), 12, (3, 3), pads=pads, prologue="norm", native=True),
-        Convolution((2, 16, 30), 12, (5,), (2,), (2,), (3, 4), prologue="norm"),
-        Convolution((2, 32, 7, 7), 16, (1, 1), (2, 2), prologue="gate"),
-        Convolution((2, 16, 6, 6), 12, (3, 3), pads=pads, group=2, prologue="norm"),
         # By windows.
-        Convolution((1, 32, 6, 8), 16, (3, 3), pads=pads, prologue="norm", native=True),
         Convolution((2, 32, 5, 7), 20, (3, 3), pads=pads, prologue="gate", native=True),
         Convolution(
             (3, 40, 9, 6), 24, (3, 3), (2, 1), (2, 2), (1, 3, 2, 0), prologue="norm", native=True
         ),
         Convolution((1, 24, 9, 8), 17, (3, 2), prologue="norm", native=True, epilogue="relu"),
-        Convolution((2, 64, 7, 7), 16, (1, 1), (2, 2), prologue="norm", native=True),
         Convolution((2, 16, 6, 6), 24, (3, 3), pads=pads, prologue="bytes", last=True),
         Convolution(
             (2, 16, 6, 6), 24, (3, 3), pads=pads, group=2, prologue="norm", native=True,
@@ -419,14 +412,11 @@ def narrow(target: Target) -> list[Convolution]:
         Convolution((1, 3, 17, 72), 32, (3, 3), two, pads=(1, 1, 1, 1), native=True),
         Convolution((2, 3, 18, 64), 32, (3, 3), two, pads=(0, 0, 1, 1), epilogue="add"),
         Convolution((1, 3, 9, 24), 24, (3, 3), pads=(1, 1, 1, 1), native=True, epilogue="add"),
-        Convolution((3, 3, 9, 24), 10, (3, 3), pads=(1, 1, 1, 1)),
         Convolution((1, 4, 16, 16), 48, (4, 4), (4, 4), native=True),
         Convolution((2, 3, 20, 24), 16, (5, 3), (3, 1), (1, 2), (2, 3, 1, 1), native=True),
         Convolution((1, 3, 14, 48), 96, (5, 5), (1, 3), pads=(2, 2, 2, 2), native=True),
         Convolution((1, 3, 12, 32), 16, (7, 7), two, pads=three, element="f32"),
         Convolution((2, 4, 11, 40), 40, (3, 3), two, element="f32", native=True),
-        # Pixels that are no neighbours in memory, eight bytes of them at least.
-        Convolution((1, 3, 16, 15), 16, (3, 3), two, pads=(1, 1, 1, 1)),
     ]
     if "bf16" in target.features:
         found.append(Convolution((1, 3, 16, 32), 32, (3, 3), two, element="bf16", native=True))
