@@ -417,7 +417,9 @@ def _epilogue_operand(value: ir.Value, anchor: ir.OpView, problem: Contraction) 
     if view is None:
         return None
     rank = len(view.dims)
-    if anchor.operation.name not in _CONVOLUTIONS:
+    if anchor.operation.name == "mgx.pooling":  # each channel of an image is a row of pixels
+        split, batch, row = view, 2, 2
+    elif anchor.operation.name not in _CONVOLUTIONS:
         split, batch, row = view, rank - 2, rank - 1
     else:
         view = _channels_second(view, anchor)

@@ -48,6 +48,8 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.loader import finalize
     from mgx_mlir.tools.console import print_report, progress
 
+    if options.model.is_dir():
+        raise IsADirectoryError(f"{options.model} is a folder, not a model")
     output = options.output or options.model.with_suffix(".mgx")
     if not output.parent.is_dir():
         raise NotADirectoryError(f"{output.parent} is not a folder; make it, or choose another -o")

@@ -79,3 +79,17 @@ def a_sum_of_many_constants_of_16_bits(g: Graph) -> Value:
     x = g.op("Cast", g.fresh((33, 64), F32, True), to=16)
     mean = g.op("ReduceMean", g.op("Mul", x, x), g.ints(0, 1))
     return g.op("Add", mean, g.op("Cast", g.fresh((3, 4), F32, False), to=16))
+
+
+@_found
+def indices_of_pooled_rows(g: Graph) -> Value:
+    x = g.fresh((2, 3, 64, 64), weight=False)
+    g.op("MaxPool", g.op("Relu", x), kernel_shape=[3, 3], strides=[1, 1], outputs=2)
+    return g.op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2], outputs=2)[1]
+
+
+@_found
+def pooled_and_added_to_a_row_and_a_column(g: Graph) -> Value:
+    y = g.op("AveragePool", g.fresh((2, 3, 34, 40), weight=False), kernel_shape=[3, 3])
+    y = g.op("Add", y, g.fresh((32, 1), weight=False))
+    return g.op("Mul", y, g.op("Transpose", g.fresh((38, 32), weight=False), perm=[1, 0]))
