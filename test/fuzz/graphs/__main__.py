@@ -85,6 +85,8 @@ def supervise(options: argparse.Namespace) -> int:
         if not done:
             failures += 1
             print(f"FAIL {last}: the process ended with {worker.returncode}", flush=True)
+        if not last:
+            break  # it does not even begin
     print(f"seeds {options.seed} to {seed - 1}: {failures} failures")
     return int(failures > 0)
 

@@ -57,7 +57,7 @@ def expand(g: Graph) -> Value:
 
 @kind(5)
 def slices(g: Graph) -> Value:
-    x = g.pick(lambda v: v.rank > 0) or g.real()
+    x = g.pick(lambda v: v.rank > 0) or g.real(1, 2, 3)
     count = g.rng.randint(1, min(3, x.rank))
     chosen = g.rng.sample(range(x.rank), count)
     starts, ends, steps = [], [], []
@@ -141,7 +141,7 @@ def pad(g: Graph) -> Value:
 
 @kind(4)
 def gather(g: Graph) -> Value:
-    x = g.pick(lambda v: v.rank > 0) or g.real()
+    x = g.pick(lambda v: v.rank > 0) or g.real(1, 2, 3)
     axis = g.rng.randrange(x.rank)
     size = x.shape[axis]
     if not size:

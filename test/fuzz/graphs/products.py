@@ -62,6 +62,8 @@ def gemm(g: Graph) -> Value:
     x = g.real(2)
     first, second = g.rng.randrange(2), g.rng.randrange(2)
     m, k = reversed(x.shape) if first else x.shape
+    if k == 0:
+        raise UnsoundError("onnxruntime leaves out beta where the product is empty")
     n = g.size()
     y = weights(g, (n, k) if second else (k, n), k, x)
     c = None
