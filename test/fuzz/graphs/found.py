@@ -93,3 +93,9 @@ def pooled_and_added_to_a_row_and_a_column(g: Graph) -> Value:
     y = g.op("AveragePool", g.fresh((2, 3, 34, 40), weight=False), kernel_shape=[3, 3])
     y = g.op("Add", y, g.fresh((32, 1), weight=False))
     return g.op("Mul", y, g.op("Transpose", g.fresh((38, 32), weight=False), perm=[1, 0]))
+
+
+@_found
+def one_row_of_wider_numbers(g: Graph) -> Value:
+    x = g.op("Cast", g.fresh((16,), F64, False), to=1)
+    return g.op("MatMul", x, g.fresh((16, 197)))

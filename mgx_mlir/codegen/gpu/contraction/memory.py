@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 from mlir import ir
 from mlir.dialects import amdgpu, arith, llvm, vector
@@ -115,6 +116,10 @@ def load_far(memory: ir.Value, place: Index, step: Index, count: int) -> ir.Valu
     `step` is the same for all threads. Only the bounds of `place` are checked.
     """
     element = ir.MemRefType(memory.type).element_type
+    most = CHUNK_BYTES * 8 // element.width
+    if count > most:  # one instruction takes no more
+        parts = [load_far(memory, emit.add(place, i), step, most) for i in range(0, count, most)]
+        return reduce(concatenated, parts)
     i32 = ir.IntegerType.get_signless(32)
     at, far = (arith.index_cast(i32, emit.value(x)) for x in (place, step))
     type_ = ir.VectorType.get([count], element)
