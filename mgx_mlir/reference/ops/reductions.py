@@ -70,14 +70,14 @@ def _arg(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
 @meaning("softmax")
 def _softmax(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     x, axis = widened(operands[0], accumulate), op.axis.value
-    powers = np.exp(x - np.max(x, axis, keepdims=True))
+    powers = np.exp(x - np.max(x, axis, keepdims=True, initial=-np.inf))
     return rounded(powers / np.sum(powers, axis, keepdims=True), operands[0].dtype)
 
 
 @meaning("logsoftmax")
 def _logsoftmax(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     x, axis = widened(operands[0], accumulate), op.axis.value
-    x = x - np.max(x, axis, keepdims=True)
+    x = x - np.max(x, axis, keepdims=True, initial=-np.inf)
     return rounded(x - np.log(np.sum(np.exp(x), axis, keepdims=True)), operands[0].dtype)
 
 
