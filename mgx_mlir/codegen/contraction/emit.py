@@ -332,7 +332,8 @@ def convert(x: ir.Value, source: str, target: str) -> ir.Value:
         return x
     if source in BYTE_FLOATS:
         a = Arithmetic.like([x])
-        wide = load_element(a, Element(source, "float", 8), x)
+        # The lower half may hold all that makes a NaN of an instruction's one.
+        wide = load_element(a, Element(source, "float", 8), x, any_nan=target != "bf16")
         return upper_half(wide) if target == "bf16" else convert(wide, "f32", target)
     type_ = _like(x, element_type(target))
     if is_float(source) != is_float(target):

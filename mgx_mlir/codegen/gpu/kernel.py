@@ -33,6 +33,7 @@ from mgx_mlir.codegen.gpu.scatter.kernel import scatter_program
 from mgx_mlir.codegen.gpu.suppress.kernel import suppress_program
 from mgx_mlir.codegen.gpu.topk.kernel import topk_program
 from mgx_mlir.codegen.lowering import lower_kernel
+from mgx_mlir.codegen.lowering.native import native_floats
 from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.target import Target
 
@@ -113,7 +114,8 @@ def _of_family(
     """A family's code of a kernel; None, and one or more `refusals`, where it has none."""
     tried = ""
     for share in REGISTER_SHARES:
-        program, why = family(kernel, replace(target, register_share=share))
+        with native_floats(target.features):
+            program, why = family(kernel, replace(target, register_share=share))
         if why == tried and program is not None:
             continue
         if why:

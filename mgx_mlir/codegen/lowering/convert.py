@@ -9,6 +9,7 @@ from __future__ import annotations
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.codegen.lowering import native
 from mgx_mlir.codegen.lowering.arithmetic import CONTRACT, Arithmetic
 from mgx_mlir.codegen.lowering.element import (
     BOOL,
@@ -22,9 +23,10 @@ from mgx_mlir.codegen.lowering.element import (
 )
 
 
-def load(a: Arithmetic, element: Element, value: ir.Value) -> ir.Value:
+def load(a: Arithmetic, element: Element, value: ir.Value, any_nan: bool = True) -> ir.Value:
     """A stored value in the type where `element` is computed.
 
+    any_nan: any bits of a NaN of a small float will do; else it has the quiet bit alone.
     Only the low bits of an integer of less than 8 bits count: ml_dtypes fills the rest of the byte
     with the sign or with zeros, by the operation that made the array.
     """
@@ -35,7 +37,8 @@ def load(a: Arithmetic, element: Element, value: ir.Value) -> ir.Value:
     if element.name == EXPONENT_ONLY:
         return _decode_exponent(a, value)
     if element.is_byte_float:
-        return _decode(a, MINIFLOATS[element.name], value)
+        wide = native.decode(element, value) if any_nan else None
+        return wide or _decode(a, MINIFLOATS[element.name], value)
     return arith.extf(a.type(F32.storage()), value, fastmath=CONTRACT)
 
 
@@ -53,7 +56,8 @@ def store(
     if element.name == EXPONENT_ONLY:
         return _encode_exponent(a, value)
     if element.is_byte_float:
-        return _encode(a, MINIFLOATS[element.name], value, saturate)
+        code = native.encode(element, value) if saturate else None
+        return code or _encode(a, MINIFLOATS[element.name], value, saturate)
     type_ = a.type(element.storage())
     return arith.truncf(type_, value) if keep else arith.truncf(type_, value, fastmath=CONTRACT)
 
