@@ -1,6 +1,6 @@
 """One program for any sizes beside programs for given ones: launches, and modelled time.
 
-    python -m benchmarks.any_sizes [--chip gfx942] [--models bert,decoder,encoder,mlp]
+    python -m benchmarks.any_sizes [--chip gfx942] [--models bert,decoder,images,encoder,mlp]
 
 Each model runs on the emulated device in its profile mode, with equal inputs: compiled in mode
 full-dynamic, and in the default mode for just these sizes. Times are the sum over all kernels as
@@ -38,6 +38,7 @@ def encoder(width: int = 128, heads: int = 2) -> onnx.ModelProto:
 MAKERS = {
     "bert": (MODELS["bert"], {"batch": 2, "seq": 12}),
     "decoder": (MODELS["decoder"], {"batch": 2, "seq": 1, "past": 127}),
+    "images": (MODELS["images"], {"batch": 16}),
     "encoder": (encoder, {"batch": 1, "seq": 128}),
     "mlp": (MODELS["mlp"], {"batch": 64}),
 }

@@ -46,6 +46,34 @@ def conv() -> onnx.ModelProto:
     return b.model(inputs, {"y": (y, ["batch", 10])}, "conv")
 
 
+def images() -> onnx.ModelProto:
+    """A residual block, one of depthwise convolutions, and poolings. Symbol: batch."""
+    b = Builder()
+
+    def conv(
+        x: str, channels: int, filters: int, window: int, group: int = 1, step: int = 1
+    ) -> str:
+        name = f"w{len(b.weights)}"
+        scale = (channels // group * window**2) ** -0.5
+        w = b.weight(name, filters, channels // group, window, window, scale=scale)
+        pads, strides = [window // 2] * 4, [step, step]
+        bias = b.weight(f"{name}.bias", filters, scale=0.1)
+        return b.op("Conv", x, w, bias, pads=pads, strides=strides, group=group)
+
+    x = b.op("Relu", conv("x", 3, 16, 7, step=2))
+    x = b.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    y = b.op("Relu", conv(x, 16, 16, 3))
+    x = b.op("Relu", b.op("Add", conv(y, 16, 16, 3), x))
+    y = b.op("HardSwish", conv(x, 16, 48, 1))
+    y = b.op("HardSwish", conv(y, 48, 48, 5, group=48, step=2))
+    x = b.op("AveragePool", x, kernel_shape=[2, 2], strides=[2, 2])
+    x = b.op("Add", conv(y, 48, 32, 1), conv(x, 16, 32, 1))
+    y = b.op("Relu", conv(x, 32, 40, 3, group=2, step=2))
+    y = b.linear(b.op("Flatten", b.op("GlobalAveragePool", y)), "classes", 40, 10)
+    inputs = {"x": (TensorProto.FLOAT, ["batch", 3, 32, 32])}
+    return b.model(inputs, {"y": (y, ["batch", 10])}, "images")
+
+
 def decoder() -> onnx.ModelProto:
     """A layer with a cache of keys and values. Symbols: batch, seq, past."""
     b, heads, each = Builder(), 4, 8
@@ -79,7 +107,7 @@ def decoder() -> onnx.ModelProto:
     return b.model(inputs, outputs, "decoder")
 
 
-MODELS = {"bert": bert, "conv": conv, "decoder": decoder, "mlp": mlp}
+MODELS = {"bert": bert, "conv": conv, "decoder": decoder, "images": images, "mlp": mlp}
 SIZES: dict[str, list[dict[str, int]]] = {
     "bert": [{"batch": 2, "seq": 5}, {"batch": 1, "seq": 12}, {"batch": 3, "seq": 1}],
     "conv": [{"batch": 1}, {"batch": 3}],
@@ -88,6 +116,7 @@ SIZES: dict[str, list[dict[str, int]]] = {
         {"batch": 2, "seq": 3, "past": 1},
         {"batch": 1, "seq": 5, "past": 70},
     ],
+    "images": [{"batch": 1}, {"batch": 3}, {"batch": 17}],
     "mlp": [{"batch": 1}, {"batch": 7}],
 }
 

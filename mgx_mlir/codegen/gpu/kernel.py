@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 from mlir import ir
 
@@ -19,6 +19,7 @@ from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.contraction.reduced import reduced_program
 from mgx_mlir.codegen.gpu.dynamic import DynamicProgram, dynamic_program
 from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
+from mgx_mlir.codegen.gpu.images import images_program
 from mgx_mlir.codegen.gpu.lrn.kernel import lrn_program
 from mgx_mlir.codegen.gpu.moves.kernel import moves_program
 from mgx_mlir.codegen.gpu.passes import expand_math
@@ -59,6 +60,7 @@ FAMILIES: tuple[Family, ...] = (
 
 # Those of kernels whose sizes are arguments.
 DYNAMIC_FAMILIES: tuple[Family, ...] = (
+    partial(images_program, families=(reduced_program, contraction_program, pooling_program)),
     any_rows_program,
     any_sizes_program,
     counted_rows_program,

@@ -34,9 +34,58 @@ def test_rows_and_elements_of_any_number(chip: str, tmp_path: Path) -> None:
     run_on(chip, "any_elements_run.py", tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("chip", "few"),
+    [
+        ("gfx1100", "few"),
+        *(
+            pytest.param(chip, "", marks=pytest.mark.slow)
+            for chip in ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
+        ),
+    ],
+)
+def test_images_of_any_number(chip: str, few: str, tmp_path: Path) -> None:
+    run_on(chip, "any_images_run.py", tmp_path, few)
+
+
 def tensor(shape: str, dims: str, element: str = "f16") -> str:
     named = re.sub(r"([a-z])", r"\1 : 1 ... ?", dims)
     return f"tensor<{shape}x{element}, #mgx.dims<[{named}]>>"
+
+
+def images(op: str, shape: str = "?x8x6x6", result: str = "?x8x6x6") -> str:
+    """A kernel of an image as large as its result, of channels first, with pooling 1x1."""
+    x, y = tensor(shape, "n, _, _, _"), tensor(result, "n, _, _, _")
+    return (
+        f"mgx.kernel @k(%x: {x}) -> ({y}) attributes "
+        f'{{arch = #mgx.arch<"gfxMIGX">}} {{\n{op}\nmgx.return %y : {y}\n}}'
+    ).replace("@T", x).replace("@R", y)  # fmt: skip
+
+
+POOLING = "lengths = [1, 1] pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1]"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            images(f"%y = mgx.pooling max %x {POOLING} : @T -> @R", "?x1x5x5", "?x1x5x5"),
+            "no multiples of 16 bytes",
+        ),
+        (
+            images(
+                f"%r = mgx.reverse %x axes = [0] : @T -> @T\n"
+                f"%y = mgx.pooling max %r {POOLING} : @T -> @R"
+            ),
+            "not done image by image",
+        ),
+    ],
+)
+def test_what_is_not_done_image_by_image_is_refused(text: str, why: str) -> None:
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        code = compiler(next(iter(module.body.operations)))(Target.get("gfx942"))
+    assert why in code.why and "generic path" in code.why
 
 
 @pytest.mark.parametrize(

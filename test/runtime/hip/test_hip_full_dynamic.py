@@ -15,7 +15,13 @@ SETTINGS = Settings(jobs=1, hip="emulated")
 
 
 CHIPS = ("gfx942", "gfx1100")
-FAST = (("bert", "gfx942"), ("conv", "gfx1100"), ("decoder", "gfx1100"), ("mlp", "gfx942"))
+FAST = (
+    ("bert", "gfx942"),
+    ("conv", "gfx1100"),
+    ("decoder", "gfx1100"),
+    ("images", "gfx942"),
+    ("mlp", "gfx942"),
+)
 SLOW = [pair for pair in product(MODELS, CHIPS) if pair not in FAST]
 
 

@@ -29,32 +29,36 @@ def buffer(pointer: ir.Value) -> ir.Value:
     return amdgpu.FatRawBufferCastOp(pointer, results=[result]).result
 
 
-def moved(pointer: ir.Value, start: ir.Value, size: ir.Value) -> ir.Value:
+def moved(pointer: ir.Value, start: ir.Value, size: ir.Value | None = None) -> ir.Value:
     """The `size` elements of a memref argument from `start` on; both are i64, size below 2^31.
 
-    As a descriptor that is put together: indices of memrefs have 32 bits.
+    Without a size, as many as its type says. As a descriptor that is put together: indices of
+    memrefs have 32 bits.
     """
     type_ = ir.MemRefType(pointer.type)
+    result = type_
+    if size is not None:
+        dynamic, space = ir.ShapedType.get_dynamic_size(), type_.memory_space
+        result = ir.MemRefType.get([dynamic], type_.element_type, memory_space=space)
     i32 = ir.IntegerType.get_signless(32)
     parts = "!llvm.ptr<1>, !llvm.ptr<1>, i32, array<1 x i32>, array<1 x i32>"
     descriptor = ir.Type.parse(f"!llvm.struct<({parts})>")
     whole = _cast(pointer, descriptor)
     address = llvm.extractvalue(ir.Type.parse("!llvm.ptr<1>"), whole, [1])
-    dynamic = ir.ShapedType.get_dynamic_size()
     address = llvm.getelementptr(
         address.type, address, [start], [_AT_OPERAND], type_.element_type, 0
     )
+    count = arith.constant(i32, type_.shape[0]) if size is None else arith.trunci(i32, size)
     values = [
         (address, [0]),
         (address, [1]),
         (arith.constant(i32, 0), [2]),
-        (arith.trunci(i32, size), [3, 0]),
+        (count, [3, 0]),
         (arith.constant(i32, 1), [4, 0]),
     ]
     for value, place in values:
         whole = llvm.insertvalue(whole, value, place)
-    space = type_.memory_space
-    return _cast(whole, ir.MemRefType.get([dynamic], type_.element_type, memory_space=space))
+    return _cast(whole, result)
 
 
 def _cast(value: ir.Value, type_: ir.Type) -> ir.Value:

@@ -1,0 +1,133 @@
+"""Runs convolutions and poolings of any number of images through HIP on one chip.
+
+A program of its own, as `emulated_run` is; prints what went wrong:
+
+    ... python any_images_run.py gfx942 [few]
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import convolution_kernels
+import numpy as np
+from contraction_kernels import DTYPES, Array
+from convolution_kernels import Convolution
+from element_kernels import pooling
+from emulated_run import run
+from mlir import ir
+
+from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.dialects import context
+from mgx_mlir.target import Target
+
+# What stands for the number of images in the kernels' text.
+IMAGES = 997
+BATCHES = (1, 3, 17)
+ODD = "images that are no multiples of 16 bytes"
+POOLINGS = (
+    ("max", (3, 16, 24), (3, 2, 1), (1, 1), "f32"),
+    ("max", (2, 17, 24), (9, 2, 1), (4, 3), "f16"),
+    ("average", (2, 9, 16), (3, 1, 1), (1, 1), "f32"),
+    ("average", (4, 11, 12), (3, 2, 2), (1, 2), "i32"),
+    ("lpnorm", (4, 9, 12), (3, 2, 1), (1, 1), "f32"),
+)
+FEW = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel of one number of images: its name, its text, and inputs, result and bound."""
+
+    name: str
+    text: str
+    arrays: Callable[[int], tuple[list[Array], Array, Array]]
+    result: str
+
+    def compiled(self) -> str:
+        """The text with the number of images as an argument."""
+
+        def named(found: re.Match[str]) -> str:
+            rest = found[1].split("x")[:-1]
+            dims = ", ".join(["images : 1 ... ?", *("_" for _ in rest)])
+            return f"tensor<?x{found[1]}, #mgx.dims<[{dims}]>>"
+
+        return re.sub(rf"tensor<{IMAGES}x(\w+)>", named, self.text)
+
+
+def of_convolution(convolution: Convolution) -> Case:
+    def many(count: int) -> Convolution:
+        return replace(convolution, shape=(count, *convolution.shape[1:]), schedule=None)
+
+    def arrays(count: int) -> tuple[list[Array], Array, Array]:
+        inputs = many(count).arrays()
+        return inputs, *many(count).meaning(*inputs)
+
+    found = many(IMAGES)
+    return Case(found.name, found.text(), arrays, found.result)
+
+
+def of_pooling(mode: str, shape: tuple[int, ...], *rest: object, biased: bool) -> Case:
+    def many(count: int):  # type: ignore[no-untyped-def]
+        return pooling(mode, (count, *shape), *rest, biased=biased)  # type: ignore[arg-type]
+
+    def arrays(count: int) -> tuple[list[Array], Array, Array]:
+        inputs = many(count).arrays()
+        (want,) = many(count).meaning(*inputs)
+        epsilon = 2e-3 if rest[-1] == "f16" else 1e-5
+        return inputs, want, epsilon * (1 + np.abs(want)) * (rest[-1] != "i32")
+
+    found = many(IMAGES)
+    return Case(found.name, found.text(), arrays, str(rest[-1]))
+
+
+def cases(target: Target) -> Iterator[Case]:
+    for convolution in convolution_kernels.emulated(target):
+        yield of_convolution(convolution)
+    for mode, *rest in POOLINGS:
+        # Integers are rounded before the sums.
+        for biased in (False, True)[: 1 if rest[-1] == "i32" else 2]:
+            yield of_pooling(str(mode), *rest, biased=biased)  # type: ignore[arg-type]
+
+
+def main(chip: str, few: str = "") -> int:
+    failed = 0
+    target = Target.get(chip)
+    taken = 0
+    for number, case in enumerate(cases(target)):
+        if few and number % FEW:
+            continue
+        with context(), ir.Location.unknown():
+            module = ir.Module.parse(case.compiled())
+            code = compiler(next(iter(module.body.operations)))(target)
+        if "for each of any number of images" not in code.why:
+            expected = ODD in code.why
+            failed += not expected
+            if not expected:
+                print(f"{case.name} on {chip}: {code.why}")
+            continue
+        taken += 1
+        for count in BATCHES:
+            inputs, want, bound = case.arrays(count)
+            have = np.full(want.shape, 99).astype(DTYPES[case.result])
+            try:
+                run(code.bound({"images": count}), inputs, [have])
+            except RuntimeError as error:
+                failed += 1
+                print(f"{case.name} x {count} on {chip}: {code.why}: {error}")
+                continue
+            wrong = ~(np.abs(have.astype(np.float64) - want) <= bound)
+            if wrong.any():
+                failed += 1
+                print(
+                    f"{case.name} x {count} on {chip}: {code.why}: {wrong.sum()} of {wrong.size} "
+                    "wrong"
+                )
+    return failed + (taken == 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
