@@ -159,6 +159,7 @@ _SYMBOLIC = frozenset(
         "mgx-fuse-horizontal",
         "mgx-fuse-pointwise",
         "mgx-fuse-reduce",
+        "mgx-layout-weights",
         "mgx-merge-pointwise",
         "mgx-normalize-ops",
         "mgx-outline-kernels",
