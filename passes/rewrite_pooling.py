@@ -106,6 +106,7 @@ def _by_dimension(op: ir.OpView) -> ir.Value | None:
             only(pads, 0),
             only(strides, 1),
             only(dilations, 1),
+            ceil_mode=attributes["ceil_mode"],
             results=[ir.RankedTensorType.get(dims, element)],
         )
     return value

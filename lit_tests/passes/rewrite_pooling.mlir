@@ -45,3 +45,14 @@ func.func @main(%x: tensor<1x6x20x20xf32>) -> (tensor<1x6x10x10xf32>, tensor<1x6
   %b = mgx.pooling average %x lengths = [13, 13] pads = [6, 6, 6, 6] strides = [2, 2] dilations = [1, 1] : tensor<1x6x20x20xf32> -> tensor<1x6x10x10xf32>
   return %a, %b : tensor<1x6x10x10xf32>, tensor<1x6x10x10xf32>
 }
+
+// -----
+
+// The last windows go beyond the image.
+// CHECK-LABEL: func.func @main
+// CHECK:         %[[A:.*]] = mgx.pooling max %{{.*}} lengths = [9, 1] pads = [0, 0, 0, 0] strides = [3, 1] dilations = [1, 1] {ceil_mode = true} : tensor<1x2x20x20xf32> -> tensor<1x2x5x20xf32>
+// CHECK:         mgx.pooling max %[[A]] lengths = [1, 9] pads = [0, 0, 0, 0] strides = [1, 3] dilations = [1, 1] {ceil_mode = true} : tensor<1x2x5x20xf32> -> tensor<1x2x5x5xf32>
+func.func @main(%x: tensor<1x2x20x20xf32>) -> tensor<1x2x5x5xf32> {
+  %a = mgx.pooling max %x lengths = [9, 9] pads = [0, 0, 0, 0] strides = [3, 3] dilations = [1, 1] {ceil_mode = true} : tensor<1x2x20x20xf32> -> tensor<1x2x5x5xf32>
+  return %a : tensor<1x2x5x5xf32>
+}
