@@ -20,7 +20,6 @@ from mlir.dialects import arith, gpu
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import used_arguments
 from mgx_mlir.codegen.contraction.problem import Computed, Contraction, Matrix, Windows
 from mgx_mlir.codegen.gpu import lanes as across
 from mgx_mlir.codegen.gpu.builder import block_number, thread_number
@@ -29,16 +28,14 @@ from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.function import (
-    Parameter,
     add_function,
+    buffers_of,
     new_module,
-    outputs_of,
-    raw_buffers,
+    parameters_of,
 )
 from mgx_mlir.codegen.gpu.contraction.skinny import dot_products
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.finalizer.code_object import Argument
 from mgx_mlir.target import Target
 
 # With more rows the matrix cores, where there are any, are worth the way through LDS.
@@ -122,19 +119,15 @@ def generate_broad(
 ) -> GpuProgram:
     """The function `<name>_0`. sizes: elements of each input and of each result."""
     match, problem = found.match, found.match.problem
-    used = used_arguments(match)
-    numbers = [number for number, _ in used]
-    parameters = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used]
-    parameters += outputs_of(match.result_elements, sizes[1])
+    parameters = parameters_of(match, sizes)
     blocks = math.ceil(problem.N / cut.columns)
     threads = cut.waves * target.wave_size
     module, functions = new_module()
 
     def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
         assert lds is not None
-        inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
-        outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
-        epilogue = Epilogue(match, found.result, inputs, list(outputs.values()))
+        inputs, outputs = buffers_of(match, pointers)
+        epilogue = Epilogue(match, found.result, inputs, outputs)
         block, batch = block_number("x", blocks), block_number("z", problem.batch)
         _Block(problem, cut, target, inputs, lds).emit(
             thread_number(threads), block, batch, epilogue

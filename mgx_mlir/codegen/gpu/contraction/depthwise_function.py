@@ -12,7 +12,7 @@ from mlir.dialects import rocdl
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Operand, used_arguments
+from mgx_mlir.codegen.contraction.match import Operand
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.gpu.builder import Dimensions, grid_of, linear_block, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory
@@ -28,14 +28,12 @@ from mgx_mlir.codegen.gpu.contraction.depthwise import (
 from mgx_mlir.codegen.gpu.contraction.direct import Dimension
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue, stored_vector
 from mgx_mlir.codegen.gpu.contraction.function import (
-    Parameter,
     add_function,
+    buffers_of,
     new_module,
-    outputs_of,
-    raw_buffers,
+    parameters_of,
 )
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.finalizer.code_object import Argument
 from mgx_mlir.target import Target
 
 
@@ -50,19 +48,15 @@ def generate_depthwise(
     sizes: elements of each input and of each result. Needs an active MLIR context and location.
     """
     schedule = choose(depthwise, target)
-    used = used_arguments(depthwise.match)
-    numbers = [number for number, _ in used]
-    parameters = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used]
-    parameters += outputs_of(depthwise.match.result_elements, sizes[1])
+    parameters = parameters_of(depthwise.match, sizes)
     module, functions = new_module()
     grid = grid_of(math.ceil(depthwise.threads(schedule) / schedule.threads))
 
     def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
-        inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
-        outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
+        inputs, outputs = buffers_of(depthwise.match, pointers)
         block = emit.mul(linear_block(grid), schedule.threads)
         thread = emit.add(block, thread_number(schedule.threads))
-        _emit(depthwise, schedule, inputs, list(outputs.values()), grid, thread)
+        _emit(depthwise, schedule, inputs, outputs, grid, thread)
 
     threads = schedule.threads
     launch = add_function(functions, f"{name}_0", parameters, threads, grid, body, is_vectors=True)

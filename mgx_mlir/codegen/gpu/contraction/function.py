@@ -9,6 +9,7 @@ from mlir import ir
 from mlir.dialects import arith, gpu
 
 from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.contraction.match import Match, used_arguments
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.finalizer.code_object import Argument, Launch
 
@@ -159,3 +160,21 @@ def outputs_of(elements: Sequence[str], sizes: Sequence[int]) -> list[Parameter]
 def raw_buffers(pointers: Mapping[int, ir.Value]) -> dict[int, ir.Value]:
     """Each as a raw buffer, whose bounds the hardware checks."""
     return {number: memory.buffer(pointer) for number, pointer in pointers.items()}
+
+
+def parameters_of(match: Match, sizes: tuple[Sequence[int], Sequence[int]]) -> list[Parameter]:
+    """What a function that does all of a kernel reads, and then what it writes.
+
+    sizes: elements of each of the kernel's inputs and of each result.
+    """
+    read = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used_arguments(match)]
+    return read + outputs_of(match.result_elements, sizes[1])
+
+
+def buffers_of(
+    match: Match, pointers: Sequence[ir.Value]
+) -> tuple[dict[int, ir.Value], list[ir.Value]]:
+    """Raw buffers of such a function: of the inputs by their numbers, and of the results."""
+    numbers = [number for number, _ in used_arguments(match)]
+    inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
+    return inputs, list(raw_buffers(dict(enumerate(pointers[len(numbers) :]))).values())

@@ -10,22 +10,19 @@ from mlir.dialects import amdgpu, arith, rocdl
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import used_arguments
 from mgx_mlir.codegen.gpu.builder import block_number, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory, multiply
 from mgx_mlir.codegen.gpu.contraction.convolution import split
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.function import (
-    Parameter,
     add_function,
+    buffers_of,
     new_module,
-    outputs_of,
-    raw_buffers,
+    parameters_of,
 )
 from mgx_mlir.codegen.gpu.contraction.narrow import PIXEL, Narrow
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.finalizer.code_object import Argument
 
 # Tiles of results side by side that a wave computes at a time, and registers for their sums.
 MOST_SIDE, MOST_SUMS = 4, {"mfma": 32, "wmma": 16}
@@ -36,18 +33,14 @@ def generate_narrow(
 ) -> GpuProgram:
     """The function `<name>_0`. sizes: elements of each input and of each result."""
     match = found.product.match
-    used = used_arguments(match)
-    numbers = [number for number, _ in used]
-    parameters = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used]
-    parameters += outputs_of(match.result_elements, sizes[1])
+    parameters = parameters_of(match, sizes)
     module, functions = new_module()
     threads = found.waves * found.wave_size
 
     def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
         assert lds is not None
-        inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
-        outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
-        epilogue = Epilogue(match, found.product.result, inputs, list(outputs.values()))
+        inputs, outputs = buffers_of(match, pointers)
+        epilogue = Epilogue(match, found.product.result, inputs, outputs)
         _Block(found, thread_number(threads), lds).emit(inputs, epilogue)
 
     lds = (found.lds_elements, found.unit.element)

@@ -22,7 +22,7 @@ from mlir.dialects import amdgpu, rocdl
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Match, used_arguments
+from mgx_mlir.codegen.contraction.match import Match
 from mgx_mlir.codegen.contraction.problem import ComputedImage, Image, Matrix
 from mgx_mlir.codegen.gpu.builder import block_number, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory, multiply
@@ -31,15 +31,13 @@ from mgx_mlir.codegen.gpu.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.contraction.cost import BLOCK_LATENCY
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.function import (
-    Parameter,
     add_function,
+    buffers_of,
     new_module,
-    outputs_of,
-    raw_buffers,
+    parameters_of,
 )
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.finalizer.code_object import Argument
 from mgx_mlir.target import Target
 
 # Rows of results of a block.
@@ -187,10 +185,7 @@ def generate_resident(
 ) -> GpuProgram:
     """The function `<name>_0`. sizes: elements of each input and of each result."""
     match = found.product.match
-    used = used_arguments(match)
-    numbers = [number for number, _ in used]
-    parameters = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used]
-    parameters += outputs_of(match.result_elements, sizes[1])
+    parameters = parameters_of(match, sizes)
     module, functions = new_module()
     threads = found.waves * found.wave_size
 
@@ -199,9 +194,8 @@ def generate_resident(
         _fence()
         block = _Block(found, thread_number(threads), lds)
         _fence()  # all of this after the pointers are asked for, and before they have come
-        inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
-        outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
-        block.emit(inputs, Epilogue(match, found.product.result, inputs, list(outputs.values())))
+        inputs, outputs = buffers_of(match, pointers)
+        block.emit(inputs, Epilogue(match, found.product.result, inputs, outputs))
 
     lds = (found.lds_elements, found.unit.element)
     launch = add_function(functions, f"{name}_0", parameters, threads, found.grid, body, lds)

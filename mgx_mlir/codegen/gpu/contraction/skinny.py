@@ -20,7 +20,6 @@ from mlir.dialects import arith, gpu, llvm
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.computed import readable, repeats
 from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import used_arguments
 from mgx_mlir.codegen.contraction.problem import (
     Computed,
     Contraction,
@@ -38,15 +37,13 @@ from mgx_mlir.codegen.gpu.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.expanding import expanded
 from mgx_mlir.codegen.gpu.contraction.function import (
-    Parameter,
     add_function,
+    buffers_of,
     new_module,
-    outputs_of,
-    raw_buffers,
+    parameters_of,
 )
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.finalizer.code_object import Argument
 from mgx_mlir.prologues import is_risky
 from mgx_mlir.target import Target
 
@@ -145,18 +142,14 @@ def generate_skinny(
 ) -> GpuProgram:
     """The function `<name>_0`. sizes: elements of each input and of each result."""
     match, problem = found.match, found.match.problem
-    used = used_arguments(match)
-    numbers = [number for number, _ in used]
-    parameters = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used]
-    parameters += outputs_of(match.result_elements, sizes[1])
+    parameters = parameters_of(match, sizes)
     groups = cut.waves // cut.shared
     blocks = math.ceil(problem.N / (groups * cut.columns))
     module, functions = new_module()
 
     def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
-        inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
-        outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
-        epilogue = Epilogue(match, found.result, inputs, list(outputs.values()))
+        inputs, outputs = buffers_of(match, pointers)
+        epilogue = Epilogue(match, found.result, inputs, outputs)
         thread = thread_number(cut.waves * target.wave_size)
         block = block_number("x", blocks)
         batch = block_number("z", problem.batch)
