@@ -260,3 +260,39 @@ def test_names_may_be_formulas() -> None:
 def test_a_formula_of_what_is_no_size_is_a_name() -> None:
     plan = compile_to_bytecode(one_op("Relu", ["past + 1", "other size"]), FULL).plan
     assert sizes_of(plan, {"x": (4, 7)}) == {"past + 1": 4, "other size": 7}
+
+
+def test_a_bias_of_equal_elements_runs_along_channels() -> None:
+    """Five of them, where rows have six elements."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3, 8, 8])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    w = np.random.default_rng(0).standard_normal((5, 3, 3, 3)).astype(np.float32)
+    weights = [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.ones(5, w.dtype), "b")]
+    conv = helper.make_node("Conv", ["x", "w", "b"], ["y"], "conv")
+    graph = helper.make_graph([conv], "g", [x], [y], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    check(model, mgx_mlir.compile(model, "cpu", FULL), [{"batch": 2}, {"batch": 3}])
+
+
+def test_values_that_follow_from_known_sizes_are_constants() -> None:
+    """Halves of heads, as rotary embeddings take them: x.shape[-1] // 2."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length", 16])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    values = {"open": [1 << 62], "heads": [-1, 8], "first": [0], "last": [3], "h": 2}
+    weights = [numpy_helper.from_array(np.array(v, np.int64), n) for n, v in values.items()]
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"], end=2),
+        helper.make_node("Concat", ["sizes", "heads"], ["split"], axis=0),
+        helper.make_node("Reshape", ["x", "split"], ["z"]),
+        helper.make_node("Shape", ["z"], ["all"]),
+        helper.make_node("Gather", ["all", "last"], ["width"]),
+        helper.make_node("Div", ["width", "h"], ["half"]),
+        helper.make_node("Slice", ["z", "half", "open", "last"], ["right"]),
+        helper.make_node("Slice", ["z", "first", "half", "last"], ["left"]),
+        helper.make_node("Neg", ["right"], ["turned"]),
+        helper.make_node("Concat", ["turned", "left"], ["y"], axis=-1),
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    sizes = [{"batch": 2, "length": 3}, {"batch": 1, "length": 7}]
+    check(model, mgx_mlir.compile(model, "cpu", FULL), sizes)

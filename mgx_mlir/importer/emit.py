@@ -71,7 +71,10 @@ def broadcast_together(*values: ir.Value) -> list[ir.Value]:
 def along(x: ir.Value, vector: ir.Value, axis: int) -> ir.Value:
     """A vector, or scalar, repeated so that it runs along an axis of x."""
     sizes = tensors.dims(x)
-    if tensors.rank(vector) == 0 or _splat(vector) is not None:
+    splat = _splat(vector)
+    if splat is not None:
+        return filled(splat, sizes)
+    if tensors.rank(vector) == 0:
         return broadcast(vector, sizes)
     (size,) = tensors.dims(vector) if tensors.rank(vector) == 1 else (-1,)
     if size not in (None, sizes[axis]) and sizes[axis] is not None:

@@ -15,7 +15,7 @@ from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import tensors
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import Constants, Value
-from mgx_mlir.sizes import Number
+from mgx_mlir.sizes import Number, Size
 
 if TYPE_CHECKING:
     from mgx_mlir.importer.conversion import Conversion, Scope
@@ -136,8 +136,16 @@ class Node:
         return [self.tensor(i) for i in range(len(self.inputs))]
 
     def known(self, index: int) -> np.ndarray | None:
-        """The elements of an input, where it is present and known."""
-        return self.value(index).known if self.given(index) else None
+        """The elements of an input, where it is present and known, or follows from sizes."""
+        if not self.given(index):
+            return None
+        value = self.value(index)
+        if value.known is not None:
+            return value.known
+        found = self.conversion.sizes_in(value)
+        if found is None or any(isinstance(part, Size) for part in found.reshape(-1)):
+            return None
+        return found.astype(value.dtype)
 
     def constant(self, index: int, what: str) -> np.ndarray:
         """The elements of an input. Raises UnsupportedError where they are not known."""
