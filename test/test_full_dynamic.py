@@ -296,3 +296,19 @@ def test_values_that_follow_from_known_sizes_are_constants() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     sizes = [{"batch": 2, "length": 3}, {"batch": 1, "length": 7}]
     check(model, mgx_mlir.compile(model, "cpu", FULL), sizes)
+
+
+def test_tensors_are_repeated_as_often_as_sizes_say() -> None:
+    """As decoders repeat a table for each sentence."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", "length"])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    table = np.arange(6, dtype=np.float32).reshape(2, 3)
+    nodes = [
+        helper.make_node("Shape", ["x"], ["sizes"]),
+        helper.make_node("Tile", ["t", "sizes"], ["wide"]),
+        helper.make_node("Neg", ["wide"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(table, "t")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    sizes = [{"batch": 2, "length": 3}, {"batch": 1, "length": 7}]
+    check(model, mgx_mlir.compile(model, "cpu", FULL), sizes)

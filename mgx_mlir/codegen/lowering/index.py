@@ -277,7 +277,9 @@ def index_constant(value: Number) -> ir.Value:
                 parts = index_constant(atom.value), index_constant(atom.divisor)
                 one = arith.floordivsi(*parts)
             else:
-                one = _symbols.get()[atom.name]
+                one = _symbols.get({}).get(atom.name)
+                if one is None:  # no operand and no result has it
+                    raise UnsupportedError(f"the kernel is not given the size {atom.name}")
             product = one if product is None else arith.muli(product, one)
         if product is None:
             product = index_constant(factor)

@@ -212,10 +212,13 @@ def expand(node: Node) -> ir.Value:
 @operator("Tile", (6, 13), "unsqueeze multibroadcast reshape")
 def tile(node: Node) -> ir.Value:
     x = node.tensor(0)
-    return repeat(x, node.integers(1, "repeats"))
+    repeats = node.sizes(1)
+    if repeats is None or not all(count >= 0 for count in repeats):
+        repeats = list(node.integers(1, "repeats"))  # says that they have to be constant
+    return repeat(x, repeats)
 
 
-def repeat(x: ir.Value, repeats: Sequence[int]) -> ir.Value:
+def repeat(x: ir.Value, repeats: Sequence[Number]) -> ir.Value:
     """x repeated along each dimension: a new dimension before it, broadcast and merged."""
     sizes = tensors.dims(x)
     if len(repeats) != len(sizes):
@@ -228,8 +231,8 @@ def repeat(x: ir.Value, repeats: Sequence[int]) -> ir.Value:
     result: list[Dim] = []
     for place, (size, count) in enumerate(zip(sizes, repeats, strict=True)):
         if place in places:
-            wide.append(count)
-            result.append(tensors.size_of(x, place, "the repeated size") * count)
+            wide += tensors.named([count])
+            result += tensors.named([tensors.size_of(x, place, "the repeated size") * count])
         else:
             result.append(size)
         wide.append(size)
