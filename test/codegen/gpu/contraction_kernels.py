@@ -45,8 +45,8 @@ class Product:
     """C = A B with M, N, K of `shape`, for each of `batch`.
 
     't' in the layout: the operand is stored transposed and read through a view; 'h' (A only):
-    stored [M, heads, K], where the last batch dimension is the heads. `second`: B's element
-    where it is another one.
+    stored [M, heads, K], where the last batch dimension is the heads; 's' (A only): stored
+    [M, 2, K / 2], whose halves' elements alternate. `second`: B's element where it is another one.
     """
 
     shape: tuple[int, int, int]
@@ -78,6 +78,8 @@ class Product:
         first = (*self.batch, *a)
         if self.layout[0] == "h":
             first = (*self.batch[:-1], M, self.batch[-1], K)
+        elif self.layout[0] == "s":
+            first = (*self.batch, M, 2, K // 2)
         inputs = [(first, self.element), ((*self.batch, *b), self.second or self.element)]
         extra = {"bias": (N,), "gelu": (N,), "residual": (*self.batch, M, N), "row": (M, 1)}
         if self.epilogue:
@@ -101,7 +103,15 @@ class Product:
         names = ["%x0", "%x1"]
         for number, wanted in enumerate((a, b)):
             mode = self.layout[number]
-            if mode != "n":
+            if mode == "s":
+                order = [*range(rank + 1), rank + 2, rank + 1]
+                mixed = tensor((*self.batch, M, K // 2, 2), self.element)
+                lines.append(
+                    f"%t = mgx.transpose %x0 permutation = {order} : {types[0]} -> {mixed}"
+                )
+                lines.append(f"%v0 = mgx.reshape %t : {mixed} -> {wanted}")
+                names[0] = "%v0"
+            elif mode != "n":
                 order = swap if mode == "t" else heads
                 lines.append(
                     f"%v{number} = mgx.transpose %x{number} permutation = {order} "
@@ -163,6 +173,8 @@ class Product:
             a = a.swapaxes(-1, -2)
         elif self.layout[0] == "h":
             a = a.swapaxes(-2, -3)
+        elif self.layout[0] == "s":
+            a = a.swapaxes(-1, -2).reshape(*self.batch, *self.shape[::2])
         if self.layout[1] == "t":
             b = b.swapaxes(-1, -2)
         c, bound = a @ b, np.abs(a) @ np.abs(b)
@@ -201,6 +213,10 @@ def emulated(target: Target) -> list[Product]:
         Product((1, 23, 1000), "nt", "f16", epilogue="gelu"),
         Product((3, 13, 2056), "nt", "f32", epilogue="residual"),
         Product((30, 1, 1024), "nn", "f16", (2,), epilogue="row"),
+        # A's neighbours along k lie apart in memory.
+        Product((2, 300, 1024), "st", "f32"),
+        Product((1, 64, 2048), "st", "f16", (2,)),
+        Product((20, 24, 96), "st"),
         # Few rows, and B's columns side by side in memory.
         Product((1, 40, 2056), "nn", epilogue="bias"),
         Product((3, 48, 4100), "nn", epilogue="gelu"),

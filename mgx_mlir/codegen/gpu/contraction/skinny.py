@@ -263,25 +263,28 @@ class _Wave:
         inside = emit.compare("slt", k, self.problem.K)
         found: list[ir.Value] = []
         for m in range(self.problem.M):
-            found += self._vectors(a.turned(), a.at(batch, m, k), inside)
+            found += self._vectors(a.turned(), (batch, k, m), inside)
         for n in columns:
             if not isinstance(b, Computed):
-                found += self._vectors(b, b.at(batch, k, n), inside)
+                found += self._vectors(b, (batch, k, n), inside)
                 continue
             for read in b.tensors:
-                place, one = read.matrix.at(batch, k, n), self._is_one(read)
-                found += self._vectors(read.matrix, place, inside, read.per_byte, one)
+                one = self._is_one(read)
+                found += self._vectors(read.matrix, (batch, k, n), inside, read.per_byte, one)
         return found
 
     def _vectors(
         self,
         matrix: Matrix,
-        place: Index,
+        start: tuple[Index, Index, Index],
         inside: ir.Value,
         per_byte: int = 1,
         single: bool = False,
     ) -> list[ir.Value]:
-        """Neighbours along the matrix' rows, in reads of up to 16 bytes."""
+        """Neighbours along the matrix' rows from `start` on, in reads of up to 16 bytes.
+
+        start: (batch, row, column), of a row that lanes divide.
+        """
         size = emit.element_bytes(matrix.element)
         lanes = 1 if single else self.cut.lanes
         width = lanes
@@ -292,17 +295,17 @@ class _Wave:
             )  # fmt: skip
         width = min(width, CHUNK_BYTES // size * per_byte)
         buffer = self.inputs[matrix.argument]
+        batch, row, column = start
+        place, factors = matrix.at(*start), matrix.row.factors
         found = []
         for first in range(0, lanes, width):
-            at = emit.add(place, self._distance(matrix, first))
+            if len(factors) < 2 or factors[-1][0] % lanes == 0:
+                at = emit.add(place, first * (factors[-1][1] if factors else 0))
+            else:
+                at = matrix.at(batch, emit.add(row, first), column)
             at = memory.guarded(emit.div(at, per_byte), [inside], size)
             found.append(memory.load(buffer, at, width // per_byte))
         return found
-
-    @staticmethod
-    def _distance(matrix: Matrix, elements: int) -> int:
-        """From an element along the rows to one of the same run."""
-        return elements * (matrix.row.factors[-1][1] if matrix.row.factors else 0)
 
     def _elements(self, values: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
         """Vectors of A's rows and B's columns of what `_read` gave: as factors of `_multiply`."""
