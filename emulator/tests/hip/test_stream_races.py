@@ -21,7 +21,11 @@ def reports(request, image):
     )
     lines = passes(result).splitlines()
     assert len(lines) > 30
-    return dict(line.split(": ", 1) for line in lines)
+    found = dict(line.split(": ", 1) for line in lines)
+    if request.param:
+        # Threads of their own may miss it: see docs/emulator.md.
+        found.pop("race_free")
+    return found
 
 
 def test_races_are_found_and_nothing_else_is(reports):
