@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from mlir import ir
@@ -33,7 +33,7 @@ from mgx_mlir.codegen.gpu.contraction.function import (
     new_module,
     parameters_of,
 )
-from mgx_mlir.codegen.gpu.contraction.skinny import dot_products
+from mgx_mlir.codegen.gpu.contraction.skinny import dot_products, of_fewer_rows
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.target import Target
@@ -76,12 +76,10 @@ def as_broad(found: Product, target: Target) -> tuple[Product, Broad] | None:
     problem = found.match.problem
     if found.packings or found.match.added or problem.accumulator != "f32":
         return None
-    if problem.N < problem.M and found.match.causal is None and not isinstance(problem.b, Windows):
-        result = replace(found.result, row=found.result.column, column=found.result.row)
-        found = replace(found, match=found.match.turned(), result=result)
-        problem = found.match.problem
     if any(isinstance(x, Windows | Computed) for x in (problem.a, problem.b)):
         return None
+    found = of_fewer_rows(found)
+    problem = found.match.problem
     if problem.M > MAX_ROWS or problem.b.element not in _ELEMENTS:
         return None
     cut = _cut(problem, target)

@@ -81,18 +81,21 @@ def as_skinny(match_product: Product, target: Target) -> tuple[Product, Skinny] 
         return None
     if problem.a.element not in _ELEMENTS:
         return None
-    if problem.N < problem.M and match_product.match.causal is None:
-        result = match_product.result
-        match_product = replace(
-            match_product,
-            match=match_product.match.turned(),
-            result=replace(result, row=result.column, column=result.row),
-        )
+    match_product = of_fewer_rows(match_product)
     problem = match_product.match.problem
     if problem.M > MAX_ROWS or isinstance(problem.a, Computed):
         return None
     cut = _cut(problem, target)
     return (match_product, cut) if cut else None
+
+
+def of_fewer_rows(found: Product) -> Product:
+    """The product, or its transposed one where that has fewer rows; of operands without windows."""
+    problem = found.match.problem
+    if problem.N >= problem.M or found.match.causal is not None:
+        return found
+    result = replace(found.result, row=found.result.column, column=found.result.row)
+    return replace(found, match=found.match.turned(), result=result)
 
 
 def _cut(problem: Contraction, target: Target) -> Skinny | None:
