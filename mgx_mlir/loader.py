@@ -131,7 +131,7 @@ def hip_device(target: str | Target, settings: Settings, ordinal: int | None = N
     """The device that runs a chip's programs; 'gpu' takes the device `ordinal`, default 0.
 
     The first call chooses the HIP library. An emulated one whose devices nobody named has
-    the target's chip. Raises TargetError or DeviceError.
+    the target's chip; one without that chip gets a device of it. Raises TargetError or DeviceError.
     """
     from mgx_mlir.runtime.hip import device  # needs hip-python
     from mgx_mlir.runtime.hip.library import open_library

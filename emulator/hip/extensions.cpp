@@ -126,6 +126,17 @@ MGX_EXTENSION const char* mgxEmulatorDevicesJson(void) {
   });
 }
 
+MGX_EXTENSION int mgxEmulatorAddDevice(const char* name, int* ordinal) {
+  return code_of([&] {
+    const emu::Chip* chip = name ? emu::find_chip(name) : nullptr;
+    require(chip && ordinal, hipErrorInvalidValue);
+    Device* added = runtime().devices.add(*chip);
+    require(added != nullptr, hipErrorOutOfMemory);
+    map_host_memory(*added);
+    *ordinal = added->ordinal;
+  });
+}
+
 MGX_EXTENSION int mgxEmulatorResetDevice(int device) {
   return code_of([&] { runtime().device(device).reset(); });
 }

@@ -153,9 +153,10 @@ void register_range(Device& device, void* base, size_t size, unsigned flags) {
 
 void release(const std::shared_ptr<Allocation>& allocation) {
   void* base = reinterpret_cast<void*>(allocation->base);
-  unmap_everywhere(*allocation);
-  // Out of the table first: once the arena has the range back, another thread may get it.
+  // Out of the table first: once the arena has the range back, another thread may get it. A device
+  // that is being added maps what the table holds.
   erase(*allocation);
+  unmap_everywhere(*allocation);
   switch (allocation->kind) {
     case MemoryKind::device:
       allocation->device->memory().free(base);
@@ -199,6 +200,14 @@ std::vector<std::shared_ptr<Allocation>> allocations_of(const Device& device) {
   for (const auto& [base, allocation] : all.by_base)
     if (allocation->device == &device) found.push_back(allocation);
   return found;
+}
+
+void map_host_memory(Device& added) {
+  Table& all = table();
+  std::shared_lock lock(all.mutex);
+  for (const auto& [base, allocation] : all.by_base)
+    if (allocation->kind != MemoryKind::device)
+      added.memory().register_host(reinterpret_cast<void*>(base), allocation->size);
 }
 
 void map_peer(Device& from, Device& to) {

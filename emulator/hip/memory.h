@@ -45,6 +45,8 @@ std::shared_ptr<Allocation> find_allocation(const void* address);
 // True for addresses of a device's arena, allocated or not: never a host buffer.
 bool is_device_address(const void* address);
 std::vector<std::shared_ptr<Allocation>> allocations_of(const Device& device);
+// A new device may address the host memory that all devices may.
+void map_host_memory(Device& added);
 // Lets kernels of `from` address the memory of `to`, or no longer.
 void map_peer(Device& from, Device& to);
 void unmap_peer(Device& from, Device& to);

@@ -21,6 +21,11 @@ int mgxEmulatorProfileReset(int device);
 // The devices and the facts of their chips, as JSON.
 const char* mgxEmulatorDevicesJson(void);
 
+// Adds a device of a chip ("gfx1100") to those of MGX_EMULATED_DEVICES and gives its ordinal;
+// hipGetDeviceCount grows, other devices and their streams stay as they are. A hipError_t:
+// hipErrorInvalidValue for a chip that is not emulated, hipErrorOutOfMemory beyond 64 devices.
+int mgxEmulatorAddDevice(const char* chip, int* ordinal);
+
 // As hipDeviceReset, for any device: frees all its memory, clears its fault. A hipError_t.
 int mgxEmulatorResetDevice(int device);
 

@@ -29,24 +29,39 @@ std::string trimmed(const std::string& text) {
 
 }  // namespace
 
+Device* Devices::add(const emu::Chip& chip) {
+  std::lock_guard lock(mutex_);
+  size_t ordinal = size();
+  if (ordinal == kMost) return nullptr;
+  devices_[ordinal] = std::make_unique<Device>(int(ordinal), chip);
+  count_.store(ordinal + 1, std::memory_order_release);
+  return devices_[ordinal].get();
+}
+
 Runtime::Runtime() {
   const std::string& names = settings().devices;
+  std::vector<const emu::Chip*> chips;
   for (size_t at = 0; at < names.size();) {
     size_t comma = std::min(names.find(',', at), names.size());
     std::string name = trimmed(names.substr(at, comma - at));
     at = comma + 1;
     if (name.empty()) continue;
     if (const emu::Chip* chip = emu::find_chip(name)) {
-      devices.push_back(std::make_unique<Device>(int(devices.size()), *chip));
+      chips.push_back(chip);
       continue;
     }
     std::string known;
     for (const emu::Chip& chip : emu::all_chips()) known += std::string(" ") + chip.name;
     std::fprintf(stderr, "mgx emulator: MGX_EMULATED_DEVICES names \"%s\", which is not emulated; "
                  "known:%s. No device is visible.\n", name.c_str(), known.c_str());
-    devices.clear();
     return;
   }
+  if (chips.size() > Devices::kMost) {
+    std::fprintf(stderr, "mgx emulator: MGX_EMULATED_DEVICES names %zu devices; at most %zu are "
+                 "emulated. No device is visible.\n", chips.size(), Devices::kMost);
+    return;
+  }
+  for (const emu::Chip* chip : chips) devices.add(*chip);
 }
 
 emu::ThreadPool& Runtime::workers() {
@@ -69,7 +84,7 @@ ThreadState& thread_state() {
 hipError_t sticky_error_of_current_device() {
   Runtime& all = runtime();
   size_t ordinal = size_t(thread_state().device);
-  return ordinal < all.devices.size() ? all.devices[ordinal]->fault() : hipSuccess;
+  return ordinal < all.devices.size() ? all.devices[ordinal].fault() : hipSuccess;
 }
 
 std::string last_fault_text() {

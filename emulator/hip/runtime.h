@@ -1,6 +1,7 @@
 // The process-wide state: devices, registries, and what belongs to a thread.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -106,10 +107,29 @@ class Device {
   std::string fault_text_;
 };
 
+// The devices by ordinal. They are only added, never taken away, and read without a lock.
+class Devices {
+ public:
+  static constexpr size_t kMost = 64;
+
+  // Null where there are as many as can be.
+  Device* add(const emu::Chip& chip);
+  size_t size() const { return count_.load(std::memory_order_acquire); }
+  bool empty() const { return size() == 0; }
+  Device& operator[](size_t ordinal) const { return *devices_[ordinal]; }
+  const std::unique_ptr<Device>* begin() const { return devices_.data(); }
+  const std::unique_ptr<Device>* end() const { return begin() + size(); }
+
+ private:
+  std::mutex mutex_;
+  std::array<std::unique_ptr<Device>, kMost> devices_;
+  std::atomic<size_t> count_{0};
+};
+
 struct Runtime {
   Runtime();
 
-  std::vector<std::unique_ptr<Device>> devices;
+  Devices devices;
   emu::ThreadPool& workers();
 
   Registry<Stream> streams{1};
@@ -124,7 +144,7 @@ struct Runtime {
 
   Device& device(int ordinal) {
     require(ordinal >= 0 && size_t(ordinal) < devices.size(), hipErrorInvalidDevice);
-    return *devices[size_t(ordinal)];
+    return devices[size_t(ordinal)];
   }
 
  private:

@@ -165,6 +165,21 @@ def devices() -> tuple[EmulatedDevice, ...]:
     return tuple(EmulatedDevice(**record) for record in records)
 
 
+def add_device(chip: str) -> int:
+    """Adds a device of a chip to those of this process; returns its ordinal.
+
+    hipGetDeviceCount grows by one; other devices, and their streams, stay as they are. Raises
+    UsageError for a chip that is not emulated, and where the library adds no devices.
+    """
+    library = _library()
+    if not hasattr(library, "mgxEmulatorAddDevice"):
+        raise UsageError(f"{library_path()} adds no devices; build it again")
+    ordinal = ctypes.c_int(-1)
+    code = library.mgxEmulatorAddDevice(chip.encode(), ctypes.byref(ordinal))
+    _check(code, f"the emulated library has no room for a '{chip}', or does not know it")
+    return ordinal.value
+
+
 def last_fault() -> str:
     """The last fault of a kernel: where it was, and what it did; "" if there was none."""
     return _text(_library().mgxEmulatorLastFault())
@@ -243,6 +258,8 @@ def _library() -> ctypes.CDLL:
     library.mgxEmulatorProfileJson.argtypes = [ctypes.c_int]
     library.mgxEmulatorProfileReset.argtypes = [ctypes.c_int]
     library.mgxEmulatorResetDevice.argtypes = [ctypes.c_int]
+    if hasattr(library, "mgxEmulatorAddDevice"):  # another build may be older
+        library.mgxEmulatorAddDevice.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_int)]
     library.mgxEmulatorSetFailures.argtypes = [ctypes.c_char_p]
     library.mgxEmulatorCallCount.argtypes = [ctypes.c_char_p]
     library.mgxEmulatorCallCount.restype = ctypes.c_uint64

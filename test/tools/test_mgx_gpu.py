@@ -56,11 +56,28 @@ def test_arch_is_the_chip_of_the_target_gpu() -> None:
     assert "--arch gfx1100 names another target than --target cpu" in done.stderr
 
 
-def test_a_chip_that_is_not_there_is_named_with_those_that_are() -> None:
+def test_a_chip_without_a_device_gets_an_emulated_one() -> None:
     done = mgx("run", DIGITS, "--target", "gfx1100", MGX_EMULATED_DEVICES="gfx942")
+    assert done.returncode == 0, done.stderr
+    assert "on device 1: gfx1100" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["--target", "gfx1100", "--device", "0"],
+            "device 0 is not a gfx1100; there are: device 0",
+        ),
+        (["--target", "gfx1101"], "no device is a gfx1101; there are: device 0: gfx942"),
+    ],
+)
+def test_a_chip_that_is_not_there_is_named_with_those_that_are(
+    arguments: list[str], message: str
+) -> None:
+    done = mgx("run", DIGITS, *arguments, MGX_EMULATED_DEVICES="gfx942")
     assert done.returncode == 1
-    assert "no device is a gfx1100; there are: device 0: gfx942" in done.stderr
-    assert "MGX_EMULATED_DEVICES=gfx1100" in done.stderr
+    assert message in done.stderr
 
 
 @pytest.mark.skipif(Path("/dev/kfd").exists(), reason="this machine may have ROCm")

@@ -9,6 +9,9 @@ import pytest
 from hip import hip
 from hip_support import DEVICES, E, code, ok, passes, raw, run_python
 
+from mgx_mlir import emulator
+from mgx_mlir.errors import UsageError
+
 A = hip.hipDeviceAttribute_t
 
 
@@ -32,6 +35,54 @@ def test_every_chip_can_be_a_device():
     script = "print([d.chip for d in emulator.devices()], ok(hip.hipGetDeviceCount()))"
     out = passes(run_python(script, MGX_EMULATED_DEVICES=names))
     assert all(name in out for name in names.split(",")) and out.rstrip().endswith("8")
+
+
+def test_devices_are_added_to_those_that_are_there(image):
+    script = f"""
+x = upload(np.full(64, 3, np.float32))
+module = ok(hip.hipModuleLoadData(open({str(image("gfx942"))!r}, "rb").read()))
+other = open({str(image("gfx1100"))!r}, "rb").read()
+pinned = ok(hip.hipHostMalloc(256, 0))
+added = emulator.add_device("gfx1100")
+assert (added, ok(hip.hipGetDeviceCount()), ok(hip.hipGetDevice())) == (1, 2, 0)
+assert ok(hip.hipGetDeviceProperties(1)).gcnArchName == "gfx1100"
+function = ok(hip.hipModuleGetFunction(module, b"add_value"))
+assert launch(function, [x, 64, 1.0], block=64) == E.hipSuccess
+assert (download(x, 64) == 4).all()
+ok(hip.hipSetDevice(added))
+function = ok(hip.hipModuleGetFunction(ok(hip.hipModuleLoadData(other)), b"add_value"))
+assert launch(function, [pinned, 64, 2.0], block=64) == E.hipSuccess
+ok(hip.hipDeviceSynchronize())
+assert [d.chip for d in emulator.devices()] == ["gfx942", "gfx1100"]
+"""
+    passes(run_python(script, MGX_EMULATED_DEVICES="gfx942", MGX_EMULATOR_STRICT="1"))
+
+
+def test_an_unknown_chip_is_not_added():
+    with pytest.raises(UsageError, match="gfx7"):
+        emulator.add_device("gfx7")
+    assert ok(hip.hipGetDeviceCount()) == len(DEVICES)
+
+
+def test_devices_are_added_by_many_threads_up_to_a_limit():
+    script = """
+import threading
+found = []
+def work():
+    try:
+        for _ in range(9):
+            found.append(emulator.add_device("gfx1100"))
+            ok(hip.hipGetDeviceProperties(found[-1]))
+    except Exception as error:
+        found.append(str(error))
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+ordinals = sorted(f for f in found if isinstance(f, int))
+assert ordinals == list(range(1, 64)), ordinals
+assert any("room" in f for f in found if isinstance(f, str)), found
+"""
+    passes(run_python(script))
 
 
 @pytest.mark.parametrize(

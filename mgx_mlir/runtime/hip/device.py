@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from mgx_mlir.errors import DeviceError, TargetError
+from mgx_mlir import emulator
+from mgx_mlir.errors import DeviceError, TargetError, UsageError
 from mgx_mlir.runtime.hip.library import call, current_device, library_kind
 from mgx_mlir.runtime.ordering import Machine
 from mgx_mlir.target import Target
+
+_adding = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -72,22 +76,27 @@ def device(ordinal: int) -> Device:
 def device_for(target: Target, ordinal: int | None = None) -> Device:
     """The first device of the target's chip, or the device `ordinal` if it is one.
 
-    Raises TargetError with the devices that there are.
+    The emulated library gets a device of a chip that it has none of, unless `ordinal` asks for
+    another one. Raises TargetError with the devices that there are.
     """
-    found = devices()
-    for candidate in found:
-        if candidate.chip == target.name and ordinal in (None, candidate.ordinal):
-            return candidate
-    raise TargetError(_no_device(target, ordinal, found))
+    with _adding:  # two threads add one device
+        found = devices()
+        for candidate in found:
+            if candidate.chip == target.name and ordinal in (None, candidate.ordinal):
+                return candidate
+        reason = ""
+        if ordinal is None and library_kind() == "emulated":
+            try:
+                return device(emulator.add_device(target.name))
+            except UsageError as error:
+                reason = f"; {error}"
+    raise TargetError(_no_device(target, ordinal, found) + reason)
 
 
 def _no_device(target: Target, ordinal: int | None, found: Sequence[Device]) -> str:
     listed = "; ".join(map(str, found)) or "none"
     which = "no device is" if ordinal is None else f"device {ordinal} is not"
-    message = f"{which} a {target.name}; there are: {listed}"
-    if library_kind() == "emulated":
-        message += f". Name it before the process starts: MGX_EMULATED_DEVICES={target.name}"
-    return message
+    return f"{which} a {target.name}; there are: {listed}"
 
 
 def _text(value: Any) -> str:
