@@ -137,8 +137,10 @@ class _Emitter:
         if not self.direct:
             depth = math.ceil(problem.K / self.lanes) * self.lanes
             self.packed = Packed(emit.stack(problem.M * depth, accumulator), depth, 1)
-        # Turned sums keep the few rows of a column together: a row of the result.
-        rows = self.lanes if cut.turned else problem.M
+        # Turned sums keep the few rows of a column together, in whole vectors: a row of the
+        # result.
+        self.turned_row = math.ceil(problem.M / self.lanes) * self.lanes
+        rows = self.turned_row if cut.turned else problem.M
         self.sums = emit.stack(rows * cut.columns, accumulator)
 
     def emit(self, begin: ir.Value, end: ir.Value) -> None:
@@ -265,7 +267,7 @@ class _Emitter:
                     x = emit.reduce_add(sums[row * width + j], problem.accumulator)
                     at = emit.add(column, row * columns + j)
                     if self.cut.turned:
-                        at = emit.add(emit.mul(emit.add(column, j), lanes), row)
+                        at = emit.add(emit.mul(emit.add(column, j), self.turned_row), row)
                     emit.store(x, self.sums, at)
 
         width = self.cut.tile
@@ -276,11 +278,13 @@ class _Emitter:
     def _finish(self, batch: Index, first: Index, count: Index) -> None:
         lanes = self.lanes
         if self.cut.turned:
-            mask = emit.lane_mask(self.problem.M, lanes)
 
             def result_row(column: Index) -> None:
-                x = emit.load_vector(self.sums, emit.mul(column, lanes), lanes)
-                self.store(x, batch, emit.add(first, column), 0, mask)
+                for row in range(0, self.problem.M, lanes):
+                    mask = emit.lane_mask(self.problem.M - row, lanes)
+                    at = emit.add(emit.mul(column, self.turned_row), row)
+                    x = emit.load_vector(self.sums, at, lanes)
+                    self.store(x, batch, emit.add(first, column), row, mask)
 
             emit.loop(0, count, 1, result_row)
             return
