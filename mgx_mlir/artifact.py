@@ -107,19 +107,24 @@ class Artifact:
 
     def runs_on(self, target: Target) -> bool:
         """Whether there are code objects that the target runs: its own, or generic ones."""
-        return self.has_code_objects(target) or target.generic in self.code_objects
+        return self._identity_for(target) is not None
 
     def code_objects_for(self, target: Target) -> tuple[CodeObject, ...]:
         """The code objects that a target runs, by kernel: its own, else those of its generic
         processor. TargetError when it has none."""
-        if not self.runs_on(target):
+        identity = self._identity_for(target)
+        if identity is None:
             there = ", ".join(self.code_objects) or "none"
             raise TargetError(
                 f"the artifact is not finalized for {target.name} (it is for: {there}); "
                 "use mgx finalize"
             )
-        own = self.has_code_objects(target)
-        return self.code_objects[target.identity if own else target.generic]
+        return self.code_objects[identity]
+
+    def _identity_for(self, target: Target) -> str | None:
+        """The identity of the best code objects that the target runs."""
+        there = (name for name in (target.identity, *target.generic) if name in self.code_objects)
+        return next(there, None)
 
     def with_code_objects(self, found: Mapping[str, Sequence[CodeObject]]) -> Artifact:
         """The same program with code objects added: by a target's identity, one a kernel."""

@@ -18,7 +18,7 @@ from mgx_mlir.plan import Plan
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import Make, SizedProgram
 from mgx_mlir.settings import Settings
-from mgx_mlir.target import Target
+from mgx_mlir.target import Target, check_executable, executable_levels
 
 if TYPE_CHECKING:
     from mgx_mlir.compiler import CompileOptions, Report
@@ -79,7 +79,9 @@ def compile(
 ) -> Program:
     """Compiles a model, or an artifact, to a program that runs on `target`.
 
-    `target` is 'cpu', a chip such as 'gfx942', or 'gpu' for the chip of `device` (default 0).
+    `target` is 'cpu', a level of CPUs such as 'x86-64-v3', a chip such as 'gfx942', or 'gpu' for
+    the chip of `device` (default 0). For 'cpu' an artifact's code for this machine is taken,
+    else that of the best level that this machine runs.
     A chip's program runs on `device`, by default on the first device that is such a chip; with
     `graph` it is replayed as a HIP graph. An artifact's own code objects are used, those for
     the chip before those of its generic processor; without either it is finalized. Raises what
@@ -87,11 +89,15 @@ def compile(
     DeviceError.
     """
     settings = settings or Settings.from_environment()
-    if target != "gpu" and not isinstance(target, Target):
+    if target == "cpu" and isinstance(model, Artifact):
+        target = _host_for(model, settings)
+    elif target != "gpu" and not isinstance(target, Target):
         target = Target.get(target)
     if isinstance(target, Target) and target.kind == "cpu":
+        check_executable(target)
         artifact = model if isinstance(model, Artifact) else _compiled(model, options, target)
-        artifact = finalize(artifact, target, settings=settings, progress=progress)
+        if not artifact.runs_on(target):
+            artifact = finalize(artifact, target, settings=settings, progress=progress)
         code, weights = artifact.code_objects_for(target), artifact.weight_arrays()
 
         def on_host(plan: Plan, known: Mapping[str, int]) -> Program:
@@ -114,6 +120,20 @@ def compile(
         return HipProgram(plan, bound, artifact.weights, found, graph)
 
     return _program(artifact.plan, on_device)
+
+
+def _host_for(artifact: Artifact, settings: Settings) -> Target:
+    """This machine, or the level to run where the artifact has code for levels alone.
+
+    The level is found without LLVM, which names this machine.
+    """
+    levels = [] if settings.cpu else executable_levels()
+    has_own = any(
+        name.partition(":")[0] in ("x86-64", "aarch64") and ":" in name
+        for name in artifact.code_objects
+    )
+    found = (level for level in levels if artifact.has_code_objects(level))
+    return Target.host_cpu() if has_own else next(found, None) or Target.host_cpu()
 
 
 def _program(plan: Plan, make: Make) -> Program:

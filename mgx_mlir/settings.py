@@ -22,6 +22,7 @@ VARIABLES: dict[str, str] = {
     "MGX_CACHE_DIR": "where finalized kernels are kept; 'none' keeps nothing",
     "MGX_CACHE_SHARED": "a second folder of finalized kernels, which is only read",
     "MGX_CACHE_SIZE": "size bound of the cache in megabytes (default 4096)",
+    "MGX_CPU": "the level that the target cpu means, such as x86-64-v3 (default: this machine)",
     "MGX_HIP": "real, emulated or auto: which libamdhip64 runs GPU programs",
     "MGX_JOBS": "worker processes that finalize kernels (default: all cores)",
     "MGX_LLVM_SOURCE": "an LLVM 22.1.8 source tree or archive for building the bindings",
@@ -36,6 +37,7 @@ class Settings:
     cache_dir: Path | None = None
     cache_bytes: int = 4096 << 20
     cache_shared: Path | None = None
+    cpu: str = ""
     hip: str = "auto"
     emulated_devices: tuple[str, ...] = ()
     jobs: int = field(default_factory=lambda: available_cores())
@@ -61,6 +63,7 @@ class Settings:
             cache_dir=cache_dir,
             cache_bytes=_positive(environment, "MGX_CACHE_SIZE", 4096) << 20,
             cache_shared=Path(shared).expanduser() if shared else None,
+            cpu=environment.get("MGX_CPU", ""),
             hip=hip,
             emulated_devices=tuple(
                 name.strip()

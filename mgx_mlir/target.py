@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import platform
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 
 from mgx_mlir.errors import TargetError
+from mgx_mlir.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -12,10 +16,14 @@ class Target:
     """One chip, or what several have in common.
 
     Sizes are in bytes. `features` are names that kernels can ask for; `matrix` names the
-    family of matrix instructions, '' where there is none. `generic` names the target whose
-    code this chip runs too, `like` the chip that a generic target is generated as, for those
-    who know chips only. `register_share`: of the vector registers, what generators may count
-    on; less than all where LLVM turned out to need more than they estimate.
+    family of matrix instructions, '' where there is none. `generic` holds the identities of the
+    targets whose code this one runs too, best first; `like` the chip that a generic target is
+    generated as, for those who know chips only. `register_share`: of the vector registers, what
+    generators may count on; less than all where LLVM turned out to need more than they estimate.
+
+    Of a CPU, `cpu_features` are LLVM's name of the processor and features beyond it
+    ('znver4+avx2+...'; the target's own name where empty), `flags` what Linux calls the
+    features that a machine needs to run the code.
     """
 
     name: str
@@ -28,7 +36,8 @@ class Target:
     features: frozenset[str] = frozenset()
     cpu_features: str = ""
     vector_bytes: int = 0
-    generic: str = ""
+    flags: frozenset[str] = frozenset()
+    generic: tuple[str, ...] = ()
     like: str = ""
     register_share: float = 1.0
 
@@ -44,7 +53,8 @@ class Target:
 
     @staticmethod
     def get(name: str) -> Target:
-        """The target of that name: 'cpu' or an AMD GPU such as 'gfx942'.
+        """The target of that name: 'cpu', a level of CPUs such as 'x86-64-v3', or an AMD GPU
+        such as 'gfx942'.
 
         Raises TargetError with the known names.
         """
@@ -72,10 +82,24 @@ class Target:
 
     @staticmethod
     def host_cpu() -> Target:
-        """The CPU that this process runs on, by LLVM's name and features."""
+        """The CPU that this process runs on, by LLVM's name and features.
+
+        With MGX_CPU it is the level that the variable names. Raises TargetError for one that
+        this machine does not run.
+        """
+        level = Settings.from_environment().cpu
+        if level:
+            target = Target.get(level)
+            check_executable(target)
+            return target
         from mgx_mlir.codegen.cpu.host import host_target  # loads LLVM
 
         return host_target()
+
+    @staticmethod
+    def cpu_levels() -> list[Target]:
+        """The levels of CPUs, those of x86-64 and then those of aarch64, lesser ones first."""
+        return list(_CPUS)
 
 
 def _gpu(
@@ -97,9 +121,46 @@ def _gpu(
         compute_units=compute_units,
         matrix=matrix,
         features=frozenset(features.split()),
-        generic=generic,
+        generic=(generic,) if generic else (),
         like=like,
     )
+
+
+# What kernels ask for, and every CPU computes.
+CPU_FEATURES = "f64 bf16 fp8-ocp fp8-fnuz"
+
+
+def _cpu(name: str, vector_bytes: int, features: str, flags: str, cpu_features: str) -> Target:
+    return Target(
+        name,
+        "cpu",
+        features=frozenset(f"{CPU_FEATURES} {features}".split()),
+        cpu_features=cpu_features,
+        vector_bytes=vector_bytes,
+        flags=frozenset(flags.split()),
+    )
+
+
+_V2 = "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3"
+_V3 = f"{_V2} abm avx avx2 bmi1 bmi2 f16c fma movbe"
+_V4 = f"{_V3} avx512bw avx512cd avx512dq avx512f avx512vl"
+_AMX = "avx512_vnni avx512_bf16 amx_tile amx_int8 amx_bf16"
+
+# Facts: the System V ABI's x86-64 supplement, chapter 3.1.1 (levels); LLVM's X86.td and
+# AArch64Features.td. Features that generators know: multiply-add in one instruction,
+# conversions of f16, and rounding to bf16.
+_CPUS = (
+    _cpu("x86-64-v2", 16, "", _V2, ""),
+    _cpu("x86-64-v3", 32, "fma f16-convert", _V3, ""),
+    _cpu("x86-64-v4", 64, "fma f16-convert", _V4, ""),
+    _cpu("x86-64-v4-vnni", 64, "fma f16-convert", f"{_V4} avx512_vnni", "x86-64-v4+avx512vnni"),
+    _cpu(
+        "x86-64-v4-amx", 64, "fma f16-convert bf16-round", f"{_V4} {_AMX}",
+        "x86-64-v4+avx512vnni+avx512bf16+amx-tile+amx-int8+amx-bf16",
+    ),
+    _cpu("aarch64", 16, "fma f16-convert", "asimd", "generic"),
+    _cpu("aarch64-sve", 16, "fma f16-convert", "asimd sve", "generic+sve"),
+)  # fmt: skip
 
 
 _RDNA3, _RDNA4 = "gfx11-generic", "gfx12-generic"
@@ -111,6 +172,7 @@ _RDNA3, _RDNA4 = "gfx11-generic", "gfx12-generic"
 _TARGETS: dict[str, Target] = {
     t.name: t
     for t in (
+        *_CPUS,
         Target("amdgcnspirv", "spirv", wave_size=0, features=frozenset(("f64",))),
         _gpu("gfx10-3-generic", 32, 2, "", "f64", like="gfx1030"),
         _gpu("gfx1030", 32, 80, "", "f64", generic="gfx10-3-generic"),
@@ -136,3 +198,37 @@ _TARGETS: dict[str, Target] = {
         ),
     )
 }  # fmt: skip
+
+
+@cache
+def machine_flags() -> frozenset[str]:
+    """What Linux says of the CPU that this process runs on: its architecture and features."""
+    found = {platform.machine()}
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("flags", "Features"):
+            return frozenset(found | set(value.split()))
+    return frozenset(found)
+
+
+def executable_levels() -> list[Target]:
+    """The levels of CPUs that this machine runs, the best first."""
+    return [target for target in reversed(_CPUS) if not _missing(target)]
+
+
+def check_executable(target: Target) -> None:
+    """Raises TargetError where this machine cannot run code of a cpu target."""
+    missing = _missing(target)
+    if missing:
+        there = ", ".join(t.name for t in executable_levels()) or "no level"
+        raise TargetError(
+            f"this machine cannot run code for {target.name}: its processor lacks "
+            f"{', '.join(missing)}; it runs cpu, {there}"
+        )
+
+
+def _missing(target: Target) -> list[str]:
+    machine = "aarch64" if target.name.startswith("aarch64") else "x86_64"
+    if machine not in machine_flags():
+        return [f"the architecture {machine}"]
+    return sorted(target.flags - machine_flags())

@@ -18,7 +18,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Prints the statistics of each function; 1 when the kernel cannot be finalized."""
     parser = argparse.ArgumentParser(prog="python -m mgx_mlir.finalizer", description=__doc__)
     parser.add_argument("kernel", type=Path, help="a stored kernel (MLIR bytecode)")
-    parser.add_argument("--arch", required=True, help="chips, such as gfx942,gfx1100, or cpu")
+    parser.add_argument("--arch", required=True, help="targets, such as gfx942,x86-64-v3, or cpu")
     parser.add_argument("-o", type=Path, dest="folder", help="where to write the code objects")
     options = parser.parse_args(arguments)
     try:

@@ -15,6 +15,7 @@ from mgx_mlir.pipelines import MODES
 from mgx_mlir.plan import TensorSpec
 from mgx_mlir.runtime.program import numpy_dtype
 from mgx_mlir.sizes import Range
+from mgx_mlir.target import Target
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -52,8 +53,17 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 def add_target_options(parser: argparse.ArgumentParser, what: str) -> None:
     """Where a program runs; `what` is done there."""
     add = parser.add_argument
-    add("--target", metavar="T", help=f"{what}: cpu (default), a chip such as gfx942, or gpu")
-    add("--arch", metavar="CHIP", help="the chip of --target gpu (default: that of the device)")
+    add(
+        "--target",
+        metavar="T",
+        help=f"{what}: cpu (default: this machine), a level such "
+        "as x86-64-v3, a chip such as gfx942, or gpu",
+    )
+    add(
+        "--arch",
+        metavar="A",
+        help="the chip of --target gpu (default: that of the device), or the level of --target cpu",
+    )
     add("--device", type=int, metavar="N", help="the GPU's number (default: the first that fits)")
     add("--no-graph", action="store_true", help="launch kernels one by one, not as a HIP graph")
 
@@ -61,7 +71,8 @@ def add_target_options(parser: argparse.ArgumentParser, what: str) -> None:
 def target_of(arguments: argparse.Namespace) -> str:
     """The target that `--target` and `--arch` name. Raises UsageError where they are two."""
     target, arch = arguments.target, arguments.arch
-    if arch and target not in (None, "gpu", arch):
+    family = "cpu" if arch and Target.get(arch).kind == "cpu" else "gpu"
+    if arch and target not in (None, family, arch):
         raise UsageError(f"--arch {arch} names another target than --target {target}; give one")
     return str(arch or target or "cpu")
 

@@ -7,12 +7,11 @@ import threading
 import numpy as np
 import pytest
 from mlir import ir
-from mlir.execution_engine import ExecutionEngine
 from mlir.passmanager import PassManager
-from mlir.runtime import get_ranked_memref_descriptor
 
 from mgx_mlir._native import _mgx
 from mgx_mlir.dialects import context
+from test.compiled import CompiledModule
 
 TEXT = """
 func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> {
@@ -90,7 +89,8 @@ FUNCTIONS = {
 LOWERING = (
     "convert-vector-to-scf,convert-scf-to-cf,expand-strided-metadata,finalize-memref-to-llvm,"
     "convert-vector-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,convert-index-to-llvm,"
-    "convert-func-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts"
+    "convert-func-to-llvm{use-bare-ptr-memref-call-conv=1},convert-cf-to-llvm,"
+    "reconcile-unrealized-casts"
 )
 
 
@@ -98,7 +98,7 @@ LOWERING = (
 def test_expanded_math_is_accurate_without_libm(name):
     reference, (low, high) = FUNCTIONS[name]
     text = f"""
-    func.func @f(%x: memref<64xf32>, %y: memref<64xf32>) attributes {{llvm.emit_c_interface}} {{
+    func.func @f(%x: memref<64xf32>, %y: memref<64xf32>) {{
       %c0 = arith.constant 0 : index
       %zero = arith.constant 0.0 : f32
       %v = vector.transfer_read %x[%c0], %zero {{in_bounds = [true]}}
@@ -113,14 +113,9 @@ def test_expanded_math_is_accurate_without_libm(name):
         _mgx.run_pass_manager(expand, module.operation)
         assert f"math.{name} " not in str(module)
         _mgx.run_pass_manager(PassManager.parse(f"builtin.module({LOWERING})"), module.operation)
-        engine = ExecutionEngine(module, opt_level=1)
         x = np.linspace(low, high, 64, dtype=np.float32)
         y = np.zeros_like(x)
-        pointers = [_pointer(x), _pointer(y)]
-        engine.invoke("f", *pointers)
+        pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, y)]
+        CompiledModule(module).call("f", pointers)
     expected = np.array([reference(float(value)) for value in x])
     np.testing.assert_allclose(y, expected, rtol=2e-5, atol=2e-6)
-
-
-def _pointer(array):
-    return ctypes.pointer(ctypes.pointer(get_ranked_memref_descriptor(array)))

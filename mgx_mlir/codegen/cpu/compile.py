@@ -1,4 +1,4 @@
-"""From a module of MLIR to a shared object of the host.
+"""From a module of MLIR to a shared object for a CPU.
 
 A kernel's work is written as `func.func` on static memrefs, each taking the pointers that
 its launch names and a range of work items:
@@ -23,6 +23,8 @@ from mlir.passmanager import PassManager
 
 import mgx_mlir.dialects  # noqa: F401  (registers the passes)
 from mgx_mlir.codegen.cpu import elf, llvm
+from mgx_mlir.codegen.cpu.conversions import missing_functions
+from mgx_mlir.codegen.cpu.elf_architectures import UnsupportedObjectError
 from mgx_mlir.codegen.cpu.host import processor
 from mgx_mlir.errors import CompilerError, TargetError
 from mgx_mlir.target import Target
@@ -43,27 +45,6 @@ _PIPELINE = """builtin.module(
     reconcile-unrealized-casts,canonicalize,cse)"""
 
 
-# Without an instruction that rounds to bf16, LLVM makes calls of this function even where
-# MLIR has expanded every rounding (it goes through f32 to select between two bf16).
-_ROUND_TO_BF16 = """
-@llvm.compiler.used = appending global [1 x ptr] [ptr @__truncsfbf2], section "llvm.metadata"
-define hidden bfloat @__truncsfbf2(float %x) nounwind noinline optnone {
-  %nan = fcmp uno float %x, %x
-  %bits = bitcast float %x to i32
-  %high = lshr i32 %bits, 16
-  %odd = and i32 %high, 1
-  %half = add i32 %odd, 32767
-  %rounded = add i32 %bits, %half
-  %number = lshr i32 %rounded, 16
-  %quiet = or i32 %high, 64
-  %chosen = select i1 %nan, i32 %quiet, i32 %number
-  %short = trunc i32 %chosen to i16
-  %result = bitcast i16 %short to bfloat
-  ret bfloat %result
-}
-"""
-
-
 def compile_module(
     module: ir.Module,
     entries: Sequence[tuple[str, Sequence[bool]]],
@@ -71,7 +52,7 @@ def compile_module(
     explicit: bool = False,
     independent: bool = False,
 ) -> bytes:
-    """The shared object (x86-64 ELF) of a module, which is lowered in place.
+    """The shared object (ELF, for the target's processor) of a module, which is lowered in place.
 
     `independent`: no iteration of a loop reads what another one writes, whatever the pointers.
 
@@ -79,7 +60,7 @@ def compile_module(
     which has the place of a pointer. The module holds the body of `name` as `name_body`. The
     same module gives the same bytes.
     """
-    rounds = "avx512bf16" in processor(target)[1]
+    rounds = "bf16-round" in target.features
     rounding = "" if rounds else "arith-expand{include-bf16=true},"
     pipeline = PassManager.parse(_PIPELINE.replace("ROUNDING", rounding), context=module.context)
     pipeline.enable_verifier(False)
@@ -90,10 +71,15 @@ def compile_module(
     _check_lowered(module)
     if independent:
         _state_independence(module)
+    if "fma" not in target.features:
+        _fuse_in_f64(module)
     text = llvm_dialect.translate_module_to_llvmir(module.operation)
-    text += "".join(_entry(name, are_sizes) for name, are_sizes in entries)
-    if not rounds and "bfloat" in text:
-        text += _ROUND_TO_BF16
+    return compile_text(text + "".join(_entry(*entry) for entry in entries), target, explicit)
+
+
+def compile_text(text: str, target: Target, explicit: bool = False) -> bytes:
+    """The shared object of LLVM IR, with the functions that LLVM's code may call."""
+    text += missing_functions(text, target)
     return link(llvm.compile_object(text, *processor(target), explicit))
 
 
@@ -110,6 +96,32 @@ def _check_lowered(module: ir.Module) -> None:
     if left:
         name, op = next(iter(left.items()))
         raise CompilerError(f"{op.location}: {name} was left after lowering to the LLVM dialect")
+
+
+def _fuse_in_f64(module: ir.Module) -> None:
+    """Computes a fused multiply-add of f32 in f64, where the product is exact.
+
+    Reductions of angles rely on that; libm's function, which LLVM would call, is slower.
+    """
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        type_ = op.results[0].type if op.name == "llvm.intr.fma" else None
+        if type_ is not None and isinstance(getattr(type_, "element_type", type_), ir.F32Type):
+            wide: ir.Type = ir.F64Type.get()
+            if isinstance(type_, ir.VectorType):
+                wide = ir.VectorType.get(type_.shape, wide)
+
+            def made(name: str, result: ir.Type, *operands: ir.Value) -> ir.Value:
+                return ir.Operation.create(f"llvm.{name}", [result], list(operands)).result
+
+            with ir.InsertionPoint(op), op.location:
+                a, b, c = (made("fpext", wide, x) for x in op.operands)
+                total = made("fadd", wide, made("fmul", wide, a, b), c)
+                op.results[0].replace_all_uses_with(made("fptrunc", type_, total))
+            op.erase()
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit, ir.WalkOrder.POST_ORDER)
 
 
 def _state_independence(module: ir.Module) -> None:
@@ -155,7 +167,7 @@ def link(data: bytes) -> bytes:
     """A shared object from one relocatable object. libm's symbols resolve when it is loaded."""
     try:
         return elf.link(data)
-    except elf.UnsupportedObjectError:
+    except UnsupportedObjectError:
         return _link_by_lld(data)
 
 

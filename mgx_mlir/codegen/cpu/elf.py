@@ -1,12 +1,10 @@
-"""A relocatable x86-64 object made loadable: what `ld.lld -shared` does, in this process.
+"""A relocatable object made loadable: what `ld.lld -shared` does, in this process.
 
 Objects of this code generator are simple: code, constants, and calls of libm and memcpy.
 So the work is to lay out three segments (constants, code, pointers), the dynamic symbols
 and a few relocations. A process for each kernel would cost half as much as compiling it.
 
     | header, symbols, hash, relocations, constants | code, stubs | dynamic, pointers |
-
-Facts: the System V ABI's x86-64 supplement, chapters 4 and 5.
 """
 
 from __future__ import annotations
@@ -16,14 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from mgx_mlir.codegen import elf
-
-R_PC32, R_GLOB_DAT, R_PLT32 = 2, 6, 4
-# jmp *disp(%rip), padded to its alignment.
-_STUB_SIZE = 16
-
-
-class UnsupportedObjectError(Exception):
-    """The object holds something that this linker does not know."""
+from mgx_mlir.codegen.cpu.elf_architectures import (
+    ARCHITECTURES,
+    STUB_SIZE,
+    Architecture,
+    UnsupportedObjectError,
+)
 
 
 @dataclass
@@ -54,7 +50,25 @@ def link(data: bytes) -> bytes:
     Raises UnsupportedObjectError for sections or relocations beyond those of plain code.
     """
     sections, symbols = _read(data)
-    return _Layout(sections, symbols).build()
+    number = elf.HEADER.unpack_from(data)[2]
+    if number not in ARCHITECTURES:
+        raise UnsupportedObjectError(f"machine {number}")
+    return _Layout(sections, symbols, ARCHITECTURES[number]).build()
+
+
+def read_imports(data: bytes) -> list[str]:
+    """The names that a shared object of `link` leaves to the loader, sorted."""
+    header = elf.HEADER.unpack_from(data)
+    start, count = header[6], header[12]
+    tables = [elf.SECTION.unpack_from(data, start + i * elf.SECTION.size) for i in range(count)]
+    found = []
+    for _, kind, _, _, at, size, link_, *_ in tables:
+        if kind == elf.SHT_DYNSYM:
+            strings = data[tables[link_][4] :][: tables[link_][5]]
+            for name, _, _, section, *_ in elf.SYMBOL.iter_unpack(data[at : at + size]):
+                if name and section == elf.SHN_UNDEFINED:
+                    found.append(elf.text(strings, name).decode())
+    return sorted(found)
 
 
 def _read(data: bytes) -> tuple[list[_Section], list[_Symbol]]:
@@ -78,8 +92,10 @@ def _read(data: bytes) -> tuple[list[_Section], list[_Symbol]]:
 
 
 class _Layout:
-    def __init__(self, sections: list[_Section], symbols: list[_Symbol]) -> None:
-        self.sections, self.symbols = sections, symbols
+    def __init__(
+        self, sections: list[_Section], symbols: list[_Symbol], architecture: Architecture
+    ) -> None:
+        self.sections, self.symbols, self.architecture = sections, symbols, architecture
         # Nothing unwinds through a kernel.
         loaded = [
             s for s in sections if s.flags & elf.SHF_ALLOC and s.data and s.name != b".eh_frame"
@@ -114,6 +130,7 @@ class _Layout:
 
     def build(self) -> bytes:
         image = bytearray(elf.HEADER.size + 5 * elf.SEGMENT.size)
+        page_size = self.architecture.page
         strings = bytearray(b"\0")
         places = {}
         for name in [*self.imports, *(s.name for s in self.exports)]:
@@ -135,8 +152,8 @@ class _Layout:
         # Code and stubs, one page further on in memory than in the file.
         code = _reserve(image, 0, 64)
         for section in self.code:
-            section.address = _append(image, section.data, section.alignment) + elf.PAGE
-        stubs = _reserve(image, len(self.imports) * _STUB_SIZE, 16)
+            section.address = _append(image, section.data, section.alignment) + page_size
+        stubs = _reserve(image, len(self.imports) * STUB_SIZE, 16)
         code_end = len(image)
 
         # What the loader writes, two pages further on.
@@ -162,11 +179,11 @@ class _Layout:
 
         targets: dict[bytes, int] = {}
         for number, name in enumerate(self.imports):
-            stub, pointer = stubs + number * _STUB_SIZE, pointers + number * 8
-            distance = (pointer + 2 * elf.PAGE) - (stub + elf.PAGE + 6)
-            image[stub : stub + 6] = b"\xff\x25" + struct.pack("<i", distance)
-            targets[name] = stub + elf.PAGE
-            entry = elf.RELOCATION.pack(pointer + 2 * elf.PAGE, (number + 1) << 32 | R_GLOB_DAT, 0)
+            stub, pointer = stubs + number * STUB_SIZE, pointers + number * 8
+            targets[name], pointer = stub + page_size, pointer + 2 * page_size
+            _put(image, stub, self.architecture.stub(targets[name], pointer))
+            kind = (number + 1) << 32 | self.architecture.pointer
+            entry = elf.RELOCATION.pack(pointer, kind, 0)
             _put(image, relocation_table + number * elf.RELOCATION.size, entry)
             entry = elf.SYMBOL.pack(places[name], elf.STB_GLOBAL << 4, 0, 0, 0, 0)
             _put(image, symbol_table + (number + 1) * elf.SYMBOL.size, entry)
@@ -178,14 +195,14 @@ class _Layout:
             self._relocate(image, section, offset, info, addend, targets)
 
         segments = [
-            (elf.PT_LOAD, elf.READ, 0, first_end, elf.PAGE, 0),
-            (elf.PT_LOAD, elf.READ_EXECUTE, code, code_end - code, elf.PAGE, 1),
-            (elf.PT_LOAD, elf.READ_WRITE, dynamic, end - dynamic, elf.PAGE, 2),
+            (elf.PT_LOAD, elf.READ, 0, first_end, page_size, 0),
+            (elf.PT_LOAD, elf.READ_EXECUTE, code, code_end - code, page_size, 1),
+            (elf.PT_LOAD, elf.READ_WRITE, dynamic, end - dynamic, page_size, 2),
             (elf.PT_DYNAMIC, elf.READ_WRITE, dynamic, len(packed), 8, 2),
             (elf.PT_GNU_STACK, elf.READ_WRITE, 0, 0, 16, 0),
         ]
         for number, (kind, flags, at, size, alignment, page) in enumerate(segments):
-            address = at + page * elf.PAGE
+            address = at + page * page_size
             entry = elf.SEGMENT.pack(kind, flags, at, address, address, size, size, alignment)
             _put(image, elf.HEADER.size + number * elf.SEGMENT.size, entry)
         # Sections serve disassemblers; the loader does not read them.
@@ -207,7 +224,7 @@ class _Layout:
                 b".text",
                 elf.SHT_PROGBITS,
                 elf.SHF_ALLOC | elf.SHF_EXECUTE,
-                code + elf.PAGE,
+                code + page_size,
                 code,
                 code_end - code,
                 0,
@@ -231,7 +248,7 @@ class _Layout:
                 b".dynamic",
                 elf.SHT_DYNAMIC,
                 elf.SHF_ALLOC | elf.SHF_WRITE,
-                dynamic + 2 * elf.PAGE,
+                dynamic + 2 * page_size,
                 dynamic,
                 len(packed),
                 3,
@@ -240,7 +257,7 @@ class _Layout:
                 elf.DYNAMIC.size,
             ),
         ]
-        _finish(image, rows)
+        _finish(image, rows, self.architecture.number)
         return bytes(image)
 
     def _address(self, symbol: _Symbol) -> int:
@@ -258,12 +275,16 @@ class _Layout:
         targets: dict[bytes, int],
     ) -> None:
         symbol, kind = self.symbols[info >> 32], info & 0xFFFFFFFF
-        if kind not in (R_PC32, R_PLT32) or (symbol.section == 0 and kind != R_PLT32):
+        architecture = self.architecture
+        if kind not in architecture.fields or (
+            symbol.section == 0 and kind not in architecture.calls
+        ):
             raise UnsupportedObjectError(f"relocation {kind} of {symbol.name.decode()}")
         target = self._address(symbol) if symbol.section else targets[symbol.name]
         place = section.address + offset
-        at = place - (elf.PAGE if section.flags & elf.SHF_EXECUTE else 0)
-        _put(image, at, struct.pack("<i", target + addend - place))
+        at = place - (architecture.page if section.flags & elf.SHF_EXECUTE else 0)
+        (word,) = struct.unpack_from("<I", image, at)
+        _put(image, at, struct.pack("<I", architecture.fields[kind](word, target + addend, place)))
 
 
 def _reserve(image: bytearray, size: int, alignment: int) -> int:
@@ -288,7 +309,7 @@ def _hash_table(names: list[bytes]) -> bytes:
     return struct.pack(f"<{3 + count}I", 1, count, 1 if names else 0, *chain)
 
 
-def _finish(image: bytearray, rows: list[tuple[Any, ...]]) -> None:
+def _finish(image: bytearray, rows: list[tuple[Any, ...]], machine: int) -> None:
     """Appends the section table and its names, and writes the file's header."""
     names = bytearray()
     starts = []
@@ -307,7 +328,7 @@ def _finish(image: bytearray, rows: list[tuple[Any, ...]]) -> None:
     header = elf.HEADER.pack(
         identification,
         elf.ET_DYN,
-        elf.EM_X86_64,
+        machine,
         1,
         0,
         elf.HEADER.size,

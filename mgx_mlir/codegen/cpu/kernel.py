@@ -47,7 +47,7 @@ def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
         attention = match_attention(kernel)
         if attention is not None:
             return _attention(kernel, attention, target)
-        pooling = match_pooling(kernel, Machine(target.vector_bytes))
+        pooling = match_pooling(kernel, Machine.of(target))
         if pooling is not None:
             return _pooling(kernel, pooling, target)
         return compile_generic(kernel, target)
@@ -96,7 +96,7 @@ def _memories(
 def _contraction(kernel: ir.OpView, match: Match, target: Target) -> CodeObject:
     inputs, outputs = _memories(kernel, used_arguments(match))
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
-    add_contraction(builder, match, inputs, outputs, Machine(target.vector_bytes))
+    add_contraction(builder, match, inputs, outputs, Machine.of(target))
     return builder.finish(target, explicit=True)
 
 
@@ -106,7 +106,7 @@ def _reduced_product(halves: Halves, match: Match, name: str, target: Target) ->
     builder = KernelBuilder(name, module)
     inputs, (result,) = _memories(halves.first, used_arguments(match))
     product = builder.scratch(result.size, result.element)
-    add_contraction(builder, match, inputs, [product], Machine(target.vector_bytes))
+    add_contraction(builder, match, inputs, [product], Machine.of(target))
     number = len(kernel_types(halves.first)[0])
     builder.take(generic_builder(halves.second, module), {number: product})
     return builder.finish(target)
@@ -115,5 +115,5 @@ def _reduced_product(halves: Halves, match: Match, name: str, target: Target) ->
 def _attention(kernel: ir.OpView, attention: Attention, target: Target) -> CodeObject:
     inputs, outputs = _memories(kernel, attention.used_arguments())
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
-    add_attention(builder, attention, inputs, outputs, Machine(target.vector_bytes))
+    add_attention(builder, attention, inputs, outputs, Machine.of(target))
     return builder.finish(target, explicit=True)

@@ -1,4 +1,4 @@
-"""LLVM's code generator for the host, through LLVM's C interface.
+"""LLVM's code generator for CPUs, through LLVM's C interface.
 
 The bindings of MLIR translate a module to LLVM IR but give no way to choose the processor
 or the relocation model of the code they generate. LLVM's C interface does, and lies in the
@@ -28,6 +28,12 @@ _EXPLICIT_PASSES = (
     b"loop-mssa(loop-rotate,licm,indvars),gvn,instcombine<no-verify-fixpoint>,simplifycfg),"
     b"always-inline,globaldce"
 )
+# Each part after those that it needs.
+_INITIALIZERS = tuple(
+    f"LLVMInitialize{architecture}{part}"
+    for architecture in ("X86", "AArch64")
+    for part in ("TargetInfo", "Target", "TargetMC", "AsmPrinter")
+)
 
 
 @cache
@@ -43,6 +49,7 @@ def _llvm() -> ctypes.CDLL:
             c_void_p,
             [c_char_p, c_size_t, c_char_p],
         ),
+        ("LLVMCreateTargetDataLayout", c_void_p, [c_void_p]),
         ("LLVMCreatePassBuilderOptions", c_void_p, []),
         (
             "LLVMCreateTargetMachine",
@@ -54,6 +61,7 @@ def _llvm() -> ctypes.CDLL:
         ("LLVMDisposeMessage", None, [c_void_p]),
         ("LLVMDisposeModule", None, [c_void_p]),
         ("LLVMDisposePassBuilderOptions", None, [c_void_p]),
+        ("LLVMDisposeTargetData", None, [c_void_p]),
         ("LLVMDisposeTargetMachine", None, [c_void_p]),
         ("LLVMGetBufferSize", c_size_t, [c_void_p]),
         ("LLVMGetBufferStart", c_void_p, [c_void_p]),
@@ -62,16 +70,15 @@ def _llvm() -> ctypes.CDLL:
         ("LLVMGetHostCPUFeatures", c_void_p, []),
         ("LLVMGetHostCPUName", c_void_p, []),
         ("LLVMGetTargetFromTriple", c_int, [c_char_p, POINTER(c_void_p), POINTER(c_void_p)]),
-        ("LLVMInitializeX86AsmPrinter", None, []),
-        ("LLVMInitializeX86Target", None, []),
-        ("LLVMInitializeX86TargetInfo", None, []),
-        ("LLVMInitializeX86TargetMC", None, []),
+        *((name, None, []) for name in _INITIALIZERS),
         (
             "LLVMParseIRInContext2",
             c_int,
             [c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p)],
         ),
         ("LLVMRunPasses", c_void_p, [c_void_p, c_char_p, c_void_p, c_void_p]),
+        ("LLVMSetModuleDataLayout", None, [c_void_p, c_void_p]),
+        ("LLVMSetTarget", None, [c_void_p, c_char_p]),
         (
             "LLVMTargetMachineEmitToMemoryBuffer",
             c_int,
@@ -81,10 +88,8 @@ def _llvm() -> ctypes.CDLL:
         function = getattr(library, name)
         function.restype = result
         function.argtypes = arguments
-    library.LLVMInitializeX86TargetInfo()
-    library.LLVMInitializeX86Target()
-    library.LLVMInitializeX86TargetMC()
-    library.LLVMInitializeX86AsmPrinter()
+    for name in _INITIALIZERS:
+        getattr(library, name)()
     return library
 
 
@@ -113,19 +118,24 @@ def host_cpu_features() -> frozenset[str]:
     return frozenset(name[1:] for name in features if name.startswith("+"))
 
 
-def compile_object(llvm_ir: str, cpu: str, features: str, explicit: bool = False) -> bytes:
-    """An x86-64 ELF relocatable object (position independent, level O3) from LLVM IR text.
+def compile_object(
+    llvm_ir: str, triple: str, cpu: str, features: str, explicit: bool = False
+) -> bytes:
+    """An ELF relocatable object (position independent, level O3) from LLVM IR text.
 
-    `features` is LLVM's list, such as '+avx2,+fma'. `explicit` code holds its own vectors
-    and unrolled loops, and is only cleaned up. Raises CompilerError with LLVM's
-    message when the text does not parse or the code generator refuses it.
+    `triple` is of x86-64 or aarch64, `features` LLVM's list, such as '+avx2,+fma'. `explicit`
+    code holds its own vectors and unrolled loops, and is only cleaned up. Raises CompilerError
+    with LLVM's message when the text does not parse or the code generator refuses it.
     """
     llvm = _llvm()
     context = llvm.LLVMContextCreate()
-    machine = module = options = None
+    machine = module = layout = options = None
     try:
         module = _parse(context, llvm_ir)
-        machine = _target_machine(cpu, features)
+        machine = _target_machine(triple, cpu, features)
+        layout = llvm.LLVMCreateTargetDataLayout(machine)
+        llvm.LLVMSetModuleDataLayout(module, layout)
+        llvm.LLVMSetTarget(module, triple.encode())
         options = llvm.LLVMCreatePassBuilderOptions()
         passes = _EXPLICIT_PASSES if explicit else _PASSES
         error = llvm.LLVMRunPasses(module, passes, machine, options)
@@ -138,6 +148,8 @@ def compile_object(llvm_ir: str, cpu: str, features: str, explicit: bool = False
     finally:
         if options:
             llvm.LLVMDisposePassBuilderOptions(options)
+        if layout:
+            llvm.LLVMDisposeTargetData(layout)
         if machine:
             llvm.LLVMDisposeTargetMachine(machine)
         if module:
@@ -157,15 +169,14 @@ def _parse(context: Any, llvm_ir: str) -> c_void_p:
     return module
 
 
-def _target_machine(cpu: str, features: str) -> Any:
+def _target_machine(triple: str, cpu: str, features: str) -> Any:
     llvm = _llvm()
-    triple = host_triple().encode()
     target, message = c_void_p(), c_void_p()
-    if llvm.LLVMGetTargetFromTriple(triple, byref(target), byref(message)):
-        raise CompilerError(f"LLVM has no target {triple.decode()}: {_take_text(message.value)}")
+    if llvm.LLVMGetTargetFromTriple(triple.encode(), byref(target), byref(message)):
+        raise CompilerError(f"LLVM has no target {triple}: {_take_text(message.value)}")
     return llvm.LLVMCreateTargetMachine(
         target,
-        triple,
+        triple.encode(),
         cpu.encode(),
         features.encode(),
         _LEVEL_AGGRESSIVE,

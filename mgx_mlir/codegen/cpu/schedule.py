@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Contraction, Image
+from mgx_mlir.target import Target
 
 # Bytes of the second-level cache that one packed block of B may take: half of what the
 # smallest supported processors have for each core (1 MiB Zen 4, Skylake-X).
@@ -40,10 +41,13 @@ class Machine:
     """What schedules need of the processor: bytes and number of its vector registers."""
 
     vector_bytes: int
+    registers: int
 
-    @property
-    def registers(self) -> int:
-        return 32 if self.vector_bytes == 64 else 16
+    @staticmethod
+    def of(target: Target) -> Machine:
+        """That of a cpu target."""
+        many = target.vector_bytes == 64 or target.name.startswith("aarch64")
+        return Machine(target.vector_bytes, 32 if many else 16)
 
     def lanes(self, element: str) -> int:
         return self.vector_bytes // emit.element_bytes(element)

@@ -18,7 +18,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--target", choices=["gpu", "cpu"], default="gpu", help="cpu adds code for this machine"
     )
-    parser.add_argument("--arch", metavar="A[,B]", help="finalize for these chips as well")
+    parser.add_argument(
+        "--arch", metavar="A[,B]", help="finalize for these targets as well: gfx942,x86-64-v3"
+    )
     parser.add_argument(
         "--weights",
         choices=["inside", "beside"],

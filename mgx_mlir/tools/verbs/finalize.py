@@ -9,7 +9,7 @@ from pathlib import Path
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("artifact", type=Path, metavar="X.mgx")
-    add("--arch", required=True, metavar="A[,B]", help="chips, such as gfx942,gfx1100; or cpu")
+    add("--arch", required=True, metavar="A[,B]", help="targets, such as gfx942,x86-64-v3; or cpu")
     add("-o", "--output", type=Path, metavar="FILE", help="default: the artifact itself")
     add("--cache-only", action="store_true", help="leave the file as it is, fill the cache")
 

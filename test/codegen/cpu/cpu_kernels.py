@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,15 +42,19 @@ class HostKernel:
             self.module = ir.Module.parse(text)
             self.kernel = next(iter(self.module.body.operations))
             type_ = ir.FunctionType(ir.TypeAttr(self.kernel.attributes["function_type"]).value)
-            inputs, outputs = _specs("i", type_.inputs), _specs("o", type_.results)
+            self.inputs, self.outputs = _specs("i", type_.inputs), _specs("o", type_.results)
             self.code = compile_kernel(self.kernel, target or Target.host_cpu())
-        self.program = program_of(self.code, inputs, outputs, threads)
+        self._threads = threads
+
+    @cached_property
+    def program(self) -> Program:
+        return program_of(self.code, self.inputs, self.outputs, self._threads)
 
     def random(self, seed: int = 0, low: float = -1, high: float = 1) -> list[Array]:
         """An array for each input, of numbers from low to high."""
         rng = np.random.default_rng(seed)
         arrays = []
-        for spec in self.program.inputs:
+        for spec in self.inputs:
             numbers = rng.uniform(low, high, spec.shape)
             dtype = np.dtype(numpy_dtype_of(spec.dtype))
             if dtype.kind in "iu":

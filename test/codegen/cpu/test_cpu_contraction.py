@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from cpu_kernels import HostKernel, kernel_text, tensor
 
 from mgx_mlir.codegen.cpu import schedule
-from mgx_mlir.target import Target
 from test.codegen import few_bits
 
 
@@ -108,16 +105,6 @@ def test_quantized_dot_of_the_largest_numbers_is_exact(element, depth):
     a[:], b[:] = extreme, extreme
     b[::7, ::3] = info.max - 1
     kernel.check(a, b)
-
-
-@pytest.mark.parametrize("element", ["f32", "bf16", "f16"])
-def test_avx2_code_gives_the_same_results(element):
-    host = Target.host_cpu()
-    features = [f for f in host.cpu_features.split("+")[1:] if not f.startswith("avx512")]
-    narrow = replace(host, cpu_features="+".join(["haswell", *features]), vector_bytes=32)
-    tolerance = {"f16": 1e-2, "bf16": 6e-2}.get(element, 1e-5)
-    for text in (dot(37, 41, 43, "nn", element), dot(2, 41, 43, "nt", element)):
-        HostKernel(text, narrow).check(rtol=tolerance, atol=tolerance)
 
 
 def test_broadcast_operand_is_not_copied():

@@ -9,6 +9,7 @@ import pytest
 
 from mgx_mlir.codegen.cpu import elf, llvm
 from mgx_mlir.codegen.cpu.compile import link
+from mgx_mlir.codegen.cpu.elf_architectures import UnsupportedObjectError
 from mgx_mlir.codegen.cpu.host import host_target, processor
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.finalizer.code_object import CodeObject
@@ -67,7 +68,7 @@ define i64 @next(i64 %x) {
 }
 """
     data = compiled(text)
-    with pytest.raises(elf.UnsupportedObjectError):
+    with pytest.raises(UnsupportedObjectError):
         elf.link(data)
     assert function(link(data), "next", ctypes.c_int64, ctypes.c_int64)(3) == 10
 
@@ -93,6 +94,6 @@ def test_text_that_does_not_parse_is_a_fault_of_the_compiler():
 def test_the_host_names_its_features():
     target = host_target()
     assert target.kind == "cpu"
-    assert target.vector_bytes in (32, 64)
-    assert target.identity.startswith("x86-64:")
-    assert "+avx2" in target.identity
+    assert target.vector_bytes in (16, 32, 64)
+    assert target.identity.startswith(f"{target.name}:")
+    assert "+" in target.identity

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 from mlir import ir
-from mlir.execution_engine import ExecutionEngine
 from mlir.passmanager import PassManager
 
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.finalizer.code_object import Launch
+from test.compiled import CompiledModule
 
 Array = np.ndarray[Any, Any]
 
@@ -42,7 +42,7 @@ class HostProgram:
         with program.module.context, ir.Location.unknown():
             module = ir.Module.parse(_as_host_functions(str(program.module)))
             PassManager.parse(_PIPELINE).run(module.operation)
-            self._engine = ExecutionEngine(module, opt_level=0) if self.launches else None
+            self._compiled = CompiledModule(module) if self.launches else None
 
     def run(
         self, inputs: Sequence[Array], outputs: Sequence[Array], backwards: bool = False
@@ -60,12 +60,10 @@ class HostProgram:
             self._launch(launch, pointers, backwards)
 
     def _launch(self, launch: Launch, pointers: Sequence[int], backwards: bool) -> None:
-        assert self._engine is not None
+        assert self._compiled is not None
         sizes = [ctypes.c_int64(n) for n in (*launch.grid[:2], launch.block[0], backwards)]
         values = [*(ctypes.c_void_p(pointer) for pointer in pointers), *sizes]
-        packed = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
-        function = self._engine.raw_lookup(f"{launch.function}_all")
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(function)(packed)
+        self._compiled.call(f"{launch.function}_all", values)
 
 
 def _as_host_functions(text: str) -> str:
@@ -96,7 +94,7 @@ def _all_threads(name: str, arguments: str) -> str:
     values = ", ".join([*names, "%x", "%y", "%thread"])
     signature = ", ".join([*types, "index", "index", "index"])
     return f"""
-    func.func @{name}_all({extra}) attributes {{llvm.emit_c_interface}} {{
+    func.func @{name}_all({extra}) {{
       %c0 = arith.constant 0 : index
       %c1 = arith.constant 1 : index
       %i0 = arith.constant 0 : i64

@@ -1,4 +1,4 @@
-"""Runs lowered kernels with upstream's own passes and execution engine, slowly and plainly."""
+"""Runs lowered kernels with upstream's own passes alone, slowly and plainly."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 from mlir import ir
-from mlir.execution_engine import ExecutionEngine
 from mlir.passmanager import PassManager
 
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.dialects.types import numpy_dtype
+from test.compiled import CompiledModule
 
 Array = np.ndarray[Any, Any]
 
@@ -40,7 +40,7 @@ def kernels_of(module: ir.Module) -> dict[str, ir.OpView]:
 
 
 class Executable:
-    """Every mgx.kernel of a module, compiled at optimisation level 0."""
+    """Every mgx.kernel of a module, compiled."""
 
     def __init__(self, module: ir.Module) -> None:
         self.kernels = kernels_of(module)
@@ -52,13 +52,12 @@ class Executable:
                     op.detach_from_parent()
                     merged.body.append(op)
             PassManager.parse(_PIPELINE).run(merged.operation)
-            self._engine = ExecutionEngine(merged, opt_level=0)
+            self._compiled = CompiledModule(merged)
 
     def run(self, name: str, inputs: Sequence[Array]) -> list[Array]:
         type_ = ir.FunctionType(ir.TypeAttr(self.kernels[name].attributes["function_type"]).value)
         stored = [np.ascontiguousarray(x) for x in inputs]
         outputs = [np.zeros(tuple(t.shape), numpy_dtype(t)) for t in type_.results]
         pointers = [ctypes.c_void_p(x.ctypes.data) for x in (*stored, *outputs)]
-        packed = (ctypes.c_void_p * len(pointers))(*[ctypes.addressof(p) for p in pointers])
-        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(self._engine.raw_lookup(name))(packed)
+        self._compiled.call(name, pointers)
         return outputs

@@ -1,0 +1,62 @@
+"""Levels of CPUs as targets: what each computes, needs, and refuses."""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+
+import level_kernels
+import pytest
+from cpu_kernels import HostKernel
+
+from mgx_mlir.codegen import elf
+from mgx_mlir.codegen.cpu.elf import read_imports
+from mgx_mlir.target import Target, executable_levels
+
+LEVELS = [target.name for target in Target.cpu_levels()]
+HERE = frozenset(target.name for target in executable_levels())
+# Code for these differs little from that for their neighbours: a part of the kernels.
+RARE = ("x86-64-v4-vnni", "x86-64-v4-amx", "aarch64-sve")
+SMALL = [
+    pytest.param(level, case, id=f"{level} {case.name}")
+    for level in LEVELS
+    for case in list(level_kernels.small())[:: 8 if level in RARE else 1]
+]
+
+
+def check_imports(data: bytes) -> None:
+    """Every function that the code object calls is one of the C library."""
+    library = ctypes.CDLL(ctypes.util.find_library("m"))
+    for name in read_imports(data):
+        assert hasattr(library, name), name
+
+
+@pytest.mark.parametrize(("level", "case"), SMALL)
+def test_each_level_computes(level: str, case: level_kernels.Case) -> None:
+    check(case, level)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", LEVELS)
+def test_each_level_computes_all_widths(level: str) -> None:
+    for case in level_kernels.large():
+        check(case, level)
+
+
+def check(case: level_kernels.Case, level: str) -> None:
+    kernel = HostKernel(case.text, Target.get(level))
+    check_imports(kernel.code.data)
+    machine = elf.HEADER.unpack_from(kernel.code.data)[2]
+    assert machine == (elf.EM_AARCH64 if level.startswith("aarch64") else elf.EM_X86_64)
+    if level in HERE:
+        case.check(kernel)
+
+
+@pytest.mark.parametrize("level", [level for level in LEVELS if level not in RARE])
+@pytest.mark.parametrize("case", [*level_kernels.attentions()], ids=lambda case: case.name)
+def test_each_level_computes_attention(case, level: str) -> None:
+    kernel = HostKernel(case.text(), Target.get(level))
+    check_imports(kernel.code.data)
+    if level in HERE:
+        inputs = case.arrays()
+        assert not len(case.wrong(kernel.run(*inputs), case.meaning(*inputs)))
