@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 
@@ -30,6 +30,55 @@ _POOLING = "mgx.pooling"
 WITH_EPILOGUE = CONTRACTIONS | {"mgx.attention", _POOLING}
 
 
+class Order:
+    """Where the ops of a block stand, kept while ops become one.
+
+    `position`: the number of each op that has a result, by the op's identity; that of the last
+    of them where several became one. Such an op can stand after users of its results until the
+    block is sorted, so that positions do not tell what may depend on what; levels do.
+    `level`: no less than the level of any op that the op depends on.
+    """
+
+    def __init__(self, block: ir.Block) -> None:
+        numbered = ((identity(op), i) for i, op in enumerate(block.operations))
+        self._block = block
+        self.position = {key: i for key, i in numbered if key is not None}
+        self.level = dict(self.position)
+
+    def __contains__(self, op: ir.OpView | ir.Operation) -> bool:
+        return identity(op) in self.position
+
+    def of(self, op: ir.OpView | ir.Operation) -> int:
+        """The op's position; -1 where it is of another block, or has no result."""
+        key = identity(op)
+        return -1 if key is None else self.position.get(key, -1)
+
+    def replaced(self, before: Iterable[ir.Value], op: ir.OpView | ir.Operation) -> None:
+        """Notes that `op`, which has its users, is in the place of the ops of those identities."""
+        numbers = [(self.position.pop(key), self.level.pop(key)) for key in before]
+        position, level = (max(column) for column in zip(*numbers, strict=True))
+        key = identity(op)
+        if key is None:
+            return  # nothing used the ops
+        self.position[key], self.level[key] = position, level
+        raised = [op.operation]
+        while raised:
+            for user in self._users(raised.pop()):
+                key = identity(user)
+                if key is not None and self.level.get(key, level) < level:
+                    self.level[key] = level
+                    raised.append(user)
+
+    def _users(self, op: ir.Operation) -> Iterator[ir.Operation]:
+        """The ops of the block that use an op's results, in their bodies too."""
+        for result in op.results:
+            for use in result.uses:
+                user = use.owner.operation
+                while user.block != self._block:
+                    user = user.parent.operation
+                yield user
+
+
 @dataclass
 class Group:
     """Ops of one block that become one op. Every member has a result.
@@ -37,18 +86,15 @@ class Group:
     The invariant: no op outside depends on a member while a member depends on it.
     """
 
-    # The number in its block of each op that may become a member, by the op's identity.
-    position: Mapping[ir.Value, int]
+    order: Order
     members: dict[ir.Value, ir.Operation] = field(default_factory=dict)
-    # For ops that are fused already: the number of their first, where `position` has the last.
-    earliest: Mapping[ir.Value, int] = field(default_factory=dict)
     # Ops outside, by identity, of which it is known that they depend on no member.
     apart: set[ir.Value] = field(default_factory=set)
-    # Nothing before this number can depend on a member.
+    # The least level of a member: nothing of a lower level depends on one.
     first: float = field(init=False)
 
     def __post_init__(self) -> None:
-        self.first = min(map(self._first, self.members), default=inf)
+        self.first = min((self.order.level[key] for key in self.members), default=inf)
 
     def __contains__(self, op: ir.Operation | ir.OpView) -> bool:
         return identity(op) in self.members
@@ -60,17 +106,14 @@ class Group:
         key = identity(op)
         assert key is not None
         self.members[key] = op.operation
-        # What comes after a member may depend on it.
-        number = self._first(key)
-        self.first = min(self.first, number)
-        self.apart = {other for other in self.apart if self.position[other] < number}
-
-    def _first(self, key: ir.Value) -> int:
-        return self.earliest.get(key, self.position[key])
+        level = self.order.level[key]
+        self.first = min(self.first, level)
+        self.apart = {other for other in self.apart if self.order.level[other] < level}
 
     def ordered(self) -> list[ir.Operation]:
         """The members in the order of their block."""
-        return [self.members[key] for key in sorted(self.members, key=self.position.__getitem__)]
+        place = self.order.position.__getitem__
+        return [self.members[key] for key in sorted(self.members, key=place)]
 
     def owns_all_uses(self, op: ir.Operation | ir.OpView) -> bool:
         """Whether nothing outside the group uses a result of `op`."""
@@ -87,7 +130,7 @@ class Group:
             key = identity(operation)
             if key is None or key in seen or key in self.apart:
                 continue
-            if self.position.get(key, -1) > self.first:
+            if self.order.level.get(key, -1) >= self.first:
                 seen.add(key)
                 outside.extend(_definitions(operation))
         self.apart |= seen
@@ -95,7 +138,7 @@ class Group:
 
     def would_be_read(self, op: ir.Operation | ir.OpView) -> bool:
         """Whether a member depends on `op`, a producer of one, by way of ops outside."""
-        wider = Group(self.position, dict(self.members), self.earliest)
+        wider = Group(self.order, dict(self.members))
         wider.add(op)
         return any(wider.would_cycle(member) for member in self.members.values())
 
@@ -120,12 +163,6 @@ def _definitions(operation: ir.Operation) -> Iterator[ir.Operation]:
     for value in used_values(operation):
         if not isinstance(value.owner, ir.Block):
             yield value.owner.operation
-
-
-def positions(block: ir.Block) -> dict[ir.Value, int]:
-    """The number in its block of each op that has a result."""
-    numbered = ((identity(op), i) for i, op in enumerate(block.operations))
-    return {key: i for key, i in numbered if key is not None}
 
 
 def contractions_of(pointwise: ir.OpView) -> list[ir.Operation]:

@@ -227,8 +227,12 @@ def _run(
         clock.start()
         try:
             manager.run(module.operation)
-        except ir.MLIRError as error:
-            raise CompilerError(f"{clock.running()} failed: {error}") from error
+        except UserError:
+            raise
+        except Exception as error:
+            kinds = (CompilerError, ir.MLIRError)
+            said = str(error) if isinstance(error, kinds) else repr(error)
+            raise CompilerError(f"{clock.running()} failed: {said}") from error
 
 
 def _with_cleanup(pipeline: Iterable[Step], cleanup: Iterable[str]) -> Iterator[Step]:

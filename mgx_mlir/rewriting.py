@@ -11,6 +11,7 @@ from mlir import ir
 
 from mgx_mlir import views
 from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import CompilerError
 from mgx_mlir.symbolic import is_named, shape_of
 
 # Views that keep the row-major order of the elements: in contiguous memory they cost nothing.
@@ -269,20 +270,29 @@ def sort_topologically(block: ir.Block) -> None:
     """Reorders a block so that definitions precede uses, moving as few ops as it can.
 
     Ops that are fused from several places can stand after a user of one of their results.
+    Raises CompilerError where ops depend on each other, which no order can mend.
     """
     ops = [op.operation for op in block.operations]
     position = {result: i for i, op in enumerate(ops) for result in op.results}
+    # The ops that each op needs, once it is reached: those of them that are not in place yet.
+    waiting: dict[int, list[int]] = {}
     order: dict[int, None] = {}
     for start in range(len(ops)):
         stack = [start]
         while stack:
             top = stack[-1]
-            needed = {position[v] for v in used_values(ops[top]) if v in position}
-            waiting = sorted((n for n in needed if n not in order and n != top), reverse=True)
-            if waiting and top not in order:
-                stack.extend(waiting)
-                continue
-            order.setdefault(stack.pop())
+            if top not in waiting:
+                needed = {position[v] for v in used_values(ops[top]) if v in position}
+                waiting[top] = sorted((n for n in needed if n not in order), reverse=True)
+            while waiting[top] and waiting[top][-1] in order:
+                waiting[top].pop()
+            if not waiting[top]:
+                order.setdefault(stack.pop())
+            elif waiting[top][-1] in waiting:
+                place = ops[waiting[top][-1]].location
+                raise CompilerError(f"{place}: an op would depend on its own result")
+            else:
+                stack.append(waiting[top][-1])
     sequence = list(order)
     stay = _longest_increasing(sequence)
     if sequence[0] not in stay:

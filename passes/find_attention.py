@@ -10,7 +10,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import Group, positions
+from mgx_mlir.fusing import Group, Order
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.masks import (
     Band,
@@ -66,10 +66,10 @@ class FindAttention(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
-            position = positions(block)
+            order = Order(block)
             # Those alone: others are erased on the way.
             for op in [op for op in block.operations if op.operation.name == "mgx.softmax"]:
-                found = _match(op, Group(position))
+                found = _match(op, Group(order))
                 if found is not None:
                     context.note(f"{len(found.scores)} ops on scores", node_name(op))
                     _Builder(found, context).build()
@@ -161,21 +161,24 @@ def _only_user(op: ir.OpView | None) -> ir.OpView | None:
 
 
 def _first_product(value: ir.Value) -> ir.OpView | None:
-    """The product that a chain of pointwise ops starts from."""
-    op = definition(value)
-    if op is None or op.operation.name == "mgx.dot":
-        return op
-    if op.operation.name not in mgx.POINTWISE:
-        return None
-    products = (_first_product(operand) for operand in op.operation.operands)
-    return next((found for found in products if found is not None), None)
+    """The product that a chain of pointwise ops starts from; the first in order of operands."""
+    waiting, seen = [value], {value}
+    while waiting:
+        op = definition(waiting.pop())
+        if op is not None and op.operation.name == "mgx.dot":
+            return op
+        if op is not None and op.operation.name in mgx.POINTWISE:
+            more = [v for v in reversed(list(op.operation.operands)) if v not in seen]
+            seen.update(more)
+            waiting.extend(more)
+    return None
 
 
 def _collect(found: _Found, x: ir.Value, scores: Group) -> bool:
     """Adds what lies between the product and the softmax to `scores`; whether all may go."""
     product = found.first.operation.results[0]
     outputs = {product}
-    for op in _between(found.first, found.softmax, scores.position):
+    for op in _between(found.first, found.softmax, scores.order.position):
         values = list(op.operation.operands)
         if op.operation.name not in mgx.POINTWISE or not any(v in outputs for v in values):
             continue

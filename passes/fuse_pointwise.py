@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import Group, positions
+from mgx_mlir.fusing import Group, Order
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.prologues import expands_blocks
@@ -52,18 +51,18 @@ class FusePointwise(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             erased: set[ir.Value | None] = set()
-            position = positions(block)
+            order = Order(block)
             # Consumers first, so that a group takes in whole chains.
             for op, key in reversed([(op, identity(op)) for op in block.operations]):
                 if key not in erased and op.operation.name in mgx.POINTWISE:
-                    group = self._grow(op, position)
+                    group = self._grow(op, order)
                     context.note(f"{len(group)} ops", node_name(op))
                     erased.update(group.members)
                     _fuse(group, op)
             erase_dead(block)
 
-    def _grow(self, root: ir.OpView, position: Mapping[ir.Value, int]) -> Group:
-        group = Group(position)
+    def _grow(self, root: ir.OpView, order: Order) -> Group:
+        group = Group(order)
         group.add(root)
         dims = shape(root.operation.results[0])
         frontier = [] if expands_blocks(root) else [root.operation]
@@ -73,7 +72,7 @@ class FusePointwise(Pass):
                 if producer is None or producer in group or len(group) >= self.max_ops:
                     continue
                 # What is computed outside of a loop stays there.
-                if identity(producer) not in position:
+                if producer not in order:
                     continue
                 if producer.operation.name not in mgx.POINTWISE or not group.owns_all_uses(
                     producer

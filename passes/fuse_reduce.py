@@ -8,7 +8,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import Group, positions
+from mgx_mlir.fusing import Group, Order
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import (
@@ -49,32 +49,29 @@ class FuseReduce(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             erased: set[ir.Value | None] = set()
-            position = positions(block)
-            earliest: dict[ir.Value, int] = {}
+            order = Order(block)
             for op, key in [(op, identity(op)) for op in block.operations]:
                 if key in erased or op.operation.name not in mgx.REDUCTIONS:
                     continue
                 if has_sizes(op):
-                    group = self._grow(op, position, earliest)
+                    group = self._grow(op, order)
                     context.note(f"{len(group)} ops", node_name(op))
                     erased.update(group.members)
-                    _fuse(group, op, position, earliest)
+                    _fuse(group, op, order)
             sort_topologically(block)
             erase_dead(block)
 
-    def _grow(
-        self, reduction: ir.OpView, position: dict[ir.Value, int], earliest: dict[ir.Value, int]
-    ) -> Group:
+    def _grow(self, reduction: ir.OpView, order: Order) -> Group:
         rows = _Rows(reduction)
-        group = Group(position, earliest=earliest)
+        group = Group(order)
         group.add(reduction)
         changed = True
         while changed and len(group) < self.max_ops:
             changed = False
             for member in group.ordered():
                 near = [user for result in member.results for user in users(result)]
-                for op in sorted(near, key=lambda o: position.get(identity(o), -1)):
-                    if op in group or identity(op) not in position or not rows.fit(op):
+                for op in sorted(near, key=order.of):
+                    if op in group or op not in order or not rows.fit(op):
                         continue
                     if not group.would_cycle(op):
                         group.add(op)
@@ -84,7 +81,7 @@ class FuseReduce(Pass):
                     if producer is None or producer in group or splat(value) is not None:
                         continue
                     # What is computed outside of a loop stays there.
-                    if identity(producer) not in position:
+                    if producer not in order:
                         continue
                     if rows.fit(producer) and _may_enter(group, producer, rows):
                         group.add(producer)
@@ -97,7 +94,7 @@ def _may_enter(group: Group, producer: ir.OpView, rows: _Rows) -> bool:
     """Whether a producer costs less in the group, as a result too where others read it."""
     if group.owns_all_uses(producer):
         return True
-    if producer.operation.name not in mgx.POINTWISE or identity(producer) not in group.position:
+    if producer.operation.name not in mgx.POINTWISE or producer not in group.order:
         return False
     if shape(producer.operation.results[0]) != rows.whole or _is_epilogue(producer):
         return False
@@ -152,12 +149,7 @@ class _Rows:
         return False
 
 
-def _fuse(
-    group: Group,
-    reduction: ir.OpView,
-    position: dict[ir.Value, int],
-    earliest: dict[ir.Value, int],
-) -> None:
+def _fuse(group: Group, reduction: ir.OpView, order: Order) -> None:
     members = group.ordered()
     outputs = group.outputs()
     inputs = [value for value in group.inputs() if splat(value) is None]
@@ -179,8 +171,7 @@ def _fuse(
             values.update(zip(op.results, clone.results, strict=True))
         mgx.YieldOp([values[v] for v in outputs], loc=location)
     for value, new in zip(outputs, fused.operation.results, strict=True):
-        position[new] = max(position[key] for key in group.members)
-        earliest[new] = min(position[key] for key in group.members)
         value.replace_all_uses_with(new)
+    order.replaced(group.members, fused)
     for op in reversed(members):
         op.erase()

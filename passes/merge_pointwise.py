@@ -9,7 +9,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import Group, contraction_of, positions
+from mgx_mlir.fusing import Group, Order, contraction_of
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.prologues import expands_blocks
@@ -49,39 +49,32 @@ class MergePointwise(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
-            position = positions(block)
-            earliest: dict[ir.Value, int] = {}
+            order = Order(block)
             merged = False
             erased: set[ir.Value | None] = set()
             for start, key in [(op, identity(op)) for op in block.operations]:
                 if key in erased or start.operation.name != "mgx.pointwise":
                     continue
                 op = start
-                while (partner := self._partner(op, position, earliest)) is not None:
+                while (partner := self._partner(op, order)) is not None:
                     context.note("merge", node_name(op))
                     erased.update((identity(partner), identity(op)))
-                    op = _merge(partner, op, position, earliest)
+                    op = _merge(partner, op, order)
                     merged = True
             if merged:
                 sort_topologically(block)
 
-    def _partner(
-        self, op: ir.OpView, position: dict[ir.Value, int], earliest: dict[ir.Value, int]
-    ) -> ir.OpView | None:
+    def _partner(self, op: ir.OpView, order: Order) -> ir.OpView | None:
         """A `mgx.pointwise` before `op` that it can be merged with."""
-        key = identity(op)
-        assert key is not None
+        result = op.operation.results[0]
         if expands_blocks(op):
             return None
         for other in _related(op):
-            place = identity(other)
-            if place not in position or position[place] >= position[key]:
+            if other not in order or order.of(other) >= order.of(op):
                 continue
-            if shape(place) != shape(key) or expands_blocks(other) or not self._fits(other, op):
+            if shape(other.operation.results[0]) != shape(result) or expands_blocks(other):
                 continue
-            group = Group(position, earliest=earliest)
-            group.add(other)
-            if not group.would_cycle(op):
+            if self._fits(other, op) and not _would_cycle(other, op, order):
                 return other
         return None
 
@@ -94,6 +87,18 @@ class MergePointwise(Pass):
         return (
             ops <= self.max_ops and results <= self.max_results and len(inputs) <= self.max_inputs
         )
+
+
+def _would_cycle(before: ir.OpView, op: ir.OpView, order: Order) -> bool:
+    """Whether `op` depends on `before` by way of others, or `before` on `op` in any way."""
+    if any(value.owner == op.operation for value in before.operation.operands):
+        return True
+    groups = Group(order), Group(order)
+    for group, member, other in zip(groups, (before, op), (op, before), strict=True):
+        group.add(member)
+        if group.would_cycle(other):
+            return True
+    return False
 
 
 def _related(op: ir.OpView) -> Iterator[ir.OpView]:
@@ -125,9 +130,7 @@ def _beside(part: ir.Value) -> Iterator[ir.OpView]:
                 yield user
 
 
-def _merge(
-    a: ir.OpView, b: ir.OpView, position: dict[ir.Value, int], earliest: dict[ir.Value, int]
-) -> ir.OpView:
+def _merge(a: ir.OpView, b: ir.OpView, order: Order) -> ir.OpView:
     """One op in the place of two, the second of which may read results of the first."""
     own = set(a.operation.results)
     operands = [*a.operation.operands, *(v for v in b.operation.operands if v not in own)]
@@ -146,11 +149,9 @@ def _merge(
             values.update(zip(op.operation.results, yielded, strict=True))
         mgx.YieldOp([values[v] for v in outputs], loc=location)
     keys = [key for key in (identity(a), identity(b)) if key is not None]
-    last = max(position[key] for key in keys)
-    first = min(earliest.get(key, position[key]) for key in keys)
     for value, new in zip(outputs, fused.operation.results, strict=True):
-        position[new], earliest[new] = last, first
         value.replace_all_uses_with(new)
+    order.replaced(keys, fused)
     b.operation.erase()
     a.operation.erase()
     merged: ir.OpView = fused.operation.opview

@@ -8,7 +8,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import WITH_EPILOGUE, Group, contraction_of, positions
+from mgx_mlir.fusing import WITH_EPILOGUE, Group, Order, contraction_of
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import (
@@ -45,43 +45,44 @@ class YieldProducts(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
-            position = positions(block)
+            order = Order(block)
             changed = False
             # Pointwise ops are erased meanwhile.
             for op in [op for op in block.operations if op_name(op) in WITH_EPILOGUE]:
-                reader = self._reader(op, position)
+                reader = self._reader(op, order)
                 if reader is not None:
                     context.note("result", node_name(op))
-                    _yield(op.operation.results[0], reader)
-                    position = positions(block)
+                    before = identity(reader)
+                    assert before is not None
+                    order.replaced([before], _yield(op.operation.results[0], reader))
                     changed = True
             if changed:
                 sort_topologically(block)
 
-    def _reader(self, op: ir.OpView, position: dict[ir.Value, int]) -> ir.OpView | None:
+    def _reader(self, op: ir.OpView, order: Order) -> ir.OpView | None:
         """The first `mgx.pointwise` that can become a part of a contraction's kernel."""
         if has_one_use(op.operation.results[0]):
             return None
         value = op.operation.results[0]
         found = users(value)
         fused = [user for user in found if op_name(user) == "mgx.pointwise"]
-        fused.sort(key=lambda user: position.get(identity(user), -1))
+        fused.sort(key=order.of)
         for reader in fused:
             if list(reader.operation.operands).count(value) != 1:
                 continue
-            if identity(reader) not in position or contraction_of(reader) is not None:
+            if reader not in order or contraction_of(reader) is not None:
                 continue
             if len(reader.operation.results) >= self.max_results:
                 continue
             if shape(reader.operation.results[0]) != shape(value):
                 continue
             others = [user for user in found if user != reader]
-            if all(_may_follow(user, reader, position) for user in others):
+            if all(_may_follow(user, reader, order) for user in others):
                 return reader
         return None
 
 
-def _may_follow(user: ir.OpView, reader: ir.OpView, position: dict[ir.Value, int]) -> bool:
+def _may_follow(user: ir.OpView, reader: ir.OpView, order: Order) -> bool:
     """Whether nothing that the reader needs depends on a user."""
     if user.operation.block != reader.operation.block:
         return False
@@ -89,12 +90,12 @@ def _may_follow(user: ir.OpView, reader: ir.OpView, position: dict[ir.Value, int
         return True  # the end of the block
     if any(result in list(reader.operation.operands) for result in user.operation.results):
         return False
-    group = Group(position)
+    group = Group(order)
     group.add(user)
     return not group.would_cycle(reader)
 
 
-def _yield(value: ir.Value, reader: ir.OpView) -> None:
+def _yield(value: ir.Value, reader: ir.OpView) -> ir.OpView:
     """Puts a `mgx.pointwise` that gives one of its operands too in the place of another."""
     operation = reader.operation
     operands = list(operation.operands)
@@ -122,3 +123,4 @@ def _yield(value: ir.Value, reader: ir.OpView) -> None:
     for use in list(value.uses):
         if use.owner != made.operation:
             use.owner.operands[use.operand_number] = own
+    return made

@@ -24,20 +24,35 @@ _Place: TypeAlias = "ir.Location | None"
 
 
 class _Block:
-    """A body that is built before its op: the op's result types are known only then."""
+    """A body that is built before its op: the op's result types are known only then.
+
+    A holder at the insertion point has the body meanwhile, and is erased with the body where
+    the context is left without `move_to`. The holder is part of the module from the start: one
+    outside would be destroyed by Python's last reference, maybe after the values that it uses.
+    """
 
     def __init__(
-        self, arguments: Sequence[ir.Type], body: Body, end: type[ir.OpView], loc: _Place
+        self, arguments: Sequence[ir.Type], body: Body, end: type[ir.OpView], loc: _Place, ip: Any
     ) -> None:
         self.location = loc or ir.Location.current
-        # Any op with a region will do; it is never verified and dies with this object.
-        self.holder = ir.Operation.create("mgx.if", regions=1, loc=self.location, ip=False)
-        locations = [self.location] * len(arguments)
-        self.block = self.holder.regions[0].blocks.append(*arguments, arg_locs=locations)
-        with ir.InsertionPoint(self.block), self.location:
-            made = body(*self.block.arguments)
-            self.values = [made] if isinstance(made, ir.Value) else list(made)
-            end(self.values)
+        # Any op with a region will do; it is never verified.
+        self.holder = ir.Operation.create("mgx.if", regions=1, loc=self.location, ip=ip)
+        try:
+            locations = [self.location] * len(arguments)
+            self.block = self.holder.regions[0].blocks.append(*arguments, arg_locs=locations)
+            with ir.InsertionPoint(self.block), self.location:
+                made = body(*self.block.arguments)
+                self.values = [made] if isinstance(made, ir.Value) else list(made)
+                end(self.values)
+        except BaseException:
+            self.holder.erase()
+            raise
+
+    def __enter__(self) -> _Block:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.holder.erase()
 
     @property
     def types(self) -> list[ir.Type]:
@@ -55,11 +70,11 @@ def _results(op: ir.OpView) -> Any:
 def pointwise(inputs: Sequence[ir.Value], body: Body, *, loc: _Place = None, ip: Any = None) -> Any:
     """A loop over the elements of tensors of one shape; the body works on scalars."""
     inputs = list(inputs)
-    block = _Block([scalar_type(x.type) for x in inputs], body, gen.YieldOp, loc)
     dims = dims_of(inputs[0].type)
-    types = [tensor_type(dims, element) for element in block.types]
-    op = gen.PointwiseOp(types, inputs, loc=loc, ip=ip)
-    block.move_to(op.body)
+    with _Block([scalar_type(x.type) for x in inputs], body, gen.YieldOp, loc, ip) as block:
+        types = [tensor_type(dims, element) for element in block.types]
+        op = gen.PointwiseOp(types, inputs, loc=loc, ip=ip)
+        block.move_to(op.body)
     return _results(op)
 
 
@@ -73,9 +88,9 @@ def fused_reduce(
 ) -> Any:
     """Reductions along `axes` and what surrounds them; the body works on whole tensors."""
     inputs = list(inputs)
-    block = _Block([x.type for x in inputs], body, gen.YieldOp, loc)
-    op = gen.FusedReduceOp(block.types, inputs, axes, loc=loc, ip=ip)
-    block.move_to(op.body)
+    with _Block([x.type for x in inputs], body, gen.YieldOp, loc, ip) as block:
+        op = gen.FusedReduceOp(block.types, inputs, axes, loc=loc, ip=ip)
+        block.move_to(op.body)
     return _results(op)
 
 
@@ -98,13 +113,13 @@ def attention(
     element = scalar_type(q.type)
     score = element if isinstance(element, ir.F64Type) else ir.F32Type.get()
     arguments = [score, *(scalar_type(x.type) for x in extras)]
-    block = _Block(arguments, body, gen.YieldOp, loc)
     type_ = tensor_type([*dims_of(q.type)[:-1], dims_of(v.type)[-1]], element)
-    op = gen.AttentionOp(
-        type_, q, k, v, extras, causal=causal, nan_as_zero=nan_as_zero or None,
-        earliest=earliest, empty_as_zero=empty_as_zero or None, loc=loc, ip=ip,
-    )  # fmt: skip
-    block.move_to(op.body)
+    with _Block(arguments, body, gen.YieldOp, loc, ip) as block:
+        op = gen.AttentionOp(
+            type_, q, k, v, extras, causal=causal, nan_as_zero=nan_as_zero or None,
+            earliest=earliest, empty_as_zero=empty_as_zero or None, loc=loc, ip=ip,
+        )  # fmt: skip
+        block.move_to(op.body)
     return _results(op)
 
 
@@ -117,11 +132,13 @@ def if_(
     ip: Any = None,
 ) -> Any:
     """The values of one body or of the other; their types are those of `then`."""
-    first = _Block([], then, gen.YieldOp, loc)
-    second = _Block([], otherwise, gen.YieldOp, loc)
-    op = gen.IfOp(first.types, condition, loc=loc, ip=ip)
-    first.move_to(op.then_region)
-    second.move_to(op.else_region)
+    with (
+        _Block([], then, gen.YieldOp, loc, ip) as first,
+        _Block([], otherwise, gen.YieldOp, loc, ip) as second,
+    ):
+        op = gen.IfOp(first.types, condition, loc=loc, ip=ip)
+        first.move_to(op.then_region)
+        second.move_to(op.else_region)
     return _results(op)
 
 
@@ -141,12 +158,12 @@ def loop(
     """
     init = list(init)
     arguments = [max_trip_count.type, condition.type, *(x.type for x in init)]
-    block = _Block(arguments, body, gen.YieldOp, loc)
-    scans = block.types[1 + len(init) :]
-    types = [x.type for x in init]
-    types += [tensor_type([None, *dims_of(t)], t.element_type) for t in scans]
-    op = gen.LoopOp(types, max_trip_count, condition, init, loc=loc, ip=ip)
-    block.move_to(op.body)
+    with _Block(arguments, body, gen.YieldOp, loc, ip) as block:
+        scans = block.types[1 + len(init) :]
+        types = [x.type for x in init]
+        types += [tensor_type([None, *dims_of(t)], t.element_type) for t in scans]
+        op = gen.LoopOp(types, max_trip_count, condition, init, loc=loc, ip=ip)
+        block.move_to(op.body)
     return _results(op)
 
 
@@ -161,16 +178,16 @@ def kernel(
     ip: Any = None,
 ) -> ir.OpView:
     """The kernel op, whose body is built from tensors of the types in `inputs`."""
-    block = _Block(inputs, body, gen.ReturnOp, loc)
-    op = gen.KernelOp(
-        name,
-        ir.TypeAttr.get(ir.FunctionType.get(list(inputs), block.types)),
-        ArchAttr.get(arch),
-        features=list(features),
-        loc=loc,
-        ip=ip,
-    )
-    block.move_to(op.body)
+    with _Block(inputs, body, gen.ReturnOp, loc, ip) as block:
+        op = gen.KernelOp(
+            name,
+            ir.TypeAttr.get(ir.FunctionType.get(list(inputs), block.types)),
+            ArchAttr.get(arch),
+            features=list(features),
+            loc=loc,
+            ip=ip,
+        )
+        block.move_to(op.body)
     return op
 
 

@@ -293,6 +293,7 @@ class Conversion:
         return results
 
     def _refuse(self, node: str, operator: str, reason: str) -> None:
+        self._sizes.clear()  # values of a refused body are gone, and others come in their place
         entry = Unsupported(node, operator, reason)
         if entry not in self.unsupported:
             self.unsupported.append(entry)

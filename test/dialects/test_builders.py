@@ -141,3 +141,51 @@ def test_an_exception_in_a_body_leaves_nothing_behind(module):
 def test_reshape_refuses_sizes_that_do_not_divide(module):
     with pytest.raises(ValueError, match="has no reshape to"):
         mgx.reshape(mgx.literal("x", _tensor(2, 3)), [4, -1])
+
+
+_BODIES = {
+    "pointwise": lambda x, body: mgx.pointwise([x], body),
+    "fused_reduce": lambda x, body: mgx.fused_reduce([x], [0], body),
+    "attention": lambda x, body: mgx.attention(x, x, x, [], body),
+    "then": lambda x, body: mgx.if_(_flag(), body, lambda: x),
+    "else": lambda x, body: mgx.if_(_flag(), lambda: mgx.relu(x), body),
+    "loop": lambda x, body: mgx.loop(mgx.constant(3, np.int64), _flag(), [x], body),
+}
+
+
+def _flag():
+    return mgx.constant(True, np.bool_)
+
+
+@pytest.mark.parametrize("outer", _BODIES)
+@pytest.mark.parametrize("inner", _BODIES)
+def test_a_body_that_fails_leaves_nothing(module, inner, outer):
+    """Also where the failing body's arguments outlive it."""
+    x = mgx.constant(np.ones((2, 2), np.float32))
+    y = mgx.constant(np.zeros((2, 2), np.float32))
+    kept = []
+
+    def fails(*arguments):
+        kept.append(arguments)
+        mgx.add(mgx.mul(x, y), x)
+        raise KeyError("refused")
+
+    def body(*arguments):
+        kept.append(arguments)
+        _BODIES[inner](mgx.add(x, y), fails)
+
+    with pytest.raises(KeyError, match="refused"):
+        _BODIES[outer](x, body)
+    assert not list(x.uses)
+    assert not list(y.uses)
+    assert {op.operation.name for op in module.body.operations} == {"mgx.constant"}
+
+
+def test_a_kernel_that_fails_leaves_nothing(module):
+    def fails(a):
+        mgx.relu(a)
+        raise KeyError("refused")
+
+    with pytest.raises(KeyError, match="refused"):
+        mgx.kernel("k", [_tensor(2)], fails)
+    assert not list(module.body.operations)
