@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -210,7 +210,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def substitute(node: NodeProto, attributes: dict[str, AttributeProto]) -> NodeProto:
+def substitute(node: NodeProto, attributes: Mapping[str, AttributeProto]) -> NodeProto:
     """A node of a function's body with references to the function's attributes replaced."""
     result = NodeProto()
     result.CopyFrom(node)
@@ -227,7 +227,7 @@ def substitute(node: NodeProto, attributes: dict[str, AttributeProto]) -> NodePr
 
 
 def _substitute_graphs(
-    attribute: AttributeProto, attributes: dict[str, AttributeProto]
+    attribute: AttributeProto, attributes: Mapping[str, AttributeProto]
 ) -> AttributeProto:
     if attribute.type != AttributeProto.GRAPH:
         return attribute

@@ -10,13 +10,12 @@ import numpy as np
 import onnx
 import onnx.checker
 import onnx.defs
-import onnx.inliner
 import onnx.shape_inference
 import onnx.version_converter
 from onnx import TypeProto, numpy_helper
 
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
-from mgx_mlir.importer import gradient, loading, registry, structure, symbols
+from mgx_mlir.importer import functions, gradient, loading, registry, structure, symbols
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.sizes import Range
 
@@ -57,7 +56,7 @@ def prepare(
     _make_dense(model.graph)
     structure.normalise(model)
     if model.functions:
-        model = _inline(model)
+        model = functions.inline(model)
         structure.normalise(model)
     ranges = symbols.bind(model, source.inputs, input_dims, dim_params, default_dim)
     if opsets(model)[""] < OLDEST_OPSET:
@@ -218,13 +217,6 @@ def _check_opsets(model: onnx.ModelProto) -> None:
             f"the file has ONNX IR version {model.ir_version}; versions up to "
             f"{onnx.IR_VERSION} are known"
         )
-
-
-def _inline(model: onnx.ModelProto) -> onnx.ModelProto:
-    try:
-        return onnx.inliner.inline_local_functions(model, convert_version=True)
-    except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:
-        raise ModelError(f"its functions cannot be inlined: {_first_lines(error)}") from error
 
 
 def _convert(model: onnx.ModelProto) -> onnx.ModelProto:
