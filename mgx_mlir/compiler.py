@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mgx_mlir.artifact import Artifact, PortableKernel
+from mgx_mlir.errors import UsageError
 from mgx_mlir.graph import Graph, kernels
 from mgx_mlir.importer import parse_onnx
 from mgx_mlir.optimals import bound_graphs
@@ -30,7 +31,7 @@ from mgx_mlir.pass_manager import (
     step_name,
 )
 from mgx_mlir.pipelines import MODES, PIPELINES, mode_pipelines
-from mgx_mlir.plan import Plan, renumbered
+from mgx_mlir.plan import MAX_LOOP_ITERATIONS, Plan, renumbered
 from mgx_mlir.planning import build_frame, build_plan
 from mgx_mlir.portable import portable_kernel
 from mgx_mlir.sizes import Range
@@ -50,6 +51,7 @@ class CompileOptions:
     `input_values` builds the values of inputs into the program, which then are no inputs.
     `disable` names passes to leave out. With `exact`, those are left out that compute floats
     by another formula than the model's (docs/passes.md says which, and what stays).
+    `max_loop_iterations`: a loop that states no number of trips fails after so many.
     """
 
     mode: str = "default"
@@ -59,8 +61,13 @@ class CompileOptions:
     input_values: Mapping[str, np.ndarray] = field(default_factory=dict)
     disable: Sequence[str] = ()
     exact: bool = False
+    max_loop_iterations: int = MAX_LOOP_ITERATIONS
 
     def __post_init__(self) -> None:
+        if self.max_loop_iterations < 1:
+            raise UsageError(
+                f"max_loop_iterations is {self.max_loop_iterations}; it must be at least 1"
+            )
         for name in self.disable:
             check_optional(name)
 
@@ -77,6 +84,7 @@ class CompileOptions:
             "input_values": {n: a.tolist() for n, a in sorted(self.input_values.items())},
             "disable": sorted(self.disable),
             "exact": self.exact,
+            "max_loop_iterations": self.max_loop_iterations,
         }
 
 
@@ -104,6 +112,7 @@ def import_model(model: Any, options: CompileOptions) -> Graph:
         dim_params=dict(options.dim_params),
         default_dim=options.default_dim,
         input_values=dict(options.input_values),
+        max_loop_iterations=options.max_loop_iterations,
     )
 
 

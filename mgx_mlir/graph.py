@@ -9,6 +9,9 @@ from mlir import ir
 
 from mgx_mlir.weights import WeightStore
 
+# On an mgx.loop: the trips after which it is an error that it has not ended.
+MAX_ITERATIONS = "mgx.max_iterations"
+
 
 @dataclass
 class Graph:

@@ -21,6 +21,10 @@ MAX_DEPTH = 64
 # A condition is one byte, a number of trips an int64.
 CONDITION_BYTES = 1
 TRIPS_BYTES = 8
+# A loop of so many trips, or more, states no number of its own: some exporters write 2^63 - 1.
+ENDLESS = 1 << 62
+# The trips after which a loop without a number of its own is an error, by default.
+MAX_LOOP_ITERATIONS = 1 << 16
 DTYPES = frozenset(
     "bool int2 int4 int8 int16 int32 int64 uint2 uint4 uint8 uint16 uint32 uint64 float16 "
     "bfloat16 float32 float64 float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz "
@@ -93,7 +97,8 @@ class Loop:
     """Runs `body` at most as often as buffer `trips` says, and while a condition holds.
 
     The condition is that of buffer `condition` before the first trip, of `again` after each.
-    Where rows are filled, there are as many trips as a target has rows.
+    Where rows are filled, there are as many trips as a target has rows. Where `trips` says
+    `ENDLESS` or more, another trip after `most` is an error; 0 is no limit.
     """
 
     trips: int
@@ -101,6 +106,7 @@ class Loop:
     again: int
     body: tuple[AnyStep, ...]
     node: str = ""
+    most: int = 0
 
 
 AnyStep: TypeAlias = Step | Row | Branch | Loop
@@ -423,7 +429,8 @@ def _steps_json(steps: Sequence[AnyStep], counts: bool) -> list[dict[str, Any]]:
             then, otherwise = (_steps_json(body, counts) for body in (s.then, s.otherwise))
             return {"if": s.condition, "then": then, "else": otherwise}
         conditions = {"condition": s.condition, "again": s.again}
-        return {"loop": s.trips, **conditions, "body": _steps_json(s.body, counts)}
+        limit = {"most": s.most} if s.most else {}
+        return {"loop": s.trips, **conditions, **limit, "body": _steps_json(s.body, counts)}
 
     return [one(s) | {"node": s.node} for s in steps]
 
@@ -442,7 +449,9 @@ def _step(reader: _Reader, value: Any, depth: int) -> AnyStep:
     if "loop" in value:
         trips, condition = reader.integer(value, "loop"), reader.integer(value, "condition")
         again = reader.integer(value, "again")
-        return Loop(trips, condition, again, _steps(reader, value, "body", depth + 1), node)
+        most = reader.integer(value, "most", high=ENDLESS) if "most" in value else 0
+        body = _steps(reader, value, "body", depth + 1)
+        return Loop(trips, condition, again, body, node, most)
     if "row" in value:
         places = reader.integers(value, "row")
         if len(places) != 2:

@@ -14,7 +14,14 @@ from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.flops import flops_of
 from mgx_mlir.formulas import Formulas
-from mgx_mlir.graph import Graph, kernels, node_name, symbol_name, value_names
+from mgx_mlir.graph import (
+    MAX_ITERATIONS,
+    Graph,
+    kernels,
+    node_name,
+    symbol_name,
+    value_names,
+)
 from mgx_mlir.in_place import overwritable
 from mgx_mlir.lifetimes import staged_values
 from mgx_mlir.passes.place_concats import IN_PLACE
@@ -185,7 +192,9 @@ class _Planner:
             body.append(Row(self._buffer(value), place, node))
         body += self._follow(op, following[: len(init)], places)
         trips, condition, again = map(self._buffer, (trips, condition, again))
-        return [*steps, Loop(trips, condition, again, tuple(body), node)]
+        most = op.operation.attributes.get(MAX_ITERATIONS)
+        limit = int(ir.IntegerAttr(most)) if most is not None else 0
+        return [*steps, Loop(trips, condition, again, tuple(body), node, limit)]
 
     def _follow(self, op: ir.OpView, following: list[ir.Value], places: list[int]) -> list[AnyStep]:
         """The copies of the next values over those that the loop carries."""

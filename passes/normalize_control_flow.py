@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.graph import main_function, node_name
+from mgx_mlir.graph import MAX_ITERATIONS, main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import blocks, replace, splat
 
@@ -111,6 +111,8 @@ def _carry_counter(op: ir.OpView) -> str:
     types.insert(len(init), type_)
     start = mgx.splat(np.int64(0), type_)
     made = mgx.LoopOp(types, trips, condition, [*init, start])
+    if MAX_ITERATIONS in op.operation.attributes:
+        made.operation.attributes[MAX_ITERATIONS] = op.operation.attributes[MAX_ITERATIONS]
     block.append_to(made.operation.regions[0])
     results = list(made.operation.results)
     del results[len(init)]

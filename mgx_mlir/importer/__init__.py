@@ -30,6 +30,7 @@ from mgx_mlir.importer.conversion import (
 from mgx_mlir.importer.registry import Operator, operators
 from mgx_mlir.importer.tensors import Dim, dims_of_type, tensor_type
 from mgx_mlir.importer.values import Constants, Value
+from mgx_mlir.plan import MAX_LOOP_ITERATIONS
 from mgx_mlir.sizes import Range
 from mgx_mlir.weights import WeightStore
 
@@ -68,19 +69,21 @@ def parse_onnx(
     default_dim: int | None = None,
     input_values: Mapping[str, np.ndarray] | None = None,
     external_data_folder: str | os.PathLike[str] | None = None,
+    max_loop_iterations: int = MAX_LOOP_ITERATIONS,
 ) -> Graph:
     """Imports an ONNX model, given as a path, as bytes or as a ModelProto.
 
     `input_dims` gives the sizes of an input, `dim_params` the size of every dimension of a
     name, `default_dim` that of every dimension still unknown. Dimensions that stay unknown
     are symbolic; a Range says which sizes such a one may have. Inputs that `input_values`
-    gives become constants. Weights stay in the model's file, and in those of its external data.
+    gives become constants. A loop that states no number of trips fails after
+    `max_loop_iterations`. Weights stay in the model's file, and in those of its external data.
 
     Raises ModelError where the model is malformed, UnsupportedError naming every node
     that is not supported, UsageError where the sizes contradict the model.
     """
     source = _load(model, external_data_folder, input_values)
-    graph, report = _import(source, input_dims, dim_params, default_dim)
+    graph, report = _import(source, input_dims, dim_params, default_dim, max_loop_iterations)
     if not report.supported:
         names = tuple(entry.node for entry in report.unsupported)
         raise UnsupportedError(str(report), names)
@@ -120,6 +123,7 @@ def _import(
     input_dims: Mapping[str, Sequence[int | Range]] | None,
     dim_params: Mapping[str, int | Range] | None,
     default_dim: int | None,
+    max_loop_iterations: int = MAX_LOOP_ITERATIONS,
 ) -> tuple[Graph | None, CheckReport]:
     ranges = prepare.prepare(source, input_dims or {}, dim_params or {}, default_dim)
     opsets = prepare.opsets(source.model)
@@ -134,7 +138,7 @@ def _import(
         return None, _report(source, unsupported)
     with context() as made, ir.Location.unknown():
         made.dialects["func"]  # loads it
-        converter = _Program(source, inferred, opsets, ranges)
+        converter = _Program(source, inferred, opsets, ranges, max_loop_iterations)
         found = converter.convert()
         unsupported += [entry for entry in found if entry not in unsupported]
         if not unsupported:
@@ -172,6 +176,7 @@ class _Program:
         inferred: Mapping[str, onnx.TypeProto],
         opsets: Mapping[str, int],
         ranges: Mapping[str, Range],
+        max_loop_iterations: int,
     ) -> None:
         self.source = source
         self.ranges = ranges
@@ -192,7 +197,7 @@ class _Program:
         self.constants = Constants(self.block, self.weights)
         sizes = [d for a in self.block.arguments for d in dims_of_type(a.type)]
         symbols = frozenset(d for d in sizes if isinstance(d, str))
-        self.conversion = Conversion(self.constants, inferred, symbols)
+        self.conversion = Conversion(self.constants, inferred, symbols, max_loop_iterations)
         self.outputs: list[Value] = []
 
     def convert(self) -> list[Unsupported]:

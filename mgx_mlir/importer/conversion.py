@@ -68,9 +68,14 @@ class Conversion:
     """
 
     def __init__(
-        self, constants: Constants, inferred: Mapping[str, TypeProto], symbols: frozenset[str]
+        self,
+        constants: Constants,
+        inferred: Mapping[str, TypeProto],
+        symbols: frozenset[str],
+        max_loop_iterations: int,
     ) -> None:
         self.constants = constants
+        self.max_loop_iterations = max_loop_iterations
         self.symbols = symbols
         self.unsupported: list[Unsupported] = []
         # The greatest sizes of symbols that the model's own constants leave.

@@ -13,15 +13,15 @@ from mgx_mlir.importer import emit
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.structure import subgraphs
 from mgx_mlir.importer.values import Value
+from mgx_mlir.plan import ENDLESS
 
 # Loops of more nodes than this, all trips together, stay loops.
 MAX_NODES = 4096
-_ENDLESS = 1 << 62
 
 
 def loop(node: Node) -> list[Value] | None:
     """The results of a Loop; None where its trips are not known, or too many."""
-    trips, go = _known(node, 0, _ENDLESS), _known(node, 1, 1)
+    trips, go = _known(node, 0, ENDLESS), _known(node, 1, 1)
     if trips is None or go is None:
         return None
     body: GraphProto = node.attribute("body")
@@ -29,6 +29,8 @@ def loop(node: Node) -> list[Value] | None:
     if len(body.output) < 1 + len(carried):
         raise ModelError("its body has fewer results than the loop carries")
     limit = MAX_NODES // _count(body)
+    if trips >= ENDLESS:
+        limit = min(limit, node.conversion.max_loop_iterations)
     entries: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     before = len(node.conversion.unsupported)
     trip = 0
@@ -39,8 +41,7 @@ def loop(node: Node) -> list[Value] | None:
         for column, entry in zip(entries, results[len(carried) :], strict=True):
             column.append(entry)
         trip += 1
-        if node.given(1):
-            go = None if again.known is None else int(again.known.reshape(-1)[0])
+        go = None if again.known is None else int(again.known.reshape(-1)[0])
         if go is None or (trip == limit and go and trip < trips):
             del node.conversion.unsupported[before:]
             return None

@@ -84,7 +84,7 @@ class Repeat:
 
     The byte is that at `condition` before the first trip, that at `again` after each.
     `rows` are the numbers of the copies that fill rows; with any, `limit` trips are made,
-    no more and no fewer.
+    no more and no fewer. Another trip after `most` is an error where the int64 is ENDLESS.
     """
 
     trips: Place
@@ -94,6 +94,7 @@ class Repeat:
     rows: tuple[int, ...]
     limit: int
     node: str
+    most: int = 0
 
 
 Part: TypeAlias = Section | Choice | Repeat
@@ -194,7 +195,7 @@ class _Binder:
             raise ArtifactError(f"plan: the loop of '{step.node}' fills rows of two numbers")
         trips, condition, again = map(self.place, (step.trips, step.condition, step.again))
         limit = max(counts, default=0)
-        return Repeat(trips, condition, again, body, tuple(rows), limit, step.node)
+        return Repeat(trips, condition, again, body, tuple(rows), limit, step.node, step.most)
 
     def work(self, step: Step | Row) -> list[BoundLaunch | BoundCopy]:
         if isinstance(step, Row):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from mgx_mlir.errors import ArtifactError
-from mgx_mlir.plan import CONDITION_BYTES, TRIPS_BYTES
+from mgx_mlir.errors import ArtifactError, ModelError
+from mgx_mlir.plan import CONDITION_BYTES, ENDLESS, TRIPS_BYTES
 from mgx_mlir.runtime.binding import Choice, Part, Place, Repeat, Section
 
 
@@ -44,6 +44,11 @@ def _repeat(loop: Repeat, machine: Machine) -> None:
             if trip == loop.limit:
                 raise _wrong_trips(loop, "more")
             machine.row(loop, trip)
+        if trip == loop.most and trips >= ENDLESS and loop.most:
+            raise ModelError(
+                f"node '{loop.node}' is a loop that states no number of trips, and has not ended "
+                f"after {trip}; if it should end, raise max_loop_iterations and compile it again"
+            )
         run_parts(loop.body, machine)
         trip += 1
         go = trip < trips and bool(machine.number(loop.again, CONDITION_BYTES))

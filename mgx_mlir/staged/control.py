@@ -11,6 +11,7 @@ from onnx import GraphProto, NodeProto, TypeProto, helper
 from mgx_mlir.errors import MgxError, ModelError
 from mgx_mlir.host.values import show, type_of
 from mgx_mlir.importer import prepare, structure
+from mgx_mlir.plan import ENDLESS
 from mgx_mlir.staged.context import Context
 from mgx_mlir.staged.graph import StagedGraph
 from mgx_mlir.staged.partition import source_of
@@ -64,6 +65,7 @@ class Control:
     def __init__(self, node: NodeProto, version: int, outer: StagedGraph) -> None:
         self._node = node
         self._version = version
+        self._most = outer.compilation.options.max_loop_iterations
         self._attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         self._bodies = {
             name: Body(value, outer)
@@ -103,13 +105,19 @@ class Control:
             raise ModelError("its body has fewer results than the loop carries")
         trip = 0
         before = [_shaped(0, np.int64, body, 0), _shaped(True, np.bool_, body, 1), *carried]
+        most = self._most if trips is None or trips >= ENDLESS else trips
         while going and (trips is None or trip < trips):
+            if trip == most:
+                raise ModelError(
+                    f"it states no number of trips, and has not ended after {trip}; if it "
+                    "should end, raise max_loop_iterations"
+                )
             arguments = [_shaped(trip, np.int64, body, 0), before[1], *carried]
             again, *results = body.run(arguments, find, context)
             carried = results[: len(carried)]
             for column, entry in zip(entries, results[len(carried) :], strict=True):
                 column.append(entry)
-            going = condition is None or bool(_single(again, "its condition"))
+            going = bool(_single(again, "its condition"))
             trip += 1
         stacked = self._stacked(body, entries, before, find)
         return [*carried, *stacked]

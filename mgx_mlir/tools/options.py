@@ -12,7 +12,7 @@ import numpy as np
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines import MODES
-from mgx_mlir.plan import TensorSpec
+from mgx_mlir.plan import MAX_LOOP_ITERATIONS, TensorSpec
 from mgx_mlir.runtime.program import numpy_dtype
 from mgx_mlir.sizes import Range
 from mgx_mlir.target import Target
@@ -94,6 +94,13 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave out what computes floats by another formula than the model's",
     )
+    add(
+        "--max-loop-iterations",
+        type=_size,
+        default=MAX_LOOP_ITERATIONS,
+        metavar="N",
+        help="a loop that states no number of trips fails after N (default %(default)s)",
+    )
     add("--timing", action="store_true", help="print the time of each stage, pass and kernel")
     add("--explain", action="store_true", help="list which rewrites fired where")
 
@@ -110,6 +117,7 @@ def compile_options(arguments: argparse.Namespace) -> CompileOptions:
         default_dim=arguments.batch,
         disable=tuple(getattr(arguments, "disable_pass", ())),
         exact=getattr(arguments, "exact", False),
+        max_loop_iterations=getattr(arguments, "max_loop_iterations", MAX_LOOP_ITERATIONS),
     )
 
 

@@ -10,12 +10,12 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.graph import MAX_ITERATIONS
 from mgx_mlir.importer import emit, tensors, unroll
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.values import Value
-
-_ENDLESS = (1 << 63) - 1
+from mgx_mlir.plan import ENDLESS
 
 
 def _as_list(results: Any) -> list[ir.Value]:
@@ -63,40 +63,66 @@ def loop(node: Node) -> Sequence[ir.Value | Value]:
 
 
 def _loop(node: Node) -> list[ir.Value]:
+    """The body decides after each trip whether there is another, as onnxruntime has it.
+
+    ONNX's text ignores that where the loop has no first condition; exporters rely on it.
+    """
     count = emit.reshape(emit.convert(node.tensor(0), "i64"), []) if node.given(0) else None
     start = emit.reshape(node.tensor(1), []) if node.given(1) else None
     if count is None:
-        count = mgx.constant(_ENDLESS, np.int64)
+        count = mgx.constant((1 << 63) - 1, np.int64)
     if start is None:
         start = mgx.constant(True, np.bool_)
     init = [node.tensor(i) for i in range(2, len(node.inputs))]
     graph = node.attribute("body")
     if len(graph.output) < 1 + len(init):
         raise ModelError("its body has fewer results than the loop carries")
-    always = not node.given(1)
+    goes_on: list[bool] = []
 
     def body(i: ir.Value, go: ir.Value, *carried: ir.Value) -> list[ir.Value]:
         arguments = [
             _shaped(i, graph.input[0], "i"),
-            _shaped(go, graph.input[1], "go"),
+            Value("go", array=np.full(_single(graph.input[1]), True)),  # or there were no trip
             *(Value("carried", tensor=v) for v in carried),
         ]
-        again, *results = node.conversion.subgraph(node, "body", arguments)
-        again = mgx.constant(True, np.bool_) if always else emit.reshape(again, [])
+        again, *values = node.conversion.inline(node, "body", arguments)
+        goes_on.append(again.known is not None and bool(again.known.all()))
+        results = [node.constants.materialise(v) for v in values]
         _check_carried(init, results)
-        return [again, *results]
+        return [emit.reshape(node.constants.materialise(again), []), *results]
 
     results = _as_list(mgx.loop(count, start, init, body))
-    trips = node.known(0)
-    if trips is not None and always:
+    trips = _trips(node, goes_on[0])
+    if trips is None or trips >= ENDLESS:
+        limit = ir.IntegerAttr.get(
+            ir.IntegerType.get_signless(64), node.conversion.max_loop_iterations
+        )
+        for result in results[:1]:
+            result.owner.attributes[MAX_ITERATIONS] = limit
+    elif len(results) > len(init):
         results = [*results[: len(init)], *(_stacked(r, trips) for r in results[len(init) :])]
     return results
 
 
+def _trips(node: Node, goes_on: bool) -> int | None:
+    """How often a loop runs, where that is known; the most of it where the body decides."""
+    count = node.known(0) if node.given(0) else np.array(ENDLESS)
+    start = node.known(1) if node.given(1) else np.array(True)
+    if any(known is not None and known.reshape(-1)[0] <= 0 for known in (count, start)):
+        return 0
+    if count is None or start is None or not goes_on:
+        return None
+    return int(count.reshape(-1)[0])
+
+
+def _single(declared: Any) -> list[int]:
+    """The shape of one element that the body declares: [] or [1]."""
+    return [1] * len(declared.type.tensor_type.shape.dim)
+
+
 def _shaped(x: ir.Value, declared: Any, name: str) -> Value:
     """The counter or the condition in the shape that the body declares: [] or [1]."""
-    rank = len(declared.type.tensor_type.shape.dim)
-    return Value(name, tensor=emit.reshape(x, [1] * rank))
+    return Value(name, tensor=emit.reshape(x, _single(declared)))
 
 
 def _check_carried(init: Sequence[ir.Value], results: Sequence[ir.Value]) -> None:
@@ -107,10 +133,9 @@ def _check_carried(init: Sequence[ir.Value], results: Sequence[ir.Value]) -> Non
             )
 
 
-def _stacked(result: ir.Value, trips: np.ndarray) -> ir.Value:
+def _stacked(result: ir.Value, trips: int) -> ir.Value:
     """A scan output whose number of entries is known."""
-    count = max(int(trips.reshape(-1)[0]), 0)
-    sizes = (count, *tensors.dims(result)[1:])
+    sizes = (trips, *tensors.dims(result)[1:])
     result.set_type(tensors.tensor_type(tensors.element(result), sizes))
     return result
 
@@ -177,7 +202,7 @@ def _scanned(
 
     trips = mgx.constant(steps, np.int64)
     results = _as_list(mgx.loop(trips, mgx.constant(True, np.bool_), states, body))
-    stacked = [_stacked(r, np.array(steps)) for r in results[len(states) :]]
+    stacked = [_stacked(r, steps) for r in results[len(states) :]]
     return results[: len(states)], stacked
 
 

@@ -15,16 +15,19 @@ from hip_programs import CHIPS, used_bytes
 
 import mgx_mlir
 from mgx_mlir import emulator
-from mgx_mlir.errors import ArtifactError, DeviceError
+from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.errors import ArtifactError, DeviceError, ModelError
 from mgx_mlir.reference import evaluate
 from mgx_mlir.runtime.hip import context as contexts
 from mgx_mlir.runtime.hip.program import HipProgram
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
+from mgx_mlir.staged import Model
 from test.passes.graphs import parse, random_graph, random_inputs
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import control_flow_models as models
+import loop_models
 
 
 def program(name: str, chip: str = "gfx942", graph: bool = True) -> HipProgram:
@@ -239,3 +242,29 @@ def test_a_failed_decision_says_so() -> None:
 
 def test_threads_take_different_ways() -> None:
     models.check_threads("search", program("search"), runs=3)
+
+
+@pytest.mark.parametrize("again", ["by an input", "by the value"])
+@pytest.mark.parametrize("trips", [None, 10, 0])
+def test_loops_that_end_early(trips: int | None, again: str) -> None:
+    condition = True if trips is None else None
+    for stacked in (False, True):
+        model, feeds = loop_models.loop_model(trips, condition, again, False, stacked)
+        want = loop_models.expected(model, feeds)
+        found = [Model(model, "gfx942").run(feeds)]
+        if not stacked:
+            found.append(mgx_mlir.compile(model, "gfx942").run(feeds))
+        for results in found:
+            for name, array in want.items():
+                np.testing.assert_array_equal(results[name], array)
+
+
+def test_a_loop_without_end_leaves_the_program_usable() -> None:
+    model, feeds = loop_models.loop_model(None, None, "by an input", False, False)
+    options = CompileOptions(max_loop_iterations=5)
+    made = mgx_mlir.compile(model, "gfx942", options)
+    for _ in range(2):
+        with pytest.raises(ModelError, match="after 5"):
+            made.run(feeds | {"limit": np.array(100)})
+        found = made.run(feeds)
+        np.testing.assert_array_equal(found["y"], loop_models.expected(model, feeds)["y"])
