@@ -198,11 +198,16 @@ class Conversion:
                 return [Value(name, array=array) for name, array in pairs]
         node = Node(proto, schema, inputs, self, scope)
         if row.converter is None:
+            registry.check(node)
             return self._expand(node, scope.opsets[""])
         made = row.converter(node)
         unread = node.unread()
         if unread:
             raise UnsupportedError("not supported: " + ", ".join(unread))
+        if schema is None and node.surplus():
+            raise ModelError(
+                f"it has {len(inputs)} inputs; input {node.surplus()[0]} is none of it"
+            )
         return self._finish(node, made)
 
     def _finish(self, node: Node, made: object) -> list[Value]:
@@ -324,10 +329,9 @@ def resolve(
         raise ModelError(f"the model does not import the opset of domain '{proto.domain}'")
     if row.domain not in registry.STANDARD or not registry.is_listed(row):
         return row, None
-    try:
-        schema = onnx.defs.get_schema(proto.op_type, opset, proto.domain)
-    except onnx.defs.SchemaError:
-        raise UnsupportedError(f"opset {opset} does not define this operator") from None
+    schema = registry.definition(proto.domain, proto.op_type, opset)
+    if schema is None:
+        raise UnsupportedError(f"opset {opset} does not define this operator")
     oldest, newest = row.versions
     if not oldest <= schema.since_version <= newest:
         raise UnsupportedError(

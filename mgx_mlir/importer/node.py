@@ -51,6 +51,7 @@ class Node:
         self.scope = scope
         self._attributes = {a.name: a for a in proto.attribute}
         self._read: set[str] = set()
+        self._asked: set[int] = set()
 
     @property
     def constants(self) -> Constants:
@@ -75,6 +76,14 @@ class Node:
         value = self.attribute(name)
         if value is None:
             raise ModelError(f"its attribute {name} is missing")
+        return value
+
+    def choice(self, name: str, *allowed: Any, default: Any = None) -> Any:
+        """The attribute's value. Raises ModelError where it is none of those allowed."""
+        value = self.attribute(name, default)
+        if value not in allowed:
+            listed = ", ".join(str(a) for a in allowed if a not in ("", None))
+            raise ModelError(f"{name} = {value}; {listed} are defined")
         return value
 
     def only(self, name: str, value: Any) -> None:
@@ -103,8 +112,17 @@ class Node:
             found.append(f"{name} = {shown}")
         return found
 
+    def surplus(self) -> list[int]:
+        """Inputs that are present, and that the converter did not ask for."""
+        return [i for i, v in enumerate(self.inputs) if v is not None and i not in self._asked]
+
+    def ignore(self, *indices: int) -> None:
+        """Says that inputs have no influence on what an inference computes."""
+        self._asked.update(indices)
+
     def given(self, index: int) -> bool:
         """Whether input number `index` is present."""
+        self._asked.add(index)
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def wanted(self, index: int) -> bool:
@@ -113,10 +131,11 @@ class Node:
         return index < len(outputs) and outputs[index] in self.scope.used - {""}
 
     def value(self, index: int) -> Value:
-        """Input number `index`. Raises UnsupportedError where it is absent."""
+        """Input number `index`. Raises ModelError where it is absent."""
+        self._asked.add(index)
         value = self.inputs[index] if index < len(self.inputs) else None
         if value is None:
-            raise UnsupportedError(f"input {index} is absent")
+            raise ModelError(f"its input {index} is absent")
         return value
 
     def tensor(self, index: int) -> ir.Value:

@@ -15,7 +15,7 @@ import onnx.version_converter
 from onnx import TypeProto, numpy_helper
 
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
-from mgx_mlir.importer import functions, gradient, loading, registry, structure, symbols
+from mgx_mlir.importer import functions, gradient, loading, registry, repairs, structure, symbols
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.sizes import Range
 
@@ -55,9 +55,11 @@ def prepare(
     _check_opsets(model)
     _make_dense(model.graph)
     structure.normalise(model)
+    repairs.repair(model)
     if model.functions:
         model = functions.inline(model)
         structure.normalise(model)
+        repairs.repair(model)
     ranges = symbols.bind(model, source.inputs, input_dims, dim_params, default_dim)
     if opsets(model)[""] < OLDEST_OPSET:
         model = _convert(model)
@@ -100,13 +102,11 @@ def check(model: onnx.ModelProto) -> None:
 
 
 def _hide_experiments(model: onnx.ModelProto) -> None:
-    """Moves operators that are known here, and not listed by ONNX, out of its domain."""
-    found = False
+    """Moves operators that are known here, and not in the model's opset, out of its domain."""
+    found, opset = False, opsets(model)[""]
     for node in structure.all_nodes(model.graph):
-        if node.domain in ("", "ai.onnx") and not onnx.defs.has(node.op_type):
-            row = registry.find("", node.op_type)
-            if row is not None and not registry.is_listed(row):
-                node.domain, found = "experiment", True
+        if node.domain in ("", "ai.onnx") and registry.is_extra(node.op_type, opset):
+            node.domain, found = "experiment", True
     if found:
         model.opset_import.add(domain="experiment", version=1)
 

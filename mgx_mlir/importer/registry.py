@@ -35,6 +35,10 @@ EXPANDED: tuple[str, ...] = (
     "SoftmaxCrossEntropyLoss",
 )
 
+# Operators that models hold beyond the opsets that define them: what onnxruntime's optimiser
+# writes, whatever the model's opset is, and what its own standard withdrew.
+BEYOND_OPSETS = ("GroupNormalization", "LayerNormalization")
+
 # Domains whose operators onnx's library may expand.
 STANDARD = ("", "ai.onnx.ml", "ai.onnx.preview")
 
@@ -77,6 +81,25 @@ def operator(
     return register
 
 
+_CHECKS: dict[str, Callable[[Node], None]] = {}
+
+
+def checked(*names: str) -> Callable[[Callable[[Node], None]], Callable[[Node], None]]:
+    """Registers what looks at nodes of operators that onnx's library expands, before it does."""
+
+    def register(check: Callable[[Node], None]) -> Callable[[Node], None]:
+        _CHECKS.update(dict.fromkeys(names, check))
+        return check
+
+    return register
+
+
+def check(node: Node) -> None:
+    """Raises ModelError where the inputs of an expanded node do not fit."""
+    if not node.proto.domain and node.op_type in _CHECKS:
+        _CHECKS[node.op_type](node)
+
+
 @cache
 def _definitions() -> dict[tuple[str, str], list[onnx.defs.OpSchema]]:
     """All versions of each operator's definition in onnx's library, which copies them anew."""
@@ -89,6 +112,27 @@ def _definitions() -> dict[tuple[str, str], list[onnx.defs.OpSchema]]:
 def is_listed(row: Operator) -> bool:
     """Whether onnx's library holds definitions of the operator."""
     return (row.domain, row.name) in _definitions()
+
+
+def is_extra(name: str, opset: int) -> bool:
+    """Whether an operator is known here, and onnx's library does not take it in that opset."""
+    row = _table().get(("", name))
+    if row is None or not is_listed(row):
+        return row is not None
+    try:
+        return onnx.defs.get_schema(name, opset).deprecated and name in BEYOND_OPSETS
+    except onnx.defs.SchemaError:
+        return name in BEYOND_OPSETS
+
+
+def definition(domain: str, name: str, opset: int) -> onnx.defs.OpSchema | None:
+    """The definition of an operator in an opset; None where there is none."""
+    try:
+        return onnx.defs.get_schema(name, opset, domain)
+    except onnx.defs.SchemaError:
+        if domain or name not in BEYOND_OPSETS:
+            return None
+        return min(_definitions()[domain, name], key=lambda schema: schema.since_version)
 
 
 def find(domain: str, name: str) -> Operator | None:

@@ -13,7 +13,7 @@ from mlir import ir
 
 from mgx_mlir import symbolic
 from mgx_mlir.dialects import mgx, types
-from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer.loading import MAX_ELEMENTS
 from mgx_mlir.sizes import Number
 
@@ -98,20 +98,35 @@ def size_of(value: ir.Value, axis: int, what: str) -> int:
     return size
 
 
+def require(value: ir.Value, wanted: Sequence[Dim], what: str) -> None:
+    """Raises ModelError where a tensor has other dimensions than those, as far as both are known.
+
+    A wanted one of None fits any; `what` is how the message calls the tensor.
+    """
+    have = dims(value)
+    pairs = list(zip(have, wanted, strict=False))
+    known = [(a, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)]
+    if len(have) != len(wanted) or any(a != b for a, b in known):
+        raise ModelError(f"{what} is {show(have)}; {show(wanted)} is needed")
+
+
 def show(sizes: Sequence[Dim]) -> str:
     """Dimensions as messages show them."""
     return "[" + ", ".join("?" if s is None else str(s) for s in sizes) + "]"
 
 
 def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The shape that numpy's rule gives. Raises UnsupportedError where it is not known."""
+    """The shape that numpy's rule gives.
+
+    Raises ModelError where there is none, UnsupportedError where that is not known.
+    """
     result: list[Dim] = []
     for place in range(-max(len(s) for s in shapes), 0):
         sizes = [s[place] for s in shapes if len(s) >= -place]
         others = list(dict.fromkeys(s for s in sizes if s != 1))
         fixed = [s for s in others if isinstance(s, int)]
         if len(fixed) > 1:
-            raise UnsupportedError("shapes do not fit: " + " and ".join(map(show, shapes)))
+            raise ModelError("shapes do not fit: " + " and ".join(map(show, shapes)))
         symbols = [s for s in others if not isinstance(s, int)]
         if fixed:
             result.append(fixed[0])

@@ -10,7 +10,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import emit, equations, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
@@ -41,7 +41,7 @@ def _scaled(x: ir.Value, factor: float) -> ir.Value:
 def einsum(node: Node) -> ir.Value:
     """Operands are multiplied from left to right, two at a time, each as one dot."""
     ranks = [len(v.dims) for v in node.inputs if v is not None]
-    inputs, output = _parse(node.attribute("equation"), ranks)
+    inputs, output = equations.parse(node.required("equation"), ranks)
     operands = [_Operand(node, x, labels) for x, labels in zip(node.tensors(), inputs, strict=True)]
     for place in range(len(operands)):
         later = set(output).union(*(inputs[:place] + inputs[place + 1 :]))
@@ -52,37 +52,6 @@ def einsum(node: Node) -> ir.Value:
         result = _product(result, operands[place], later)
     result = result.summed_over(set(output))
     return result.in_order(output)
-
-
-def _parse(equation: str, ranks: Sequence[int]) -> tuple[list[list[str]], list[str]]:
-    """The labels of each operand and of the result; an ellipsis is labels '0', '1', ..."""
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    if len(terms) != len(ranks):
-        raise ModelError(f"equation '{equation}' for {len(ranks)} inputs")
-    inputs = []
-    widest = 0
-    for term, rank in zip(terms, ranks, strict=True):
-        hidden = rank - len(term.replace("...", ""))
-        if hidden < 0 or ("..." not in term and hidden):
-            raise ModelError(f"'{term}' of equation '{equation}' for {rank} dimensions")
-        widest = max(widest, hidden)
-        inputs.append(_labels(term, hidden))
-    if arrow:
-        return inputs, _labels(right, widest)
-    flat = [label for labels in inputs for label in labels]
-    letters = sorted(label for label in set(flat) if label.isalpha() and flat.count(label) == 1)
-    return inputs, _hidden(widest) + letters
-
-
-def _hidden(count: int) -> list[str]:
-    # Numbered from the end, because an ellipsis broadcasts as shapes do.
-    return [str(i) for i in reversed(range(count))]
-
-
-def _labels(term: str, hidden: int) -> list[str]:
-    before, dots, after = term.partition("...")
-    return list(before) + (_hidden(hidden) if dots else []) + list(after)
 
 
 class _Operand:
@@ -101,6 +70,8 @@ class _Operand:
                 continue
             first = self.labels.index(label)
             sizes = tensors.static_dims(self.x)
+            if sizes[first] != sizes[place]:
+                raise ModelError(f"label {label} has the sizes {sizes[first]} and {sizes[place]}")
             shape = [n if i in (first, place) else 1 for i, n in enumerate(sizes)]
             mask = self.node.make(np.eye(sizes[first], sizes[place], dtype=bool).reshape(shape))
             x = mgx.reduce_sum(emit.where(mask, self.x, 0), [place])
@@ -116,8 +87,6 @@ class _Operand:
         return _Operand(self.node, emit.squeeze(mgx.reduce_sum(self.x, axes), axes), labels)
 
     def in_order(self, labels: Sequence[str]) -> ir.Value:
-        if set(labels) != set(self.labels):
-            raise ModelError(f"labels {''.join(labels)} of the result are not those of inputs")
         return emit.transpose(self.x, [self.labels.index(label) for label in labels])
 
     def grouped(self, *groups: Sequence[str]) -> ir.Value:
@@ -130,6 +99,10 @@ class _Operand:
 def _product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:
     """The product of two operands, summed over labels that nothing needs later."""
     shared = [label for label in a.labels if label in b.labels]
+    for label in shared:
+        sizes = {a.sizes[label], b.sizes[label]} - {1}
+        if len(sizes) > 1:
+            raise ModelError(f"label {label} has the sizes {a.sizes[label]} and {b.sizes[label]}")
     if any(a.sizes[label] != b.sizes[label] for label in shared):
         return _broadcast_product(a, b, later)
     batch = [label for label in shared if label in later]
@@ -138,8 +111,8 @@ def _product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:
     columns = [label for label in b.labels if label not in shared]
     c = mgx.dot(a.grouped(batch, rows, summed), b.grouped(batch, summed, columns))
     labels = batch + rows + columns
-    sizes = a.sizes | b.sizes
-    return _Operand(a.node, emit.reshape(c, [sizes[label] for label in labels]), labels)
+    known = a.sizes | b.sizes
+    return _Operand(a.node, emit.reshape(c, [known[label] for label in labels]), labels)
 
 
 def _broadcast_product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:

@@ -152,7 +152,7 @@ def scan(node: Node) -> list[ir.Value]:
     states = [node.tensor(i) for i in range(len(node.inputs) - count)]
     scanned = [node.tensor(i) for i in range(len(states), len(node.inputs))]
     axes = _axes(node, "scan_input_axes", [tensors.rank(x) for x in scanned])
-    backwards = node.attribute("scan_input_directions")
+    backwards = _directions(node, "scan_input_directions", count)
     final, stacked = _scanned(node, states, scanned, axes, backwards)
     return [*final, *_placed(node, stacked)]
 
@@ -169,7 +169,7 @@ def _scan_of_batches(node: Node) -> list[ir.Value]:
     for place in range(batch):
         parts = [emit.squeeze(emit.take(x, 0, place, place + 1), [0]) for x in inputs]
         states, scanned = parts[: len(parts) - count], parts[len(parts) - count :]
-        backwards = node.attribute("directions")
+        backwards = _directions(node, "directions", count)
         final, stacked = _scanned(node, states, scanned, [0] * count, backwards)
         results.append([*final, *stacked])
     return [emit.stack(column, 0) for column in zip(*results, strict=True)]
@@ -180,14 +180,14 @@ def _scanned(
     states: list[ir.Value],
     scanned: list[ir.Value],
     axes: list[int],
-    backwards: Sequence[int] | None,
+    backwards: Sequence[int],
 ) -> tuple[list[ir.Value], list[ir.Value]]:
     """The last states, and the results of all steps stacked along axis 0."""
     node.attribute("body")
     steps = tensors.size_of(scanned[0], axes[0], "the number of steps")
     scanned = [
         mgx.reverse(x, [axis]) if back else x
-        for x, axis, back in zip(scanned, axes, backwards or [0] * len(axes), strict=True)
+        for x, axis, back in zip(scanned, axes, backwards, strict=True)
     ]
     written_out = unroll.scan(node, states, scanned, axes, steps)
     if written_out is not None:
@@ -209,7 +209,7 @@ def _scanned(
 def _placed(node: Node, stacked: list[ir.Value]) -> list[ir.Value]:
     """The stacked results of a Scan with the new dimension, and in the order, that it asks for."""
     places = _axes(node, "scan_output_axes", [tensors.rank(r) for r in stacked])
-    directions = list(node.attribute("scan_output_directions") or [0] * len(stacked))
+    directions = _directions(node, "scan_output_directions", len(stacked))
     for place, (axis, back) in enumerate(zip(places, directions, strict=True)):
         if back:
             stacked[place] = mgx.reverse(stacked[place], [0])
@@ -218,6 +218,16 @@ def _placed(node: Node, stacked: list[ir.Value]) -> list[ir.Value]:
     return stacked
 
 
+def _directions(node: Node, name: str, count: int) -> list[int]:
+    """For each of so many tensors, whether its entries come last first."""
+    stated = list(node.attribute(name) or [0] * count)
+    if len(stated) != count or not {0, 1}.issuperset(stated):
+        raise ModelError(f"{name} = {stated}; {count} numbers, 0 or 1, are defined")
+    return stated
+
+
 def _axes(node: Node, name: str, ranks: Sequence[int]) -> list[int]:
     stated = node.attribute(name) or [0] * len(ranks)
+    if len(stated) != len(ranks):
+        raise ModelError(f"{name} = {list(stated)} for {len(ranks)} tensors")
     return [tensors.axis_in(a, r) for a, r in zip(stated, ranks, strict=True)]

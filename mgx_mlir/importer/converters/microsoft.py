@@ -12,7 +12,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.converters.normalization import (
     grouped_norm,
@@ -167,8 +167,19 @@ def skip_group_norm(node: Node) -> Any:
 
 
 def _skipped(node: Node, bias: int) -> ir.Value:
-    """input + skip (+ bias)"""
-    total = emit.add(node.tensor(0), node.tensor(1))
+    """input + skip (+ bias). The skip may lack the batch; vectors go along the last dimension."""
+    x, skip = node.tensor(0), node.tensor(1)
+    rank = tensors.rank(x)
+    if rank not in (2, 3):
+        raise ModelError(f"an input {tensors.show(tensors.dims(x))}; 2 or 3 dimensions are needed")
+    *outer, size = tensors.dims(x)
+    if rank == 3 and tensors.rank(skip) == 3 and tensors.dims(skip)[0] == 1:
+        outer[0] = 1
+    tensors.require(skip, [*outer, size][rank - max(tensors.rank(skip), 2) :], "the skip")
+    for index in range(2, len(node.inputs)):
+        if node.given(index):
+            tensors.require(node.tensor(index), [size], f"input {index}")
+    total = emit.add(x, skip)
     return emit.add(total, node.tensor(bias)) if node.given(bias) else total
 
 

@@ -86,9 +86,8 @@ def lowest(like: ir.Value) -> float:
     return float(ml_dtypes.finfo(emit.numpy_type(like)).min)
 
 
-def _causal(node: Node, rows: int, columns: int, like: ir.Value) -> ir.Value:
-    """A mask (1, 1, rows, columns): row i of the last `rows` sees what is not after it."""
-    past = columns - rows
+def _causal(node: Node, rows: int, columns: int, past: int, like: ir.Value) -> ir.Value:
+    """A mask (1, 1, rows, columns): row i sees what is not after it, and `past` more."""
     seen = np.arange(columns) <= np.arange(rows)[:, None] + past
     return _chosen(node, node.make(seen[None, None]), like, lowest(like))
 
@@ -96,13 +95,13 @@ def _causal(node: Node, rows: int, columns: int, like: ir.Value) -> ir.Value:
 def _padding(node: Node, mask: ir.Value, q: ir.Value, total: int) -> ir.Value:
     """The mask of tokens to leave out, in each of its forms, to be added to scores.
 
-    (batch,) holds ends, (2 * batch,) ends and starts; (batch, total), (batch, rows, total) and
-    (batch, 1, places, places) hold 1 for what counts.
+    (batch,) holds ends, (2 * batch,) ends and starts, (3 * batch + 2,) ends and sums of lengths;
+    (batch, total), (batch, rows, total) and (batch, 1, places, places) hold 1 for what counts.
     """
     batch, _, rows, _ = tensors.static_dims(q)
     sizes = tensors.static_dims(mask)
     filler = float(node.attribute("mask_filter_value", -10000.0))
-    if len(sizes) == 1 and sizes[0] in (batch, 2 * batch):
+    if len(sizes) == 1 and sizes[0] in (batch, 2 * batch, 3 * batch + 2):
         places = node.make(np.arange(total, dtype=np.int32).reshape(1, 1, 1, total))
         ends = emit.reshape(emit.take(mask, 0, 0, batch), (batch, 1, 1, 1))
         kept = emit.binary(mgx.less, places, ends)
@@ -111,27 +110,41 @@ def _padding(node: Node, mask: ir.Value, q: ir.Value, total: int) -> ir.Value:
             early = emit.binary(mgx.less, places, starts)
             kept = mgx.logical_and(kept, mgx.not_(early))
         return _chosen(node, kept, q, filler)
+    wanted = {2: (batch, total), 3: (batch, rows, total), 4: (batch, 1, None, None)}
+    if len(sizes) not in wanted:
+        raise ModelError(f"a mask of {list(sizes)} for a batch of {batch}")
+    tensors.require(mask, wanted[len(sizes)], "the mask")
     if len(sizes) == 4:  # one of all places: rows are the last of them
+        if min(sizes[2:]) < total:
+            raise ModelError(f"a mask of {list(sizes)} for {total} places")
         cut = emit.take(mask, 2, total - rows, total)
         mask = emit.take(cut, 3, 0, total)
     elif len(sizes) == 3:
         mask = emit.unsqueeze(mask, [1])
-    elif len(sizes) == 2:
-        mask = emit.unsqueeze(mask, [1, 2])
     else:
-        raise UnsupportedError(f"a mask of {list(sizes)} for a batch of {batch}")
+        mask = emit.unsqueeze(mask, [1, 2])
     return _chosen(node, mgx.greater(mask, emit.like(mask, 0)), q, filler)
 
 
-def _masked(node: Node, q: ir.Value, total: int, padding: int, bias: int) -> list[ir.Value]:
-    """What is added to the scores: inputs `padding` and `bias`, and the unidirectional mask."""
+def _masked(
+    node: Node, q: ir.Value, total: int, past: int, *, padding: int, bias: int
+) -> list[ir.Value]:
+    """What is added to the scores: inputs `padding` and `bias`, and the unidirectional mask.
+
+    `past` of the `total` places are those of a state.
+    """
+    batch, heads, rows, _ = tensors.static_dims(q)
     masks = []
     if node.given(padding):
         masks.append(_padding(node, node.tensor(padding), q, total))
     if node.attribute("unidirectional", 0):
-        masks.append(_causal(node, tensors.static_dims(q)[2], total, q))
+        masks.append(_causal(node, rows, total, past, q))
     if node.given(bias):
-        masks.append(node.tensor(bias))
+        scores = node.tensor(bias)
+        have = (*tensors.dims(scores), None, None)
+        shape = [1 if d == 1 else n for d, n in zip(have, (batch, heads), strict=False)]
+        tensors.require(scores, [*shape, rows, total], "the bias of the scores")
+        masks.append(scores)
     return masks
 
 
@@ -154,15 +167,17 @@ def _projected(
     ends = np.cumsum([0, *sizes]).tolist()
     parts = [emit.take(projected, 2, ends[i], ends[i + 1]) for i in range(3)]
     q, k, v = (split_heads(part, heads) for part in parts)
+    batch, _, rows, size = tensors.static_dims(k)
     if node.given(past):
         before = node.tensor(past)
+        tensors.require(before, (2, batch, heads, None, size), "the past state")
         k, v = (
             emit.concat([emit.squeeze(emit.take(before, 0, i, i + 1), [0]), new], 2)
             for i, new in enumerate((k, v))
         )
     total = tensors.static_dims(k)[2]
-    masks = _masked(node, q, total, mask, bias)
-    y = attend(q, k, v, scale_of(node, tensors.static_dims(q)[3]), masks)
+    masks = _masked(node, q, total, total - rows, padding=mask, bias=bias)
+    y = attend(q, k, v, scale_of(node, size), masks)
     return [join_heads(y), emit.stack([k, v], 0) if node.wanted(1) else None]
 
 
@@ -192,32 +207,43 @@ def multi_head_attention(node: Node) -> Any:
     for index in (8, 9):
         if node.given(index):
             raise UnsupportedError("past_sequence_length and cache_indirection")
-    q, k, v = _with_bias(node, *_unpacked(node), heads)
-    if node.given(6):
-        k = emit.concat([node.tensor(6), k], 2)
-        v = emit.concat([node.tensor(7), v], 2)
-    total = tensors.static_dims(k)[2]
-    masks = _masked(node, q, total, 4, 5)
-    y = attend(q, k, v, scale_of(node, tensors.static_dims(q)[3]), masks)
+    q, k, v = _with_bias(node, *_unpacked(node, heads), heads)
+    batch, _, _, size = tensors.static_dims(q)
+    length = tensors.static_dims(k)[2]
+    tensors.require(k, (batch, heads, length, size), "the key, in heads,")
+    tensors.require(v, (batch, heads, length, None), "the value, in heads,")
+    past = 0
+    if node.given(6) or node.given(7):
+        past = tensors.static_dims(node.tensor(6))[2]
+        parts = []
+        for index, new in ((6, k), (7, v)):
+            tensors.require(
+                node.tensor(index),
+                (batch, heads, past, tensors.dims(new)[3]),
+                f"the past {'key' if index == 6 else 'value'}",
+            )
+            parts.append(emit.concat([node.tensor(index), new], 2))
+        k, v = parts
+    masks = _masked(node, q, past + length, past, padding=4, bias=5)
+    y = attend(q, k, v, scale_of(node, size), masks)
     return [join_heads(y), k, v]
 
 
-def _unpacked(node: Node) -> tuple[ir.Value, ir.Value, ir.Value]:
+def _unpacked(node: Node, heads: int) -> tuple[ir.Value, ir.Value, ir.Value]:
     """q, k and v; (batch, length, hidden) each, or k and v (batch, heads, length, size)."""
     q = node.tensor(0)
     if not node.given(1):
-        return _parts(q, 3)  # type: ignore[return-value]
+        return _parts(q, 3, heads)  # type: ignore[return-value]
     k = node.tensor(1)
     if not node.given(2):
-        return (q, *_parts(k, 2))  # type: ignore[return-value]
+        return (q, *_parts(k, 2, heads))  # type: ignore[return-value]
     return q, k, node.tensor(2)
 
 
-def _parts(packed: ir.Value, count: int) -> tuple[ir.Value, ...]:
+def _parts(packed: ir.Value, count: int, heads: int) -> tuple[ir.Value, ...]:
     """The parts of (batch, length, heads, count, size), as (batch, length, heads * size)."""
-    batch, length, heads, parts, size = tensors.static_dims(packed)
-    if parts != count:
-        raise ModelError(f"{parts} packed tensors where {count} are needed")
+    tensors.require(packed, (None, None, heads, count, None), "what is packed")
+    batch, length, _, _, size = tensors.static_dims(packed)
     return tuple(
         emit.reshape(emit.take(packed, 3, i, i + 1), (batch, length, heads * size))
         for i in range(count)
@@ -228,14 +254,24 @@ def _with_bias(node: Node, q: ir.Value, k: ir.Value, v: ir.Value, heads: int) ->
     """q, k and v, each plus its part of input 3, in heads. What comes in heads has its bias."""
     found = []
     start = 0
-    for x in (q, k, v):
+    widths = [_width(x, w) for x, w in ((q, "query"), (k, "key"), (v, "value"))]
+    if node.given(3):
+        tensors.require(node.tensor(3), [sum(widths)], "the bias")
+    for x, hidden in zip((q, k, v), widths, strict=True):
         split = tensors.rank(x) == 4
-        hidden = math.prod(tensors.static_dims(x)[i] for i in ((1, 3) if split else (2,)))
         if node.given(3) and not split:
             x = emit.add(x, emit.take(node.tensor(3), 0, start, start + hidden))
         start += hidden
         found.append(x if split else split_heads(x, heads))
     return found
+
+
+def _width(x: ir.Value, what: str) -> int:
+    """The hidden units of (batch, length, hidden), or of (batch, heads, length, size)."""
+    sizes = tensors.static_dims(x)
+    if len(sizes) not in (3, 4):
+        raise ModelError(f"the {what} is {list(sizes)}; 3 dimensions, or 4 in heads, are needed")
+    return sizes[2] if len(sizes) == 3 else sizes[1] * sizes[3]
 
 
 # ===----------------------------------------------------------------------===#

@@ -97,6 +97,7 @@ def pad(node: Node) -> ir.Value:
 @contributed("TorchEmbedding", "gather")
 def torch_embedding(node: Node) -> ir.Value:
     """padding_idx and scale_grad_by_freq, inputs 2 and 3, matter to gradients only."""
+    node.ignore(2, 3)
     return mgx.gather(node.tensor(0), node.tensor(1), 0)
 
 
@@ -182,6 +183,7 @@ def crop_and_resize(node: Node) -> Any:
 def bias_dropout(node: Node) -> Any:
     """Inputs: x, a bias, what is added after; nothing is dropped at inference."""
     node.attribute("seed", 0)
+    node.ignore(3)  # the ratio
     if node.given(4) and node.constant(4, "training_mode").any():
         raise UnsupportedError("training_mode is true")
     y = emit.add(node.tensor(0), node.tensor(1))

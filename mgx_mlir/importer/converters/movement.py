@@ -13,6 +13,9 @@ from mgx_mlir.importer.registry import operator
 from mgx_mlir.sizes import Number, alone
 from mgx_mlir.symbolic import OPEN_END
 
+# How exporters write the end of a dimension, where indices have 32 bits.
+_INT_MAX = (1 << 31) - 1
+
 
 @operator("Concat", (4, 13), "concat")
 def concat(node: Node) -> ir.Value:
@@ -93,8 +96,11 @@ def _sliced(
     for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
         if step == 0:
             raise ModelError(f"a step of 0 along axis {axis}")
-        if step == 1 and start == 0 and end >= 1 << 31:
+        if step == 1 and start == 0 and end >= _INT_MAX:
             continue  # everything, whatever its size
+        if step == -1 and (start == -1 or start >= _INT_MAX) and end <= -_INT_MAX:
+            backwards.append(axis)
+            continue
         size = tensors.size_of(x, axis, "the size of the sliced dimension")
         # numpy clamps by the rules that ONNX states.
         first, last, step = slice(start, end if end > -(1 << 62) else None, step).indices(size)

@@ -7,7 +7,7 @@ from typing import Any
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
@@ -18,10 +18,12 @@ def batch_normalization(node: Node) -> Any:
     """x times one number for each channel, plus another: both fold into a convolution."""
     momentum = node.attribute("momentum")
     training = node.version >= 14 and bool(node.attribute("training_mode"))
-    if node.version < 9 and not node.attribute("spatial"):
-        raise UnsupportedError("spatial = 0")
     x, scale, bias, mean, variance = (node.tensor(i) for i in range(5))
     epsilon = node.attribute("epsilon")
+    if node.version < 9 and not node.attribute("spatial") and tensors.rank(scale) > 1:
+        return _normalised_each(x, scale, bias, mean, variance, epsilon)
+    flat = tensors.rank(x) == 1
+    x = emit.unsqueeze(x, [1]) if flat else x  # a batch of one channel
     running: list[ir.Value] = []
     if training:
         # The batch's own mean and variance count, and move the running ones.
@@ -39,7 +41,27 @@ def batch_normalization(node: Node) -> Any:
     factor = mgx.mul(scale, mgx.rsqrt(emit.add(variance, epsilon)))
     offset = mgx.sub(bias, mgx.mul(mean, factor))
     y = mgx.mul(x, emit.along(x, factor, 1))
-    return [mgx.add(y, emit.along(x, offset, 1)), *running]
+    y = mgx.add(y, emit.along(x, offset, 1))
+    return [emit.squeeze(y, [1]) if flat else y, *running]
+
+
+def _normalised_each(
+    x: ir.Value,
+    scale: ir.Value,
+    bias: ir.Value,
+    mean: ir.Value,
+    variance: ir.Value,
+    epsilon: float,
+) -> ir.Value:
+    """x, with parameters of its own for each element of an image: `spatial` is 0."""
+    for parameter in (scale, bias, mean, variance):
+        if tensors.dims(parameter) != tensors.dims(x)[1:]:
+            raise ModelError(
+                f"spatial = 0 and a parameter {tensors.show(tensors.dims(parameter))} for "
+                f"{tensors.show(tensors.dims(x))}"
+            )
+    factor = mgx.mul(scale, mgx.rsqrt(emit.add(variance, epsilon)))
+    return emit.add(emit.mul(x, factor), mgx.sub(bias, mgx.mul(mean, factor)))
 
 
 def standardised(
@@ -74,14 +96,16 @@ def layer_normalization(node: Node) -> Any:
     return [y, mean, inverse]
 
 
+# ONNX's numbers of types; onnxruntime takes 0, undefined, as f32 at least.
+_STASH_TYPES = {0: "f32", 1: "f32", 10: "f16", 11: "f64", 16: "bf16"}
+
+
 def _stashed(node: Node, x: ir.Value) -> ir.Value:
     """x in the type that the statistics are computed in."""
-    stash = node.attribute("stash_type")
-    if stash == 1:
-        return emit.convert(x, "f32")
-    if stash == 16:
-        return emit.convert(x, "bf16")
-    raise UnsupportedError(f"stash_type = {stash}; 1 (float) and 16 (bfloat16) are supported")
+    stash = node.choice("stash_type", *_STASH_TYPES)
+    if stash == 0 and emit.numpy_type(x).itemsize > 4:
+        return x
+    return emit.convert(x, _STASH_TYPES[stash])
 
 
 @operator("GroupNormalization", (18, 21), "reduce_mean sub mul rsqrt add reshape")
@@ -92,7 +116,8 @@ def group_normalization(node: Node) -> ir.Value:
     groups = int(node.attribute("num_groups"))
     y = emit.convert(grouped_norm(wide, groups, node.attribute("epsilon")), tensors.element(x))
     if node.version < 21:
-        scale, bias = (_for_channels(p, tensors.static_dims(x)[1]) for p in (scale, bias))
+        channels = tensors.static_dims(x)[1]
+        scale, bias = (_for_channels(p, groups, channels) for p in (scale, bias))
     return mgx.add(mgx.mul(y, emit.along(y, scale, 1)), emit.along(y, bias, 1))
 
 
@@ -100,15 +125,16 @@ def grouped_norm(x: ir.Value, groups: int, epsilon: float) -> ir.Value:
     """x (batch, channels, ...) standardised over each group of channels."""
     sizes = tensors.static_dims(x)
     if groups < 1 or sizes[1] % groups:
-        raise UnsupportedError(f"{sizes[1]} channels in {groups} groups")
+        raise ModelError(f"{sizes[1]} channels in {groups} groups")
     grouped = emit.reshape(x, (sizes[0], groups, sizes[1] // groups, *sizes[2:]))
     y, _, _ = standardised(grouped, list(range(2, len(sizes) + 1)), epsilon)
     return emit.reshape(y, sizes)
 
 
-def _for_channels(parameter: ir.Value, channels: int) -> ir.Value:
+def _for_channels(parameter: ir.Value, groups: int, channels: int) -> ir.Value:
     """A number for each group as one for each of its channels."""
-    (groups,) = tensors.static_dims(parameter)
+    if tensors.dims(parameter) != (groups,):
+        raise ModelError(f"{tensors.show(tensors.dims(parameter))} numbers for {groups} groups")
     wide = emit.broadcast(emit.unsqueeze(parameter, [1]), (groups, channels // groups))
     return emit.reshape(wide, (channels,))
 

@@ -294,6 +294,19 @@ def thresholded_relu(node: Node) -> ir.Value:
     return emit.where(mgx.greater(x, emit.like(x, node.attribute("alpha"))), x, 0)
 
 
+@operator("Shrink", (9, 9), "convert less greater add sub where")
+def shrink(node: Node) -> ir.Value:
+    """x + bias below -lambd, x - bias above lambd, 0 between: of integers too, in floats."""
+    x = node.tensor(0)
+    element = tensors.element(x)
+    if not tensors.is_float(x):
+        x = emit.convert(x, "f32" if emit.numpy_type(x).itemsize < 4 else "f64")
+    bias, bound = node.attribute("bias"), node.attribute("lambd")
+    above = emit.where(mgx.greater(x, emit.like(x, bound)), emit.sub(x, bias), 0)
+    y = emit.where(mgx.less(x, emit.like(x, -bound)), emit.add(x, bias), above)
+    return emit.convert(y, element)
+
+
 @operator("HardSigmoid", (6, 22), "mul add clip")
 def hard_sigmoid(node: Node) -> ir.Value:
     return hard_sigmoid_of(node.tensor(0), node.attribute("alpha"), node.attribute("beta"))

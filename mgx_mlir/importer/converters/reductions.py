@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
@@ -195,6 +195,8 @@ def global_lp_pool(node: Node) -> ir.Value:
 
 def lp_norm(x: ir.Value, p: float, axes: list[int]) -> ir.Value:
     """The p-norm along axes, which keep size 1."""
+    if p < 1:
+        raise ModelError(f"p = {p}; numbers from 1 on are defined")
     if p == 1:
         return mgx.reduce_sum(mgx.abs(x), axes)
     if p == 2:
@@ -207,7 +209,7 @@ def lp_norm(x: ir.Value, p: float, axes: list[int]) -> ir.Value:
 def lp_normalization(node: Node) -> ir.Value:
     """Where the norm is zero, so is the result."""
     x = node.tensor(0)
-    norm = lp_norm(x, node.attribute("p"), [node.axis()])
+    norm = lp_norm(x, node.choice("p", 1, 2), [node.axis()])
     zero = mgx.equal(norm, emit.like(norm, 0))
     return emit.div(x, emit.where(zero, 1, norm))
 

@@ -100,9 +100,9 @@ class Cell:
         return emit.take(x, axis, number * self.hidden, (number + 1) * self.hidden)
 
     def clipped(self, x: ir.Value) -> ir.Value:
-        """x within the node's clip, where it has one."""
+        """x within the node's clip, where it has one; 0 is none."""
         bound = self.node.attribute("clip")
-        return x if bound is None else emit.clip(x, -bound, bound)
+        return emit.clip(x, -bound, bound) if bound else x
 
 
 Step = Callable[[Cell, ir.Value, list[ir.Value]], list[ir.Value]]
@@ -128,7 +128,8 @@ def _unrolled(
     length, batch = tensors.size_of(x, 0, "the length of the sequence"), tensors.dims(x)[1]
     if length > MAX_STEPS:
         raise UnsupportedError(f"a sequence of {length} steps; at most {MAX_STEPS} are unrolled")
-    direction = str(node.attribute("direction", "forward"))
+    ways = ("forward", "reverse", "bidirectional")
+    direction = str(node.choice("direction", *ways, default="forward"))
     directions = 2 if direction == "bidirectional" else 1
     hidden = tensors.size_of(weights[1], 1, "the hidden size")
     stated = node.attribute("hidden_size")
@@ -150,6 +151,7 @@ def _unrolled(
             last.append(new)
         y = emit.stack(every, 1)
         finals = [emit.stack([new[s] for new in last], 0) for s in range(states)]
+    finals = [_of_steps(node, f, masks) if node.given(5 + i) else f for i, f in enumerate(finals)]
     if not node.wanted(0):
         y = None
     if batch_first:
@@ -199,6 +201,14 @@ def _run_both(
     every = emit.stack(outputs, 0)
     backwards = mgx.reverse(emit.take(every, 1, 1, 2), [0])
     return emit.concat([emit.take(every, 1, 0, 1), backwards], 1), state
+
+
+def _of_steps(node: Node, final: ir.Value, masks: list[ir.Value] | None) -> ir.Value:
+    """A last state (directions, batch, hidden): zero where a sequence has no step."""
+    known = node.known(4)
+    if not masks or (known is not None and (known > 0).all()):
+        return final
+    return emit.where(masks[0], final, 0)
 
 
 def _part(x: ir.Value, number: int) -> ir.Value:
@@ -271,6 +281,8 @@ def _masks(node: Node, length: int, batch: Dim, hidden: int) -> list[ir.Value] |
     if not node.given(4):
         return None
     known = node.known(4)
+    if known is not None and ((known < 0) | (known > length)).any():
+        raise ModelError(f"sequence_lens of {known.tolist()} in {length} steps")
     if known is not None and (known == length).all():
         return None
     lengths = emit.unsqueeze(emit.convert(node.tensor(4), "i32"), [1])

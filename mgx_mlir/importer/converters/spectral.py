@@ -31,8 +31,17 @@ def dft(node: Node) -> ir.Value:
 
 @operator("STFT", (17, 17), "gather mul dot")
 def stft(node: Node) -> ir.Value:
-    """Transforms of parts of the signal (batch, length, 1 or 2), each times the window."""
+    """Transforms of parts of the signal (batch, length, 1 or 2), each times the window.
+
+    PyTorch writes a real signal as (batch, length).
+    """
     signal = node.tensor(0)
+    if tensors.rank(signal) == 2:
+        signal = emit.unsqueeze(signal, [2])
+    if tensors.rank(signal) != 3 or tensors.dims(signal)[2] not in (1, 2):
+        raise ModelError(
+            f"a signal {tensors.show(tensors.dims(signal))}; (batch, length, 1 or 2) is needed"
+        )
     (step,) = node.integers(1, "frame_step")
     size = tensors.size_of(signal, 1, "the length of the signal")
     if node.given(3):

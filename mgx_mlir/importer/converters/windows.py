@@ -29,7 +29,8 @@ class Window:
         self.lengths = list(lengths)
         self.strides = list(node.attribute("strides") or [1] * count)
         self.dilations = list(node.attribute("dilations") or [1] * count)
-        self.mode = str(node.attribute("auto_pad") or "NOTSET")
+        ways = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "", None)
+        self.mode = str(node.choice("auto_pad", *ways) or "NOTSET")
         self.pads = list(node.attribute("pads") or [0] * (2 * count))
         for name in ("strides", "dilations", "pads"):
             wanted = 2 * count if name == "pads" else count
@@ -196,7 +197,10 @@ def average_pool(node: Node) -> ir.Value:
 
 @operator("LpPool", (2, 22), "pooling")
 def lp_pool(node: Node) -> ir.Value:
-    return pooled(node, node.tensor(0), "lpnorm", lp_order=node.attribute("p"))
+    order = node.attribute("p")
+    if order < 1:
+        raise ModelError(f"p = {order}; numbers from 1 on are defined")
+    return pooled(node, node.tensor(0), "lpnorm", lp_order=order)
 
 
 @operator("LRN", (1, 13), "lrn")

@@ -1,0 +1,191 @@
+"""Attributes and shapes without a meaning are the model's fault, named with their values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from mgx_mlir.errors import ModelError
+from mgx_mlir.importer import parse_onnx
+from test.importer.agreement import floats, one_node
+
+X = floats(2, 3, 4)
+IMAGE, WEIGHTS = floats(1, 2, 5, 5), floats(2, 2, 3, 3)
+
+
+def node_model(
+    kind: str,
+    inputs: dict[str, np.ndarray | None],
+    domain: str = "",
+    opset: int = 17,
+    **attributes: Any,
+) -> onnx.ModelProto:
+    """A model of one node, whose results onnx's inference has not seen."""
+    names = [n if a is not None else "" for n, a in inputs.items()]
+    node = helper.make_node(kind, names, ["y"], f"the_{kind}", domain=domain, **attributes)
+    infos = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in inputs.items()
+        if a is not None
+    ]
+    graph = helper.make_graph([node], "g", infos, [helper.make_tensor_value_info("y", 1, None)])
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
+
+
+def assert_refused(model: onnx.ModelProto, message: str) -> None:
+    with pytest.raises(ModelError, match=f"the_.*{message}"):
+        parse_onnx(model)
+
+
+@pytest.mark.parametrize(
+    ("equation", "shapes", "message"),
+    [
+        ("ii->i", [(3, 4)], "label i has the sizes 3 and 4"),
+        ("ii->i", [(1, 3)], "label i has the sizes 1 and 3"),
+        ("ij,jk->ik", [(2, 3), (4, 5)], "label j has the sizes 3 and 4"),
+        ("ij->ijj", [(2, 3)], "a label twice"),
+        ("ij->ik", [(2, 3)], "its result k, which no input has"),
+        ("ij->...ij", [(2, 3)], r"its result \.\.\., which no input has"),
+        ("i...->i", [(2, 3)], r"leaves '\.\.\.' out"),
+        # onnx's inference never ends over the first of these, and ends the process over the second.
+        ("......ii,...jj->...ij", [(2, 3), (2, 3)], "is not terms of letters"),
+        ("...->...i", [(2, 3)], "which no input has"),
+        ("i1->i", [(2, 3)], "is not terms of letters"),
+        ("ij->->ij", [(2, 3)], "is not terms of letters"),
+    ],
+)
+def test_equations(equation, shapes, message):
+    inputs = {f"x{i}": floats(*shape) for i, shape in enumerate(shapes)}
+    assert_refused(node_model("Einsum", inputs, equation=equation), message)
+
+
+@pytest.mark.parametrize("kind", ["Conv", "ConvTranspose", "MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize("mode", ["SAME", "same_upper"])
+def test_automatic_padding_has_four_modes(kind, mode):
+    inputs = {"x": IMAGE, "w": WEIGHTS} if kind.startswith("Conv") else {"x": IMAGE}
+    shape = {} if kind.startswith("Conv") else {"kernel_shape": [3, 3]}
+    assert_refused(node_model(kind, inputs, opset=11, auto_pad=mode, **shape), f"auto_pad = {mode}")
+
+
+@pytest.mark.parametrize("p", [0, 3])
+def test_vectors_are_normalised_by_their_first_or_second_norm(p):
+    assert_refused(node_model("LpNormalization", {"x": X}, p=p), f"p = {p}; 1, 2 are defined")
+
+
+@pytest.mark.parametrize("kind", ["GlobalLpPool", "LpPool"])
+def test_norms_have_a_positive_order(kind):
+    shape = {"kernel_shape": [2, 2]} if kind == "LpPool" else {}
+    assert_refused(node_model(kind, {"x": IMAGE}, p=0, **shape), "p = 0")
+
+
+@pytest.mark.parametrize("kind", ["NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"])
+@pytest.mark.parametrize(
+    ("scores", "labels", "weights", "message"),
+    [
+        ((2, 5), (3,), None, r"labels \[3\] for scores \[2, 5\]"),
+        ((2, 5, 3), (2, 2), None, r"labels \[2, 2\] for"),
+        ((2, 5, 3), (2,), None, r"labels \[2\] for"),
+        ((2, 5), (2,), (1,), r"weights \[1\] for 5 classes"),
+        ((2, 5), (2,), (5, 1), r"weights \[5, 1\] for 5 classes"),
+    ],
+)
+def test_losses(kind, scores, labels, weights, message):
+    inputs = {
+        "x": floats(*scores),
+        "labels": np.zeros(labels, np.int64),
+        "weights": None if weights is None else floats(*weights),
+    }
+    inputs = {n: a for n, a in inputs.items() if a is not None}
+    with pytest.raises(ModelError, match=f"{message}|mismatch|rank"):
+        parse_onnx(node_model(kind, inputs, reduction="mean"))
+
+
+@pytest.mark.parametrize("name", ["scan_input_directions", "scan_output_directions"])
+@pytest.mark.parametrize("stated", [[2], [-1], [0, 0]])
+def test_scans_go_forwards_or_backwards(name, stated):
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["a"], ["b"])],
+        "body",
+        [helper.make_tensor_value_info("a", 1, [4])],
+        [helper.make_tensor_value_info("b", 1, [4])],
+    )
+    model = node_model("Scan", {"x": floats(3, 4)}, num_scan_inputs=1, body=body, **{name: stated})
+    with pytest.raises(ModelError, match="direction"):
+        parse_onnx(model)
+
+
+@pytest.mark.parametrize("lengths", [[-1, 2], [4, 1]])
+def test_lengths_of_sequences_are_within_the_steps(lengths):
+    parts = {"x": floats(3, 2, 2), "w": floats(1, 4, 2), "r": floats(1, 4, 4)}
+    inputs = {**parts, "b": None, "s": np.array(lengths, np.int32)}
+    model, _ = one_node("RNN", inputs, 14, constants=["s"], hidden_size=4)
+    assert_refused(model, "sequence_lens of .* in 3 steps")
+
+
+# ===----------------------------------------------------------------------===#
+# com.microsoft
+# ===----------------------------------------------------------------------===#
+
+
+@pytest.mark.parametrize("kind", ["SkipLayerNormalization", "SkipSimplifiedLayerNormalization"])
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ([(1, 2, 3, 4), (1, 2, 3, 4), (4,)], "2 or 3 dimensions are needed"),
+        ([(4,), (4,), (4,)], "2 or 3 dimensions are needed"),
+        ([(2, 3, 4), (2, 1, 4), (4,)], r"the skip is \[2, 1, 4\]; \[2, 3, 4\] is needed"),
+        ([(2, 3, 4), (4,), (4,)], r"the skip is \[4\]"),
+        ([(2, 3, 4), (2, 3, 4), (1,)], r"input 2 is \[1\]; \[4\] is needed"),
+        ([(2, 3, 4), (2, 3, 4), (4,), (3, 4)], r"input 3 is \[3, 4\]; \[4\] is needed"),
+    ],
+)
+def test_skips(kind, shapes, message):
+    inputs = {f"x{i}": floats(*shape) for i, shape in enumerate(shapes)}
+    assert_refused(node_model(kind, inputs, "com.microsoft"), message)
+
+
+def test_an_input_too_many():
+    inputs = {"x": X, "scale": floats(4), "bias": floats(4)}
+    model = node_model("SimplifiedLayerNormalization", inputs)
+    assert_refused(model, "it has 3 inputs; input 2 is none of it")
+
+
+Q, K = (2, 3, 8), (2, 5, 8)
+MULTI_HEAD = ("query", "key", "value", "bias", "mask", "scores", "past_key", "past_value")
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"key": (1, 5, 8)}, r"the key, in heads, is \[1, 2, 5, 4\]; \[2, 2, 5, 4\] is needed"),
+        ({"value": (2, 4, 8)}, "the value"),
+        ({"key": (2, 5, 6)}, "the key"),
+        ({"query": (3, 8)}, r"the query is \[3, 8\]"),
+        ({"bias": (16,)}, r"the bias is \[16\]; \[24\] is needed"),
+        ({"bias": (32,)}, "the bias"),
+        ({"mask": (1, 5)}, r"the mask is \[1, 5\]; \[2, 5\] is needed"),
+        ({"mask": (2, 4)}, "the mask"),
+        ({"mask": (1, 3, 5)}, "the mask"),
+        ({"mask": (3,)}, r"a mask of \[3\] for a batch of 2"),
+        ({"scores": (2, 2, 1, 5)}, "the bias of the scores"),
+        ({"scores": (3, 5)}, "the bias of the scores"),
+        ({"scores": (3, 2, 3, 5)}, "the bias of the scores"),
+        ({"past_key": (2, 1, 4, 4), "past_value": (2, 2, 4, 4)}, "the past key"),
+        ({"past_key": (2, 2, 4, 4), "past_value": (2, 2, 3, 4)}, "the past value"),
+    ],
+)
+def test_multi_head_attention(shapes, message):
+    shapes = {"query": Q, "key": K, "value": K, **shapes}
+    inputs = {
+        n: (np.ones(shapes[n], np.int32) if n == "mask" else floats(*shapes[n]))
+        if n in shapes
+        else None
+        for n in MULTI_HEAD
+    }
+    model = node_model("MultiHeadAttention", inputs, "com.microsoft", num_heads=2)
+    assert_refused(model, message)
