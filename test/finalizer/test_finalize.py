@@ -117,7 +117,7 @@ def test_failure_names_kernel_nodes_target_and_reproducer(
 ) -> None:
     import mgx_mlir.codegen.gpu.passes as passes
 
-    monkeypatch.setattr(passes, "EXPAND_MATH", ("convert-nothing{",))
+    monkeypatch.setattr(passes, "expand_pass", lambda wide: "convert-nothing{")
     monkeypatch.setattr(passes, "run_passes", _failing)
     kernel = stored("k3_add", node="encoder/Add_17")
     with pytest.raises(CompilerError) as caught:

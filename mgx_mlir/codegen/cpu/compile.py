@@ -22,10 +22,11 @@ from mlir.dialects import llvm as llvm_dialect
 from mlir.passmanager import PassManager
 
 import mgx_mlir.dialects  # noqa: F401  (registers the passes)
-from mgx_mlir.codegen.cpu import elf, llvm
+from mgx_mlir.codegen.cpu import elf, functions, llvm
 from mgx_mlir.codegen.cpu.conversions import missing_functions
 from mgx_mlir.codegen.cpu.elf_architectures import UnsupportedObjectError
 from mgx_mlir.codegen.cpu.host import processor
+from mgx_mlir.codegen.lowering.expand import expand, expand_pass
 from mgx_mlir.errors import CompilerError, TargetError
 from mgx_mlir.target import Target
 
@@ -33,7 +34,7 @@ BODY_SUFFIX = "_body"
 
 _PIPELINE = """builtin.module(
     canonicalize,cse,
-    mgx-expand-math,ROUNDINGconvert-vector-to-scf{full-unroll=true},
+    EXPANSION,ROUNDINGconvert-vector-to-scf{full-unroll=true},
     expand-strided-metadata,lower-affine,
     convert-math-to-llvm,convert-math-to-libm,
     convert-scf-to-cf,
@@ -62,7 +63,11 @@ def compile_module(
     """
     rounds = "bf16-round" in target.features
     rounding = "" if rounds else "arith-expand{include-bf16=true},"
-    pipeline = PassManager.parse(_PIPELINE.replace("ROUNDING", rounding), context=module.context)
+    expansion = expand_pass(
+        expand(module, functions.F32, functions.F64), ("exp", "exp2", "log", "log2")
+    )
+    steps = _PIPELINE.replace("ROUNDING", rounding).replace("EXPANSION", expansion)
+    pipeline = PassManager.parse(steps, context=module.context)
     pipeline.enable_verifier(False)
     try:
         pipeline.run(module.operation)

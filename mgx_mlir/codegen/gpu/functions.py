@@ -1,9 +1,9 @@
-"""Functions of f32 as arithmetic that suits a GPU: no branches, no table, few selections."""
+"""Functions as arithmetic that suits a GPU: no branches, no table, few selections."""
 
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import arith, math
+from mlir.dialects import arith, math, vector
 
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 
@@ -32,9 +32,8 @@ ERF = (
 )
 
 
-def erf(x: ir.Value) -> ir.Value:
+def erf(a: Arithmetic, x: ir.Value) -> ir.Value:
     """erf of an f32, or of each element of a vector of them. NaN stays NaN."""
-    a = Arithmetic.like([x])
     limit = a.float(ERF_LIMIT, x)
     beyond = a.compare("ogt", math.absf(x), limit)
     inside = a.select(beyond, math.copysign(limit, x), x)
@@ -44,3 +43,12 @@ def erf(x: ir.Value) -> ir.Value:
     for coefficient in reversed(ERF[:-1]):
         result = math.fma(result, w, a.float(coefficient, x))
     return arith.mulf(result, inside)
+
+
+def copysign(a: Arithmetic, size: ir.Value, sign: ir.Value) -> ir.Value:
+    """copysign of f64, element by element: LLVM 22 crashes on vectors of one f64."""
+    if a.vector is None:
+        return math.copysign(size, sign)
+    elements = (vector.ToElementsOp(x).results for x in (size, sign))
+    joined = [math.copysign(*pair) for pair in zip(*elements, strict=True)]
+    return vector.from_elements(size.type, joined)

@@ -11,14 +11,10 @@ from mlir.passmanager import PassManager
 
 from mgx_mlir._native import _mgx
 from mgx_mlir.codegen.gpu import functions
+from mgx_mlir.codegen.lowering.arithmetic import Arithmetic, scalar_type
+from mgx_mlir.codegen.lowering.expand import Function, expand, expand_pass
 from mgx_mlir.errors import CompilerError
 
-# What the chips do in an instruction or a short sequence that LLVM knows (exp, log, sqrt,
-# floor, ...) is left to LLVM.
-_EXPANDED = (
-    "acos,acosh,asin,asinh,atan,atan2,atanh,cbrt,cos,cosh,erf,erfc,expm1,fpowi,log1p,powf,"
-    "sin,sinh,tan,tanh"
-)
 # Functions of f64 that every chip has. AMD's device library does the others.
 _NATIVE_F64 = frozenset(
     "math.absf math.ceil math.copysign math.floor math.fma math.isfinite math.isinf math.isnan "
@@ -43,20 +39,28 @@ _OCML_FMOD_DECLARED = re.compile(r"^declare \w+ @__ocml_fmod_f\d+\(.*$", re.MULT
 # gives is neither fine-grained nor another device's (AMDGPUUsage, "Memory Model").
 _ATOMIC = re.compile(r"^(.*\b(?:atomicrmw|cmpxchg)\b.*?) acq_rel( acquire)?(.*)$", re.MULTILINE)
 _ATOMIC_METADATA = "!amdgpu.no.fine.grained.memory !{}, !amdgpu.no.remote.memory !{}"
+_F32: dict[str, Function] = {"math.erf": functions.erf}
+_F64: dict[str, Function] = {"math.copysign": functions.copysign}
 _REPLACED = frozenset((*_INTRINSICS, "arith.remf"))
-EXPAND_MATH = (f"mgx-expand-math{{ops={_EXPANDED}}}", "canonicalize", "cse")
 
 
 def expand_math(module: ir.Module) -> None:
-    """Replaces math by what LLVM knows how to do on a GPU, where there is such a thing."""
-    computes = _replace_erf(module)
-    run_passes(module, EXPAND_MATH)
+    """Replaces math by what LLVM knows how to do on a GPU, where there is such a thing.
+
+    exp, log, sqrt, floor and others that chips do in an instruction or a short sequence are
+    left to LLVM, functions of f64 to AMD's library.
+    """
+    computes = _computes(module)
+    wide = expand(module, _F32, _F64) if computes else frozenset()
+    run_passes(module, (expand_pass(wide), "canonicalize", "cse"))
     if not computes:
         return
     found: list[ir.Operation] = []
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _REPLACED and isinstance(op.results[0].type, ir.FloatType):
+        if op.name in _INTRINSICS and isinstance(op.results[0].type, ir.FloatType):
+            found.append(op)
+        if op.name == "arith.remf":
             found.append(op)
         return ir.WalkResult.ADVANCE
 
@@ -70,32 +74,17 @@ def expand_math(module: ir.Module) -> None:
         op.erase()
 
 
-def _replace_erf(module: ir.Module) -> bool:
-    """erf of f32 without the selections of the pass's polynomials, which are many.
-
-    Gives whether there is any math to replace.
-    """
-    found: list[ir.Operation] = []
-    computes = False
+def _computes(module: ir.Module) -> bool:
+    """Whether there is any math to replace."""
+    found = False
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        nonlocal computes
-        name = op.name
-        computes = computes or name.startswith("math.") or name in _REPLACED
-        if name == "math.erf" and isinstance(_element(op.results[0].type), ir.F32Type):
-            found.append(op)
-        return ir.WalkResult.ADVANCE
+        nonlocal found
+        found = op.name.startswith("math.") or op.name in _REPLACED
+        return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
-    for op in found:
-        with ir.InsertionPoint(op), op.location:
-            op.results[0].replace_all_uses_with(functions.erf(op.operands[0]))
-        op.erase()
-    return computes
-
-
-def _element(type_: ir.Type) -> ir.Type:
-    return type_.element_type if isinstance(type_, ir.VectorType) else type_
+    return found
 
 
 def _intrinsic(op: ir.Operation) -> ir.Value:
@@ -111,26 +100,27 @@ def _remainder(op: ir.Operation) -> ir.Value:
     LLVM makes the remainder of extended values narrow again: bf16 is extended by its bits.
     """
     type_ = op.results[0].type
-    if isinstance(type_, ir.BF16Type):
+    if isinstance(scalar_type(op.results[0]), ir.BF16Type):
         return arith.truncf(type_, arith.remf(*(_widened(x) for x in op.operands)))
     return arith.remf(*(_widened(_extended_bf16(x) or x) for x in op.operands))
 
 
 def _extended_bf16(value: ir.Value) -> ir.Value | None:
-    """What `value` is the extension of, where that is a bf16."""
+    """What `value` is the extension of, where that is a bf16, or a vector of them."""
     if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.extf":
         return None
     source = value.owner.operation.operands[0]
-    return source if isinstance(source.type, ir.BF16Type) else None
+    return source if isinstance(scalar_type(source), ir.BF16Type) else None
 
 
 def _widened(value: ir.Value) -> ir.Value:
-    """A bf16 as f32; other types as they are."""
-    if not isinstance(value.type, ir.BF16Type):
+    """A bf16, or a vector of them, as f32; other types as they are."""
+    if not isinstance(scalar_type(value), ir.BF16Type):
         return value
-    i16, i32 = ir.IntegerType.get_signless(16), ir.IntegerType.get_signless(32)
-    bits = arith.extui(i32, arith.bitcast(i16, value))
-    return arith.bitcast(ir.F32Type.get(), arith.shli(bits, arith.constant(i32, 16)))
+    a = Arithmetic.like([value])
+    i16, i32 = (a.type(ir.IntegerType.get_signless(bits)) for bits in (16, 32))
+    wide = arith.extui(i32, arith.bitcast(i16, value))
+    return arith.bitcast(a.type(ir.F32Type.get()), arith.shli(wide, a.int(16, wide)))
 
 
 def calls_device_library(module: ir.Module) -> bool:
