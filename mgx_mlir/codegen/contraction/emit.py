@@ -368,6 +368,11 @@ def multiply_add(a: ir.Value, b: ir.Value, c: ir.Value, element: str) -> ir.Valu
     return arith.addi(arith.muli(a, b), c)
 
 
+def plus(a: ir.Value, b: ir.Value, element: str) -> ir.Value:
+    """a + b."""
+    return arith.addf(a, b) if is_float(element) else arith.addi(a, b)
+
+
 def reduce_add(x: ir.Value, element: str) -> ir.Value:
     """The sum of a vector's lanes, in any order."""
     flags: dict[str, Any] = {}

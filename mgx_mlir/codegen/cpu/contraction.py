@@ -12,14 +12,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from mlir import ir
-from mlir.dialects import arith
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Contraction, Image
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.pack import Packed
-from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, Schedule, packed_element
+from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, SUM_DEPTH, Schedule, packed_element
 
 # store(sums, batch, m, n, mask): what happens to a vector of results of row m from column n.
 Store = Callable[[ir.Value, Index, Index, Index, ir.Value | None], None]
@@ -268,11 +267,7 @@ class _Emitter:
             for row in range(rows)
             for j in range(vectors)
         ]
-        resumes = self.depths > 1 and element == accumulator
-        if resumes:
-            start = [emit.load_vector(self.sums, place, lanes) for place in places]
-        else:
-            start = [emit.constant(0, element, lanes)] * len(places)
+        zero = emit.constant(0, element, lanes)
 
         def step(k: Index, *sums: ir.Value) -> list[ir.Value]:
             base = emit.linear(right_start, (k, self.packed_b.k_step))
@@ -290,13 +285,27 @@ class _Emitter:
                     result.append(emit.multiply_add(left, right[j], c, element))
             return result
 
-        result = emit.loop(0, depth, 1, step, start)
-        for place, x in zip(places, result, strict=True):
-            total = emit.convert(x, element, accumulator)
-            if self.depths > 1 and not resumes:
-                before = emit.load_vector(self.sums, place, lanes)
-                total = arith.addi(before, total)
-            emit.store_vector(total, self.sums, place)
+        def part(first: Index, end: Index, adds: bool) -> None:
+            result = emit.loop(first, end, 1, step, [zero] * len(places))
+            for place, x in zip(places, result, strict=True):
+                total = emit.convert(x, element, accumulator)
+                if adds:
+                    before = emit.load_vector(self.sums, place, lanes)
+                    total = emit.plus(before, total, accumulator)
+                emit.store_vector(total, self.sums, place)
+
+        if not self.schedule.totals(self.problem):
+            part(0, depth, self.depths > 1)
+            return
+        if self.depths == 1:
+            part(0, SUM_DEPTH, False)
+        start = 0 if self.depths > 1 else SUM_DEPTH
+        emit.loop(
+            start,
+            depth,
+            SUM_DEPTH,
+            lambda k: part(k, emit.minimum(emit.add(k, SUM_DEPTH), depth), True),
+        )
 
     def _store_tile(
         self, batch: Index, m: Index, columns: Columns, column: Index, vectors: int, at: Index

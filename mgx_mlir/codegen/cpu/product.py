@@ -8,7 +8,7 @@ from functools import partial
 from math import ceil, prod
 
 from mlir import ir
-from mlir.dialects import arith, vector
+from mlir.dialects import vector
 
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.computed import vector_lanes, vector_of
@@ -110,9 +110,9 @@ def _store_total(
     """Stores sums and those of other products, which lie in memory as the result will."""
     place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
     lanes = ir.VectorType(sums.type).shape[0]
-    add = arith.addf if emit.is_float(problem.accumulator) else arith.addi
     for memory in before:
-        sums = add(sums, emit.load_vector(memory, place, lanes, mask))
+        more = emit.load_vector(memory, place, lanes, mask)
+        sums = emit.plus(sums, more, problem.accumulator)
     store(sums, batch, m, n, mask)
 
 

@@ -32,6 +32,9 @@ LOAD_A, LOAD_B = 0.4, 1.0
 PACK_VECTOR, PACK_TRANSPOSED = 2.5, 6.0
 PACK_A_VECTOR = 2.5
 SUMS_VECTOR = 4.0
+# Products that one sum of floats adds up before it goes to a total: the error of a long sum is
+# then that of a short one, and of a sum of few totals.
+SUM_DEPTH = 256
 # Sums in flight that hide the latency of a multiply-add.
 CHAINS = 8
 
@@ -74,6 +77,14 @@ class Schedule:
 
     def depths(self, problem: Contraction) -> int:
         return math.ceil(problem.K / self.depth)
+
+    def totals(self, problem: Contraction) -> bool:
+        """Whether sums of floats go to totals within a block's depth."""
+        return (
+            problem.accumulator == packed_element(problem)
+            and min(problem.K, self.depth) > SUM_DEPTH
+            and emit.is_float(problem.accumulator)
+        )
 
     def row_blocks(self, problem: Contraction) -> int:
         return math.ceil(problem.M / self.item_rows)

@@ -21,7 +21,7 @@ from mgx_mlir.codegen.contraction.problem import Computed, Contraction, Matrix, 
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.contraction import Store
 from mgx_mlir.codegen.cpu.pack import Packed
-from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine
 
 # vectors(batch, k, column, lanes, along rows): elements of a computed operand.
 Vectors = Callable[[Index, Index, Index, int, bool], ir.Value]
@@ -33,6 +33,8 @@ MAX_A_BYTES = 256 << 10
 ITEM_BYTES = 256 << 10
 # Columns of a work item where B is read row by row: few long runs, but several items.
 LEAST_COLUMNS, MOST_COLUMNS = 256, 2048
+# Vectors of products along k that one sum adds up before it goes to a total.
+SUM_VECTORS = 64
 # With more rows, packing B pays.
 MAX_ROWS_ACROSS = 2
 
@@ -142,6 +144,10 @@ class _Emitter:
         self.turned_row = math.ceil(problem.M / self.lanes) * self.lanes
         rows = self.turned_row if cut.turned else problem.M
         self.sums = emit.stack(rows * cut.columns, accumulator)
+        # Where sums across k go now and then.
+        self.totals: ir.Value | None = None
+        if not cut.along_k and problem.K > SUM_DEPTH and emit.is_float(accumulator):
+            self.totals = emit.stack(rows * cut.columns, accumulator)
 
     def emit(self, begin: ir.Value, end: ir.Value) -> None:
         blocks = math.ceil(self.problem.N / self.cut.columns)
@@ -186,7 +192,14 @@ class _Emitter:
         accumulator = problem.accumulator
         start = emit.add(self.matrix.start(batch), first)
         zero = emit.constant(0, accumulator, lanes)
-        emit.loop(0, problem.M * columns, lanes, lambda i: emit.store_vector(zero, self.sums, i))
+        memories = [self.sums, *([] if self.totals is None else [self.totals])]
+        for memory in memories:
+            emit.loop(
+                0,
+                problem.M * columns,
+                lanes,
+                lambda i, memory=memory: emit.store_vector(zero, memory, i),
+            )
 
         def rows(k: Index, depth: int) -> None:
             left = [
@@ -215,9 +228,35 @@ class _Emitter:
 
         tile = self.cut.tile
         whole = problem.K // tile * tile
-        emit.loop(0, whole, tile, lambda k: rows(k, tile))
+        if self.totals is None:
+            emit.loop(0, whole, tile, lambda k: rows(k, tile))
+        else:
+            step = SUM_DEPTH // tile * tile
+            totals = self.totals
+
+            def part(first: Index) -> None:
+                end = emit.minimum(emit.add(first, step), whole)
+                emit.loop(first, end, tile, lambda k: rows(k, tile))
+                self._add_to_totals(totals, zero)
+
+            emit.loop(0, whole, step, part)
         if problem.K % tile:
             rows(whole, problem.K % tile)
+        if self.totals is not None:
+            self._add_to_totals(self.totals, None)
+
+    def _add_to_totals(self, totals: ir.Value, zero: ir.Value | None) -> None:
+        """Moves the sums to the totals, and sets them to zero; without `zero`, the reverse."""
+        lanes = self.lanes
+
+        def vectors(at: Index) -> None:
+            x, y = (emit.load_vector(m, at, lanes) for m in (self.sums, totals))
+            total = emit.plus(x, y, self.problem.accumulator)
+            emit.store_vector(total, self.sums if zero is None else totals, at)
+            if zero is not None:
+                emit.store_vector(zero, self.sums, at)
+
+        emit.loop(0, self.problem.M * self.cut.columns, lanes, vectors)
 
     def _mask(self, count: Index, column: Index) -> ir.Value | None:
         """The mask of a vector of a work item's columns; None where all are there."""
@@ -259,7 +298,23 @@ class _Emitter:
             zero = emit.constant(0, problem.accumulator, lanes)
             whole = problem.K // lanes * lanes
             sums = [zero] * (problem.M * width)
-            sums = emit.loop(0, whole, lanes, lambda k, *s: step(k, None, list(s)), sums)
+
+            def part(first: Index, end: Index) -> list[ir.Value]:
+                return emit.loop(first, end, lanes, lambda k, *s: step(k, None, list(s)), sums)
+
+            far = SUM_VECTORS * lanes
+            if whole <= far or not emit.is_float(problem.accumulator):
+                sums = part(0, whole)
+            else:
+
+                def some(k: Index, *totals: ir.Value) -> list[ir.Value]:
+                    found = part(k, emit.minimum(emit.add(k, far), whole))
+                    return [
+                        emit.plus(x, y, problem.accumulator)
+                        for x, y in zip(totals, found, strict=True)
+                    ]
+
+                sums = emit.loop(0, whole, far, some, sums)
             if problem.K % lanes:
                 sums = step(whole, emit.lane_mask(problem.K - whole, lanes), sums)
             for row in range(problem.M):
