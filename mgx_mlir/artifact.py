@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 import mgx_mlir
-from mgx_mlir.errors import ArtifactError, TargetError
+from mgx_mlir.errors import ArtifactError, Edge, TargetError
 from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.plan import Plan, Step
 from mgx_mlir.plan_binding import dim_text, text_of
@@ -133,6 +133,7 @@ class Artifact:
 
     # Weights -----------------------------------------------------------------------------
 
+    @Edge("reading the weights")
     def weight_arrays(self) -> dict[str, np.ndarray]:
         """Every weight as a read-only array, by key; mapped where it lies in a file.
 
@@ -164,6 +165,7 @@ class Artifact:
     # Files -------------------------------------------------------------------------------
 
     @staticmethod
+    @Edge("opening the artifact")
     def open(path: Path, *, allow_absolute: bool = False) -> Artifact:
         """Opens a file by memory-mapping it. ArtifactError where it is not sound.
 
@@ -175,12 +177,14 @@ class Artifact:
         return artifact_reader.open_file(path, allow_absolute)
 
     @staticmethod
+    @Edge("reading the artifact")
     def from_bytes(data: bytes) -> Artifact:
         """The artifact that `to_bytes` gave. ArtifactError where the bytes are not sound."""
         from mgx_mlir import artifact_reader
 
         return artifact_reader.parse(memoryview(data), None, False)
 
+    @Edge("saving the artifact")
     def save(
         self, path: Path, *, weights: str = "inside", version: tuple[int, int] | None = None
     ) -> None:
@@ -189,12 +193,13 @@ class Artifact:
         `weights`: 'inside', or 'beside' to name the files that hold them, which have to be
         in the folder of `path` or below. `version`: that of the reader that has to
         understand the file, by default this one. Raises UsageError, also for a kernel that
-        the version cannot hold, or OSError as open() does.
+        the version cannot hold, and UserError where the file cannot be written.
         """
         from mgx_mlir import artifact_file
 
         artifact_file.save(self, path, weights, version)
 
+    @Edge("writing the artifact")
     def to_bytes(self, *, version: tuple[int, int] | None = None) -> bytes:
         """The file, with the weights inside, in memory. See `save`."""
         from mgx_mlir import artifact_file

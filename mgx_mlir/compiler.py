@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from mgx_mlir.artifact import Artifact, PortableKernel
-from mgx_mlir.errors import UsageError
+from mgx_mlir.errors import Edge, UsageError
 from mgx_mlir.graph import Graph, kernels
 from mgx_mlir.importer import parse_onnx
 from mgx_mlir.optimals import bound_graphs
@@ -159,6 +159,7 @@ def optimize(
     report.fired += context.fired
 
 
+@Edge("compiling")
 def compile_to_bytecode(
     model: Any,
     options: CompileOptions | None = None,

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import traceback
+from types import TracebackType
+
 
 class MgxError(Exception):
     """Root of every error that this package raises on purpose."""
@@ -38,6 +42,10 @@ class UsageError(UserError):
     """A call or a command line is wrong: a name, a shape, a type, an option."""
 
 
+class ResourceError(UserError):
+    """Memory or time ran out, or a model or an artifact asks for more than there can be."""
+
+
 class CompilerError(MgxError):
     """A fault of the compiler. The message names the reproducer, where one was written."""
 
@@ -54,3 +62,52 @@ class DeviceError(MgxError):
         self.name = name
         self.call = call
         self.kernel = kernel
+
+
+class Edge(contextlib.ContextDecorator):
+    """Where other exceptions become errors of the project: around a block, or a function.
+
+    `what` is what is being done. The errors of this package pass as they are, KeyboardInterrupt
+    too. Lack of memory is a ResourceError, a failure of the operating system a UserError;
+    anything else is a CompilerError that says where it comes from.
+    """
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Exception) and not isinstance(error, MgxError):
+            raise _of_project(self._what, error) from error
+
+
+def _of_project(what: str, error: Exception) -> MgxError:
+    said = " ".join(str(error).split())[:500]
+    if isinstance(error, MemoryError):
+        said = f": {said}" if said else ""
+        return ResourceError(
+            f"{what}: memory ran out{said}; use smaller sizes, or a machine with more memory"
+        )
+    if isinstance(error, OSError):
+        return UserError(f"{what}: {said}")
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return CompilerError(
+        f"{what} failed: {type(error).__name__}: {said}{where}; this is a fault of mgx-mlir: "
+        "please report it with the model or the artifact"
+    )
+
+
+def memory_text(size: int) -> str:
+    """A number of bytes as messages show it: '4 TiB'."""
+    for unit, power in (("EiB", 60), ("PiB", 50), ("TiB", 40), ("GiB", 30), ("MiB", 20)):
+        if size >= 1 << power:
+            return f"{size / (1 << power):.4g} {unit}"
+    return f"{size} bytes"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.artifact import Artifact
+from mgx_mlir.errors import Edge
 from mgx_mlir.finalizer import finalize_all
 from mgx_mlir.finalizer.cache import Cache
 from mgx_mlir.plan import Plan
@@ -35,6 +36,7 @@ def kernel_cache(settings: Settings) -> Cache | None:
     return Cache(settings.cache_dir, settings.cache_bytes, settings.cache_shared)
 
 
+@Edge("finalizing")
 def finalize(
     artifact: Artifact,
     arch: str | Target | Sequence[str | Target],
@@ -67,6 +69,7 @@ def finalize(
     return artifact.with_code_objects(found)
 
 
+@Edge("compiling")
 def compile(
     model: Any,
     target: str | Target = "cpu",
@@ -163,11 +166,13 @@ def hip_device(target: str | Target, settings: Settings, ordinal: int | None = N
     return device.device_for(target, ordinal)
 
 
+@Edge("loading the artifact")
 def load(path: str | Path) -> Artifact:
     """Opens an artifact by memory-mapping it. Raises ArtifactError where it is not sound."""
     return Artifact.open(Path(path))
 
 
+@Edge("saving the artifact")
 def save(artifact: Artifact, path: str | Path) -> None:
     """Writes an artifact to one file, whole or not at all."""
     artifact.save(Path(path))

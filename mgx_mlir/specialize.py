@@ -29,7 +29,7 @@ import numpy as np
 
 from mgx_mlir.artifact import Artifact
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import Edge, ModelError, UnsupportedError
 from mgx_mlir.loader import compile
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.settings import Settings
@@ -92,6 +92,7 @@ class SpecializedModel:
         """The inputs whose values programs were compiled for, so far."""
         return self._fixed
 
+    @Edge("running the model")
     def run(self, inputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """The outputs by name, as `Program.run` gives them; the first run compiles.
 

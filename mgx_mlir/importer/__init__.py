@@ -16,9 +16,9 @@ from mlir.dialects import func
 
 from mgx_mlir.dialects import context, mgx
 from mgx_mlir.dialects.types import dims_of
-from mgx_mlir.errors import CompilerError, ModelError, UnsupportedError
+from mgx_mlir.errors import CompilerError, Edge, ModelError, UnsupportedError
 from mgx_mlir.graph import Graph
-from mgx_mlir.importer import element_types, loading, prepare, structure
+from mgx_mlir.importer import budget, element_types, loading, prepare, structure
 from mgx_mlir.importer.conversion import (
     Conversion,
     Scope,
@@ -61,6 +61,7 @@ class CheckReport:
         return f"{self.name}: {count} of {self.nodes} nodes cannot be compiled:{lines}"
 
 
+@Edge("importing the model")
 def parse_onnx(
     model: Model,
     *,
@@ -91,6 +92,7 @@ def parse_onnx(
     return graph
 
 
+@Edge("checking the model")
 def check_model(
     model: Model,
     *,
@@ -269,6 +271,7 @@ class _Program:
                     raise ModelError(f"input '{name}' declares no type")
                 if kind != "tensor_type":
                     raise UnsupportedError(f"inputs of {kind.removesuffix('_type')} type")
+                budget.check_type(name, value.type)
                 tensor = value.type.tensor_type
                 element = element_types.of_onnx(tensor.elem_type)
                 dims = dims_of_proto(tensor.shape)

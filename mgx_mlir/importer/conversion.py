@@ -11,8 +11,17 @@ from mlir import ir
 from onnx import GraphProto, NodeProto, TypeProto, helper
 
 from mgx_mlir import shape_values, symbolic
-from mgx_mlir.errors import CompilerError, MgxError, ModelError, UnsupportedError
-from mgx_mlir.importer import element_types, emit, folding, loading, registry, structure, tensors
+from mgx_mlir.errors import Edge, ModelError, UnsupportedError
+from mgx_mlir.importer import (
+    budget,
+    element_types,
+    emit,
+    folding,
+    loading,
+    registry,
+    structure,
+    tensors,
+)
 from mgx_mlir.importer.node import Node, substitute
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, Value
@@ -124,16 +133,26 @@ class Conversion:
         return self._sizes_in(value.tensor) if value.tensor is not None else None
 
     def _sizes_in(self, tensor: ir.Value) -> np.ndarray | None:
-        if tensor not in self._sizes:
-            owner = tensor.owner
-            found = None
-            if not isinstance(owner, ir.Block) and len(owner.operation.results) == 1:
-                operands = list(owner.operation.operands)
-                values = [self._sizes_in(operand) for operand in operands]
-                sizes = [symbolic.sizes_of(operand.type, {}) for operand in operands]
-                found = shape_values.value_of(owner.operation.opview, values, sizes)
-            self._sizes[tensor] = found
+        stack = [tensor]  # chains may be longer than Python's stack is deep
+        while stack:
+            value = stack[-1]
+            left = [v for v in _operands(value) if v not in self._sizes]
+            if left and value not in self._sizes:
+                stack += left
+                continue
+            stack.pop()
+            if value not in self._sizes:
+                self._sizes[value] = self._computed_sizes(value)
         return self._sizes[tensor]
+
+    def _computed_sizes(self, value: ir.Value) -> np.ndarray | None:
+        """As `_sizes_in`, where that is known of the operands."""
+        operands = _operands(value)
+        if isinstance(value.owner, ir.Block) or len(value.owner.operation.results) != 1:
+            return None
+        values = [self._sizes[operand] for operand in operands]
+        sizes = [symbolic.sizes_of(operand.type, {}) for operand in operands]
+        return shape_values.value_of(value.owner.operation.opview, values, sizes)
 
     def inferred_dims(self, name: str, scope: Scope) -> tuple[Dim, ...] | None:
         """The dimensions that onnx's inference found for a value of the main graph."""
@@ -155,35 +174,35 @@ class Conversion:
 
     def _convert(self, proto: NodeProto, scope: Scope) -> None:
         inputs = [scope.find(name) if name else None for name in proto.input]
-        if any(value is _UNAVAILABLE for value in inputs):
-            results: list[Value] = []
-        else:
-            name = scope.function or proto.name
-            try:
-                with ir.Location.name(name):
-                    results = self._results(proto, inputs, scope)
-            except UnavailableError:
-                results = []
-            except UnsupportedError as error:
-                operator, reason = structure.operator_name(proto), str(error)
-                if scope.operator:
-                    operator, reason = scope.operator, f"in its body, {operator}: {reason}"
-                self._refuse(name, operator, reason)
-                results = self._stand_ins(proto, scope)
-            except ModelError as error:
-                raise ModelError(f"{structure.display_name(proto)}: {error}") from error
-            except (ir.MLIRError, ValueError) as error:
-                text = " ".join(str(error).split())
-                raise ModelError(f"{structure.display_name(proto)}: {text}") from error
-            except MgxError:
-                raise
-            except Exception as error:
-                raise CompilerError(
-                    f"importing {structure.display_name(proto)} failed: {error!r}"
-                ) from error
+        results: list[Value] = []
+        if not any(value is _UNAVAILABLE for value in inputs):
+            with Edge(f"importing {structure.display_name(proto)}"):
+                results = self._converted(proto, inputs, scope)
         for index, name in enumerate(proto.output):
             if name:
                 scope.values[name] = results[index] if index < len(results) else _UNAVAILABLE
+
+    def _converted(
+        self, proto: NodeProto, inputs: Sequence[Value | None], scope: Scope
+    ) -> list[Value]:
+        """The node's results; what it is refused for is noted, and faults say its name."""
+        name = scope.function or proto.name
+        try:
+            with ir.Location.name(name):
+                return self._results(proto, inputs, scope)
+        except UnavailableError:
+            return []
+        except UnsupportedError as error:
+            operator, reason = structure.operator_name(proto), str(error)
+            if scope.operator:
+                operator, reason = scope.operator, f"in its body, {operator}: {reason}"
+            self._refuse(name, operator, reason)
+            return self._stand_ins(proto, scope)
+        except ModelError as error:
+            raise ModelError(f"{structure.display_name(proto)}: {error}") from error
+        except (ir.MLIRError, ArithmeticError, ValueError) as error:
+            text = " ".join(str(error).split())
+            raise ModelError(f"{structure.display_name(proto)}: {text}") from error
 
     def _results(
         self, proto: NodeProto, inputs: Sequence[Value | None], scope: Scope
@@ -226,7 +245,8 @@ class Conversion:
                 results.append(Value(name, array=np.asarray(result)))
             else:
                 self._refine(result, name, node.scope)
-                results.append(Value(name, tensor=result))
+                results.append(_of_tensor(name, result))
+            _check_size(results[-1])
         return results
 
     def _refine(self, result: ir.Value, name: str, scope: Scope) -> None:
@@ -307,6 +327,29 @@ class Conversion:
         entry = Unsupported(node, operator, reason)
         if entry not in self.unsupported:
             self.unsupported.append(entry)
+
+
+def _of_tensor(name: str, result: ir.Value) -> Value:
+    """A result; one without elements is a constant, which no kernel has to make."""
+    dims = tensors.dims(result)
+    sizes = [size for size in dims if isinstance(size, int)]
+    if 0 in sizes and len(sizes) == len(dims):
+        return Value(name, array=np.zeros(sizes, emit.numpy_type(result)))
+    return Value(name, tensor=result)
+
+
+def _check_size(value: Value) -> None:
+    """Raises ModelError where a result is larger than any machine holds."""
+    if value is not _UNAVAILABLE and value.items is None:
+        budget.check_size(value.name, value.dims, value.dtype.itemsize * 8)
+
+
+def _operands(value: ir.Value) -> list[ir.Value]:
+    """The operands of the op that makes the value, where that is its only result."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or len(owner.operation.results) != 1:
+        return []
+    return list(owner.operation.operands)
 
 
 class UnavailableError(Exception):

@@ -66,6 +66,11 @@ def of_onnx(number: int) -> ElementType:
     return _BY_ONNX[number]
 
 
+def bits_of(number: int) -> int:
+    """The bits that an element of that type takes; 8 for a type that is not known."""
+    return _BY_ONNX[number].bits if number in _BY_ONNX else 8
+
+
 def of_numpy(dtype: np.dtype) -> ElementType:
     """The element type of a numpy (or ml_dtypes) array."""
     if dtype not in _BY_NUMPY:

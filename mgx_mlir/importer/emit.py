@@ -51,14 +51,14 @@ def broadcast(x: ir.Value, sizes: Sequence[Dim]) -> ir.Value:
     have = tensors.dims(x)
     if have == tuple(sizes):
         return x
-    splat = _splat(x)
-    if splat is not None and all(isinstance(s, int) for s in sizes):
-        return filled(splat, sizes)
     pairs = zip(reversed(have), reversed(sizes), strict=False)
     if len(have) > len(sizes) or any(
         a not in (1, b) for a, b in pairs if isinstance(a, int) and isinstance(b, int)
     ):
         raise ModelError(f"a tensor {tensors.show(have)} cannot be repeated to {list(sizes)}")
+    splat = _splat(x)
+    if splat is not None and all(isinstance(s, int) for s in sizes):
+        return filled(splat, sizes)
     return mgx.multibroadcast(x, tensors.tensor_type(tensors.element(x), sizes))
 
 
@@ -71,9 +71,6 @@ def broadcast_together(*values: ir.Value) -> list[ir.Value]:
 def along(x: ir.Value, vector: ir.Value, axis: int) -> ir.Value:
     """A vector, or scalar, repeated so that it runs along an axis of x."""
     sizes = tensors.dims(x)
-    splat = _splat(vector)
-    if splat is not None:
-        return filled(splat, sizes)
     if tensors.rank(vector) == 0:
         return broadcast(vector, sizes)
     (size,) = tensors.dims(vector) if tensors.rank(vector) == 1 else (-1,)
@@ -82,6 +79,9 @@ def along(x: ir.Value, vector: ir.Value, axis: int) -> ir.Value:
             f"a tensor {tensors.show(tensors.dims(vector))} where one element for each of the "
             f"{sizes[axis]} along axis {axis} belongs"
         )
+    splat = _splat(vector)
+    if splat is not None:
+        return filled(splat, sizes)
     return mgx.broadcast(vector, sizes, axis)
 
 
@@ -158,7 +158,7 @@ def _elements(sizes: Sequence[Dim]) -> int | None:
 
 def transpose(x: ir.Value, permutation: Sequence[int]) -> ir.Value:
     """Dimension i of the result is dimension permutation[i] of x."""
-    if list(permutation) == list(range(len(permutation))):
+    if list(permutation) == list(range(tensors.rank(x))):
         return x
     return mgx.transpose(x, list(permutation))
 

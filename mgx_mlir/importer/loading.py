@@ -190,7 +190,7 @@ class _Reader:
         """
         entries = {e.key: e.value for e in tensor.external_data}
         location = entries.get("location", "")
-        where = f"external data of initialiser '{name}' at '{location}'"
+        where = f"external data of initialiser '{name}' at '{location:.200}'"
         if self.folder is None:
             raise ModelError(f"{where}: pass the folder that holds it, or the model's path")
         parts = Path(location).parts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -14,8 +15,18 @@ import onnx.shape_inference
 import onnx.version_converter
 from onnx import TypeProto, numpy_helper
 
-from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
-from mgx_mlir.importer import functions, gradient, loading, registry, repairs, structure, symbols
+from mgx_mlir.errors import ModelError, UnsupportedError, UsageError, UserError
+from mgx_mlir.importer import (
+    budget,
+    functions,
+    gradient,
+    loading,
+    ranges,
+    registry,
+    repairs,
+    structure,
+    symbols,
+)
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.sizes import Range
 
@@ -57,6 +68,7 @@ def prepare(
     structure.normalise(model)
     repairs.repair(model)
     if model.functions:
+        budget.check_calls(model)
         model = functions.inline(model)
         structure.normalise(model)
         repairs.repair(model)
@@ -86,7 +98,9 @@ def _make_dense(graph: onnx.GraphProto) -> None:
 
 
 def check(model: onnx.ModelProto) -> None:
-    """onnx's checker. Raises ModelError with its words."""
+    """onnx's checker, and what it leaves out. Raises ModelError with its words."""
+    ranges.check(structure.all_nodes(model.graph))
+    budget.check_loops(model.graph)
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     for value in copy.graph.output:  # what the checker wants, and nothing needs
@@ -95,10 +109,8 @@ def check(model: onnx.ModelProto) -> None:
         if value.type.WhichOneof("value") == "tensor_type":
             value.type.tensor_type.shape.SetInParent()
     _hide_experiments(copy)
-    try:
+    with _upstream("onnx's checker refuses the model"):
         onnx.checker.check_model(copy.SerializeToString())
-    except (onnx.checker.ValidationError, UnicodeDecodeError) as error:
-        raise ModelError(f"onnx's checker refuses the model: {_first_lines(error)}") from error
 
 
 def _hide_experiments(model: onnx.ModelProto) -> None:
@@ -139,17 +151,9 @@ def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
 
 def _inferred(model: onnx.ModelProto, **options: bool) -> dict[str, TypeProto]:
     """What onnx's inference finds. Raises ModelError with its words."""
-    try:
+    with _upstream("types or shapes do not fit"):
         graph = onnx.shape_inference.infer_shapes(model, check_type=True, **options).graph
-    except (
-        onnx.shape_inference.InferenceError,
-        onnx.checker.ValidationError,
-        UnicodeDecodeError,
-        MemoryError,  # the C++ library's own, as the next: a vector too long, a number too large
-        ValueError,
-        RuntimeError,
-    ) as error:
-        raise ModelError(f"types or shapes do not fit: {_first_lines(error)}") from error
+    budget.check_sizes(graph)
     return {v.name: v.type for v in (*graph.input, *graph.value_info, *graph.output)}
 
 
@@ -221,22 +225,22 @@ def _check_opsets(model: onnx.ModelProto) -> None:
 
 def _convert(model: onnx.ModelProto) -> onnx.ModelProto:
     version = opsets(model)[""]
+    with _upstream(f"opset {version} cannot be converted to {OLDEST_OPSET}", UnsupportedError):
+        return onnx.version_converter.convert_version(model, OLDEST_OPSET)
+
+
+@contextlib.contextmanager
+def _upstream(what: str, kind: type[UserError] = ModelError) -> Iterator[None]:
+    """A call of onnx's library: whatever it raises says something about the model.
+
+    It raises errors of its own and, for numbers too large, those of C++: MemoryError too.
+    """
     try:
-        converted = onnx.version_converter.convert_version(model, OLDEST_OPSET)
-    except (
-        onnx.checker.ValidationError,
-        onnx.shape_inference.InferenceError,
-        onnx.version_converter.ConvertError,
-        IndexError,
-        RuntimeError,
-        ValueError,
-    ) as error:
-        raise UnsupportedError(
-            f"opset {version} cannot be converted to {OLDEST_OPSET}: {_first_lines(error)}"
-        ) from error
-    return converted
+        yield
+    except Exception as error:
+        raise kind(f"{what}: {_first_lines(error)}") from error
 
 
 def _first_lines(error: Exception) -> str:
     lines = [line for line in str(error).splitlines() if line.strip()]
-    return " ".join(lines[:3])
+    return " ".join(lines[:3]) or type(error).__name__

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from mgx_mlir.errors import UsageError
+from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
 from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.plan import Plan, TensorSpec
+from mgx_mlir.runtime.binding import arena_bytes, scratch_bytes
 from mgx_mlir.runtime.cpu import CpuExecutor
+from mgx_mlir.runtime.memory import check_memory, host_bytes
 from mgx_mlir.settings import available_cores
 
 
@@ -23,6 +26,7 @@ def numpy_dtype(name: str) -> np.dtype:
 class Program:
     """A plan with its code objects and weights, loaded. Any number of threads may run it."""
 
+    @Edge("loading the program")
     def __init__(
         self,
         plan: Plan,
@@ -36,6 +40,8 @@ class Program:
         ArtifactError where the parts do not fit together.
         """
         self._set_plan(plan)
+        needed = arena_bytes(plan) + scratch_bytes(code_objects)
+        check_memory(plan, needed, host_bytes(), "this machine")
         self._executor = CpuExecutor(plan, code_objects, weights, threads or available_cores())
 
     def _set_plan(self, plan: Plan) -> None:
@@ -57,6 +63,7 @@ class Program:
         """Name, element type and shape of each output."""
         return self._plan.outputs
 
+    @Edge("running the program")
     def run(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, np.ndarray] | None = None
     ) -> dict[str, np.ndarray]:
@@ -71,6 +78,7 @@ class Program:
         self._check_names("input", self.inputs, inputs, complete=True)
         self._check_names("output", self.outputs, outputs, complete=False)
         given = [self._input(spec, inputs[spec.name]) for spec in self.inputs]
+        self._check_outputs([spec for spec in self.outputs if spec.name not in outputs])
         result = {s.name: self._output(s, outputs.get(s.name)) for s in self.outputs}
         self._check_overlaps(given, result, outputs)
         self._executor.run(given, list(result.values()))
@@ -99,6 +107,17 @@ class Program:
         array = np.asarray(value)
         self._check("input", spec, array)
         return np.require(array, requirements=("C", "A"))
+
+    def _check_outputs(self, specs: Sequence[TensorSpec]) -> None:
+        """Raises ResourceError where arrays of these outputs cannot be made."""
+        sizes = [math.prod(s.shape) * self._dtypes[s.dtype].itemsize for s in specs]
+        if sum(sizes) > host_bytes():
+            size, spec = max(zip(sizes, specs, strict=True), key=lambda pair: pair[0])
+            raise ResourceError(
+                f"output '{spec.name}', {spec.dtype}{list(spec.shape)}, needs {memory_text(size)}, and "
+                f"this machine has {memory_text(host_bytes())}; use smaller sizes, or give arrays "
+                "to write into"
+            )
 
     def _output(self, spec: TensorSpec, array: np.ndarray | None) -> np.ndarray:
         if array is None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mgx_mlir.errors import UsageError
+from mgx_mlir.errors import Edge, UsageError
 from mgx_mlir.plan import Plan, TensorSpec
 from mgx_mlir.plan_binding import bind_plan, sizes_of
 from mgx_mlir.runtime.program import Program
@@ -33,6 +33,7 @@ class SizedProgram(Program):
         self._programs: OrderedDict[tuple[int, ...], Program] = OrderedDict()
         self._lock = threading.Lock()
 
+    @Edge("running the program")
     def run(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None, **options: Any
     ) -> dict[str, Any]:
@@ -43,6 +44,7 @@ class SizedProgram(Program):
         """
         return self.program(inputs).run(inputs, outputs, **options)
 
+    @Edge("running the program")
     def run_async(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None, **options: Any
     ) -> Any:

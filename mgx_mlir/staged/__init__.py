@@ -19,7 +19,7 @@ import numpy as np
 import onnx
 
 from mgx_mlir.compiler import CompileOptions
-from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.errors import Edge, UnsupportedError, UsageError
 from mgx_mlir.host.values import is_tensor, normal, show, type_of
 from mgx_mlir.importer import Unsupported, loading, prepare, structure
 from mgx_mlir.settings import Settings
@@ -39,6 +39,7 @@ class Model:
     random operators without one of their own.
     """
 
+    @Edge("reading the model")
     def __init__(
         self,
         model: Any,
@@ -81,6 +82,7 @@ class Model:
         """The nodes that the host runs, with the reason; known after the first run."""
         return self._staged.host_nodes if self._staged is not None else []
 
+    @Edge("running the model")
     def run(self, inputs: Mapping[str, Any], *, seed: int | None = None) -> dict[str, Any]:
         """The outputs by name: arrays (strings: of objects), lists, dicts, or None.
 
@@ -102,6 +104,7 @@ class Model:
         results = self._staged.run(values, Context(self._seed if seed is None else seed))
         return dict(zip(self.outputs, results, strict=True))
 
+    @Edge("parting the model")
     def staged(
         self, values: Mapping[str, Any] | None = None, refused: UnsupportedError | None = None
     ) -> StagedGraph:

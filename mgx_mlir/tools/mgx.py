@@ -9,11 +9,12 @@ import pkgutil
 import signal
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 
 import mgx_mlir
 import mgx_mlir.tools.verbs as verbs
 from mgx_mlir.emulator import VARIABLES as EMULATOR_VARIABLES
-from mgx_mlir.errors import MgxError, UsageError
+from mgx_mlir.errors import Edge, MgxError, UsageError
 from mgx_mlir.settings import VARIABLES
 
 
@@ -35,18 +36,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     verb = importlib.import_module(f"mgx_mlir.tools.verbs.{options.verb}")
     try:
-        code: int = verb.run(options)
-        return code
+        with Edge(options.verb):
+            return _code(verb, options)
     except UsageError as error:
         print(f"mgx {options.verb}: {error}", file=sys.stderr)
         return 2
+    except MgxError as error:
+        print(f"mgx {options.verb}: {error}", file=sys.stderr)
+        return 1
+
+
+def _code(verb: ModuleType, options: argparse.Namespace) -> int:
+    try:
+        code: int = verb.run(options)
     except BrokenPipeError:
         # The reader of a pipe went away; what is left has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except (MgxError, OSError) as error:
-        print(f"mgx {options.verb}: {error}", file=sys.stderr)
-        return 1
+    return code
 
 
 def _parser(asked: list[str]) -> argparse.ArgumentParser:

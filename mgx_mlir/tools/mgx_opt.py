@@ -16,7 +16,7 @@ from typing import IO, Any
 from mlir import ir, passmanager
 
 from mgx_mlir.dialects import context as mgx_context
-from mgx_mlir.errors import MgxError, UsageError
+from mgx_mlir.errors import Edge, MgxError, UsageError
 from mgx_mlir.files import write_atomically
 from mgx_mlir.pass_manager import (
     PassContext,
@@ -44,17 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = _parser()
     options, rest = parser.parse_known_args(arguments)
     try:
-        if options.list_passes:
-            return _list_passes()
-        steps = _pipeline(options, rest, arguments)
-        return _process(options, steps)
+        with Edge("running passes"):
+            if options.list_passes:
+                return _list_passes()
+            steps = _pipeline(options, rest, arguments)
+            return _process(options, steps)
     except UsageError as error:
         print(f"mgx-opt: {error}", file=sys.stderr)
         return 2
     except MgxError as error:
-        print(f"mgx-opt: {error}", file=sys.stderr)
-        return 1
-    except OSError as error:
         print(f"mgx-opt: {error}", file=sys.stderr)
         return 1
 

@@ -10,7 +10,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError
-from mgx_mlir.importer import emit, equations, tensors
+from mgx_mlir.importer import budget, emit, equations, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
@@ -73,6 +73,7 @@ class _Operand:
             if sizes[first] != sizes[place]:
                 raise ModelError(f"label {label} has the sizes {sizes[first]} and {sizes[place]}")
             shape = [n if i in (first, place) else 1 for i, n in enumerate(sizes)]
+            budget.check_made(sizes[first], sizes[place])
             mask = self.node.make(np.eye(sizes[first], sizes[place], dtype=bool).reshape(shape))
             x = mgx.reduce_sum(emit.where(mask, self.x, 0), [place])
             labels = self.labels[:place] + self.labels[place + 1 :]

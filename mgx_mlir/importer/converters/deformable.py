@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.errors import ModelError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.converters.sampling import Sampler
 from mgx_mlir.importer.converters.windows import Window, kernel_shape, with_bias
 from mgx_mlir.importer.node import Node
@@ -36,6 +36,8 @@ def deform_conv(node: Node) -> ir.Value:
     elements = list(itertools.product(*map(range, lengths)))
     count, total = len(elements), math.prod(places)
     # Where the windows' elements are without offsets: (1, elements, dimension, places).
+    budget.check_work(count, "elements of a window, each a step of its own")
+    budget.check_made(count, len(image), total)
     grid = np.zeros((1, count, len(image), *places))
     for number, element in enumerate(elements):
         for axis, at in enumerate(element):

@@ -15,7 +15,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.converters.microsoft import contributed
 from mgx_mlir.importer.converters.quantization import matmul_to_float
 from mgx_mlir.importer.node import Node
@@ -88,6 +88,7 @@ def lowest(like: ir.Value) -> float:
 
 def _causal(node: Node, rows: int, columns: int, past: int, like: ir.Value) -> ir.Value:
     """A mask (1, 1, rows, columns): row i sees what is not after it, and `past` more."""
+    budget.check_made(rows, columns, itemsize=1)
     seen = np.arange(columns) <= np.arange(rows)[:, None] + past
     return _chosen(node, node.make(seen[None, None]), like, lowest(like))
 

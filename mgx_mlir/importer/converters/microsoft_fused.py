@@ -13,7 +13,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.converters import movement, sampling, shapes, spectral
 from mgx_mlir.importer.converters.contractions import gemm
 from mgx_mlir.importer.converters.microsoft import contributed
@@ -110,6 +110,7 @@ def unfold_tensor(node: Node) -> ir.Value:
     count = tensors.size_of(x, axis, "the unfolded size")
     if not 0 < size <= count or step < 1:
         raise ModelError(f"windows of {size} every {step} in {count}")
+    budget.check_made((count - size) // step + 1, size)
     starts = np.arange(0, count - size + 1, step)
     windows = mgx.gather(x, node.make(starts[:, None] + np.arange(size)), axis)
     return emit.moved_to_end(windows, axis + 1)[0]
@@ -197,6 +198,7 @@ def relative_position_bias(node: Node) -> ir.Value:
     table = node.tensor(0)
     rows, columns = (int(node.constant(i, "a length").reshape(())) for i in (1, 2))
     buckets = tensors.size_of(table, 0, "the number of buckets")
+    budget.check_made(rows, columns)
     distance = np.arange(columns)[None] - np.arange(rows)[:, None]
     first = np.zeros_like(distance)
     if node.attribute("is_bidirectional", 0):

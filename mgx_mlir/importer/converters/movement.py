@@ -7,7 +7,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.sizes import Number, alone
@@ -109,7 +109,7 @@ def _sliced(
             first, last, step = size - 1 - first, size - 1 - last, -step
         cut.append((axis, first, max(first, last)))
         if step > 1:
-            strides.append((axis, step))
+            strides.append((axis, min(step, size)))
     if backwards:
         x = mgx.reverse(x, sorted(backwards))
     cut = [c for c in sorted(cut) if c[1:] != (0, tensors.dims(x)[c[0]])]
@@ -152,7 +152,26 @@ def gather(node: Node) -> ir.Value:
         if not 0 <= place < size:
             raise ModelError(f"index {int(chosen)} in a dimension of size {size}")
         return emit.squeeze(emit.take(x, axis, place, place + 1), [axis])
+    _check_places(node, size)
     return mgx.gather(x, node.tensor(1), axis)
+
+
+def _check_places(node: Node, *sizes: tensors.Dim) -> None:
+    """Raises ModelError where known indices, input 1, lie outside of dimensions.
+
+    With more than one size, the last dimension of the indices runs over them.
+    """
+    indices = node.known(1)
+    if indices is None or not indices.size:
+        return
+    columns = [indices] if len(sizes) == 1 else [indices[..., i] for i in range(len(sizes))]
+    for column, size in zip(columns, sizes, strict=True):
+        if not isinstance(size, int):
+            continue
+        least, most = int(column.min()), int(column.max())
+        if least < -size or most >= size:
+            wrong = least if least < -size else most
+            raise ModelError(f"index {wrong} in a dimension of size {size}")
 
 
 @operator("GatherElements", (11, 13), "gather_elements")
@@ -160,13 +179,33 @@ def gather_elements(node: Node) -> ir.Value:
     indices = node.tensor(1)
     if not isinstance(tensors.element(indices), ir.IntegerType):
         raise ModelError(f"indices of type {tensors.element(indices)}")
-    return mgx.gather_elements(node.tensor(0), indices, node.axis())
+    x, axis = node.tensor(0), node.axis()
+    _check_places(node, tensors.dims(x)[axis])
+    return mgx.gather_elements(x, indices, axis)
 
 
 @operator("GatherND", (11, 13), "gathernd")
 def gather_nd(node: Node) -> ir.Value:
     batch = int(node.attribute("batch_dims", 0))
+    _check_tuples(node, batch)
     return mgx.gathernd(node.tensor(0), node.tensor(1), batch_dims=batch)
+
+
+def _check_tuples(node: Node, batch: int) -> None:
+    """As `_check_places`, for indices of the dimensions after the batch."""
+    shape, sizes = node.value(1).dims, node.value(0).dims
+    count = shape[-1] if shape else None
+    if not isinstance(count, int):
+        return
+    if not 0 <= batch <= batch + count <= len(sizes) or not count:
+        raise ModelError(
+            f"indices {tensors.show(shape)} with {batch} dimensions of batch in "
+            f"{tensors.show(sizes)}"
+        )
+    if count > 1:
+        _check_places(node, *sizes[batch : batch + count])
+    else:
+        _check_places(node, sizes[batch])
 
 
 def _reduction(node: Node) -> str:
@@ -178,7 +217,9 @@ def _reduction(node: Node) -> str:
 
 def _scatter(node: Node) -> ir.Value:
     build = getattr(mgx, f"scatter_{_reduction(node)}")
-    return build(node.tensor(0), node.tensor(1), node.tensor(2), node.axis())
+    axis = node.axis()
+    _check_places(node, node.value(0).dims[axis])
+    return build(node.tensor(0), node.tensor(1), node.tensor(2), axis)
 
 
 operator("Scatter", (9, 9), "scatter_none")(_scatter)
@@ -194,6 +235,7 @@ operator(
 )
 def scatter_nd(node: Node) -> ir.Value:
     build = getattr(mgx, f"scatternd_{_reduction(node)}")
+    _check_tuples(node, 0)
     return build(node.tensor(0), node.tensor(1), node.tensor(2))
 
 
@@ -300,6 +342,13 @@ def one_hot(node: Node) -> ir.Value:
     indices = emit.convert(node.tensor(0), "i64")
     rank = tensors.rank(indices) + 1
     axis = tensors.axis_in(int(node.attribute("axis")), rank)
+    if depth < 1:
+        raise ModelError(f"depth = {depth}; it is at least 1")
+    budget.check_made(depth)
+    if tensors.dims(node.tensor(2)) != (2,):
+        raise ModelError(
+            f"values {tensors.show(tensors.dims(node.tensor(2)))}; they are off and on"
+        )
     negative = mgx.less(indices, emit.like(indices, 0))
     indices = emit.where(negative, emit.add(indices, depth), indices)
     # As few bytes as hold a place are compared.
@@ -313,7 +362,10 @@ def one_hot(node: Node) -> ir.Value:
 
 
 def _places(node: Node, size: tensors.Dim) -> ir.Value:
-    return node.make(np.arange(size)) if isinstance(size, int) else emit.counted(size)
+    if not isinstance(size, int):
+        return emit.counted(size)
+    budget.check_made(size)
+    return node.make(np.arange(size))
 
 
 @operator("Trilu", (14, 14), "greater where")

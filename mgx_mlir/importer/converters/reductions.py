@@ -10,7 +10,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
@@ -138,7 +138,9 @@ def logsoftmax(node: Node) -> ir.Value:
 @operator("Hardmax", (1, 13), "argmax equal convert")
 def hardmax(node: Node) -> ir.Value:
     def build(x: ir.Value, axis: int) -> ir.Value:
-        places = np.arange(tensors.size_of(x, axis, "the size of its axis"), dtype=np.int64)
+        size = tensors.size_of(x, axis, "the size of its axis")
+        budget.check_made(size)
+        places = np.arange(size, dtype=np.int64)
         places = places.reshape([-1 if i == axis else 1 for i in range(tensors.rank(x))])
         largest = mgx.argmax(x, axis)
         return emit.convert(emit.binary(mgx.equal, largest, node.make(places)), tensors.element(x))

@@ -17,6 +17,8 @@ from mgx_mlir.importer.registry import operator
 
 
 def _result(sizes: Sequence[int], scales: Sequence[float]) -> list[int]:
+    if not all(0 < scale < math.inf for scale in scales):
+        raise ModelError(f"scales of {list(scales)}; they are numbers above 0")
     return [math.floor(n * s) for n, s in zip(sizes, scales, strict=True)]
 
 
@@ -99,8 +101,8 @@ def _target(node: Node, sizes: Sequence[int], axes: list[int]) -> tuple[list[int
             factors[axis] = float(np.float32(factor))
         return _result(sizes, factors), factors
     wanted = node.integers(3, "sizes") if node.given(3) else []
-    if len(wanted) != len(axes):
-        raise ModelError(f"{len(wanted)} sizes for {len(axes)} dimensions")
+    if len(wanted) != len(axes) or min(wanted, default=1) < 0:
+        raise ModelError(f"sizes {wanted} for {len(axes)} dimensions")
     ratios = [w / sizes[a] for w, a in zip(wanted, axes, strict=True)]
     target, factors = list(sizes), [1.0] * len(sizes)
     for axis, want, ratio in zip(axes, wanted, ratios, strict=True):

@@ -132,6 +132,9 @@ def _unrolled(
     direction = str(node.choice("direction", *ways, default="forward"))
     directions = 2 if direction == "bidirectional" else 1
     hidden = tensors.size_of(weights[1], 1, "the hidden size")
+    stored = tensors.size_of(weights[1], 0, "the number of directions")
+    if stored != directions:
+        raise ModelError(f"direction = {direction}, and weights for {stored} directions")
     stated = node.attribute("hidden_size")
     if stated is not None and stated != hidden:
         raise ModelError(f"hidden_size = {stated} and recurrent weights for {hidden}")

@@ -15,7 +15,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
@@ -157,6 +157,7 @@ def roi_align(node: Node) -> ir.Value:
     for first, end, count, size in ((y1, y2, height, image[0]), (x1, x2, width, image[1])):
         length = mgx.sub(end, first)
         length = length if half else mgx.max(length, emit.like(length, 1))
+        budget.check_made(count, samples)
         steps = (np.arange(count * samples) + 0.5) / (count * samples)
         ticks = node.make(steps.astype(emit.numpy_type(rois))[None])
         axes.append(_Ticks(emit.add(emit.mul(length, ticks), first), size))
@@ -211,6 +212,7 @@ def max_roi_pool(node: Node) -> ir.Value:
         first, last = (emit.take(corners, 1, i, i + 1) for i in (2 - axis, 4 - axis))
         length = emit.add(mgx.sub(last, first), 1)
         length = emit.div(mgx.max(length, emit.like(length, 1)), count)
+        budget.check_made(count)
         parts = like_vector(rois, np.arange(count))
         starts = emit.add(mgx.floor(emit.mul(length, parts)), first)
         ends = emit.add(mgx.ceil(emit.mul(length, emit.add(parts, 1))), first)
@@ -248,6 +250,7 @@ def cropped(
     for axis, (count, extent) in enumerate(zip(size, image, strict=True)):
         first, last = edges[axis], edges[axis + 2]
         if count > 1:
+            budget.check_made(count)
             steps = np.arange(count) / (count - 1)
             ticks = emit.mul(mgx.sub(last, first), like_vector(boxes, steps))
             places = emit.mul(emit.add(ticks, first), extent - 1)

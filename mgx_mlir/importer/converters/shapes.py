@@ -307,9 +307,11 @@ def range_(node: Node) -> Any:
         return _range_of_size(node)
     start, limit = (node.constant(i, n).reshape(()) for i, n in enumerate(("start", "limit")))
     delta = node.constant(2, "delta").reshape(()) if node.given(2) else np.ones((), start.dtype)
+    if not delta or not all(map(np.isfinite, (start, limit, delta))):
+        raise ModelError(f"a range from {start} to {limit} in steps of {delta}")
     count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
     if count > 1 << 24:
-        raise UnsupportedError(f"a range of {count} elements")
+        raise ModelError(f"a range of {count} elements; {1 << 24} are possible")
     return (start + np.arange(count) * delta).astype(start.dtype)
 
 
@@ -338,5 +340,5 @@ def eye_like(node: Node) -> Any:
     stated = node.attribute("dtype")
     dtype = node.value(0).dtype if stated is None else element_types.of_onnx(stated).numpy
     if rows * columns > 1 << 24:
-        raise UnsupportedError(f"a matrix of {rows} by {columns}")
+        raise ModelError(f"a matrix of {rows} by {columns}; {1 << 24} elements are possible")
     return np.eye(rows, columns, int(node.attribute("k"))).astype(dtype)

@@ -7,7 +7,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError
-from mgx_mlir.importer import element_types, emit, tensors
+from mgx_mlir.importer import budget, element_types, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
@@ -52,6 +52,7 @@ def stft(node: Node) -> ir.Value:
         length = size
     if step < 1 or not 0 < length <= size:
         raise ModelError(f"frames of {length} every {step} in a signal of {size}")
+    budget.check_made((size - length) // step + 1, length)
     starts = np.arange(0, size - length + 1, step)
     frames = mgx.gather(signal, node.make(starts[:, None] + np.arange(length)), 1)
     if node.given(2):
@@ -70,6 +71,12 @@ def mel_weight_matrix(node: Node) -> np.ndarray:
     bands, length, rate, low, high = (
         float(node.constant(i, name).reshape(())) for i, name in enumerate(names)
     )
+    if min(bands, length, rate) < 1 or not 0 <= low <= high:
+        raise ModelError(
+            f"{bands:g} bands of a transform of {length:g} at a rate of {rate:g}, "
+            f"from {low:g} to {high:g} hertz"
+        )
+    budget.check_made(int(length) // 2 + 1, int(bands))
     pitches = 2595 * np.log10(1 + np.array([low, high]) / 700)
     steps = np.arange(int(bands) + 2) * (pitches[1] - pitches[0]) / (int(bands) + 2)
     hertz = 700 * (10 ** ((steps + pitches[0]) / 2595) - 1)
@@ -116,6 +123,7 @@ def transform(
     ]
     half = length // 2 + 1
     rows, columns = (half, length) if to_real else (length, half if onesided else length)
+    budget.check_made(rows, columns, itemsize=32)
     angles = 2 * np.pi * (np.outer(np.arange(rows), np.arange(columns)) % length) / length
     cos, sin = np.cos(angles), np.sin(angles) * (1 if inverse else -1)
     if inverse:

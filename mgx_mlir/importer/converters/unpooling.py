@@ -9,7 +9,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
@@ -25,6 +25,8 @@ def col2im(node: Node) -> ir.Value:
     dilations = list(node.attribute("dilations") or [1] * count)
     if not len(image) == len(strides) == len(dilations) == count or len(pads) != 2 * count:
         raise ModelError("image_shape, block_shape, pads, strides and dilations do not fit")
+    if not count or min(*image, *block) < 1:
+        raise ModelError(f"blocks of {block} in an image of {image}")
     batch, channels, _ = tensors.static_dims(x)
     places = math.prod(block)
     steps, extra = [], []
@@ -36,6 +38,7 @@ def col2im(node: Node) -> ir.Value:
     if channels % places:
         raise ModelError(f"{channels} channels do not make blocks of {block}")
     channels //= places
+    budget.check_made(places, places)
     weights = np.eye(places, dtype=emit.numpy_type(x)).reshape(places, 1, *block)
     y = mgx.convolution_backwards(
         emit.reshape(x, (batch * channels, places, *steps)),

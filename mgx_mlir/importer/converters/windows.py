@@ -12,7 +12,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError
-from mgx_mlir.importer import emit, tensors
+from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
@@ -36,6 +36,8 @@ class Window:
             wanted = 2 * count if name == "pads" else count
             if len(getattr(self, name)) != wanted:
                 raise ModelError(f"{name} has {len(getattr(self, name))} entries, not {wanted}")
+        if min(self.lengths) < 1:
+            raise ModelError(f"windows of {self.lengths}; they have at least one element")
 
     def extent(self, place: int) -> int:
         """The elements that a window spans along one spatial dimension."""
@@ -170,6 +172,7 @@ def _places(node: Node, y: ir.Value, columns_first: bool) -> ir.Value:
     strides = [0] * count
     for place, axis in enumerate(order):
         strides[axis] = math.prod(sizes[2 + a] for a in order[place + 1 :])
+    budget.check_work(math.prod(window.lengths), "elements of a window, each a step of its own")
     images = np.arange(outer[0] * outer[1]).reshape(*outer[:2], *[1] * count)
     found = emit.filled(np.zeros((), np.int64), outer)
     for offset in reversed(list(itertools.product(*(range(n) for n in window.lengths)))):
@@ -205,10 +208,14 @@ def lp_pool(node: Node) -> ir.Value:
 
 @operator("LRN", (1, 13), "lrn")
 def lrn(node: Node) -> ir.Value:
+    x, size = node.tensor(0), int(node.attribute("size"))
+    channels = tensors.dims(x)[1] if tensors.rank(x) > 1 else 1
+    # More than twice the channels sees no more of them.
+    seen = min(size, 2 * channels + 1) if isinstance(channels, int) else size
     return mgx.lrn(
-        node.tensor(0),
-        node.attribute("size"),
-        alpha=node.attribute("alpha"),
+        x,
+        seen,
+        alpha=node.attribute("alpha") * (seen / size),
         beta=node.attribute("beta"),
         bias=node.attribute("bias"),
     )

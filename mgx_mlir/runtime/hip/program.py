@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from mgx_mlir.errors import UsageError
+from mgx_mlir.errors import Edge, UsageError
 from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.plan import Plan, TensorSpec
+from mgx_mlir.runtime.binding import arena_bytes, scratch_bytes
 from mgx_mlir.runtime.hip.context import Context
 from mgx_mlir.runtime.hip.device import Current, Device
 from mgx_mlir.runtime.hip.event import Event
@@ -21,6 +22,7 @@ from mgx_mlir.runtime.hip.pending import PendingRun
 from mgx_mlir.runtime.hip.pool import ContextPool
 from mgx_mlir.runtime.hip.prepared import Prepared
 from mgx_mlir.runtime.hip.tensor import DeviceTensor, device_tensor
+from mgx_mlir.runtime.memory import check_memory
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.weights import Weight
 
@@ -34,6 +36,7 @@ class HipProgram(Program):
     is used where it lies. Outputs are numpy arrays, or `DeviceTensor`s, which speak DLPack.
     """
 
+    @Edge("loading the program")
     def __init__(
         self,
         plan: Plan,
@@ -48,6 +51,9 @@ class HipProgram(Program):
         """
         self._set_plan(plan)
         self.device = device
+        weight_bytes = {b.key: b.bytes for b in plan.buffers if b.kind == "weight"}
+        needed = arena_bytes(plan) + scratch_bytes(code_objects) + sum(weight_bytes.values())
+        check_memory(plan, needed, device.memory_bytes, str(device))
         with Current(device.ordinal):
             self.prepared = Prepared(plan, code_objects, weights, device.ordinal, device.machine)
         self.pool = ContextPool(self.prepared, graph)
@@ -64,6 +70,7 @@ class HipProgram(Program):
         """Device memory in bytes: the weights', and the arena's of each execution context."""
         return {"weights": self.prepared.weight_bytes, "arena": self.prepared.memory_bytes}
 
+    @Edge("running the program")
     def run(
         self,
         inputs: Mapping[str, Any],
@@ -87,6 +94,7 @@ class HipProgram(Program):
             return pending.detach()
         return pending.result()
 
+    @Edge("running the program")
     def run_async(
         self,
         inputs: Mapping[str, Any],

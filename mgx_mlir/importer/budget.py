@@ -1,0 +1,252 @@
+"""How much a model may ask for: calls of functions, sizes of tensors, work of onnx's library.
+
+Each check costs time in proportion to the model's file and comes before the work that it
+bounds.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import onnx
+from onnx import FunctionProto, GraphProto, NodeProto, TypeProto
+
+from mgx_mlir.errors import ModelError, ResourceError, memory_text
+from mgx_mlir.importer import element_types
+from mgx_mlir.importer.structure import all_nodes, display_name, subgraphs, uses_of
+
+# Bytes of one tensor: more than any machine holds, less than what takes an integer's bits.
+MAX_TENSOR_BYTES = 1 << 40
+# What numpy can hold.
+MAX_RANK = 64
+# A loop that nothing but its count ends has at most this many trips.
+MAX_TRIPS = 1 << 24
+# Bytes of an array that a converter computes while it imports a node.
+MAX_MADE_BYTES = 1 << 30
+# Ops that one node becomes, where their number is that of a size or of steps.
+MAX_OPS = 1 << 14
+# A model may have this many nodes once its functions are inlined, and more by its own nodes.
+_CALLED_NODES, _CALLS_OF_EACH_NODE = 1 << 16, 100
+_MAX_CALL_DEPTH = 200
+
+_Key: TypeAlias = tuple[str, str, str]
+_TERM = re.compile(r"[A-Za-z]*(\.\.\.[A-Za-z]*)?")
+
+
+def check_calls(model: onnx.ModelProto) -> None:
+    """Raises ModelError where functions call themselves, or more than could be inlined."""
+    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
+    for function in model.functions:
+        check_equations(nodes_of(function))
+        _check_body(function)
+    own = sum(1 for _ in all_nodes(model.graph))
+    own += sum(1 for f in model.functions for _ in nodes_of(f))
+    most = _CALLED_NODES + _CALLS_OF_EACH_NODE * own
+    counts: dict[_Key, int] = {}
+    for key in functions:
+        _count_calls(key, functions, counts, most)
+    total = sum(1 + counts.get(_key(node), 0) for node in all_nodes(model.graph))
+    if total > most:
+        raise _too_many_nodes("the graph", total, most)
+
+
+def _check_body(function: FunctionProto) -> None:
+    """Raises ModelError for names that nothing in a function defines, once, before their use."""
+    what = f"the function '{function.domain}.{function.name}'"
+    defined = set(function.input)
+    for node in function.node:
+        for name in sorted(uses_of(node) - defined):
+            raise ModelError(f"{what} reads '{name}', which nothing in it defines before")
+        for name in filter(None, node.output):
+            if name in defined:
+                raise ModelError(f"{what} defines '{name}' twice")
+            defined.add(name)
+    for name in function.output:
+        if name not in defined:
+            raise ModelError(f"{what} does not compute its output '{name}'")
+
+
+def _count_calls(
+    root: _Key, functions: Mapping[_Key, FunctionProto], counts: dict[_Key, int], most: int
+) -> None:
+    """Notes how many nodes each function is that `root` leads to, callees first."""
+    stack = [root] if root not in counts else []
+    active: set[_Key] = set()
+    while stack:
+        key = stack[-1]
+        active.add(key)
+        callees = [_key(node) for node in nodes_of(functions[key])]
+        left = [k for k in callees if k in functions and k not in counts]
+        if not left:
+            stack.pop()
+            active.discard(key)
+            if key not in counts:
+                counts[key] = sum(1 + counts.get(k, 0) for k in callees)
+                if counts[key] > most:
+                    raise _too_many_nodes(f"the function {_show(key)}", counts[key], most)
+            continue
+        if left[0] in active:
+            raise ModelError(f"the function {_show(left[0])} calls itself; functions may not")
+        if len(active) >= _MAX_CALL_DEPTH:
+            raise ResourceError(
+                f"calls of functions are more than {_MAX_CALL_DEPTH} deep at {_show(left[0])}; "
+                "inline some of them before"
+            )
+        stack.append(left[0])
+
+
+def _too_many_nodes(what: str, count: int, most: int) -> ResourceError:
+    return ResourceError(
+        f"{what} would have {count} nodes once its functions are inlined; a model of this size "
+        f"may have {most}"
+    )
+
+
+def _key(node: NodeProto) -> _Key:
+    return node.domain, node.op_type, node.overload
+
+
+def _show(key: _Key) -> str:
+    return f"'{key[0]}.{key[1]}'"
+
+
+def nodes_of(function: FunctionProto) -> Iterator[NodeProto]:
+    """The nodes of a function's body and of the graphs inside it."""
+    return all_nodes(function)
+
+
+def check_equations(nodes: Iterator[NodeProto]) -> None:
+    """Raises ModelError for equations of Einsum that mean nothing; onnx's inference may hang."""
+    for node in nodes:
+        if node.op_type != "Einsum" or node.domain not in ("", "ai.onnx"):
+            continue
+        for attribute in node.attribute:
+            if attribute.name == "equation" and not attribute.ref_attr_name:
+                text = attribute.s.decode("utf-8", "replace")
+                fault = _fault_of(text.replace(" ", ""), len(node.input))
+                if fault:
+                    raise ModelError(f"{display_name(node)}: its equation '{text:.200}' {fault}")
+
+
+def _fault_of(equation: str, inputs: int) -> str:
+    left, _, right = equation.partition("->")
+    terms = left.split(",")
+    for term in (*terms, right):
+        if not _TERM.fullmatch(term):
+            return f"holds '{term:.80}'; a term is letters, with '...' at most once"
+    if len(terms) != inputs:
+        return f"has {len(terms)} terms for {inputs} inputs"
+    result = right.replace("...", "")
+    missing = sorted(set(result) - set(left))
+    if missing:
+        return f"has '{missing[0]}' in its result and in no input"
+    if len(set(result)) < len(result):
+        return "names an axis of its result twice"
+    if "..." in right and "..." not in left:
+        return "has '...' in its result and in no input"
+    return ""
+
+
+def check_loops(graph: GraphProto) -> None:
+    """Raises ModelError for a Loop of more trips than a run could take, which no condition ends."""
+    constants = {t.name: t for t in graph.initializer}
+    for node in graph.node:
+        values = {a.name: a for a in node.attribute}
+        if node.op_type == "Constant" and "value" in values and node.output:
+            constants[node.output[0]] = values["value"].t
+    for node in graph.node:
+        trips = _number(constants.get(node.input[0])) if node.input else None
+        if node.op_type == "Loop" and trips is not None and trips > MAX_TRIPS:
+            body = next(subgraphs(node), None)
+            if body is not None and _goes_on(body):
+                raise ModelError(
+                    f"{display_name(node)}: {trips} trips, and no condition that ends them; "
+                    f"{MAX_TRIPS} are possible"
+                )
+        for inner in subgraphs(node):
+            check_loops(inner)
+
+
+def _number(tensor: onnx.TensorProto | None) -> int | None:
+    if tensor is None or tensor.data_type != onnx.TensorProto.INT64:
+        return None
+    if math.prod(tensor.dims) != 1 or tensor.data_location == onnx.TensorProto.EXTERNAL:
+        return None
+    return int(onnx.numpy_helper.to_array(tensor).reshape(()))
+
+
+def _goes_on(body: GraphProto) -> bool:
+    """Whether a loop's body hands its condition on as it gets it, or says yes itself."""
+    if len(body.input) < 2 or not body.output:
+        return False
+    makers = {name: node for node in body.node for name in node.output if name}
+    name = body.output[0].name
+    while name in makers and makers[name].op_type == "Identity" and makers[name].input:
+        name = makers[name].input[0]
+    if name == body.input[1].name:
+        return True
+    tensors = [t for t in body.initializer if t.name == name]
+    if name in makers and makers[name].op_type == "Constant":
+        tensors += [a.t for a in makers[name].attribute if a.name == "value"]
+    return any(onnx.numpy_helper.to_array(t).all() for t in tensors if t.data_type == t.BOOL)
+
+
+def check_sizes(graph: GraphProto) -> None:
+    """Raises ModelError for values that no machine could hold, with their node.
+
+    Looks at the types in the graph, and in those inside of it.
+    """
+    for value in graph.input:
+        check_type(value.name, value.type)
+    types = {v.name: v.type for v in (*graph.value_info, *graph.output)}
+    for node in graph.node:
+        for name in node.output:
+            if name in types:
+                try:
+                    check_type(name, types[name])
+                except ModelError as error:
+                    raise ModelError(f"{display_name(node)}: {error}") from None
+        for inner in subgraphs(node):
+            check_sizes(inner)
+
+
+def check_type(name: str, type_: TypeProto) -> None:
+    """Raises ModelError where a tensor of that type cannot exist."""
+    if not type_.tensor_type.HasField("shape"):
+        return
+    dims = [d.dim_value if d.HasField("dim_value") else None for d in type_.tensor_type.shape.dim]
+    check_size(name, dims, element_types.bits_of(type_.tensor_type.elem_type))
+
+
+def check_size(name: str, dims: Sequence[int | str | None], bits: int) -> None:
+    """Raises ModelError where a tensor of these sizes, as far as known, cannot exist."""
+    known = [size for size in dims if isinstance(size, int)]
+    if len(dims) > MAX_RANK:
+        raise ModelError(f"'{name}' has {len(dims)} dimensions; {MAX_RANK} are possible")
+    if min(known, default=0) < 0:
+        raise ModelError(f"'{name}' of {known} has a negative size")
+    size = math.prod(known) * bits // 8
+    if size > MAX_TENSOR_BYTES:
+        raise ModelError(
+            f"'{name}' of {known} needs {memory_text(size)}; "
+            f"one tensor may have {memory_text(MAX_TENSOR_BYTES)}"
+        )
+
+
+def check_made(*sizes: int, itemsize: int = 8) -> None:
+    """Raises ModelError where an array of these sizes is more than an import may compute."""
+    needed = math.prod(sizes) * itemsize
+    if needed > MAX_MADE_BYTES:
+        raise ModelError(
+            f"it needs a table of {list(sizes)} while it is imported, {memory_text(needed)}; "
+            f"{memory_text(MAX_MADE_BYTES)} are possible"
+        )
+
+
+def check_work(count: int, what: str) -> None:
+    """Raises ModelError where one node would become too many ops."""
+    if count > MAX_OPS:
+        raise ModelError(f"{count} {what}; {MAX_OPS} are possible")

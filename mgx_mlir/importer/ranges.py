@@ -1,0 +1,81 @@
+"""The values that attributes of ONNX's own operators may have, where its checker takes any.
+
+Source: the operators' definitions, github.com/onnx/onnx/blob/main/docs/Operators.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onnx import AttributeProto, NodeProto
+
+from mgx_mlir.errors import ModelError
+from mgx_mlir.importer.structure import display_name
+
+# Attributes of any operator whose numbers are at least 1.
+_POSITIVE = frozenset(
+    """block_size blocksize dilations group hidden_size kernel_shape kv_num_heads num_groups
+    num_outputs q_num_heads sample_size strides""".split()
+)
+_POSITIVE_OF = frozenset({("LRN", "size"), ("GlobalLpPool", "p"), ("LpPool", "p")})
+# 0 says that the attribute is absent.
+_POSITIVE_OR_ABSENT = frozenset({"block_size"})
+# Attributes that are 0 or 1.
+_FLAGS = frozenset({("GRU", "layout"), ("LSTM", "layout"), ("RNN", "layout")})
+# A number beyond is no size of anything.
+_MOST = 1 << 48
+
+_REDUCTIONS = ("none", "mean", "sum")
+_SCATTERED = ("none", "add", "mul", "max", "min")
+_DIRECTIONS = ("forward", "reverse", "bidirectional")
+_AUTO_PADS = ("", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
+_CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
+    ("BitShift", "direction"): ("LEFT", "RIGHT"),
+    ("DepthToSpace", "mode"): ("DCR", "CRD"),
+    ("GRU", "direction"): _DIRECTIONS,
+    ("Gelu", "approximate"): ("none", "tanh"),
+    ("GridSample", "mode"): ("bilinear", "linear", "nearest", "bicubic", "cubic"),
+    ("GridSample", "padding_mode"): ("zeros", "border", "reflection"),
+    ("LSTM", "direction"): _DIRECTIONS,
+    ("NegativeLogLikelihoodLoss", "reduction"): _REDUCTIONS,
+    ("Pad", "mode"): ("constant", "reflect", "edge", "wrap"),
+    ("RNN", "direction"): _DIRECTIONS,
+    ("Resize", "mode"): ("nearest", "linear", "cubic"),
+    ("RoiAlign", "mode"): ("avg", "max"),
+    ("ScatterElements", "reduction"): _SCATTERED,
+    ("ScatterND", "reduction"): _SCATTERED,
+    ("SoftmaxCrossEntropyLoss", "reduction"): _REDUCTIONS,
+    ("SpaceToDepth", "mode"): ("DCR", "CRD"),
+    ("TensorScatter", "mode"): ("linear", "circular"),
+    ("TfIdfVectorizer", "mode"): ("TF", "IDF", "TFIDF"),
+    ("Upsample", "mode"): ("nearest", "linear", "bilinear"),
+}
+
+
+def check(nodes: Iterable[NodeProto]) -> None:
+    """Raises ModelError where an attribute is out of its range, with the node."""
+    for node in nodes:
+        if node.domain not in ("", "ai.onnx"):
+            continue
+        for attribute in node.attribute:
+            fault = _fault(node.op_type, attribute)
+            if fault:
+                raise ModelError(f"{display_name(node)}: its attribute {attribute.name} {fault}")
+
+
+def _fault(operator: str, attribute: AttributeProto) -> str:
+    name = attribute.name
+    if attribute.type == AttributeProto.STRING:
+        choices = _AUTO_PADS if name == "auto_pad" else _CHOICES.get((operator, name))
+        text = attribute.s.decode("utf-8", "replace")
+        if choices is not None and text not in choices:
+            return f"is '{text:.80}'; it is one of {', '.join(filter(None, choices))}"
+    if (operator, name) in _FLAGS and attribute.i not in (0, 1):
+        return f"is {attribute.i}; it is 0 or 1"
+    if name not in _POSITIVE and (operator, name) not in _POSITIVE_OF:
+        return ""
+    least = 0 if name in _POSITIVE_OR_ABSENT else 1
+    numbers = [attribute.i] if attribute.type == AttributeProto.INT else list(attribute.ints)
+    wrong = next((n for n in numbers if not least <= n <= _MOST), None)
+    return "" if wrong is None else f"holds {wrong}; it is at least {least}, and at most {_MOST}"

@@ -1,0 +1,35 @@
+"""Whether a program's memory can exist, before any of it is asked for."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from mgx_mlir.errors import ResourceError, memory_text
+from mgx_mlir.plan import Plan, named_buffers, walk
+
+
+def host_bytes() -> int:
+    """The memory that a process of this machine can have, in bytes."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return physical if limit == resource.RLIM_INFINITY else min(physical, limit)
+
+
+def check_memory(plan: Plan, needed: int, available: int, where: str) -> None:
+    """Raises ResourceError where a program needs more bytes than there are, with its largest step.
+
+    `where` says whose memory it is.
+    """
+    if needed <= available:
+        return
+    arena = [(b.bytes, number) for number, b in enumerate(plan.buffers) if b.kind == "arena"]
+    largest = ""
+    if arena:
+        size, number = max(arena)
+        nodes = (step.node for step in walk(plan.steps) if number in named_buffers(step))
+        largest = f" The largest tensor has {memory_text(size)}, of '{next(nodes, '')}'."
+    raise ResourceError(
+        f"the program needs {memory_text(needed)}, and {where} has {memory_text(available)}.{largest} "
+        "Use smaller sizes, such as a smaller batch, or a machine with more memory"
+    )

@@ -1,0 +1,1 @@
+"""Models that were made to harm: each is refused with words that help, or runs."""

@@ -1,0 +1,138 @@
+"""Compiles and runs a model in a process whose memory and time are limited."""
+
+from __future__ import annotations
+
+import math
+import re
+import resource
+import time
+import traceback
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from mgx_mlir.errors import UserError
+from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
+from test.fuzz.hostile.rows import Row
+
+# What one model may take: seconds, and bytes beyond what the compiler itself takes.
+SECONDS = 20.0
+MEMORY = 2 << 30
+_WITH_LIBRARIES = 6 << 30
+# Inputs of more elements are not made.
+_MOST_ELEMENTS = 1 << 20
+NOT_RUN = "not run: its inputs are too large"
+
+
+@dataclass
+class Result:
+    """What each way of running a model said, and the finding: '' where all is well."""
+
+    said: list[str] = field(default_factory=list)
+    finding: str = ""
+
+
+class Attempts:
+    """One worker, replaced where a model ends it."""
+
+    def __enter__(self) -> Attempts:
+        self._pool = WorkerPool(1, 2 * SECONDS)
+        return self
+
+    def __exit__(self, *rest: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+    def of(self, row: Row) -> Result:
+        """What came of a model, and whether the refusal holds the words."""
+        made = row.make()
+        data = made if isinstance(made, bytes) else made.SerializeToString()
+        try:
+            result: Result = self._pool.submit(attempt, data).result()
+        except WorkerError as error:
+            return Result([], str(error))
+        if not result.finding and row.words:
+            bad = [t for t in result.said if t != NOT_RUN and not re.search(row.words, t)]
+            ran = [text for text in result.said if text.startswith("ran")]
+            if ran or bad:
+                result.finding = f"without the words '{row.words}': " + "; ".join(ran or bad)
+        return result
+
+
+def attempt(data: bytes) -> Result:
+    """Compiles and runs the model of these bytes, as a program and as a `Model`."""
+    resource.setrlimit(resource.RLIMIT_AS, (_WITH_LIBRARIES, _WITH_LIBRARIES))
+    result = Result()
+    before = _peak()
+    for way in (_compile, _run):
+        started = time.monotonic()
+        try:
+            found = way(data)
+        except UserError as error:
+            found = f"{type(error).__name__}: {error}"
+        except Exception as error:
+            frame = traceback.extract_tb((error.__cause__ or error).__traceback__)[-1]
+            place = f"{frame.filename}:{frame.lineno}"
+            found = f"{type(error).__name__}: {error} ({place})"
+            result.finding = result.finding or found
+        result.said.append(found[:2000])
+        taken = time.monotonic() - started
+        if taken > SECONDS:
+            result.finding = result.finding or f"{taken:.0f} seconds"
+    if _peak() - before > MEMORY:
+        result.finding = result.finding or f"{(_peak() - before) / 2**30:.1f} GB"
+    return result
+
+
+def _peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+
+
+def _compile(data: bytes) -> str:
+    import mgx_mlir
+
+    program = mgx_mlir.compile(data, "cpu", settings=_settings())
+    if all(np.prod([float(d) for d in spec.shape]) <= _MOST_ELEMENTS for spec in program.inputs):
+        program.run(
+            {
+                s.name: np.ones([max(d, 2) if d < 0 else d for d in s.shape], s.dtype)
+                for s in program.inputs
+            }
+        )
+    return "ran as a program"
+
+
+def _run(data: bytes) -> str:
+    from mgx_mlir.staged import Model
+
+    model = Model(data, settings=_settings())
+    if any(_elements(type_) > _MOST_ELEMENTS for type_ in model.input_types.values()):
+        return NOT_RUN
+    model.run({name: _value(type_) for name, type_ in model.input_types.items()})
+    return "ran as a model"
+
+
+def _elements(type_: onnx.TypeProto) -> float:
+    return math.prod(float(d.dim_value) for d in type_.tensor_type.shape.dim if d.dim_value > 0)
+
+
+def _settings() -> Any:
+    from mgx_mlir.settings import Settings
+
+    return Settings(cache_dir=None, jobs=1, threads=1)
+
+
+def _value(type_: onnx.TypeProto) -> Any:
+    """A value of a type; of sizes that are open, 2."""
+    dims = [d.dim_value if d.dim_value > 0 else 2 for d in type_.tensor_type.shape.dim]
+    dims = [
+        0 if d.HasField("dim_value") and d.dim_value == 0 else n
+        for d, n in zip(type_.tensor_type.shape.dim, dims, strict=True)
+    ]
+    kind = type_.tensor_type.elem_type
+    if kind == onnx.TensorProto.STRING:
+        return np.full(dims, "a", object)
+    known = kind in helper.get_all_tensor_dtypes() and kind
+    return np.ones(dims, helper.tensor_dtype_to_np_dtype(kind) if known else np.float32)
