@@ -30,6 +30,7 @@ def check_memory(plan: Plan, needed: int, available: int, where: str) -> None:
         nodes = (step.node for step in walk(plan.steps) if number in named_buffers(step))
         largest = f" The largest tensor has {memory_text(size)}, of '{next(nodes, '')}'."
     raise ResourceError(
-        f"the program needs {memory_text(needed)}, and {where} has {memory_text(available)}.{largest} "
+        f"the program needs {memory_text(needed)}, and {where} has "
+        f"{memory_text(available)}.{largest} "
         "Use smaller sizes, such as a smaller batch, or a machine with more memory"
     )

@@ -114,9 +114,9 @@ class Program:
         if sum(sizes) > host_bytes():
             size, spec = max(zip(sizes, specs, strict=True), key=lambda pair: pair[0])
             raise ResourceError(
-                f"output '{spec.name}', {spec.dtype}{list(spec.shape)}, needs {memory_text(size)}, and "
-                f"this machine has {memory_text(host_bytes())}; use smaller sizes, or give arrays "
-                "to write into"
+                f"output '{spec.name}', {spec.dtype}{list(spec.shape)}, needs "
+                f"{memory_text(size)}, and this machine has {memory_text(host_bytes())}; "
+                "use smaller sizes, or give arrays to write into"
             )
 
     def _output(self, spec: TensorSpec, array: np.ndarray | None) -> np.ndarray:

@@ -311,7 +311,7 @@ def range_(node: Node) -> Any:
         raise ModelError(f"a range from {start} to {limit} in steps of {delta}")
     count = max(math.ceil((float(limit) - float(start)) / float(delta)), 0)
     if count > 1 << 24:
-        raise ModelError(f"a range of {count} elements; {1 << 24} are possible")
+        raise UnsupportedError(f"a range of {count} elements")
     return (start + np.arange(count) * delta).astype(start.dtype)
 
 
@@ -340,5 +340,5 @@ def eye_like(node: Node) -> Any:
     stated = node.attribute("dtype")
     dtype = node.value(0).dtype if stated is None else element_types.of_onnx(stated).numpy
     if rows * columns > 1 << 24:
-        raise ModelError(f"a matrix of {rows} by {columns}; {1 << 24} elements are possible")
+        raise UnsupportedError(f"a matrix of {rows} by {columns}")
     return np.eye(rows, columns, int(node.attribute("k"))).astype(dtype)
