@@ -7,15 +7,13 @@ bounds.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Mapping, Sequence
 
 import onnx
-from onnx import FunctionProto, GraphProto, NodeProto, TypeProto
+from onnx import FunctionProto, GraphProto, TypeProto
 
 from mgx_mlir.errors import ModelError, ResourceError, memory_text
-from mgx_mlir.importer import element_types
+from mgx_mlir.importer import element_types, functions
 from mgx_mlir.importer.structure import all_nodes, display_name, subgraphs, uses_of
 
 # Bytes of one tensor: more than any machine holds, less than what takes an integer's bits.
@@ -32,30 +30,26 @@ MAX_OPS = 1 << 14
 _CALLED_NODES, _CALLS_OF_EACH_NODE = 1 << 16, 100
 _MAX_CALL_DEPTH = 200
 
-_Key: TypeAlias = tuple[str, str, str]
-_TERM = re.compile(r"[A-Za-z]*(\.\.\.[A-Za-z]*)?")
-
 
 def check_calls(model: onnx.ModelProto) -> None:
-    """Raises ModelError where functions call themselves, or more than could be inlined."""
-    functions = {(f.domain, f.name, f.overload): f for f in model.functions}
-    for function in model.functions:
-        check_equations(nodes_of(function))
-        _check_body(function)
+    """Raises ModelError where functions call themselves, ResourceError where they call too much."""
+    table = {functions.key_of(f): f for f in model.functions}
     own = sum(1 for _ in all_nodes(model.graph))
-    own += sum(1 for f in model.functions for _ in nodes_of(f))
+    for function in model.functions:
+        own += sum(1 for _ in functions.all_nodes(function.node))
+        _check_body(function)
     most = _CALLED_NODES + _CALLS_OF_EACH_NODE * own
-    counts: dict[_Key, int] = {}
-    for key in functions:
-        _count_calls(key, functions, counts, most)
-    total = sum(1 + counts.get(_key(node), 0) for node in all_nodes(model.graph))
+    counts: dict[functions.Key, int] = {}
+    for key in table:
+        _count_calls(key, table, counts, most)
+    total = sum(1 + counts.get(functions.called(node), 0) for node in all_nodes(model.graph))
     if total > most:
         raise _too_many_nodes("the graph", total, most)
 
 
 def _check_body(function: FunctionProto) -> None:
     """Raises ModelError for names that nothing in a function defines, once, before their use."""
-    what = f"the function '{function.domain}.{function.name}'"
+    what = functions.show(functions.key_of(function))
     defined = set(function.input)
     for node in function.node:
         for name in sorted(uses_of(node) - defined):
@@ -70,30 +64,33 @@ def _check_body(function: FunctionProto) -> None:
 
 
 def _count_calls(
-    root: _Key, functions: Mapping[_Key, FunctionProto], counts: dict[_Key, int], most: int
+    root: functions.Key,
+    table: Mapping[functions.Key, FunctionProto],
+    counts: dict[functions.Key, int],
+    most: int,
 ) -> None:
     """Notes how many nodes each function is that `root` leads to, callees first."""
     stack = [root] if root not in counts else []
-    active: set[_Key] = set()
+    active: set[functions.Key] = set()
     while stack:
         key = stack[-1]
         active.add(key)
-        callees = [_key(node) for node in nodes_of(functions[key])]
-        left = [k for k in callees if k in functions and k not in counts]
+        callees = [functions.called(node) for node in functions.all_nodes(table[key].node)]
+        left = [k for k in callees if k in table and k not in counts]
         if not left:
-            stack.pop()
-            active.discard(key)
-            if key not in counts:
-                counts[key] = sum(1 + counts.get(k, 0) for k in callees)
-                if counts[key] > most:
-                    raise _too_many_nodes(f"the function {_show(key)}", counts[key], most)
+            active.discard(stack.pop())
+            counts[key] = sum(1 + counts.get(k, 0) for k in callees)
+            if counts[key] > most:
+                raise _too_many_nodes(functions.show(key), counts[key], most)
             continue
         if left[0] in active:
-            raise ModelError(f"the function {_show(left[0])} calls itself; functions may not")
+            raise ModelError(
+                f"{functions.show(left[0])} calls itself, by way of {functions.show(key)}"
+            )
         if len(active) >= _MAX_CALL_DEPTH:
             raise ResourceError(
-                f"calls of functions are more than {_MAX_CALL_DEPTH} deep at {_show(left[0])}; "
-                "inline some of them before"
+                f"calls are more than {_MAX_CALL_DEPTH} deep at {functions.show(left[0])}; "
+                "inline some of the functions before"
             )
         stack.append(left[0])
 
@@ -103,51 +100,6 @@ def _too_many_nodes(what: str, count: int, most: int) -> ResourceError:
         f"{what} would have {count} nodes once its functions are inlined; a model of this size "
         f"may have {most}"
     )
-
-
-def _key(node: NodeProto) -> _Key:
-    return node.domain, node.op_type, node.overload
-
-
-def _show(key: _Key) -> str:
-    return f"'{key[0]}.{key[1]}'"
-
-
-def nodes_of(function: FunctionProto) -> Iterator[NodeProto]:
-    """The nodes of a function's body and of the graphs inside it."""
-    return all_nodes(function)
-
-
-def check_equations(nodes: Iterator[NodeProto]) -> None:
-    """Raises ModelError for equations of Einsum that mean nothing; onnx's inference may hang."""
-    for node in nodes:
-        if node.op_type != "Einsum" or node.domain not in ("", "ai.onnx"):
-            continue
-        for attribute in node.attribute:
-            if attribute.name == "equation" and not attribute.ref_attr_name:
-                text = attribute.s.decode("utf-8", "replace")
-                fault = _fault_of(text.replace(" ", ""), len(node.input))
-                if fault:
-                    raise ModelError(f"{display_name(node)}: its equation '{text:.200}' {fault}")
-
-
-def _fault_of(equation: str, inputs: int) -> str:
-    left, _, right = equation.partition("->")
-    terms = left.split(",")
-    for term in (*terms, right):
-        if not _TERM.fullmatch(term):
-            return f"holds '{term:.80}'; a term is letters, with '...' at most once"
-    if len(terms) != inputs:
-        return f"has {len(terms)} terms for {inputs} inputs"
-    result = right.replace("...", "")
-    missing = sorted(set(result) - set(left))
-    if missing:
-        return f"has '{missing[0]}' in its result and in no input"
-    if len(set(result)) < len(result):
-        return "names an axis of its result twice"
-    if "..." in right and "..." not in left:
-        return "has '...' in its result and in no input"
-    return ""
 
 
 def check_loops(graph: GraphProto) -> None:

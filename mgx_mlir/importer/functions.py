@@ -37,12 +37,11 @@ _FAILURES = (
 def inline(model: ModelProto) -> ModelProto:
     """The model without functions.
 
-    Raises ModelError where a function is called wrongly or calls itself, UnsupportedError
-    where one is of an opset that does not convert to the model's.
+    `budget.check_calls` has looked at it. Raises ModelError where a function is called wrongly,
+    UnsupportedError where one is of an opset that does not convert to the model's.
     """
     model = _in_one_opset(model)
     functions = {key_of(f): f for f in model.functions}
-    _refuse_recursion(functions)
     _Binder(model, functions).bind()
     try:
         return onnx.inliner.inline_local_functions(model, convert_version=True)
@@ -87,27 +86,6 @@ def _domain(name: str) -> str:
 
 
 # Attributes ----------------------------------------------------------------------------------
-
-
-def _refuse_recursion(functions: Mapping[Key, FunctionProto]) -> None:
-    done: set[Key] = set()
-    for start in functions:
-        stack = [(start, iter(_calls(functions, start)))] if start not in done else []
-        while stack:
-            key, calls = stack[-1]
-            following = next((c for c in calls if c not in done), None)
-            if following is None:
-                done.add(key)
-                stack.pop()
-            elif any(following == open_ for open_, _ in stack):
-                raise ModelError(f"{show(following)} calls itself, by way of {show(key)}")
-            else:
-                stack.append((following, iter(_calls(functions, following))))
-
-
-def _calls(functions: Mapping[Key, FunctionProto], key: Key) -> list[Key]:
-    keys = (called(n) for n in all_nodes(functions[key].node))
-    return [k for k in dict.fromkeys(keys) if k in functions]
 
 
 class _Binder:
