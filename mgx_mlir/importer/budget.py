@@ -35,6 +35,8 @@ def check_calls(model: onnx.ModelProto) -> None:
     """Raises ModelError where functions call themselves, ResourceError where they call too much."""
     table = {functions.key_of(f): f for f in model.functions}
     own = sum(1 for _ in all_nodes(model.graph))
+    if len(table) < len(model.functions):
+        raise ModelError("two of its functions have one domain, name and overload")
     for function in model.functions:
         own += sum(1 for _ in functions.all_nodes(function.node))
         _check_body(function)

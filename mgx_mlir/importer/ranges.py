@@ -17,7 +17,7 @@ _POSITIVE = frozenset(
     """block_size blocksize dilations group hidden_size kernel_shape kv_num_heads num_groups
     num_outputs q_num_heads sample_size strides""".split()
 )
-_POSITIVE_OF = frozenset({("LRN", "size"), ("GlobalLpPool", "p"), ("LpPool", "p")})
+_POSITIVE_OF = frozenset({("LRN", "size")})
 # 0 says that the attribute is absent.
 _POSITIVE_OR_ABSENT = frozenset({"block_size"})
 # Attributes that are 0 or 1.
@@ -28,7 +28,6 @@ _MOST = 1 << 48
 _REDUCTIONS = ("none", "mean", "sum")
 _SCATTERED = ("none", "add", "mul", "max", "min")
 _DIRECTIONS = ("forward", "reverse", "bidirectional")
-_AUTO_PADS = ("", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("BitShift", "direction"): ("LEFT", "RIGHT"),
@@ -61,21 +60,21 @@ def check(nodes: Iterable[NodeProto]) -> None:
         for attribute in node.attribute:
             fault = _fault(node.op_type, attribute)
             if fault:
-                raise ModelError(f"{display_name(node)}: its attribute {attribute.name} {fault}")
+                raise ModelError(f"{display_name(node)}: {fault}")
 
 
 def _fault(operator: str, attribute: AttributeProto) -> str:
     name = attribute.name
     if attribute.type == AttributeProto.STRING:
-        choices = _AUTO_PADS if name == "auto_pad" else _CHOICES.get((operator, name))
+        choices = _CHOICES.get((operator, name))
         text = attribute.s.decode("utf-8", "replace")
         if choices is not None and text not in choices:
-            return f"is '{text:.80}'; it is one of {', '.join(filter(None, choices))}"
+            return f"{name} = {text:.80}; {', '.join(choices)} are defined"
     if (operator, name) in _FLAGS and attribute.i not in (0, 1):
-        return f"is {attribute.i}; it is 0 or 1"
+        return f"{name} = {attribute.i}; 0 and 1 are defined"
     if name not in _POSITIVE and (operator, name) not in _POSITIVE_OF:
         return ""
     least = 0 if name in _POSITIVE_OR_ABSENT else 1
     numbers = [attribute.i] if attribute.type == AttributeProto.INT else list(attribute.ints)
     wrong = next((n for n in numbers if not least <= n <= _MOST), None)
-    return "" if wrong is None else f"holds {wrong}; it is at least {least}, and at most {_MOST}"
+    return "" if wrong is None else f"{name} holds {wrong}; {least} to {_MOST} are possible"

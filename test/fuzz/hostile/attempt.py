@@ -24,7 +24,7 @@ MEMORY = 2 << 30
 _WITH_LIBRARIES = 6 << 30
 # Inputs of more elements are not made.
 _MOST_ELEMENTS = 1 << 20
-NOT_RUN = "not run: its inputs are too large"
+NOT_RUN = "not run: its inputs cannot be made"
 
 
 @dataclass
@@ -108,10 +108,15 @@ def _run(data: bytes) -> str:
     from mgx_mlir.staged import Model
 
     model = Model(data, settings=_settings())
-    if any(_elements(type_) > _MOST_ELEMENTS for type_ in model.input_types.values()):
+    if any(not _can_be_made(type_) for type_ in model.input_types.values()):
         return NOT_RUN
     model.run({name: _value(type_) for name, type_ in model.input_types.items()})
     return "ran as a model"
+
+
+def _can_be_made(type_: onnx.TypeProto) -> bool:
+    dims = type_.tensor_type.shape.dim
+    return len(dims) <= 64 and _elements(type_) <= _MOST_ELEMENTS
 
 
 def _elements(type_: onnx.TypeProto) -> float:

@@ -240,7 +240,7 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     (f"{X}, float[2,3] w", "y = Gemm (x, w)", "Gemm"),
     (f"{X}, float[3,4] w, float[7] c", "y = Gemm (x, w, c)", "Gemm"),
     (X, "y = PRelu (x, s)", "PRelu", "float[2] s = {1, 1}"),
-    ("float[1,2,4,8] x", "y = Attention <q_num_heads = 3> (x, x, x)", "Attention"),
+    ("float[1,2,4,8] x", "y = Attention <q_num_heads = 3> (x, x, x)", ""),
     ("float[1,4,8] x", "y = Attention <q_num_heads = 3, kv_num_heads = 3> (x, x, x)", "Attention"),
     ("float[1,4,8] x", "y = Attention <q_num_heads = 0, kv_num_heads = 0> (x, x, x)", "Attention"),
     (
