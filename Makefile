@@ -27,6 +27,7 @@ pytest: setup  ## the Python tests
 	@$(PYTHON) -m pytest -n $(JOBS) -m "not slow"
 
 test-all: setup check lit  ## every test, the slow ones too
+	@scripts/setup.sh qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross
 	@$(PYTHON) -m pip install -q --disable-pip-version-check "triton==3.9.*"
 	@$(PYTHON) -m pytest -n $(JOBS) -m ""
 

@@ -130,13 +130,12 @@ def _host_for(artifact: Artifact, settings: Settings) -> Target:
 
     The level is found without LLVM, which names this machine.
     """
-    levels = [] if settings.cpu else executable_levels()
-    has_own = any(
-        name.partition(":")[0] in ("x86-64", "aarch64") and ":" in name
-        for name in artifact.code_objects
-    )
-    found = (level for level in levels if artifact.has_code_objects(level))
-    return Target.host_cpu() if has_own else next(found, None) or Target.host_cpu()
+    others = set(artifact.code_objects) - {level.identity for level in Target.cpu_levels()}
+    if not settings.cpu and not any(name.startswith(("x86-64:", "aarch64:")) for name in others):
+        for level in executable_levels():
+            if artifact.has_code_objects(level):
+                return level
+    return Target.host_cpu()
 
 
 def _program(plan: Plan, make: Make) -> Program:

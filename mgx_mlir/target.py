@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from mgx_mlir.errors import TargetError
+from mgx_mlir.errors import TargetError, UsageError
 from mgx_mlir.settings import Settings
 
 
@@ -84,14 +84,16 @@ class Target:
     def host_cpu() -> Target:
         """The CPU that this process runs on, by LLVM's name and features.
 
-        With MGX_CPU it is the level that the variable names. Raises TargetError for one that
-        this machine does not run.
+        With MGX_CPU it is the level that the variable names. Raises UsageError for no level, and
+        TargetError for one that this machine does not run.
         """
-        level = Settings.from_environment().cpu
-        if level:
-            target = Target.get(level)
-            check_executable(target)
-            return target
+        name = Settings.from_environment().cpu
+        if name:
+            levels = {target.name: target for target in _CPUS}
+            if name not in levels:
+                raise UsageError(f"MGX_CPU is '{name}'; use one of {', '.join(levels)}")
+            check_executable(levels[name])
+            return levels[name]
         from mgx_mlir.codegen.cpu.host import host_target  # loads LLVM
 
         return host_target()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sets up a checkout on Debian 12: system packages, .venv, the MLIR bindings, the native
-# parts. A second run finds everything and ends in a second or two.
+# parts. A second run finds everything and ends in a second or two. Arguments are further
+# system packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,6 +9,7 @@ packages=(
   libmlir-22-dev mlir-22-tools llvm-22-dev llvm-22 lld-22 clang-22
   spirv-tools libzstd-dev zlib1g-dev libcurl4-openssl-dev libedit-dev libxml2-dev
   rocm-device-libs cmake ninja-build g++ ccache python3-venv python3-dev
+  "$@"
 )
 
 step() { printf '\033[1m==> %s\033[0m\n' "$*"; }

@@ -8,6 +8,7 @@ import ctypes.util
 import level_kernels
 import pytest
 from cpu_kernels import HostKernel
+from emulated_cpu import EmulatedKernel
 
 from mgx_mlir.codegen import elf
 from mgx_mlir.codegen.cpu.elf import read_imports
@@ -60,3 +61,19 @@ def test_each_level_computes_attention(case, level: str) -> None:
     if level in HERE:
         inputs = case.arrays()
         assert not len(case.wrong(kernel.run(*inputs), case.meaning(*inputs)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [level for level in LEVELS if level.startswith("aarch64")])
+@pytest.mark.parametrize("case", [*level_kernels.small()], ids=lambda case: case.name)
+def test_aarch64_computes_under_an_emulator(case: level_kernels.Case, level: str) -> None:
+    case.check(EmulatedKernel(case.text, Target.get(level)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [level for level in LEVELS if level.startswith("aarch64")])
+@pytest.mark.parametrize("case", [*level_kernels.attentions()], ids=lambda case: case.name)
+def test_aarch64_computes_attention_under_an_emulator(case, level: str) -> None:
+    inputs = case.arrays()
+    found = EmulatedKernel(case.text(), Target.get(level)).run(*inputs)
+    assert not len(case.wrong(found, case.meaning(*inputs)))
