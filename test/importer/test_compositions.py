@@ -175,6 +175,15 @@ def test_depth_to_space(mode):
     assert_agrees(*one_node("DepthToSpace", {"x": floats(1, 8, 2, 3)}, blocksize=2, mode=mode))
 
 
+def test_the_sizes_of_a_resize_are_rounded_as_numbers_of_32_bits():
+    scales = np.array([1, 1, 0.7, 0.9], np.float32)  # .7 of 10 is 7 there, and 6 in 64 bits
+    inputs = {"x": np.ones((1, 1, 10, 10), np.float32), "roi": np.zeros(0, np.float32)}
+    model, arrays = one_node(
+        "Resize", {**inputs, "scales": scales}, 13, ["roi", "scales"], mode="linear"
+    )
+    assert_agrees(model, arrays)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize(
     "coordinates", ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel"]

@@ -137,9 +137,10 @@ class Walk:
         self.slots[value] = View(piece, 0, (1,), (1,))
         return self.slots[value]
 
-    def touched(self, op: ir.Operation) -> set[Piece]:
-        """The pieces of memory that an op and those inside of it use."""
-        views = (self.memory.view(root(value)) for _, value in memory_uses(op))
+    def touched(self, op: ir.Operation, inside: bool = False) -> set[Piece]:
+        """The pieces of memory that an op and those inside of it use, or only these."""
+        uses = [value for user, value in memory_uses(op) if not inside or user != op]
+        views = map(self.memory.view, map(root, uses))
         return {view.piece for view in views if view}
 
     def _static_view(self, value: ir.Value) -> View:

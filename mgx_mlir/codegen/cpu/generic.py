@@ -71,12 +71,16 @@ class _Generator(Walk):
     # Collecting --------------------------------------------------------------------------
 
     def nest(self, nest: loops.Nest, initial: dict[int, ir.Value]) -> None:
-        self._stages.append(Stage(nest.op, nest, initial, frozenset(self.touched(nest.op))))
+        self._add(nest.op, nest, initial)
 
     def other(self, op: ir.Operation) -> None:
         for result in op.results:
             self.slot(result)
-        self._stages.append(Stage(op, None, {}, frozenset(self.touched(op))))
+        self._add(op, None, {})
+
+    def _add(self, op: ir.Operation, nest: loops.Nest | None, initial: dict[int, ir.Value]) -> None:
+        pieces = self.touched(op), self.touched(op, inside=True)
+        self._stages.append(Stage(op, nest, initial, *map(frozenset, pieces)))
 
     # Grouping ----------------------------------------------------------------------------
 

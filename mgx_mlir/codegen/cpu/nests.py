@@ -32,12 +32,16 @@ MAX_ITEMS = 4096
 
 @dataclass(frozen=True)
 class Stage:
-    """One op of a bufferized function: a nest with its known initial values, or another op."""
+    """One op of a bufferized function: a nest with its known initial values, or another op.
+
+    `loaded`: the pieces of memory, of all `pieces`, that its body reads at places of its own.
+    """
 
     op: ir.Operation
     nest: Nest | None
     initial: dict[int, ir.Value]
     pieces: frozenset[Piece]
+    loaded: frozenset[Piece]
 
 
 def item_count(group: Sequence[Stage], rows: int) -> int:
@@ -241,6 +245,8 @@ def common_rows(stages: Sequence[Stage]) -> int:
     nests = [stage.nest for stage in stages]
     if any(nest is None for nest in nests):
         return 0
+    written = {o.view.piece for nest in nests if nest for o in nest.outputs if o.view}
+    anywhere = any(stage.loaded & written for stage in stages)
     candidates: set[int] = set()
     for nest in nests:
         assert nest is not None
@@ -251,7 +257,7 @@ def common_rows(stages: Sequence[Stage]) -> int:
         # Parts of the fastest loop, of some cache lines.
         candidates |= {rows // part for part in (64, 256, 1024) if rows % part == 0}
     for rows in sorted(candidates, reverse=True):
-        if rows > 1 and _rows_fit([nest for nest in nests if nest is not None], rows):
+        if rows > 1 and not anywhere and _rows_fit([n for n in nests if n is not None], rows):
             return rows
     total = sum(nest.iterations for nest in nests if nest is not None)
     small = total * max(prod(g.size for g in n.reduction) for n in nests if n is not None)

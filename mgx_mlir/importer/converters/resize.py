@@ -19,7 +19,9 @@ from mgx_mlir.importer.registry import operator
 def _result(sizes: Sequence[int], scales: Sequence[float]) -> list[int]:
     if not all(0 < scale < math.inf for scale in scales):
         raise ModelError(f"scales of {list(scales)}; they are numbers above 0")
-    return [math.floor(n * s) for n, s in zip(sizes, scales, strict=True)]
+    # ONNX's shape inference multiplies in 32 bits: .7 of 10 is 7, where 64 bits give 6.
+    products = [np.float32(n) * np.float32(s) for n, s in zip(sizes, scales, strict=True)]
+    return [math.floor(p) for p in products]
 
 
 def _upsample(node: Node) -> ir.Value:

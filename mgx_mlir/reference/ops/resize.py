@@ -16,7 +16,8 @@ def _resize(op: Any, operands: Sequence[Array], accumulate: Any) -> Array:
     x, shape = operands[0], list(op.results[0].type.shape)
     scales = list(op.scales)
     shape = [
-        int(np.floor(n * s)) if m < 0 else m for n, s, m in zip(x.shape, scales, shape, strict=True)
+        int(np.floor(np.float32(n) * np.float32(s))) if m < 0 else m
+        for n, s, m in zip(x.shape, scales, shape, strict=True)
     ]
     mode = enum(op.mode)
     if mode == "nearest":

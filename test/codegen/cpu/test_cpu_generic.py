@@ -103,6 +103,20 @@ def test_columns_of_softmax_need_a_barrier():
     kernel.check()
 
 
+def test_windows_over_all_channels_wait_for_every_channel():
+    x, w, y = tensor((2, 5, 5, 4, 2, 2)), tensor((8, 4, 2, 2)), tensor((2, 8, 9, 9))
+    t, r, s = tensor((2, 4, 5, 2, 5, 2)), tensor((2, 4, 10, 10)), tensor((2, 4, 8, 8))
+    body = (  # no strides say where the image's elements lie, so its sigmoid goes to memory
+        f"%t = mgx.transpose %x permutation = [0, 3, 1, 4, 2, 5] : {x} -> {t}\n"
+        f"%r = mgx.reshape %t : {t} -> {r}\n"
+        f"%i = mgx.slice %r axes = [2, 3] starts = [1, 1] ends = [9, 9] : {r} -> {s}\n"
+        f"%s = mgx.sigmoid %i : {s}\n"
+        "%y = mgx.convolution %s, %w pads = [1, 1, 1, 1] strides = [1, 1] dilations = [1, 1]"
+        f" : {s}, {w} -> {y}"
+    )
+    HostKernel(kernel_text(f"%x: {x}, %w: {w}", y, body, "%y")).check(rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("op", ["sum", "mean", "max", "min", "prod"])
 @pytest.mark.parametrize("axes", [[0], [1], [2], [0, 2], [1, 2], [0, 1, 2]], ids=str)
 def test_reductions(op, axes):
