@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mgx_mlir.loader import compile, finalize, load, save
     from mgx_mlir.runtime.program import Program
     from mgx_mlir.staged import Model
+    from mgx_mlir.staged.check import check
     from mgx_mlir.target import Target
 
 _HOME = {
@@ -40,6 +41,7 @@ _HOME = {
     "Model": "staged",
     "Program": "runtime.program",
     "Target": "target",
+    "check": "staged.check",
     "check_model": "importer",
     "compile": "loader",
     "compile_to_bytecode": "compiler",
@@ -58,6 +60,7 @@ __all__ = [
     "Program",
     "Target",
     "__version__",
+    "check",
     "check_model",
     "compile",
     "compile_to_bytecode",

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from mgx_mlir import advice
 from mgx_mlir.artifact import Artifact, PortableKernel
-from mgx_mlir.errors import Edge, UsageError
-from mgx_mlir.graph import Graph, kernels
+from mgx_mlir.errors import Edge, OpenError, UsageError
+from mgx_mlir.graph import Graph, kernels, open_dims, value_names
 from mgx_mlir.importer import parse_onnx
 from mgx_mlir.optimals import bound_graphs
 from mgx_mlir.pass_manager import (
@@ -106,14 +107,18 @@ def import_model(model: Any, options: CompileOptions) -> Graph:
     """The graph of a model: a path, bytes, an onnx.ModelProto, or a Graph as it is."""
     if isinstance(model, Graph):
         return model
-    return parse_onnx(
-        model,
-        input_dims=dict(options.input_dims),
-        dim_params=dict(options.dim_params),
-        default_dim=options.default_dim,
-        input_values=dict(options.input_values),
-        max_loop_iterations=options.max_loop_iterations,
-    )
+    return parse_onnx(model, **import_arguments(options))
+
+
+def import_arguments(options: CompileOptions) -> dict[str, Any]:
+    """The arguments of `parse_onnx` that the options give."""
+    return {
+        "input_dims": dict(options.input_dims),
+        "dim_params": dict(options.dim_params),
+        "default_dim": options.default_dim,
+        "input_values": dict(options.input_values),
+        "max_loop_iterations": options.max_loop_iterations,
+    }
 
 
 def options_for(options: CompileOptions | None, target: str | Target) -> CompileOptions:
@@ -172,8 +177,8 @@ def compile_to_bytecode(
 
     `model` is a path, the bytes of a model, an onnx.ModelProto or a Graph. `version` is that of
     an older compiler that has to read the kernels. Needs no GPU and no ROCm, and knows no chip.
-    Raises ModelError, UnsupportedError, also naming an op that `version` does not have, or
-    CompilerError.
+    Raises ModelError, OpenError where inputs have dimensions without a size, UnsupportedError,
+    also naming an op that `version` does not have, or CompilerError.
     """
     options = options or CompileOptions()
     if version is not None and version < (1, 1):
@@ -194,6 +199,8 @@ def compile_to_bytecode(
         with graph.module.context:
             plan = build_frame(graph)
     else:
+        if not any_sizes:
+            _require_sizes(graph)
         plan = _program(graph, options, report, table, reproducer)
     plan = replace(plan, programs=tuple(programs))
     used = {b.key for one in plan.plans for b in one.buffers if b.kind == "weight"}
@@ -208,6 +215,17 @@ def compile_to_bytecode(
             for name in mode_pipelines(options.mode)
         ),
     )
+
+
+def _require_sizes(graph: Graph) -> None:
+    with graph.module.context:
+        block = graph.main.operation.regions[0].blocks[0]
+        names = value_names(graph.main, "arg_attrs", len(block.arguments))
+        found = open_dims(names, block.arguments)
+    if found:
+        raise OpenError(
+            f"{graph.name}: {advice.sizes(found)}; or compile for all sizes ({advice.ALL_SIZES})"
+        )
 
 
 @dataclass

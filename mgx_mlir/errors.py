@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import traceback
+from dataclasses import dataclass
 from types import TracebackType
 
 
@@ -19,15 +20,48 @@ class ModelError(UserError):
     """The model is malformed: it does not say what to compute."""
 
 
+@dataclass(frozen=True)
+class Unsupported:
+    """One node that cannot be imported, and why.
+
+    `operator` is 'input', 'output' or 'initialiser' where that is what cannot be. `open`: it
+    asks for a size or a value that only a run knows.
+    """
+
+    node: str
+    operator: str
+    reason: str
+    open: bool = False
+
+    @property
+    def is_node(self) -> bool:
+        return self.operator not in ("input", "output", "initialiser")
+
+    def __str__(self) -> str:
+        what = f"(node '{self.node}')" if self.is_node else f"'{self.node}'"
+        return f"{self.operator} {what}: {self.reason}"
+
+
 class UnsupportedError(UserError):
     """The model is well-formed but holds something that is not supported.
 
-    `nodes` lists every such node, so that one run shows them all.
+    `nodes` lists every such node, so that one run shows them all; `entries` says why, where the
+    message is not about the whole model.
     """
 
-    def __init__(self, message: str, nodes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        message: str,
+        nodes: tuple[str, ...] = (),
+        entries: tuple[Unsupported, ...] = (),
+    ) -> None:
         super().__init__(message)
-        self.nodes = nodes
+        self.nodes = nodes or tuple(entry.node for entry in entries)
+        self.entries = entries
+
+
+class OpenError(UnsupportedError):
+    """A size or a value that only a run knows has to be known before."""
 
 
 class ArtifactError(UserError):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
 
+from mgx_mlir.advice import OpenDim
+from mgx_mlir.dialects import mgx
+from mgx_mlir.dialects.types import dims_of
 from mgx_mlir.weights import WeightStore
 
 # On an mgx.loop: the trips after which it is an error that it has not ended.
@@ -33,6 +36,19 @@ def main_function(module: ir.Module) -> ir.OpView:
         if op.operation.name == "func.func" and symbol_name(op) == "main":
             return op
     raise ValueError("the module has no func.func @main")
+
+
+def open_dims(names: Sequence[str], inputs: Sequence[ir.Value]) -> tuple[OpenDim, ...]:
+    """The inputs' dimensions without a size, in order."""
+    found = []
+    for name, value in zip(names, inputs, strict=True):
+        dims = dims_of(value.type)
+        shape = tuple(d.name if isinstance(d, mgx.DimAttr) else d for d in dims)
+        shown = tuple("?" if size is None else size for size in shape)
+        for place, dim in enumerate(dims):
+            if isinstance(dim, mgx.DimAttr) and dim.min != dim.max:
+                found.append(OpenDim(dim.name, name, place, shown, dim.min, dim.max))
+    return tuple(found)
 
 
 def symbol_name(op: ir.OpView | ir.Operation) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.artifact import Artifact
-from mgx_mlir.errors import Edge
+from mgx_mlir.errors import Edge, UnsupportedError
 from mgx_mlir.finalizer import finalize_all
 from mgx_mlir.finalizer.cache import Cache
 from mgx_mlir.plan import Plan
@@ -145,8 +145,12 @@ def _program(plan: Plan, make: Make) -> Program:
 
 def _compiled(model: Any, options: CompileOptions | None, target: Target) -> Artifact:
     from mgx_mlir.compiler import compile_to_bytecode, options_for  # needs MLIR
+    from mgx_mlir.staged.check import refusal
 
-    return compile_to_bytecode(model, options_for(options, target))
+    try:
+        return compile_to_bytecode(model, options_for(options, target))
+    except UnsupportedError as error:
+        raise refusal(error, model, options, target) from error
 
 
 def hip_device(target: str | Target, settings: Settings, ordinal: int | None = None) -> Device:

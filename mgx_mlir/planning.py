@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 import numpy as np
 from mlir import ir
 
+from mgx_mlir import advice
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
-from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.errors import OpenError, UnsupportedError
 from mgx_mlir.flops import flops_of
 from mgx_mlir.formulas import Formulas
 from mgx_mlir.graph import (
@@ -269,9 +270,9 @@ class _Planner:
         sizes = sizes_of(type_, {})
         known = [size for size in sizes if size is not None]
         if not self.symbolic or len(known) != len(sizes):
-            raise UnsupportedError(
-                f"the shape {type_}, which is not static; give sizes with --input-dim @name d d d "
-                "or --dim-param @symbol n, or compile for all sizes with --mode full-dynamic"
+            raise OpenError(
+                f"the shape {type_}, which is not static; {advice.GIVE_SIZES}, or compile for all "
+                f"sizes ({advice.ALL_SIZES})"
             )
         return known
 
@@ -286,6 +287,6 @@ class _Planner:
         dtype = np.dtype(numpy_dtype(type_.element_type)).name
         try:
             shape = [self.formulas.number(size) for size in self._sizes(type_)]
-        except UnsupportedError as error:
-            raise UnsupportedError(f"'{name}' has {error}", (name,)) from None
+        except OpenError as error:
+            raise OpenError(f"'{name}' has {error}", (name,)) from None
         return TensorSpec(name, dtype, tuple(shape))

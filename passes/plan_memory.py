@@ -9,7 +9,8 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.errors import UnsupportedError
+from mgx_mlir import advice
+from mgx_mlir.errors import OpenError
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.lifetimes import Lifetimes, Tensor, lower_bound
 from mgx_mlir.pass_manager import Pass, PassContext
@@ -91,7 +92,7 @@ def _has_symbols(main: ir.OpView) -> bool:
                     s is None or not {x.name for x in symbols(s)} <= known.keys() for s in sizes
                 ):
                     node = node_name(op) or "?"
-                    raise UnsupportedError(
+                    raise OpenError(
                         f"node '{node}': its result {result.type} has a size that is known only "
                         "when the model runs",
                         (node,),
@@ -111,9 +112,9 @@ def _number_tensors(main: ir.OpView) -> None:
             continue
         if op.operation.name != "mgx.launch":
             node = node_name(op) or "?"
-            raise UnsupportedError(
-                f"node '{node}': control flow has no form for sizes that only a run knows; give "
-                "sizes with --input-dim or --dim-param",
+            raise OpenError(
+                f"node '{node}': control flow has no form for sizes that only a run knows; "
+                f"{advice.GIVE_SIZES}",
                 (node,),
             )
         results = list(op.operation.results)

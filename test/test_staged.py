@@ -295,5 +295,5 @@ def test_what_nothing_runs_is_named(staged):
     ]
     model = model_of(nodes, [("a", STRING, ["n"]), ("x", FLOAT, [2])], ["c", "y"])
     model.opset_import.add(domain="elsewhere", version=1)
-    with pytest.raises(UnsupportedError, match=r"elsewhere\.Mystery 'riddle'"):
+    with pytest.raises(UnsupportedError, match=r"elsewhere::Mystery \(node 'riddle'\)"):
         Model(model).run({"a": np.array(["b"]), "x": np.ones(2, np.float32)})

@@ -5,28 +5,29 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import onnx
 from mlir import ir
 from mlir.dialects import func
 
+from mgx_mlir.advice import OpenDim, sizes
 from mgx_mlir.dialects import context, mgx
 from mgx_mlir.dialects.types import dims_of
-from mgx_mlir.errors import CompilerError, Edge, ModelError, UnsupportedError
-from mgx_mlir.graph import Graph
-from mgx_mlir.importer import budget, element_types, loading, prepare, structure
-from mgx_mlir.importer.conversion import (
-    Conversion,
-    Scope,
+from mgx_mlir.errors import (
+    CompilerError,
+    Edge,
+    ModelError,
+    OpenError,
     Unsupported,
-    dims_of_proto,
-    resolve,
-    used_names,
+    UnsupportedError,
 )
+from mgx_mlir.graph import Graph, open_dims
+from mgx_mlir.importer import budget, element_types, loading, prepare, structure
+from mgx_mlir.importer.conversion import Conversion, Scope, dims_of_proto, resolve, used_names
 from mgx_mlir.importer.registry import Operator, operators
 from mgx_mlir.importer.tensors import Dim, dims_of_type, tensor_type
 from mgx_mlir.importer.values import Constants, Value
@@ -41,24 +42,39 @@ Model: TypeAlias = "str | os.PathLike[str] | bytes | onnx.ModelProto | loading.S
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a model holds: nodes by operator, and those that are not supported."""
+    """What a model holds: nodes by operator, and those that cannot be imported.
+
+    `nodes` counts those of inner graphs too. `open_dims` are the inputs' dimensions without a
+    size. A model without refusals need not compile: `mgx_mlir.check` does the rest.
+    """
 
     name: str
     nodes: int
     operators: dict[str, int]
     unsupported: tuple[Unsupported, ...]
+    open_dims: tuple[OpenDim, ...] = ()
 
     @property
     def supported(self) -> bool:
-        """Whether the model can be compiled."""
+        """Whether every node can be imported."""
         return not self.unsupported
+
+    def error(self) -> UnsupportedError:
+        """The refusal: nodes that no size helps, or else those that ask for sizes."""
+        never = tuple(entry for entry in self.unsupported if not entry.open)
+        if never or not self.open_dims:
+            shown = replace(self, unsupported=never or self.unsupported)
+            return UnsupportedError(str(shown), entries=shown.unsupported)
+        text = f"{self}\n{sizes(self.open_dims)}"
+        return OpenError(text, entries=self.unsupported)
 
     def __str__(self) -> str:
         if self.supported:
             return f"{self.name}: all {self.nodes} nodes are supported"
         lines = "".join(f"\n  {entry}" for entry in self.unsupported)
-        count = len(self.unsupported)
-        return f"{self.name}: {count} of {self.nodes} nodes cannot be compiled:{lines}"
+        count = len({entry.node for entry in self.unsupported if entry.is_node})
+        of = f"{count} of {self.nodes} nodes" if count else "it"
+        return f"{self.name}: {of} cannot be compiled:{lines}"
 
 
 @Edge("importing the model")
@@ -83,17 +99,30 @@ def parse_onnx(
     Raises ModelError where the model is malformed, UnsupportedError naming every node
     that is not supported, UsageError where the sizes contradict the model.
     """
-    source = _load(model, external_data_folder, input_values)
-    graph, report = _import(source, input_dims, dim_params, default_dim, max_loop_iterations)
-    if not report.supported:
-        names = tuple(entry.node for entry in report.unsupported)
-        raise UnsupportedError(str(report), names)
-    assert graph is not None
+    graph, report = examine(
+        model,
+        input_dims=input_dims,
+        dim_params=dim_params,
+        default_dim=default_dim,
+        input_values=input_values,
+        external_data_folder=external_data_folder,
+        max_loop_iterations=max_loop_iterations,
+    )
+    if graph is None:
+        raise report.error()
     return graph
 
 
+def check_model(model: Model, **arguments: Any) -> CheckReport:
+    """What in a model cannot be imported, with a reason for each node.
+
+    Takes the arguments of `parse_onnx`. Raises ModelError where the model is malformed.
+    """
+    return examine(model, **arguments)[1]
+
+
 @Edge("checking the model")
-def check_model(
+def examine(
     model: Model,
     *,
     input_dims: Mapping[str, Sequence[int | Range]] | None = None,
@@ -101,32 +130,14 @@ def check_model(
     default_dim: int | None = None,
     input_values: Mapping[str, np.ndarray] | None = None,
     external_data_folder: str | os.PathLike[str] | None = None,
-) -> CheckReport:
-    """What in a model is not supported, with a reason for each node.
-
-    Takes the arguments of `parse_onnx`. Raises ModelError where the model is malformed.
-    """
-    source = _load(model, external_data_folder, input_values)
-    _, report = _import(source, input_dims, dim_params, default_dim)
-    return report
-
-
-def _load(
-    model: Model,
-    folder: str | os.PathLike[str] | None,
-    input_values: Mapping[str, np.ndarray] | None,
-) -> loading.Source:
-    source = loading.load(model, Path(folder) if folder is not None else None)
-    return prepare.fix_inputs(source, input_values or {})
-
-
-def _import(
-    source: loading.Source,
-    input_dims: Mapping[str, Sequence[int | Range]] | None,
-    dim_params: Mapping[str, int | Range] | None,
-    default_dim: int | None,
     max_loop_iterations: int = MAX_LOOP_ITERATIONS,
 ) -> tuple[Graph | None, CheckReport]:
+    """The graph that `parse_onnx` gives, or None, and what cannot be imported.
+
+    Raises ModelError where the model is malformed.
+    """
+    folder = Path(external_data_folder) if external_data_folder is not None else None
+    source = prepare.fix_inputs(loading.load(model, folder), input_values or {})
     ranges = prepare.prepare(source, input_dims or {}, dim_params or {}, default_dim)
     opsets = prepare.opsets(source.model)
     unsupported = _survey(source.model.graph, opsets)
@@ -138,21 +149,25 @@ def _import(
         if not unsupported:  # onnx's library may not know what is not supported here either
             raise
         return None, _report(source, unsupported)
+    found_open: tuple[OpenDim, ...] = ()
     with context() as made, ir.Location.unknown():
         made.dialects["func"]  # loads it
         converter = _Program(source, inferred, opsets, ranges, max_loop_iterations)
         found = converter.convert()
+        found_open = open_dims(converter.names, converter.block.arguments)
         unsupported += [entry for entry in found if entry not in unsupported]
         if not unsupported:
             graph = converter.finish()
-    return graph, _report(source, unsupported)
+    return graph, _report(source, unsupported, found_open)
 
 
-def _report(source: loading.Source, unsupported: Sequence[Unsupported]) -> CheckReport:
-    nodes = source.model.graph.node
+def _report(
+    source: loading.Source, unsupported: Sequence[Unsupported], dims: tuple[OpenDim, ...] = ()
+) -> CheckReport:
+    nodes = [*structure.all_nodes(source.model.graph)]
     by_operator = Counter(structure.operator_name(n) for n in nodes)
     counts = dict(sorted(by_operator.items()))
-    return CheckReport(source.name, len(nodes), counts, tuple(unsupported))
+    return CheckReport(source.name, len(nodes), counts, tuple(unsupported), dims)
 
 
 def _survey(graph: onnx.GraphProto, opsets: Mapping[str, int]) -> list[Unsupported]:

@@ -11,7 +11,7 @@ from mlir import ir
 from onnx import GraphProto, NodeProto, TypeProto, helper
 
 from mgx_mlir import shape_values, symbolic
-from mgx_mlir.errors import Edge, ModelError, UnsupportedError
+from mgx_mlir.errors import Edge, ModelError, OpenError, Unsupported, UnsupportedError
 from mgx_mlir.importer import (
     budget,
     element_types,
@@ -26,18 +26,6 @@ from mgx_mlir.importer.node import Node, substitute
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, Value
 from mgx_mlir.weights import Weight
-
-
-@dataclass(frozen=True)
-class Unsupported:
-    """One node that cannot be imported, and why."""
-
-    node: str
-    operator: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.operator} '{self.node}': {self.reason}"
 
 
 @dataclass
@@ -91,6 +79,8 @@ class Conversion:
         self.limits: dict[str, int] = {}
         self._inferred = inferred
         self._sizes: dict[ir.Value, np.ndarray | None] = {}
+        # Stand-ins for results of refused nodes, and what is computed from them.
+        self._guessed: set[Value] = set()
 
     def graph(self, graph: GraphProto, scope: Scope) -> list[Value]:
         """Converts a graph whose inputs `scope` defines. Returns its outputs."""
@@ -128,6 +118,8 @@ class Conversion:
 
         An array of ints and sizes; None where only a run knows.
         """
+        if value in self._guessed:
+            return None
         if value.known is not None:
             return value.known.astype(object) if value.known.dtype.kind in "iu" else None
         return self._sizes_in(value.tensor) if value.tensor is not None else None
@@ -175,17 +167,23 @@ class Conversion:
     def _convert(self, proto: NodeProto, scope: Scope) -> None:
         inputs = [scope.find(name) if name else None for name in proto.input]
         results: list[Value] = []
+        guessed = any(value in self._guessed for value in inputs)
         if not any(value is _UNAVAILABLE for value in inputs):
             with Edge(f"importing {structure.display_name(proto)}"):
-                results = self._converted(proto, inputs, scope)
+                results = self._converted(proto, inputs, scope, guessed)
+        if guessed:
+            self._guessed.update(results)
         for index, name in enumerate(proto.output):
             if name:
                 scope.values[name] = results[index] if index < len(results) else _UNAVAILABLE
 
     def _converted(
-        self, proto: NodeProto, inputs: Sequence[Value | None], scope: Scope
+        self, proto: NodeProto, inputs: Sequence[Value | None], scope: Scope, guessed: bool
     ) -> list[Value]:
-        """The node's results; what it is refused for is noted, and faults say its name."""
+        """The node's results; what it is refused for is noted, and faults say its name.
+
+        `guessed`: an input stands in for a refused node's result, which may be the reason.
+        """
         name = scope.function or proto.name
         try:
             with ir.Location.name(name):
@@ -196,12 +194,17 @@ class Conversion:
             operator, reason = structure.operator_name(proto), str(error)
             if scope.operator:
                 operator, reason = scope.operator, f"in its body, {operator}: {reason}"
-            self._refuse(name, operator, reason)
+            if not guessed or not isinstance(error, OpenError):
+                self._refuse(name, operator, reason, isinstance(error, OpenError))
             return self._stand_ins(proto, scope)
         except ModelError as error:
+            if guessed:
+                return []
             raise ModelError(f"{structure.display_name(proto)}: {error}") from error
         except (ir.MLIRError, ArithmeticError, ValueError) as error:
             text = " ".join(str(error).split())
+            if guessed:
+                return []
             raise ModelError(f"{structure.display_name(proto)}: {text}") from error
 
     def _results(
@@ -320,11 +323,12 @@ class Conversion:
                 except UnsupportedError:
                     pass
             results.append(value)
+        self._guessed.update(results)
         return results
 
-    def _refuse(self, node: str, operator: str, reason: str) -> None:
+    def _refuse(self, node: str, operator: str, reason: str, is_open: bool = False) -> None:
         self._sizes.clear()  # values of a refused body are gone, and others come in their place
-        entry = Unsupported(node, operator, reason)
+        entry = Unsupported(node, operator, reason, is_open)
         if entry not in self.unsupported:
             self.unsupported.append(entry)
 

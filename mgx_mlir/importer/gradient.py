@@ -15,7 +15,8 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TypeProto, helper, numpy_helper
 
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir import advice
+from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer import structure
 
 DOMAIN = "ai.onnx.preview.training"
@@ -150,9 +151,9 @@ class _Expansion:
     def _sizes(self, name: str) -> list[int]:
         type_ = self.types.get(name, TypeProto()).tensor_type
         if not type_.HasField("shape") or any(not d.HasField("dim_value") for d in type_.shape.dim):
-            raise UnsupportedError(
-                f"{structure.display_name(self.node)}: the size of '{name}' is not known; give "
-                "it with --input-dim, --dim-param or --default-dim"
+            raise OpenError(
+                f"{structure.display_name(self.node)}: the size of '{name}' is not known; "
+                f"{advice.GIVE_SIZES}"
             )
         return [d.dim_value for d in type_.shape.dim]
 

@@ -11,7 +11,7 @@ import onnx.defs
 from mlir import ir
 from onnx import AttributeProto, NodeProto, helper
 
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer import tensors
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import Constants, Value
@@ -170,7 +170,7 @@ class Node:
         """The elements of an input. Raises UnsupportedError where they are not known."""
         array = self.known(index)
         if array is None:
-            raise UnsupportedError(f"{what} is computed when the model runs; it must be constant")
+            raise OpenError(f"{what} is computed when the model runs; it must be constant")
         return array
 
     def integers(self, index: int, what: str) -> list[int]:

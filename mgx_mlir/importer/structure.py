@@ -25,7 +25,7 @@ def normalise(model: onnx.ModelProto) -> None:
 
 def operator_name(node: NodeProto) -> str:
     """How messages call a node's operator: with its domain, where that is not ONNX's own."""
-    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    return f"{node.domain}::{node.op_type}" if node.domain else node.op_type
 
 
 def display_name(node: NodeProto) -> str:

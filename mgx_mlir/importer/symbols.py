@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
 from onnx import TensorShapeProto, ValueInfoProto
 
-from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
+from mgx_mlir.errors import ModelError, OpenError, UnsupportedError, UsageError
 from mgx_mlir.importer.loading import MAX_ELEMENTS
 from mgx_mlir.sizes import Range
 
@@ -32,6 +32,7 @@ def bind(
     for name in input_dims.keys() - values.keys():
         known = ", ".join(inputs)
         raise UsageError(f"the model has no input '{name}'; its inputs are {known}")
+    _name_dims(values.values())
     bound: dict[str, int | Range] = {}
     for symbol, size in dim_params.items():
         _bind_symbol(bound, symbol, size)
@@ -106,9 +107,24 @@ def _bind_range(
             f"the model fixes dimension {place} of input '{value.name}' at {dim.dim_value}; "
             f"{size} is given"
         )
-    if not dim.dim_param.strip():
+    if not dim.dim_param:  # the input declares no shape
         dim.dim_param = _name_of(value, place)
     _bind_symbol(bound, dim.dim_param, size)
+
+
+def _name_dims(values: Iterable[ValueInfoProto]) -> None:
+    """Names the dimensions that have neither a size nor a name, each differently."""
+    dims = [(value, place, dim) for value in values for place, dim in enumerate(_dims(value))]
+    taken = {dim.dim_param for _, _, dim in dims}
+    for value, place, dim in dims:
+        if dim.HasField("dim_value") and dim.dim_value < 0:  # how some exporters write 'unknown'
+            dim.ClearField("dim_value")
+        if not dim.HasField("dim_value") and not dim.dim_param.strip():
+            name = _name_of(value, place)
+            while name in taken:
+                name += "_"
+            dim.dim_param = name
+            taken.add(name)
 
 
 def _name_of(value: ValueInfoProto, place: int) -> str:
@@ -120,15 +136,13 @@ def _finish_input(
 ) -> None:
     is_tensor = value.type.WhichOneof("value") == "tensor_type"
     if is_tensor and not value.type.tensor_type.HasField("shape"):
-        raise ModelError(f"input '{value.name}' declares no shape; give its sizes (input_dims)")
-    for place, dim in enumerate(_dims(value)):
+        raise OpenError(
+            f"input '{value.name}' declares no shape; give its sizes by "
+            f"input_dims={{'{value.name}': [N, N]}}, of as many dimensions as it has"
+        )
+    for dim in _dims(value):
         if dim.HasField("dim_value"):
-            if dim.dim_value < 0:  # how some exporters write 'unknown'
-                dim.ClearField("dim_value")
-            else:
-                continue
-        if not dim.dim_param or not dim.dim_param.strip():
-            dim.dim_param = _name_of(value, place)
+            continue
         size = bound.get(dim.dim_param)
         if isinstance(size, int):
             dim.dim_value = size

@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from mlir import ir
 
-from mgx_mlir import symbolic
+from mgx_mlir import advice, symbolic
 from mgx_mlir.dialects import mgx, types
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer.loading import MAX_ELEMENTS
 from mgx_mlir.sizes import Number
 
@@ -76,25 +76,21 @@ def is_float(value: ir.Value) -> bool:
 
 
 def static_dims(value: ir.Value, what: str = "its input") -> tuple[int, ...]:
-    """The sizes of a tensor. Raises UnsupportedError where one is not known."""
+    """The sizes of a tensor. Raises OpenError where one is not known."""
     sizes = dims(value)
     for size in sizes:
         if not isinstance(size, int):
-            raise UnsupportedError(
-                f"{what} has a size that is not known: {show(sizes)}; give it with "
-                "--input-dim, --dim-param or --default-dim"
+            raise OpenError(
+                f"{what} has a size that is not known: {show(sizes)}; {advice.GIVE_SIZES}"
             )
     return tuple(s for s in sizes if isinstance(s, int))
 
 
 def size_of(value: ir.Value, axis: int, what: str) -> int:
-    """The size of one dimension. Raises UnsupportedError where it is not known."""
+    """The size of one dimension. Raises OpenError where it is not known."""
     size = dims(value)[axis]
     if not isinstance(size, int):
-        raise UnsupportedError(
-            f"{what} is not known ({show(dims(value))}); give it with --input-dim, "
-            "--dim-param or --default-dim"
-        )
+        raise OpenError(f"{what} is not known ({show(dims(value))}); {advice.GIVE_SIZES}")
     return size
 
 
@@ -131,7 +127,7 @@ def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
         if fixed:
             result.append(fixed[0])
         elif len(symbols) > 1:
-            raise UnsupportedError(
+            raise OpenError(
                 "whether sizes are equal is not known: " + " and ".join(map(show, shapes))
             )
         else:

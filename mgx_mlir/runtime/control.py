@@ -47,7 +47,7 @@ def _repeat(loop: Repeat, machine: Machine) -> None:
         if trip == loop.most and trips >= ENDLESS and loop.most:
             raise ModelError(
                 f"node '{loop.node}' is a loop that states no number of trips, and has not ended "
-                f"after {trip}; if it should end, raise max_loop_iterations and compile it again"
+                f"after {trip}; if it should end, raise that (max_loop_iterations=)"
             )
         run_parts(loop.body, machine)
         trip += 1

@@ -79,7 +79,7 @@ class SizedProgram(Program):
             there = "; ".join(_listed(sizes) for sizes, _ in self.plan.programs)
             raise UsageError(
                 f"the program is not for {_listed(known)}; it is for {there}. Compile it for these "
-                "sizes too, or for all with --mode full-dynamic"
+                "sizes too, or for all (mode='full-dynamic')"
             )
         return bind_plan(self.plan, known)
 

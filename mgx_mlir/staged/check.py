@@ -1,67 +1,186 @@
-"""What of a model compiles, what the host runs, and what neither does."""
+"""Whether a model compiles to an artifact, runs with parts on the host, or is refused."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from mgx_mlir import host
-from mgx_mlir.compiler import CompileOptions
-from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.importer import Unsupported, check_model
+from mgx_mlir import advice
+from mgx_mlir.advice import OpenDim
+from mgx_mlir.compiler import (
+    CompileOptions,
+    compile_to_bytecode,
+    import_arguments,
+    options_for,
+)
+from mgx_mlir.errors import Edge, ModelError, OpenError, Unsupported, UnsupportedError, UsageError
+from mgx_mlir.importer import examine, loading, structure
+from mgx_mlir.importer.loading import Source
+from mgx_mlir.sizes import Range
 from mgx_mlir.staged import Model
+from mgx_mlir.target import Target
+
+# Sizes that stand in for those nobody gave; the first that the model takes.
+TRIAL_SIZES = (64, 8, 224, 1, 512)
+
+
+class State(enum.Enum):
+    """What becomes of a model."""
+
+    ARTIFACT = "compiles to an artifact"
+    SIZES = "needs sizes to compile to an artifact"
+    MODEL = "runs with mgx_mlir.Model and `mgx run`, and has no artifact"
+    REFUSED = "is refused"
 
 
 @dataclass(frozen=True)
 class Check:
-    """Nodes that the host runs, and those that nothing runs, with a reason for each."""
+    """What compiling a model, or else parting it, gave.
+
+    `targets` are those that an artifact is finalized for: all. `open_dims` are the inputs'
+    dimensions without a size, `tried` the sizes that stood in for them. `host` are nodes that
+    the host runs, `late` nodes that wait for a run's sizes or values, `unsupported` those that
+    nothing runs, with a reason for each; `reason` is that of the whole model.
+    """
 
     name: str
     nodes: int
-    host: tuple[Unsupported, ...]
-    unsupported: tuple[Unsupported, ...]
+    state: State
+    targets: tuple[str, ...] = ()
+    open_dims: tuple[OpenDim, ...] = ()
+    tried: Mapping[str, int] | None = None
+    host: tuple[Unsupported, ...] = ()
+    late: tuple[Unsupported, ...] = ()
+    unsupported: tuple[Unsupported, ...] = ()
+    reason: str = ""
 
     def __str__(self) -> str:
-        parts = []
-        if self.unsupported:
-            count = f"{len(self.unsupported)} of {self.nodes} nodes"
-            parts.append(f"{count} are not supported:{_lines(self.unsupported)}")
-        else:
-            parts.append(f"all {self.nodes} nodes are supported")
-        if self.host:
-            parts.append(f"{len(self.host)} run on the host, between compiled parts:")
-            parts[-1] += _lines(self.host)
-        return "\n".join([f"{self.name}: {parts[0]}", *parts[1:]])
+        parts = [f"{self.name}: {self.state.value}"]
+        if self.targets:
+            parts.append(f"targets: {', '.join(self.targets)}")
+        if self.state is State.SIZES and self.open_dims:
+            parts.append(f"{advice.sizes(self.open_dims)}; a run takes those of its inputs")
+        if self.tried:
+            listed = ", ".join(f"{name} = {size}" for name, size in self.tried.items())
+            parts.append(f"looked at with {listed}")
+        parts += self._listed("not supported", self.unsupported)
+        parts += self._listed("on the host, between compiled parts", self.host)
+        parts += self._listed("compiled, or on the host, once a run shows the data", self.late)
+        if self.reason and not (self.unsupported or self.host or self.late):
+            parts.append(self.reason)
+        return "\n".join(parts)
+
+    def _listed(self, what: str, entries: Sequence[Unsupported]) -> list[str]:
+        count = len({entry.node for entry in entries if entry.is_node})
+        of = f" ({count} of {self.nodes} nodes)" if count else ""
+        return [f"{what}{of}:", *(f"  {entry}" for entry in entries)] if entries else []
 
 
-def check(model: Any, options: CompileOptions | None = None) -> Check:
-    """Looks at every node without compiling. Raises ModelError where the model is malformed."""
+@Edge("checking the model")
+def check(model: Any, options: CompileOptions | None = None, target: str | Target = "cpu") -> Check:
+    """Compiles the model to its portable form; where that is refused, parts it as Model does.
+
+    Nothing is finalized and nothing runs. A model whose inputs have dimensions without a size
+    is looked at with some of TRIAL_SIZES. `target` says whose parts those are. Raises
+    ModelError where the model is malformed, UsageError and CompilerError.
+    """
     options = options or CompileOptions()
-    report = check_model(
-        model,
-        input_dims=options.input_dims,
-        dim_params=options.dim_params,
-        default_dim=options.default_dim,
-        input_values=options.input_values,
-    )
-    if report.supported:
-        return Check(report.name, report.nodes, (), ())
+    source = loading.load(model)
+    nodes = sum(1 for _ in structure.all_nodes(source.model.graph))
+    found = Check(source.name, nodes, State.REFUSED)
+    imported = None
     try:
-        staged = Model(model, options=options).staged()
-    except UnsupportedError:
-        rows = [(entry, _row(entry)) for entry in report.unsupported]
-        moved = [Unsupported(e.node, e.operator, row.kind.value) for e, row in rows if row]
-        lacking = [entry for entry, row in rows if row is None]
-    else:
-        lacking = staged.survey()
-        moved = staged.host_nodes
-    return Check(report.name, report.nodes, tuple(moved), tuple(lacking))
+        graph, imported = examine(source, **import_arguments(options))
+        found = replace(found, nodes=imported.nodes)
+        if graph is None:
+            raise imported.error()
+        compile_to_bytecode(graph, options_for(options, target))
+        return replace(found, state=State.ARTIFACT, targets=tuple(Target.names()))
+    except UnsupportedError as error:
+        refused = error
+    if imported is None:  # it could not even be prepared
+        state = State.SIZES if isinstance(refused, OpenError) else State.REFUSED
+        return replace(found, state=state, reason=str(refused))
+    if not imported.open_dims:
+        return _parted(found, source, options, target, refused)
+    found = replace(found, open_dims=imported.open_dims)
+    for size in TRIAL_SIZES:
+        tried = {d.symbol: _within(d, size) for d in imported.open_dims}
+        sized = _with_sizes(options, imported.open_dims, tried)
+        try:
+            compile_to_bytecode(source, options_for(sized, target))
+        except UnsupportedError as error:
+            return _parted(replace(found, tried=tried), source, sized, target, error)
+        except (ModelError, UsageError):
+            continue
+        return replace(found, state=State.SIZES, tried=tried)
+    return _parted(found, source, options, target, refused)
 
 
-def _row(entry: Unsupported) -> host.HostOperator | None:
-    domain, _, name = entry.operator.rpartition(".")
-    return host.find(domain, name)
+def refusal(
+    error: UnsupportedError,
+    model: Any,
+    options: CompileOptions | None = None,
+    target: str | Target = "cpu",
+) -> UnsupportedError:
+    """The error of a compilation, with the way that the model runs nevertheless, if any."""
+    if isinstance(error, OpenError) and not error.nodes:  # it asks for sizes
+        return error
+    try:
+        found = check(model, options, target)
+    except (ModelError, UsageError):
+        return error
+    if found.state is not State.MODEL:
+        return error
+    count = len(found.host)
+    nodes = f", {count} of {found.nodes} nodes on the host" if count else ""
+    return type(error)(
+        f"{error}\nmgx_mlir.Model and `mgx run` run the model as it is{nodes}; "
+        "`mgx check` lists why",
+        error.nodes,
+        error.entries,
+    )
 
 
-def _lines(entries: tuple[Unsupported, ...]) -> str:
-    return "".join(f"\n  {entry}" for entry in entries)
+def _parted(
+    found: Check,
+    source: Source,
+    options: CompileOptions,
+    target: str | Target,
+    refused: UnsupportedError,
+) -> Check:
+    found = replace(found, reason=str(refused))
+    try:
+        survey = Model(source, target, options).staged().survey()
+    except UnsupportedError as error:
+        return replace(found, unsupported=error.entries or refused.entries, reason=str(error))
+    except ModelError:
+        if not refused.entries:
+            raise
+        return replace(found, unsupported=refused.entries)  # onnx may not know them either
+    return replace(
+        found,
+        state=State.REFUSED if survey.lacking else State.MODEL,
+        host=tuple(survey.host),
+        late=tuple(entry for _, entry in sorted(survey.late.items())),
+        unsupported=tuple(survey.lacking),
+    )
+
+
+def _within(dim: OpenDim, size: int) -> int:
+    return max(dim.low, min(size, dim.high or size))
+
+
+def _with_sizes(
+    options: CompileOptions, dims: Sequence[OpenDim], tried: Mapping[str, int]
+) -> CompileOptions:
+    """The options with a size for each dimension, also in the place of a range."""
+    places = {(d.input, d.place): tried[d.symbol] for d in dims}
+    given: dict[str, Sequence[int | Range]] = {
+        name: [places.get((name, place), size) for place, size in enumerate(sizes)]
+        for name, sizes in options.input_dims.items()
+    }
+    symbols: dict[str, int | Range] = {**options.dim_params, **tried}
+    return replace(options, mode="default", input_dims=given, dim_params=symbols)

@@ -13,7 +13,7 @@ from mgx_mlir.host.values import show, type_of
 from mgx_mlir.importer import prepare, structure
 from mgx_mlir.plan import ENDLESS
 from mgx_mlir.staged.context import Context
-from mgx_mlir.staged.graph import StagedGraph
+from mgx_mlir.staged.graph import StagedGraph, Survey
 from mgx_mlir.staged.partition import source_of
 
 Find = Callable[[str], Any]
@@ -40,10 +40,23 @@ class Body:
         return self.staged(values).run(values, context)
 
     def staged(self, values: Mapping[str, Any]) -> StagedGraph:
-        """The staged graph for inputs of these types."""
+        """The staged graph for inputs of the types of these values."""
+        declared = self._declared()
+        return self._of_types({n: _input_type(v, declared.get(n)) for n, v in values.items()})
+
+    def survey(self) -> Survey:
+        """As StagedGraph's, for inputs of the types that are declared; nothing without these."""
+        types = self._declared()
+        names = [*self._captured, *(v.name for v in self.graph.input)]
+        if any(types.get(n, TypeProto()).WhichOneof("value") is None for n in names):
+            return Survey()
+        return self._of_types({n: types[n] for n in names}).survey()
+
+    def _declared(self) -> dict[str, TypeProto]:
         declared = {n: self._outer.types[n] for n in self._captured if n in self._outer.types}
-        declared |= {v.name: v.type for v in self.graph.input}
-        types = {n: _input_type(v, declared.get(n)) for n, v in values.items()}
+        return declared | {v.name: v.type for v in self.graph.input}
+
+    def _of_types(self, types: dict[str, TypeProto]) -> StagedGraph:
         key = tuple(t.SerializeToString(deterministic=True) for t in types.values())
         if key not in self._graphs:
             known = self._outer.known | {t.name: t for t in self.graph.initializer}
@@ -85,6 +98,13 @@ class Control:
                 raise
             raise type(error)(f"in {name}: {error}") from error
 
+    def survey(self) -> Survey:
+        """Those of the bodies, together."""
+        found = Survey()
+        for body in self._bodies.values():
+            found.add(body.survey())
+        return found
+
     def _body(self, name: str) -> Body:
         if name not in self._bodies:
             raise ModelError(f"it has no {name}")
@@ -110,7 +130,7 @@ class Control:
             if trip == most:
                 raise ModelError(
                     f"it states no number of trips, and has not ended after {trip}; if it "
-                    "should end, raise max_loop_iterations"
+                    "should end, raise it (max_loop_iterations=)"
                 )
             arguments = [_shaped(trip, np.int64, body, 0), before[1], *carried]
             again, *results = body.run(arguments, find, context)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +13,12 @@ import onnx
 from onnx import NodeProto, TensorProto, TypeProto
 
 from mgx_mlir import host
-from mgx_mlir.compiler import CompileOptions
-from mgx_mlir.errors import MgxError, ModelError, UnsupportedError
+from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
+from mgx_mlir.errors import MgxError, ModelError, OpenError, UnsupportedError
 from mgx_mlir.host.evaluate import Evaluator
 from mgx_mlir.host.values import is_compiled_type, is_tensor, normal, show, type_of
 from mgx_mlir.importer import Unsupported, check_model, loading, prepare, registry, structure
+from mgx_mlir.importer.converters.bounded import DOMAIN as BOUNDED
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.specialize import SpecializedModel, Values
 from mgx_mlir.staged import bounded
@@ -50,6 +51,23 @@ class Compilation:
         """The model of an island, whose sizes are those of each run."""
         options = replace(self.options, input_dims={}, dim_params={}, default_dim=None)
         return SpecializedModel(source, self.target, options, limit=_PROGRAMS, **self.arguments)
+
+
+@dataclass
+class Survey:
+    """What is known of a graph before it runs.
+
+    `host`: nodes that the host runs. `late`: nodes that compile, or run on the host, once a run
+    shows sizes or values, by their number. `lacking`: nodes that nothing runs.
+    """
+
+    host: list[Unsupported] = field(default_factory=list)
+    late: dict[int, Unsupported] = field(default_factory=dict)
+    lacking: list[Unsupported] = field(default_factory=list)
+
+    def add(self, body: Survey) -> None:
+        """Adds what a body of a node lacks."""
+        self.lacking += [entry for entry in body.lacking if entry not in self.lacking]
 
 
 class _ReplanError(Exception):
@@ -100,29 +118,81 @@ class StagedGraph:
             if not bounded.is_first_half(node)
         ]
 
-    def survey(self) -> list[Unsupported]:
-        """Finds what the host has to run without running; the nodes that nothing can run.
+    def survey(self) -> Survey:
+        """Finds what the host has to run, without running.
 
-        Islands whose inputs have sizes that only a run shows are looked at with these open.
+        Islands of known sizes are compiled to their portable form, as a run does; those whose
+        inputs have sizes that only a run shows are imported with these open.
         """
-        lacking: list[Unsupported] = []
-        for step in self._plan():
-            types = {n: self.types.get(n, TypeProto()) for n in step.inputs}
-            open_sizes = [n for n, t in types.items() if not t.tensor_type.HasField("shape")]
-            if step.on_host or open_sizes:
-                continue
-            report = check_model(self._source_of(step, types))
-            found = [entry for entry in report.unsupported if entry.node in self._named]
-            places = {self._named[entry.node] for entry in found}
-            places |= {i for i in step.nodes if self._data_decide(i)}
-            rows = {i: row for i in places if (row := self._row(i)) is not None}
-            if rows:
-                self._rows |= rows
-                self._steps = None
-                return self.survey()
-            if all(name in self.source.inputs for name in step.inputs):
-                lacking += found
-        return lacking
+        found = Survey()
+        again = True
+        while again:  # until no node leaves its island
+            found.lacking.clear()
+            again = any(self._survey_step(step, found) for step in self._plan())
+        for index in sorted(self._rows.keys() - found.late.keys()):
+            if self._rows[index].kind is host.Kind.CONTROL:
+                found.add(self._control(index, self._graph.node[index]).survey())
+        found.host = [e for e in self.host_nodes if self._named.get(e.node) not in found.late]
+        return found
+
+    def _survey_step(self, step: Step, found: Survey) -> bool:
+        """Whether nodes of the step leave it, so that the steps are others."""
+        types = {n: self.types.get(n, TypeProto()) for n in step.inputs}
+        if step.on_host or any(not t.tensor_type.HasField("shape") for t in types.values()):
+            return False
+        static = all(d.HasField("dim_value") for t in types.values() for d in _dims(t))
+        refused = self._refusal(self._source_of(step, types), static)
+        blamed = self._blamed(refused) & {*step.nodes} if refused else set()
+        blamed |= {i for i in step.nodes if self._data_decide(i)}
+        rows = {i: row for i in blamed if (row := self._row(i)) is not None}
+        at_once = {i: row for i, row in rows.items() if not row.kind.compiles_for_values}
+        if at_once:
+            return self._move(at_once)
+        if refused is None:
+            return False
+        late = rows.keys() | {i for i in blamed if self._is_open(i, refused)}
+        for index in sorted(late - found.late.keys()):
+            (entry, *_) = self._entries(index, refused)
+            row = rows.get(index)
+            found.late[index] = replace(entry, reason=row.kind.value) if row else entry
+        if rows:
+            return self._move(rows)
+        if late - self._cuts:
+            self._cuts |= late
+            return self._move({})
+        found.lacking += [e for i in sorted(blamed - late) for e in self._entries(i, refused)]
+        if not blamed:
+            name = self._graph.node[step.nodes[0]].name
+            found.lacking += refused.entries or [Unsupported(name, "the part from", str(refused))]
+        return False
+
+    def _move(self, rows: Mapping[int, host.HostOperator]) -> bool:
+        self._rows |= rows
+        self._steps = None
+        return True
+
+    def _is_open(self, index: int, refused: UnsupportedError) -> bool:
+        return isinstance(refused, OpenError) or all(e.open for e in self._entries(index, refused))
+
+    def _entries(self, index: int, refused: UnsupportedError) -> list[Unsupported]:
+        """What an error says of a node, its inner ones among them."""
+        found = [e for e in refused.entries if self._named.get(e.node) == index]
+        node = self._graph.node[index]
+        whole = Unsupported(node.name, bounded.operator_name(node), str(refused))
+        return found or [whole]
+
+    def _refusal(self, source: Source, static: bool) -> UnsupportedError | None:
+        """Why an island does not compile; None where it does."""
+        try:
+            if not static:
+                report = check_model(source)
+                return None if report.supported else report.error()
+            compilation = self.compilation
+            options = replace(compilation.options, input_dims={}, dim_params={}, default_dim=None)
+            compile_to_bytecode(source, options_for(options, compilation.target))
+        except UnsupportedError as error:
+            return error
+        return None
 
     def run(self, inputs: Mapping[str, Any], context: Context) -> list[Any]:
         """The values of the outputs, in order."""
@@ -258,6 +328,10 @@ class StagedGraph:
         return self._evaluators[index]
 
 
+def _dims(type_: TypeProto) -> Sequence[onnx.TensorShapeProto.Dimension]:
+    return list(type_.tensor_type.shape.dim)
+
+
 def _names(node: NodeProto) -> Iterator[str]:
     yield node.name
     for graph in structure.subgraphs(node):
@@ -268,12 +342,21 @@ def _names(node: NodeProto) -> Iterator[str]:
 def _static_rows(
     graph: onnx.GraphProto, types: Mapping[str, TypeProto], known: Mapping[str, Known]
 ) -> dict[int, host.HostOperator]:
-    """The nodes that cannot compile whatever the sizes are: by their types, by their operator."""
+    """The nodes that cannot compile whatever the sizes are: by their types, by their operator.
+
+    Raises UnsupportedError for those that the host does not run either, also inside bodies.
+    """
     rows: dict[int, host.HostOperator] = {}
-    refused = []
+    refused: list[Unsupported] = []
     for index, node in enumerate(graph.node):
         if not node.output or node.output[0] in known:
             continue
+        refused += [
+            _not_known(inner)
+            for body in structure.subgraphs(node)
+            for inner in structure.all_nodes(body)
+            if _is_strange(inner)
+        ]
         names = [n for n in (*structure.uses_of(node), *node.output) if n]
         other = [n for n in names if n in types and not is_compiled_type(types[n])]
         if not other and registry.find(node.domain, node.op_type) is not None:
@@ -281,16 +364,29 @@ def _static_rows(
         strings = any(types[n].HasField("tensor_type") for n in other)
         row = host.find(node.domain, node.op_type, strings=strings)
         if row is None:
-            operator = structure.operator_name(node)
-            reason = f"'{other[0]}' is no tensor of numbers" if other else "it is not known"
-            refused.append(Unsupported(node.name, operator, reason))
+            entry = _not_known(node)
+            if other:
+                entry = replace(entry, reason=f"'{other[0]}' is no tensor of numbers")
+            refused.append(entry)
         else:
             rows[index] = row
     if refused:
         lines = "".join(f"\n  {entry}" for entry in refused)
         message = f"nodes that neither compile nor run on the host:{lines}"
-        raise UnsupportedError(message, tuple(entry.node for entry in refused))
+        raise UnsupportedError(message, entries=tuple(refused))
     return rows
+
+
+def _is_strange(node: NodeProto) -> bool:
+    """Whether nothing here knows the operator."""
+    if registry.find(node.domain, node.op_type) is not None or node.domain == BOUNDED:
+        return False
+    return host.find(node.domain, node.op_type, strings=True) is None
+
+
+def _not_known(node: NodeProto) -> Unsupported:
+    operator = structure.operator_name(node)
+    return Unsupported(node.name, operator, "this operator is not known")
 
 
 def _constant(entry: Known, opsets: Mapping[str, int]) -> Any:

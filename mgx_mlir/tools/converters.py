@@ -43,7 +43,7 @@ def refusals(converter: Any) -> list[str]:
     for function in _reachable(converter, _CONVERTERS):
         for node in ast.walk(_source(function)):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-                if _callee(node.exc) == "UnsupportedError":
+                if _callee(node.exc) in ("UnsupportedError", "OpenError"):
                     found[_text(node.exc.args[0], function)] = None
             elif isinstance(node, ast.Call) and _callee(node) == "only":
                 name, value = (_text(a, function) for a in node.args)

@@ -13,6 +13,7 @@ from types import ModuleType
 
 import mgx_mlir
 import mgx_mlir.tools.verbs as verbs
+from mgx_mlir.advice import on_command_line
 from mgx_mlir.emulator import VARIABLES as EMULATOR_VARIABLES
 from mgx_mlir.errors import Edge, MgxError, UsageError
 from mgx_mlir.settings import VARIABLES
@@ -39,10 +40,10 @@ def _run(options: argparse.Namespace) -> int:
         with Edge(options.verb):
             return _code(verb, options)
     except UsageError as error:
-        print(f"mgx {options.verb}: {error}", file=sys.stderr)
+        print(f"mgx {options.verb}: {on_command_line(str(error))}", file=sys.stderr)
         return 2
     except MgxError as error:
-        print(f"mgx {options.verb}: {error}", file=sys.stderr)
+        print(f"mgx {options.verb}: {on_command_line(str(error))}", file=sys.stderr)
         return 1
 
 

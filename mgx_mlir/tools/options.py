@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mgx_mlir.artifact_file import MAGIC
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines import MODES
@@ -18,10 +19,54 @@ from mgx_mlir.sizes import Range
 from mgx_mlir.target import Target
 
 
-def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """The model and what its shapes are."""
+def add_model(parser: argparse.ArgumentParser, what: str) -> None:
+    """The file that a verb takes."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help=what)
+
+
+def expect_model(arguments: argparse.Namespace) -> None:
+    """Raises UsageError where the file is an artifact; the verb takes models."""
+    if is_artifact(arguments.model):
+        raise UsageError(
+            f"{arguments.model} is an artifact; mgx {arguments.verb} takes the .onnx model"
+        )
+
+
+def expect_no_compile_options(arguments: argparse.Namespace) -> None:
+    """Raises UsageError for options that say how to compile: an artifact is compiled."""
+    given = {
+        "--mode": arguments.mode != "default",
+        "--disable-pass": arguments.disable_pass,
+        "--exact": arguments.exact,
+        "--max-loop-iterations": arguments.max_loop_iterations != MAX_LOOP_ITERATIONS,
+        "--timing": arguments.timing,
+        "--explain": arguments.explain,
+        "--input-dim": arguments.input_dim,
+        "--dyn-input-dim": arguments.dyn_input_dim,
+        "--batch": arguments.batch,
+    }
+    named = ", ".join(name for name, value in given.items() if value)
+    if named:
+        raise UsageError(
+            f"{named}: {arguments.model} is compiled already; give the .onnx model, or "
+            "`mgx inspect` shows the options of the artifact"
+        )
+
+
+def is_artifact(file: Path) -> bool:
+    """Whether a file is called an artifact, or begins as one does."""
+    if file.suffix == ".mgx":
+        return True
+    try:
+        with file.open("rb") as stream:
+            return stream.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def add_shape_options(parser: argparse.ArgumentParser) -> None:
+    """The sizes of the model's inputs."""
     add = parser.add_argument
-    add("model", metavar="MODEL", type=Path, help="an .onnx model, or a .mgx artifact")
     add(
         "--input-dim",
         action="append",
@@ -78,6 +123,14 @@ def target_of(arguments: argparse.Namespace) -> str:
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
+    """How to compile, and what to print of it."""
+    add_pipeline_options(parser)
+    add = parser.add_argument
+    add("--timing", action="store_true", help="print the time of each stage, pass and kernel")
+    add("--explain", action="store_true", help="list which rewrites fired where")
+
+
+def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
     """How to compile."""
     add = parser.add_argument
     modes = "; ".join(f"{name}: {mode.summary}" for name, mode in MODES.items())
@@ -101,8 +154,6 @@ def add_compile_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="a loop that states no number of trips fails after N (default %(default)s)",
     )
-    add("--timing", action="store_true", help="print the time of each stage, pass and kernel")
-    add("--explain", action="store_true", help="list which rewrites fired where")
 
 
 def compile_options(arguments: argparse.Namespace) -> CompileOptions:

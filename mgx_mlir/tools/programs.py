@@ -25,7 +25,8 @@ from mgx_mlir.tools.console import Tick, print_report
 
 def program_of(options: argparse.Namespace, tick: Tick) -> Program:
     """The program of the model or artifact that the options name, for their target."""
-    if options.model.suffix == ".mgx":
+    if shared.is_artifact(options.model):
+        shared.expect_no_compile_options(options)
         artifact = mgx_mlir.load(options.model)
     else:
         report = Report()
@@ -56,7 +57,7 @@ def runnable_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
     try:
         return program_of(options, tick)
     except UnsupportedError as error:
-        if options.model.suffix == ".mgx":
+        if shared.is_artifact(options.model):
             raise
         model = Model(
             options.model,

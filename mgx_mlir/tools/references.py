@@ -15,8 +15,6 @@ def reference_outputs(
     options: argparse.Namespace, inputs: Mapping[str, np.ndarray]
 ) -> tuple[str, dict[str, np.ndarray]]:
     """The reference's name and its outputs for the inputs. Raises UsageError."""
-    if options.model.suffix == ".mgx":
-        raise UsageError("verify compares with the model: give the .onnx file")
     if options.reference in ("auto", "onnxruntime"):
         found = _onnxruntime(options, inputs)
         if found is not None:

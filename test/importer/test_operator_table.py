@@ -70,9 +70,9 @@ def test_one_error_lists_every_node_that_is_not_supported():
     assert [entry.node for entry in report.unsupported] == ["distinct", "riddle", "determinant"]
     text = str(report)
     assert "3 of 6 nodes cannot be compiled" in text
-    assert "Unique 'distinct': this operator is not supported" in text
-    assert "com.example.Mystery 'riddle': operators of domain 'com.example'" in text
-    assert "Det 'determinant': matrices of 70 by 70; up to 64 by 64 are supported" in text
+    assert "Unique (node 'distinct'): this operator is not supported" in text
+    assert "com.example::Mystery (node 'riddle'): operators of domain 'com.example'" in text
+    assert "Det (node 'determinant'): matrices of 70 by 70; up to 64 by 64 are supported" in text
 
 
 def test_importing_raises_the_same_list():

@@ -58,7 +58,7 @@ def test_what_a_converter_says_is_read_from_its_source(monkeypatch):
 def test_an_operator_is_described_in_every_domain():
     text = coverage.describe("gridsample")
     assert text.splitlines()[0] == "GridSample"
-    assert "com.microsoft.GridSample" in text
+    assert "com.microsoft::GridSample" in text
     assert "becomes        gathernd floor" in text
     assert coverage.describe("Nonsense") == ""
 

@@ -296,11 +296,12 @@ def host_model(file: Path) -> Path:
 
 
 def test_check_lists_what_the_host_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(host_model(tmp_path / "m.onnx"))]) == 0
+    assert main(["check", str(host_model(tmp_path / "m.onnx"))]) == 3
     printed = capsys.readouterr().out
-    assert "all 6 nodes are supported\n2 run on the host" in printed
-    assert "NonZero 'NonZero_1': the data decide the size of its results" in printed
-    assert "StringConcat 'StringConcat_5': strings have no form" in printed
+    assert "runs with mgx_mlir.Model and `mgx run`" in printed
+    assert "on the host, between compiled parts (2 of 6 nodes):" in printed
+    assert "NonZero (node 'NonZero_1'): the data decide the size of its results" in printed
+    assert "StringConcat (node 'StringConcat_5'): strings have no form" in printed
 
 
 def test_models_of_the_host_run_and_verify(

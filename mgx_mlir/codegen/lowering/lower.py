@@ -64,7 +64,7 @@ def _storage_type(type_: ir.Type, kernel: ir.OpView) -> ir.Type:
     if not ir.RankedTensorType(type_).has_static_shape:
         raise UnsupportedError(
             f"{kernel.location}: a kernel with the dynamic type {type_} cannot be lowered; "
-            "give its dimensions sizes first (--input-dim)",
+            "give its dimensions sizes first",
             (str(kernel.location),),
         )
     return ir.RankedTensorType.get(list(shape_of(type_)), element_of(type_).storage())

@@ -6,7 +6,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
@@ -53,14 +53,14 @@ def _sliced_by_size(node: Node) -> ir.Value:
     axes = node.integers(3, "axes") if node.given(3) else list(range(len(starts)))
     steps = node.integers(4, "steps") if node.given(4) else [1] * len(starts)
     if any(steps[i] != 1 or start < 0 for i, start in enumerate(starts)):
-        raise UnsupportedError("ends is computed; steps of 1 and starts from the front go with it")
+        raise OpenError("ends is computed; steps of 1 and starts from the front go with it")
     axes = [tensors.axis_in(a, tensors.rank(x)) for a in axes]
     sizes = tensors.sizes(x)
     for axis, start, end in zip(axes, starts, ends, strict=True):
         sizes[axis] = _size_of_slice(node, sizes[axis], start, end)
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
-        raise UnsupportedError(f"ends is computed, of a size that is not known: {ends}")
+        raise OpenError(f"ends is computed, of a size that is not known: {ends}")
     result = tensors.tensor_type(tensors.element(x), tensors.named(known))
     places = {"axes": axes, "starts": starts, "ends": [OPEN_END] * len(axes)}
     attributes = {name: ir.DenseI64ArrayAttr.get(values) for name, values in places.items()}
@@ -73,7 +73,7 @@ def _sliced_by_size(node: Node) -> ir.Value:
 def _size_of_slice(node: Node, have: Number | None, start: int, end: Number) -> Number:
     """How many elements a slice to `end` has, of a dimension of size `have`."""
     if have is None:
-        raise UnsupportedError("the size of the sliced dimension is not known")
+        raise OpenError("the size of the sliced dimension is not known")
     if end >= have:
         return have - start
     symbol = alone(end)
@@ -84,7 +84,7 @@ def _size_of_slice(node: Node, have: Number | None, start: int, end: Number) -> 
         return end
     if end <= have and start <= end:
         return end - start
-    raise UnsupportedError(f"whether its end {end} is within the size {have} is not known")
+    raise OpenError(f"whether its end {end} is within the size {have} is not known")
 
 
 def _sliced(

@@ -11,7 +11,7 @@ from mlir import ir
 
 from mgx_mlir import shape_values
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer import element_types, emit, tensors
 from mgx_mlir.importer.loading import MAX_ELEMENTS, small_array
 from mgx_mlir.importer.node import Node
@@ -65,7 +65,7 @@ def _length(node: Node, index: int) -> int:
     """The number of elements of an input that holds a shape."""
     sizes = node.value(index).dims
     if len(sizes) != 1 or not isinstance(sizes[0], int):
-        raise UnsupportedError("the number of dimensions of its result is not known")
+        raise OpenError("the number of dimensions of its result is not known")
     if sizes[0] > _MOST_DIMENSIONS:
         raise ModelError(f"a shape of {sizes[0]} dimensions; at most {_MOST_DIMENSIONS} have sense")
     return sizes[0]
@@ -325,7 +325,7 @@ def _range_of_size(node: Node) -> ir.Value:
     assert limit is not None
     span = limit[0] - start
     if delta < 1 or not span >= 0:
-        raise UnsupportedError(f"whether its limit {limit[0]} is above {start} is not known")
+        raise OpenError(f"whether its limit {limit[0]} is above {start} is not known")
     element = node.value(1).dtype
     wide = mgx.iota(tensors.named([ceil_div(span, delta)])[0], np.int64)
     for operation, number in ((mgx.mul, delta), (mgx.add, start)):

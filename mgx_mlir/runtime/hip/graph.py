@@ -15,7 +15,7 @@ import numpy as np
 from mgx_mlir.runtime.hip.library import call, direct, hip_python, release
 from mgx_mlir.runtime.hip.prepared import PreparedCopy, PreparedLaunch
 
-_HINT = "without a graph (graph=False, --no-graph) the kernel at fault is named"
+_HINT = "without a graph (graph=False) the kernel at fault is named"
 Parameters = Callable[[PreparedLaunch], int]
 
 

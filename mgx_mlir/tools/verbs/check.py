@@ -1,6 +1,10 @@
-"""check: say whether a model compiles, listing what runs on the host and what nothing runs.
+"""check: say whether a model compiles to an artifact, runs in parts, or is refused, and why.
 
-Each such node is printed with the reason.
+Compiles the model to its portable form and writes nothing. Where that is refused, finds what
+the host would run between compiled parts (`mgx run`, mgx_mlir.Model), and what nothing runs.
+
+exit code: 0: `mgx compile` with these options gives an artifact; 3: it does not, and the model
+runs, or would compile with sizes; 1: the model is refused, or malformed; 2: wrong usage
 """
 
 from __future__ import annotations
@@ -11,12 +15,19 @@ from mgx_mlir.tools import options as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    shared.add_model_options(parser)
+    shared.add_model(parser, "an .onnx model")
+    shared.add_shape_options(parser)
+    parser.add_argument(
+        "--target", default="cpu", metavar="T", help="where parts would run: cpu (default) or gpu"
+    )
+    shared.add_pipeline_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    from mgx_mlir.staged.check import check
+    from mgx_mlir.advice import on_command_line
+    from mgx_mlir.staged.check import State, check
 
-    report = check(options.model, shared.compile_options(options))
-    print(report)
-    return 0 if not report.unsupported else 1
+    shared.expect_model(options)
+    report = check(options.model, shared.compile_options(options), options.target)
+    print(on_command_line(str(report)))
+    return {State.ARTIFACT: 0, State.REFUSED: 1}.get(report.state, 3)

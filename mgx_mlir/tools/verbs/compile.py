@@ -13,7 +13,8 @@ from mgx_mlir.tools import options as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    shared.add_model_options(parser)
+    shared.add_model(parser, "an .onnx model")
+    shared.add_shape_options(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="default: MODEL.mgx")
     parser.add_argument(
         "--target", choices=["gpu", "cpu"], default="gpu", help="cpu adds code for this machine"
@@ -47,9 +48,12 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.artifact import size_text
     from mgx_mlir.artifact_file import check_version
     from mgx_mlir.compiler import Report, compile_to_bytecode
+    from mgx_mlir.errors import UnsupportedError
     from mgx_mlir.loader import finalize
+    from mgx_mlir.staged.check import refusal
     from mgx_mlir.tools.console import print_report, progress
 
+    shared.expect_model(options)
     if options.model.is_dir():
         raise IsADirectoryError(f"{options.model} is a folder, not a model")
     output = options.output or options.model.with_suffix(".mgx")
@@ -59,13 +63,16 @@ def run(options: argparse.Namespace) -> int:
         check_version(options.artifact_version)
     report = Report()
     with progress("compiling") as tick:
-        artifact = compile_to_bytecode(
-            options.model,
-            shared.compile_options(options),
-            version=options.artifact_version,
-            report=report,
-            reproducer=Path("mgx-reproducer.mlir"),
-        )
+        try:
+            artifact = compile_to_bytecode(
+                options.model,
+                shared.compile_options(options),
+                version=options.artifact_version,
+                report=report,
+                reproducer=Path("mgx-reproducer.mlir"),
+            )
+        except UnsupportedError as error:
+            raise refusal(error, options.model, shared.compile_options(options)) from error
         arch = options.arch.split(",") if options.arch else []
         arch += ["cpu"] if options.target == "cpu" else []
         if arch:

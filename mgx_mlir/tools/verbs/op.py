@@ -17,7 +17,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.name:
         print("\n".join(names()))
         return 0
-    text = describe(options.name.rpartition(".")[2])
+    text = describe(options.name.rpartition(":")[2].rpartition(".")[2])
     if not text:
         raise UsageError(f"'{options.name}' is not supported; see `mgx op --list`")
     print(text)

@@ -8,11 +8,12 @@ from mgx_mlir.tools import options as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    shared.add_model_options(parser)
+    shared.add_model(parser, "an .onnx model, or a .mgx artifact")
+    shared.add_shape_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    if options.model.suffix == ".mgx":
+    if shared.is_artifact(options.model):
         import mgx_mlir
         from mgx_mlir.plan_binding import dim_text, shape_text
 

@@ -26,7 +26,8 @@ PERCENTILES = (50, 90, 99)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    shared.add_model_options(parser)
+    shared.add_model(parser, "an .onnx model, or a .mgx artifact")
+    shared.add_shape_options(parser)
     shared.add_target_options(parser, "what to time")
     add = parser.add_argument
     add("--runs", type=int, default=20, metavar="N", help="timed runs of each kind (default 20)")

@@ -11,7 +11,8 @@ from mgx_mlir.tools import options as shared
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from mgx_mlir.pipelines import PIPELINES
 
-    shared.add_model_options(parser)
+    shared.add_model(parser, "an .onnx model")
+    shared.add_shape_options(parser)
     add = parser.add_argument
     names = ", ".join(["import", *PIPELINES])
     add("--after", default="import", metavar="PIPELINE", help=f"one of {names}")
@@ -28,6 +29,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.pipelines import mode_pipelines
     from mgx_mlir.tools.console import print_report
 
+    shared.expect_model(options)
     compile_options = shared.compile_options(options)
     order = ["import", *mode_pipelines(options.mode)]
     if options.after not in order:

@@ -14,7 +14,8 @@ from mgx_mlir.tools import options as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    shared.add_model_options(parser)
+    shared.add_model(parser, "an .onnx model, or a .mgx artifact")
+    shared.add_shape_options(parser)
     add = parser.add_argument
     shared.add_target_options(parser, "where to run")
     add("--input", action="append", default=[], metavar="NAME=FILE", help="an input's .npy file")

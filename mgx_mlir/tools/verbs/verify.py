@@ -18,7 +18,8 @@ DEFAULT_TOLERANCE = (1e-3, 1e-4)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    shared.add_model_options(parser)
+    shared.add_model(parser, "an .onnx model")
+    shared.add_shape_options(parser)
     add = parser.add_argument
     shared.add_target_options(parser, "what to verify")
     add("--input", action="append", default=[], metavar="NAME=FILE", help="an input's .npy file")
@@ -34,6 +35,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.tools.programs import flat_arrays, inputs_of, note_host_nodes, runnable_of
     from mgx_mlir.tools.references import reference_outputs
 
+    shared.expect_model(options)
     with progress("compiling") as tick:
         runnable = runnable_of(options, tick)
         inputs = inputs_of(runnable, options.input, options.seed, shared.sizes(options))
