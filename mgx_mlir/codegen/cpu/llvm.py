@@ -49,7 +49,6 @@ def _llvm() -> ctypes.CDLL:
             c_void_p,
             [c_char_p, c_size_t, c_char_p],
         ),
-        ("LLVMCreateTargetDataLayout", c_void_p, [c_void_p]),
         ("LLVMCreatePassBuilderOptions", c_void_p, []),
         (
             "LLVMCreateTargetMachine",
@@ -61,7 +60,6 @@ def _llvm() -> ctypes.CDLL:
         ("LLVMDisposeMessage", None, [c_void_p]),
         ("LLVMDisposeModule", None, [c_void_p]),
         ("LLVMDisposePassBuilderOptions", None, [c_void_p]),
-        ("LLVMDisposeTargetData", None, [c_void_p]),
         ("LLVMDisposeTargetMachine", None, [c_void_p]),
         ("LLVMGetBufferSize", c_size_t, [c_void_p]),
         ("LLVMGetBufferStart", c_void_p, [c_void_p]),
@@ -77,8 +75,6 @@ def _llvm() -> ctypes.CDLL:
             [c_void_p, c_void_p, POINTER(c_void_p), POINTER(c_void_p)],
         ),
         ("LLVMRunPasses", c_void_p, [c_void_p, c_char_p, c_void_p, c_void_p]),
-        ("LLVMSetModuleDataLayout", None, [c_void_p, c_void_p]),
-        ("LLVMSetTarget", None, [c_void_p, c_char_p]),
         (
             "LLVMTargetMachineEmitToMemoryBuffer",
             c_int,
@@ -129,13 +125,10 @@ def compile_object(
     """
     llvm = _llvm()
     context = llvm.LLVMContextCreate()
-    machine = module = layout = options = None
+    machine = module = options = None
     try:
         module = _parse(context, llvm_ir)
         machine = _target_machine(triple, cpu, features)
-        layout = llvm.LLVMCreateTargetDataLayout(machine)
-        llvm.LLVMSetModuleDataLayout(module, layout)
-        llvm.LLVMSetTarget(module, triple.encode())
         options = llvm.LLVMCreatePassBuilderOptions()
         passes = _EXPLICIT_PASSES if explicit else _PASSES
         error = llvm.LLVMRunPasses(module, passes, machine, options)
@@ -148,8 +141,6 @@ def compile_object(
     finally:
         if options:
             llvm.LLVMDisposePassBuilderOptions(options)
-        if layout:
-            llvm.LLVMDisposeTargetData(layout)
         if machine:
             llvm.LLVMDisposeTargetMachine(machine)
         if module:
