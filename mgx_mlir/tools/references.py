@@ -1,34 +1,70 @@
-"""The references that `mgx verify` compares with."""
+"""The references that `mgx verify` compares with, each in several variants of its own.
+
+Two results of one reference that differ, for another optimisation or for inputs that are nudged
+by a few roundings, show which elements the model leaves open: ties, roundings, long sums.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from mgx_mlir.errors import UsageError
 from mgx_mlir.tools import options as shared
 
+# What nudged inputs are multiplied with differs from 1 by this at most: some roundings.
+NUDGES = {np.dtype(np.float64): 2.0**-40, np.dtype(np.float32): 2.0**-20}
+NUDGE = 2.0**-9
+# Operators whose products of u8 and i8 onnxruntime sums with saturation to 16 bits, on
+# processors without VNNI.
+_INTEGER_PRODUCTS = ("Integer", "QLinear", "QGemm", "QAttention", "DequantizeLinear")
 
-def reference_outputs(
-    options: argparse.Namespace, inputs: Mapping[str, np.ndarray]
-) -> tuple[str, dict[str, np.ndarray]]:
-    """The reference's name and its outputs for the inputs. Raises UsageError."""
+Outputs = Mapping[str, Any]
+Inputs = Mapping[str, np.ndarray]
+
+
+class Reference:
+    """A reference's outputs for some inputs: `variants` by what is different in each."""
+
+    def __init__(self, name: str, variants: dict[str, Outputs], run: Callable[[Inputs], Outputs],
+                 precise: Callable[[], Outputs] | None, inputs: Inputs) -> None:  # fmt: skip
+        self.name = name
+        self.variants = variants
+        self._run = run
+        self._precise = precise
+        self._inputs = inputs
+
+    def add_variants(self) -> None:
+        """Adds those that only a difference asks for: exact integers, nudged inputs."""
+        if self._precise is not None:
+            self.variants["without saturation to 16 bits"] = self._precise()
+        if any(array.dtype.kind in "fV" for array in self._inputs.values()):
+            for seed in (1, 2):
+                nudged = {n: _nudged(a, seed) for n, a in self._inputs.items()}
+                self.variants[f"nudged inputs ({seed})"] = self._run(nudged)
+
+
+def reference_of(options: argparse.Namespace, inputs: Inputs) -> Reference:
+    """The reference that the options name, run with the inputs. Raises UsageError."""
     if options.reference in ("auto", "onnxruntime"):
         found = _onnxruntime(options, inputs)
         if found is not None:
-            return "onnxruntime", found
+            return found
     from mgx_mlir.compiler import import_model
     from mgx_mlir.reference import evaluate
 
     graph = import_model(options.model, shared.compile_options(options))
-    return "the numpy reference", evaluate(graph.module, graph.weights, dict(inputs))
+
+    def run(values: Inputs) -> Outputs:
+        return evaluate(graph.module, graph.weights, dict(values))
+
+    return Reference("the numpy reference", {"": run(inputs)}, run, None, inputs)
 
 
-def _onnxruntime(
-    options: argparse.Namespace, inputs: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray] | None:
+def _onnxruntime(options: argparse.Namespace, inputs: Inputs) -> Reference | None:
     """onnxruntime's outputs; None where it is missing or refuses and another may serve."""
     try:
         import onnxruntime
@@ -36,16 +72,45 @@ def _onnxruntime(
         if options.reference == "onnxruntime":
             raise UsageError("onnxruntime is not installed; pip install onnxruntime") from error
         return None
-    settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = 4
-    try:
-        session = onnxruntime.InferenceSession(
+    levels = onnxruntime.GraphOptimizationLevel
+
+    def session(level: Any, **entries: str) -> Callable[[Inputs], Outputs]:
+        settings = onnxruntime.SessionOptions()
+        settings.log_severity_level = 4
+        settings.graph_optimization_level = level
+        for key, value in entries.items():
+            settings.add_session_config_entry(f"session.{key}", value)
+        made = onnxruntime.InferenceSession(
             str(options.model), settings, providers=["CPUExecutionProvider"]
         )
-        names = [output.name for output in session.get_outputs()]
-        return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+        names = [output.name for output in made.get_outputs()]
+        return lambda values: dict(zip(names, made.run(names, dict(values)), strict=True))
+
+    try:
+        plain = session(levels.ORT_DISABLE_ALL)
+        variants = {"unoptimised": plain(inputs)}
+        variants["optimised"] = session(levels.ORT_ENABLE_ALL)(inputs)
     except Exception as error:
         # onnxruntime raises a class of its own for each status; all derive from Exception.
         if options.reference == "onnxruntime":
             raise UsageError(f"onnxruntime refuses the model: {error}") from error
         return None
+    precise = None
+    if _has_integer_products(options):
+        precise = lambda: session(levels.ORT_ENABLE_ALL, x64quantprecision="1")(inputs)  # noqa: E731
+    return Reference("onnxruntime", variants, plain, precise, inputs)
+
+
+def _has_integer_products(options: argparse.Namespace) -> bool:
+    from mgx_mlir.importer import loading, structure
+
+    nodes = structure.all_nodes(loading.load(options.model).model.graph)
+    return any(part in node.op_type for node in nodes for part in _INTEGER_PRODUCTS)
+
+
+def _nudged(array: np.ndarray, seed: int) -> np.ndarray:
+    if array.dtype.kind not in "fV":
+        return array
+    size = NUDGES.get(array.dtype, NUDGE)
+    factors = 1 + size * np.random.default_rng(seed).uniform(-1, 1, array.shape)
+    return (array.astype(np.float64) * factors).astype(array.dtype)

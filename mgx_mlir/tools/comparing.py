@@ -1,0 +1,114 @@
+"""Compares outputs with those of a reference, which may differ from itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+# Tolerances by the narrowest float type among the outputs.
+TOLERANCES = {"float16": (4e-2, 4e-2), "bfloat16": (4e-2, 4e-2)}
+DEFAULT_TOLERANCE = (1e-3, 1e-4)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """`differs`: some elements do. `excused`: so do the reference's variants, at all of these."""
+
+    differs: bool
+    excused: bool
+    text: str
+
+    @property
+    def ok(self) -> bool:
+        return not self.differs or self.excused
+
+
+@dataclass(frozen=True)
+class _Distance:
+    """How far two tensors lie apart: the elements beyond tolerance, the worst, relative rms."""
+
+    bad: np.ndarray
+    error: np.ndarray
+    allowed: np.ndarray
+    worst: float
+    rms: float
+
+
+def compare(
+    found: np.ndarray | None,
+    variants: Mapping[str, np.ndarray],
+    rtol: float | None,
+    atol: float | None,
+) -> Verdict:
+    """The verdict on one output against the variants of its reference, the first being it.
+
+    An element that is beyond tolerance is excused where a variant differs from the first by as
+    much, or, for integers, at all.
+    """
+    first, *_ = variants.values()
+    if found is None:
+        return Verdict(True, False, "missing")
+    if first.dtype.kind == "U":
+        same = any(np.array_equal(found, one) for one in variants.values())
+        return Verdict(not same, False, "ok" if same else "strings differ")
+    equal = {name: one for name, one in variants.items() if one.shape == found.shape}
+    if not equal:
+        return Verdict(True, False, f"shape {found.shape}, expected {first.shape}")
+    name, first = next(iter(equal.items()))
+    if first.size and not np.isfinite(first.astype(np.float64)).any():
+        text = "the reference holds no finite number on these inputs; give some by --input"
+        return Verdict(True, False, text)
+    tolerances = TOLERANCES.get(found.dtype.name, DEFAULT_TOLERANCE)
+    given = tuple(t if g is None else g for t, g in zip(tolerances, (rtol, atol), strict=True))
+    own = {n: _distance(one, first, given) for n, one in equal.items() if n != name}
+    distances = {n: _distance(found, one, given) for n, one in equal.items()}
+    shown = "; ".join(
+        f"{f'{n}: ' if n else ''}worst {d.worst:.3g} of the tolerance, relative rms {d.rms:.3g}"
+        for n, d in distances.items()
+        if n in ("", "unoptimised", "optimised")
+    )
+    bad = next(iter(distances.values())).bad
+    for distance in distances.values():
+        bad = bad & distance.bad
+    count = int(bad.sum())
+    if not count:
+        return Verdict(False, False, f"ok; {shown}")
+    excused = bad & _excused(found, first, distances[name], own)
+    text = f"{count} of {bad.size} elements differ; {shown}"
+    if excused.any():
+        which = [n for n, d in own.items() if (d.error > 0)[excused].any()]
+        text += (
+            f"; at {int(excused.sum())} of these the reference differs from itself by as much "
+            f"({', '.join(which)})"
+        )
+    return Verdict(True, bool((excused == bad).all()), text)
+
+
+def _excused(
+    found: np.ndarray, first: np.ndarray, ours: _Distance, own: Mapping[str, _Distance]
+) -> np.ndarray:
+    """Where the variants differ from the first by as much as was found."""
+    spread = np.zeros(first.shape)
+    for distance in own.values():
+        spread = np.maximum(spread, distance.error)
+    if found.dtype.kind in "iub":
+        return spread > 0
+    return ours.error <= ours.allowed + spread
+
+
+def _distance(a: np.ndarray, b: np.ndarray, tolerance: tuple[float, ...]) -> _Distance:
+    a, b = a.astype(np.float64), b.astype(np.float64)
+    rtol, atol = tolerance
+    with np.errstate(invalid="ignore", over="ignore"):
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        error = np.where(same, 0.0, np.abs(a - b))
+        allowed = np.where(np.isfinite(b), atol + rtol * np.abs(b), atol)
+        bad = ~(error <= allowed)
+    finite = np.isfinite(a) & np.isfinite(b)
+    worst = float((error[finite] / allowed[finite]).max(initial=0.0))
+    scale = float(np.sqrt(np.mean(b[finite] ** 2))) if finite.any() else 0.0
+    rms = float(np.sqrt(np.mean(error[finite] ** 2))) / (scale or 1.0) if finite.any() else 0.0
+    error = np.where(np.isnan(error), np.inf, error)
+    return _Distance(bad, error, allowed, worst, rms)
