@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mgx_mlir.target import executable_levels
 from test.fuzz.graphs.found import FOUND
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,3 +39,9 @@ def test_graphs_that_went_wrong() -> None:
 @pytest.mark.slow
 def test_three_hundred_graphs() -> None:
     fuzz("--seed", "30000", "--count", "300")
+
+
+@pytest.mark.slow
+def test_graphs_on_each_level_of_cpus() -> None:
+    levels = ",".join(target.name for target in executable_levels())
+    fuzz("--seed", "60000", "--count", "100", "--all", "--targets", levels)

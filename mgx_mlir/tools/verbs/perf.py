@@ -63,7 +63,7 @@ def _measure(
     device = getattr(program, "device", None)
     record: dict[str, Any] = {"model": str(options.model), "runs": options.runs}
     if device is None:
-        record |= {"device": "cpu", "times": "measured"}
+        record |= {"device": shared.target_of(options), "times": "measured"}
         record["run_ms"] = {"cpu": _runs(program, inputs, options.runs, tick, "runs")}
         return record
     from mgx_mlir.runtime.hip.library import library_kind

@@ -107,6 +107,8 @@ def small() -> Iterator[Case]:
     yield from (function(op, "f32") for op in ("tanh", "log", "erf", "floor"))
     for element in ("i8", "ui8"):
         yield quantized(8, 6, 70, element)
+    bytes_ = dot(13, 17, 19, "nn", "f8E4M3FN", result="f32", op="mgx.quant_dot")
+    yield Case("product of floats of 8 bits", bytes_)
     yield convolved("quantized", (1, 3, 9, 11), (5, 3, 3, 3), "i8", 1, 1, 1, 1)
     yield from (converted("f64", target) for target in ("f16", "bf16", "i8"))
     yield from (converted("f16", target) for target in ("f32", "f64", "ui8"))
