@@ -201,11 +201,15 @@ class Conversion:
             if guessed:
                 return []
             raise ModelError(f"{structure.display_name(proto)}: {error}") from error
-        except (ir.MLIRError, ArithmeticError, ValueError) as error:
+        except (ir.MLIRError, ArithmeticError, IndexError, ValueError) as error:
+            # Converters rely on ranks and counts that onnx's inference does not look at.
             text = " ".join(str(error).split())
             if guessed:
                 return []
-            raise ModelError(f"{structure.display_name(proto)}: {text}") from error
+            given = ", ".join(map(_described, inputs))
+            raise ModelError(
+                f"{structure.display_name(proto)}: {text}; its inputs are {given or 'none'}"
+            ) from error
 
     def _results(
         self, proto: NodeProto, inputs: Sequence[Value | None], scope: Scope
@@ -331,6 +335,15 @@ class Conversion:
         entry = Unsupported(node, operator, reason, is_open)
         if entry not in self.unsupported:
             self.unsupported.append(entry)
+
+
+def _described(value: Value | None) -> str:
+    """An input as messages show it: 'x' float32[2, 3]."""
+    if value is None:
+        return "absent"
+    if value.items is not None:
+        return f"the sequence '{value.name}'"
+    return f"'{value.name}' {value.dtype}{tensors.show(value.dims)}"
 
 
 def _of_tensor(name: str, result: ir.Value) -> Value:

@@ -67,6 +67,8 @@ class Node:
             if declared is not None and stated.type != int(declared.type.value):
                 raise ModelError(f"its attribute {name} is not of type {declared.type.name}")
             return _plain(helper.get_attribute_value(stated))
+        if declared is not None and declared.required and default is None:
+            raise ModelError(f"its attribute {name} is missing")
         if declared is None or not declared.default_value.name:
             return default
         return _plain(helper.get_attribute_value(declared.default_value))

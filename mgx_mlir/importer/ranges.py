@@ -22,6 +22,9 @@ _POSITIVE_OF = frozenset({("LRN", "size")})
 _POSITIVE_OR_ABSENT = frozenset({"block_size"})
 # Attributes that are 0 or 1.
 _FLAGS = frozenset({("GRU", "layout"), ("LSTM", "layout"), ("RNN", "layout")})
+# Attributes that name dimensions. onnx's inference cuts them to 32 bits and may end the process.
+_AXES = frozenset({"axes", "axis", "batch_axis", "batch_dims", "perm", "time_axis"})
+_MAX_RANK = 64
 # A number beyond is no size of anything.
 _MOST = 1 << 48
 
@@ -72,9 +75,12 @@ def _fault(operator: str, attribute: AttributeProto) -> str:
             return f"{name} = {text:.80}; {', '.join(choices)} are defined"
     if (operator, name) in _FLAGS and attribute.i not in (0, 1):
         return f"{name} = {attribute.i}; 0 and 1 are defined"
-    if name not in _POSITIVE and (operator, name) not in _POSITIVE_OF:
+    if name in _AXES:
+        least, most = -_MAX_RANK, _MAX_RANK
+    elif name in _POSITIVE or (operator, name) in _POSITIVE_OF:
+        least, most = 0 if name in _POSITIVE_OR_ABSENT else 1, _MOST
+    else:
         return ""
-    least = 0 if name in _POSITIVE_OR_ABSENT else 1
     numbers = [attribute.i] if attribute.type == AttributeProto.INT else list(attribute.ints)
-    wrong = next((n for n in numbers if not least <= n <= _MOST), None)
-    return "" if wrong is None else f"{name} holds {wrong}; {least} to {_MOST} are possible"
+    wrong = next((n for n in numbers if not least <= n <= most), None)
+    return "" if wrong is None else f"{name} holds {wrong}; {least} to {most} are possible"

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from pathlib import Path
 
+import onnx
 import pytest
 
 from test.fuzz.hostile.attempt import Attempts
 from test.fuzz.hostile.rows import rows
+from test.fuzz.mutants import mutant
 
+HANG = 300.0  # Seconds, on however busy a machine.
 ROOT = Path(__file__).resolve().parents[2]
 # Some of each table; all are tried where slow tests run.
 SAMPLE = rows()[::12]
@@ -24,7 +28,7 @@ def test_models_of_all_tables_are_there() -> None:
 
 
 def test_some_hostile_models() -> None:
-    with Attempts() as attempts:
+    with Attempts(HANG) as attempts:
         found = {row.name: attempts.of(row) for row in SAMPLE}
     assert {name: result.finding for name, result in found.items() if result.finding} == {}
 
@@ -39,5 +43,34 @@ def test_every_hostile_model() -> None:
         text=True,
         check=False,
         timeout=3600,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_some_mutants() -> None:
+    made = [row.make() for row in rows()[::3]]
+    models = [model for model in made if isinstance(model, onnx.ModelProto)]
+    findings = {}
+    with Attempts(HANG) as attempts:
+        for number in range(40):
+            model, done = mutant(models, random.Random(number))
+            ways = ["import"] if number % 10 else ["compile", "run"]
+            result = attempts.on(model.SerializeToString(), *ways)
+            if result.finding:
+                findings[f"{number} {model.graph.name}: {done}"] = result.finding
+    assert findings == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_two_thousand_mutants(seed: int) -> None:
+    command = ["-W", "ignore", "-m", "test.fuzz.mutants", "--seed", str(seed), "--count", "2000"]
+    done = subprocess.run(
+        [sys.executable, *command],
+        cwd=ROOT,
+        env={**os.environ, "MGX_CACHE_DIR": "none"},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -234,22 +232,6 @@ def test_deep_nesting_is_refused():
         )
     nodes = [helper.make_node("If", ["x"], ["y"], "top", then_branch=inner)]
     refused(simple_model(nodes=nodes), "nested|refuses|not an ONNX model")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
-@pytest.mark.parametrize(("what", "count"), [("import", "2000"), ("run", "400")])
-def test_damaged_models_of_every_operator(what, count, seed):
-    """Bounded in memory and time: a process of its own, whose findings are its exit code."""
-    process = subprocess.run(
-        [sys.executable, "-W", "ignore", "-m", "test.importer.fuzz", what, str(seed), count],
-        cwd=DIGITS.parents[1],
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    last = process.stderr.splitlines()[-1:]
-    assert process.returncode == 0, f"{process.stdout}\nthe last: {last}"
 
 
 def malformed(text: str, message: str) -> None:

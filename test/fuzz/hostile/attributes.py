@@ -37,6 +37,8 @@ ROWS: tuple[tuple[str, str, str], ...] = (
     (X, "y = CumSum (x, a)", "CumSum", "int64 a = {4}"),
     (X, "y = LayerNormalization <axis = 4> (x, s)", "LayerNormalization", "float[3] s = {1, 1, 1}"),
     (X, "y = LayerNormalization (x, s)", "LayerNormalization", "float[4] s = {1, 1, 1, 1}"),
+    (X, f"y = LayerNormalization <axis = {MOST}> (x, s)", "axis", "float[3] s = {1, 1, 1}"),
+    (X, f"y = LayerNormalization <axis = {1 << 32}> (x, s)", "axis", "float[3] s = {1, 1, 1}"),
     (X, "y = LpNormalization <p = 3> (x)", "LpNormalization"),
     (X, "y = LpNormalization <axis = 6> (x)", "LpNormalization"),
     (X, "y = Compress <axis = 7> (x, c)", "Compress", "bool[2] c = {1, 0}"),

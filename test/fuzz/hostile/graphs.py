@@ -309,10 +309,10 @@ ROWS: tuple[tuple[str, str, str], ...] = (
         + " }",
         "",
     ),
-    ("many-inputs", "g (float[2] x) => (y) { y = Sum (" + ", ".join(["x"] * 2000) + ") }", ""),
+    ("many-inputs", "g (float[2] x) => (y) { y = Sum (" + ", ".join(["x"] * 500) + ") }", ""),
     (
         "huge-concat",
-        "g (float[2] x) => (y) { y = Concat <axis = 0> (" + ", ".join(["x"] * 2000) + ") }",
+        "g (float[2] x) => (y) { y = Concat <axis = 0> (" + ", ".join(["x"] * 500) + ") }",
         "",
     ),
     (
