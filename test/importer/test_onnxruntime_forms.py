@@ -7,6 +7,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from mgx_mlir import Model, compile
+from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer import parse_onnx
 from test.importer.agreement import (
     assert_agrees,
@@ -184,3 +187,103 @@ def test_a_clip_of_zero_clips_nothing(kind):
     model, fed = recurrent(kind, "forward", None, clip=0.0)
     without, _ = recurrent(kind, "forward", None)
     assert_close(outputs_of(parse_onnx(model), fed), outputs_of(parse_onnx(without), fed))
+
+
+# ===----------------------------------------------------------------------===#
+# Images
+# ===----------------------------------------------------------------------===#
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+@pytest.mark.parametrize("scales", [(1, 1, 2, 1.5), (1, 1, 0.5, 0.6)])
+def test_resize_from_the_corners_of_pixels(mode, scales):
+    """Coordinates as TensorFlow has them for nearest neighbours: (x + 0.5) / scale."""
+    roundings = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+    for nearest in roundings if mode == "nearest" else roundings[:1]:
+        inputs = {"x": floats(1, 2, 4, 5), "r": floats(0), "s": np.array(scales, np.float32)}
+        made = one_node(
+            "Resize", inputs, 13, constants=["r", "s"], mode=mode, nearest_mode=nearest,
+            coordinate_transformation_mode="tf_half_pixel_for_nn",
+        )  # fmt: skip
+        assert_agrees(*made)
+
+
+@pytest.mark.parametrize("opset", [10, 16])
+@pytest.mark.parametrize("sizes", [(2, 3), (1, 1), (7, 7)])
+@pytest.mark.parametrize("scale", [1.0, 0.25, 3.0])
+def test_regions_have_as_many_samples_as_they_need(opset, sizes, scale):
+    """Regions within the image, beyond it, of one point, and turned round."""
+    rois = [[0, 0, 5, 5], [1, 1, 3.5, 4], [2, 0, 2.2, 6], [-3, -3, 20, 30], [3, 3, 3, 3],
+            [4, 4, 2, 2], [6.5, 7.5, 9, 9], [-50, 2, 100, 3]]  # fmt: skip
+    inputs = {
+        "x": floats(2, 3, 8, 7),
+        "rois": np.array(rois, np.float32),
+        "batches": np.arange(8) % 2,
+    }
+    made = one_node(
+        "RoiAlign", inputs, opset, output_height=sizes[0], output_width=sizes[1],
+        sampling_ratio=0, spatial_scale=scale,
+    )  # fmt: skip
+    assert_agrees(*made, atol=2e-4)
+
+
+# ===----------------------------------------------------------------------===#
+# Values that a run decides
+# ===----------------------------------------------------------------------===#
+
+
+@pytest.mark.parametrize("axes", [[1], [0, -1], []])
+@pytest.mark.parametrize("keepdims", [0, 1])
+def test_reductions_along_axes_that_a_run_says(axes, keepdims):
+    inputs = {"x": floats(2, 3, 4), "axes": np.array(axes, np.int64)}
+    model, fed = contributed("ReduceMean", inputs, domain="", opset_version=18, keepdims=keepdims)
+    assert_close(list(Model(model).run(fed).values()), expected(model, fed))
+
+
+def symbolic(kind: str, shape: list[int | str], constants: dict[str, np.ndarray], **attributes):
+    """A node whose first input has symbolic sizes."""
+    node = helper.make_node(kind, ["x", *constants], ["y"], **attributes)
+    x = helper.make_tensor_value_info("x", 1, shape)
+    y = helper.make_tensor_value_info("y", 1, None)
+    weights = [numpy_helper.from_array(a, n) for n, a in constants.items()]
+    graph = helper.make_graph([node], "g", [x], [y], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def assert_serves(model: onnx.ModelProto, *shapes: tuple[int, ...]) -> None:
+    """One program for all sizes gives what onnxruntime does."""
+    program = compile(model, "cpu", CompileOptions(mode="full-dynamic"))
+    for shape in shapes:
+        fed = {"x": floats(*shape)}
+        assert_close(list(program.run(fed).values()), expected(model, fed))
+
+
+LARGEST = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "step"),
+    [(1, LARGEST, 1), (0, -1, 1), (-1, LARGEST, 1), (0, LARGEST, 2), (-1, -LARGEST, -1)],
+)
+def test_slices_of_symbolic_sizes(start, end, step):
+    values = {"s": start, "e": end, "a": 1, "t": step}
+    model = symbolic("Slice", ["n", "m"], {n: ints(v) for n, v in values.items()})
+    assert_serves(model, (3, 5), (2, 8))
+
+
+def test_a_slice_whose_size_does_not_follow_is_refused():
+    model = symbolic("Slice", ["n", "m"], {"s": ints(0), "e": ints(2), "a": ints(1)})
+    with pytest.raises(UnsupportedError, match=r"\[0:2:1\] leaves of the size m is not known"):
+        parse_onnx(model)
+
+
+def test_a_slice_of_everything_needs_no_size():
+    model = symbolic("Slice", ["n", "m"], {"s": ints(0), "e": ints(LARGEST), "a": ints(1)})
+    assert "mgx.slice" not in str(parse_onnx(model).module)
+
+
+@pytest.mark.parametrize("mode", ["DCR", "CRD"])
+def test_blocks_of_images_of_symbolic_sizes(mode):
+    deep = symbolic("DepthToSpace", ["n", 8, "h", "w"], {}, blocksize=2, mode=mode)
+    assert_serves(deep, (2, 8, 3, 5), (1, 8, 2, 2))
+    assert_serves(symbolic("SpaceToDepth", ["n", 3, 4, 6], {}, blocksize=2), (2, 3, 4, 6))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from mlir import ir
 
@@ -61,7 +63,14 @@ def _sliced_by_size(node: Node) -> ir.Value:
     known = [size for size in sizes if size is not None]
     if len(known) < len(sizes):
         raise OpenError(f"ends is computed, of a size that is not known: {ends}")
-    result = tensors.tensor_type(tensors.element(x), tensors.named(known))
+    return _sized_slice(x, axes, starts, tensors.named(known))
+
+
+def _sized_slice(
+    x: ir.Value, axes: list[int], starts: list[int], sizes: Sequence[tensors.Dim]
+) -> ir.Value:
+    """A slice from constant places on, whose result has those dimensions."""
+    result = tensors.tensor_type(tensors.element(x), sizes)
     places = {"axes": axes, "starts": starts, "ends": [OPEN_END] * len(axes)}
     attributes = {name: ir.DenseI64ArrayAttr.get(values) for name, values in places.items()}
     found: ir.Value = ir.Operation.create(
@@ -101,6 +110,9 @@ def _sliced(
         if step == -1 and (start == -1 or start >= _INT_MAX) and end <= -_INT_MAX:
             backwards.append(axis)
             continue
+        if not isinstance(tensors.dims(x)[axis], int):
+            x = _sliced_of_formula(x, axis, start, end, step)
+            continue
         size = tensors.size_of(x, axis, "the size of the sliced dimension")
         # numpy clamps by the rules that ONNX states.
         first, last, step = slice(start, end if end > -(1 << 62) else None, step).indices(size)
@@ -118,6 +130,34 @@ def _sliced(
     if strides:
         x = mgx.step(x, *(list(part) for part in zip(*sorted(strides), strict=True)))
     return x
+
+
+def _sliced_of_formula(x: ir.Value, axis: int, start: int, end: int, step: int) -> ir.Value:
+    """A slice along a dimension whose size is a formula of the inputs' sizes.
+
+    Raises UnsupportedError where how much of it there is does not follow.
+    """
+    have = tensors.size(tensors.dims(x)[axis])
+    if have is None:
+        tensors.size_of(x, axis, "the size of the sliced dimension")  # says that it has to be
+    assert have is not None
+    if step < 0 and (start == -1 or start >= _INT_MAX) and end <= -_INT_MAX:
+        return mgx.step(mgx.reverse(x, [axis]), [axis], [-step])
+    whole = end >= _INT_MAX
+    if step > 0 and start < 0 and (whole or end < 0) and have + start >= 0:
+        # From the end both are constant.
+        x, bounds = mgx.reverse(x, [axis]), (0 if whole else -end, -start)
+        x = mgx.reverse(emit.take(x, axis, min(bounds), bounds[1]), [axis])
+    else:
+        last = have if whole else have + end if end < 0 else end
+        if step < 0 or start < 0 or not last >= start or not have >= last:
+            shown = f"[{start}:{end}:{step}]"
+            raise OpenError(f"how much {shown} leaves of the size {have} is not known")
+        if last != have or start:
+            sizes = list(tensors.dims(x))
+            sizes[axis] = tensors.named([last - start])[0]
+            x = _sized_slice(x, [axis], [start], sizes)
+    return mgx.step(x, [axis], [step]) if step > 1 else x
 
 
 @operator("Split", (2, 18), "slice")
@@ -287,7 +327,8 @@ def padded(node: Node, axes: list[int]) -> ir.Value:
     low, high = [0] * rank, [0] * rank
     for place, axis in enumerate(axes):
         low[axis], high[axis] = amounts[place], amounts[len(axes) + place]
-    mode = mgx.PadMode[node.attribute("mode", "constant")]
+    modes = [mode.name for mode in mgx.PadMode]
+    mode = mgx.PadMode[node.choice("mode", *modes, default="constant")]
     for axis in axes:
         cut = max(-low[axis], 0), max(-high[axis], 0)
         if any(cut):
@@ -298,41 +339,14 @@ def padded(node: Node, axes: list[int]) -> ir.Value:
     low, high = ([max(amount, 0) for amount in side] for side in (low, high))
     if not any(low) and not any(high):
         return x
+    empty = [i for i, d in enumerate(tensors.dims(x)) if d == 0 and (low[i] or high[i])]
+    if empty and mode != mgx.PadMode.constant:
+        raise ModelError(f"mode = {mode.name} of dimension {empty[0]}, which is empty")
     y = mgx.pad(x, low, high, value=value, mode=mode)
     if fill is None or mode != mgx.PadMode.constant:
         return y
     inside = mgx.pad(emit.filled(np.ones((), np.bool_), tensors.dims(x)), low, high)
     return emit.where(inside, y, fill)
-
-
-@operator("DepthToSpace", (1, 28), "reshape transpose")
-def depth_to_space(node: Node) -> ir.Value:
-    x = node.tensor(0)
-    n, c, h, w = tensors.static_dims(x)
-    b = int(node.attribute("blocksize"))
-    if c % (b * b):
-        raise ModelError(f"{c} channels do not make blocks of {b} by {b}")
-    c //= b * b
-    if node.version >= 11 and node.attribute("mode") == "CRD":
-        y = emit.transpose(emit.reshape(x, (n, c, b, b, h, w)), [0, 1, 4, 2, 5, 3])
-    else:
-        y = emit.transpose(emit.reshape(x, (n, b, b, c, h, w)), [0, 3, 4, 1, 5, 2])
-    return emit.reshape(y, (n, c, h * b, w * b))
-
-
-@operator("SpaceToDepth", (1, 28), "reshape transpose")
-def space_to_depth(node: Node) -> ir.Value:
-    x = node.tensor(0)
-    n, c, h, w = tensors.static_dims(x)
-    b = int(node.attribute("blocksize"))
-    if h % b or w % b:
-        raise ModelError(f"an image of {h} by {w} does not divide into blocks of {b} by {b}")
-    y = emit.reshape(x, (n, c, h // b, b, w // b, b))
-    if node.declares("mode") and node.attribute("mode") == "CRD":
-        y = emit.transpose(y, [0, 1, 3, 5, 2, 4])
-    else:
-        y = emit.transpose(y, [0, 3, 5, 1, 2, 4])
-    return emit.reshape(y, (n, c * b * b, h // b, w // b))
 
 
 @operator("OneHot", (9, 28), "equal where")
@@ -394,6 +408,7 @@ def compress(node: Node) -> ir.Value:
     else:
         axis = 0
         x = emit.reshape(x, [int(np.prod(tensors.static_dims(x)))])
+    chosen = chosen[chosen < tensors.size_of(x, axis, "the size that the condition chooses of")]
     return mgx.gather(x, node.make(chosen.astype(np.int64)), axis)
 
 
@@ -404,6 +419,10 @@ def reverse_sequence(node: Node) -> ir.Value:
     if {time, batch} != {0, 1}:
         raise UnsupportedError(f"time_axis = {time}, batch_axis = {batch}; they are 0 and 1")
     steps = tensors.size_of(x, time, "the number of steps")
+    known = node.known(1)
+    if known is not None and ((known < 0) | (known > steps)).any():
+        raise ModelError(f"sequence_lens of {known.tolist()} in {steps} steps")
+    tensors.require(node.tensor(1), [tensors.dims(x)[batch]], "sequence_lens")
     lengths = emit.unsqueeze(emit.convert(node.tensor(1), "i64"), [time])
     forwards = node.make(np.expand_dims(np.arange(steps), batch))
     backwards = emit.add(emit.sub(lengths, forwards), -1)

@@ -78,6 +78,10 @@ def standardised(
 @operator("InstanceNormalization", (6, 22), "reduce_mean sub mul rsqrt add")
 def instance_normalization(node: Node) -> ir.Value:
     x, scale, bias = node.tensors()
+    if tensors.rank(x) < 3:
+        raise ModelError(
+            f"an input {tensors.show(tensors.dims(x))}; (batch, channels, ...) is needed"
+        )
     axes = list(range(2, tensors.rank(x)))
     y, _, _ = standardised(x, axes, node.attribute("epsilon"))
     return mgx.add(mgx.mul(y, emit.along(y, scale, 1)), emit.along(y, bias, 1))

@@ -13,7 +13,7 @@ from mlir import ir
 from onnx import helper
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import element_types, emit, folding, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
@@ -120,13 +120,13 @@ def power(node: Node) -> ir.Value:
 
 @operator("Mod", (10, 28), "mod fmod")
 def modulo(node: Node) -> ir.Value:
-    truncates = node.attribute("fmod")
+    truncates = node.choice("fmod", 0, 1)
     return emit.binary(mgx.fmod if truncates else mgx.mod, node.tensor(0), node.tensor(1))
 
 
 @operator("BitShift", (11, 28), "shift_left shift_right")
 def bit_shift(node: Node) -> ir.Value:
-    left = node.attribute("direction") == "LEFT"
+    left = node.choice("direction", "LEFT", "RIGHT") == "LEFT"
     build = mgx.shift_left if left else mgx.shift_right
     return emit.binary(build, node.tensor(0), node.tensor(1))
 
@@ -261,6 +261,16 @@ def elu(node: Node) -> ir.Value:
     return mgx.elu(node.tensor(0), alpha=node.attribute("alpha"))
 
 
+@operator("Celu", (12, 28), "max min exp sub div mul add")
+def celu(node: Node) -> ir.Value:
+    """max(0, x) + min(0, alpha (exp(x / alpha) - 1))"""
+    x, alpha = node.tensor(0), float(node.attribute("alpha"))
+    if not alpha:
+        raise ModelError("alpha = 0, by which it divides")
+    below = emit.mul(emit.add(mgx.exp(emit.div(x, alpha)), -1), alpha)
+    return mgx.add(mgx.relu(x), mgx.min(below, emit.like(below, 0)))
+
+
 @operator("Selu", (6, 22), "elu mul where")
 def selu(node: Node) -> ir.Value:
     x = node.tensor(0)
@@ -325,7 +335,7 @@ def hard_swish(node: Node) -> ir.Value:
 
 @operator("Gelu", (20, 20), "erf tanh mul add")
 def gelu(node: Node) -> ir.Value:
-    build = gelu_tanh if node.attribute("approximate") == "tanh" else gelu_erf
+    build = gelu_tanh if node.choice("approximate", "none", "tanh") == "tanh" else gelu_erf
     return build(node.tensor(0))
 
 

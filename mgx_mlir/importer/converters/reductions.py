@@ -9,7 +9,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
@@ -36,32 +36,19 @@ def _minimum(x: ir.Value, axes: list[int]) -> ir.Value:
 
 def _log_sum_exp(x: ir.Value, axes: list[int]) -> ir.Value:
     """log(sum(exp(x))), with the maximum taken out so that exp does not overflow."""
-    _require_float(x)
     largest = mgx.reduce_max(x, axes)
     shift = emit.where(mgx.isinf(largest), 0, largest)
     return mgx.add(mgx.log(mgx.reduce_sum(mgx.exp(emit.sub(x, shift)), axes)), shift)
 
 
-def _log(x: ir.Value) -> ir.Value:
-    _require_float(x)
-    return mgx.log(x)
-
-
-def _sqrt(x: ir.Value) -> ir.Value:
-    _require_float(x)
-    return mgx.sqrt(x)
-
-
-def _require_float(x: ir.Value) -> None:
-    if not tensors.is_float(x):
-        raise UnsupportedError(f"elements of type {tensors.element(x)}; floats are supported")
-
+# Of integers, these are computed in f64 and cut off to the integer below.
+_IN_FLOATS = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
 
 # ONNX name, oldest and newest version, ops, what comes before, the reduction, what comes after.
 _REDUCTIONS: tuple[tuple[str, int, int, str, Unary, Reduction, Unary], ...] = (
     ("ReduceL1", 1, 18, "abs reduce_sum", mgx.abs, mgx.reduce_sum, _same),
-    ("ReduceL2", 1, 18, "mul reduce_sum sqrt", _square, mgx.reduce_sum, _sqrt),
-    ("ReduceLogSum", 1, 28, "reduce_sum log", _same, mgx.reduce_sum, _log),
+    ("ReduceL2", 1, 18, "mul reduce_sum sqrt", _square, mgx.reduce_sum, mgx.sqrt),
+    ("ReduceLogSum", 1, 28, "reduce_sum log", _same, mgx.reduce_sum, mgx.log),
     ("ReduceLogSumExp", 1, 28, "reduce_max exp reduce_sum log", _same, _log_sum_exp, _same),
     ("ReduceMax", 1, 20, "reduce_max reduce_any", _same, _maximum, _same),
     ("ReduceMean", 1, 18, "reduce_mean", _same, mgx.reduce_mean, _same),
@@ -82,9 +69,13 @@ def _reduction(before: Unary, reduction: Reduction, after: Unary) -> Callable[[N
             axes = [] if keep else list(range(rank))
         elif node.declares("noop_with_empty_axes"):
             node.attribute("noop_with_empty_axes")
+        axes = sorted(set(axes))
         kept = node.attribute("keepdims")
+        element = tensors.element(x)
+        if node.op_type in _IN_FLOATS and not tensors.is_float(x):
+            x = emit.convert(x, "f64")
         y = before(x)
-        y = after(reduction(y, sorted(axes)) if axes else y)
+        y = emit.convert(after(reduction(y, axes) if axes else y), element)
         return y if kept else emit.squeeze(y, axes)
 
     return convert
@@ -139,6 +130,8 @@ def logsoftmax(node: Node) -> ir.Value:
 def hardmax(node: Node) -> ir.Value:
     def build(x: ir.Value, axis: int) -> ir.Value:
         size = tensors.size_of(x, axis, "the size of its axis")
+        if size == 0:
+            return x
         budget.check_made(size)
         places = np.arange(size, dtype=np.int64)
         places = places.reshape([-1 if i == axis else 1 for i in range(tensors.rank(x))])
@@ -164,8 +157,8 @@ def _scan(node: Node, scan: Any) -> Any:
     return scan(
         x,
         tensors.axis_in(axis, tensors.rank(x)),
-        exclusive=bool(node.attribute("exclusive")),
-        reverse=bool(node.attribute("reverse")),
+        exclusive=bool(node.choice("exclusive", 0, 1)),
+        reverse=bool(node.choice("reverse", 0, 1)),
     )
 
 
@@ -217,4 +210,7 @@ def lp_normalization(node: Node) -> ir.Value:
 
 
 def _spatial(node: Node) -> list[int]:
+    dims = node.value(0).dims
+    if len(dims) < 3:
+        raise ModelError(f"an input {tensors.show(dims)}; (batch, channels, ...) is needed")
     return list(range(2, len(node.value(0).dims)))

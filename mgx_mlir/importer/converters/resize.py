@@ -11,9 +11,19 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
-from mgx_mlir.importer import tensors
+from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+
+_COORDINATES = (
+    "half_pixel",
+    "half_pixel_symmetric",
+    "pytorch_half_pixel",
+    "align_corners",
+    "asymmetric",
+    "tf_half_pixel_for_nn",
+    "tf_crop_and_resize",
+)
 
 
 def _result(sizes: Sequence[int], scales: Sequence[float]) -> list[int]:
@@ -63,13 +73,12 @@ def resize(node: Node) -> ir.Value:
     if node.version >= 18 and node.attribute("axes") is not None:
         axes = [tensors.axis_in(a, rank) for a in node.attribute("axes")]
     target, factors = _target(node, sizes, axes)
-    mode = str(node.attribute("mode"))
-    coordinates = str(node.attribute("coordinate_transformation_mode"))
+    mode = str(node.choice("mode", "nearest", "linear", "cubic"))
+    coordinates = str(node.choice("coordinate_transformation_mode", *_COORDINATES))
+    node.choice("nearest_mode", *_ROUNDINGS)
     options: dict[str, Any] = {}
     if coordinates == "tf_crop_and_resize":
         options["roi"] = _region(node, axes, rank)
-    elif coordinates == "tf_half_pixel_for_nn":
-        raise UnsupportedError(f"coordinate_transformation_mode = {coordinates}")
     antialias = bool(node.attribute("antialias")) if node.version >= 18 else False
     attributes = {
         "nearest_mode": mgx.NearestMode[node.attribute("nearest_mode")],
@@ -79,6 +88,10 @@ def resize(node: Node) -> ir.Value:
     }
     if target == list(sizes) and all(f == 1 for f in factors) and not options:
         return x
+    if coordinates == "tf_half_pixel_for_nn":
+        if antialias:
+            raise UnsupportedError(f"antialias with coordinate_transformation_mode = {coordinates}")
+        return _from_corners(node, x, target, factors)
     return mgx.resize(
         x,
         target,
@@ -89,6 +102,63 @@ def resize(node: Node) -> ir.Value:
         **attributes,
         **options,
     )
+
+
+def _from_corners(
+    node: Node, x: ir.Value, target: Sequence[int], factors: Sequence[float]
+) -> ir.Value:
+    """x where place i of the result is at (i + 0.5) / factor: half a pixel after half_pixel.
+
+    A gather for each dimension, or a product with the weights of its elements.
+    """
+    element, mode = tensors.element(x), str(node.attribute("mode"))
+    for axis, (wanted, factor) in enumerate(zip(target, factors, strict=True)):
+        size = tensors.static_dims(x)[axis]
+        if wanted == size and factor == 1:
+            continue
+        where = (np.arange(wanted, dtype=np.float32) + np.float32(0.5)) / np.float32(factor)
+        if mode == "nearest":
+            places = _ROUNDINGS[str(node.attribute("nearest_mode"))](where)
+            places = np.clip(places.astype(np.int64), 0, size - 1)
+            x = mgx.gather(x, node.make(places), axis)
+            continue
+        x, back = emit.moved_to_end(emit.to_float(x), axis)
+        weights = _weights(node, where, size).astype(emit.numpy_type(x))
+        x = emit.transpose(emit.dot(x, node.make(weights)), back)
+    if tensors.element(x) != element:
+        x = emit.convert(mgx.nearbyint(x), element)
+    return x
+
+
+_HALF = np.float32(0.5)
+_ROUNDINGS = {
+    "ceil": np.ceil,
+    "floor": np.floor,
+    "round_prefer_ceil": lambda where: np.floor(where + _HALF),
+    "round_prefer_floor": lambda where: np.ceil(where - _HALF),
+}
+
+
+def _weights(node: Node, where: np.ndarray, size: int) -> np.ndarray:
+    """(size, places): how much of each element a place takes."""
+    cubic = node.attribute("mode") == "cubic"
+    where = where if cubic else np.clip(where, 0, size - 1)
+    taps = np.floor(where).astype(np.int64)[:, None] + np.arange(-1, 3)
+    d = np.abs(taps - where[:, None])
+    weights = np.maximum(1 - d, 0)
+    if cubic:  # Keys' kernel
+        a = float(node.attribute("cubic_coeff_a"))
+        near = ((a + 2) * d - (a + 3)) * d * d + 1
+        weights = np.where(
+            d <= 1, near, np.where(d < 2, ((a * d - 5 * a) * d + 8 * a) * d - 4 * a, 0)
+        )
+        if node.attribute("exclude_outside"):
+            weights = np.where((taps >= 0) & (taps < size), weights, 0)
+            weights = weights / weights.sum(1, keepdims=True)
+    matrix = np.zeros((size, len(where)))
+    columns = np.broadcast_to(np.arange(len(where))[:, None], taps.shape)
+    np.add.at(matrix, (np.clip(taps, 0, size - 1), columns), weights)
+    return matrix
 
 
 def _target(node: Node, sizes: Sequence[int], axes: list[int]) -> tuple[list[int], list[float]]:

@@ -20,6 +20,9 @@ from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
 _CUBIC = -0.75
+_MODE = "coordinate_transformation_mode"
+# Samples within a pixel to both sides, half a pixel apart, and one more for rounding each way.
+_TOUCHING = 7
 
 
 @operator("GridSample", (16, 22), "gathernd floor mul add where")
@@ -145,14 +148,19 @@ def roi_align(node: Node) -> ir.Value:
     x, rois, batches = node.tensors()
     height, width = int(node.attribute("output_height")), int(node.attribute("output_width"))
     samples = int(node.attribute("sampling_ratio"))
-    if samples <= 0:
-        raise UnsupportedError("sampling_ratio = 0, where the regions decide how many samples")
     scale = node.attribute("spatial_scale")
-    half = node.version >= 16 and node.attribute("coordinate_transformation_mode") == "half_pixel"
+    ways = ("half_pixel", "output_half_pixel")
+    half = node.version >= 16 and node.choice(_MODE, *ways) == "half_pixel"
+    largest = node.choice("mode", "avg", "max") == "max"
     corners = emit.mul(rois, scale)
     corners = emit.sub(corners, 0.5) if half else corners
     x1, y1, x2, y2 = (emit.take(corners, 1, i, i + 1) for i in range(4))
     image = tensors.static_dims(x)[2:]
+    if samples <= 0:
+        if largest:
+            raise UnsupportedError("sampling_ratio = 0 with mode = max")
+        parts = ((y1, y2, height, image[0]), (x1, x2, width, image[1]))
+        return _averaged(x, batches, *(_shares(*part, half) for part in parts))
     axes = []
     for first, end, count, size in ((y1, y2, height, image[0]), (x1, x2, width, image[1])):
         length = mgx.sub(end, first)
@@ -171,12 +179,62 @@ def roi_align(node: Node) -> ir.Value:
         pixel = mgx.gathernd(channels_last, emit.stack(indices, 3))
         weight = emit.mul(emit.unsqueeze(row_weight, [2]), emit.unsqueeze(column_weight, [1]))
         terms.append(emit.mul(pixel, emit.convert(emit.unsqueeze(weight, [3]), tensors.element(x))))
-    largest = node.attribute("mode") == "max"
     y = reduce(mgx.max if largest else mgx.add, terms)
     channels = tensors.dims(x)[1]
     y = emit.reshape(y, (grid[0], height, samples, width, samples, channels))
     y = (mgx.reduce_max if largest else mgx.reduce_mean)(y, [2, 4])
     return emit.transpose(emit.squeeze(y, [2, 4]), [0, 3, 1, 2])
+
+
+def _shares(first: ir.Value, end: ir.Value, count: int, size: int, half: bool) -> ir.Value:
+    """(regions, count, size): how much of each pixel the mean over a part of a region holds.
+
+    A part has as many samples as pixels, rounded up. Those that touch a pixel are at most half
+    a pixel apart or alone: of all, only the few from one pixel before it on can.
+    """
+    length = mgx.sub(end, first)
+    length = length if half else mgx.max(length, emit.like(length, 1))
+    samples, part = mgx.ceil(emit.div(length, count)), emit.div(length, count)
+    numbers, pixels = (like_vector(first, np.arange(n)) for n in (count, size))
+    start = emit.unsqueeze(emit.add(emit.mul(part, numbers), first), [2, 3])
+    pixel = emit.unsqueeze(pixels, [1, 3])
+    samples, part = (emit.unsqueeze(v, [2, 3]) for v in (samples, part))
+    step = emit.div(part, mgx.max(samples, emit.like(samples, 1)))
+    before = emit.sub(emit.div(emit.sub(emit.add(pixel, -1), start), step), 0.5)
+    number = mgx.floor(mgx.max(before, emit.like(before, 0)))
+    number = emit.add(number, emit.unsqueeze(like_vector(first, np.arange(_TOUCHING)), [1, 2]))
+    place = emit.add(emit.mul(emit.add(number, 0.5), step), start)
+    counts = emit.binary(mgx.less, number, samples)
+    inside = mgx.not_(
+        mgx.logical_or(
+            mgx.less(place, emit.like(place, -1)), mgx.greater(place, emit.like(place, size))
+        )
+    )
+    distance = mgx.abs(emit.sub(emit.clip(place, 0, size - 1), pixel))
+    weight = mgx.relu(emit.add(mgx.neg(distance), 1))
+    weight = emit.where(mgx.logical_and(counts, inside), weight, 0)
+    total = emit.squeeze(mgx.reduce_sum(weight, [3]), [3])
+    samples = emit.squeeze(samples, [3])
+    return emit.div(total, mgx.max(samples, emit.like(samples, 1)))
+
+
+def _averaged(x: ir.Value, batches: ir.Value, rows: ir.Value, columns: ir.Value) -> ir.Value:
+    """The means (regions, channels, ...) by the shares of rows and of columns: two products."""
+    images, channels, height, width = tensors.static_dims(x)
+    regions, high, _ = tensors.static_dims(rows)
+    wide = tensors.static_dims(columns)[1]
+    element = tensors.element(x)
+    rows, columns = (emit.convert(v, element) for v in (rows, columns))
+    # The rows of all images are one dimension; a region has shares of its own image's.
+    batch = emit.reshape(emit.convert(batches, "i64"), (regions, 1, 1, 1))
+    own = emit.binary(mgx.equal, batch, mgx.constant(np.arange(images).reshape(1, 1, images, 1)))
+    shares = emit.where(own, emit.unsqueeze(rows, [2]), 0)
+    shares = emit.reshape(shares, (1, regions * high, images * height))
+    lines = emit.reshape(emit.transpose(x, [1, 0, 2, 3]), (channels, images * height, width))
+    y = emit.reshape(emit.dot(shares, lines), (channels, regions, high, width))
+    y = emit.reshape(emit.transpose(y, [1, 0, 2, 3]), (regions, channels * high, width))
+    y = emit.dot(y, emit.transpose(columns, [0, 2, 1]))
+    return emit.reshape(y, (regions, channels, high, wide))
 
 
 class _Ticks:

@@ -180,7 +180,7 @@ def squeeze(node: Node) -> ir.Value:
     axes = node.axes("axes", 1, tensors.rank(x))
     if axes is None:
         axes = [i for i, d in enumerate(tensors.static_dims(x)) if d == 1]
-    return emit.squeeze(x, axes)
+    return emit.squeeze(x, sorted(set(axes)))
 
 
 @operator("Unsqueeze", (1, 25), "unsqueeze")

@@ -101,6 +101,9 @@ def conv_transpose(node: Node) -> ir.Value:
     window = Window(node, x, kernel_shape(node, w))
     count = len(window.lengths)
     extra = list(node.attribute("output_padding") or [0] * count)
+    steps = [max(pair) for pair in zip(window.strides, window.dilations, strict=True)]
+    if len(extra) != count or any(not 0 <= e < n for e, n in zip(extra, steps, strict=True)):
+        raise ModelError(f"output_padding = {extra}; {count} numbers below {steps} are defined")
     wanted = node.attribute("output_shape")
     if wanted is not None or window.mode in ("SAME_UPPER", "SAME_LOWER"):
         sizes = [tensors.size_of(x, 2 + i, "the size of its input") for i in range(count)]
@@ -132,8 +135,7 @@ def conv_transpose(node: Node) -> ir.Value:
 def pooled(node: Node, x: ir.Value, mode: str, **attributes: Any) -> ir.Value:
     """x (batch, channels, ...) by the windows that the node's attributes say."""
     window = Window(node, x, node.required("kernel_shape")).resolve(x)
-    # Sizes of automatic padding are rounded up already.
-    ceil = bool(node.attribute("ceil_mode", 0)) and window.mode == "NOTSET"
+    ceil = bool(node.attribute("ceil_mode", 0))
     return mgx.pooling(
         x,
         mgx.PoolingMode[mode],
@@ -208,7 +210,9 @@ def lp_pool(node: Node) -> ir.Value:
 
 @operator("LRN", (1, 13), "lrn")
 def lrn(node: Node) -> ir.Value:
-    x, size = node.tensor(0), int(node.attribute("size"))
+    x, size = node.tensor(0), int(node.required("size"))
+    if size < 1:
+        raise ModelError(f"size = {size}; sums of at least one channel are defined")
     channels = tensors.dims(x)[1] if tensors.rank(x) > 1 else 1
     # More than twice the channels sees no more of them.
     seen = min(size, 2 * channels + 1) if isinstance(channels, int) else size
