@@ -21,7 +21,20 @@ _POSITIVE_OF = frozenset({("LRN", "size")})
 # 0 says that the attribute is absent.
 _POSITIVE_OR_ABSENT = frozenset({"block_size"})
 # Attributes that are 0 or 1.
-_FLAGS = frozenset({("GRU", "layout"), ("LSTM", "layout"), ("RNN", "layout")})
+_FLAGS = frozenset(
+    {
+        ("CumProd", "exclusive"),
+        ("CumProd", "reverse"),
+        ("CumSum", "exclusive"),
+        ("CumSum", "reverse"),
+        ("GRU", "layout"),
+        ("GRU", "linear_before_reset"),
+        ("LSTM", "input_forget"),
+        ("LSTM", "layout"),
+        ("Mod", "fmod"),
+        ("RNN", "layout"),
+    }
+)
 # Attributes that name dimensions. onnx's inference cuts them to 32 bits and may end the process.
 _AXES = frozenset({"axes", "axis", "batch_axis", "batch_dims", "perm", "time_axis"})
 _MAX_RANK = 64
@@ -43,7 +56,18 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
     ("NegativeLogLikelihoodLoss", "reduction"): _REDUCTIONS,
     ("Pad", "mode"): ("constant", "reflect", "edge", "wrap"),
     ("RNN", "direction"): _DIRECTIONS,
+    ("Resize", "coordinate_transformation_mode"): (
+        "half_pixel",
+        "half_pixel_symmetric",
+        "pytorch_half_pixel",
+        "align_corners",
+        "asymmetric",
+        "tf_half_pixel_for_nn",
+        "tf_crop_and_resize",
+    ),
+    ("Resize", "nearest_mode"): ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
     ("Resize", "mode"): ("nearest", "linear", "cubic"),
+    ("RoiAlign", "coordinate_transformation_mode"): ("half_pixel", "output_half_pixel"),
     ("RoiAlign", "mode"): ("avg", "max"),
     ("ScatterElements", "reduction"): _SCATTERED,
     ("ScatterND", "reduction"): _SCATTERED,

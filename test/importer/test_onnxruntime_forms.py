@@ -189,6 +189,60 @@ def test_a_clip_of_zero_clips_nothing(kind):
     assert_close(outputs_of(parse_onnx(model), fed), outputs_of(parse_onnx(without), fed))
 
 
+@pytest.mark.parametrize("kind", ["RNN", "LSTM"])
+def test_sequences_of_no_step(kind):
+    model, fed = recurrent(kind, "forward", None)
+    fed = fed | {"x": floats(0, 3, 2)}
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 0
+    got = outputs_of(parse_onnx(model), fed)
+    assert [a.shape for a in got] == [(0, 1, 3, 4), *[(1, 3, 4)] * (len(got) - 1)]
+    assert not any(a.any() for a in got)
+
+
+# ===----------------------------------------------------------------------===#
+# Values at the edge
+# ===----------------------------------------------------------------------===#
+
+
+def test_reductions_of_integers_with_roots_and_logarithms():
+    x = np.arange(1, 25, dtype=np.int32).reshape(2, 3, 4)
+    for kind in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp"):
+        assert_agrees(*one_node(kind, {"x": x, "a": ints(1)}, 18, constants=["a"]))
+
+
+def test_axes_may_be_named_twice():
+    x = floats(2, 3, 4)
+    assert_agrees(*one_node("ReduceSum", {"x": x, "a": ints(1, -2)}, 13, constants=["a"]))
+    assert_agrees(*one_node("Squeeze", {"x": x[:1], "a": ints(0, 0)}, 13, constants=["a"]))
+
+
+def test_a_condition_longer_than_what_it_chooses_of():
+    chosen = np.array([1, 0, 1, 1, 1], bool)
+    inputs = {"x": floats(4, 3), "c": chosen}
+    assert_agrees(*one_node("Compress", inputs, 11, constants=["c"], axis=0))
+
+
+def test_a_quantization_of_zeros():
+    model, fed = one_node(
+        "DynamicQuantizeLinear", {"x": np.zeros((2, 3), np.float32)}, 11, outputs=3
+    )
+    assert_agrees(model, fed)
+
+
+@pytest.mark.parametrize("kind", ["MaxPool", "AveragePool"])
+def test_windows_without_padding_may_be_rounded_up(kind):
+    made = one_node(
+        kind, {"x": floats(1, 2, 6, 5)}, 11, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1,
+        auto_pad="VALID",
+    )  # fmt: skip
+    assert_agrees(*made)
+
+
+@pytest.mark.parametrize("alpha", [0.5, -0.7])
+def test_celu_of_either_sign(alpha):
+    assert_agrees(*one_node("Celu", {"x": 5 * floats(3, 4)}, 12, alpha=alpha), atol=1e-3)
+
+
 # ===----------------------------------------------------------------------===#
 # Images
 # ===----------------------------------------------------------------------===#

@@ -127,6 +127,44 @@ def test_lengths_of_sequences_are_within_the_steps(lengths):
     assert_refused(model, "sequence_lens of .* in 3 steps")
 
 
+RECURRENT = {"x": floats(3, 2, 2), "w": floats(1, 4, 2), "r": floats(1, 4, 4)}
+ONES = np.ones((2, 3), np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "attributes", "message"),
+    [
+        ("BitShift", {"x": ONES, "z": ONES}, {"direction": "UP"}, "direction = UP; LEFT, RIGHT"),
+        ("Gelu", {"x": X}, {"approximate": "exact"}, "approximate = exact; none, tanh"),
+        ("Mod", {"x": ONES, "z": ONES}, {"fmod": 2}, "fmod = 2; 0 and 1"),
+        ("Celu", {"x": X}, {"alpha": 0.0}, "alpha = 0"),
+        ("Pad", {"x": X, "p": np.zeros(6, np.int64)}, {"mode": "mirror"}, "mode = mirror"),
+        ("LRN", {"x": IMAGE}, {"size": 0}, "size holds 0"),
+        ("InstanceNormalization", {"x": floats(2, 3), "s": floats(3), "b": floats(3)}, {}, "2, 3"),
+        ("GlobalAveragePool", {"x": floats(2, 3)}, {}, r"an input \[2, 3\]"),
+        ("ConvTranspose", {"x": IMAGE, "w": WEIGHTS}, {"output_padding": [1, 1]}, "output_padding"),
+        ("RNN", RECURRENT, {"hidden_size": 4, "layout": 2}, "layout = 2; 0 and 1"),
+        ("RNN", RECURRENT, {"hidden_size": 4, "clip": -0.5}, "clip = -0.5"),
+        ("RNN", RECURRENT, {"hidden_size": 4, "direction": "back"}, "direction = back"),
+        ("RNN", RECURRENT | {"b": floats(1, 4)}, {"hidden_size": 4}, r"the bias is \[1, 4\]"),
+        ("RNN", RECURRENT | {"w": floats(2, 4, 2)}, {"hidden_size": 4}, "the weights of the input"),
+        ("RNN", RECURRENT | {"b": None, "s": None, "h": floats(1, 3, 4)}, {"hidden_size": 4},
+         "a first state"),
+        ("DepthToSpace", {"x": floats(1, 6, 2, 2)}, {"blocksize": 2}, "6 channels"),
+        ("SpaceToDepth", {"x": floats(1, 2, 5, 4)}, {"blocksize": 2}, "an image of 5 by 4"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_attributes_and_sizes(kind, inputs, attributes, message):
+    opset = 20 if kind == "Gelu" else 17
+    model = node_model(kind, inputs, opset=opset, **attributes)
+    if kind == "Pad":  # its amounts are constant
+        model.graph.initializer.append(onnx.numpy_helper.from_array(inputs["p"], "p"))
+        del model.graph.input[1]
+    with pytest.raises(ModelError, match=message):
+        parse_onnx(model)
+
+
 # ===----------------------------------------------------------------------===#
 # com.microsoft
 # ===----------------------------------------------------------------------===#

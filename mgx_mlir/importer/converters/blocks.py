@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from mgx_mlir.errors import ModelError, UnsupportedError
+from mgx_mlir.errors import ModelError, OpenError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
@@ -21,7 +21,7 @@ def depth_to_space(node: Node) -> ir.Value:
     if c % (b * b):
         raise ModelError(f"{c} channels do not make blocks of {b} by {b}")
     c //= b * b
-    if node.version >= 11 and node.choice("mode", "DCR", "CRD") == "CRD":
+    if node.version >= 11 and node.attribute("mode") == "CRD":
         y = _reordered(x, (n, c, b, b, h, w), [0, 1, 4, 2, 5, 3])
     else:
         y = _reordered(x, (n, b, b, c, h, w), [0, 3, 4, 1, 5, 2])
@@ -34,10 +34,10 @@ def space_to_depth(node: Node) -> ir.Value:
     rows, columns = exact(h, b), exact(w, b)
     if rows is None or columns is None:
         known = isinstance(h, int) and isinstance(w, int)
-        problem = ModelError if known else UnsupportedError
+        problem = ModelError if known else OpenError
         raise problem(f"an image of {h} by {w} in blocks of {b} by {b}")
     order = [0, 3, 5, 1, 2, 4]
-    if node.declares("mode") and node.choice("mode", "DCR", "CRD") == "CRD":
+    if node.declares("mode") and node.attribute("mode") == "CRD":
         order = [0, 1, 3, 5, 2, 4]
     y = _reordered(x, (n, c, rows, b, columns, b), order)
     return emit.reshape(y, tensors.named([n, c * b * b, rows, columns]))

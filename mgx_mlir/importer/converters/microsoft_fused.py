@@ -15,10 +15,10 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.converters import movement, sampling, shapes, spectral
+from mgx_mlir.importer.converters.activations import activation_of
 from mgx_mlir.importer.converters.contractions import gemm
 from mgx_mlir.importer.converters.microsoft import contributed
 from mgx_mlir.importer.converters.microsoft_attention import split_heads
-from mgx_mlir.importer.converters.rnn import activation_of
 from mgx_mlir.importer.converters.windows import convolved, pooled
 from mgx_mlir.importer.node import Node
 

@@ -120,13 +120,13 @@ def power(node: Node) -> ir.Value:
 
 @operator("Mod", (10, 28), "mod fmod")
 def modulo(node: Node) -> ir.Value:
-    truncates = node.choice("fmod", 0, 1)
+    truncates = node.attribute("fmod")
     return emit.binary(mgx.fmod if truncates else mgx.mod, node.tensor(0), node.tensor(1))
 
 
 @operator("BitShift", (11, 28), "shift_left shift_right")
 def bit_shift(node: Node) -> ir.Value:
-    left = node.choice("direction", "LEFT", "RIGHT") == "LEFT"
+    left = node.attribute("direction") == "LEFT"
     build = mgx.shift_left if left else mgx.shift_right
     return emit.binary(build, node.tensor(0), node.tensor(1))
 
@@ -335,7 +335,7 @@ def hard_swish(node: Node) -> ir.Value:
 
 @operator("Gelu", (20, 20), "erf tanh mul add")
 def gelu(node: Node) -> ir.Value:
-    build = gelu_tanh if node.choice("approximate", "none", "tanh") == "tanh" else gelu_erf
+    build = gelu_tanh if node.attribute("approximate") == "tanh" else gelu_erf
     return build(node.tensor(0))
 
 

@@ -36,7 +36,7 @@ def spread(node: Node, x: ir.Value, parameter: ir.Value) -> ir.Value:
     merged = tensors.size_of(parameter, axis, "the number of blocks") * block
     repeated = emit.reshape(repeated, (*shape[:axis], merged, *shape[axis + 1 :]))
     size = tensors.size_of(x, axis, "the blocked size")
-    if merged < size:
+    if merged != -(-size // block) * block:
         raise ModelError(f"a scale of {tensors.show(shape)} for {tensors.show(sizes)}")
     return emit.broadcast(emit.take(repeated, axis, 0, size), sizes)
 
@@ -218,6 +218,7 @@ def dynamically_quantized(x: ir.Value) -> list[ir.Value]:
     largest = mgx.max(largest, emit.like(largest, 0))
     smallest = mgx.min(smallest, emit.like(smallest, 0))
     scale = emit.div(mgx.sub(largest, smallest), 255)
+    scale = emit.where(mgx.equal(scale, emit.like(scale, 0)), 1, scale)  # of zeros alone
     zero = emit.clip(mgx.nearbyint(mgx.div(mgx.neg(smallest), scale)), 0, 255)
     zero = emit.convert(zero, "ui8")
     sizes = tensors.dims(x)

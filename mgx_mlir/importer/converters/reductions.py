@@ -157,8 +157,8 @@ def _scan(node: Node, scan: Any) -> Any:
     return scan(
         x,
         tensors.axis_in(axis, tensors.rank(x)),
-        exclusive=bool(node.choice("exclusive", 0, 1)),
-        reverse=bool(node.choice("reverse", 0, 1)),
+        exclusive=bool(node.attribute("exclusive")),
+        reverse=bool(node.attribute("reverse")),
     )
 
 

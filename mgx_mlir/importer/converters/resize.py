@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,16 +14,6 @@ from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
-
-_COORDINATES = (
-    "half_pixel",
-    "half_pixel_symmetric",
-    "pytorch_half_pixel",
-    "align_corners",
-    "asymmetric",
-    "tf_half_pixel_for_nn",
-    "tf_crop_and_resize",
-)
 
 
 def _result(sizes: Sequence[int], scales: Sequence[float]) -> list[int]:
@@ -73,9 +63,8 @@ def resize(node: Node) -> ir.Value:
     if node.version >= 18 and node.attribute("axes") is not None:
         axes = [tensors.axis_in(a, rank) for a in node.attribute("axes")]
     target, factors = _target(node, sizes, axes)
-    mode = str(node.choice("mode", "nearest", "linear", "cubic"))
-    coordinates = str(node.choice("coordinate_transformation_mode", *_COORDINATES))
-    node.choice("nearest_mode", *_ROUNDINGS)
+    mode = str(node.attribute("mode"))
+    coordinates = str(node.attribute("coordinate_transformation_mode"))
     options: dict[str, Any] = {}
     if coordinates == "tf_crop_and_resize":
         options["roi"] = _region(node, axes, rank)
@@ -131,7 +120,7 @@ def _from_corners(
 
 
 _HALF = np.float32(0.5)
-_ROUNDINGS = {
+_ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "ceil": np.ceil,
     "floor": np.floor,
     "round_prefer_ceil": lambda where: np.floor(where + _HALF),

@@ -17,54 +17,18 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
-from mgx_mlir.importer.converters.pointwise import (
-    gelu_erf,
-    hard_sigmoid_of,
-    softplus_of,
-    softsign_of,
+from mgx_mlir.importer.converters.activations import (
+    TAKES_ALPHA,
+    TAKES_BETA,
+    Activation,
+    activation_of,
 )
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
 
-Activation = Callable[[ir.Value], ir.Value]
-
 # Each step becomes ops of its own.
 MAX_STEPS = 4096
-
-
-def activation_of(name: str, alpha: float | None, beta: float | None) -> Activation:
-    """The function of that name. Defaults of alpha and beta: ONNX's operators of those names."""
-
-    def number(value: float | None, default: float) -> float:
-        return default if value is None else value
-
-    functions: dict[str, Activation] = {
-        "affine": lambda x: emit.add(emit.mul(x, number(alpha, 1)), number(beta, 0)),
-        "elu": lambda x: mgx.elu(x, alpha=number(alpha, 1)),
-        "gelu": gelu_erf,
-        "hardsigmoid": lambda x: hard_sigmoid_of(x, number(alpha, 0.2), number(beta, 0.5)),
-        "hardswish": lambda x: mgx.mul(x, hard_sigmoid_of(x, 1 / 6, 0.5)),
-        "leakyrelu": lambda x: mgx.leaky_relu(x, alpha=number(alpha, 0.01)),
-        "relu": mgx.relu,
-        "scaledtanh": lambda x: emit.mul(mgx.tanh(emit.mul(x, number(beta, 1))), number(alpha, 1)),
-        "sigmoid": mgx.sigmoid,
-        "silu": lambda x: mgx.mul(x, mgx.sigmoid(x)),
-        "softplus": softplus_of,
-        "softsign": softsign_of,
-        "tanh": mgx.tanh,
-        "thresholdedrelu": lambda x: emit.where(
-            mgx.greater(x, emit.like(x, number(alpha, 1))), x, 0
-        ),
-    }
-    if name.lower() not in functions:
-        raise UnsupportedError(f"activation {name}; there are {', '.join(functions)}")
-    return functions[name.lower()]
-
-
-# The activations that take alpha, and beta: their values are listed in this order.
-_TAKES_ALPHA = {"affine", "elu", "hardsigmoid", "leakyrelu", "scaledtanh", "thresholdedrelu"}
-_TAKES_BETA = {"affine", "hardsigmoid", "scaledtanh"}
 
 
 @dataclass
@@ -102,6 +66,8 @@ class Cell:
     def clipped(self, x: ir.Value) -> ir.Value:
         """x within the node's clip, where it has one; 0 is none."""
         bound = self.node.attribute("clip")
+        if bound is not None and bound < 0:
+            raise ModelError(f"clip = {bound}; a bound from 0 on is defined")
         return emit.clip(x, -bound, bound) if bound else x
 
 
@@ -138,8 +104,11 @@ def _unrolled(
     stated = node.attribute("hidden_size")
     if stated is not None and stated != hidden:
         raise ModelError(f"hidden_size = {stated} and recurrent weights for {hidden}")
+    _check_shapes(node, weights, gates, directions, batch)
     functions = _functions(node, directions, default)
     masks = _masks(node, length, batch, hidden)
+    if length == 0:
+        return _of_no_steps(node, x, directions, hidden, states, batch_first)
     cells = _Cells(node, gates, hidden, weights, rounded or (lambda x: x))
     state = [_initial(node, 5 + s, directions, x, hidden, batch_first) for s in range(states)]
     if directions == 2 and rounded is None and isinstance(batch, int) and _are_equal(node, default):
@@ -161,6 +130,37 @@ def _unrolled(
         y = emit.transpose(y, [2, 0, 1, 3]) if y is not None else None
         finals = [emit.transpose(f, [1, 0, 2]) for f in finals]
     return [y, *finals]
+
+
+def _check_shapes(
+    node: Node, weights: tuple[ir.Value, ir.Value], gates: int, directions: int, batch: Dim
+) -> None:
+    """Raises ModelError where a parameter has other sizes than the weights and x ask for."""
+    size = tensors.dims(node.tensor(0))[2]
+    hidden = tensors.dims(weights[1])[1]
+    assert isinstance(hidden, int)
+    columns = gates * hidden
+    tensors.require(weights[0], (directions, size, columns), "the weights of the input")
+    tensors.require(weights[1], (directions, hidden, columns), "the weights of the state")
+    for index, wanted, what in (
+        (3, (directions, 2 * columns), "the bias"),
+        (4, (batch,), "sequence_lens"),
+        (7, (directions, 3 * hidden), "the peepholes"),
+    ):
+        if index < len(node.inputs) and node.given(index):
+            tensors.require(node.tensor(index), wanted, what)
+
+
+def _of_no_steps(
+    node: Node, x: ir.Value, directions: int, hidden: int, states: int, batch_first: bool
+) -> list[ir.Value | None]:
+    """The results of sequences without a step: nothing, and zeros."""
+    zero = np.zeros((), emit.numpy_type(x))
+    batch = tensors.dims(x)[1]
+    last = [batch, directions, hidden] if batch_first else [directions, batch, hidden]
+    every = [batch, 0, directions, hidden] if batch_first else [0, *last]
+    made = [emit.filled(zero, every), *[emit.filled(zero, last) for _ in range(states)]]
+    return [value if node.wanted(i) else None for i, value in enumerate(made)]
 
 
 def _run(
@@ -276,6 +276,8 @@ def _initial(
         zero = np.zeros((), emit.numpy_type(x))
         return emit.filled(zero, (directions, batch, hidden))
     state = node.tensor(index)
+    wanted = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
+    tensors.require(state, wanted, "a first state")
     return emit.transpose(state, [1, 0, 2]) if batch_first else state
 
 
@@ -319,8 +321,8 @@ def _settings(
     betas = list(node.attribute("activation_beta") or [])
     found = []
     for name in (str(name).lower() for name in names):
-        alpha = alphas.pop(0) if alphas and name in _TAKES_ALPHA else None
-        beta = betas.pop(0) if betas and name in _TAKES_BETA else None
+        alpha = alphas.pop(0) if alphas and name in TAKES_ALPHA else None
+        beta = betas.pop(0) if betas and name in TAKES_BETA else None
         found.append((name, alpha, beta))
     return found
 

@@ -149,9 +149,8 @@ def roi_align(node: Node) -> ir.Value:
     height, width = int(node.attribute("output_height")), int(node.attribute("output_width"))
     samples = int(node.attribute("sampling_ratio"))
     scale = node.attribute("spatial_scale")
-    ways = ("half_pixel", "output_half_pixel")
-    half = node.version >= 16 and node.choice(_MODE, *ways) == "half_pixel"
-    largest = node.choice("mode", "avg", "max") == "max"
+    half = node.version >= 16 and node.attribute(_MODE) == "half_pixel"
+    largest = node.attribute("mode") == "max"
     corners = emit.mul(rois, scale)
     corners = emit.sub(corners, 0.5) if half else corners
     x1, y1, x2, y2 = (emit.take(corners, 1, i, i + 1) for i in range(4))

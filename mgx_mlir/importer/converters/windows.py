@@ -211,8 +211,6 @@ def lp_pool(node: Node) -> ir.Value:
 @operator("LRN", (1, 13), "lrn")
 def lrn(node: Node) -> ir.Value:
     x, size = node.tensor(0), int(node.required("size"))
-    if size < 1:
-        raise ModelError(f"size = {size}; sums of at least one channel are defined")
     channels = tensors.dims(x)[1] if tensors.rank(x) > 1 else 1
     # More than twice the channels sees no more of them.
     seen = min(size, 2 * channels + 1) if isinstance(channels, int) else size
