@@ -159,10 +159,12 @@ def hip_device(target: str | Target, settings: Settings, ordinal: int | None = N
     The first call chooses the HIP library. An emulated one whose devices nobody named has
     the target's chip; one without that chip gets a device of it. Raises TargetError or DeviceError.
     """
+    from mgx_mlir import emulator
     from mgx_mlir.runtime.hip import device  # needs hip-python
     from mgx_mlir.runtime.hip.library import open_library
 
-    chip = () if isinstance(target, str) else (target.name,)
+    name = "" if isinstance(target, str) else target.name
+    chip = (name,) if name in emulator.CHIPS else ()
     open_library(settings.hip, settings.emulated_devices or chip)
     if isinstance(target, str):
         return device.device(ordinal or 0)

@@ -253,7 +253,7 @@ def test_inputs_are_checked(staged):
         model.run({"a": a})
     with pytest.raises(UsageError, match="no input 'z'"):
         model.run({"a": a, "x": x, "z": x})
-    with pytest.raises(UsageError, match=r"input 'x' is float\[2\]; got float32\[3\]"):
+    with pytest.raises(UsageError, match=r"input 'x' is float32\[2\]; got float32\[3\]"):
         model.run({"a": a, "x": np.ones(3, np.float32)})
     with pytest.raises(UsageError, match=r"input 'a' is string\[n\]; got float32\[2\]"):
         model.run({"a": x, "x": x})

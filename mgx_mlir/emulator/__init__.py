@@ -30,6 +30,9 @@ LIBRARY_NAME = "libamdhip64.so"
 # Names that linked programs ask for: those of ROCm 5, 6 and 7.
 LINKED_NAMES = (LIBRARY_NAME, "libamdhip64.so.5", "libamdhip64.so.6", "libamdhip64.so.7")
 
+# The chips that are emulated.
+CHIPS = ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151", "gfx1200", "gfx1201")
+
 # Where a build of the project, or of the emulator alone, leaves the library.
 BUILD_PATTERNS = (f"emulator*/{LIBRARY_NAME}", f"*/emulator/{LIBRARY_NAME}")
 
@@ -172,11 +175,13 @@ def add_device(chip: str) -> int:
     UsageError for a chip that is not emulated, and where the library adds no devices.
     """
     library = _library()
+    if chip not in CHIPS:
+        raise UsageError(f"{chip} is not emulated; these chips are: {', '.join(CHIPS)}")
     if not hasattr(library, "mgxEmulatorAddDevice"):
         raise UsageError(f"{library_path()} adds no devices; build it again")
     ordinal = ctypes.c_int(-1)
     code = library.mgxEmulatorAddDevice(chip.encode(), ctypes.byref(ordinal))
-    _check(code, f"the emulated library has no room for a '{chip}', or does not know it")
+    _check(code, f"the emulated library has no room for another device, a {chip}")
     return ordinal.value
 
 

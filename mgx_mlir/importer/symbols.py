@@ -33,12 +33,12 @@ def bind(
         known = ", ".join(inputs)
         raise UsageError(f"the model has no input '{name}'; its inputs are {known}")
     _name_dims(values.values())
-    bound: dict[str, int | Range] = {}
+    symbols = {d.dim_param for v in values.values() for d in _dims(v) if d.dim_param}
+    bound = _Bound()
     for symbol, size in dim_params.items():
-        _bind_symbol(bound, symbol, size)
+        _bind_symbol(bound, symbol, size, "dim_params")
     for name, sizes in input_dims.items():
         _bind_input(bound, values[name], sizes)
-    symbols = {d.dim_param for v in values.values() for d in _dims(v) if d.dim_param}
     for symbol in dim_params.keys() - symbols:
         known = ", ".join(sorted(symbols)) or "none"
         raise UsageError(f"no input has a dimension called '{symbol}'; there are: {known}")
@@ -54,7 +54,15 @@ def bind(
     return {name: size for name, size in bound.items() if isinstance(size, Range)}
 
 
-def _bind_symbol(bound: dict[str, int | Range], symbol: str, size: int | Range) -> None:
+class _Bound(dict[str, "int | Range"]):
+    """The sizes of symbols, and what gave each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.givers: dict[str, str] = {}
+
+
+def _bind_symbol(bound: _Bound, symbol: str, size: int | Range, giver: str) -> None:
     if isinstance(size, Range):
         try:
             size.check()
@@ -63,12 +71,14 @@ def _bind_symbol(bound: dict[str, int | Range], symbol: str, size: int | Range) 
     elif size < 0:
         raise UsageError(f"dimension '{symbol}' cannot have size {size}")
     if bound.setdefault(symbol, size) != size:
-        raise UsageError(f"dimension '{symbol}' is given both {bound[symbol]} and {size}")
+        raise UsageError(
+            f"dimension '{symbol}' is given both {bound[symbol]} (by {bound.givers[symbol]}) and "
+            f"{size} (by {giver})"
+        )
+    bound.givers.setdefault(symbol, giver)
 
 
-def _bind_input(
-    bound: dict[str, int | Range], value: ValueInfoProto, sizes: Sequence[int | Range]
-) -> None:
+def _bind_input(bound: _Bound, value: ValueInfoProto, sizes: Sequence[int | Range]) -> None:
     kind = value.type.WhichOneof("value") or "tensor_type"
     if kind != "tensor_type":
         raise UnsupportedError(f"inputs of {kind.removesuffix('_type')} type are not supported")
@@ -94,13 +104,11 @@ def _bind_input(
                 f"{dim.dim_value}; {size} is given"
             )
         if dim.dim_param:
-            _bind_symbol(bound, dim.dim_param, size)
+            _bind_symbol(bound, dim.dim_param, size, f"input '{value.name}'")
         dim.dim_value = size
 
 
-def _bind_range(
-    bound: dict[str, int | Range], value: ValueInfoProto, place: int, size: Range
-) -> None:
+def _bind_range(bound: _Bound, value: ValueInfoProto, place: int, size: Range) -> None:
     dim = _dims(value)[place]
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         raise UsageError(
@@ -109,7 +117,7 @@ def _bind_range(
         )
     if not dim.dim_param:  # the input declares no shape
         dim.dim_param = _name_of(value, place)
-    _bind_symbol(bound, dim.dim_param, size)
+    _bind_symbol(bound, dim.dim_param, size, f"input '{value.name}'")
 
 
 def _name_dims(values: Iterable[ValueInfoProto]) -> None:
@@ -131,9 +139,7 @@ def _name_of(value: ValueInfoProto, place: int) -> str:
     return f"{_identifier(value.name)}_d{place}"
 
 
-def _finish_input(
-    value: ValueInfoProto, bound: dict[str, int | Range], default: int | None
-) -> None:
+def _finish_input(value: ValueInfoProto, bound: _Bound, default: int | None) -> None:
     is_tensor = value.type.WhichOneof("value") == "tensor_type"
     if is_tensor and not value.type.tensor_type.HasField("shape"):
         raise OpenError(

@@ -12,8 +12,10 @@ compile, and the host runs the nodes between them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -21,12 +23,15 @@ import onnx
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import Edge, UnsupportedError, UsageError
 from mgx_mlir.host.values import is_tensor, normal, show, type_of
-from mgx_mlir.importer import Unsupported, loading, prepare, structure
+from mgx_mlir.importer import Unsupported, loading, prepare, structure, symbols
 from mgx_mlir.settings import Settings
 from mgx_mlir.specialize import SpecializedModel, Values
 from mgx_mlir.staged.context import Context
 from mgx_mlir.staged.graph import Compilation, StagedGraph
 from mgx_mlir.target import Target
+
+if TYPE_CHECKING:
+    from mgx_mlir.runtime.program import Program
 
 __all__ = ["Model"]
 
@@ -71,11 +76,28 @@ class Model:
         """The names of the outputs."""
         return tuple(value.name for value in self._source.model.graph.output)
 
-    @property
+    @cached_property
     def input_types(self) -> dict[str, onnx.TypeProto]:
-        """The type that the model declares for each input."""
-        declared = {v.name: v.type for v in self._source.model.graph.input}
-        return {name: declared[name] for name in self.inputs}
+        """The type that the model declares for each input, with the sizes that options give."""
+        options = self._options
+        shapes = onnx.ModelProto()
+        shapes.graph.input.extend(
+            v for v in self._source.model.graph.input if v.name in self.inputs
+        )
+        given = {n: sizes for n, sizes in options.input_dims.items() if n in self.inputs}
+        with suppress(UnsupportedError):  # an input without a shape
+            symbols.bind(shapes, self.inputs, given, options.dim_params, options.default_dim)
+        return {v.name: v.type for v in shapes.graph.input}
+
+    def program(self, inputs: Mapping[str, Any]) -> Program | None:
+        """The one program that runs inputs of these sizes; None for a model in parts."""
+        values = {name: normal(value) for name, value in inputs.items()}
+        if not all(is_tensor(value) for value in values.values()):
+            return None
+        try:
+            return self._whole.program(values, Values.NONE)
+        except UnsupportedError:
+            return None
 
     @property
     def host_nodes(self) -> list[Unsupported]:
@@ -91,6 +113,7 @@ class Model:
         ModelError where a node of the host gets what it cannot use.
         """
         values = {name: normal(value) for name, value in inputs.items()}
+        self._check(values)
         if self._staged is None and all(is_tensor(value) for value in values.values()):
             try:
                 program = self._whole.program(values, Values.NONE)
@@ -100,7 +123,6 @@ class Model:
                 return program.run(values)
         if self._staged is None:
             self._staged = self.staged(values)
-        self._check(values)
         results = self._staged.run(values, Context(self._seed if seed is None else seed))
         return dict(zip(self.outputs, results, strict=True))
 
@@ -171,7 +193,9 @@ def _check_tensor(name: str, value: Any, declared: onnx.TypeProto.Tensor) -> Non
             n in (None, m) for n, m in zip(sizes, value.shape, strict=True)
         )
     if not fits:
-        kind = onnx.TensorProto.DataType.Name(declared.elem_type).lower()
+        kind = "string"
+        if declared.elem_type != onnx.TensorProto.STRING:
+            kind = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(declared.elem_type)).name
         shown = [d.dim_param or d.dim_value or "?" for d in declared.shape.dim]
         text = f"{kind}[{', '.join(map(str, shown))}]"
         raise UsageError(f"input '{name}' is {text}; got {show(value)}")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from mgx_mlir.artifact_file import MAGIC
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines import MODES
@@ -17,6 +16,7 @@ from mgx_mlir.plan import MAX_LOOP_ITERATIONS, TensorSpec
 from mgx_mlir.runtime.program import numpy_dtype
 from mgx_mlir.sizes import Range
 from mgx_mlir.target import Target
+from mgx_mlir.tools.files import is_artifact
 
 
 def add_model(parser: argparse.ArgumentParser, what: str) -> None:
@@ -51,17 +51,6 @@ def expect_no_compile_options(arguments: argparse.Namespace) -> None:
             f"{named}: {arguments.model} is compiled already; give the .onnx model, or "
             "`mgx inspect` shows the options of the artifact"
         )
-
-
-def is_artifact(file: Path) -> bool:
-    """Whether a file is called an artifact, or begins as one does."""
-    if file.suffix == ".mgx":
-        return True
-    try:
-        with file.open("rb") as stream:
-            return stream.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
 
 
 def add_shape_options(parser: argparse.ArgumentParser) -> None:
@@ -185,16 +174,7 @@ def read_inputs(
 
     Floats are normal, integers 0 to 9 (token ids and indices stay small), bools even odds.
     """
-    files: dict[str, Path] = {}
-    for text in given:
-        name, equals, file = text.partition("=")
-        if not equals:
-            raise UsageError(f"--input {text}: use name=file.npy")
-        files[name] = Path(file)
-    names = [spec.name for spec in specs]
-    for name in files:
-        if name not in names:
-            raise UsageError(f"--input {name}: the model's inputs are {', '.join(names)}")
+    files = input_files(given, [spec.name for spec in specs])
     generator = np.random.default_rng(seed)
     arrays = {}
     for spec in specs:
@@ -203,6 +183,24 @@ def read_inputs(
         else:
             arrays[spec.name] = random_array(spec, generator)
     return arrays
+
+
+def input_files(given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
+    """The files that `--input name=file.npy` gives, by name. Raises UsageError."""
+    files: dict[str, Path] = {}
+    for text in given:
+        # Names may hold an equals sign; files seldom do.
+        found = [name for name in names if text.startswith(f"{name}=")]
+        name = max(found, key=len, default=text.partition("=")[0])
+        if text == name or "=" not in text:
+            raise UsageError(f"--input {text}: use name=file.npy")
+        if not found:
+            listed = ", ".join(names) or "none"
+            raise UsageError(f"--input {name}: the model's inputs are {listed}")
+        if name in files:
+            raise UsageError(f"--input {name} is given twice")
+        files[name] = Path(text[len(name) + 1 :])
+    return files
 
 
 def random_array(spec: TensorSpec, generator: np.random.Generator) -> np.ndarray:

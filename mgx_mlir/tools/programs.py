@@ -13,19 +13,22 @@ import onnx
 from onnx import helper
 
 import mgx_mlir
+from mgx_mlir import advice
+from mgx_mlir.advice import OpenDim
 from mgx_mlir.compiler import Report, compile_to_bytecode, options_for
-from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
 from mgx_mlir.plan import TensorSpec
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.staged import Model
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools.console import Tick, print_report
+from mgx_mlir.tools.files import is_artifact
 
 
 def program_of(options: argparse.Namespace, tick: Tick) -> Program:
     """The program of the model or artifact that the options name, for their target."""
-    if shared.is_artifact(options.model):
+    if is_artifact(options.model):
         shared.expect_no_compile_options(options)
         artifact = mgx_mlir.load(options.model)
     else:
@@ -53,11 +56,11 @@ def program_of(options: argparse.Namespace, tick: Tick) -> Program:
 
 
 def runnable_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
-    """As `program_of`; a model that no static program holds is run in parts."""
+    """As `program_of`; a model without a static program takes sizes from its inputs, or parts."""
     try:
         return program_of(options, tick)
     except UnsupportedError as error:
-        if shared.is_artifact(options.model):
+        if is_artifact(options.model):
             raise
         model = Model(
             options.model,
@@ -66,7 +69,8 @@ def runnable_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
             device=options.device,
             graph=not options.no_graph,
         )
-        model.staged(refused=error)
+        if error.nodes or not isinstance(error, OpenError):  # else it asks for sizes only
+            model.staged(refused=error)
         return model
 
 
@@ -83,8 +87,8 @@ def inputs_of(
         return shared.read_inputs(runnable.specs(chosen), given, seed)
     if isinstance(runnable, Program):
         return shared.read_inputs(runnable.inputs, given, seed)
-    named = {text.partition("=")[0] for text in given}
-    specs = [_spec(name, type_, name in named) for name, type_ in runnable.input_types.items()]
+    files = shared.input_files(given, runnable.inputs)
+    specs = [_spec(name, type_, name in files) for name, type_ in runnable.input_types.items()]
     return shared.read_inputs(specs, given, seed)
 
 
@@ -94,11 +98,10 @@ def _chosen(
     plan = program.plan
     chosen = {dim.name: (*dim.optimals, dim.low)[0] for dim in plan.dims}
     chosen |= {name: size for name, size in dims.items() if isinstance(size, int)}
-    for text in given:
-        name, _, file = text.partition("=")
-        spec = next((s for s in program.inputs if s.name == name), None)
-        shape = np.load(file, mmap_mode="r").shape if spec and Path(file).is_file() else ()
-        for number, size in zip(spec.shape if spec else (), shape, strict=False):
+    for name, file in shared.input_files(given, [s.name for s in program.inputs]).items():
+        (spec,) = (s for s in program.inputs if s.name == name)
+        shape = np.load(file, mmap_mode="r").shape if file.is_file() else ()
+        for number, size in zip(spec.shape, shape, strict=False):
             if number < 0 and plan.formulas[-1 - number] in chosen:
                 chosen[plan.formulas[-1 - number]] = size
     return chosen
@@ -109,12 +112,47 @@ def _spec(name: str, type_: onnx.TypeProto, given: bool) -> TensorSpec:
     if given:
         return TensorSpec(name, "float32", ())
     if type_.WhichOneof("value") != "tensor_type":
-        raise UsageError(f"input '{name}' is no tensor; run the model from Python")
-    dims = [d.dim_value if d.HasField("dim_value") else None for d in type_.tensor_type.shape.dim]
-    if None in dims or type_.tensor_type.elem_type == onnx.TensorProto.STRING:
-        raise UsageError(f"input '{name}' cannot be random: give --input {name}=FILE")
-    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(type_.tensor_type.elem_type))
-    return TensorSpec(name, dtype.name, tuple(d for d in dims if d is not None))
+        raise UsageError(f"input '{name}' is {type_text(type_)}; run the model from Python")
+    tensor = type_.tensor_type
+    if not tensor.HasField("shape") or tensor.elem_type == onnx.TensorProto.STRING:
+        raise UsageError(f"input '{name}' is {type_text(type_)}; give it by --input {name}=FILE")
+    shape = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim)
+    dims = [OpenDim(d, name, n, shape) for n, d in enumerate(shape) if isinstance(d, str)]
+    if dims:
+        raise UsageError(
+            f"{advice.sizes(dims)}; or give the input by --input {name}=FILE, an array of "
+            f"{type_text(type_)}"
+        )
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+    return TensorSpec(name, dtype.name, tuple(d for d in shape if isinstance(d, int)))
+
+
+def type_text(type_: onnx.TypeProto) -> str:
+    """An ONNX type as messages show it: 'float32 batch x 3', 'a sequence of string n'."""
+    kind = type_.WhichOneof("value")
+    if kind == "sequence_type":
+        return f"a sequence of {type_text(type_.sequence_type.elem_type)}"
+    if kind == "optional_type":
+        return f"an optional {type_text(type_.optional_type.elem_type)}"
+    if kind == "map_type":
+        return f"a map to {type_text(type_.map_type.value_type)}"
+    tensor = type_.tensor_type if kind == "tensor_type" else type_.sparse_tensor_type
+    if tensor.elem_type == onnx.TensorProto.STRING:
+        name = "string"
+    elif tensor.elem_type:
+        name = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)).name
+    else:
+        return "of no known type"
+    if not tensor.HasField("shape"):
+        return f"{name} of any shape"
+    dims = [d.dim_value if d.HasField("dim_value") else _symbol(d) for d in tensor.shape.dim]
+    between = "x" if all(isinstance(d, int) for d in dims) else " x "
+    return f"{name} {between.join(map(str, dims)) or 'scalar'}"
+
+
+def _symbol(dim: onnx.TensorShapeProto.Dimension) -> str:
+    """A dimension's name; '?' where it has none but that which onnx's inference gave it."""
+    return "?" if dim.dim_param.startswith("unk__") else dim.dim_param or "?"
 
 
 def flat_arrays(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:

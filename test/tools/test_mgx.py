@@ -41,7 +41,7 @@ def test_run_prints_each_output(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_shapes_may_stand_before_the_model(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["params", "--input-dim", "@image", "1", "1", "8", "8", str(DIGITS)]) == 0
-    assert "image: tensor<1x1x8x8xf32>" in capsys.readouterr().out
+    assert "image: float32 1x1x8x8" in capsys.readouterr().out
 
 
 def test_run_reads_and_writes_arrays(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_params_gives_names_types_and_shapes(
 ) -> None:
     capsys.readouterr()
     assert main(["params", str(DIGITS)]) == 0
-    assert "image: tensor<1x1x8x8xf32>" in capsys.readouterr().out
+    assert "image: float32 1x1x8x8" in capsys.readouterr().out
     assert main(["params", str(artifact)]) == 0
     assert "image: float32 1x1x8x8" in capsys.readouterr().out
 
@@ -314,4 +314,6 @@ def test_models_of_the_host_run_and_verify(
     assert main(["verify", model, *files]) == 0
     assert "twice: ok" in capsys.readouterr().out
     assert main(["run", model]) == 2
-    assert "input 'x' cannot be random: give --input x=FILE" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "'n' (dimension 1 of input 'x') has no size; give one by --dim-param @n N" in error
+    assert "or give the input by --input x=FILE, an array of float32 4 x n" in error

@@ -18,7 +18,9 @@ def run(options: argparse.Namespace) -> int:
     import mgx_mlir
     from mgx_mlir.artifact import size_text
     from mgx_mlir.tools.console import progress
+    from mgx_mlir.tools.files import expect_artifact
 
+    expect_artifact(options.artifact, options.verb)
     artifact = mgx_mlir.load(options.artifact)
     with progress("finalizing") as tick:
         artifact = mgx_mlir.finalize(artifact, options.arch.split(","), progress=tick)

@@ -35,7 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     import mgx_mlir
     from mgx_mlir.tools.console import print_artifact
+    from mgx_mlir.tools.files import expect_artifact
 
+    expect_artifact(options.artifact, options.verb)
     artifact = mgx_mlir.load(options.artifact)
     if options.kernel and options.why:
         return _print_choice(artifact, options.kernel, options.arch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from mgx_mlir.tools import options as shared
+from mgx_mlir.tools.files import is_artifact
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -13,7 +14,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if shared.is_artifact(options.model):
+    if is_artifact(options.model):
         import mgx_mlir
         from mgx_mlir.plan_binding import dim_text, shape_text
 
@@ -26,18 +27,22 @@ def run(options: argparse.Namespace) -> int:
         for dim in plan.dims:
             print(f"size    {dim_text(dim)}")
         return 0
-    from mgx_mlir.compiler import import_model
-    from mgx_mlir.graph import value_names
+    from mgx_mlir.errors import OpenError
+    from mgx_mlir.importer import loading, prepare
+    from mgx_mlir.tools.programs import type_text
 
-    graph = import_model(options.model, shared.compile_options(options))
-    with graph.module.context:
-        block = graph.main.operation.regions[0].blocks[0]
-        values = {
-            "input": ("arg_attrs", list(block.arguments)),
-            "output": ("res_attrs", list(list(block.operations)[-1].operation.operands)),
-        }
-        for kind, (attribute, group) in values.items():
-            names = value_names(graph.main, attribute, len(group))
-            for name, value in zip(names, group, strict=True):
-                print(f"{kind:<7} {name}: {value.type}")
+    source = loading.load(options.model)
+    given = shared.compile_options(options)
+    found = {}
+    try:
+        prepare.prepare(source, given.input_dims, given.dim_params, given.default_dim)
+        found = prepare.infer(source.model)
+    except OpenError:  # an input without a shape: what is declared is all there is
+        pass
+    graph = source.model.graph
+    for value in graph.input:
+        if value.name in source.inputs:
+            print(f"input   {value.name}: {type_text(value.type)}")
+    for value in graph.output:
+        print(f"output  {value.name}: {type_text(found.get(value.name, value.type))}")
     return 0

@@ -1,4 +1,6 @@
-"""perf: time a model: whole runs, and on a GPU each kernel.
+"""perf: time a model: whole runs, and on a GPU each kernel of a compiled program.
+
+A model that runs in parts (`mgx check` says so) has times of whole runs only.
 
 On an emulated GPU the kernels' times come from the emulator's model of the chip, and are
 marked so; what a run takes there is the emulator's own time.
@@ -20,6 +22,7 @@ from mgx_mlir.tools import options as shared
 if TYPE_CHECKING:
     from mgx_mlir.runtime.hip.profile import StepTime
     from mgx_mlir.runtime.program import Program
+    from mgx_mlir.staged import Model
     from mgx_mlir.tools.console import Tick
 
 PERCENTILES = (50, 90, 99)
@@ -40,33 +43,44 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import UsageError
     from mgx_mlir.runtime.sized import SizedProgram
+    from mgx_mlir.staged import Model
     from mgx_mlir.tools.console import progress
-    from mgx_mlir.tools.programs import inputs_of, program_of
+    from mgx_mlir.tools.programs import inputs_of, note_host_nodes, runnable_of
 
     if options.runs < 1:
         raise UsageError(f"--runs is {options.runs}; it takes at least 1")
     # The emulated library reads it at its first call; others do not know it.
     os.environ.setdefault("MGX_EMULATOR_PROFILE", "1")
     with progress("measuring") as tick:
-        program = program_of(options, tick)
-        inputs = inputs_of(program, options.input, options.seed, shared.sizes(options))
-        if isinstance(program, SizedProgram):
-            program = program.program(inputs)
+        runnable = runnable_of(options, tick)
+        inputs = inputs_of(runnable, options.input, options.seed, shared.sizes(options))
+        program = runnable
+        if isinstance(runnable, SizedProgram):
+            program = runnable.program(inputs)
+        elif isinstance(runnable, Model):
+            program = runnable.program(inputs) or runnable
         record = _measure(program, inputs, options, tick)
+    note_host_nodes(program)
     print(json.dumps(record, indent=2) if options.json else _text(record))
     return 0
 
 
 def _measure(
-    program: Program, inputs: Mapping[str, np.ndarray], options: argparse.Namespace, tick: Tick
+    program: Program | Model,
+    inputs: Mapping[str, np.ndarray],
+    options: argparse.Namespace,
+    tick: Tick,
 ) -> dict[str, Any]:
+    from mgx_mlir.runtime.hip.library import library_kind
+    from mgx_mlir.staged import Model
+
     device = getattr(program, "device", None)
     record: dict[str, Any] = {"model": str(options.model), "runs": options.runs}
     if device is None:
-        record |= {"device": shared.target_of(options), "times": "measured"}
-        record["run_ms"] = {"cpu": _runs(program, inputs, options.runs, tick, "runs")}
-        return record
-    from mgx_mlir.runtime.hip.library import library_kind
+        kind = "in parts" if isinstance(program, Model) else "cpu"
+        run_ms = {kind: _runs(program, inputs, options.runs, tick, "runs")}
+        times = "modelled" if library_kind() == "emulated" else "measured"
+        return record | {"device": shared.target_of(options), "times": times, "run_ms": run_ms}
     from mgx_mlir.runtime.hip.profile import host_overhead, step_times
     from mgx_mlir.runtime.hip.program import HipProgram
 
@@ -95,7 +109,7 @@ def _measure(
 
 
 def _runs(
-    program: Program, inputs: Mapping[str, np.ndarray], runs: int, tick: Tick, what: str
+    program: Program | Model, inputs: Mapping[str, np.ndarray], runs: int, tick: Tick, what: str
 ) -> dict[str, float]:
     """Milliseconds of a run from inputs to outputs on the host, after a first one."""
     program.run(inputs)
