@@ -18,7 +18,8 @@ F16 = TensorProto.FLOAT16
 class TritonCall:
     """How Triton's kernel `function` is compiled and launched.
 
-    `arguments`: '*' for a pointer to f16, or a number, by name in order.
+    `arguments`: '*' for a pointer to f16, or a number, by name in order. options: those of its
+    AMD backend beside the number of waves.
     """
 
     function: str
@@ -26,13 +27,15 @@ class TritonCall:
     arguments: dict[str, str | int | float]
     constants: dict[str, int]
     warps: int
+    options: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Case:
     """A problem: `flop` where matrix cores bound it, else `bytes` that have to move.
 
-    makers: those that are compared. element: what the matrix cores multiply.
+    makers: those that are compared. element: what the matrix cores multiply. values: what is
+    executed depends on the inputs, which are random f16 then.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Case:
     triton: tuple[TritonCall, ...] = field(default=())
     makers: tuple[str, ...] = ("mgx", "triton", "iree")
     element: str = "f16"
+    values: bool = False
 
 
 def model_of(
@@ -78,9 +82,6 @@ def gemm(size: int, layout: str, chip: str) -> Case:
     strides = {"STRIDE_BK": size, "STRIDE_BN": 1}
     if layout == "nt":
         strides = {"STRIDE_BK": 1, "STRIDE_BN": size}
-    tiles = [(256, 256, 64, 8), (128, 128, 32, 4), (64, 64, 64, 4)]
-    if chip != "gfx942":
-        tiles = [(128, 128, 32, 4), (128, 128, 32, 8)]
     calls = tuple(
         TritonCall(
             "matmul",
@@ -88,10 +89,32 @@ def gemm(size: int, layout: str, chip: str) -> Case:
             {"a": "*", "b": "*", "c": "*", "n": size, "k": size},
             {**strides, "BLOCK_M": m, "BLOCK_N": n, "BLOCK_K": k},
             warps,
+            options,
         )
-        for m, n, k, warps in tiles
+        for m, n, k, warps, options in _triton_tiles(size, chip)
     )
     return Case(f"gemm {size} {layout}", chip, model, flop=2 * size**3, triton=calls)
+
+
+def _triton_tiles(size: int, chip: str) -> list[tuple[int, int, int, int, dict[str, int]]]:
+    """Tiles, waves and options of Triton's products: those of its tutorial, and more waves."""
+    if not chip.startswith("gfx9"):
+        tiles = [
+            (256, 128, 32, 8), (128, 256, 32, 8), (128, 128, 64, 8), (128, 128, 32, 8),
+            (128, 128, 32, 4), (128, 64, 32, 4),
+        ]  # fmt: skip
+        return [(*tile, {"num_stages": stages}) for tile in tiles for stages in (1, 2)]
+    tiles = [
+        (256, 256, 64, 8), (256, 256, 32, 8), (256, 128, 64, 8), (128, 256, 64, 8),
+        (128, 128, 64, 8), (128, 128, 64, 4), (128, 128, 32, 4),
+    ]  # fmt: skip
+    if size < 2048:
+        tiles = [
+            (128, 128, 64, 8), (128, 64, 64, 8), (128, 64, 64, 4), (64, 128, 64, 4),
+            (64, 64, 128, 4), (64, 64, 64, 4), (64, 64, 64, 8), (32, 64, 64, 4), (64, 32, 64, 4),
+            (32, 32, 64, 4), (32, 32, 128, 4),
+        ]  # fmt: skip
+    return [(*tile, {"matrix_instr_nonkdim": rows}) for tile in tiles for rows in (16, 32)]
 
 
 def few_rows(rows: int, layout: str, chip: str, size: int = 4096) -> Case:
@@ -318,7 +341,7 @@ def attention(heads: int, length: int, width: int, chip: str) -> Case:
         for m, n, warps in ((128, 64, 4), (128, 32, 4), (64, 64, 4))
     )
     flop = 4 * heads * length * length * width
-    return Case(f"attention {length}x{width}", chip, model, flop=flop, triton=calls)
+    return Case(f"attention {length}x{width}", chip, model, flop=flop, triton=calls, values=True)
 
 
 def cases() -> list[Case]:

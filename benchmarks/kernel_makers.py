@@ -107,15 +107,17 @@ def _triton_kernel(call: TritonCall, chip: str) -> Kernel:
     types = {str: "*fp16", int: "i32", float: "fp32"}
     signature = {name: types[type(value)] for name, value in call.arguments.items()}
     pointers = [i for i, value in enumerate(call.arguments.values()) if value == "*"]
-    # What Triton's launcher would find out: 16-byte aligned pointers, sizes that 16 divides.
+    # What Triton's launcher would find out: 16-byte aligned pointers to less than 2 GiB, for which
+    # it takes buffer instructions, and sizes that 16 divides.
     sizes = [i for i, v in enumerate(call.arguments.values()) if isinstance(v, int) and v % 16 == 0]
     source = ASTSource(
         getattr(triton_kernels, call.function),
         signature=signature | dict.fromkeys(call.constants, "constexpr"),
         constexprs=call.constants,
-        attrs={(i,): [["tt.divisibility", 16]] for i in [*pointers, *sizes]},
+        attrs={(i,): [["tt.divisibility", 16]] for i in sizes}
+        | {(i,): [["tt.divisibility", 16], ["tt.pointer_range", 32]] for i in pointers},
     )
-    options = {"num_warps": call.warps}
+    options = {"num_warps": call.warps, **call.options}
     made = compiler.compile(source, target=GPUTarget("hip", chip, lanes), options=options)
     numbers = tuple(None if v == "*" else v for v in call.arguments.values())
     tile = "x".join(str(n) for name, n in call.constants.items() if name.startswith("BLOCK"))
@@ -126,7 +128,7 @@ def _triton_kernel(call: TritonCall, chip: str) -> Kernel:
         (call.warps * lanes, 1, 1),
         (*numbers, None, None),  # and Triton's own: global and profile scratch
         made.metadata.shared,
-        f"{tile}, {call.warps} waves",
+        ", ".join([tile, f"{call.warps} waves", *(f"{k} {v}" for k, v in call.options.items())]),
     )
 
 

@@ -5,20 +5,26 @@
 Triton (`pip install .[slow]`) and IREE (`pip install .[bench]`) compile for these chips
 without a GPU; a row says nothing of a compiler that is not installed. Those work-groups
 that one compute unit holds at a time are executed, and their trace is priced by the emulated
-device's profile mode: a model's figures, none of silicon. Of Triton the best of several
-schedules is shown. Where a problem takes several kernels, U and B/clk are of all together,
-the other figures of the one with the most matrix instructions. `generic` is this compiler's
-path for everything that no family takes: one thread an element, or a row.
+device's profile mode: a model's figures, none of silicon. Of
+Triton the best of several schedules is shown. Where a problem takes several kernels, U, GPU and
+the bytes are of all together, the other figures of the one with the most matrix instructions.
+`generic` is this compiler's path for everything that no family takes: one thread an element, or
+a row. Attention gets random numbers, since what it does depends on them; the others get zeros.
 
-CUs: the share of the compute units that have work. U: ideal over modelled clocks of one that
-has, at fast, mid and slow latencies, useful flop only. B/clk: bytes that have to move, by
-clock and compute unit of the chip, whether it has work or not.
+CUs: the share of the compute units that have work. Work-groups are whole: 512 on 304 units are
+two rounds of which .84 is used. U: ideal over modelled clocks of one that has work, at fast, mid
+and slow latencies, useful flop only. GPU: U at mid latencies times CUs, under the memory's roof,
+where each of the problem's tensors passes once.
+B/clk: bytes that have to move, by clock and compute unit of the chip, whether it has work or not:
+where caches have them, and where memory does, which gives all units together 8.3 a clock and unit
+on gfx942, 13.3 on gfx950 and 4.0 on gfx1100.
 """
 
 from __future__ import annotations
 
 import argparse
 import ctypes
+import functools
 import json
 import math
 import os
@@ -30,14 +36,17 @@ from typing import Any
 CHIPS = ("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201")
 # The emulated device reads them when it is opened.
 os.environ["MGX_EMULATED_DEVICES"] = ",".join(CHIPS)
-os.environ["MGX_EMULATOR_PROFILE"] = "1"
+os.environ["MGX_EMULATOR_PROFILE"] = "sample"
 os.environ["TRITON_DEFAULT_FP_FUSION"] = "1"  # what 3.9 does, without its warning
 
 from mgx_mlir import emulator  # noqa: E402
 
 emulator.enable()
 
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
 from hip import hip  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 from benchmarks.kernel_cases import Case, cases  # noqa: E402
 from benchmarks.kernel_makers import MAKERS, Kernel  # noqa: E402
@@ -45,8 +54,16 @@ from benchmarks.movement_cases import movement_cases  # noqa: E402
 
 # Every pointer gets a buffer that the largest tensor fits into.
 BUFFER_BYTES = 1 << 26
-LAUNCH_CLOCKS = 2000  # what the model adds for a launch
+HOST_TO_DEVICE = hip.hipMemcpyKind.hipMemcpyHostToDevice
 COMPUTE_UNITS = {"gfx90a": 104, "gfx942": 304, "gfx950": 256, "gfx1100": 96, "gfx1201": 64}
+# Bytes a clock that memory gives: bus width times transfers, over the clock of the compute units.
+MEMORY_BYTES = {
+    "gfx90a": 4096 / 8 * 2 * 1600 / 1700,
+    "gfx942": 8192 / 8 * 4 * 1300 / 2100,
+    "gfx950": 8192 / 8 * 4 * 2000 / 2400,
+    "gfx1100": 384 / 8 * 16 * 1249 / 2498,
+    "gfx1201": 256 / 8 * 16 * 1258 / 2970,
+}
 # Multiplications and additions a clock of a compute unit: AMD's white papers.
 MATRIX_FLOP = {
     "gfx90a": {"bf16": 1024, "f16": 1024, "f32": 256, "f64": 256, "i8": 1024},
@@ -61,7 +78,8 @@ MATRIX_FLOP = {
 class Figures:
     """What one compiler reaches on a problem.
 
-    `u`: at fast, mid and slow latencies; `share`: of the compute units that have work.
+    `u`: at fast, mid and slow latencies; `share`: of the compute units that have work; `gpu`: of
+    what all of them could do; bytes a clock: where caches have all, and where memory does.
     """
 
     kernels: int
@@ -70,16 +88,18 @@ class Figures:
     vgprs: int
     lds: int
     u: tuple[float, ...]
+    gpu: float
     instructions: float
     lambda_: float
     nu: float
     mu: float
     bytes_a_clock: float
+    from_memory: float
     why: str
 
     @property
     def merit(self) -> float:
-        return self.u[1] * self.share if self.u else self.bytes_a_clock
+        return self.gpu if self.u else self.bytes_a_clock
 
 
 def main() -> int:
@@ -107,7 +127,8 @@ def main() -> int:
 
 HEADER = (
     f"{'chip':8}{'problem':18}{'by':8}{'kernels':>8}{'groups':>7}{'CUs':>5}{'VGPR':>5}{'LDS':>7}"
-    f"{'U fast/mid/slow':>17}{'/matrix':>8}{'lambda':>7}{'nu':>6}{'mu':>6}{'B/clk':>7}  schedule"
+    f"{'U fast/mid/slow':>17}{'GPU':>5}{'/matrix':>8}{'lambda':>7}{'nu':>6}{'mu':>6}"
+    f"{'B/clk: cached, memory':>23}  schedule"
 )
 
 
@@ -117,10 +138,11 @@ def row(case: Case, maker: str, f: Figures) -> str:
         f"{x:{width}.2f}" if case.flop and f.instructions else " " * width
         for x, width in ((f.instructions, 8), (f.lambda_, 7), (f.nu, 6), (f.mu, 6))
     )
-    rate = f"{f.bytes_a_clock:7.2f}" if case.bytes else " " * 7
+    gpu = f"{f.gpu:5.2f}" if f.u else " " * 5
+    rate = f"{f.bytes_a_clock:15.2f}{f.from_memory:8.2f}" if case.bytes else " " * 23
     return (
         f"{case.chip:8}{case.name:18}{maker:8}{f.kernels:8}{f.groups:7}{f.share:5.2f}{f.vgprs:5}{f.lds:7}"
-        f"{u:>17}{matrix}{rate}  {f.why}"
+        f"{u:>17}{gpu}{matrix}{rate}  {f.why}"
     )
 
 
@@ -131,63 +153,79 @@ def best(case: Case, maker: str) -> Figures | None:
 
 def price(case: Case, kernels: list[Kernel]) -> Figures:
     """The figures of one way to solve a problem."""
-    counts = [profile(kernel, case.chip) for kernel in kernels]
-    groups = [math.prod(kernel.grid) for kernel in kernels]
-    clocks = [
-        n * (c["modelled_clocks"] - LAUNCH_CLOCKS) for n, c in zip(groups, counts, strict=True)
-    ]
+    counts = [profile(kernel, case.chip, case.values) for kernel in kernels]
     units = COMPUTE_UNITS[case.chip]
-    at = max(range(len(kernels)), key=lambda i: (counts[i]["matrix"], clocks[i]))
-    c = counts[at]
+    at = max(range(len(kernels)), key=lambda i: (counts[i]["matrix"], counts[i]["unit_clocks"]))
+    c, groups = counts[at], math.prod(kernels[at].grid)
+    share = groups / (c["rounds"] * units)
+    busy = sum(count["unit_clocks"] for count in counts)
+    roofed = max(busy, tensor_bytes(case.model()) / MEMORY_BYTES[case.chip])
     u: tuple[float, ...] = ()
     if case.flop and c["matrix"]:
-        ideal = case.flop / MATRIX_FLOP[case.chip][case.element]
+        ideal = case.flop / MATRIX_FLOP[case.chip][case.element] / units
         latencies = [c[f"u_sim_{name}"] for name in ("fast", "mid", "slow")]
-        u = tuple(ideal / sum(clocks) * x / latencies[1] for x in latencies)
+        u = tuple(ideal / busy / share * x / latencies[1] for x in latencies)
     return Figures(
         len(kernels),
-        groups[at],
-        min(1.0, groups[at] / COMPUTE_UNITS[case.chip]),
+        groups,
+        share,
         c["vgprs"],
         c["lds_bytes"],
         u,
+        u[1] * share * busy / roofed if u else 0.0,
         c["instructions"] / c["matrix"] if c["matrix"] else 0.0,
         c["lambda"],
         c["nu"],
         c["mu"],
-        case.bytes / sum(x * max(1, units / n) for x, n in zip(clocks, groups, strict=True)),
+        case.bytes / busy / units,
+        case.bytes / roofed / units,
         kernels[at].why,
     )
 
 
-def profile(kernel: Kernel, chip: str) -> dict[str, Any]:
-    """Counts of as many work-groups as one compute unit holds."""
+def tensor_bytes(model: onnx.ModelProto) -> int:
+    """Of a model's inputs, weights and results, each once."""
+    graph = model.graph
+    weights = sum(numpy_helper.to_array(w).nbytes for w in graph.initializer)
+    return weights + sum(_bytes(value) for value in [*graph.input, *graph.output])
+
+
+def _bytes(value: onnx.ValueInfoProto) -> int:
+    kind = value.type.tensor_type
+    size = math.prod(dim.dim_value for dim in kind.shape.dim)
+    packed = kind.elem_type in (TensorProto.FLOAT4E2M1, TensorProto.INT4, TensorProto.UINT4)
+    return size // 2 if packed else size * helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize
+
+
+def profile(kernel: Kernel, chip: str, values: bool = False) -> dict[str, Any]:
+    """Counts and modelled clocks of a launch, of which a sample is executed.
+
+    values: memory holds random f16 and not zeros.
+    """
     ordinal = CHIPS.index(chip)
     check(hip.hipSetDevice(ordinal))
     module = check(hip.hipModuleLoadData(kernel.image))
     function = check(hip.hipModuleGetFunction(module, kernel.function.encode()))
     memory: list[Any] = []
-    values: list[Any] = []
+    arguments: list[Any] = []
     for number in kernel.arguments:
         if number is None:
             memory.append(check(hip.hipMalloc(BUFFER_BYTES)))
-            values.append(ctypes.c_void_p(int(memory[-1])))
+            if values:
+                data = _normal()
+                check(hip.hipMemcpy(memory[-1], data, data.nbytes, HOST_TO_DEVICE))
+            arguments.append(ctypes.c_void_p(int(memory[-1])))
         else:
             kind = ctypes.c_int32 if isinstance(number, int) else ctypes.c_float
-            values.append(kind(number))
-    groups = 1
-    for _ in range(2):
-        emulator.reset_profile(ordinal)
-        grid = part(kernel.grid, groups)
-        addresses = [ctypes.addressof(value) for value in values]
-        launched = hip.hipModuleLaunchKernel(
-            function, *grid, *kernel.block, kernel.lds_bytes, 0, addresses, None
-        )
-        check(launched)
-        check(hip.hipDeviceSynchronize())
-        (record,) = emulator.profile(ordinal)["kernels"]
-        wanted = math.ceil(math.prod(kernel.grid) / COMPUTE_UNITS[chip])
-        groups = min(record["last"]["workgroups_per_cu"], wanted)
+            arguments.append(kind(number))
+    emulator.reset_profile(ordinal)
+    addresses = [ctypes.addressof(value) for value in arguments]
+    launched = hip.hipModuleLaunchKernel(
+        function, *kernel.grid, *kernel.block, kernel.lds_bytes, 0, addresses, None
+    )
+    check(launched)
+    check(hip.hipDeviceSynchronize())
+    (record,) = emulator.profile(ordinal)["kernels"]
     for pointer in memory:
         check(hip.hipFree(pointer))
     check(hip.hipModuleUnload(module))
@@ -195,11 +233,9 @@ def profile(kernel: Kernel, chip: str) -> dict[str, Any]:
     return last
 
 
-def part(grid: tuple[int, int, int], groups: int) -> tuple[int, int, int]:
-    """The first work-groups of a grid: about so many."""
-    x = min(grid[0], groups)
-    y = min(grid[1], max(1, groups // x))
-    return x, y, min(grid[2], max(1, groups // (x * y)))
+@functools.cache
+def _normal() -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(BUFFER_BYTES // 2).astype(np.float16)
 
 
 def check(result: tuple[Any, ...]) -> Any:

@@ -3,30 +3,38 @@
     python -m benchmarks.nets [--models mobilenet,convnext] [--chips gfx942] [--batch 1] [--kernels]
 
 Each network of f16 is compiled twice: as it is, and without the pass that puts channels last.
-As in `benchmarks.kernels`, those work-groups that one compute unit holds at a time are executed
-on the emulated device, and priced: a model's figures, none of silicon. Clocks are the sum over
-all launches, with the same for each launch itself. The shufflenet has one image always.
+Both run on the emulated device in its profile mode, with random inputs: a model's figures, none of
+silicon. Clocks are the sum over all launches and copies that HIP is given, with 2000 for each
+launch itself; work-groups are whole, and no kernel is faster than memory gives what it touches.
+`llama` is one layer of 2048, one token after 1024 others, which memory bounds. The shufflenet has
+one image always.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-import re
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import numpy as np
 import onnx
 from onnx import TensorProto
 
-from benchmarks.kernel_makers import Kernel
-from benchmarks.kernels import CHIPS, COMPUTE_UNITS, LAUNCH_CLOCKS, profile
-from mgx_mlir.codegen.gpu.kernel import compiler
-from mgx_mlir.compiler import LAYOUT, CompileOptions, Report, import_model, optimize
-from mgx_mlir.graph import kernels
-from mgx_mlir.target import Target
-from test.onnx_models import Builder, half, light, resnet
+CHIPS = ("gfx942", "gfx1100")
+# The emulated device reads them when it is opened.
+os.environ["MGX_EMULATED_DEVICES"] = ",".join(CHIPS)
+os.environ["MGX_EMULATOR_PROFILE"] = "1"
+
+import mgx_mlir  # noqa: E402
+from mgx_mlir import emulator  # noqa: E402
+from mgx_mlir.compiler import LAYOUT, CompileOptions  # noqa: E402
+from mgx_mlir.runtime.hip.profile import step_times  # noqa: E402
+from mgx_mlir.runtime.hip.program import HipProgram  # noqa: E402
+from mgx_mlir.settings import Settings  # noqa: E402
+from test.onnx_models import Builder, half, light, resnet  # noqa: E402
 
 # Expansion, channels, blocks, stride, window of each stage.
 Stages = Sequence[tuple[int, int, int, int, int]]
@@ -119,6 +127,54 @@ def convnext(
     return _classified(b, x, inputs, batch, image)
 
 
+def llama(
+    batch: int,
+    width: int = 2048,
+    heads: int = 32,
+    few: int = 4,
+    inner: int = 5632,
+    past: int = 1024,
+) -> onnx.ModelProto:
+    """A decoder's layer at one token: grouped queries, keys and values of `past` tokens, SwiGLU."""
+    b, head = Builder(9), width // heads
+
+    def normed(x: str, name: str) -> str:
+        size = b.op("ReduceMean", b.op("Mul", x, x), axes=[-1], keepdims=1)
+        root = b.op("Sqrt", b.op("Add", size, b.constant(1e-5, "float32")))
+        return str(b.op("Mul", b.op("Div", x, root), b.weight(name, width)))
+
+    def product(x: str, name: str, *sizes: int) -> str:
+        return str(b.op("MatMul", x, b.weight(name, *sizes, scale=sizes[0] ** -0.5)))
+
+    def split(x: str, count: int) -> str:
+        parts = b.op("Reshape", x, b.constant([batch, 1, count, head], "int64"))
+        return str(b.op("Transpose", parts, perm=[0, 2, 1, 3]))
+
+    def cached(name: str) -> str:
+        """Keys or values of all tokens, each head's for the queries that share it."""
+        new = split(product(x, f"{name}.w", width, few * head), few)
+        both = b.op("Unsqueeze", b.op("Concat", name, new, axis=2), b.constant([2], "int64"))
+        groups = [batch, few, heads // few, past + 1, head]
+        shape = b.constant([batch, heads, past + 1, head], "int64")
+        return str(b.op("Reshape", b.op("Expand", both, b.constant(groups, "int64")), shape))
+
+    x = normed("x", "first")
+    queries = split(product(x, "q.w", width, width), heads)
+    scores = b.op("MatMul", queries, b.op("Transpose", cached("keys"), perm=[0, 1, 3, 2]))
+    shares = b.op("Softmax", b.op("Mul", scores, b.constant(head**-0.5, "float32")), axis=-1)
+    found = b.op("Transpose", b.op("MatMul", shares, cached("values")), perm=[0, 2, 1, 3])
+    found = b.op("Reshape", found, b.constant([batch, 1, width], "int64"))
+    middle = b.op("Add", "x", product(found, "o.w", width, width))
+    x = normed(middle, "second")
+    gate = product(x, "gate.w", width, inner)
+    gate = b.op("Mul", b.op("Mul", gate, b.op("Sigmoid", gate)), product(x, "up.w", width, inner))
+    y = b.op("Add", middle, product(gate, "down.w", inner, width))
+    old, token = [batch, few, past, head], [batch, 1, width]
+    given = {"x": token, "keys": old, "values": old}
+    inputs = {name: (TensorProto.FLOAT, shape) for name, shape in given.items()}
+    return b.model(inputs, {"y": (y, token)}, "llama")
+
+
 def _classified(b: Builder, x: str, width: int, batch: int, image: int) -> onnx.ModelProto:
     x = b.op("Flatten", b.op("GlobalAveragePool", x))
     logits = b.linear(x, "classes", width, 1000)
@@ -130,6 +186,7 @@ MODELS: dict[str, Callable[[int], onnx.ModelProto]] = {
     "mobilenet": partial(inverted, _MOBILENET, "relu6", False),
     "efficientnet": partial(inverted, _EFFICIENTNET, "silu", True),
     "convnext": convnext,
+    "llama": llama,
     "shufflenet": lambda batch: light("shufflenet", seed=0),
     "resnet50": lambda batch: resnet(batch=batch),
 }
@@ -157,30 +214,19 @@ def main() -> int:
 def priced(
     model: onnx.ModelProto, chip: str, disable: Sequence[str], told: bool
 ) -> tuple[int, float]:
-    """The launches of a model on a chip, and their clocks."""
-    options = CompileOptions(disable=disable)
-    graph = import_model(model.SerializeToString(), options)
-    optimize(graph, options, Report())
-    target = Target.get(chip)
-    found = {}
-    for kernel in kernels(graph.module):
-        name = str(kernel.operation.attributes["sym_name"]).strip('"')
-        code = compiler(kernel)(target)
-        clocks, count = 0.0, 0
-        for launch in code.launches:
-            arguments = (None,) * len(launch.arguments)
-            made = Kernel(code.data, launch.function, launch.grid, launch.block, arguments)
-            groups = math.prod(launch.grid)
-            each = profile(made, chip)["modelled_clocks"] - LAUNCH_CLOCKS
-            clocks += LAUNCH_CLOCKS + each * max(1.0, groups / COMPUTE_UNITS[chip])
-            count += 1
-        found[name] = clocks, count, code.why
-    launched = re.findall(r"mgx\.launch @(\w+)", str(graph.module))
+    """The launches and copies of a run of a model on a chip, and their clocks."""
+    program = mgx_mlir.compile(
+        model, chip, CompileOptions(disable=disable), settings=Settings(hip="emulated")
+    )
+    assert isinstance(program, HipProgram)
+    rng = np.random.default_rng(0)
+    inputs = {s.name: rng.standard_normal(s.shape).astype(s.dtype) for s in program.plan.inputs}
+    steps = step_times(program, inputs, 1)
+    clock = emulator.devices()[CHIPS.index(chip)].clock_khz
     if told:
-        for name in launched:
-            clocks, _, why = found[name]
-            print(f"    {clocks:10,.0f}  {name:24} {why}")
-    return sum(found[n][1] for n in launched), sum(found[n][0] for n in launched)
+        for step in steps:
+            print(f"    {step.median * clock:10,.0f}  {step.launches:3}  {step.node}")
+    return sum(step.launches for step in steps), sum(step.median * clock for step in steps)
 
 
 if __name__ == "__main__":

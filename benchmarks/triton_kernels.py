@@ -1,4 +1,8 @@
-"""The benchmark's kernels in Triton's language, for sizes that the tiles divide."""
+"""The benchmark's kernels in Triton's language, for sizes that the tiles divide.
+
+The product has the hints of Triton's own tutorial: what strides and numbers of blocks are above,
+and that rows and columns of a tile follow each other.
+"""
 
 import triton
 import triton.language as tl
@@ -9,8 +13,15 @@ def matmul(
     a, b, c, n, k, STRIDE_BK: tl.constexpr, STRIDE_BN: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
-    rows = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
-    columns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    down, across = tl.program_id(0), tl.program_id(1)
+    tl.assume(down >= 0)
+    tl.assume(across >= 0)
+    tl.assume(n > 0)
+    tl.assume(k > 0)
+    rows = down * BLOCK_M + tl.arange(0, BLOCK_M)
+    columns = across * BLOCK_N + tl.arange(0, BLOCK_N)
+    rows = tl.max_contiguous(tl.multiple_of(rows, BLOCK_M), BLOCK_M)
+    columns = tl.max_contiguous(tl.multiple_of(columns, BLOCK_N), BLOCK_N)
     inner = tl.arange(0, BLOCK_K)
     left = a + rows[:, None] * k + inner[None, :]
     right = b + inner[:, None] * STRIDE_BK + columns[None, :] * STRIDE_BN

@@ -217,7 +217,10 @@ class Artifact:
             "content_hash": self.content_hash,
             "options": dict(self.options),
             "pipelines": [list(pipeline) for pipeline in self.pipelines],
-            "launches": self.plan.launches,
+            "steps": self.plan.step_count,
+            "launches": {
+                arch: self.plan.launches(found) for arch, found in sorted(self.code_objects.items())
+            },
             "plan": self.plan.to_json(),
             "kernels": [
                 {
@@ -257,10 +260,10 @@ class Artifact:
             *(f"input         {s.name}: {text_of(self.plan, s)}" for s in self.plan.inputs),
             *(f"output        {s.name}: {text_of(self.plan, s)}" for s in self.plan.outputs),
             *(f"size          {dim_text(dim)}" for dim in self.plan.dims),
-            f"steps         {self.plan.launches}, arena "
+            f"steps         {self.plan.step_count}, arena "
             + (size_text(self.plan.arena_bytes) if not self.plan.dims else "by the sizes"),
             *(
-                f"steps         {plan.launches}, arena {size_text(plan.arena_bytes)}, for "
+                f"steps         {plan.step_count}, arena {size_text(plan.arena_bytes)}, for "
                 + ", ".join(f"{name} = {size}" for name, size in sizes.items())
                 for sizes, plan in self.plan.programs
             ),
@@ -270,10 +273,11 @@ class Artifact:
         ]
         for arch, found in sorted(self.code_objects.items()):
             size = sum(len(data) for data in {code.data for code in found})
-            launches = sum(len(code.launches) for code in found)
+            functions = sum(len(code.launches) for code in found)
+            launches = ", ".join(str(p.launches(found)) for p in self.plan.plans if p.steps)
             lines.append(
-                f"code objects  {arch.partition(':')[0]}: {len(found)}, {launches} functions, "
-                f"{size_text(size)}"
+                f"code objects  {arch.partition(':')[0]}: {len(found)}, {functions} functions, "
+                f"{size_text(size)}; launches of a run: {launches or 0}"
             )
         return "\n".join(lines)
 

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.sizes import Symbol, parse, symbols
+
+if TYPE_CHECKING:
+    from mgx_mlir.finalizer.code_object import CodeObject
 
 MAX_BYTES = 1 << 46
 # Control flow deeper than this is refused.
@@ -154,13 +157,27 @@ class Plan:
         return self, *(plan for _, plan in self.programs)
 
     def work(self) -> Iterator[Step | Row]:
-        """The launches and copies in the order of the plan, those of each body once."""
+        """The kernels and copies in the order of the plan, those of each body once."""
         return (step for step in walk(self.steps) if isinstance(step, Step | Row))
 
     @property
-    def launches(self) -> int:
+    def step_count(self) -> int:
         """Kernels plus copies, those of each body once."""
         return sum(1 for _ in self.work())
+
+    def launches(self, code_objects: Sequence[CodeObject]) -> int:
+        """What a device is given for them: all launches of a kernel's code object, and copies.
+
+        Split sums, packing and sorting are launches of their own; nothing is copied of no bytes.
+        """
+        count = 0
+        for step in self.work():
+            if isinstance(step, Step) and step.kernel >= 0:
+                count += len(code_objects[step.kernel].launches)
+            else:
+                source = step.source if isinstance(step, Row) else step.arguments[0]
+                count += self.buffers[source].bytes != 0
+        return count
 
     @property
     def has_control_flow(self) -> bool:

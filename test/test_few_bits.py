@@ -97,7 +97,7 @@ def test_products_with_weights_of_few_bits(name: str, rows: int) -> None:
     stored = sum(weight.nbytes for weight in artifact.weights.values())
     bits = 8 if "int8" in name else 2 if "of 2" in name else 4
     assert stored <= N * K * bits // 8 + 2 * 4 * N * K // 16
-    assert artifact.plan.launches == 1
+    assert artifact.plan.step_count == 1
     x = np.random.default_rng(1).uniform(-1, 1, (rows, K))
     x = x.astype(np.float16 if "NBits" in name else np.float32)
     (y,) = mgx_mlir.compile(artifact, target="cpu").run({"x": x}).values()
@@ -109,7 +109,7 @@ def test_products_with_weights_of_few_bits(name: str, rows: int) -> None:
 def test_other_modes_compute_the_same(mode: str) -> None:
     model, weights = dequantized(3, "int4", 0)
     artifact = compile_to_bytecode(model, CompileOptions(mode=mode))
-    assert artifact.plan.launches == (1 if mode == "fast" else 2)
+    assert artifact.plan.step_count == (1 if mode == "fast" else 2)
     x = np.random.default_rng(1).uniform(-1, 1, (3, K)).astype(np.float32)
     (y,) = mgx_mlir.compile(artifact, target="cpu").run({"x": x}).values()
     np.testing.assert_allclose(y, x.astype(float) @ weights.T, rtol=1e-4, atol=1e-4)

@@ -18,6 +18,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <unordered_map>
 #include <vector>
 
 #include "footprint.h"
@@ -260,25 +261,34 @@ struct Options {
   bool strict = false;
   Footprint *footprint = nullptr;  // of the dispatch, in strict mode
   bool profile = false;
+  bool sample = false;             // with profile: runs the work-groups that one unit holds at a time
   uint64_t instruction_budget = 0; // of one wave; 0: the default, 2^34
   uint32_t clock_divider = 1;      // s_memtime advances by one an instruction / this
 };
 
 // Counts of one dispatch (executed wave instructions and modelled clocks).
 struct Profile {
+  struct Lines { // of 64 bytes, in a page of 4096: a bit for each
+    uint64_t read = 0, written = 0;
+  };
   uint64_t waves = 0, workgroups = 0, instructions = 0;
   uint64_t salu = 0, valu = 0, transcendental = 0, matrix = 0, smem = 0;
   uint64_t global_loads = 0, global_stores = 0, global_atomics = 0, flat = 0, scratch = 0;
   uint64_t lds_reads = 0, lds_writes = 0, lds_atomics = 0, branches = 0, barriers = 0, waits = 0;
   uint64_t matrix_cycles = 0, valu_cycles = 0, lds_cycles = 0, lds_conflict_cycles = 0;
   uint64_t global_cycles = 0, global_segments = 0, global_bytes_read = 0, global_bytes_written = 0;
+  uint64_t memory_bytes = 0; // of lines that are read or written, each once; 0 of a sample
+  uint32_t rounds = 0;       // work-groups of the compute unit that has most
   uint32_t vgprs = 0, lds_bytes = 0, waves_per_group = 0;
   uint32_t workgroups_per_cu = 0, waves_per_simd = 0; // occupancy
   double lambda = 0, nu = 0, mu = 0;       // LDS, VALU port, global over matrix cycles
   double u_sim[3] = {0, 0, 0};             // fast, mid, slow latencies (gfx942); 0: no model
   double rdna_bound = 0;                   // RDNA: matrix clocks over those of the busiest unit
-  double modelled_clocks = 0;              // of the whole dispatch on the chip
+  double unit_clocks = 0;                  // of the compute unit that has most work-groups
+  double memory_clocks = 0;                // that memory_bytes take at the memory's rate
+  double modelled_clocks = 0;              // of the dispatch: the larger of both, and a launch
   double modelled_ms = 0;
+  std::unordered_map<uint64_t, Lines> touched; // by page, while the dispatch runs
   std::string json() const;
 };
 

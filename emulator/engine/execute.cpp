@@ -259,7 +259,7 @@ public:
       bool fresh = active.empty() || wants_more_;
       if (fresh && active.size() < resident) {
         u64 index = next_.fetch_add(1);
-        if (index < l_.total_groups) {
+        if (index < l_.executed_groups) {
           std::unique_ptr<GroupState> s;
           if (idle.empty()) s = std::make_unique<GroupState>();
           else {
@@ -355,6 +355,7 @@ std::optional<Fault> execute(const Dispatch &d, Memory &memory, ThreadPool &pool
   // A dynamic stack grows beyond the fixed size; 64 KB is far above HIP's default limit.
   l.scratch_bytes = (std::max(k.private_bytes, l.descriptor->private_bytes) + 15) & ~15u;
   if (k.dynamic_stack) l.scratch_bytes += 65536;
+  l.executed_groups = l.options.profile && l.options.sample ? held_groups(l) : l.total_groups;
   set_registers(l);
   if (options.strict) l.shadow = make_global_shadow();
 

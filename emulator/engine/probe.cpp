@@ -19,7 +19,7 @@ struct Event {
   u8 unit = 0;     // 0 issue only, 1 VALU, 2 matrix, 3 LDS, 4 global
   u8 wait = 0;     // 1: waits for memory, 2: barrier
   u8 vm = 255, lgkm = 255; // how many may stay outstanding
-  u8 kind = 0;     // of latency: 0 none, 1 LDS, 2 global, 3 scalar
+  u8 kind = 0;     // of latency: 0 none, 1 LDS, stores too, 2 global, 3 scalar
   u16 wave = 0;
 };
 
@@ -36,6 +36,10 @@ struct Probe {
   u32 traced_group[3] = {0, 0, 0};
   bool trace_started = false;
   std::vector<Event> trace;
+  const Inst *last_lds = nullptr; // the instruction of the trace's last event, if it is one of LDS
+  // The page that was touched last, and its lines: neighbours follow each other.
+  u64 page = ~u64(0);
+  Profile::Lines *lines = nullptr;
 };
 
 std::unique_ptr<Probe, void (*)(Probe *)> make_probe(const Launch &l) {
@@ -89,7 +93,8 @@ u32 matrix_clocks(const Wave &w, const Inst &in) {
   return u32(std::max<u64>(flop / matrix_rate(*w.chip, *op, in), 4));
 }
 
-void record(Probe &p, Wave &w, Event e) {
+// `lds`: the instruction, if it is one of LDS.
+void record(Probe &p, Wave &w, Event e, const Inst *lds = nullptr) {
   if (!p.tracing || p.trace.size() >= kTraceLimit) return;
   const u32 *id = w.group->id;
   if (!p.trace_started) {
@@ -98,6 +103,12 @@ void record(Probe &p, Wave &w, Event e) {
   }
   if (!std::equal(id, id + 3, p.traced_group)) return;
   e.wave = u16(w.id);
+  // The second address of an instruction keeps the port busy, and is no access to wait for.
+  if (lds && lds == p.last_lds && p.trace.back().wave == e.wave) {
+    p.trace.back().port = u16(std::min(p.trace.back().port + e.port, 65535));
+    return;
+  }
+  p.last_lds = lds;
   p.trace.push_back(e);
 }
 
@@ -163,6 +174,17 @@ void probe_instruction(Wave &w, const Inst &in) {
 
 //===-- Memory ------------------------------------------------------------===//
 
+// Notes a line of 64 bytes: what a dispatch touches has to come from memory once.
+static void note_line(Probe &p, u64 line, bool load, bool store) {
+  u64 page = line / 64, bit = u64(1) << line % 64;
+  if (page != p.page) {
+    p.page = page;
+    p.lines = &p.p.touched[page];
+  }
+  if (load) p.lines->read |= bit;
+  if (store) p.lines->written |= bit;
+}
+
 // The largest of lanes / 16, bytes / 64 and distinct 64-byte segments.
 void probe_global(Wave &w, const Inst &in, const u64 *address, u64 mask, u32 bytes, bool load, bool store) {
   if (w.strict) strict_global(w, in, address, mask, bytes, load, store);
@@ -177,6 +199,7 @@ void probe_global(Wave &w, const Inst &in, const u64 *address, u64 mask, u32 byt
   std::sort(segments, segments + n);
   n = u32(std::unique(segments, segments + n) - segments);
   u32 clocks = std::max({(lanes + 15) / 16, (lanes * bytes + 63) / 64, n});
+  for (u32 i = 0; i < n; ++i) note_line(p, segments[i], load, store);
   p.p.global_segments += n;
   p.p.global_cycles += clocks;
   if (load) p.p.global_bytes_read += u64(lanes) * bytes;
@@ -223,8 +246,9 @@ void probe_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes,
   p.p.lds_cycles += clocks;
   p.p.lds_conflict_cycles += clocks - std::min(ideal, clocks);
   Event e = event_of(3, clocks);
-  e.kind = load ? 1 : 0;
-  record(p, w, e);
+  // Copies between global memory and LDS are counted as accesses of the former.
+  e.kind = in.cls == Class::global_load || in.cls == Class::global_store ? 0 : 1;
+  record(p, w, e, &in);
 }
 
 //===-- Occupancy ---------------------------------------------------------===//
@@ -332,7 +356,7 @@ double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 simds,
     }
     if (e.unit == 3) {
       lds = std::max(lds, t) + e.port;
-      l.lgkm.push_back(e.kind ? lds + latency[1] : lds);
+      if (e.kind) l.lgkm.push_back(lds + latency[1]);
     }
     if (e.unit == 4) {
       global = std::max(global, t) + e.port;
@@ -352,6 +376,13 @@ double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 simds,
 
 } // namespace
 
+// Work-groups of the compute unit that gets most of them: a group is not divided.
+static u32 rounds_of(const Launch &l) { return (l.total_groups + l.chip->compute_units - 1) / l.chip->compute_units; }
+
+u32 held_groups(const Launch &l) {
+  return std::clamp(occupancy(*l.kernel, *l.chip, l.threads, l.dispatch->dynamic_lds), 1u, rounds_of(l));
+}
+
 void finish_probe(Probe *p, const GroupState &s) {
   if (!p) return;
   ++p->p.workgroups;
@@ -370,10 +401,14 @@ void collect_probe(Probe *p, Profile &out) {
       &Profile::valu_cycles, &Profile::lds_cycles, &Profile::lds_conflict_cycles, &Profile::global_cycles,
       &Profile::global_segments, &Profile::global_bytes_read, &Profile::global_bytes_written};
   for (auto m : counts) out.*m += c.*m;
+  for (const auto &[page, lines] : c.touched) {
+    out.touched[page].read |= lines.read;
+    out.touched[page].written |= lines.written;
+  }
   const Launch &l = *p->launch;
   bool first = p->trace_started && !p->traced_group[0] && !p->traced_group[1] && !p->traced_group[2];
   if (!first || p->trace.empty() || p->trace.size() >= kTraceLimit) return;
-  u32 groups = std::max(1u, std::min(occupancy(*l.kernel, *l.chip, l.threads, l.dispatch->dynamic_lds), l.total_groups));
+  u32 groups = held_groups(l);
   if (p->trace.size() * groups > 4 * kTraceLimit) groups = std::max<u32>(1, u32(4 * kTraceLimit / p->trace.size()));
   double matrix = 0;
   for (const Event &e : p->trace)
@@ -413,13 +448,17 @@ void finish_profile(const Launch &l, Profile &p) {
                            double(p.instructions) / simds});
   double group = p.workgroups ? bound / double(p.workgroups) : 0;
   double clocks = std::max(p.modelled_clocks, group);
-  double units = std::min<double>(c.compute_units, double(l.total_groups));
-  double rounds = double(l.total_groups) / std::max(units, 1.0);
-  double total = clocks * std::max(rounds, 1.0);
-  // The memory roof: bus width times what a pin transfers in one memory clock.
-  double bytes = double(p.global_bytes_read + p.global_bytes_written);
+  p.rounds = rounds_of(l);
+  p.unit_clocks = clocks * p.rounds;
+  // The memory roof: bus width times what a pin transfers in one memory clock. Each line of 64
+  // bytes that is read comes once and each that is written goes once: caches do the rest.
+  if (l.options.sample) p.touched.clear();
+  for (const auto &[page, lines] : p.touched)
+    p.memory_bytes += 64 * u64(__builtin_popcountll(lines.read) + __builtin_popcountll(lines.written));
+  p.touched.clear();
   double per_clock = double(c.memory_bus_bits) / 8 * transfers(c) * c.memory_clock_khz / c.clock_khz;
-  p.modelled_clocks = std::max(total, bytes / per_clock) + 2000; // and a launch
+  p.memory_clocks = double(p.memory_bytes) / per_clock;
+  p.modelled_clocks = std::max(p.unit_clocks, p.memory_clocks) + 2000; // and a launch
   p.modelled_ms = p.modelled_clocks / c.clock_khz;
   if (p.rdna_bound == 0 && !c.is_gfx9() && matrix > 0 && group > 0)
     p.rdna_bound = matrix / bound;
@@ -441,6 +480,7 @@ std::string Profile::json() const {
   INT(global_loads); INT(global_stores); INT(global_atomics); INT(flat); INT(scratch); INT(lds_reads); INT(lds_writes);
   INT(lds_atomics); INT(branches); INT(barriers); INT(waits); INT(matrix_cycles); INT(valu_cycles); INT(lds_cycles);
   INT(lds_conflict_cycles); INT(global_cycles); INT(global_segments); INT(global_bytes_read); INT(global_bytes_written);
+  INT(memory_bytes); INT(rounds);
   INT(vgprs); INT(lds_bytes); INT(waves_per_group); INT(workgroups_per_cu); INT(waves_per_simd);
 #undef INT
   real("lambda", lambda);
@@ -450,6 +490,8 @@ std::string Profile::json() const {
   real("u_sim_mid", u_sim[1]);
   real("u_sim_slow", u_sim[2]);
   real("rdna_bound", rdna_bound);
+  real("unit_clocks", unit_clocks);
+  real("memory_clocks", memory_clocks);
   real("modelled_clocks", modelled_clocks);
   real("modelled_ms", modelled_ms);
   return s + "}";

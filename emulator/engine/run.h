@@ -21,7 +21,7 @@ struct Launch {
   u32 lds_bytes = 0, scratch_bytes = 0;   // scratch of one work-item
   u32 threads = 0, waves = 0;             // of a full work-group
   u32 vgprs = 0, agprs = 0;               // that a wave may use
-  u32 total_groups = 0;
+  u32 total_groups = 0, executed_groups = 0;
   std::shared_ptr<GlobalShadow> shadow;
   mutable GridBarrier grid;
 };

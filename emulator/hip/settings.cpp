@@ -23,6 +23,7 @@ Settings read() {
   s.async = flag("MGX_EMULATOR_ASYNC");
   s.strict = flag("MGX_EMULATOR_STRICT");
   s.profile = flag("MGX_EMULATOR_PROFILE");
+  s.sample = text("MGX_EMULATOR_PROFILE", "") == "sample";
   s.threads = unsigned(number("MGX_EMULATOR_THREADS"));
   s.budget = number("MGX_EMULATOR_BUDGET");
   s.fail = text("MGX_EMULATOR_FAIL", "");

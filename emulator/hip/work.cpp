@@ -106,6 +106,7 @@ struct Performer {
     emu::Options options;
     options.strict = settings().strict;
     options.profile = settings().profile;
+    options.sample = settings().sample;
     options.instruction_budget = settings().budget;
     emu::Footprint footprint;
     if (options.strict) options.footprint = &footprint;

@@ -104,7 +104,7 @@ def print_artifact(artifact: Artifact) -> None:
     console = Console(highlight=False)
     console.print(artifact.summary(), markup=False)
     console.print(f"compiled      {_how(artifact)}", markup=False, soft_wrap=True)
-    table = Table("kernel", "launched", "bytes", "nodes", box=None, pad_edge=False)
+    table = Table("kernel", "steps", "bytes", "nodes", box=None, pad_edge=False)
     steps = [step for step in artifact.plan.work() if isinstance(step, Step)]
     launched = [step.kernel for step in steps]
     for number, kernel in enumerate(artifact.kernels):

@@ -290,4 +290,4 @@ def launches(model: ModelProto) -> int:
     graph = import_model(model, options)
     optimize(graph, options, Report())
     with graph.module.context:
-        return build_plan(graph).launches
+        return build_plan(graph).step_count

@@ -1,5 +1,7 @@
 """HIP C++ kernels of every chip against numpy."""
 
+import json
+
 import engine
 import numpy as np
 import pytest
@@ -83,6 +85,10 @@ def strict(request):
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+def zeros(n):
+    return engine.Array(np.zeros(n, np.float32))
 
 
 def normal(rng, dtype=np.float32, n=N):
@@ -194,8 +200,6 @@ def test_global_table(module):
 
 
 def test_profile_counts_what_ran(module, rng):
-    import json
-
     x, y, z = normal(rng), normal(rng), normal(rng)
     profile = json.loads(module.run("saxpy", 4, 256, 2.5, x, y, z, N, profile=True))
     waves = 1024 // (64 if module.chip in engine.CDNA else 32)
@@ -203,6 +207,69 @@ def test_profile_counts_what_ran(module, rng):
     assert profile["global_loads"] == 2 * waves and profile["global_stores"] == waves
     assert profile["global_bytes_read"] == 2 * 4 * N and profile["global_bytes_written"] == 4 * N
     assert profile["modelled_ms"] > 0
+
+
+PROFILED = """
+extern "C" __global__ void stores(int* y, int waits) {
+  __shared__ int lds[64];
+  lds[TX] = 0;
+  for (int i = 0; i < 100; ++i) {
+    asm volatile("ds_write_b32 %0, %1" :: "v"(4 * TX), "v"(i) : "memory");
+    if (waits) asm volatile("s_waitcnt lgkmcnt(0)" ::: "memory");
+  }
+  y[TX] = lds[63 - TX];
+}
+extern "C" __global__ void __attribute__((amdgpu_flat_work_group_size(64, 64))) alone(float* y) {
+  __shared__ float lds[16384];  // a work-group has all of a compute unit's LDS
+  float x = TX;
+  for (int i = 0; i < 200; ++i) x = __builtin_fmaf(x, x, 1.0f);
+  lds[TX] = x;
+  barrier();
+  y[TX] = lds[63 - TX];
+}
+extern "C" __global__ void reads(const float* x, float* y, int count, int step) {
+  float sum = 0;
+  for (int i = 0; i < count; ++i) sum += x[(BX * step + i) * 64 + TX];
+  if (sum == -1) y[0] = sum;
+}
+"""
+
+
+class TestModel:
+    """Modelled clocks of gfx942: 304 compute units, of which each holds a 64 KiB work-group."""
+
+    @pytest.fixture
+    def model(self):
+        return engine.Module(engine.hip(PROFILED, "gfx942"), "gfx942")
+
+    def profile(self, module, name, groups, *arguments):
+        return json.loads(module.run(name, groups, 64, *arguments, profile=True))
+
+    def test_stores_to_lds_take_their_latency(self, model):
+        y = zeros(64)
+        without, waiting = (self.profile(model, "stores", 1, y, waits) for waits in (0, 1))
+        assert without["lds_writes"] == waiting["lds_writes"] == 101
+        assert waiting["unit_clocks"] > 100 * 64
+        assert without["unit_clocks"] < waiting["unit_clocks"] / 2
+
+    @pytest.mark.parametrize(("groups", "rounds"), [(1, 1), (304, 1), (305, 2), (512, 2), (609, 3)])
+    def test_rounds_of_work_groups_are_whole(self, model, groups, rounds):
+        y = zeros(64)
+        one = self.profile(model, "alone", 1, y)
+        found = self.profile(model, "alone", groups, y)
+        assert one["workgroups_per_cu"] == 1 and found["rounds"] == rounds
+        assert found["unit_clocks"] == pytest.approx(rounds * one["unit_clocks"], rel=1e-3)
+
+    def test_no_kernel_is_faster_than_memory_gives_what_it_touches(self, model):
+        count, groups = 16, 1216
+        x, y = zeros(count * groups * 64), zeros(64)
+        size = count * groups * 64 * 4
+        apart = self.profile(model, "reads", groups, x, y, count, count)
+        assert apart["memory_bytes"] == apart["global_bytes_read"] == size
+        assert apart["memory_clocks"] == pytest.approx(size / (304 * 8.34), rel=0.01)
+        assert apart["modelled_clocks"] >= apart["memory_clocks"]
+        again = self.profile(model, "reads", groups, x, y, count, 0)
+        assert again["global_bytes_read"] == size and again["memory_bytes"] == size // groups
 
 
 GRID = """

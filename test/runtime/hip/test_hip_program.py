@@ -6,10 +6,12 @@ import threading
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 from hip_programs import CHIPS, close, digits, expected, image, program, used_bytes
 
 import mgx_mlir
+from mgx_mlir import emulator
 from mgx_mlir.errors import TargetError, UsageError
 from mgx_mlir.runtime.hip.device import devices
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
@@ -51,6 +53,21 @@ def test_a_thousand_runs_with_changing_inputs_and_addresses(graph: bool) -> None
         np.testing.assert_allclose(array, want[which], rtol=1e-4, atol=1e-6)
     # One context and its staging memory, once.
     assert used_bytes() - start <= 2 * (digit.memory_bytes["arena"] + 4096)
+
+
+def test_launches_are_those_that_hip_is_given() -> None:
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["": 20]>
+        sums (float[64, 16384] a, float[16384, 64] b) => (float[64, 64] y) { y = MatMul(a, b) }""")
+    artifact = mgx_mlir.finalize(mgx_mlir.compile_to_bytecode(model), arch=["gfx942"])
+    (found,) = artifact.code_objects.values()
+    count = artifact.plan.launches(found)
+    assert count > artifact.plan.step_count == 1  # parts of the sums, and their sum
+    assert f"launches of a run: {count}" in artifact.summary()
+    ready = mgx_mlir.compile(model, "gfx942", graph=False)
+    inputs = {"a": np.ones((64, 16384), np.float32), "b": np.ones((16384, 64), np.float32)}
+    emulator.set_failures("hipMalloc:1000000")  # counts calls by name
+    ready.run(inputs)
+    assert emulator.call_count("hipModuleLaunchKernel") == count
 
 
 def test_eight_threads_run_one_program() -> None:
