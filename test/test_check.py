@@ -154,7 +154,21 @@ def test_nodes_that_ask_for_a_size_are_not_called_unsupported() -> None:
     found = check(onnx.parser.parse_model(HEAD + text))
     assert found.state is State.SIZES and not found.unsupported
     assert found.tried == {"n": 64}
+    assert [entry.operator for entry in found.late] == ["Det"]
     assert "not supported" not in str(found)
+
+
+def test_operators_that_nothing_knows_are_named_before_any_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def optimize(*arguments: object, **options: object) -> None:
+        raise AssertionError("no pass runs")
+
+    monkeypatch.setattr("mgx_mlir.compiler.optimize", optimize)
+    model = mgx_mlir.Model(model_of("custom in a Loop in an If"))
+    values = {"x": np.ones(2, np.float32), "c": np.array(True), "n": np.array(2)}
+    with pytest.raises(UnsupportedError, match=r"com\.acme::Foo"):
+        model.run(values)
 
 
 def test_a_refused_node_is_not_the_fault_of_those_behind_it() -> None:

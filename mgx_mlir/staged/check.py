@@ -39,7 +39,8 @@ class State(enum.Enum):
 class Check:
     """What compiling a model, or else parting it, gave.
 
-    `targets` are those that an artifact is finalized for: all. `open_dims` are the inputs'
+    `targets` are those that an artifact can be finalized for: all but SPIR-V, which has no form
+    of some kernels. `open_dims` are the inputs'
     dimensions without a size, `tried` the sizes that stood in for them. `host` are nodes that
     the host runs, `late` nodes that wait for a run's sizes or values, `unsupported` those that
     nothing runs, with a reason for each; `reason` is that of the whole model.
@@ -97,7 +98,8 @@ def check(model: Any, options: CompileOptions | None = None, target: str | Targe
         if graph is None:
             raise imported.error()
         compile_to_bytecode(graph, options_for(options, target))
-        return replace(found, state=State.ARTIFACT, targets=tuple(Target.names()))
+        names = [name for name in Target.names() if Target.get(name).kind != "spirv"]
+        return replace(found, state=State.ARTIFACT, targets=tuple(names))
     except UnsupportedError as error:
         refused = error
     if imported is None:  # it could not even be prepared
@@ -115,7 +117,7 @@ def check(model: Any, options: CompileOptions | None = None, target: str | Targe
             return _parted(replace(found, tried=tried), source, sized, target, error)
         except (ModelError, UsageError):
             continue
-        return replace(found, state=State.SIZES, tried=tried)
+        return replace(found, state=State.SIZES, tried=tried, late=refused.entries)
     return _parted(found, source, options, target, refused)
 
 
