@@ -72,6 +72,13 @@ def test_aarch64_computes_under_an_emulator(case: level_kernels.Case, level: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("level", [level for level in LEVELS if level.startswith("aarch64")])
+def test_aarch64_computes_some_of_all_widths_under_an_emulator(level: str) -> None:
+    for case in list(level_kernels.large())[::7]:
+        case.check(EmulatedKernel(case.text, Target.get(level)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [level for level in LEVELS if level.startswith("aarch64")])
 @pytest.mark.parametrize("case", [*level_kernels.attentions()], ids=lambda case: case.name)
 def test_aarch64_computes_attention_under_an_emulator(case, level: str) -> None:
     inputs = case.arrays()
