@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from mlir import ir
 
 from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.cpu.blocked_sums import block_sums
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.dynamic.kernel import (
     Build,
@@ -116,6 +117,7 @@ class _Functions:
                     tiled = emit.value(emit.add(begin, emit.mul(blocks, ROWS)))
                     emit.loop(begin, tiled, ROWS, lambda item: some(item, ROWS))
                 emit.loop(tiled, end, 1, lambda item: some(item, 1))
+            block_sums(entry)
             self.places.append(tuple(made.pointers))
             return [Argument("size", 0)] * len(values) + [Argument("scratch", 0)] * len(
                 made.pointers

@@ -1,0 +1,101 @@
+"""Long sums of floats in loops, cut into blocks: each goes to a total.
+
+The error of a sum grows with the number of its terms; that of a block's total does not:
+
+    for k in 0 .. K:                 for first in 0 .. K step 256:
+      sum += term                      sum = 0
+                                       for k in first .. min(first + 256, K):
+                                         sum += term
+                                       total += sum
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import arith, scf
+
+from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH
+from mgx_mlir.codegen.lowering.index import index_constant
+
+# Of a sum whose order is free, at least so many parts are summed side by side.
+_SHARED = 4
+
+
+def block_sums(block: ir.Block) -> None:
+    """Cuts every innermost loop below a block that does nothing but add up floats."""
+    found: list[scf.ForOp] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        loop = op.opview
+        if isinstance(loop, scf.ForOp) and _only_sums(loop) and not _few(loop):
+            found.append(loop)
+        return ir.WalkResult.ADVANCE
+
+    for op in block.operations:
+        op.operation.walk(visit)
+    for loop in found:
+        _cut(loop)
+
+
+def _only_sums(loop: scf.ForOp) -> bool:
+    """Whether a loop's carried values are sums of floats, of terms that do not depend on them."""
+    *operations, last = loop.body.operations
+    carried = list(loop.inner_iter_args)
+    if not carried or any(op.operation.regions for op in operations):
+        return False
+    for sum_, following in zip(carried, last.operands, strict=True):
+        add = following.owner
+        if isinstance(add, ir.Block) or add.name != "arith.addf":
+            return False
+        if sum_ not in list(add.operands) or len(list(sum_.uses)) != 1:
+            return False
+        if len(list(following.uses)) != 1:
+            return False
+    return True
+
+
+def _depth(loop: scf.ForOp) -> int:
+    """The terms of a block: more where LLVM makes a vector of sums, which share them."""
+    *_, last = loop.body.operations
+    add = last.operands[0].owner
+    return SUM_DEPTH * (_SHARED if "reassoc" in str(add.attributes["fastmath"]) else 1)
+
+
+def _few(loop: scf.ForOp) -> bool:
+    """Whether a loop is known to have no more iterations than a block."""
+    owner = loop.operation.operands[1].owner
+    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
+        return False
+    return bool(ir.IntegerAttr(owner.attributes["value"]).value <= _depth(loop))
+
+
+def _cut(loop: scf.ForOp) -> None:
+    lower, upper, _, *starts = loop.operation.operands
+    depth = _depth(loop)
+    results = list(loop.results)
+    with ir.InsertionPoint(loop), loop.location:
+        zeros = [arith.constant(x.type, ir.FloatAttr.get(x.type, 0.0)) for x in results]
+        outer = scf.ForOp(lower, upper, index_constant(depth), list(starts))
+    for before, after in zip(results, outer.results, strict=True):
+        before.replace_all_uses_with(after)
+    with ir.InsertionPoint(outer.body), loop.location:
+        following = arith.addi(outer.induction_variable, index_constant(depth))
+        end = arith.minsi(following, upper)
+        totals = [
+            arith.addf(total, sum_)
+            for total, sum_ in zip(outer.inner_iter_args, results, strict=True)
+        ]
+        scf.YieldOp(totals)
+    loop.operation.move_after(end.owner)
+    _set_operands(loop.operation, [outer.induction_variable, end], zeros)
+
+
+def _set_operands(
+    loop: ir.Operation, bounds: Sequence[ir.Value], starts: Sequence[ir.Value]
+) -> None:
+    for number, value in enumerate(bounds):
+        loop.operands[number] = value
+    for number, value in enumerate(starts, 3):
+        loop.operands[number] = value
