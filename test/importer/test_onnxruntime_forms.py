@@ -341,3 +341,45 @@ def test_blocks_of_images_of_symbolic_sizes(mode):
     deep = symbolic("DepthToSpace", ["n", 8, "h", "w"], {}, blocksize=2, mode=mode)
     assert_serves(deep, (2, 8, 3, 5), (1, 8, 2, 2))
     assert_serves(symbolic("SpaceToDepth", ["n", 3, 4, 6], {}, blocksize=2), (2, 3, 4, 6))
+
+
+# ===----------------------------------------------------------------------===#
+# com.microsoft
+# ===----------------------------------------------------------------------===#
+
+
+def test_weights_of_few_bits_in_an_order_of_their_own():
+    rng = np.random.default_rng(0)
+    inputs = {
+        "a": floats(2, 64),
+        "b": rng.integers(0, 255, (3, 4, 8)).astype(np.uint8),
+        "scales": abs(floats(12)),
+        "zeros": None,
+        "order": rng.integers(0, 4, 64).astype(np.int32),
+    }
+    made = contributed("MatMulNBits", inputs, K=64, N=3, bits=4, block_size=16)
+    assert_agrees(*made, atol=1e-3)
+
+
+@pytest.mark.parametrize("mask", [(2, 1), (1, 1)])
+def test_a_mask_of_one_column_masks_nothing(mask):
+    inputs = {"x": floats(2, 4, 8), "w": floats(8, 24), "b": floats(24)}
+    inputs["mask"] = np.zeros(mask, np.int32)
+    assert_agrees(*contributed("Attention", inputs, num_heads=2), atol=1e-4)
+
+
+def test_a_mask_of_ends_and_sums_of_lengths():
+    inputs = {"q": floats(2, 3, 8), "k": floats(2, 5, 8, seed=1), "v": floats(2, 5, 8, seed=2)}
+    inputs |= {"b": None, "mask": np.array([5, 2, 0, 3, 6, 0, 5, 10], np.int32)}
+    assert_agrees(*contributed("MultiHeadAttention", inputs, num_heads=2), atol=1e-4)
+
+
+def test_a_cache_whose_length_a_run_says():
+    names = ("q", "k", "v", "past_k", "past_v", "ends", "total")
+    shapes = [(2, 1, 32), (2, 1, 16), (2, 1, 16), (2, 2, 8, 8), (2, 2, 8, 8)]
+    inputs = {n: floats(*s, seed=i) for i, (n, s) in enumerate(zip(names, shapes, strict=False))}
+    inputs |= {"ends": np.full(2, 7, np.int32), "total": np.array([8], np.int32)}
+    model, fed = contributed(
+        "GroupQueryAttention", inputs, [np.float32] * 3, num_heads=4, kv_num_heads=2
+    )
+    assert_close(list(Model(model).run(fed).values()), expected(model, fed), atol=1e-4)

@@ -227,3 +227,74 @@ def test_multi_head_attention(shapes, message):
     }
     model = node_model("MultiHeadAttention", inputs, "com.microsoft", num_heads=2)
     assert_refused(model, message)
+
+
+QUERY, KEY = (2, 3, 32), (2, 3, 16)
+DECODING = {"query": QUERY, "key": KEY, "value": KEY, "past_key": None, "past_value": None}
+
+
+@pytest.mark.parametrize(
+    ("shapes", "total", "message"),
+    [
+        ({"key": (1, 3, 16)}, 3, "the key"),
+        ({"value": (2, 4, 16)}, 3, "the value"),
+        ({"past_key": (2, 1, 4, 8), "past_value": (2, 1, 4, 8)}, 7, "the past key"),
+        ({"past_key": (2, 2, 4, 8)}, 7, "its input 4 is absent"),
+        ({}, 2, "total_sequence_length = 2 and 3 new entries"),
+        ({"scores": (2, 4, 1, 3)}, 3, "attention_bias"),
+        ({"scores": (2, 4, 3, 2)}, 3, "attention_bias for 2 of 3 places"),
+        ({"cosines": (2, 4), "sines": (2, 4)}, 3, "the angles of 2 places for 3"),
+        ({"cosines": (8, 4), "sines": (8, 2)}, 3, "the table of sines"),
+    ],
+)
+def test_group_query_attention(shapes, total, message):
+    names = ("query", "key", "value", "past_key", "past_value", "ends", "total", "cosines",
+             "sines", "positions", "scores")  # fmt: skip
+    shapes = DECODING | shapes
+    inputs = {n: floats(*shapes[n]) if shapes.get(n) else None for n in names}
+    inputs |= {"ends": np.full(2, total - 1, np.int32), "total": np.array([total], np.int32)}
+    rotary = int("cosines" in shapes)
+    model = node_model("GroupQueryAttention", inputs, "com.microsoft", num_heads=4, kv_num_heads=2,
+                       do_rotary=rotary)  # fmt: skip
+    model.graph.initializer.append(onnx.numpy_helper.from_array(inputs["total"], "total"))
+    assert_refused(model, message)
+
+
+TABLES = {"c": floats(8, 2), "s": floats(8, 2)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "attributes", "message"),
+    [
+        ("RotaryEmbedding", {"x": floats(2, 3, 8), "p": np.zeros((1, 3), np.int64), **TABLES}, {},
+         "what holds the positions"),
+        ("RotaryEmbedding", {"x": floats(2, 9, 8), "p": np.zeros(1, np.int64), **TABLES}, {},
+         "the angles of 8 places for 9"),
+        ("BiasGelu", {"x": X, "b": floats(1)}, {}, r"the bias is \[1\]; \[4\] is needed"),
+        ("FastGelu", {"x": X, "b": floats(3, 4)}, {}, r"the bias is \[3, 4\]"),
+        ("MatMulNBits", {"a": floats(2, 32), "b": np.zeros((3, 4, 4), np.uint8), "s": floats(12)},
+         {"K": 32, "N": 3, "bits": 4, "block_size": 8}, "block_size = 8; powers of two"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)  # fmt: skip
+def test_contributed_operators(kind, inputs, attributes, message):
+    assert_refused(node_model(kind, inputs, "com.microsoft", **attributes), message)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "attributes", "message"),
+    [
+        ([(2, 4, 3, 8), (1, 4, 5, 8), (1, 4, 5, 8)], {}, "do not fit"),
+        ([(2, 4, 3, 8), (2, 3, 5, 8), (2, 3, 5, 8)], {}, "4 heads of queries for 3 of keys"),
+        ([(2, 3, 8), (2, 5, 8), (2, 5, 8)], {}, "q_num_heads and kv_num_heads"),
+    ],
+)
+def test_attention(shapes, attributes, message):
+    inputs = {n: floats(*shape) for n, shape in zip("qkv", shapes, strict=True)}
+    with pytest.raises(ModelError, match=f"{message}|nference"):
+        parse_onnx(node_model("Attention", inputs, opset=23, **attributes))
+
+
+def test_a_transform_is_of_real_or_complex_numbers():
+    with pytest.raises(ModelError, match=r"neither 1 nor 2|last dimension"):
+        parse_onnx(node_model("DFT", {"x": floats(2, 8, 3)}, axis=1))

@@ -38,13 +38,21 @@ def gelu(node: Node) -> ir.Value:
 
 @contributed("BiasGelu", "add erf mul")
 def bias_gelu(node: Node) -> ir.Value:
-    return gelu_erf(emit.add(node.tensor(0), node.tensor(1)))
+    return gelu_erf(_with_bias(node))
+
+
+def _with_bias(node: Node) -> ir.Value:
+    """Input 0, plus input 1 along its last dimension where that is given."""
+    x = node.tensor(0)
+    if not node.given(1):
+        return x
+    tensors.require(node.tensor(1), tensors.dims(x)[-1:], "the bias")
+    return emit.add(x, node.tensor(1))
 
 
 @contributed("FastGelu", "add tanh mul")
 def fast_gelu(node: Node) -> ir.Value:
-    x, bias = node.tensor(0), node.optional(1)
-    return gelu_tanh(x if bias is None else emit.add(x, bias))
+    return gelu_tanh(_with_bias(node))
 
 
 @contributed("QuickGelu", "sigmoid mul")
@@ -119,6 +127,9 @@ def embed_layer_normalization(node: Node) -> Any:
     if node.given(8):
         places = emit.broadcast(node.tensor(8), (batch, length))
     else:
+        rows = tensors.size_of(node.tensor(3), 0, "the number of positions")
+        if rows < length:
+            raise ModelError(f"a table of {rows} positions for {length} words")
         places = emit.broadcast(node.make(np.arange(length, dtype=np.int32)), (batch, length))
     total = mgx.add(total, mgx.gather(node.tensor(3), places, 0))
     if node.given(1):
@@ -127,6 +138,7 @@ def embed_layer_normalization(node: Node) -> Any:
     y = emit.mul(emit.convert(y, tensors.element(total)), node.tensor(5))
     counted = emit.filled(np.zeros((), np.int32), (batch,))
     if node.given(7):
+        tensors.require(node.tensor(7), (batch, length), "the mask")
         counted = emit.squeeze(mgx.reduce_sum(emit.convert(node.tensor(7), "i32"), [1]), [1])
     return [emit.add(y, node.tensor(6)), counted, total]
 

@@ -136,7 +136,7 @@ def _masked(
     """
     batch, heads, rows, _ = tensors.static_dims(q)
     masks = []
-    if node.given(padding):
+    if node.given(padding) and not _says_nothing(node, padding, batch, total):
         masks.append(_padding(node, node.tensor(padding), q, total))
     if node.attribute("unidirectional", 0):
         masks.append(_causal(node, rows, total, past, q))
@@ -147,6 +147,13 @@ def _masked(
         tensors.require(scores, [*shape, rows, total], "the bias of the scores")
         masks.append(scores)
     return masks
+
+
+def _says_nothing(node: Node, padding: int, batch: int, total: int) -> bool:
+    """Whether the mask is the column that onnxruntime's Attention takes for none."""
+    sizes = node.value(padding).dims
+    column = sizes in ((batch, 1), (1, 1)) and total != 1
+    return column and node.op_type != "MultiHeadAttention"
 
 
 # ===----------------------------------------------------------------------===#
@@ -289,7 +296,11 @@ def rotated(
     beyond the pairs stay.
     """
     batch, heads, length, size = tensors.static_dims(x)
-    pairs = tensors.size_of(cosines, 1, "the width of the tables of angles")
+    tensors.require(cosines, (None, None), "the table of cosines")
+    tensors.require(sines, tensors.dims(cosines), "the table of sines")
+    rows, pairs = tensors.static_dims(cosines, "the table of angles")
+    if rows < length:
+        raise ModelError(f"a table of the angles of {rows} places for {length}")
     if 2 * pairs > size:
         raise ModelError(f"{pairs} angles for {size} elements")
     turned, rest = emit.take(x, 3, 0, 2 * pairs), emit.take(x, 3, 2 * pairs, size)
@@ -333,6 +344,8 @@ def rotary_embedding(node: Node) -> ir.Value:
 def _places(node: Node, index: int, batch: int, length: int) -> ir.Value:
     """Positions (batch, length) that an input holds, or of which it holds the first."""
     places = emit.convert(node.tensor(index), "i64")
-    if tensors.rank(places) == 1:
+    first = tensors.rank(places) == 1
+    tensors.require(places, (1,) if first else (batch, length), "what holds the positions")
+    if first:
         places = emit.add(emit.reshape(places, (1, 1)), node.make(np.arange(length)[None]))
     return emit.broadcast(places, (batch, length))

@@ -36,6 +36,8 @@ def group_query_attention(node: Node) -> Any:
     heads, groups = int(node.required("num_heads")), int(node.required("kv_num_heads"))
     q, k, v = _split(node, heads, groups)
     batch, _, rows, size = tensors.static_dims(q)
+    for x, what in ((k, "the key, in heads,"), (v, "the value, in heads,")):
+        tensors.require(x, (batch, groups, rows, size), what)
     # The first place of the new entries in each sequence: those before are in the cache.
     ends = emit.convert(emit.reshape(node.tensor(5), (batch, 1)), "i64")
     first = emit.add(ends, 1 - rows)
@@ -53,6 +55,12 @@ def group_query_attention(node: Node) -> Any:
     masks = [_visible(node, q, places, ends, total)]
     if node.given(10):
         bias = node.tensor(10)
+        wanted = [
+            1 if d == 1 else n for d, n in zip(tensors.dims(bias), (batch, heads), strict=False)
+        ]
+        tensors.require(bias, [*wanted, rows, None], "attention_bias")
+        if tensors.static_dims(bias)[3] < _total(node):
+            raise ModelError(f"attention_bias for {tensors.dims(bias)[3]} of {_total(node)} places")
         missing = total - tensors.size_of(bias, 3, "the width of attention_bias")
         masks.append(mgx.pad(bias, [0] * 4, [0, 0, 0, missing]) if missing > 0 else bias)
     y = attend(
@@ -107,11 +115,20 @@ def _angles(node: Node, places: ir.Value, batch: int, rows: int) -> ir.Value:
     return emit.broadcast(emit.convert(node.tensor(9), "i64"), (batch, rows))
 
 
+def _total(node: Node) -> int:
+    return int(node.constant(6, "total_sequence_length").reshape(()))
+
+
 def _cached(node: Node, past: int, new: ir.Value, places: ir.Value) -> ir.Value:
     """The cache (batch, heads, length, size) with new entries at their places."""
     batch, heads, rows, size = tensors.static_dims(new)
-    before = tensors.static_dims(node.tensor(past))[2] if node.given(past) else 0
-    total = int(node.constant(6, "total_sequence_length").reshape(()))
+    before, total = 0, _total(node)
+    if node.given(3) or node.given(4):
+        what = "the past key" if past == 3 else "the past value"
+        tensors.require(node.tensor(past), (batch, heads, None, size), what)
+        before = tensors.static_dims(node.tensor(past))[2]
+    if total < rows:
+        raise ModelError(f"total_sequence_length = {total} and {rows} new entries")
     length = max(before, total)
     if before == 0 and length == rows:
         return new  # the first entries: those of shorter sequences are filled up at the end
@@ -155,6 +172,7 @@ def _repeated(x: ir.Value, times: int) -> ir.Value:
 def _sink(node: Node, q: ir.Value) -> ir.Value | None:
     """A score for each head that only the softmax sees."""
     if node.given(11):
+        tensors.require(node.tensor(11), [tensors.dims(q)[1]], "head_sink")
         return node.tensor(11)
     if not node.attribute("smooth_softmax", 0):
         return None

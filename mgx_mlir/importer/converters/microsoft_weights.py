@@ -37,8 +37,11 @@ def dequantized(
     zeros: ir.Value | None,
     bits: int,
     block: int,
+    order: ir.Value | None = None,
 ) -> ir.Value:
     """Codes (..., size) as floats. Scales (..., blocks) and zero points hold for a block each.
+
+    `order` (size,) says which block each element is of; without one they follow each other.
 
     Zero points are packed bytes (..., some), or one number (..., blocks) of the scales' type;
     where there are none, the middle of the codes is.
@@ -56,6 +59,8 @@ def dequantized(
         zero = emit.convert(unpacked(node, packed, bits, blocks), element)
 
     def repeated(parameter: ir.Value) -> ir.Value:
+        if order is not None:
+            return mgx.gather(parameter, order, last)
         wide = emit.broadcast(emit.unsqueeze(parameter, [last + 1]), (*outer, blocks, block))
         return emit.take(emit.reshape(wide, (*outer, blocks * block)), last, 0, size)
 
@@ -70,12 +75,15 @@ def matmul_n_bits(node: Node) -> ir.Value:
     node.only("weight_prepacked", 0)
     bits, block = int(node.attribute("bits", 4)), int(node.required("block_size"))
     rows, size = int(node.required("N")), int(node.required("K"))
-    if node.given(4):
-        raise UnsupportedError("g_idx, the order of columns")
+    if block < 16 or block & (block - 1):
+        raise ModelError(f"block_size = {block}; powers of two from 16 on are defined")
+    order = node.optional(4)
+    if order is not None:  # it may be longer: the last block is filled up
+        order = emit.take(order, 0, 0, size)
     a, packed = node.tensor(0), node.tensor(1)
     count = -(-size // block) * block * bits // 8
     codes = unpacked(node, emit.reshape(packed, (rows, count)), bits, size)
-    weights = dequantized(node, codes, node.tensor(2), node.optional(3), bits, block)
+    weights = dequantized(node, codes, node.tensor(2), node.optional(3), bits, block, order)
     y = emit.dot(a, emit.transpose(emit.convert(weights, tensors.element(a)), [1, 0]))
     return emit.add(y, node.tensor(5)) if node.given(5) else y
 

@@ -108,6 +108,8 @@ def transform(
 
     onesided: only the first half of the spectrum is made; inverse too, only that is read.
     """
+    if tensors.dims(x)[-1] not in (1, 2):
+        raise ModelError(f"{tensors.show(tensors.dims(x))} ends with neither 1 nor 2, (re, im)")
     size = tensors.size_of(x, axis, "the size of the transformed dimension")
     to_real = inverse and onesided
     if length is None:
