@@ -101,9 +101,9 @@ class DeviceError(MgxError):
 class Edge(contextlib.ContextDecorator):
     """Where other exceptions become errors of the project: around a block, or a function.
 
-    `what` is what is being done. The errors of this package pass as they are, KeyboardInterrupt
-    too. Lack of memory is a ResourceError, a failure of the operating system a UserError;
-    anything else is a CompilerError that says where it comes from.
+    `what` is what is being done; '' where the caller says so. The errors of this package pass as
+    they are, KeyboardInterrupt too. Lack of memory is a ResourceError, a failure of the operating
+    system a UserError; anything else is a CompilerError that says where it comes from.
     """
 
     def __init__(self, what: str) -> None:
@@ -124,17 +124,18 @@ class Edge(contextlib.ContextDecorator):
 
 def _of_project(what: str, error: Exception) -> MgxError:
     said = " ".join(str(error).split())[:500]
+    doing = f"{what}: " if what else ""
     if isinstance(error, MemoryError):
         said = f": {said}" if said else ""
         return ResourceError(
-            f"{what}: memory ran out{said}; use smaller sizes, or a machine with more memory"
+            f"{doing}memory ran out{said}; use smaller sizes, or a machine with more memory"
         )
     if isinstance(error, OSError):
-        return UserError(f"{what}: {said}")
+        return UserError(doing + said)
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return CompilerError(
-        f"{what} failed: {type(error).__name__}: {said}{where}; this is a fault of mgx-mlir: "
+        f"{doing}failed with {type(error).__name__}: {said}{where}; this is a fault of mgx-mlir: "
         "please report it with the model or the artifact"
     )
 

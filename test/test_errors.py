@@ -38,7 +38,11 @@ def model(text: str) -> onnx.ModelProto:
     [
         (MemoryError("4 TiB"), ResourceError, "the work: memory ran out: 4 TiB; use smaller"),
         (FileNotFoundError(2, "no such file", "x"), UserError, "the work: .*no such file: 'x'"),
-        (IndexError("7"), CompilerError, r"the work failed: IndexError: 7 \(.*test_errors.py:"),
+        (
+            IndexError("7"),
+            CompilerError,
+            r"the work: failed with IndexError: 7 \(.*errors.py:",
+        ),
         (RecursionError("deep"), CompilerError, "RecursionError: deep"),
         (UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"), CompilerError, "UnicodeDecodeError"),
     ],
@@ -72,7 +76,7 @@ def test_a_fault_of_a_converter_names_the_node(monkeypatch):
     monkeypatch.setattr(conversion.folding, "fold", broken)
     nodes = model("g (float[2] x) => (y) <float[2] c = {1.0, 2.0}> { y = Neg (c) }")
     nodes.graph.node[0].name = "the node"
-    with pytest.raises(CompilerError, match="importing Neg 'the node' failed: KeyError: 'gone'"):
+    with pytest.raises(CompilerError, match="Neg 'the node': failed with KeyError: 'gone'"):
         mgx_mlir.parse_onnx(nodes)
 
 
@@ -88,7 +92,7 @@ def test_every_verb_ends_with_a_message(monkeypatch, capsys):
 
     monkeypatch.setattr("mgx_mlir.tools.verbs.check.run", broken)
     assert main(["check", str(DIGITS)]) == 1
-    assert "mgx check: check failed: IndexError: out of it" in capsys.readouterr().err
+    assert "mgx check: failed with IndexError: out of it" in capsys.readouterr().err
 
 
 def test_a_tensor_that_no_machine_holds_is_named():

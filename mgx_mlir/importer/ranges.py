@@ -66,6 +66,7 @@ _CHOICES: dict[tuple[str, str], tuple[str, ...]] = {
         "tf_crop_and_resize",
     ),
     ("Resize", "nearest_mode"): ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil"),
+    ("Resize", "keep_aspect_ratio_policy"): ("stretch", "not_larger", "not_smaller"),
     ("Resize", "mode"): ("nearest", "linear", "cubic"),
     ("RoiAlign", "coordinate_transformation_mode"): ("half_pixel", "output_half_pixel"),
     ("RoiAlign", "mode"): ("avg", "max"),

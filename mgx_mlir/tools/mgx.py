@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     verb = importlib.import_module(f"mgx_mlir.tools.verbs.{options.verb}")
     try:
-        with Edge(options.verb):
+        with Edge(""):
             return _code(verb, options)
     except UsageError as error:
         print(f"mgx {options.verb}: {on_command_line(str(error))}", file=sys.stderr)

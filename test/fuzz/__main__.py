@@ -1,4 +1,4 @@
-"""Fuzzes the reader of artifacts and, in worker processes, that of kernels.
+"""Fuzzes the reader of artifacts and, in worker processes, programs and the reader of kernels.
 
     python -m test.fuzz [--seconds 3600] [--seed 0]
 
@@ -13,20 +13,26 @@ import argparse
 import collections
 import random
 import re
+import resource
 import sys
 import time
 from pathlib import Path
 
+import numpy as np
+
+import mgx_mlir
 from mgx_mlir.artifact import Artifact
-from mgx_mlir.errors import ArtifactError
+from mgx_mlir.errors import ArtifactError, UserError
 from mgx_mlir.finalizer import finalize_kernel_for
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
+from mgx_mlir.settings import Settings
 from test.fuzz import mutate
 from test.golden.files import ARTIFACTS
 
 HERE = Path(__file__).parent
-# Seconds for a kernel that takes milliseconds.
+# Seconds for a kernel that takes milliseconds, and for a program that takes tenths.
 TIME_LIMIT = 10.0
+_MEMORY = 6 << 30
 
 
 def read_artifact(data: bytes) -> str:
@@ -36,6 +42,18 @@ def read_artifact(data: bytes) -> str:
     except ArtifactError:
         return "refused"
     return "read"
+
+
+def run_artifact(data: bytes) -> str:
+    """What came of compiling for the CPU and running: 'ran', or 'refused'. For a worker."""
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+    settings = Settings(cache_dir=None, jobs=1, threads=1)
+    try:
+        program = mgx_mlir.compile(Artifact.from_bytes(data), "cpu", settings=settings)
+        program.run({s.name: np.ones([abs(d) for d in s.shape], s.dtype) for s in program.inputs})
+    except UserError:
+        return "refused"
+    return "ran"
 
 
 def read_kernel(data: bytes, pool: WorkerPool) -> str:
@@ -66,7 +84,10 @@ def main() -> int:
             rng = random.Random(number)
             data = mutate.artifact(rng.choice(seeds), rng)
             try:
-                counts["artifact " + read_artifact(data)] += 1
+                found = read_artifact(data)
+                counts["artifact " + found] += 1
+                if found == "read":
+                    counts["artifact " + pool.submit(run_artifact, data).result()] += 1
             except Exception as error:
                 failures += 1
                 print(f"seed {number}: {error!r}", file=sys.stderr)

@@ -19,7 +19,7 @@ from mgx_mlir.finalizer.worker import WorkerPool
 from mgx_mlir.target import Target
 from mgx_mlir.tools.mgx import main
 from test.fuzz import mutate
-from test.fuzz.__main__ import read_artifact, read_kernel
+from test.fuzz.__main__ import read_artifact, read_kernel, run_artifact
 from test.golden.files import ARTIFACTS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +39,16 @@ def test_damaged_artifacts_with_right_hashes_are_read_or_refused() -> None:
     assert time.monotonic() - started < 60
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     assert grown < 500_000, f"{grown} kB"
+
+
+def test_damaged_artifacts_that_can_be_read_run_or_are_refused() -> None:
+    seeds = [path.read_bytes() for path in ARTIFACTS]
+    damaged = (mutate.artifact(random.Random(n).choice(seeds), random.Random(n)) for n in range(80))
+    with WorkerPool(1, 300.0) as pool:
+        readable = [data for data in damaged if read_artifact(data) == "read"]
+        found = {pool.submit(run_artifact, data).result() for data in readable}
+    assert len(readable) >= 5
+    assert found <= {"ran", "refused"}
 
 
 def test_inputs_that_reached_new_code_are_read_or_refused() -> None:

@@ -178,8 +178,10 @@ def _tiles(registers: int) -> Iterator[tuple[int, int]]:
             yield rows, vectors
 
 
-def _column_blocks(problem: Contraction, lanes: int) -> Iterator[tuple[int, int, list[int]]]:
-    """Ways to cut the columns: size of a block, its rows of image, and all blocks' sizes."""
+def _column_blocks(
+    problem: Contraction, lanes: int
+) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
+    """Ways to cut the columns: size of a block, its rows of image; sizes of blocks and counts."""
     if not isinstance(problem.b, Image):
         most = min(MAX_BLOCK_COLUMNS, math.ceil(problem.N / lanes) * lanes)
         for columns in range(min(most, 4 * lanes), most + 1, lanes):
@@ -189,21 +191,27 @@ def _column_blocks(problem: Contraction, lanes: int) -> Iterator[tuple[int, int,
     height = problem.N // width
     if width > MAX_BLOCK_COLUMNS:
         for columns in range(4 * lanes, MAX_BLOCK_COLUMNS + 1, lanes):
-            yield columns, 1, _parts(width, columns) * height
+            yield columns, 1, _parts(width, columns, height)
         return
     for rows in range(1, min(height, MAX_BLOCK_COLUMNS // width) + 1):
         if height > 1 and rows < height and rows * width < 2 * lanes:
             continue
-        yield rows * width, rows, [part * width for part in _parts(height, rows)]
+        yield rows * width, rows, [(n * width, count) for n, count in _parts(height, rows)]
 
 
-def _parts(size: int, part: int) -> list[int]:
+def _parts(size: int, part: int, times: int = 1) -> list[tuple[int, int]]:
+    """How a size is cut into parts: the sizes of these, and how many there are of each."""
     whole, rest = divmod(size, part)
-    return [part] * whole + ([rest] if rest else [])
+    return [(n, count * times) for n, count in ((part, whole), (rest, 1)) if n and count]
 
 
 def _cost(
-    problem: Contraction, lanes: int, rows: int, vectors: int, columns: int, blocks: list[int]
+    problem: Contraction,
+    lanes: int,
+    rows: int,
+    vectors: int,
+    columns: int,
+    blocks: list[tuple[int, int]],
 ) -> float:
     """Estimated work of one batch, in multiply-adds of vectors."""
     tiles = math.ceil(problem.M / rows)
@@ -215,13 +223,14 @@ def _cost(
     one, whole = tile(1), tile(vectors)
     depths = math.ceil(problem.K / _depth(problem, lanes, columns))
     total = 0.0
-    for block in blocks:
+    for block, count in blocks:
         width = math.ceil(block / lanes)
         products = (width // vectors) * whole + (width % vectors) * one
-        total += tiles * problem.K * products
-        total += tiles * rows * problem.K / lanes * PACK_A_VECTOR
-        total += problem.K * width * _pack_vector(problem, lanes)
-        total += tiles * rows * width * SUMS_VECTOR * depths
+        one_block = tiles * problem.K * products
+        one_block += tiles * rows * problem.K / lanes * PACK_A_VECTOR
+        one_block += problem.K * width * _pack_vector(problem, lanes)
+        one_block += tiles * rows * width * SUMS_VECTOR * depths
+        total += count * one_block
     return total
 
 
