@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import shutil
 import subprocess
 import tempfile
@@ -13,29 +12,44 @@ import numpy as np
 import pytest
 from cpu_kernels import Array, HostKernel, numpy_dtype_of
 
-_COMPILER, _EMULATOR = "aarch64-linux-gnu-gcc", "qemu-aarch64"
-_LIBRARIES = "/usr/aarch64-linux-gnu"
+from mgx_mlir.target import Target
+
+# For each level the C compiler, and the emulator of a processor that has nothing more.
+_ARM = "aarch64-linux-gnu-gcc", ("qemu-aarch64", "-cpu", "max", "-L", "/usr/aarch64-linux-gnu")
+_MACHINES = {
+    "aarch64": _ARM,
+    "aarch64-sve": _ARM,
+    "x86-64-v2": ("gcc", ("qemu-x86_64", "-cpu", "Nehalem")),
+    "x86-64-v3": ("gcc", ("qemu-x86_64", "-cpu", "Haswell")),
+}
+_PACKAGES = {"gcc": "gcc", _ARM[0]: "gcc-aarch64-linux-gnu"}
+LEVELS = tuple(_MACHINES)
 
 
 @cache
-def runner() -> Path:
-    """The program that runs code objects of aarch64, compiled. Skips where it cannot be."""
-    for tool, package in ((_COMPILER, "gcc-aarch64-linux-gnu"), (_EMULATOR, "qemu-user")):
+def runner(compiler: str, emulator: str) -> Path:
+    """The program that runs code objects, compiled. Skips where it cannot be."""
+    for tool, package in ((compiler, _PACKAGES[compiler]), (emulator, "qemu-user")):
         if shutil.which(tool) is None:
             pytest.skip(f"{tool} is not installed (Debian package {package})")
-    program = Path(tempfile.mkdtemp(prefix="mgx-aarch64-")) / "runner"
+    program = Path(tempfile.mkdtemp(prefix="mgx-runner-")) / "runner"
     source = Path(__file__).with_name("runner.c")
     # Kernels call libm without naming it.
     libraries = ("-Wl,--no-as-needed", "-lm", "-ldl")
-    subprocess.run([_COMPILER, "-O1", "-o", program, source, *libraries], check=True)
+    subprocess.run([compiler, "-O1", "-o", program, source, *libraries], check=True)
     return program
 
 
 class EmulatedKernel(HostKernel):
-    """A kernel for aarch64; `run` is one process of the emulator."""
+    """A kernel for one of `LEVELS`; `run` is one process of the emulator."""
+
+    def __init__(self, text: str, level: str) -> None:
+        super().__init__(text, Target.get(level))
+        self._level = level
 
     def run(self, *arrays: Array) -> list[Array]:
-        program = runner()
+        compiler, emulator = _MACHINES[self._level]
+        program = runner(compiler, emulator[0])
         with tempfile.TemporaryDirectory(prefix="mgx-run-") as name:
             folder = Path(name)
             library = folder / "kernel.so"
@@ -59,9 +73,7 @@ class EmulatedKernel(HostKernel):
                 )
             for number in range(len(results)):
                 lines.append(f"save {len(arrays) + number} {folder / f'out{number}'}")
-            command = [program, library]
-            if platform.machine() != "aarch64":
-                command = [_EMULATOR, "-cpu", "max", "-L", _LIBRARIES, *command]
+            command = [*emulator, program, library]
             done = subprocess.run(
                 command, input="\n".join(lines), text=True, capture_output=True, timeout=120,
                 check=False,

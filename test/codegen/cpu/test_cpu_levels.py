@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 
+import emulated_cpu
 import level_kernels
 import pytest
 from cpu_kernels import HostKernel
@@ -64,23 +65,23 @@ def test_each_level_computes_attention(case, level: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", [level for level in LEVELS if level.startswith("aarch64")])
+@pytest.mark.parametrize("level", emulated_cpu.LEVELS)
 @pytest.mark.parametrize("case", [*level_kernels.small()], ids=lambda case: case.name)
-def test_aarch64_computes_under_an_emulator(case: level_kernels.Case, level: str) -> None:
-    case.check(EmulatedKernel(case.text, Target.get(level)))
+def test_each_level_computes_under_an_emulator(case: level_kernels.Case, level: str) -> None:
+    case.check(EmulatedKernel(case.text, level))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", [level for level in LEVELS if level.startswith("aarch64")])
-def test_aarch64_computes_some_of_all_widths_under_an_emulator(level: str) -> None:
+@pytest.mark.parametrize("level", emulated_cpu.LEVELS)
+def test_each_level_computes_some_of_all_widths_under_an_emulator(level: str) -> None:
     for case in list(level_kernels.large())[::7]:
-        case.check(EmulatedKernel(case.text, Target.get(level)))
+        case.check(EmulatedKernel(case.text, level))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("level", [level for level in LEVELS if level.startswith("aarch64")])
+@pytest.mark.parametrize("level", emulated_cpu.LEVELS)
 @pytest.mark.parametrize("case", [*level_kernels.attentions()], ids=lambda case: case.name)
-def test_aarch64_computes_attention_under_an_emulator(case, level: str) -> None:
+def test_each_level_computes_attention_under_an_emulator(case, level: str) -> None:
     inputs = case.arrays()
-    found = EmulatedKernel(case.text(), Target.get(level)).run(*inputs)
+    found = EmulatedKernel(case.text(), level).run(*inputs)
     assert not len(case.wrong(found, case.meaning(*inputs)))
