@@ -107,7 +107,9 @@ def _print_choice(artifact: Artifact, kernel: str, arch: str | None) -> int:
     chips = [arch] if arch else [name.partition(":")[0] for name in _finalized(artifact, arch)]
     for chip in chips:
         print(f"{kernel} for {chip}:")
-        print(_of_kernel(artifact.kernels[number], explain, Target.get(chip)))
+        # The code of a machine has no target's name; this machine's schedules are shown.
+        target = Target.get(chip if chip in Target.names() else "cpu")
+        print(_of_kernel(artifact.kernels[number], explain, target))
     return 0
 
 
