@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 from mgx_mlir.errors import ModelError
 from test.host.nodes import run
@@ -125,3 +127,42 @@ def test_classical_operators_come_from_onnx_s_reference():
     labels = np.array(["b", "c"], object)
     encode = {"keys_strings": ["a", "b"], "values_int64s": [5, 6], "default_int64": -7}
     assert run("LabelEncoder", labels, domain="ai.onnx.ml", **encode).tolist() == [6, -7]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"tokenexp": "[a-z]+", "mark": 1},
+        {"tokenexp": "[a-zA-Z0-9_]+", "mincharnum": 2},
+        {"separators": [" ", ","]},
+        {"separators": [", *", "t+"], "mincharnum": 2, "mark": 1},
+        {"separators": [""]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("shape", [(4,), (2, 2)], ids=str)
+def test_tokenizer_as_onnxruntime_cuts(options, shape):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    attributes = {"mark": 0, "mincharnum": 1, "pad_value": "#", **options}
+    words = np.array(["the cat,  sat", "a dog", "bird", "tt to, at"], object).reshape(shape)
+    string = onnx.TensorProto.STRING
+    node = helper.make_node("Tokenizer", ["x"], ["y"], domain="com.microsoft", **attributes)
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", string, list(shape))],
+        [helper.make_tensor_value_info("y", string, None)],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": words})[0]
+    found = run("Tokenizer", words, domain="com.microsoft", **attributes)
+    assert found.tolist() == expected.tolist()
+
+
+def test_tokenizer_needs_one_way_to_cut():
+    words = np.array(["a b"], object)
+    with pytest.raises(ModelError, match="tokenexp and separators"):
+        run("Tokenizer", words, domain="com.microsoft", mincharnum=1, pad_value="")
+    with pytest.raises(ModelError, match="mincharnum = None"):
+        run("Tokenizer", words, domain="com.microsoft", tokenexp="a")
