@@ -74,6 +74,13 @@ class Call:
             raise ModelError(f"its input {index} is no sequence")
         return value
 
+    def map(self, index: int = 0) -> dict[Any, Any]:
+        """Input number `index`, a map. Raises ModelError where it is none."""
+        value = self.inputs[index] if index < len(self.inputs) else None
+        if not isinstance(value, dict):
+            raise ModelError(f"its input {index} is no map")
+        return value
+
     def scalar(self, index: int, default: Any) -> Any:
         """The single element of an optional input."""
         return self.array(index).reshape(-1)[0] if self.given(index) else default
@@ -112,11 +119,6 @@ _BY_REFERENCE: dict[Kind, str] = {
         "Squeeze Tile TopK Unsqueeze"
     ),
 }
-_CLASSICAL = (
-    "ArrayFeatureExtractor Binarizer DictVectorizer FeatureVectorizer Imputer LabelEncoder "
-    "LinearClassifier LinearRegressor Normalizer OneHotEncoder SVMClassifier SVMRegressor Scaler "
-    "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor"
-)
 # Run by the host itself (mgx_mlir.staged.control), with bodies that are compiled.
 _CONTROL = "If Loop Scan SequenceMap"
 # What onnx's reference does with tensors of strings as with others.
@@ -159,7 +161,7 @@ def _table() -> dict[tuple[str, str], HostOperator]:
         importlib.import_module(f"{package.__name__}.{module.name}")
     table = dict(_REGISTERED)
     listed = [(kind, "", names) for kind, names in _BY_REFERENCE.items()]
-    listed += [(Kind.CLASSICAL, "ai.onnx.ml", _CLASSICAL), (Kind.CONTROL, "", _CONTROL)]
+    listed += [(Kind.STRINGS, "ai.onnx.ml", "ArrayFeatureExtractor"), (Kind.CONTROL, "", _CONTROL)]
     for kind, domain, names in listed:
         for name in names.split():
             assert (domain, name) not in table, f"{name} is listed twice"

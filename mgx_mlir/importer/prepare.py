@@ -20,6 +20,7 @@ from mgx_mlir.importer import (
     budget,
     functions,
     gradient,
+    labels,
     loading,
     ranges,
     registry,
@@ -72,6 +73,7 @@ def prepare(
         model = functions.inline(model)
         structure.normalise(model)
         repairs.repair(model)
+    labels.split(model.graph)
     ranges = symbols.bind(model, source.inputs, input_dims, dim_params, default_dim)
     if opsets(model)[""] < OLDEST_OPSET:
         model = _convert(model)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
+from onnx import helper
 
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import Edge, UnsupportedError, UsageError
@@ -123,6 +124,7 @@ class Model:
                 return program.run(values)
         if self._staged is None:
             self._staged = self.staged(values)
+        values = {n: _conformed(values[n], declared) for n, declared in self.input_types.items()}
         results = self._staged.run(values, Context(self._seed if seed is None else seed))
         return dict(zip(self.outputs, results, strict=True))
 
@@ -178,10 +180,46 @@ def _check_type(name: str, value: Any, declared: onnx.TypeProto) -> None:
             raise UsageError(f"input '{name}' is a sequence; got {show(value)}")
         for item in value:
             _check_type(name, item, declared.sequence_type.elem_type)
-    elif kind == "map_type" and not isinstance(value, dict):
-        raise UsageError(f"input '{name}' is a map; got {show(value)}")
+    elif kind == "map_type":
+        _check_map(name, value, declared.map_type)
     elif kind == "tensor_type":
         _check_tensor(name, value, declared.tensor_type)
+
+
+def _check_map(name: str, value: Any, declared: onnx.TypeProto.Map) -> None:
+    kinds = [onnx.TensorProto.DataType.Name(n).lower() for n in _map_types(declared)]
+    if not isinstance(value, dict):
+        raise UsageError(f"input '{name}' is a map; got {show(value)}")
+    for pair in value.items():
+        for item, kind in zip(pair, kinds, strict=True):
+            wanted: Any = str if kind == "string" else (int, np.integer)
+            if kind in ("float", "double"):
+                wanted = (int, float, np.number)
+            if not isinstance(item, wanted):
+                raise UsageError(
+                    f"input '{name}' is a map from {kinds[0]} to {kinds[1]}; got {item!r}"
+                )
+
+
+def _map_types(declared: onnx.TypeProto.Map) -> tuple[int, int]:
+    """The element types of the keys and of the values."""
+    return declared.key_type, declared.value_type.tensor_type.elem_type
+
+
+def _conformed(value: Any, declared: onnx.TypeProto) -> Any:
+    """The value with the numbers of its maps in the types that are declared."""
+    kind = declared.WhichOneof("value")
+    if kind == "sequence_type" and isinstance(value, list):
+        return [_conformed(item, declared.sequence_type.elem_type) for item in value]
+    if kind == "optional_type" and value is not None:
+        return _conformed(value, declared.optional_type.elem_type)
+    if kind != "map_type":
+        return value
+    number = _map_types(declared.map_type)[1]
+    if number == onnx.TensorProto.STRING:
+        return value
+    dtype = np.dtype(helper.tensor_dtype_to_np_dtype(number))
+    return {key: dtype.type(item) for key, item in value.items()}
 
 
 def _check_tensor(name: str, value: Any, declared: onnx.TypeProto.Tensor) -> None:

@@ -169,6 +169,20 @@ def flat_arrays(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return found
 
 
+def holds_maps(value: Any) -> bool:
+    """Whether a value is a map, or a sequence of maps."""
+    return isinstance(value, dict) or (isinstance(value, list) and any(map(holds_maps, value)))
+
+
+def plain(value: Any) -> Any:
+    """A value of maps, sequences and tensors as JSON has it."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
 def note_host_nodes(runnable: Program | Model) -> None:
     """Says on standard error which nodes the host ran."""
     if isinstance(runnable, Model) and runnable.host_nodes:

@@ -42,6 +42,10 @@ def feature_vectorizer(node: Node) -> ir.Value:
     for x, width in zip(node.tensors(), widths, strict=True):
         x = emit.convert(x, "f32")
         x = emit.unsqueeze(x, [0]) if tensors.rank(x) == 1 else x
+        have = tensors.static_dims(x)[1]
+        if width is not None and width > have:
+            zeros = emit.filled(np.zeros((), np.float32), [tensors.static_dims(x)[0], width - have])
+            x = emit.concat([x, zeros], 1)
         parts.append(x if width is None else emit.take(x, 1, 0, width))
     return emit.concat(parts, 1)
 
@@ -104,7 +108,10 @@ def one_hot_encoder(node: Node) -> ir.Value:
 
 @operator("LabelEncoder", (2, 4), "equal argmax gather where", DOMAIN)
 def label_encoder(node: Node) -> ir.Value:
-    """Each element's key, looked up; the last one of equal keys counts."""
+    """Each element's key, looked up; the first one of equal keys counts.
+
+    What is not a number has a key from version 4 on; before, it equals nothing.
+    """
     keys, values = _column(node, "keys"), _column(node, "values")
     if keys.size != values.size or not keys.size:
         raise ModelError(f"{keys.size} keys and {values.size} values")
@@ -112,12 +119,12 @@ def label_encoder(node: Node) -> ir.Value:
     table = node.make(keys.astype(emit.numpy_type(x)))
     last = tensors.rank(x)
     found = emit.binary(mgx.equal, emit.unsqueeze(x, [last]), table)
-    if keys.dtype.kind == "f" and np.isnan(keys).any():
+    if node.version >= 4 and keys.dtype.kind == "f" and np.isnan(keys).any():
         x_is_nan = emit.unsqueeze(mgx.isnan(x), [last])
         both = emit.binary(mgx.logical_and, x_is_nan, node.make(np.isnan(keys)))
         found = mgx.logical_or(found, both)
     places = emit.convert(found, "i32")
-    chosen = emit.squeeze(mgx.argmax(places, last, select_last_index=True), [last])
+    chosen = emit.squeeze(mgx.argmax(places, last), [last])
     known = emit.squeeze(mgx.reduce_max(places, [last]), [last])
     result = mgx.gather(node.make(values), chosen, 0)
     default = _default(node, values.dtype)
@@ -176,22 +183,36 @@ def linear_classifier(node: Node) -> list[ir.Value]:
     scores = _linear(node, count)
     transform = str(node.attribute("post_transform"))
     if count == 1 and len(labels) == 2:
-        scores = emit.concat([mgx.neg(scores), scores], 1)
+        above = emit.squeeze(mgx.greater(scores, emit.like(scores, 0)), [1])
+        chosen = emit.convert(above, "i64")
+        return [mgx.gather(node.make(labels), chosen, 0), of_two(scores, transform)]
     chosen = emit.squeeze(mgx.argmax(scores, 1), [1])
     return [mgx.gather(node.make(labels), chosen, 0), transformed(scores, transform)]
 
 
 def labels_of(node: Node, name: str) -> np.ndarray:
-    """The classes' labels, which are integers."""
+    """The classes' labels, which are integers: labels.py has replaced those that are strings."""
     labels = node.attribute(name)
-    if labels is None:
-        raise UnsupportedError("labels that are strings")
+    if not labels:
+        raise ModelError(f"it states neither {name} nor classlabels_strings")
     return np.array(labels, np.int64)
 
 
+def of_two(score: ir.Value, transform: str) -> ir.Value:
+    """The scores of two classes (batch, 2) by the one that speaks for the second."""
+    if transform == "LOGISTIC":
+        return mgx.sigmoid(emit.concat([mgx.neg(score), score], 1))
+    if transform == "PROBIT":
+        raise UnsupportedError("post_transform = PROBIT of one score of two classes")
+    return emit.concat([emit.add(mgx.neg(score), 1), score], 1)
+
+
 def transformed(scores: ir.Value, name: str) -> ir.Value:
-    """Scores (batch, count) through one of the transforms of ai.onnx.ml."""
-    if name == "NONE":
+    """Scores (batch, count) through one of the transforms of ai.onnx.ml.
+
+    A single score stays as it is, but for PROBIT, as onnxruntime has it.
+    """
+    if name == "NONE" or (tensors.dims(scores)[1] == 1 and name != "PROBIT"):
         return scores
     if name == "LOGISTIC":
         return mgx.sigmoid(scores)
@@ -221,6 +242,7 @@ def _probit(p: ir.Value) -> ir.Value:
 @operator("SVMRegressor", (1, 1), "dot mul add exp tanh pow", DOMAIN)
 def svm_regressor(node: Node) -> ir.Value:
     x = emit.convert(node.tensor(0), "f32")
+    x = emit.unsqueeze(x, [0]) if tensors.rank(x) == 1 else x
     count = int(node.attribute("n_supports"))
     rho = float(node.attribute("rho")[0])
     coefficients = np.array(node.attribute("coefficients"), np.float32)
@@ -233,9 +255,10 @@ def svm_regressor(node: Node) -> ir.Value:
     else:
         node.attribute("kernel_params")
     y = emit.add(emit.dot(x, node.make(coefficients[:, None])), rho)
+    node.attribute("post_transform")  # onnxruntime leaves a single score as it is
     if node.attribute("one_class"):
         return emit.where(mgx.greater(y, emit.like(y, 0)), 1, emit.like(y, -1))
-    return transformed(y, str(node.attribute("post_transform")))
+    return y
 
 
 def _kernel(node: Node, x: ir.Value, vectors: np.ndarray) -> ir.Value:

@@ -212,6 +212,10 @@ def tree_ensemble_classifier(node: Node) -> list[ir.Value]:
     first_only = not forest.voted[:, 1:].any() and (base is None or len(base) == 1)
     if len(labels) != 2 or not first_only:
         scores = scores_of(node, x, forest, "SUM", base)
+        if len(labels) == 1:  # onnxruntime says whether, and not which
+            above = emit.squeeze(mgx.greater(scores, emit.like(scores, 0)), [1])
+            scores = emit.convert(transformed(scores, transform), "f32")
+            return [emit.convert(above, "i64"), scores]
         chosen = emit.squeeze(mgx.argmax(scores, 1), [1])
         scores = transformed(scores, transform)
         return [mgx.gather(node.make(labels), chosen, 0), emit.convert(scores, "f32")]

@@ -6,11 +6,15 @@ Inputs are read from .npy files, or are random with a fixed seed.
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import numpy as np
 
 from mgx_mlir.tools import options as shared
+
+# Of longer maps the beginning is printed.
+_SHOWN = 400
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,22 +24,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_target_options(parser, "where to run")
     add("--input", action="append", default=[], metavar="NAME=FILE", help="an input's .npy file")
     add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs")
-    add("--output", type=Path, metavar="DIR", help="write each output to DIR/NAME.npy")
+    add(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="write each output to DIR/NAME.npy, maps to DIR/NAME.json",
+    )
     shared.add_compile_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.tools.console import describe_array, progress
-    from mgx_mlir.tools.programs import flat_arrays, inputs_of, note_host_nodes, runnable_of
+    from mgx_mlir.tools.programs import (
+        flat_arrays,
+        holds_maps,
+        inputs_of,
+        note_host_nodes,
+        plain,
+        runnable_of,
+    )
 
     with progress("compiling") as tick:
         runnable = runnable_of(options, tick)
     inputs = inputs_of(runnable, options.input, options.seed, shared.sizes(options))
-    outputs = flat_arrays(runnable.run(inputs))
+    outputs = runnable.run(inputs)
     note_host_nodes(runnable)
     if options.output is not None:
         options.output.mkdir(parents=True, exist_ok=True)
-    for name, array in outputs.items():
+    maps = {name: value for name, value in outputs.items() if holds_maps(value)}
+    for name, value in maps.items():
+        text = json.dumps(plain(value), ensure_ascii=False)
+        print(f"{name}: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' ...'}")
+        if options.output is not None:
+            file = options.output / f"{_file_name(name)}.json"
+            file.write_text(text + "\n", encoding="utf-8")
+            print(f"  written to {file}")
+    arrays = flat_arrays({n: v for n, v in outputs.items() if n not in maps})
+    for name, array in arrays.items():
         print(describe_array(name, array))
         if options.output is not None:
             file = options.output / f"{_file_name(name)}.npy"
