@@ -195,7 +195,7 @@ def test_trees_with_labels_that_are_strings_compile():
     agrees([tree], feeds, {"label": STRING, "scores": FLOAT})
     model = Model(model_of([tree], feeds, {"label": STRING, "scores": FLOAT}))
     model.run(feeds)
-    assert [entry.operator for entry in model.host_nodes] == ["ai.onnx.ml.CategoryMapper"]
+    assert [entry.operator for entry in model.host_nodes] == ["ai.onnx.ml::CategoryMapper"]
 
 
 @pytest.mark.parametrize("form", ["DENSE", "SPARSE"])
@@ -310,6 +310,6 @@ def test_a_model_with_maps_is_verified_and_checked(saved, capsys):
     report = check(str(saved))
     assert not report.unsupported
     assert {entry.operator for entry in report.host} == {
-        "ai.onnx.ml.CategoryMapper",
-        "ai.onnx.ml.ZipMap",
+        "ai.onnx.ml::CategoryMapper",
+        "ai.onnx.ml::ZipMap",
     }

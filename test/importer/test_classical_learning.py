@@ -243,5 +243,5 @@ def test_labels_that_are_strings_are_no_part_of_a_compiled_program():
     model, _ = contributed("LinearClassifier", {"x": floats(2, 3)}, (object, np.float32),
                            domain="ai.onnx.ml", coefficients=[1.0] * 6,
                            classlabels_strings=["a", "b"])  # fmt: skip
-    with pytest.raises(UnsupportedError, match=r"CategoryMapper 'the_LinearClassifier/labels'"):
+    with pytest.raises(UnsupportedError, match=r"CategoryMapper .*'the_LinearClassifier/labels'"):
         parse_onnx(model)
