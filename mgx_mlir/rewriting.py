@@ -101,15 +101,19 @@ def blocks(op: ir.OpView | ir.Operation) -> Iterator[ir.Block]:
 
 def is_constant(value: ir.Value) -> bool:
     """Whether a value depends on constants and weights alone, through views and pointwise ops."""
-    op = definition(value)
-    if op is None:
-        return False
-    operation = op.operation
-    if operation.name in ("mgx.constant", "mgx.literal"):
-        return True
-    if operation.name in mgx.VIEWS or operation.name in mgx.POINTWISE:
-        return all(is_constant(operand) for operand in operation.operands)
-    return False
+    seen, stack = {value}, [value]  # each value once, in chains of any length
+    while stack:
+        op = definition(stack.pop())
+        if op is None:
+            return False
+        operation = op.operation
+        if operation.name in ("mgx.constant", "mgx.literal"):
+            continue
+        if operation.name not in mgx.VIEWS and operation.name not in mgx.POINTWISE:
+            return False
+        stack += [operand for operand in operation.operands if operand not in seen]
+        seen.update(operation.operands)
+    return True
 
 
 def splat(value: ir.Value) -> np.generic | None:

@@ -94,7 +94,7 @@ class _Reader:
             raise ModelError(f"not an ONNX model, or a truncated one: {error}") from error
         if not model.HasField("graph"):
             raise ModelError("not an ONNX model: it holds no graph")
-        _check_text(model.graph)
+        _check_words(model.graph)
         self._take_initializers(model.graph, payloads)
         self._take_constants(model.graph, payloads)
         initializers = {t.name for t in model.graph.initializer} | self.weights.keys()
@@ -216,19 +216,25 @@ class _Reader:
         return file, offset, nbytes
 
 
-def _check_text(graph: onnx.GraphProto) -> None:
-    """Raises ModelError for names that are not UTF-8, which protobuf gives as bytes."""
+def _check_words(graph: onnx.GraphProto) -> None:
+    """Raises ModelError for types that are none, and for names that are not UTF-8.
+
+    protobuf gives those as bytes.
+    """
     names: list[str | bytes] = [t.name for t in graph.initializer]
     names += [s.values.name for s in graph.sparse_initializer]
     for value in (*graph.input, *graph.output):
         names.append(value.name)
+        number = value.type.tensor_type.elem_type
+        if number not in TensorProto.DataType.values():
+            raise ModelError(f"'{value.name}' has elements of type {number}, which is none")
         names += [d.dim_param for d in value.type.tensor_type.shape.dim]
     for node in graph.node:
         names += [node.name, node.op_type, node.domain, *node.input, *node.output]
         for attribute in node.attribute:
             names += [attribute.name, attribute.ref_attr_name]
             for inner in (attribute.g, *attribute.graphs):
-                _check_text(inner)
+                _check_words(inner)
     for name in names:
         if isinstance(name, bytes):
             raise ModelError(f"the name {name!r} is not UTF-8 text; the file is damaged")
