@@ -127,5 +127,5 @@ def test_a_function_that_calls_itself_is_named():
 
 
 def test_a_call_with_too_many_inputs_is_named():
-    with pytest.raises(ModelError, match=r"l\.F '.*' has 2 inputs; function 'l\.F' has 1"):
+    with pytest.raises(ModelError, match=r"l::F '.*' has 2 inputs; function 'l\.F' has 1"):
         parse_onnx(model_of("y = l.F(x, x)", function("F (x) => (y)", "y = Neg(x)")))
