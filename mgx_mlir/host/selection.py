@@ -1,4 +1,4 @@
-"""Operators whose data decide how much comes out: Unique and NonMaxSuppression.
+"""Operators whose data decide how much comes out: Compress, Unique, NonMaxSuppression.
 
 Those of the domain mgx.bounded are halves of such nodes: see mgx_mlir.staged.bounded.
 """
@@ -31,6 +31,17 @@ def unique(call: Call) -> Any:
         first, inverse, counts = first[order], places[inverse], counts[order]
     indices = [a.astype(np.int64) for a in (first, inverse, counts)]
     return [np.take(x, first, axis=axis), *indices]
+
+
+@host_operator("Compress", Kind.DATA)
+def compress(call: Call) -> Any:
+    """The slices along an axis, or the elements, that a condition chooses; it may be longer."""
+    x, chosen, axis = call.array(0), call.array(1), call.attribute("axis")
+    if axis is None:
+        x, axis = x.reshape(-1), 0
+    if not -x.ndim <= axis < x.ndim or chosen.ndim != 1:
+        raise ModelError(f"a condition {list(chosen.shape)} for axis {axis} of {list(x.shape)}")
+    return [np.compress(chosen[: x.shape[axis]], x, axis)]
 
 
 @host_operator("Cut", Kind.DATA, "mgx.bounded")

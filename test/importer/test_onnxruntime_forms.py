@@ -220,6 +220,8 @@ def test_a_condition_longer_than_what_it_chooses_of():
     chosen = np.array([1, 0, 1, 1, 1], bool)
     inputs = {"x": floats(4, 3), "c": chosen}
     assert_agrees(*one_node("Compress", inputs, 11, constants=["c"], axis=0))
+    model, fed = contributed("Compress", inputs, domain="", axis=0)
+    assert_close(list(Model(model).run(fed).values()), expected(model, fed))
 
 
 def test_a_quantization_of_zeros():
