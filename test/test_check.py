@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import onnx
 import pytest
+from onnx.backend.test.case.node import collect_testcases
 
 import mgx_mlir
 from mgx_mlir import advice
@@ -190,3 +193,27 @@ def test_a_refusal_says_that_the_model_runs_in_parts() -> None:
     with pytest.raises(UnsupportedError) as caught:
         mgx_mlir.compile(model_of("custom"))
     assert "run the model" not in str(caught.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(8))
+def test_check_and_model_agree_on_the_cases_of_onnx(part: int) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = sorted(collect_testcases(None), key=lambda case: case.name)[part::8]
+    wrong = []
+    for case in cases:
+        found = check(case.model)
+        names = [value.name for value in case.model.graph.input]
+        inputs = dict(zip(names, case.data_sets[0][0], strict=False))
+        if found.state is State.ARTIFACT:
+            continue  # compile has just been done
+        try:
+            mgx_mlir.Model(case.model).run(inputs)
+        except UnsupportedError:
+            runs = False
+        else:
+            runs = True
+        if runs != (found.state is not State.REFUSED):
+            wrong.append((case.name, str(found)))
+    assert not wrong

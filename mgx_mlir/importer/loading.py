@@ -64,6 +64,8 @@ def load(
     if isinstance(model, bytes):
         return _Reader(None, model, folder).read("model")
     path = Path(model).absolute()
+    if path.is_dir():
+        raise ModelError(f"{path} is a folder, not a model")
     if not path.is_file():
         raise ModelError(f"there is no file {path}")
     if path.stat().st_size == 0:

@@ -204,7 +204,7 @@ def _ops_section() -> str:
 
 def names() -> Sequence[str]:
     """Every operator that can be given to `describe`."""
-    return [f"{domain}.{name}" if domain else name for domain, name in _listed()]
+    return [f"{domain}::{name}" if domain else name for domain, name in _listed()]
 
 
 def _listed() -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Models and artifacts, told apart by their first bytes."""
+"""Files and targets that the command line names, looked at before any work."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mgx_mlir.artifact_file import MAGIC
 from mgx_mlir.errors import UsageError
+from mgx_mlir.target import Target
 
 SUFFIX = ".mgx"
 
@@ -21,6 +22,24 @@ def expect_artifact(file: Path, verb: str) -> None:
         raise UsageError(
             f"{file} is no artifact; mgx {verb} takes the {SUFFIX} file that mgx compile writes"
         )
+
+
+def chips(text: str | None) -> list[str]:
+    """The targets that `--arch A,B` names, all known. Raises UsageError, TargetError."""
+    names = [name.strip() for name in (text or "").split(",")] if text is not None else []
+    if text is not None and not all(names):
+        raise UsageError(f"--arch '{text}': name targets, separated by commas")
+    for name in names:
+        Target.get(name)
+    return names
+
+
+def check_output(file: Path) -> None:
+    """Raises UsageError where a file cannot be written there, before it is made."""
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder; name a file with -o")
+    if not file.parent.is_dir():
+        raise UsageError(f"{file.parent} is not a folder; make it, or choose another -o")
 
 
 def _begins_as_one(file: Path) -> bool:

@@ -39,12 +39,10 @@ def _run(options: argparse.Namespace) -> int:
     try:
         with Edge(""):
             return _code(verb, options)
-    except UsageError as error:
-        print(f"mgx {options.verb}: {on_command_line(str(error))}", file=sys.stderr)
-        return 2
     except MgxError as error:
-        print(f"mgx {options.verb}: {on_command_line(str(error))}", file=sys.stderr)
-        return 1
+        text = on_command_line(str(error)).removeprefix(f"{options.verb}: ")
+        print(f"mgx {options.verb}: {text}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
 
 
 def _code(verb: ModuleType, options: argparse.Namespace) -> int:

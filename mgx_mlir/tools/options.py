@@ -203,6 +203,13 @@ def input_files(given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
     return files
 
 
+def add_input_options(parser: argparse.ArgumentParser) -> None:
+    """The inputs of a run."""
+    add = parser.add_argument
+    add("--input", action="append", default=[], metavar="NAME=FILE", help="an input's .npy file")
+    add("--seed", type=_count, default=0, metavar="N", help="seed of the random inputs")
+
+
 def random_array(spec: TensorSpec, generator: np.random.Generator) -> np.ndarray:
     """A random tensor of the spec's shape and type; an integer called a mask is 0 or 1."""
     dtype = numpy_dtype(spec.dtype)
@@ -217,8 +224,10 @@ def random_array(spec: TensorSpec, generator: np.random.Generator) -> np.ndarray
 def _load(file: Path) -> np.ndarray:
     try:
         array = np.load(file, allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{file}: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{file}: {error.strerror or error}") from error
+    except (ValueError, EOFError) as error:
+        raise UsageError(f"{file} is no .npy file; save the array with numpy.save") from error
     if not isinstance(array, np.ndarray):
         raise UsageError(f"{file} holds several arrays; save one with numpy.save")
     return array
@@ -243,6 +252,12 @@ def _sizes(name: str, dims: Sequence[str]) -> list[int]:
     if not dims or not all(d.isdecimal() for d in dims):
         raise UsageError(f"'{name} {' '.join(dims)}': sizes are whole numbers")
     return [int(d) for d in dims]
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"'{text}' is no whole number from 0")
+    return int(text)
 
 
 def _size(text: str) -> int:

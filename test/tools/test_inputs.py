@@ -70,6 +70,13 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("check static.mgx", "is an artifact; mgx check takes the .onnx model"),
         ("read static.mgx", "is an artifact; mgx read takes the .onnx model"),
         ("verify static.mgx", "is an artifact; mgx verify takes the .onnx model"),
+        ("compile static.onnx -o .", ". is a folder; name a file with -o"),
+        ("compile static.onnx -o no/x.mgx", "no is not a folder; make it, or choose another -o"),
+        ("compile static.onnx --arch gfx942,", "--arch 'gfx942,': name targets"),
+        ("finalize static.mgx --arch gfx942 -o .", ". is a folder; name a file with -o"),
+        ("run static.onnx --output two.npy", "--output two.npy is a file; name a folder"),
+        ("run static.onnx --input x=static.onnx", "static.onnx is no .npy file"),
+        ("run static.onnx --input x=none.npy", "none.npy: No such file or directory"),
         ("inspect static.onnx", "is no artifact; mgx inspect takes the .mgx file"),
         ("finalize static.onnx --arch cpu", "is no artifact; mgx finalize takes the .mgx file"),
     ],
@@ -80,6 +87,14 @@ def test_wrong_input_is_named_with_what_is_wanted(
     capsys.readouterr()
     assert main(command.split()) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_folder_is_no_model(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in ("check", "compile", "params", "perf", "read", "run", "verify"):
+        capsys.readouterr()
+        assert main([verb, "."]) == 1
+        error = capsys.readouterr().err
+        assert error.startswith(f"mgx {verb}: /") and "is a folder, not a model" in error
 
 
 @pytest.mark.parametrize(

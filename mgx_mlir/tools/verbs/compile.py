@@ -52,13 +52,14 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.loader import finalize
     from mgx_mlir.staged.check import refusal
     from mgx_mlir.tools.console import print_report, progress
+    from mgx_mlir.tools.files import check_output, chips
 
     shared.expect_model(options)
-    if options.model.is_dir():
-        raise IsADirectoryError(f"{options.model} is a folder, not a model")
-    output = options.output or options.model.with_suffix(".mgx")
-    if not output.parent.is_dir():
-        raise NotADirectoryError(f"{output.parent} is not a folder; make it, or choose another -o")
+    model = options.model.resolve()  # '.' has no name
+    output = options.output or options.model.parent / f"{model.stem}.mgx"
+    if not model.is_dir():  # the import says that
+        check_output(output)
+    arch = chips(options.arch)
     if options.artifact_version:
         check_version(options.artifact_version)
     report = Report()
@@ -73,7 +74,6 @@ def run(options: argparse.Namespace) -> int:
             )
         except UnsupportedError as error:
             raise refusal(error, options.model, shared.compile_options(options)) from error
-        arch = options.arch.split(",") if options.arch else []
         arch += ["cpu"] if options.target == "cpu" else []
         if arch:
             artifact = finalize(artifact, arch, progress=tick, report=report)

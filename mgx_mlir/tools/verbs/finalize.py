@@ -18,16 +18,17 @@ def run(options: argparse.Namespace) -> int:
     import mgx_mlir
     from mgx_mlir.artifact import size_text
     from mgx_mlir.tools.console import progress
-    from mgx_mlir.tools.files import expect_artifact
+    from mgx_mlir.tools.files import check_output, chips, expect_artifact
 
     expect_artifact(options.artifact, options.verb)
+    arch, output = chips(options.arch), options.output or options.artifact
+    check_output(output)
     artifact = mgx_mlir.load(options.artifact)
     with progress("finalizing") as tick:
-        artifact = mgx_mlir.finalize(artifact, options.arch.split(","), progress=tick)
+        artifact = mgx_mlir.finalize(artifact, arch, progress=tick)
     if options.cache_only:
         print(f"{options.artifact}: kernels for {options.arch} are in the cache")
         return 0
-    output = options.output or options.artifact
     artifact.save(output)
     print(f"{output}: {size_text(output.stat().st_size)}\n{artifact.summary()}")
     return 0

@@ -34,8 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_target_options(parser, "what to time")
     add = parser.add_argument
     add("--runs", type=int, default=20, metavar="N", help="timed runs of each kind (default 20)")
-    add("--input", action="append", default=[], metavar="NAME=FILE", help="an input's .npy file")
-    add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs")
+    shared.add_input_options(parser)
     add("--json", action="store_true", help="print JSON")
     shared.add_compile_options(parser)
 

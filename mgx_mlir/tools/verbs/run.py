@@ -22,8 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_shape_options(parser)
     add = parser.add_argument
     shared.add_target_options(parser, "where to run")
-    add("--input", action="append", default=[], metavar="NAME=FILE", help="an input's .npy file")
-    add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs")
+    shared.add_input_options(parser)
     add(
         "--output",
         type=Path,
@@ -34,6 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from mgx_mlir.errors import UsageError
     from mgx_mlir.tools.console import describe_array, progress
     from mgx_mlir.tools.programs import (
         flat_arrays,
@@ -44,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
         runnable_of,
     )
 
+    if options.output is not None and options.output.exists() and not options.output.is_dir():
+        raise UsageError(f"--output {options.output} is a file; name a folder")
     with progress("compiling") as tick:
         runnable = runnable_of(options, tick)
     inputs = inputs_of(runnable, options.input, options.seed, shared.sizes(options))

@@ -28,8 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     shared.add_shape_options(parser)
     add = parser.add_argument
     shared.add_target_options(parser, "what to verify")
-    add("--input", action="append", default=[], metavar="NAME=FILE", help="an input's .npy file")
-    add("--seed", type=int, default=0, metavar="N", help="seed of the random inputs")
+    shared.add_input_options(parser)
     add("--rtol", type=float, metavar="X", help="relative tolerance (default 1e-3, 16 bit 4e-2)")
     add("--atol", type=float, metavar="X", help="absolute tolerance (default 1e-4, 16 bit 4e-2)")
     add("--reference", choices=["auto", "onnxruntime", "numpy"], default="auto")
