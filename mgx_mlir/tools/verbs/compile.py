@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.tools.files import check_output, chips
 
     shared.expect_model(options)
-    model = options.model.resolve()  # '.' has no name
+    model = options.model.absolute()  # '.' has no name
     output = options.output or options.model.parent / f"{model.stem}.mgx"
     if not model.is_dir():  # the import says that
         check_output(output)
