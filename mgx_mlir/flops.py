@@ -33,6 +33,11 @@ def flops_of(kernel: ir.OpView) -> int:
     return _block(kernel.operation.regions[0].blocks[0], 1)
 
 
+def flops_of_op(op: ir.OpView) -> int:
+    """The operations of one op on tensors of known sizes."""
+    return _op(op, 1)
+
+
 def _block(block: ir.Block, elements: int) -> int:
     return sum(_op(op, elements) for op in block.operations)
 

@@ -8,7 +8,7 @@ dead between its last use in the body and the copy of the next value over it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from mlir import ir
@@ -135,6 +135,11 @@ def staged_values(loop: ir.OpView) -> list[int]:
     ]
 
 
+# Of so many launches it is found out which come before which in any order: each has as many
+# bits. More of them share memory as if they ran in the program's order alone.
+_MOST_ORDERED = 1 << 12
+
+
 @dataclass
 class _Launch:
     """A launch at step `at` of a stretch: the whole values that it reads and makes.
@@ -165,6 +170,8 @@ class _Walk:
     stretch: int = 0
     # What the host decides by, and what is stacked.
     decisions: list[ir.Value] = field(default_factory=list)
+    # The keys of each tensor, by its id, once tensors are merged.
+    keys: dict[int, list[Any]] = field(default_factory=dict)
     # For the loops that the walk is in: the values used there, those made there.
     loops: list[tuple[set[ir.Value], set[ir.Value]]] = field(default_factory=list)
 
@@ -314,6 +321,8 @@ class _Walk:
             decided |= {id(self.found.tensors.get(value)) for value in values}
         for known in by_id.values():
             known.makers = known.users = known.needed = 0
+        if len(self.launches) > _MOST_ORDERED:
+            return
         for number, launch in enumerate(self.launches):
             need = 0
             for value in launch.reads:
@@ -377,12 +386,22 @@ class _Walk:
         return count > 0
 
     def _merge(self, source: ir.Value, target: ir.Value) -> None:
+        """Makes two values lie in one tensor, which is the target's but for where both live."""
         tensors = self.found.tensors
-        kept, gone = tensors[target], tensors[source]
-        kept.lives = _merged([*kept.lives, *gone.lives])
-        for key, tensor in tensors.items():
-            if tensor is gone:
-                tensors[key] = kept
+        if not self.keys:
+            for key, tensor in tensors.items():
+                self.keys.setdefault(id(tensor), []).append(key)
+        a, b = tensors[source], tensors[target]
+        if a is b:
+            return
+        merged = replace(b, lives=_merged([*b.lives, *a.lives]))
+        # The longer list of keys stays as it is, so that long chains cost no more than short ones.
+        kept, gone = sorted((a, b), key=lambda tensor: -len(self.keys[id(tensor)]))
+        vars(kept).update(vars(merged))
+        moved = self.keys.pop(id(gone))
+        for key in moved:
+            tensors[key] = kept
+        self.keys[id(kept)] += moved
 
 
 def _bits(number: int) -> Iterator[int]:

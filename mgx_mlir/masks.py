@@ -20,6 +20,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import (
     BROADCASTS,
+    MOST_BEHIND,
     RESHAPES,
     broadcast_source,
     definition,
@@ -142,8 +143,8 @@ def read_mask(value: ir.Value, kind: str, weights: WeightStore) -> Mask:
     return found
 
 
-def _grow(value: ir.Value, mask: Mask, leaves: list[ir.Value]) -> bool:
-    """Adds what makes a value; whether that may be done with each score."""
+def _grow(value: ir.Value, mask: Mask, leaves: list[ir.Value], most: int = MOST_BEHIND) -> bool:
+    """Adds what makes a value, at most so many ops deep; whether each score may do that."""
     source = mask.source(value)
     if splat(source) is not None or source in leaves:
         return True
@@ -154,7 +155,7 @@ def _grow(value: ir.Value, mask: Mask, leaves: list[ir.Value]) -> bool:
         leaves.append(source)
         return str(element_type(source)) in _READ
     assert op is not None
-    if not all(_grow(operand, mask, leaves) for operand in op.operation.operands):
+    if not most or not all(_grow(v, mask, leaves, most - 1) for v in op.operation.operands):
         return False
     mask.ops.append(op.operation)
     return True
@@ -180,33 +181,32 @@ def _find_band(
     value: ir.Value, kind: str, sizes: tuple[int, ...], weights: WeightStore, mask: Mask
 ) -> None:
     """Takes a constant band out of what makes a value: `kept` is what it is joined with."""
-    source = broadcast_source(value)
-    op = definition(source)
-    if op is None:
-        return
-    if op_name(op) == "mgx.convert" and kind == "bias":
-        _find_band(op.operation.operands[0], kind, sizes, weights, mask)
-    elif op_name(op) == "mgx.not":
-        if kind != "bias":
-            turned = "hidden" if kind == "seen" else "seen"
-            _find_band(op.operation.operands[0], turned, sizes, weights, mask)
-    elif op_name(op) == "mgx.where" and kind == "bias":
-        condition, yes, no = op.operation.operands
-        for same, lowest, chosen in ((yes, no, "seen"), (no, yes, "hidden")):
-            numbers = splat(same), splat(lowest)
-            if numbers[0] == 0 and numbers[1] == -np.inf:
-                _find_band(condition, chosen, sizes, weights, mask)
-    elif op_name(op) == _JOINED[kind]:
-        for one, other in ((0, 1), (1, 0)):
-            operands = op.operation.operands
-            seen = seen_by(constant_mask(operands[one], sizes, weights), kind, -math.inf)
-            band = None if seen is None else band_of(seen)
-            if band is not None and mask.band is None:
-                mask.band = band
-                mask.kept[source] = operands[other]
-                return
-        for operand in op.operation.operands:
-            _find_band(operand, kind, sizes, weights, mask)
+    waiting, looked_at = [(value, kind)], 0
+    while waiting and mask.band is None and looked_at < MOST_BEHIND:
+        value, kind = waiting.pop()
+        looked_at += 1
+        source = broadcast_source(value)
+        op = definition(source)
+        if op is None:
+            continue
+        operands = list(op.operation.operands)
+        if op_name(op) == "mgx.convert" and kind == "bias":
+            waiting.append((operands[0], kind))
+        elif op_name(op) == "mgx.not" and kind != "bias":
+            waiting.append((operands[0], "hidden" if kind == "seen" else "seen"))
+        elif op_name(op) == "mgx.where" and kind == "bias":
+            condition, yes, no = operands
+            for same, lowest, chosen in ((yes, no, "seen"), (no, yes, "hidden")):
+                if splat(same) == 0 and splat(lowest) == -np.inf:
+                    waiting.append((condition, chosen))
+        elif op_name(op) == _JOINED[kind]:
+            waiting.extend((operand, kind) for operand in reversed(operands))
+            for one, other in ((0, 1), (1, 0)):
+                seen = seen_by(constant_mask(operands[one], sizes, weights), kind, -math.inf)
+                band = None if seen is None else band_of(seen)
+                if band is not None and mask.band is None:
+                    mask.band = band
+                    mask.kept[source] = operands[other]
 
 
 def seen_by(mask: np.ndarray | None, kind: str, excluded: float = EXCLUDED) -> np.ndarray | None:
@@ -313,10 +313,13 @@ def on_scalars(op: ir.Operation, type_: ir.Type, operands: Sequence[ir.Value]) -
 
 def erase_unused(value: ir.Value) -> None:
     """Erases what makes a value, as far as nothing else reads it."""
-    op = definition(value)
-    if op is None or users(value) or len(op.operation.results) != 1:
-        return
-    operands = list(op.operation.operands)
-    op.operation.erase()
-    for operand in dict.fromkeys(operands):
-        erase_unused(operand)
+    waiting = [value]
+    erased = set()
+    while waiting:
+        value = waiting.pop()
+        op = definition(value) if value not in erased else None
+        if op is None or users(value) or len(op.operation.results) != 1:
+            continue
+        erased.add(value)
+        waiting.extend(reversed(dict.fromkeys(op.operation.operands)))
+        op.operation.erase()

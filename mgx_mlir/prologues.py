@@ -22,6 +22,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.fusing import contraction_of
 from mgx_mlir.rewriting import (
+    MOST_BEHIND,
     definition,
     element_type,
     group_of,
@@ -138,18 +139,21 @@ def _depth(product: ir.OpView) -> int:
     return math.prod(shape(product.operation.operands[1])[1:])
 
 
-def _grow(tree: Prologue, value: ir.Value, size: int) -> bool:
-    """Adds what makes a value of as many elements as the operand; False where that is no tree."""
+def _grow(tree: Prologue, value: ir.Value, size: int, most: int = MOST_BEHIND) -> bool:
+    """Adds what makes a value of as many elements as the operand, at most so many ops deep.
+
+    False where that is no tree.
+    """
     op = definition(value)
     if splat(value) is not None:
         return True
     if op is None or not _may_enter(op) or math.prod(shape(value)) != size:
         tree.leaves.append(value)
         return True
-    if not has_one_use(value) or len(op.operation.results) != 1:
+    if not most or not has_one_use(value) or len(op.operation.results) != 1:
         return False
     for operand in dict.fromkeys(op.operation.operands):
-        if not _grow(tree, operand, size):
+        if not _grow(tree, operand, size, most - 1):
             return False
     tree.ops.append(op)
     return True
@@ -274,9 +278,10 @@ def expands_blocks(op: ir.OpView) -> bool:
     """Whether an op gives a product codes of few bits times the scales of their blocks (OCP MX)."""
     inner = op
     if op_name(op) == "mgx.pointwise":
-        inner, *others = op.regions[0].blocks[0].operations
-        if len(others) != 1:
+        body = op.regions[0].blocks[0].operations
+        if len(body) != 2:
             return False
+        inner = body[0]
     if op_name(inner) != "mgx.dequantizelinear":
         return False
     scale = inner.operation.operands[1].type

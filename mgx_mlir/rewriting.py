@@ -99,20 +99,31 @@ def blocks(op: ir.OpView | ir.Operation) -> Iterator[ir.Block]:
                     yield from blocks(inner)
 
 
+# Ops behind a value that questions about what it depends on look at: each question is asked of
+# every op of a program, so that its cost may not grow with the program.
+MOST_BEHIND = 32
+# Users of a value that such questions look at.
+MOST_USERS = 256
+
+
 def is_constant(value: ir.Value) -> bool:
-    """Whether a value depends on constants and weights alone, through views and pointwise ops."""
-    seen, stack = {value}, [value]  # each value once, in chains of any length
-    while stack:
-        op = definition(stack.pop())
-        if op is None:
+    """Whether a value depends on constants and weights alone, through views and pointwise ops.
+
+    A value that more than MOST_BEHIND ops make counts as none.
+    """
+    waiting, seen = [value], {value}
+    while waiting:
+        op = definition(waiting.pop())
+        if op is None or len(seen) > MOST_BEHIND:
             return False
         operation = op.operation
         if operation.name in ("mgx.constant", "mgx.literal"):
             continue
         if operation.name not in mgx.VIEWS and operation.name not in mgx.POINTWISE:
             return False
-        stack += [operand for operand in operation.operands if operand not in seen]
-        seen.update(operation.operands)
+        more = [v for v in operation.operands if v not in seen]
+        seen.update(more)
+        waiting.extend(more)
     return True
 
 
@@ -135,8 +146,9 @@ def splat(value: ir.Value) -> np.generic | None:
 def broadcast_source(value: ir.Value) -> ir.Value:
     """What a chain of broadcasts starts from; the value itself where there is none."""
     op = definition(value)
-    if op is not None and op.operation.name == "mgx.multibroadcast":
-        return broadcast_source(op.operation.operands[0])
+    while op is not None and op.operation.name == "mgx.multibroadcast":
+        value = op.operation.operands[0]
+        op = definition(value)
     return value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,14 +10,19 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.flops import flops_of_op
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.prologues import prologue_values
 from mgx_mlir.reference import evaluate_op
-from mgx_mlir.rewriting import BROADCASTS, blocks, erase_dead, identity, users
+from mgx_mlir.rewriting import BROADCASTS, blocks, erase_dead, identity, shape, users
 
 # Constants of at most this many elements stand in the program; larger ones are weights.
 INLINE_ELEMENTS = 64
+# Elements that a pass may read and write: beside so many, this often each that the weights have.
+_WORK, _WORK_OF_EACH = 1 << 28, 64
+# numpy does so many operations of a product in the time in which it writes an element.
+_FLOPS_AN_ELEMENT = 16
 SOURCES = frozenset({"mgx.constant", "mgx.literal"})
 
 
@@ -29,7 +35,8 @@ class FoldConstants(Pass):
     After:   %t = mgx.literal "folded.5feceb66ffc86f38" : tensor<2x3xf32>
 
     Broadcasts of constants stay: they cost nothing and their results can be large. An op
-    whose result has more than `max_elements` elements stays too, and so do those that expand
+    whose result has more than `max_elements` elements stays too, as does one that would take
+    more work than a model with so many weights may cost, and so do those that expand
     weights of few bits where the product's kernel better does it (see `prologues`). With
     `keep_quantized`, quantized constants are not expanded to floats.
     """
@@ -60,6 +67,10 @@ class _Folder:
         self.kept: set[ir.Value] = set()
         # Results of ops that depend on constants alone, and what has been computed of them.
         self.foldable: set[ir.Value] = set()
+        # Those of them whose elements are all equal, which takes no work.
+        self.splats: set[ir.Value] = set()
+        elements = sum(math.prod(weight.shape) for weight in context.weights.values())
+        self.left = _WORK + _WORK_OF_EACH * elements
         self.arrays: dict[ir.Value, np.ndarray] = {}
 
     def run(self, block: ir.Block) -> None:
@@ -79,8 +90,10 @@ class _Folder:
             known = ir.StringAttr(operation.attributes["key"]).value in self.context.weights
         elif operation.name == "mgx.constant":
             known = True
+            if ir.DenseElementsAttr(operation.attributes["value"]).is_splat:
+                self.splats.add(operation.results[0])
         else:
-            known = self._depends_on_foldable(operation)
+            known = self._depends_on_foldable(operation) and self._is_affordable(op)
         if known:
             self.foldable.add(operation.results[0])
         return known
@@ -100,6 +113,23 @@ class _Folder:
         if np.prod(result.shape, dtype=np.float64) > self.max_elements:
             return False
         return all(value in self.foldable for value in operation.operands)
+
+    def _is_affordable(self, op: ir.OpView) -> bool:
+        """Whether the work that an op takes is left; takes it."""
+        operands, result = list(op.operation.operands), op.operation.results[0]
+        name = op.operation.name
+        if name in mgx.POINTWISE | mgx.VIEWS and all(v in self.splats for v in operands):
+            self.splats.add(result)
+            return True
+        if name in BROADCASTS:
+            return True
+        work = sum(math.prod(shape(value)) for value in (*operands, result))
+        work += flops_of_op(op) // _FLOPS_AN_ELEMENT
+        if work > self.left:
+            self.context.note("left: more work than folding may cost", node_name(op))
+            return False
+        self.left -= work
+        return True
 
     def _is_needed(self, op: ir.OpView) -> bool:
         """Whether something that stays uses the op: one that is not folded, or a broadcast."""
@@ -124,8 +154,14 @@ class _Folder:
 
     def _array(self, value: ir.Value) -> np.ndarray:
         """What a foldable value holds; a splat has stride 0 in every dimension."""
-        if value not in self.arrays:
-            self.arrays[value] = self._evaluate(value.owner)
+        waiting = [value]
+        while waiting:
+            operands = [] if waiting[-1] in self.arrays else waiting[-1].owner.operands
+            missing = [operand for operand in operands if operand not in self.arrays]
+            if missing:
+                waiting += missing
+            elif (made := waiting.pop()) not in self.arrays:
+                self.arrays[made] = self._evaluate(made.owner)
         return self.arrays[value]
 
     def _evaluate(self, operation: ir.Operation) -> np.ndarray:
@@ -133,7 +169,7 @@ class _Folder:
             return mgx.constant_array(operation)
         if operation.name == "mgx.literal":
             return self.context.weights[ir.StringAttr(operation.attributes["key"]).value].array()
-        operands = [self._array(value) for value in operation.operands]
+        operands = [self.arrays[value] for value in operation.operands]
         shape = tuple(ir.RankedTensorType(operation.results[0].type).shape)
         splats = not any(s for a in operands for s in a.strides)
         if operation.name in mgx.POINTWISE and splats and 0 not in shape:

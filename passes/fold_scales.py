@@ -13,6 +13,7 @@ from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import (
     CONTRACTIONS,
+    MOST_BEHIND,
     blocks,
     broadcast_source,
     broadcast_to,
@@ -91,8 +92,11 @@ class _Work:
     block: ir.Block
 
 
-def _work(op: ir.OpView) -> _Work | None:
-    """A scale or an offset of what no kernel makes, read by contractions alone."""
+def _work(op: ir.OpView, most: int = MOST_BEHIND) -> _Work | None:
+    """A scale or an offset of what no kernel makes, read by contractions alone.
+
+    More than `most` of them, each of the one before, stay.
+    """
     name = op.operation.name
     if name not in ("mgx.add", "mgx.mul") or not is_static(op):
         return None
@@ -105,15 +109,15 @@ def _work(op: ir.OpView) -> _Work | None:
     if not isinstance(element, ir.FloatType) or (element.width < 32 and not is_scale):
         return None
     maker = definition(x)
-    if op_name(maker) in _KERNELS and _work_below(maker) is None:
+    if op_name(maker) in _KERNELS and _work_below(maker, most - 1) is None:
         return None
     return _Work(op.operation.results[0], x, constant, is_scale, op.operation.block)
 
 
-def _work_below(maker: ir.OpView | None) -> _Work | None:
+def _work_below(maker: ir.OpView | None, most: int) -> _Work | None:
     """Work that can itself go: then its kernel does not stay for this."""
     assert maker is not None
-    below = _work(maker)
+    below = _work(maker, most) if most else None
     return below if below is not None and len(users(below.result)) == 1 else None
 
 

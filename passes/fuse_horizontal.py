@@ -211,24 +211,29 @@ def _ends_contraction(pointwise: ir.OpView, value: ir.Value) -> bool:
 
 def _is_read_whole(value: ir.Value) -> bool:
     """Whether no concat, no return, no control flow and no slice reads a value, or a view of it."""
-    for user in users(value):
+    waiting = users(value)
+    while waiting:
+        user = waiting.pop()
         name = user.operation.name
         if not name.startswith("mgx.") or name in _NEEDS_MEMORY:
             return False
         if name in _PARTS and not _is_multiplied(user.operation.results[0]):
             return False
-        if name in mgx.VIEWS and not _is_read_whole(user.operation.results[0]):
-            return False
+        if name in mgx.VIEWS:
+            waiting.extend(users(user.operation.results[0]))
     return True
 
 
 def _is_multiplied(value: ir.Value) -> bool:
     """Whether contractions alone read a value, or views of it: these read it by strides."""
-    return all(
-        user.operation.name in CONTRACTIONS
-        or (user.operation.name in mgx.VIEWS and _is_multiplied(user.operation.results[0]))
-        for user in users(value)
-    )
+    waiting = users(value)
+    while waiting:
+        user = waiting.pop()
+        if user.operation.name in mgx.VIEWS:
+            waiting.extend(users(user.operation.results[0]))
+        elif user.operation.name not in CONTRACTIONS:
+            return False
+    return True
 
 
 def _weight_bytes(branches: list[_Branch]) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar
 
 from mlir import ir
@@ -14,6 +15,7 @@ from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.prologues import expands_blocks
 from mgx_mlir.rewriting import (
+    MOST_USERS,
     blocks,
     definition,
     fused_location,
@@ -69,24 +71,28 @@ class MergePointwise(Pass):
         result = op.operation.results[0]
         if expands_blocks(op):
             return None
-        for other in _related(op):
-            if other not in order or order.of(other) >= order.of(op):
+        seen = set()
+        for other, beside in islice(_related(op), MOST_USERS):
+            key = identity(other), beside
+            if key in seen or other not in order or order.of(other) >= order.of(op):
                 continue
-            if shape(other.operation.results[0]) != shape(result) or expands_blocks(other):
+            seen.add(key)
+            if shape(other.operation.results[0]) != shape(result) or not self._fits(other, op):
                 continue
-            if self._fits(other, op) and not _would_cycle(other, op, order):
+            if expands_blocks(other) or (beside and contraction_of(other) is not None):
+                continue
+            if not _would_cycle(other, op, order):
                 return other
         return None
 
     def _fits(self, a: ir.OpView, b: ir.OpView) -> bool:
-        if contraction_of(a) is not None and contraction_of(b) is not None:
+        if len(a.operation.results) + len(b.operation.results) > self.max_results:
             return False
-        ops = sum(len(list(op.regions[0].blocks[0].operations)) for op in (a, b))
-        results = len(a.operation.results) + len(b.operation.results)
-        inputs = {*a.operation.operands, *b.operation.operands}
-        return (
-            ops <= self.max_ops and results <= self.max_results and len(inputs) <= self.max_inputs
-        )
+        if len({*a.operation.operands, *b.operation.operands}) > self.max_inputs:
+            return False
+        if sum(len(op.regions[0].blocks[0].operations) for op in (a, b)) > self.max_ops:
+            return False
+        return contraction_of(a) is None or contraction_of(b) is None
 
 
 def _would_cycle(before: ir.OpView, op: ir.OpView, order: Order) -> bool:
@@ -101,31 +107,36 @@ def _would_cycle(before: ir.OpView, op: ir.OpView, order: Order) -> bool:
     return False
 
 
-def _related(op: ir.OpView) -> Iterator[ir.OpView]:
-    """The `mgx.pointwise` ops of whose results, or operands, `op` reads one."""
+def _related(op: ir.OpView) -> Iterator[tuple[ir.OpView, bool]]:
+    """The `mgx.pointwise` ops of whose results, or operands, `op` reads one.
+
+    And, with True, those that read another slice of what `op` reads a slice of.
+    """
     size = shape(op.operation.results[0])
     for value in op.operation.operands:
         if shape(value) != size or is_constant(value):
             continue
         producer = definition(value)
         if op_name(producer) == "mgx.slice" and contraction_of(op) is None:
-            yield from (other for other in _beside(value) if contraction_of(other) is None)
+            yield from ((other, True) for other in _beside(value))
         # A broadcast is read again for little.
         if op_name(producer) in mgx.VIEWS:
             continue
         if producer is not None and producer.operation.name == "mgx.pointwise":
-            yield producer
-        for user in users(value):
+            yield producer, False
+        for use in islice(value.uses, MOST_USERS):
+            user = use.owner.opview
             if user.operation.name == "mgx.pointwise" and user.operation != op.operation:
-                yield user
+                yield user, False
 
 
 def _beside(part: ir.Value) -> Iterator[ir.OpView]:
     """The `mgx.pointwise` ops that read a slice of the same shape of the same tensor."""
-    for slice_ in users(part.owner.operands[0]):
+    for use in islice(part.owner.operands[0].uses, MOST_USERS):
+        slice_ = use.owner.opview
         if op_name(slice_) != "mgx.slice" or shape(slice_.operation.results[0]) != shape(part):
             continue
-        for user in users(slice_.operation.results[0]):
+        for user in (use.owner.opview for use in islice(slice_.results[0].uses, MOST_USERS)):
             if user.operation.name == "mgx.pointwise" and slice_.operation != part.owner:
                 yield user
 

@@ -77,12 +77,14 @@ def _is_computed(value: ir.Value, block: ir.Block) -> bool:
 
 def _reaches_host(value: ir.Value, concat: ir.OpView | None) -> bool:
     """Whether the memory is returned, or part of another concat in place than `concat`."""
-    for user in users(value):
+    waiting = users(value)
+    while waiting:
+        user = waiting.pop()
         name = user.operation.name
         if not name.startswith("mgx.") or name in ("mgx.yield", "mgx.if", "mgx.loop"):
             return True  # read by the host, or copied to where the region's result lies
-        if name in RESHAPES and _reaches_host(user.operation.results[0], concat):
-            return True
+        if name in RESHAPES:
+            waiting.extend(users(user.operation.results[0]))
         is_placed = name == "mgx.concat" and IN_PLACE in user.operation.attributes
         if is_placed and (concat is None or user.operation != concat.operation):
             return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import math
 from bisect import bisect_left, insort
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -143,7 +145,7 @@ def place(tensors: Sequence[Tensor], alignment: int) -> int:
             break
     for tensor, offset in zip(tensors, offsets, strict=True):
         tensor.offset = offset
-    return -(-size // alignment) * alignment
+    return -(-int(size) // alignment) * alignment
 
 
 Order = Callable[[Tensor], tuple[int, int]]
@@ -156,9 +158,16 @@ _APART = (1 << 62, 1 << 16, 1 << 12)
 
 def _best(
     tensors: Sequence[Tensor], apart: int, orders: Sequence[Order], alignment: int
-) -> tuple[list[int], int, Order]:
-    """Of some orders to place tensors in, the one that takes least: offsets, bytes, order."""
+) -> tuple[list[int], float, Order]:
+    """Of some orders to place tensors in, the one that takes least: offsets, bytes, order.
+
+    Where too many pairs are alive at one time, tensors are placed as they come to life; none
+    are placed, in infinite bytes, where that would keep none `apart`.
+    """
     neighbours = _neighbours(tensors, apart)
+    if neighbours is None:
+        offsets, size = _place_by_time(tensors, alignment) if not apart else ([], math.inf)
+        return offsets, size, orders[0]
     least = lower_bound(tensors)
     found: tuple[list[int], int, Order] | None = None
     for order in orders:
@@ -181,11 +190,17 @@ _ORDERS: tuple[Order, ...] = (
 )
 
 
-def _neighbours(tensors: Sequence[Tensor], apart: int) -> list[list[int]]:
+# Pairs of tensors that are looked at: for each tensor, and beside.
+_PAIRS_OF_EACH, _PAIRS = 256, 1 << 19
+
+
+def _neighbours(tensors: Sequence[Tensor], apart: int) -> list[list[int]] | None:
     """For each tensor those that are alive at a time when it is.
 
-    Of up to `apart` bytes also those that could be, if launches ran side by side.
+    Of up to `apart` bytes also those that could be, if launches ran side by side. None where
+    more pairs would have to be looked at than a program of this size may cost.
     """
+    left = _PAIRS + _PAIRS_OF_EACH * len(tensors)
     found: list[list[int]] = [[] for _ in tensors]
     alive: list[int] = []
     # By how late what uses them is: what a tensor needs goes back to the start without a gap
@@ -194,9 +209,15 @@ def _neighbours(tensors: Sequence[Tensor], apart: int) -> list[list[int]]:
     for number in sorted(range(len(tensors)), key=lambda n: tensors[n].first):
         tensor = tensors[number]
         alive = [other for other in alive if tensors[other].last >= tensor.first]
+        left -= len(alive)
+        if left < 0:
+            return None
         meeting = {other for other in alive if tensors[other].meets(tensor)}
         if tensor.size <= apart:
             behind = bisect_left(small, (_trailing_ones(tensor.needed) + 1, -1))
+            left -= len(small) - behind
+            if left < 0:
+                return None
             meeting.update(n for _, n in small[behind:] if tensors[n].may_meet(tensor))
             insort(small, (tensor.users.bit_length(), number))
         for other in meeting:
@@ -231,6 +252,56 @@ def _place_in(
         offsets[number] = offset
         size = max(size, offset + wanted)
     return offsets, size
+
+
+def _place_by_time(tensors: Sequence[Tensor], alignment: int) -> tuple[list[int], int]:
+    """As `_place_in`, each where its first life begins, in the first gap that is large enough.
+
+    A tensor keeps its place from its first life to its last.
+    """
+    offsets, size = [-1] * len(tensors), 0
+    ending: list[tuple[int, int]] = []
+    gaps: list[tuple[int, int]] = []  # (offset, end), ascending, none touches another
+    for number in sorted(range(len(tensors)), key=lambda n: tensors[n].first):
+        tensor = tensors[number]
+        while ending and ending[0][0] < tensor.first:
+            _, gone = heapq.heappop(ending)
+            _free(gaps, offsets[gone], offsets[gone] + tensors[gone].size)
+        step = _alignment(tensor.size, alignment)
+        found = [*gaps[:_MOST_GAPS], (size, math.inf)]
+        place = next(i for i, (a, b) in enumerate(found) if _up(a, step) + tensor.size <= b)
+        start = found[place][0]
+        offset = _up(start, step)
+        if place < len(found) - 1:
+            rest = [(start, offset), (offset + tensor.size, gaps[place][1])]
+            gaps[place : place + 1] = [(a, b) for a, b in rest if a < b]
+        elif start < offset:
+            _free(gaps, start, offset)
+        offsets[number] = offset
+        size = max(size, offset + tensor.size)
+        heapq.heappush(ending, (tensor.last, number))
+    return offsets, size
+
+
+# Gaps that a tensor is tried in.
+_MOST_GAPS = 256
+
+
+def _up(offset: int, step: int) -> int:
+    return -(-offset // step) * step
+
+
+def _free(gaps: list[tuple[int, int]], start: int, end: int) -> None:
+    """Adds a gap to those there are."""
+    if start == end:
+        return
+    place = bisect_left(gaps, (start, end))
+    if place < len(gaps) and gaps[place][0] == end:
+        end = gaps.pop(place)[1]
+    if place and gaps[place - 1][1] == start:
+        start = gaps.pop(place - 1)[0]
+        place -= 1
+    gaps.insert(place, (start, end))
 
 
 def _alignment(size: int, most: int) -> int:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import ClassVar
 
 from mlir import ir
@@ -22,6 +24,9 @@ from mgx_mlir.rewriting import (
     shape,
     slice_bounds,
 )
+
+# So many parts of concats inside a concat are looked at, beside its operands.
+_MOST_PARTS = 4096
 
 
 @dataclass(frozen=True)
@@ -43,18 +48,20 @@ class SimplifyConcats(Pass):
     name: ClassVar[str] = "mgx-simplify-concats"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
-        rules = {"mgx.concat": _concat, "mgx.slice": _slice}
         for block in blocks(main_function(module)):
+            borders: dict[ir.Value, list[int]] = {}
             for op in list(block.operations):
-                rule = rules.get(op.operation.name)
-                if rule is None or not is_static(op):
+                name = op.operation.name
+                if name not in ("mgx.concat", "mgx.slice") or not is_static(op):
                     continue
                 node = node_name(op)
                 with ir.InsertionPoint(op), op.operation.location:
-                    value = rule(op)
+                    value = _concat(op) if name == "mgx.concat" else _slice(op, borders)
                 if value is not None:
                     context.note("concat", node)
                     replace(op, [value])
+                    if name == "mgx.concat":
+                        borders.clear()
             erase_dead(block)
 
 
@@ -71,37 +78,45 @@ def _concat(op: ir.OpView) -> ir.Value | None:
     operands = list(op.operation.operands)
     result = op.operation.results[0]
     axis = ir.IntegerAttr(op.operation.attributes["axis"]).value
-    parts = [part for value in operands for part in _parts(value, axis)]
-    merged = parts[:1]
-    for part in parts[1:]:
-        last = merged[-1]
-        if last.source == part.source and last.end == part.start:
+    merged: list[_Part] = []
+    repeated = True
+    for number, part in enumerate(_parts(operands, axis)):
+        last = merged[-1] if merged else None
+        if last is not None and last.source == part.source and last.end == part.start:
             merged[-1] = _Part(last.source, last.start, part.end)
         else:
             merged.append(part)
-    if len(merged) > 1 and all(part == merged[0] for part in merged):
-        one = _value(merged[0], axis)
-        if shape(one)[axis] == 1:
-            return mgx.multibroadcast(one, shape(result))
+        repeated = repeated and part == merged[0] and part.end - part.start == 1
+        # Neighbours alone become fewer: what is more than the operands stays more.
+        if number > len(operands) + _MOST_PARTS or (len(merged) >= len(operands) and not repeated):
+            return None
+    if repeated and len(merged) > 1:
+        return mgx.multibroadcast(_value(merged[0], axis), shape(result))
     if len(merged) >= len(operands):
         return None
     values = [_value(part, axis) for part in merged]
     return values[0] if len(values) == 1 else mgx.concat(values, axis)
 
 
-def _parts(value: ir.Value, axis: int) -> list[_Part]:
-    """A value as slices of others along the axis, through slices and concats of that axis."""
-    op = definition(value)
-    if op_name(op) == "mgx.concat":
-        assert op is not None
-        if ir.IntegerAttr(op.operation.attributes["axis"]).value == axis:
-            return [part for operand in op.operation.operands for part in _parts(operand, axis)]
-    if op_name(op) == "mgx.slice":
-        assert op is not None
-        axes, starts, ends = slice_bounds(op)
-        if axes == [axis]:
-            return [_Part(op.operation.operands[0], starts[0], ends[0])]
-    return [_Part(value, 0, shape(value)[axis])]
+def _parts(values: Sequence[ir.Value], axis: int) -> Iterator[_Part]:
+    """Values as slices of others along the axis, through slices and concats of that axis."""
+    waiting = list(reversed(values))
+    while waiting:
+        value = waiting.pop()
+        op = definition(value)
+        if op is not None and op_name(op) == "mgx.concat" and _axis(op) == axis:
+            waiting.extend(reversed(op.operation.operands))
+            continue
+        if op is not None and op_name(op) == "mgx.slice":
+            axes, starts, ends = slice_bounds(op)
+            if axes == [axis]:
+                yield _Part(op.operation.operands[0], starts[0], ends[0])
+                continue
+        yield _Part(value, 0, shape(value)[axis])
+
+
+def _axis(concat: ir.OpView) -> int:
+    return ir.IntegerAttr(concat.operation.attributes["axis"]).value
 
 
 def _value(part: _Part, axis: int) -> ir.Value:
@@ -110,24 +125,29 @@ def _value(part: _Part, axis: int) -> ir.Value:
     return mgx.slice(part.source, [axis], [part.start], [part.end])
 
 
-def _slice(op: ir.OpView) -> ir.Value | None:
+def _slice(op: ir.OpView, borders: dict[ir.Value, list[int]]) -> ir.Value | None:
+    """The slice of the parts that it takes. `borders`: where the parts of concats begin."""
     concat = definition(op.operation.operands[0])
     axes, starts, ends = slice_bounds(op)
     if op_name(concat) != "mgx.concat" or len(axes) != 1:
         return None
     assert concat is not None
-    axis = axes[0]
-    if ir.IntegerAttr(concat.operation.attributes["axis"]).value != axis:
+    axis, whole = axes[0], op.operation.operands[0]
+    if _axis(concat) != axis:
         return None
-    operands = list(concat.operation.operands)
-    borders = [0, *accumulate(shape(value)[axis] for value in operands)]
-    kept = []
-    for value, (low, high) in zip(operands, pairwise(borders), strict=True):
-        start, end = max(starts[0], low) - low, min(ends[0], high) - low
-        if start < end:
-            kept.append(_value(_Part(value, start, end), axis))
-    if len(kept) == len(operands) or not kept:
+    operands = concat.operation.operands
+    if whole not in borders:
+        borders[whole] = [0, *accumulate(shape(value)[axis] for value in operands)]
+    known = borders[whole]
+    places = range(bisect_right(known, starts[0]) - 1, bisect_left(known, ends[0]))
+    parts = [
+        _Part(operands[i], max(starts[0] - known[i], 0), min(ends[0], known[i + 1]) - known[i])
+        for i in places
+        if known[i] < known[i + 1]
+    ]
+    if len(parts) == len(operands) or not parts:
         return None
-    if len(kept) > 1 and not has_one_use(op.operation.operands[0]):
+    if len(parts) > 1 and not has_one_use(whole):
         return None
+    kept = [_value(part, axis) for part in parts]
     return kept[0] if len(kept) == 1 else mgx.concat(kept, axis)

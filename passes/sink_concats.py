@@ -28,6 +28,9 @@ from mgx_mlir.rewriting import (
     users,
 )
 
+# A concat of more parts stays: each op that reads it would become as many.
+_MOST_PARTS = 256
+
 
 @dataclass(frozen=True)
 class SinkConcats(Pass):
@@ -80,12 +83,17 @@ def _axis(concat: ir.OpView) -> int:
 
 
 def _parts(concat: ir.OpView) -> list[ir.Value]:
-    """What a concat is of, concats of the same axis among them taken apart."""
-    parts = []
-    for value in concat.operation.operands:
+    """What a concat is of, concats of the same axis among them taken apart.
+
+    The first _MOST_PARTS + 1 where there are more.
+    """
+    parts: list[ir.Value] = []
+    waiting = list(reversed(concat.operation.operands))
+    while waiting and len(parts) <= _MOST_PARTS:
+        value = waiting.pop()
         inner = definition(value)
         if inner is not None and op_name(inner) == "mgx.concat" and _axis(inner) == _axis(concat):
-            parts += _parts(inner)
+            waiting.extend(reversed(inner.operation.operands))
         else:
             parts.append(value)
     return parts
@@ -93,20 +101,28 @@ def _parts(concat: ir.OpView) -> list[ir.Value]:
 
 def _sinks(concat: ir.OpView, known: dict[ir.Value, bool]) -> bool:
     """Whether nothing is left that reads the concat once all that can has moved above it."""
-    result = concat.operation.results[0]
-    if result not in known:
+    waiting = [concat]
+    while waiting:
+        result = waiting[-1].operation.results[0]
+        readers = users(result) if result not in known else []
         # Concats are read by later ones, so this ends.
-        known[result] = _has_makers(concat) and all(
-            _moves(user, concat, known) for user in users(result)
-        )
-    return known[result]
+        concats = [user for user in readers if user.operation.name == "mgx.concat"]
+        later = [user for user in concats if user.operation.results[0] not in known]
+        if later:
+            waiting.extend(later)
+            continue
+        last = waiting.pop()
+        if result not in known:
+            moves = all(_moves(user, last, known) for user in readers)
+            known[result] = moves and _has_makers(last)
+    return known[concat.operation.results[0]]
 
 
 def _moves(user: ir.OpView, concat: ir.OpView, known: dict[ir.Value, bool]) -> bool:
     if user.operation.block != concat.operation.block:
         return False
     if user.operation.name == "mgx.concat":
-        return _axis(user) == _axis(concat) and _sinks(user, known)
+        return _axis(user) == _axis(concat) and known[user.operation.results[0]]
     return user.operation.name in mgx.POINTWISE and _concat(user) is not None
 
 
@@ -117,6 +133,8 @@ def _has_makers(concat: ir.OpView) -> bool:
     parts = _parts(concat)
     makers = CONTRACTIONS | mgx.POINTWISE
     others = [part for part in parts if op_name(definition(part)) not in makers]
+    if len(parts) > _MOST_PARTS:
+        return False
     return len(parts) > 1 and len(others) <= 1 and not any(is_constant(part) for part in parts)
 
 

@@ -12,6 +12,8 @@ from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.rewriting import (
     CONTRACTIONS,
+    MOST_BEHIND,
+    MOST_USERS,
     RESHAPES,
     blocks,
     create_like,
@@ -24,7 +26,6 @@ from mgx_mlir.rewriting import (
     replace,
     shape,
     splat,
-    users,
 )
 from mgx_mlir.views import Change, Layout, changes, inverse, trace
 
@@ -51,6 +52,8 @@ class SinkViews(Pass):
     and reshapes that stay such. The view stays where anything but pointwise ops reads it.
     """
 
+    max_rounds: int = 16
+
     cleanup: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-sink-views"
 
@@ -58,7 +61,9 @@ class SinkViews(Pass):
         for block in blocks(main_function(module)):
             # A view that sank, or is dead, may have been what kept another in its place.
             erase_dead(block)
-            while _round(block, context):
+            for _ in range(self.max_rounds):
+                if not _round(block, context):
+                    break
                 erase_dead(block)
 
 
@@ -130,17 +135,16 @@ def _sink_pointwise(op: ir.OpView) -> bool:
 
 def _sinkable(value: ir.Value) -> _Bijection | None:
     """The view that a value is, where it may go below the pointwise ops that read it."""
-    if not _all_pointwise(users(value)):
-        return None
     view = _bijection(value)
     if view is None or op_name(definition(view.source)) in mgx.REDUCTIONS:
+        return None
+    if not _all_pointwise(value):
         return None
     # Other readers of the source, or of a part of the chain, keep it where it is.
     step = definition(value)
     while step is not None and step.operation.results[0] != view.source:
         above = step.operation.operands[0]
-        others = [user for user in users(above) if user.operation != step.operation]
-        if not _all_pointwise(others):
+        if not _all_pointwise(above, step):
             return None
         step = definition(above)
     return view
@@ -148,18 +152,29 @@ def _sinkable(value: ir.Value) -> _Bijection | None:
 
 def _joins_contraction(value: ir.Value) -> bool:
     """Whether work on a value can be the end of the contraction that it comes from."""
-    producer = definition(value)
-    if op_name(producer) in CONTRACTIONS:
-        return True
-    if op_name(producer) not in mgx.POINTWISE:
-        return False
-    assert producer is not None
-    operands = producer.operation.operands
-    return any(_joins_contraction(v) for v in operands if _all_pointwise(users(v)))
+    waiting, seen = [value], {value}
+    while waiting and len(seen) <= MOST_BEHIND:
+        producer = definition(waiting.pop())
+        if op_name(producer) in CONTRACTIONS:
+            return True
+        if producer is None or op_name(producer) not in mgx.POINTWISE:
+            continue
+        operands = dict.fromkeys(producer.operation.operands)
+        more = [v for v in operands if v not in seen and _all_pointwise(v)]
+        seen.update(more)
+        waiting.extend(more)
+    return False
 
 
-def _all_pointwise(ops: list[ir.OpView]) -> bool:
-    return all(op.operation.name in mgx.POINTWISE for op in ops)
+def _all_pointwise(value: ir.Value, step: ir.OpView | None = None) -> bool:
+    """Whether pointwise ops alone read a value, and not too many; `step` may too."""
+    for number, use in enumerate(value.uses):
+        user = use.owner.operation
+        if number == MOST_USERS:
+            return False
+        if user.name not in mgx.POINTWISE and (step is None or user != step.operation):
+            return False
+    return True
 
 
 @dataclass(frozen=True)

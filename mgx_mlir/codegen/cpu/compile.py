@@ -78,6 +78,7 @@ def compile_module(
         _state_independence(module)
     if "fma" not in target.features:
         _fuse_in_f64(module)
+    explicit = explicit or _has_many_paths(module)
     text = llvm_dialect.translate_module_to_llvmir(module.operation)
     return compile_text(text + "".join(_entry(*entry) for entry in entries), target, explicit)
 
@@ -86,6 +87,33 @@ def compile_text(text: str, target: Target, explicit: bool = False) -> bytes:
     """The shared object of LLVM IR, with the functions that LLVM's code may call."""
     text += missing_functions(text, target)
     return link(llvm.compile_object(text, *processor(target), explicit))
+
+
+# LLVM 22's loop vectorizer follows every path of a chain like x + x, ..., where a loop has fewer
+# than 16 trips (its TinyTripCountVectorThreshold): 24 additions take 6 s, each more twice that.
+_FEW_TRIPS, _MANY_PATHS = 16, 1 << 20
+
+
+def _has_many_paths(module: ir.Module) -> bool:
+    """Whether a short loop is there, and a value to which more paths lead than LLVM may follow."""
+    paths: dict[ir.Value, int] = {}
+    found = {"short": False, "many": False}
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        count = 1 + sum(paths.get(value, 0) for value in op.operands)
+        paths.update(dict.fromkeys(op.results, min(count, _MANY_PATHS + 1)))
+        found["many"] |= count > _MANY_PATHS
+        if op.name == "llvm.icmp" and isinstance(op.operands[1].owner, ir.Operation | ir.OpView):
+            bound = op.operands[1].owner
+            if bound.name == "llvm.mlir.constant":
+                value = bound.attributes["value"]
+                found["short"] |= (
+                    isinstance(value, ir.IntegerAttr) and ir.IntegerAttr(value).value < _FEW_TRIPS
+                )
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found["short"] and found["many"]
 
 
 def _check_lowered(module: ir.Module) -> None:
