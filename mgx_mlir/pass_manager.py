@@ -32,6 +32,13 @@ CLEANUP = ("canonicalize", "cse")
 
 
 @dataclass
+class Budget:
+    """Work that is left for something; None before anything asked."""
+
+    left: int | None = None
+
+
+@dataclass
 class PassContext:
     """What a pass may use beside the module. `target` is None where no chip is known."""
 
@@ -39,6 +46,8 @@ class PassContext:
     target: Target | None = None
     # What runs after a pass that asks for clean-up.
     cleanup: tuple[str, ...] = CLEANUP
+    # Elements that constants may cost that are computed, by all passes together.
+    folding: Budget = field(default_factory=Budget)
     # Rewrites that fired, as (pass, rewrite, node): what `--explain` prints.
     fired: list[tuple[str, str, str]] = field(default_factory=list)
     current: str = ""

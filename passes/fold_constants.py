@@ -19,7 +19,8 @@ from mgx_mlir.rewriting import BROADCASTS, blocks, erase_dead, identity, shape, 
 
 # Constants of at most this many elements stand in the program; larger ones are weights.
 INLINE_ELEMENTS = 64
-# Elements that a pass may read and write: beside so many, this often each that the weights have.
+# Elements that a compilation may read and write for constants: beside so many, each of the
+# model's weights so often.
 _WORK, _WORK_OF_EACH = 1 << 28, 64
 # numpy does so many operations of a product in the time in which it writes an element.
 _FLOPS_AN_ELEMENT = 16
@@ -69,8 +70,10 @@ class _Folder:
         self.foldable: set[ir.Value] = set()
         # Those of them whose elements are all equal, which takes no work.
         self.splats: set[ir.Value] = set()
-        elements = sum(math.prod(weight.shape) for weight in context.weights.values())
-        self.left = _WORK + _WORK_OF_EACH * elements
+        self.budget = context.folding
+        if self.budget.left is None:
+            elements = sum(math.prod(weight.shape) for weight in context.weights.values())
+            self.budget.left = _WORK + _WORK_OF_EACH * elements
         self.arrays: dict[ir.Value, np.ndarray] = {}
 
     def run(self, block: ir.Block) -> None:
@@ -125,10 +128,11 @@ class _Folder:
             return True
         work = sum(math.prod(shape(value)) for value in (*operands, result))
         work += flops_of_op(op) // _FLOPS_AN_ELEMENT
-        if work > self.left:
+        assert self.budget.left is not None
+        if work > self.budget.left:
             self.context.note("left: more work than folding may cost", node_name(op))
             return False
-        self.left -= work
+        self.budget.left -= work
         return True
 
     def _is_needed(self, op: ir.OpView) -> bool:
