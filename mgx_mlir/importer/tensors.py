@@ -136,7 +136,7 @@ def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
 
 
 def axis_in(axis: int, ranks: int) -> int:
-    """An axis counted from the front. Raises UnsupportedError where there is no such axis."""
+    """An axis counted from the front. Raises ModelError where there is no such axis."""
     if not -ranks <= axis < ranks:
-        raise UnsupportedError(f"axis {axis} of a tensor with {ranks} dimensions")
+        raise ModelError(f"axis {axis} of a tensor with {ranks} dimensions")
     return axis % ranks

@@ -298,3 +298,10 @@ def test_attention(shapes, attributes, message):
 def test_a_transform_is_of_real_or_complex_numbers():
     with pytest.raises(ModelError, match=r"neither 1 nor 2|last dimension"):
         parse_onnx(node_model("DFT", {"x": floats(2, 8, 3)}, axis=1))
+
+
+@pytest.mark.parametrize("kind", ["ArgMax", "MeanVarianceNormalization", "LpNormalization"])
+def test_axes_are_those_of_the_tensor(kind):
+    stated = {"axes": [3]} if kind.startswith("Mean") else {"axis": 3}
+    with pytest.raises(ModelError, match="axis 3 of a tensor with 3 dimensions|nference"):
+        parse_onnx(node_model(kind, {"x": X}, **stated))
