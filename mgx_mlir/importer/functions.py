@@ -70,7 +70,7 @@ def called(node: NodeProto) -> Key:
 def show(key: Key) -> str:
     """A function's name as messages show it."""
     domain, name, overload = key
-    return f"function '{domain}.{name}'" + (f" (overload '{overload}')" if overload else "")
+    return f"function '{domain}::{name}'" + (f" (overload '{overload}')" if overload else "")
 
 
 def all_nodes(nodes: Iterable[NodeProto]) -> Iterable[NodeProto]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import mmap
 import os
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +23,8 @@ MAX_ELEMENTS = 1 << 40
 MAX_DENSE_ELEMENTS = 1 << 26
 # Constants of at most this many elements stay in the model, where onnx's library sees them.
 SMALL_ELEMENTS = 256
+# The IR versions from which models state opsets, and initialisers need not be inputs.
+_WITH_OPSETS, _PLAIN_INITIALIZERS = 3, 4
 
 
 @dataclass
@@ -29,19 +32,44 @@ class Source:
     """A model apart from its large weights.
 
     In `model`, each of `weights` is a graph input of its name, type and shape, so that
-    onnx's library accepts the rest. `inputs` names the inputs that the model really has.
+    onnx's library accepts the rest. `inputs` names the inputs that the model really has,
+    `replaceable` the weights that it declares as inputs too.
     """
 
     model: onnx.ModelProto
     weights: dict[str, Weight]
     inputs: tuple[str, ...]
     name: str
+    replaceable: frozenset[str] = frozenset()
+
+    @property
+    def defaults(self) -> tuple[str, ...]:
+        """The inputs with a value of their own, an initialiser, which a caller may replace."""
+        initializers = {t.name for t in self.model.graph.initializer}
+        return tuple(
+            v.name
+            for v in self.model.graph.input
+            if v.name in initializers or v.name in self.replaceable
+        )
+
+    def without(self, names: Collection[str]) -> Source:
+        """One whose inputs of these names, some of `defaults`, have no values of their own."""
+        source = self.copy()
+        graph = source.model.graph
+        kept = [t for t in self.model.graph.initializer if t.name not in names]
+        del graph.initializer[:]
+        graph.initializer.extend(kept)
+        source.replaceable = self.replaceable - set(names)
+        source.weights = {n: w for n, w in source.weights.items() if n not in names}
+        given = {*self.inputs, *names}
+        source.inputs = tuple(v.name for v in graph.input if v.name in given)
+        return source
 
     def copy(self) -> Source:
         """One whose model can be changed; it has the same weights."""
         model = onnx.ModelProto()
         model.CopyFrom(self.model)
-        return Source(model, dict(self.weights), self.inputs, self.name)
+        return Source(model, dict(self.weights), self.inputs, self.name, self.replaceable)
 
 
 def load(
@@ -97,6 +125,7 @@ class _Reader:
         if not model.HasField("graph"):
             raise ModelError("not an ONNX model: it holds no graph")
         _check_words(model.graph)
+        _modernise(model)
         self._take_initializers(model.graph, payloads)
         self._take_constants(model.graph, payloads)
         initializers = {t.name for t in model.graph.initializer} | self.weights.keys()
@@ -107,7 +136,8 @@ class _Reader:
                 onnx_type = element_types.of_numpy(weight.dtype).onnx
                 info = helper.make_tensor_value_info(weight.key, onnx_type, weight.shape)
                 model.graph.input.append(info)
-        return Source(model, self.weights, inputs, name)
+        replaceable = frozenset(declared & self.weights.keys())
+        return Source(model, self.weights, inputs, name, replaceable)
 
     def _take_initializers(self, graph: onnx.GraphProto, payloads: list[wire.Payload]) -> None:
         stored = {p.initializer: p for p in payloads if p.initializer >= 0}
@@ -216,6 +246,25 @@ class _Reader:
                 f"but the file has {file.stat().st_size}"
             )
         return file, offset, nbytes
+
+
+def _modernise(model: onnx.ModelProto) -> None:
+    """Raises an old IR version to one whose initialisers need not be inputs, in place.
+
+    Models of IR versions 1 and 2 may state no opset, which then is 1. An output that is listed
+    twice is one output.
+    """
+    if model.HasField("ir_version") and model.ir_version < _PLAIN_INITIALIZERS:
+        if model.ir_version < _WITH_OPSETS and not model.opset_import:
+            model.opset_import.add(domain="", version=1)
+        model.ir_version = _PLAIN_INITIALIZERS
+    outputs: dict[str, onnx.ValueInfoProto] = {}
+    for value in model.graph.output:
+        outputs.setdefault(value.name, value)
+    if all(outputs) and len(outputs) != len(model.graph.output):
+        kept = [onnx.ValueInfoProto.FromString(v.SerializeToString()) for v in outputs.values()]
+        del model.graph.output[:]
+        model.graph.output.extend(kept)
 
 
 def _check_words(graph: onnx.GraphProto) -> None:

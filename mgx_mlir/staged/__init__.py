@@ -66,6 +66,7 @@ class Model:
         self._compilation = Compilation(target, self._options, arguments)
         self._whole = SpecializedModel(self._source, target, self._options, **arguments)
         self._staged: StagedGraph | None = None
+        self._variants: dict[frozenset[str], Model] = {}
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -114,6 +115,9 @@ class Model:
         ModelError where a node of the host gets what it cannot use.
         """
         values = {name: normal(value) for name, value in inputs.items()}
+        replaced = frozenset(values) & frozenset(self._source.defaults)
+        if replaced:
+            return self._replacing(replaced).run(values, seed=seed)
         self._check(values)
         if self._staged is None and all(is_tensor(value) for value in values.values()):
             try:
@@ -127,6 +131,16 @@ class Model:
         values = {n: _conformed(values[n], declared) for n, declared in self.input_types.items()}
         results = self._staged.run(values, Context(self._seed if seed is None else seed))
         return dict(zip(self.outputs, results, strict=True))
+
+    def _replacing(self, names: frozenset[str]) -> Model:
+        """The model that takes these inputs, which have values of their own, from the caller."""
+        if names not in self._variants:
+            source = self._source.without(names)
+            compilation = self._compilation
+            self._variants[names] = Model(
+                source, compilation.target, self._options, seed=self._seed, **compilation.arguments
+            )
+        return self._variants[names]
 
     @Edge("parting the model")
     def staged(
