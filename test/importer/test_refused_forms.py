@@ -303,5 +303,5 @@ def test_a_transform_is_of_real_or_complex_numbers():
 @pytest.mark.parametrize("kind", ["ArgMax", "MeanVarianceNormalization", "LpNormalization"])
 def test_axes_are_those_of_the_tensor(kind):
     stated = {"axes": [3]} if kind.startswith("Mean") else {"axis": 3}
-    with pytest.raises(ModelError, match="axis 3 of a tensor with 3 dimensions|nference"):
+    with pytest.raises(ModelError, match=r"axis 3 of a tensor with 3 dimensions|nference"):
         parse_onnx(node_model(kind, {"x": X}, **stated))
