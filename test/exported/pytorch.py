@@ -41,7 +41,7 @@ def mobilenet() -> Example:
 @example
 def efficientnet() -> Example:
     config = transformers.EfficientNetConfig(
-        width_coefficient=0.5, depth_coefficient=0.5, hidden_dim=320, image_size=64, **_IMAGES
+        width_coefficient=0.5, depth_coefficient=0.5, hidden_dim=640, image_size=64, **_IMAGES
     )
     return _classifier(transformers.EfficientNetForImageClassification(config))
 
