@@ -130,6 +130,10 @@ class _Reader:
         self._take_constants(model.graph, payloads)
         initializers = {t.name for t in model.graph.initializer} | self.weights.keys()
         inputs = tuple(v.name for v in model.graph.input if v.name not in initializers)
+        for value in model.graph.input:
+            untyped = value.type.HasField("tensor_type") and not value.type.tensor_type.elem_type
+            if untyped and value.name in inputs:
+                raise ModelError(f"input '{value.name}' declares no element type")
         declared = {v.name for v in model.graph.input}
         for weight in self.weights.values():
             if weight.key not in declared:

@@ -43,11 +43,11 @@ def test_damaged_artifacts_with_right_hashes_are_read_or_refused() -> None:
 
 def test_damaged_artifacts_that_can_be_read_run_or_are_refused() -> None:
     seeds = [path.read_bytes() for path in ARTIFACTS]
-    damaged = (mutate.artifact(random.Random(n).choice(seeds), random.Random(n)) for n in range(80))
+    damaged = (mutate.artifact(random.Random(n).choice(seeds), random.Random(n)) for n in range(40))
     with WorkerPool(1, 300.0) as pool:
         readable = [data for data in damaged if read_artifact(data) == "read"]
         found = {pool.submit(run_artifact, data).result() for data in readable}
-    assert len(readable) >= 5
+    assert len(readable) >= 3
     assert found <= {"ran", "refused"}
 
 

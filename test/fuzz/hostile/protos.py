@@ -173,6 +173,11 @@ ROWS: tuple[tuple[str, Callable[[], Made], str], ...] = (
         lambda: _changed(lambda m: setattr(m.graph.input[0].type.tensor_type, "elem_type", 999)),
         "'x'|type",
     ),
+    (
+        "input-of-type-0",
+        lambda: _changed(lambda m: setattr(m.graph.input[0].type.tensor_type, "elem_type", 0)),
+        "'x' declares no element type",
+    ),
     ("input-without-type", lambda: _changed(lambda m: m.graph.input[0].ClearField("type")), "type"),
     (
         "input-without-shape",
