@@ -22,6 +22,7 @@ MAX_TENSOR_BYTES = 1 << 40
 MAX_RANK = 64
 # A loop that nothing but its count ends has at most this many trips.
 MAX_TRIPS = 1 << 24
+_ENDLESS = (1 << 63) - 1
 # Bytes of an array that a converter computes while it imports a node.
 MAX_MADE_BYTES = 1 << 30
 # Ops that one node becomes, where their number is that of a size or of steps.
@@ -105,7 +106,10 @@ def _too_many_nodes(what: str, count: int, most: int) -> ResourceError:
 
 
 def check_loops(graph: GraphProto) -> None:
-    """Raises ModelError for a Loop of more trips than a run could take, which no condition ends."""
+    """Raises ModelError for a Loop of more trips than a run could take, which no condition ends.
+
+    The largest integer of all is how exporters write a loop without a number of trips.
+    """
     constants = {t.name: t for t in graph.initializer}
     for node in graph.node:
         values = {a.name: a for a in node.attribute}
@@ -113,7 +117,7 @@ def check_loops(graph: GraphProto) -> None:
             constants[node.output[0]] = values["value"].t
     for node in graph.node:
         trips = _number(constants.get(node.input[0])) if node.input else None
-        if node.op_type == "Loop" and trips is not None and trips > MAX_TRIPS:
+        if node.op_type == "Loop" and trips is not None and MAX_TRIPS < trips < _ENDLESS:
             body = next(subgraphs(node), None)
             if body is not None and _goes_on(body):
                 raise ModelError(
@@ -148,10 +152,11 @@ def _goes_on(body: GraphProto) -> bool:
     return any(onnx.numpy_helper.to_array(t).all() for t in tensors if t.data_type == t.BOOL)
 
 
-def check_sizes(graph: GraphProto) -> None:
+def check_sizes(graph: GraphProto, inner: bool = False) -> None:
     """Raises ModelError for values that no machine could hold, with their node.
 
-    Looks at the types in the graph, and in those inside of it.
+    Looks at the types in the graph, and in those inside of it. A branch that never runs may have
+    results of sizes below zero.
     """
     for value in graph.input:
         check_type(value.name, value.type)
@@ -160,18 +165,22 @@ def check_sizes(graph: GraphProto) -> None:
         for name in node.output:
             if name in types:
                 try:
-                    check_type(name, types[name])
+                    check_type(name, types[name], signed=inner)
                 except ModelError as error:
                     raise ModelError(f"{display_name(node)}: {error}") from None
-        for inner in subgraphs(node):
-            check_sizes(inner)
+        for body in subgraphs(node):
+            check_sizes(body, inner=True)
 
 
-def check_type(name: str, type_: TypeProto) -> None:
-    """Raises ModelError where a tensor of that type cannot exist."""
+def check_type(name: str, type_: TypeProto, signed: bool = False) -> None:
+    """Raises ModelError where a tensor of that type cannot exist.
+
+    signed: a size below zero is one that nobody knows.
+    """
     if not type_.tensor_type.HasField("shape"):
         return
-    dims = [d.dim_value if d.HasField("dim_value") else None for d in type_.tensor_type.shape.dim]
+    sizes = [d.dim_value if d.HasField("dim_value") else None for d in type_.tensor_type.shape.dim]
+    dims = [None if signed and size is not None and size < 0 else size for size in sizes]
     check_size(name, dims, element_types.bits_of(type_.tensor_type.elem_type))
 
 

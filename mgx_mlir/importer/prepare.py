@@ -76,6 +76,7 @@ def prepare(
     labels.split(model.graph)
     ranges = symbols.bind(model, source.inputs, input_dims, dim_params, default_dim)
     if opsets(model)[""] < OLDEST_OPSET:
+        _spread_slopes(model)
         model = _convert(model)
         structure.normalise(model)
     gradient.expand(model, opsets(model)[""], infer)
@@ -223,6 +224,20 @@ def _check_opsets(model: onnx.ModelProto) -> None:
             f"the file has ONNX IR version {model.ir_version}; versions up to "
             f"{onnx.IR_VERSION} are known"
         )
+
+
+def _spread_slopes(model: onnx.ModelProto) -> None:
+    """Gives slopes of PRelu, which ran along the channels up to opset 6, sizes that repeat so."""
+    nodes = [n for n in model.graph.node if n.op_type == "PRelu" and len(n.input) == 2]
+    types = infer(model) if nodes else {}
+    for node in nodes:
+        ranks = [len(types[name].tensor_type.shape.dim) for name in node.input if name in types]
+        if len(ranks) == 2 and ranks[0] > 2 and ranks[1] == 1:
+            spread = f"{node.output[0]}.slope"
+            axes = list(range(1, ranks[0] - 1))
+            added = onnx.helper.make_node("Unsqueeze", [node.input[1]], [spread], axes=axes)
+            model.graph.node.insert(list(model.graph.node).index(node), added)
+            node.input[1] = spread
 
 
 def _convert(model: onnx.ModelProto) -> onnx.ModelProto:
