@@ -102,9 +102,7 @@ def _compare(found: Any, wanted: Any, tolerance: float, where: str) -> None:
         return
     if isinstance(wanted, dict):
         assert list(found) == list(wanted), where
-        for key, value in wanted.items():
-            _compare(found[key], value, tolerance, f"{where}[{key!r}]")
-        return
+        found, wanted = list(found.values()), list(wanted.values())
     a, b = np.asarray(found), np.asarray(wanted)
     assert (a.shape, a.dtype.kind) == (b.shape, b.dtype.kind), where
     if b.dtype.kind != "f":
