@@ -23,18 +23,15 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-CHIPS = ("gfx942", "gfx1100")
-# The emulated device reads them when it is opened.
-os.environ["MGX_EMULATED_DEVICES"] = ",".join(CHIPS)
-os.environ["MGX_EMULATOR_PROFILE"] = "1"
+import mgx_mlir
+from mgx_mlir import emulator
+from mgx_mlir.compiler import LAYOUT, CompileOptions
+from mgx_mlir.runtime.hip.profile import step_times
+from mgx_mlir.runtime.hip.program import HipProgram
+from mgx_mlir.settings import Settings
+from test.onnx_models import Builder, half, light, resnet
 
-import mgx_mlir  # noqa: E402
-from mgx_mlir import emulator  # noqa: E402
-from mgx_mlir.compiler import LAYOUT, CompileOptions  # noqa: E402
-from mgx_mlir.runtime.hip.profile import step_times  # noqa: E402
-from mgx_mlir.runtime.hip.program import HipProgram  # noqa: E402
-from mgx_mlir.settings import Settings  # noqa: E402
-from test.onnx_models import Builder, half, light, resnet  # noqa: E402
+CHIPS = ("gfx942", "gfx1100")
 
 # Expansion, channels, blocks, stride, window of each stage.
 Stages = Sequence[tuple[int, int, int, int, int]]
@@ -199,6 +196,9 @@ def main() -> int:
     parser.add_argument("--batch", type=int, default=1, metavar="N", help="images")
     parser.add_argument("--kernels", action="store_true", help="each kernel's clocks too")
     options = parser.parse_args()
+    # The emulated library reads them at its first call.
+    os.environ["MGX_EMULATED_DEVICES"] = ",".join(CHIPS)
+    os.environ["MGX_EMULATOR_PROFILE"] = "1"
     print(f"{'model':14}{'chip':9}{'as it is':>20}{'channels last':>20}{'ratio':>7}")
     for name in options.models.split(","):
         model = half(MODELS[name](options.batch))
