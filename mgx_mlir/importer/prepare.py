@@ -13,7 +13,7 @@ import onnx.checker
 import onnx.defs
 import onnx.shape_inference
 import onnx.version_converter
-from onnx import TypeProto, numpy_helper
+from onnx import TensorProto, TypeProto, numpy_helper
 
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError, UserError
 from mgx_mlir.importer import (
@@ -34,6 +34,7 @@ from mgx_mlir.sizes import Range
 # Converters understand operators as they are from this opset; older models are converted.
 OLDEST_OPSET = 7
 _LONGEST_VECTOR = 1 << 17
+_OF_STRINGS = {("com.microsoft", "Tokenizer")}
 
 
 def fix_inputs(source: Source, values: Mapping[str, np.ndarray]) -> Source:
@@ -134,6 +135,11 @@ def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     del copy.graph.value_info[:]
+    # Operators without a definition that onnx knows: inference goes on from what is declared.
+    for node in copy.graph.node:
+        if (node.domain, node.op_type) in _OF_STRINGS:
+            declared = onnx.helper.make_tensor_value_info(node.output[0], TensorProto.STRING, None)
+            copy.graph.value_info.append(declared)
     for value in copy.graph.output:  # models are edited, and keep sizes that no longer hold
         if value.type.WhichOneof("value") == "tensor_type":
             value.type.tensor_type.ClearField("shape")

@@ -10,6 +10,7 @@ import pytest
 from onnx import helper
 
 from mgx_mlir.errors import ModelError
+from mgx_mlir.staged import Model
 from test.host.nodes import run
 
 
@@ -158,6 +159,22 @@ def test_tokenizer_as_onnxruntime_cuts(options, shape):
     expected = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": words})[0]
     found = run("Tokenizer", words, domain="com.microsoft", **attributes)
     assert found.tolist() == expected.tolist()
+
+
+def test_tokens_are_strings_to_what_follows():
+    string = onnx.TensorProto.STRING
+    options = {"mark": 0, "mincharnum": 1, "pad_value": "#", "tokenexp": "[a-z]+"}
+    nodes = [
+        helper.make_node("Tokenizer", ["x"], ["t"], domain="com.microsoft", **options),
+        helper.make_node("Flatten", ["t"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", string, [None])
+    y = helper.make_tensor_value_info("y", string, None)
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    graph = helper.make_graph(nodes, "g", [x], [y])
+    model = Model(helper.make_model(graph, opset_imports=opsets, ir_version=8))
+    found = model.run({"x": np.array(["a cat", "dog"], object)})["y"]
+    assert found.tolist() == [["a", "cat"], ["dog", "#"]]
 
 
 def test_tokenizer_needs_one_way_to_cut():
