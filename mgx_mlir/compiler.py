@@ -35,7 +35,7 @@ from mgx_mlir.pipelines import MODES, PIPELINES, mode_pipelines
 from mgx_mlir.plan import MAX_LOOP_ITERATIONS, Plan, renumbered
 from mgx_mlir.planning import build_frame, build_plan
 from mgx_mlir.portable import portable_kernel
-from mgx_mlir.sizes import Range
+from mgx_mlir.sizes.arithmetic import Range
 from mgx_mlir.target import Target
 
 # The pass that pays on GPUs, and whose results readers of 1.0 do not know.

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from mgx_mlir import sizes
 from mgx_mlir.errors import ArtifactError
-from mgx_mlir.sizes import Number, Size
+from mgx_mlir.sizes import arithmetic as sizes
+from mgx_mlir.sizes.arithmetic import Number, Size
 
 # No number of a program is larger: bytes of a buffer, blocks of a grid.
 MOST = 1 << 46

@@ -13,7 +13,7 @@ from mgx_mlir.graph import Graph
 from mgx_mlir.pass_manager import PassContext, run_pipeline
 from mgx_mlir.passes.bind_dims import BindDims
 from mgx_mlir.passes.simplify_dyn_ops import SimplifyDynOps
-from mgx_mlir.symbolic import named_symbols
+from mgx_mlir.sizes.types import named_symbols
 
 # Each combination of optimal sizes is a whole program to compile.
 MOST = 64

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, get_type_hints
 from mlir import ir, passmanager
 
 from mgx_mlir.errors import CompilerError, UsageError, UserError
-from mgx_mlir.symbolic import symbols_of
+from mgx_mlir.sizes.types import symbols_of
 from mgx_mlir.target import Target
 from mgx_mlir.weights import WeightStore
 

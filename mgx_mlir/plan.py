@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mgx_mlir.errors import ArtifactError
-from mgx_mlir.sizes import Symbol, parse, symbols
+from mgx_mlir.sizes.arithmetic import Symbol, parse, symbols
 
 if TYPE_CHECKING:
     from mgx_mlir.finalizer.code_object import CodeObject

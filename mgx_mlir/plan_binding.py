@@ -12,7 +12,7 @@ from dataclasses import replace
 from mgx_mlir.errors import ArtifactError, UsageError
 from mgx_mlir.formulas import bound, values
 from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
-from mgx_mlir.sizes import Symbol
+from mgx_mlir.sizes.arithmetic import Symbol
 
 ALIGNMENT = 256
 

@@ -40,8 +40,8 @@ from mgx_mlir.plan import (
     walk,
 )
 from mgx_mlir.rewriting import RESHAPES, definition, memory_of, op_name
-from mgx_mlir.sizes import Number, Symbol
-from mgx_mlir.symbolic import named_symbols, sizes_of
+from mgx_mlir.sizes.arithmetic import Number, Symbol
+from mgx_mlir.sizes.types import named_symbols, sizes_of
 
 # What a plan can hold beside launches: things that are no work at run time.
 SILENT = RESHAPES | {"mgx.constant", "mgx.literal", "mgx.yield", "func.return"}

@@ -18,8 +18,8 @@ from mgx_mlir.lifetimes import Lifetimes, Tensor, lower_bound
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.passes.place_concats import IN_PLACE
 from mgx_mlir.rewriting import blocks, memory_of
-from mgx_mlir.sizes import symbols
-from mgx_mlir.symbolic import named_symbols, sizes_of
+from mgx_mlir.sizes.arithmetic import symbols
+from mgx_mlir.sizes.types import named_symbols, sizes_of
 
 PLACED = ("mgx.launch", "mgx.if", "mgx.loop")
 OFFSETS = "mgx.offsets"

@@ -6,7 +6,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from mgx_mlir.sizes import evaluate, parse
+from mgx_mlir.sizes.arithmetic import evaluate, parse
 from test.onnx_models import Builder, small
 
 

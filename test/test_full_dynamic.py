@@ -16,7 +16,7 @@ from mgx_mlir.plan import Plan
 from mgx_mlir.plan_binding import bind_plan, sizes_of
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
-from mgx_mlir.sizes import Range
+from mgx_mlir.sizes.arithmetic import Range
 from mgx_mlir.specialize import SpecializedModel
 from test.dynamic_models import MODELS, SIZES, inputs_of
 from test.onnx_models import small

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from mgx_mlir.sizes import Size, Symbol, evaluate, exact
+from mgx_mlir.sizes.arithmetic import Size, Symbol, evaluate, exact
 from mgx_mlir.views import Change, Layout, changes, inverse, whole
 
 

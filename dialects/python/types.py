@@ -17,7 +17,7 @@ import numpy.typing as npt
 from mgx_mlir._native._mgx import DimAttr, DimsAttr
 from mlir import ir
 
-from mgx_mlir.sizes import Size, alone, bounds
+from mgx_mlir.sizes.arithmetic import Size, alone, bounds
 
 Dim: TypeAlias = "int | str | Size | DimAttr | None"
 """A size, the name of a symbolic dimension, a formula, a whole one, or None for an unknown size."""

@@ -10,7 +10,6 @@ import onnx
 from mlir import ir
 from onnx import GraphProto, NodeProto, TypeProto, helper
 
-from mgx_mlir import shape_values, symbolic
 from mgx_mlir.errors import Edge, ModelError, OpenError, Unsupported, UnsupportedError
 from mgx_mlir.importer import (
     budget,
@@ -25,6 +24,8 @@ from mgx_mlir.importer import (
 from mgx_mlir.importer.node import Node, substitute
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, Value
+from mgx_mlir.sizes import types as symbolic
+from mgx_mlir.sizes import values as shape_values
 from mgx_mlir.weights import Weight
 
 

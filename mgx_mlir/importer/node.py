@@ -15,7 +15,7 @@ from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer import tensors
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import Constants, Value
-from mgx_mlir.sizes import Number, Size
+from mgx_mlir.sizes.arithmetic import Number, Size
 
 if TYPE_CHECKING:
     from mgx_mlir.importer.conversion import Conversion, Scope

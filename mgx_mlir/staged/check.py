@@ -18,7 +18,7 @@ from mgx_mlir.compiler import (
 from mgx_mlir.errors import Edge, ModelError, OpenError, Unsupported, UnsupportedError, UsageError
 from mgx_mlir.importer import examine, loading, structure
 from mgx_mlir.importer.loading import Source
-from mgx_mlir.sizes import Range
+from mgx_mlir.sizes.arithmetic import Range
 from mgx_mlir.staged import Model
 from mgx_mlir.target import Target
 

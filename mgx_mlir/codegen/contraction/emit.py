@@ -20,7 +20,7 @@ from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load as load_element
 from mgx_mlir.codegen.lowering.element import Element
 from mgx_mlir.codegen.lowering.index import index_constant
-from mgx_mlir.sizes import Size
+from mgx_mlir.sizes.arithmetic import Size
 
 Index: TypeAlias = "int | ir.Value"
 _KNOWN = (int, Size)

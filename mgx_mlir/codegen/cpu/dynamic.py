@@ -25,7 +25,7 @@ from mgx_mlir.codegen.dynamic.kernel import (
 from mgx_mlir.codegen.lowering.index import index_constant, symbol_values
 from mgx_mlir.finalizer.code_object import Argument, CodeObject
 from mgx_mlir.formulas import Formulas
-from mgx_mlir.sizes import Number, Size, Symbol
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol
 from mgx_mlir.target import Target
 
 # Reductions side by side: rows, and two vectors of f32 along each.

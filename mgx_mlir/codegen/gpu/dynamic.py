@@ -28,7 +28,7 @@ from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.lowering.index import index_constant, symbol_values
 from mgx_mlir.finalizer.code_object import Argument, CodeObject, Launch
 from mgx_mlir.formulas import Formulas
-from mgx_mlir.sizes import Number, Size, Symbol, ceil_div
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div
 from mgx_mlir.target import Target
 
 # Sizes have no bound that 32-bit offsets would follow from.

@@ -31,7 +31,7 @@ from mgx_mlir.codegen.gpu.precision import narrow, relax
 from mgx_mlir.codegen.lowering.element import element_of, sizes_of
 from mgx_mlir.finalizer.code_object import Argument, Launch
 from mgx_mlir.formulas import Formulas
-from mgx_mlir.sizes import Number, Size, ceil_div
+from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
 from mgx_mlir.views import Layout
 
 # The rows that a schedule is chosen for: no power of two divides them.

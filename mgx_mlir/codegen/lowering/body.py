@@ -23,7 +23,7 @@ from mgx_mlir.codegen.lowering.index import (
     materialize,
 )
 from mgx_mlir.errors import CompilerError
-from mgx_mlir.sizes import Number
+from mgx_mlir.sizes.arithmetic import Number
 
 if TYPE_CHECKING:
     from mgx_mlir.codegen.lowering.value import Lazy

@@ -19,9 +19,9 @@ from functools import cache
 
 from mlir import ir
 
-from mgx_mlir import symbolic
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.sizes import Number
+from mgx_mlir.sizes import types as symbolic
+from mgx_mlir.sizes.arithmetic import Number
 
 BOOL, SIGNED, UNSIGNED, FLOAT = "bool", "signed", "unsigned", "float"
 

@@ -17,8 +17,8 @@ from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.sizes import Floor, Number, exact
-from mgx_mlir.sizes import bounds as size_bounds
+from mgx_mlir.sizes.arithmetic import Floor, Number, exact
+from mgx_mlir.sizes.arithmetic import bounds as size_bounds
 
 
 @dataclass(frozen=True)

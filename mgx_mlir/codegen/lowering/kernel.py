@@ -20,7 +20,7 @@ from mgx_mlir.codegen.lowering.rows import Work, for_rows
 from mgx_mlir.codegen.lowering.storage import storage_constant
 from mgx_mlir.codegen.lowering.value import Computed, Lazy, Reshaped, Stored, reshape
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.sizes import Number
+from mgx_mlir.sizes.arithmetic import Number
 
 # What one read of a value may cost where every element is read many times.
 CHEAP = 8

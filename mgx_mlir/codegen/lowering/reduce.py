@@ -20,7 +20,7 @@ from mgx_mlir.codegen.lowering.reducers import (
     sum_element,
 )
 from mgx_mlir.codegen.lowering.value import Computed, Indices, Lazy, Stored, reshape
-from mgx_mlir.sizes import Number
+from mgx_mlir.sizes.arithmetic import Number
 
 __all__ = [
     "Combine",

@@ -18,7 +18,7 @@ from mgx_mlir.codegen.lowering.convert import change, load, store
 from mgx_mlir.codegen.lowering.element import BOOL, I64, Element, element_of, sizes_of
 from mgx_mlir.codegen.lowering.index import index_constant
 from mgx_mlir.codegen.lowering.integers import integer_divide
-from mgx_mlir.sizes import Number
+from mgx_mlir.sizes.arithmetic import Number
 
 Combine = Callable[[Arithmetic, Element, ir.Value, ir.Value], ir.Value]
 

@@ -13,7 +13,7 @@ from mlir.dialects import scf, tensor
 from mgx_mlir.codegen.lowering.body import Body
 from mgx_mlir.codegen.lowering.index import Dim, Index, fixed
 from mgx_mlir.codegen.lowering.value import Indices
-from mgx_mlir.sizes import Number
+from mgx_mlir.sizes.arithmetic import Number
 
 # Gets the body, the indices of the row and its slices; gives the slices after the work.
 Work = Callable[[Body, Indices, Sequence[ir.Value]], Sequence[ir.Value]]

@@ -16,7 +16,7 @@ from mlir.dialects import tensor
 from mgx_mlir.codegen.lowering.body import Body
 from mgx_mlir.codegen.lowering.element import Element
 from mgx_mlir.codegen.lowering.index import Index, delinear, linear
-from mgx_mlir.sizes import Number, exact
+from mgx_mlir.sizes.arithmetic import Number, exact
 
 Indices = tuple[Index, ...]
 

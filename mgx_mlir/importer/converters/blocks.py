@@ -10,7 +10,7 @@ from mgx_mlir.errors import ModelError, OpenError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
-from mgx_mlir.sizes import Number, exact
+from mgx_mlir.sizes.arithmetic import Number, exact
 
 
 @operator("DepthToSpace", (1, 28), "reshape transpose")

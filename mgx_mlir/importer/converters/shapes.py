@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from mgx_mlir import shape_values
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer import element_types, emit, tensors
@@ -17,7 +16,8 @@ from mgx_mlir.importer.loading import MAX_ELEMENTS, small_array
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
-from mgx_mlir.sizes import Number, ceil_div, exact
+from mgx_mlir.sizes import values as shape_values
+from mgx_mlir.sizes.arithmetic import Number, ceil_div, exact
 
 # More than any tensor has; a longer shape is a fault, or an attack.
 _MOST_DIMENSIONS = 64

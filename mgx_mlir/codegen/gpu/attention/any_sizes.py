@@ -38,8 +38,8 @@ from mgx_mlir.codegen.lowering.element import sizes_of
 from mgx_mlir.codegen.lowering.index import symbol_values
 from mgx_mlir.finalizer.code_object import Argument, Launch
 from mgx_mlir.formulas import Formulas
-from mgx_mlir.sizes import Number, Size, Symbol, bounds, common_factor, evaluate, symbols
-from mgx_mlir.symbolic import named_symbols
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, common_factor, evaluate, symbols
+from mgx_mlir.sizes.types import named_symbols
 from mgx_mlir.target import Target
 
 # Queries, keys and heads that a schedule is chosen for: no block of them is whole.

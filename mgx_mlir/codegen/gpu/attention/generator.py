@@ -40,7 +40,7 @@ from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.finalizer.code_object import Argument, Launch
-from mgx_mlir.sizes import ceil_div
+from mgx_mlir.sizes.arithmetic import ceil_div
 from mgx_mlir.target import Target
 
 # Of the clocks beside products, what moves to LDS take at the most: others wait for them.

@@ -19,7 +19,6 @@ from dataclasses import replace
 
 from mlir import ir
 
-from mgx_mlir import symbolic
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, Operand, match_contraction, used_arguments
 from mgx_mlir.codegen.contraction.problem import Axis, Computed, Contraction, Matrix
@@ -38,7 +37,8 @@ from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.lowering.element import sizes_of
 from mgx_mlir.finalizer.code_object import Argument
 from mgx_mlir.formulas import Formulas
-from mgx_mlir.sizes import Number, Size, bounds, ceil_div, substitute, symbols
+from mgx_mlir.sizes import types as symbolic
+from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div, substitute, symbols
 from mgx_mlir.target import Target
 
 # The rows that a schedule is chosen for, where the bounds of the symbols allow as many.

@@ -10,7 +10,7 @@ from mgx_mlir.codegen.contraction.match import Match, Operand
 from mgx_mlir.codegen.contraction.problem import Axis, Image
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import SIDES, Unit, unit_for
-from mgx_mlir.sizes import common_factor
+from mgx_mlir.sizes.arithmetic import common_factor
 from mgx_mlir.target import Target
 
 # Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".

@@ -16,7 +16,7 @@ from mgx_mlir.codegen.gpu.pointwise.generator import emit_elements
 from mgx_mlir.codegen.gpu.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.gpu.row_blocks import USUAL_ROWS, RowBlocks, split_rows
 from mgx_mlir.codegen.lowering.element import sizes_of
-from mgx_mlir.sizes import Size, exact
+from mgx_mlir.sizes.arithmetic import Size, exact
 from mgx_mlir.target import Target
 
 

@@ -16,7 +16,7 @@ from mgx_mlir.codegen.gpu.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.rows.layouts import Along, lds_arrays
 from mgx_mlir.codegen.gpu.rows.match import Rows, match_rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule
-from mgx_mlir.sizes import Size
+from mgx_mlir.sizes.arithmetic import Size
 from mgx_mlir.target import Target
 
 _UNEVEN = "rows that are not evenly apart in memory"

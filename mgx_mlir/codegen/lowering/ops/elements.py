@@ -17,7 +17,7 @@ from mgx_mlir.codegen.lowering.pointwise import emit_pointwise, pointwise_ops
 from mgx_mlir.codegen.lowering.value import Computed, Indices, Lazy
 from mgx_mlir.dialects.constants import dense_attribute
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.sizes import Number
+from mgx_mlir.sizes.arithmetic import Number
 
 # Operations beside which a load is free.
 _COSTLY = 4

@@ -12,7 +12,7 @@ from mgx_mlir.codegen.lowering.body import Body
 from mgx_mlir.codegen.lowering.index import Index, fixed, index_constant
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.value import Indices, Lazy
-from mgx_mlir.sizes import Number
+from mgx_mlir.sizes.arithmetic import Number
 
 
 def word(attribute: ir.Attribute) -> str:

@@ -10,7 +10,7 @@ from mgx_mlir.codegen.lowering.index import Index
 from mgx_mlir.codegen.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.lowering.value import Indices, Lazy, View, reshape
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.sizes import Number
+from mgx_mlir.sizes.arithmetic import Number
 
 _ZERO = Index(())
 

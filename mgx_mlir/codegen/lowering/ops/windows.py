@@ -19,7 +19,7 @@ from mgx_mlir.codegen.lowering.ops.contractions import OPERAND_COST, multiply
 from mgx_mlir.codegen.lowering.ops.movement import word
 from mgx_mlir.codegen.lowering.reduce import accumulate, add, lowest, rounded, sum_element
 from mgx_mlir.codegen.lowering.value import Indices, Lazy
-from mgx_mlir.sizes import Number
+from mgx_mlir.sizes.arithmetic import Number
 
 
 @lowers("mgx.convolution", "mgx.quant_convolution")

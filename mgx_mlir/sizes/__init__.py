@@ -1,0 +1,1 @@
+"""Sizes that are numbers or formulas of symbols: arithmetic, tensor types, values of shapes."""
