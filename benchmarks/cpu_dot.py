@@ -70,11 +70,11 @@ def dot_program(size: int, threads: int) -> Any:
     """A program of one product of square matrices."""
     from mlir import ir
 
+    from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
+    from mgx_mlir.artifact.target import Target
     from mgx_mlir.codegen.cpu.kernel import compile_kernel
     from mgx_mlir.dialects import context
-    from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
     from mgx_mlir.runtime.program import Program
-    from mgx_mlir.target import Target
 
     type_ = f"tensor<{size}x{size}xf32>"
     with context(), ir.Location.unknown():

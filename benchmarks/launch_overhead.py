@@ -22,18 +22,18 @@ from pathlib import Path
 import numpy as np
 
 from mgx_mlir import emulator
+from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
+from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.link import link
 from mgx_mlir.codegen.gpu.llvm import emit_object
 from mgx_mlir.errors import UsageError
-from mgx_mlir.finalizer.code_object import Argument, CodeObject, Launch
 from mgx_mlir.loader import hip_device
-from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.runtime.hip.device import Device
 from mgx_mlir.runtime.hip.library import library_kind
 from mgx_mlir.runtime.hip.program import HipProgram
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
 from mgx_mlir.settings import Settings
-from mgx_mlir.target import Target
 
 NOTHING = """
 target triple = "amdgcn-amd-amdhsa"

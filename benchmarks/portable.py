@@ -24,8 +24,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.compile import CHIP, Cost, iree, mgx, prepare
-from mgx_mlir.artifact import size_text
-from mgx_mlir.artifact_file import HEADER
+from mgx_mlir.artifact.record import size_text
+from mgx_mlir.artifact.writer import HEADER
 
 WARM = """
 import sys, time

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from mgx_mlir.artifact import Artifact
+    from mgx_mlir.artifact.record import Artifact
+    from mgx_mlir.artifact.target import Target
     from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
     from mgx_mlir.errors import MgxError
     from mgx_mlir.graph import Graph
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from mgx_mlir.runtime.program import Program
     from mgx_mlir.staged import Model
     from mgx_mlir.staged.check import check
-    from mgx_mlir.target import Target
 
 _HOME = {
     "Artifact": "artifact",

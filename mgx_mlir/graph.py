@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from mlir import ir
 
 from mgx_mlir.advice import OpenDim
+from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import dims_of
-from mgx_mlir.weights import WeightStore
 
 # On an mgx.loop: the trips after which it is an error that it has not ended.
 MAX_ITERATIONS = "mgx.max_iterations"

@@ -11,15 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact.plan import Plan
+from mgx_mlir.artifact.record import Artifact
+from mgx_mlir.artifact.target import Target, check_executable, executable_levels
 from mgx_mlir.errors import Edge, UnsupportedError
 from mgx_mlir.finalizer import finalize_all
 from mgx_mlir.finalizer.cache import Cache
-from mgx_mlir.plan import Plan
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import Make, SizedProgram
 from mgx_mlir.settings import Settings
-from mgx_mlir.target import Target, check_executable, executable_levels
 
 if TYPE_CHECKING:
     from mgx_mlir.compiler import CompileOptions, Report

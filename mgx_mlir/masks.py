@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from mlir import ir
 
+from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import (
     BROADCASTS,
@@ -31,7 +32,6 @@ from mgx_mlir.rewriting import (
     splat,
     users,
 )
-from mgx_mlir.weights import WeightStore
 
 # A score of this or less next to one of ordinary size has no share: its exponential is 0.
 EXCLUDED = -6e4

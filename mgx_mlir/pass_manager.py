@@ -21,10 +21,10 @@ from typing import Any, ClassVar, get_type_hints
 
 from mlir import ir, passmanager
 
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.errors import CompilerError, UsageError, UserError
 from mgx_mlir.sizes.types import symbols_of
-from mgx_mlir.target import Target
-from mgx_mlir.weights import WeightStore
 
 PREFIX = "mgx-"
 # What the driver runs after a pass that asks for clean-up.

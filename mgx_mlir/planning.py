@@ -10,11 +10,23 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir import advice
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.plan import (
+    AnyStep,
+    Branch,
+    Buffer,
+    Loop,
+    Plan,
+    Row,
+    Step,
+    TensorSpec,
+    named_buffers,
+    walk,
+)
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import OpenError, UnsupportedError
 from mgx_mlir.flops import flops_of
-from mgx_mlir.formulas import Formulas
 from mgx_mlir.graph import (
     MAX_ITERATIONS,
     Graph,
@@ -27,18 +39,6 @@ from mgx_mlir.in_place import overwritable
 from mgx_mlir.lifetimes import staged_values
 from mgx_mlir.passes.place_concats import IN_PLACE
 from mgx_mlir.passes.plan_memory import ARENA_BYTES, OFFSETS, STAGED
-from mgx_mlir.plan import (
-    AnyStep,
-    Branch,
-    Buffer,
-    Loop,
-    Plan,
-    Row,
-    Step,
-    TensorSpec,
-    named_buffers,
-    walk,
-)
 from mgx_mlir.rewriting import RESHAPES, definition, memory_of, op_name
 from mgx_mlir.sizes.arithmetic import Number, Symbol
 from mgx_mlir.sizes.types import named_symbols, sizes_of

@@ -27,13 +27,13 @@ from typing import Any
 
 import numpy as np
 
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact.record import Artifact
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.errors import Edge, ModelError, UnsupportedError
 from mgx_mlir.loader import compile
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.settings import Settings
-from mgx_mlir.target import Target
 
 # Values of more elements are data, not sizes.
 MAX_VALUE_ELEMENTS = 64

@@ -10,6 +10,7 @@ from typing import ClassVar
 import numpy as np
 from mlir import ir
 
+from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
@@ -29,7 +30,6 @@ from mgx_mlir.rewriting import (
     splat,
 )
 from mgx_mlir.views import changes, is_view, trace, whole
-from mgx_mlir.weights import Weight
 
 _CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
 # What is done with channels last as well as without.

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from mlir import ir
 
+from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
 from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
@@ -22,7 +23,6 @@ from mgx_mlir.rewriting import (
     shape,
     users,
 )
-from mgx_mlir.weights import WeightStore
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import llvm
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu.compile import compile_text
-from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.runtime.cpu import CodeLibrary
-from mgx_mlir.target import Target
 
 
 class CompiledModule:

@@ -15,13 +15,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from mgx_mlir.artifact import Artifact, PortableKernel, canonical_json
-from mgx_mlir.artifact_file import HEADER, MAGIC, VERSION
+from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
+from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
+from mgx_mlir.artifact.record import Artifact, PortableKernel, canonical_json
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.weights import Weight
+from mgx_mlir.artifact.writer import HEADER, MAGIC, VERSION
 from mgx_mlir.errors import ArtifactError, TargetError, UsageError, UserError
-from mgx_mlir.finalizer.code_object import Argument, CodeObject, Launch
-from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
-from mgx_mlir.target import Target
-from mgx_mlir.weights import Weight
 
 GFX942 = Target.get("gfx942")
 

@@ -11,6 +11,7 @@ import pytest
 from mlir import ir
 
 import mgx_mlir
+from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.compiler import CompileOptions, Report, optimize
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import UsageError
@@ -18,7 +19,6 @@ from mgx_mlir.graph import Graph
 from mgx_mlir.pass_manager import CLEANUP, parse_pipeline
 from mgx_mlir.pipelines import MODES, mode_pipelines
 from mgx_mlir.settings import Settings
-from mgx_mlir.weights import WeightStore
 from test.onnx_models import MODELS, light, light_names, random_inputs, small
 
 CHIPS = ("gfx90a", "gfx942", "gfx1100", "gfx1201")

@@ -10,11 +10,11 @@ import pytest
 from onnx import parser
 
 import mgx_mlir
-from mgx_mlir import target as targets
+from mgx_mlir.artifact import target as targets
+from mgx_mlir.artifact.target import Target, check_executable, executable_levels
 from mgx_mlir.codegen.gpu.binary import disassemble
 from mgx_mlir.errors import TargetError, UsageError
 from mgx_mlir.settings import Settings
-from mgx_mlir.target import Target, check_executable, executable_levels
 
 MODEL = """<ir_version: 8, opset_import: ["" : 17]>
 g (float[3, 20] x, float[20, 5] w) => (float[3, 5] y) { a = MatMul(x, w)  y = Tanh(a) }"""

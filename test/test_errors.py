@@ -10,7 +10,8 @@ import onnx
 import pytest
 
 import mgx_mlir
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact.plan import Buffer, Plan, Step
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.errors import (
     CompilerError,
     Edge,
@@ -21,7 +22,6 @@ from mgx_mlir.errors import (
     UserError,
 )
 from mgx_mlir.importer import conversion
-from mgx_mlir.plan import Buffer, Plan, Step
 from mgx_mlir.runtime.memory import check_memory
 from mgx_mlir.settings import Settings
 from mgx_mlir.tools.mgx import main

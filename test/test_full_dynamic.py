@@ -9,11 +9,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import mgx_mlir
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact.plan import Plan
+from mgx_mlir.artifact.plan_binding import bind_plan, sizes_of
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.errors import ArtifactError, UnsupportedError, UsageError
-from mgx_mlir.plan import Plan
-from mgx_mlir.plan_binding import bind_plan, sizes_of
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.sizes.arithmetic import Range

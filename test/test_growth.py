@@ -16,10 +16,10 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.finalizer import finalize_kernel
 from mgx_mlir.reference import evaluate_op
-from mgx_mlir.target import Target
 from test.importer.agreement import simple_model
 
 F32 = onnx.TensorProto.FLOAT

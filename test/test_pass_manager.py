@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import CompilerError, UsageError
 from mgx_mlir.pass_manager import (
@@ -24,7 +25,6 @@ from mgx_mlir.pass_manager import (
 )
 from mgx_mlir.passes.fuse_pointwise import FusePointwise
 from mgx_mlir.pipelines import MODES, PIPELINES, mode_pipelines
-from mgx_mlir.target import Target
 
 PROGRAM = """
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mgx_mlir.artifact.plan import Branch, Loop, Plan, Row, Step
 from mgx_mlir.errors import ArtifactError, UnsupportedError
 from mgx_mlir.pipelines import PIPELINES
-from mgx_mlir.plan import Branch, Loop, Plan, Row, Step
 from mgx_mlir.planning import build_plan
 from test.passes.graphs import parse, random_graph, run
 

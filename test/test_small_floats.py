@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import mgx_mlir
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.compiler import (
     CompileOptions,
@@ -22,7 +23,6 @@ from mgx_mlir.compiler import (
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.graph import kernels
 from mgx_mlir.reference import evaluate
-from mgx_mlir.target import Target
 
 M, N, K, BLOCK = 48, 64, 128, 32
 KINDS = {

@@ -12,15 +12,15 @@ from onnx import TensorProto, helper
 
 import mgx_mlir
 from mgx_mlir._native import _mgx
-from mgx_mlir.artifact import Artifact, PortableKernel
-from mgx_mlir.artifact_file import HEADER, OLDEST, VERSION
+from mgx_mlir.artifact.record import Artifact, PortableKernel
+from mgx_mlir.artifact.weights import is_splat
+from mgx_mlir.artifact.writer import HEADER, OLDEST, VERSION
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import ArtifactError, UnsupportedError, UsageError
 from mgx_mlir.portable import kernel_to_bytecode, read_kernel
 from mgx_mlir.settings import Settings
 from mgx_mlir.tools.mgx import main
-from mgx_mlir.weights import is_splat
 from test.golden.files import ARTIFACTS, MODULES, VERSIONS, expected, name_of
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.weights import Weight, WeightStore
 from mgx_mlir.errors import ModelError, TargetError, UsageError
 from mgx_mlir.settings import VARIABLES, Settings
-from mgx_mlir.target import Target
-from mgx_mlir.weights import Weight, WeightStore
 
 
 def test_a_weight_is_mapped_from_its_file(tmp_path: Path) -> None:

@@ -22,16 +22,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import CompilerError, MgxError
 from mgx_mlir.finalizer.backends import Compiler, backend_of
 from mgx_mlir.finalizer.build import build_id
 from mgx_mlir.finalizer.cache import Cache, cache_key
-from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
-from mgx_mlir.target import Target
 
 if TYPE_CHECKING:
-    from mgx_mlir.artifact import PortableKernel
+    from mgx_mlir.artifact.record import PortableKernel
 
 # Seconds for one kernel, all its targets together.
 TIME_LIMIT = 300.0

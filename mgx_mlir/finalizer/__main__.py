@@ -9,9 +9,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import MgxError
 from mgx_mlir.finalizer import finalize_kernel_for
-from mgx_mlir.target import Target
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import TargetError
-from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.target import Target
 
 if TYPE_CHECKING:
     from mlir import ir

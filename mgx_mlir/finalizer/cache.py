@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from mgx_mlir.files import write_atomically
-from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.files import write_atomically
 
 MAGIC = b"MGXC\0\0\0\1"
 SUFFIX = ".mgxc"

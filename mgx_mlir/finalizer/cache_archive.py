@@ -6,8 +6,8 @@ import re
 import tarfile
 from pathlib import Path
 
+from mgx_mlir.artifact.files import atomic_file
 from mgx_mlir.errors import UsageError
-from mgx_mlir.files import atomic_file
 from mgx_mlir.finalizer.cache import SUFFIX, Cache, read_entry
 
 _NAME = re.compile(rf"([0-9a-f]{{64}}){re.escape(SUFFIX)}")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.finalizer import finalize_kernel
-from mgx_mlir.target import Target
 
 
 def explain(bytecode: bytes, target: Target) -> str:

@@ -15,6 +15,8 @@ from mlir import ir
 from mlir.dialects import func
 
 from mgx_mlir.advice import OpenDim, sizes
+from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS
+from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import context, mgx
 from mgx_mlir.dialects.types import dims_of
 from mgx_mlir.errors import (
@@ -31,9 +33,7 @@ from mgx_mlir.importer.conversion import Conversion, Scope, dims_of_proto, resol
 from mgx_mlir.importer.registry import Operator, operators
 from mgx_mlir.importer.tensors import Dim, dims_of_type, tensor_type
 from mgx_mlir.importer.values import Constants, Value
-from mgx_mlir.plan import MAX_LOOP_ITERATIONS
 from mgx_mlir.sizes.arithmetic import Range
-from mgx_mlir.weights import WeightStore
 
 __all__ = ["CheckReport", "Operator", "Unsupported", "check_model", "operators", "parse_onnx"]
 

@@ -10,6 +10,7 @@ import onnx
 from mlir import ir
 from onnx import GraphProto, NodeProto, TypeProto, helper
 
+from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import Edge, ModelError, OpenError, Unsupported, UnsupportedError
 from mgx_mlir.importer import (
     budget,
@@ -26,7 +27,6 @@ from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, Value
 from mgx_mlir.sizes import types as symbolic
 from mgx_mlir.sizes import values as shape_values
-from mgx_mlir.weights import Weight
 
 
 @dataclass

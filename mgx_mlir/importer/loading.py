@@ -14,9 +14,9 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, helper, numpy_helper
 
+from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import MgxError, ModelError, UnsupportedError
 from mgx_mlir.importer import element_types, wire
-from mgx_mlir.weights import Weight
 
 MAX_ELEMENTS = 1 << 40
 # Sparse tensors are made dense up to this size.

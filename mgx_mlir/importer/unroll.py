@@ -8,12 +8,12 @@ import numpy as np
 from mlir import ir
 from onnx import GraphProto
 
+from mgx_mlir.artifact.plan import ENDLESS
 from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import emit
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.structure import subgraphs
 from mgx_mlir.importer.values import Value
-from mgx_mlir.plan import ENDLESS
 
 # Loops of more nodes than this, all trips together, stay loops.
 MAX_NODES = 4096

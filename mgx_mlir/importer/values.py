@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 from mlir import ir
 
+from mgx_mlir.artifact.weights import Weight, WeightStore
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer import emit, folding
 from mgx_mlir.importer.tensors import Dim, dims_of_type
-from mgx_mlir.weights import Weight, WeightStore
 
 # Larger constants that are not one repeated value become weights.
 CONSTANT_ELEMENTS = 64

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
+from mgx_mlir.artifact.plan import AnyStep, Branch, Loop, Plan, Row, Step
 from mgx_mlir.errors import ArtifactError
-from mgx_mlir.finalizer.code_object import Argument, CodeObject, Launch
-from mgx_mlir.plan import AnyStep, Branch, Loop, Plan, Row, Step
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from mgx_mlir.artifact.plan import CONDITION_BYTES, ENDLESS, TRIPS_BYTES
 from mgx_mlir.errors import ArtifactError, ModelError
-from mgx_mlir.plan import CONDITION_BYTES, ENDLESS, TRIPS_BYTES
 from mgx_mlir.runtime.binding import Choice, Part, Place, Repeat, Section
 
 

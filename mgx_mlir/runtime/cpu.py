@@ -18,9 +18,9 @@ from functools import cache
 
 import numpy as np
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.plan import Plan
 from mgx_mlir.errors import ArtifactError, CompilerError, UsageError
-from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.plan import Plan
 from mgx_mlir.runtime.binding import (
     BoundCopy,
     BoundLaunch,

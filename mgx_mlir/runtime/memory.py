@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import resource
 
+from mgx_mlir.artifact.plan import Plan, named_buffers, walk
 from mgx_mlir.errors import ResourceError, memory_text
-from mgx_mlir.plan import Plan, named_buffers, walk
 
 
 def host_bytes() -> int:

@@ -9,9 +9,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
-from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.plan import Plan, TensorSpec
 from mgx_mlir.runtime.binding import arena_bytes, scratch_bytes
 from mgx_mlir.runtime.cpu import CpuExecutor
 from mgx_mlir.runtime.memory import check_memory, host_bytes

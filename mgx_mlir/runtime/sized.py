@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from mgx_mlir.artifact.plan import Plan, TensorSpec
+from mgx_mlir.artifact.plan_binding import bind_plan, sizes_of
 from mgx_mlir.errors import Edge, UsageError
-from mgx_mlir.plan import Plan, TensorSpec
-from mgx_mlir.plan_binding import bind_plan, sizes_of
 from mgx_mlir.runtime.program import Program
 
 # Makes the program of a plan whose sizes are known, and of these sizes.

@@ -9,6 +9,7 @@ from typing import Any
 
 from mgx_mlir import advice
 from mgx_mlir.advice import OpenDim
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import (
     CompileOptions,
     compile_to_bytecode,
@@ -20,7 +21,6 @@ from mgx_mlir.importer import examine, loading, structure
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.sizes.arithmetic import Range
 from mgx_mlir.staged import Model
-from mgx_mlir.target import Target
 
 # Sizes that stand in for those nobody gave; the first that the model takes.
 TRIAL_SIZES = (64, 8, 224, 1, 512)

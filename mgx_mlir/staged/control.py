@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from onnx import GraphProto, NodeProto, TypeProto, helper
 
+from mgx_mlir.artifact.plan import ENDLESS
 from mgx_mlir.errors import MgxError, ModelError
 from mgx_mlir.host.values import show, type_of
 from mgx_mlir.importer import prepare, structure
-from mgx_mlir.plan import ENDLESS
 from mgx_mlir.staged.context import Context
 from mgx_mlir.staged.graph import StagedGraph, Survey
 from mgx_mlir.staged.partition import source_of

@@ -13,6 +13,8 @@ import onnx
 from onnx import NodeProto, TensorProto, TypeProto
 
 from mgx_mlir import host
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.errors import MgxError, ModelError, OpenError, UnsupportedError
 from mgx_mlir.host.evaluate import Evaluator
@@ -24,8 +26,6 @@ from mgx_mlir.specialize import SpecializedModel, Values
 from mgx_mlir.staged import bounded
 from mgx_mlir.staged.context import Context
 from mgx_mlir.staged.partition import Known, Step, known_values, partition, source_of
-from mgx_mlir.target import Target
-from mgx_mlir.weights import Weight
 
 if TYPE_CHECKING:
     from mgx_mlir.runtime.program import Program

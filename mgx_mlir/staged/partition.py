@@ -10,9 +10,9 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto, TensorProto, TypeProto, helper
 
+from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.importer import element_types, structure
 from mgx_mlir.importer.loading import Source
-from mgx_mlir.weights import Weight
 
 # What is known without running: an initialiser, a weight by reference, a Constant node.
 Known: TypeAlias = "TensorProto | Weight | NodeProto"

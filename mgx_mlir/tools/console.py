@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mgx_mlir.plan import Step
+from mgx_mlir.artifact.plan import Step
 
 if TYPE_CHECKING:
-    from mgx_mlir.artifact import Artifact
+    from mgx_mlir.artifact.record import Artifact
     from mgx_mlir.compiler import Report
 
 Tick = Callable[[str, int, int], None]

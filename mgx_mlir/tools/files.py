@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mgx_mlir.artifact_file import MAGIC
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.writer import MAGIC
 from mgx_mlir.errors import UsageError
-from mgx_mlir.target import Target
 
 SUFFIX = ".mgx"
 

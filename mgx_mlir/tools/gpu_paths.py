@@ -19,13 +19,13 @@ from typing import Any
 
 from mlir import ir
 
-from mgx_mlir.artifact import PortableKernel
+from mgx_mlir.artifact.record import PortableKernel
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import FAMILIES
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.errors import UserError
 from mgx_mlir.portable import read_kernel
 from mgx_mlir.staged import bounded
-from mgx_mlir.target import Target
 
 CHIPS = ("gfx942", "gfx1100")
 _FILE = Path(__file__).with_name("gpu_paths.json")

@@ -15,9 +15,10 @@ from typing import IO, Any
 
 from mlir import ir, passmanager
 
+from mgx_mlir.artifact.files import write_atomically
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.dialects import context as mgx_context
 from mgx_mlir.errors import Edge, MgxError, UsageError
-from mgx_mlir.files import write_atomically
 from mgx_mlir.pass_manager import (
     PassContext,
     Step,
@@ -27,7 +28,6 @@ from mgx_mlir.pass_manager import (
     run_pipeline,
 )
 from mgx_mlir.pipelines import PIPELINES
-from mgx_mlir.target import Target
 
 SPLIT_MARKER = "// -----"
 BYTECODE_MAGIC = b"ML\xefR"

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS, TensorSpec
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines import MODES
-from mgx_mlir.plan import MAX_LOOP_ITERATIONS, TensorSpec
 from mgx_mlir.runtime.program import numpy_dtype
 from mgx_mlir.sizes.arithmetic import Range
-from mgx_mlir.target import Target
 from mgx_mlir.tools.files import is_artifact
 
 

@@ -15,9 +15,9 @@ from onnx import helper
 import mgx_mlir
 from mgx_mlir import advice
 from mgx_mlir.advice import OpenDim
+from mgx_mlir.artifact.plan import TensorSpec
 from mgx_mlir.compiler import Report, compile_to_bytecode, options_for
 from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
-from mgx_mlir.plan import TensorSpec
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.staged import Model

@@ -18,12 +18,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
 
-from mgx_mlir.artifact import Artifact  # noqa: E402
+from mgx_mlir.artifact.record import Artifact  # noqa: E402
+from mgx_mlir.artifact.target import Target  # noqa: E402
 from mgx_mlir.finalizer import FinalizeOptions, finalize_all  # noqa: E402
 from mgx_mlir.finalizer.build import build_id  # noqa: E402
 from mgx_mlir.finalizer.cache import Cache, cache_key  # noqa: E402
 from mgx_mlir.portable import portable_kernel, read_kernel  # noqa: E402
-from mgx_mlir.target import Target  # noqa: E402
 from test.golden.files import VERSIONS  # noqa: E402
 
 TARGETS = [Target.get("gfx942"), Target.get("gfx1100")]

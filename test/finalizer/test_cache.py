@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
 from mgx_mlir.errors import UsageError
 from mgx_mlir.finalizer.cache import Cache, cache_key
 from mgx_mlir.finalizer.cache_archive import export_cache, import_cache
-from mgx_mlir.finalizer.code_object import Argument, CodeObject, Launch
 
 ROOT = Path(__file__).parents[2]
 

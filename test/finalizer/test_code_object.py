@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mgx_mlir.finalizer.code_object import Argument, CodeObject, Launch
+from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
 from mgx_mlir.finalizer.metadata import _Msgpack, code_object_metadata, kernel_stats
 
 CODE = CodeObject(

@@ -18,12 +18,12 @@ import pytest
 from stored_kernels import stored
 
 import mgx_mlir.finalizer as finalizer
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import ArtifactError, CompilerError
 from mgx_mlir.finalizer import finalize_all, finalize_kernel, finalize_kernel_for
 from mgx_mlir.finalizer.build import build_id
 from mgx_mlir.finalizer.cache import Cache
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
-from mgx_mlir.target import Target
 
 GFX942, GFX1100 = Target.get("gfx942"), Target.get("gfx1100")
 

@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import mgx_mlir
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.errors import ArtifactError, UserError
 from mgx_mlir.finalizer import finalize_kernel_for
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool

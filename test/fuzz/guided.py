@@ -15,10 +15,11 @@ from pathlib import Path
 
 import atheris
 
-from mgx_mlir import artifact, artifact_reader, plan
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact import code_object, plan
+from mgx_mlir.artifact import reader as artifact_reader
+from mgx_mlir.artifact import record as artifact
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.errors import ArtifactError
-from mgx_mlir.finalizer import code_object
 from test.fuzz import mutate
 from test.golden.files import ARTIFACTS
 

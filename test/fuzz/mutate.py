@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from mgx_mlir.artifact import canonical_json
-from mgx_mlir.artifact_file import HEADER, MAGIC
+from mgx_mlir.artifact.record import canonical_json
+from mgx_mlir.artifact.writer import HEADER, MAGIC
 
 _NUMBERS = (0, 1, -1, 2, 63, 64, 255, 4096, 1 << 31, 1 << 46, 1 << 48, 1 << 63, 1 << 70)
 _VALUES: tuple[Any, ...] = (

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from mgx_mlir.artifact import Artifact, PortableKernel
+from mgx_mlir.artifact.record import Artifact, PortableKernel
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import ArtifactError, CompilerError
 from mgx_mlir.finalizer import finalize_all
 from mgx_mlir.finalizer.worker import WorkerPool
-from mgx_mlir.target import Target
 from mgx_mlir.tools.mgx import main
 from test.fuzz import mutate
 from test.fuzz.__main__ import read_artifact, read_kernel, run_artifact

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from mgx_mlir.target import executable_levels
+from mgx_mlir.artifact.target import executable_levels
 from test.fuzz.graphs.found import FOUND
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.graph import Graph
 from mgx_mlir.passes.fold_constants import FoldConstants
 from mgx_mlir.passes.fuse_horizontal import FuseHorizontal
-from mgx_mlir.weights import WeightStore
 from test.passes.graphs import check_keeps_results, parse
 
 DOTS = """

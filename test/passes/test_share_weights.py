@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from mgx_mlir.artifact.weights import Weight, WeightStore
 from mgx_mlir.passes.share_weights import ShareWeights
-from mgx_mlir.weights import Weight, WeightStore
 from test.passes.graphs import parse, run
 
 SIZE = 5000  # more than what tells most of them apart

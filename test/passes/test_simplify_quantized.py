@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.graph import Graph
 from mgx_mlir.passes.simplify_quantized import SimplifyQuantized
-from mgx_mlir.weights import WeightStore
 from test.passes.graphs import check_keeps_results, parse
 
 

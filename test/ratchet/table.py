@@ -10,11 +10,11 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import NamedTuple
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import disassemble
 from mgx_mlir.finalizer import finalize_all
 from mgx_mlir.finalizer.build import llvm_version
-from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.target import Target
 from test.ratchet.programs import Source
 
 TABLE = Path(__file__).parent / "kernels.tsv"

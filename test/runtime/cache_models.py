@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import mgx_mlir
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.runtime.program import Program
 from test.importer.agreement import contributed, expected
 

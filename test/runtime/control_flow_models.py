@@ -10,7 +10,7 @@ import numpy as np
 from onnx import TensorProto, helper
 
 import mgx_mlir
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.importer import parse_onnx
 from mgx_mlir.reference import evaluate
 

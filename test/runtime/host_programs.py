@@ -6,10 +6,10 @@ from functools import cache
 
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu.kernel import compile_kernel
 from mgx_mlir.dialects import context
-from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.target import Target
 
 SIZE = 1000
 BYTES = 4 * SIZE

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import mgx_mlir
+from mgx_mlir.artifact.plan import Branch, Loop, walk
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import ArtifactError, UsageError
-from mgx_mlir.plan import Branch, Loop, walk
 from mgx_mlir.reference import evaluate
 from test.passes.graphs import parse, random_graph, random_inputs
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mgx_mlir.finalizer.code_object import Launch
+from mgx_mlir.artifact.code_object import Launch
 from mgx_mlir.runtime.binding import BoundCopy, BoundLaunch, Place
 from mgx_mlir.runtime.ordering import Machine, accesses, predecessors, reduced, schedule
 

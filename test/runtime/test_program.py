@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from host_programs import BYTES, SIZE, elementwise, kernel
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.errors import ArtifactError, UsageError
-from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.runtime.program import Program
 
 X = TensorSpec("x", "float32", (SIZE,))

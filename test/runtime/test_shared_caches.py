@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import mgx_mlir
+from mgx_mlir.artifact.plan import Plan
 from mgx_mlir.errors import ArtifactError, UsageError
-from mgx_mlir.plan import Plan
 from test.passes.graphs import parse
 
 ROWS, PAGE = 256, 4096

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from mgx_mlir.artifact.code_object import CodeObject, Launch
 from mgx_mlir.errors import UsageError
 from mgx_mlir.finalizer.cache import Cache, cache_key
-from mgx_mlir.finalizer.code_object import CodeObject, Launch
 from mgx_mlir.settings import Settings
 from mgx_mlir.tools.mgx import main
 

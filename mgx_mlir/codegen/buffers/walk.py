@@ -10,10 +10,10 @@ from math import prod
 
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.buffers import loops
 from mgx_mlir.codegen.buffers.memory import Memory, Piece, View, storage_type
 from mgx_mlir.errors import CompilerError
-from mgx_mlir.finalizer.code_object import Argument
 from mgx_mlir.in_place import OVERWRITABLE
 
 PARALLEL = frozenset(("scf.forall", "scf.parallel"))

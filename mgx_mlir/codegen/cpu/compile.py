@@ -22,13 +22,13 @@ from mlir.dialects import llvm as llvm_dialect
 from mlir.passmanager import PassManager
 
 import mgx_mlir.dialects  # noqa: F401  (registers the passes)
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu import elf, functions, llvm
 from mgx_mlir.codegen.cpu.conversions import missing_functions
 from mgx_mlir.codegen.cpu.elf_architectures import UnsupportedObjectError
 from mgx_mlir.codegen.cpu.host import processor
 from mgx_mlir.codegen.lowering.expand import expand, expand_pass
 from mgx_mlir.errors import CompilerError, TargetError
-from mgx_mlir.target import Target
 
 BODY_SUFFIX = "_body"
 

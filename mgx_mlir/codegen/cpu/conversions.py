@@ -6,7 +6,7 @@ They round to the nearest, ties to even, and keep a NaN quiet.
 
 from __future__ import annotations
 
-from mgx_mlir.target import Target
+from mgx_mlir.artifact.target import Target
 
 # LLVM makes calls of this one even where MLIR has expanded every rounding (it goes through
 # f32 to select between two bf16).

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import Argument, CodeObject
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.cpu.blocked_sums import block_sums
 from mgx_mlir.codegen.cpu.function import KernelBuilder
@@ -23,10 +26,7 @@ from mgx_mlir.codegen.dynamic.kernel import (
     split,
 )
 from mgx_mlir.codegen.lowering.index import index_constant, symbol_values
-from mgx_mlir.finalizer.code_object import Argument, CodeObject
-from mgx_mlir.formulas import Formulas
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol
-from mgx_mlir.target import Target
 
 # Reductions side by side: rows, and two vectors of f32 along each.
 ROWS, COLUMNS = 4, 16

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from mlir import ir
 from mlir.dialects import func
 
+from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.cpu.compile import BODY_SUFFIX, compile_module
-from mgx_mlir.finalizer.code_object import Argument, CodeObject, Launch
-from mgx_mlir.target import Target
 
 
 @dataclass(frozen=True)

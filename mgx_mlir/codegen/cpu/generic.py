@@ -16,6 +16,8 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument, CodeObject
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.buffers import loops
 from mgx_mlir.codegen.buffers.body import Body
 from mgx_mlir.codegen.buffers.bufferize import bufferize
@@ -26,9 +28,7 @@ from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import Stage, build_rows, build_single, common_rows, item_count
 from mgx_mlir.codegen.cpu.transposes import is_copy
 from mgx_mlir.codegen.lowering import lower_kernel
-from mgx_mlir.finalizer.code_object import Argument, CodeObject
 from mgx_mlir.in_place import overwritable, updates
-from mgx_mlir.target import Target
 
 
 def compile_generic(kernel: ir.OpView, target: Target) -> CodeObject:

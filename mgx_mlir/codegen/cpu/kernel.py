@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import Argument, CodeObject
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction.attention import Attention, match_attention
 from mgx_mlir.codegen.contraction.halves import Halves, split_kernel
 from mgx_mlir.codegen.contraction.match import Match, Operand, match_contraction, used_arguments
@@ -19,8 +21,6 @@ from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
 from mgx_mlir.codegen.cpu.product import add_contraction
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.dynamic.kernel import is_dynamic
-from mgx_mlir.finalizer.code_object import Argument, CodeObject
-from mgx_mlir.target import Target
 
 _DIALECTS = ("arith", "func", "linalg", "llvm", "math", "memref", "scf", "tensor", "vector")
 

@@ -20,6 +20,8 @@ from typing import Any, Protocol
 from mlir import ir
 from mlir.dialects import arith, memref, scf
 
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.body import Body
 from mgx_mlir.codegen.lowering.element import Element, element_of, sizes_of
@@ -28,8 +30,6 @@ from mgx_mlir.codegen.lowering.kernel import Kernel
 from mgx_mlir.codegen.lowering.rows import Work
 from mgx_mlir.codegen.lowering.value import Indices, Stored
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.finalizer.code_object import Argument
-from mgx_mlir.formulas import Formulas
 from mgx_mlir.sizes import types as symbolic
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, symbols
 

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field, replace
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
+from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.dynamic.kernel import (
     Build,
     Place,
@@ -26,10 +29,7 @@ from mgx_mlir.codegen.gpu.function import BLOCK_SIZE
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.lowering.index import index_constant, symbol_values
-from mgx_mlir.finalizer.code_object import Argument, CodeObject, Launch
-from mgx_mlir.formulas import Formulas
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div
-from mgx_mlir.target import Target
 
 # Sizes have no bound that 32-bit offsets would follow from.
 _INDEX_BITS = 64

@@ -21,6 +21,9 @@ from dataclasses import replace
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.dynamic.kernel import SCRATCH_ALIGNMENT, argument_sizes
 from mgx_mlir.codegen.gpu.builder import element_bytes, signature
 from mgx_mlir.codegen.gpu.contraction import memory
@@ -29,11 +32,8 @@ from mgx_mlir.codegen.gpu.dynamic import DynamicProgram
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.lowering.element import element_of, sizes_of
 from mgx_mlir.dialects import mgx
-from mgx_mlir.finalizer.code_object import Argument, Launch
-from mgx_mlir.formulas import Formulas
 from mgx_mlir.sizes import types as symbolic
 from mgx_mlir.sizes.arithmetic import Number, Size
-from mgx_mlir.target import Target
 from mgx_mlir.views import RESHAPES
 
 Family = Callable[[ir.OpView, Target], "tuple[GpuProgram | None, str]"]

@@ -8,6 +8,8 @@ from functools import cache, partial
 
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.buffers.bufferize import bufferize
 from mgx_mlir.codegen.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.gpu.attention.any_sizes import any_sizes_program
@@ -35,8 +37,6 @@ from mgx_mlir.codegen.gpu.suppress.kernel import suppress_program
 from mgx_mlir.codegen.gpu.topk.kernel import topk_program
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.codegen.lowering.native import native_floats
-from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.target import Target
 
 # A family gives the program of a kernel and the schedule in words; or None, and why it
 # refuses the kernel (nothing where the kernel is none of its own).

@@ -11,8 +11,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import TargetError
-from mgx_mlir.target import Target
 
 # Debian's package rocm-device-libs, and ROCm's own place.
 FOLDERS = (

@@ -18,6 +18,8 @@ from typing import cast
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.dynamic.kernel import argument_sizes
@@ -29,8 +31,6 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.precision import narrow, relax
 from mgx_mlir.codegen.lowering.element import element_of, sizes_of
-from mgx_mlir.finalizer.code_object import Argument, Launch
-from mgx_mlir.formulas import Formulas
 from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
 from mgx_mlir.views import Layout
 

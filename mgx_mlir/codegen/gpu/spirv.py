@@ -13,6 +13,8 @@ import subprocess
 
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.gpu.binary import gpu_module_of, llvm_tool
 from mgx_mlir.codegen.gpu.dynamic import dynamic_program
@@ -21,9 +23,7 @@ from mgx_mlir.codegen.gpu.kernel import gpu_program
 from mgx_mlir.codegen.gpu.passes import to_llvm_ir
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.errors import CompilerError, UnsupportedError
-from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.portable import required_features
-from mgx_mlir.target import Target
 
 # The chip whose passes make the LLVM IR: what is its own is replaced here.
 CHIP = "gfx1100"

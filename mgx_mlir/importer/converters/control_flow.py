@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
+from mgx_mlir.artifact.plan import ENDLESS
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.graph import MAX_ITERATIONS
@@ -15,7 +16,6 @@ from mgx_mlir.importer import emit, tensors, unroll
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.values import Value
-from mgx_mlir.plan import ENDLESS
 
 
 def _as_list(results: Any) -> list[ir.Value]:

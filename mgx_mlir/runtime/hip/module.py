@@ -7,8 +7,8 @@ import threading
 import weakref
 from typing import Any
 
+from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.errors import ArtifactError, DeviceError
-from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.library import call, release
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.plan import Plan
+from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import ArtifactError
-from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.plan import Plan
 from mgx_mlir.runtime.binding import (
     BoundCopy,
     Place,
@@ -28,7 +29,6 @@ from mgx_mlir.runtime.hip.memory import aligned
 from mgx_mlir.runtime.hip.module import load_module
 from mgx_mlir.runtime.hip.weights import device_weight
 from mgx_mlir.runtime.ordering import Machine, schedule
-from mgx_mlir.weights import Weight
 
 # An input or an output: its kind and number.
 Tensor = tuple[str, int]

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from mgx_mlir.plan import Row
+from mgx_mlir.artifact.plan import Row
 from mgx_mlir.runtime.binding import Place, Repeat, Section
 from mgx_mlir.runtime.hip.context import Context
 from mgx_mlir.runtime.hip.device import Current

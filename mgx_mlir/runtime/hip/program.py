@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.plan import Plan, TensorSpec
+from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import Edge, UsageError
-from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.plan import Plan, TensorSpec
 from mgx_mlir.runtime.binding import arena_bytes, scratch_bytes
 from mgx_mlir.runtime.hip.context import Context
 from mgx_mlir.runtime.hip.device import Current, Device
@@ -24,7 +25,6 @@ from mgx_mlir.runtime.hip.prepared import Prepared
 from mgx_mlir.runtime.hip.tensor import DeviceTensor, device_tensor
 from mgx_mlir.runtime.memory import check_memory
 from mgx_mlir.runtime.program import Program
-from mgx_mlir.weights import Weight
 
 RESULTS = ("numpy", "device")
 

@@ -7,10 +7,10 @@ import weakref
 
 import numpy as np
 
+from mgx_mlir.artifact.weights import Weight, is_splat, splat_element
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.library import call, hip_python
 from mgx_mlir.runtime.hip.memory import DeviceMemory
-from mgx_mlir.weights import Weight, is_splat, splat_element
 
 # Fills of HIP by the bytes of an element.
 _FILLS = {1: "hipMemsetD8", 2: "hipMemsetD16", 4: "hipMemsetD32"}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mgx_mlir.errors import ArtifactError, UsageError
 
 if TYPE_CHECKING:
-    from mgx_mlir.artifact import Artifact, PortableKernel
+    from mgx_mlir.artifact.record import Artifact, PortableKernel
 
 # Seconds to read a kernel.
 READ_LIMIT = 60
@@ -100,8 +100,8 @@ def _print_why(artifact: Artifact, arch: str | None) -> int:
 
 
 def _print_choice(artifact: Artifact, kernel: str, arch: str | None) -> int:
+    from mgx_mlir.artifact.target import Target
     from mgx_mlir.finalizer.explain import explain
-    from mgx_mlir.target import Target
 
     number = _number(artifact, kernel)
     chips = [arch] if arch else [name.partition(":")[0] for name in _finalized(artifact, arch)]

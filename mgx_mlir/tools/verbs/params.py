@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if is_artifact(options.model):
         import mgx_mlir
-        from mgx_mlir.plan_binding import dim_text, shape_text
+        from mgx_mlir.artifact.plan_binding import dim_text, shape_text
 
         plan = mgx_mlir.load(options.model).plan
         for kind, specs in (("input", plan.inputs), ("output", plan.outputs)):

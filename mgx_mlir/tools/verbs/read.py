@@ -23,9 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from mgx_mlir.artifact.files import atomic_file, write_atomically
     from mgx_mlir.compiler import Report, import_model, optimize
     from mgx_mlir.errors import UsageError
-    from mgx_mlir.files import atomic_file, write_atomically
     from mgx_mlir.pipelines import mode_pipelines
     from mgx_mlir.tools.console import print_report
 

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu.kernel import compile_kernel
 from mgx_mlir.dialects import context
 from mgx_mlir.dialects.types import numpy_dtype
-from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.in_place import overwritable
-from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.reference import evaluate_kernel
 from mgx_mlir.runtime.program import Program
-from mgx_mlir.target import Target
 
 Array = np.ndarray[Any, Any]
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cpu_kernels import Array, HostKernel, numpy_dtype_of
 
-from mgx_mlir.target import Target
+from mgx_mlir.artifact.target import Target
 
 # For each level the C compiler, and the emulator of a processor that has nothing more.
 _ARM = "aarch64-linux-gnu-gcc", ("qemu-aarch64", "-cpu", "max", "-L", "/usr/aarch64-linux-gnu")

@@ -11,9 +11,9 @@ import pytest
 from cpu_kernels import HostKernel
 from emulated_cpu import EmulatedKernel
 
+from mgx_mlir.artifact.target import Target, executable_levels
 from mgx_mlir.codegen import elf
 from mgx_mlir.codegen.cpu.elf import read_imports
-from mgx_mlir.target import Target, executable_levels
 
 LEVELS = [target.name for target in Target.cpu_levels()]
 HERE = frozenset(target.name for target in executable_levels())

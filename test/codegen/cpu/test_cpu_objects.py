@@ -7,12 +7,12 @@ import ctypes
 import numpy as np
 import pytest
 
+from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.codegen.cpu import elf, llvm
 from mgx_mlir.codegen.cpu.compile import link
 from mgx_mlir.codegen.cpu.elf_architectures import UnsupportedObjectError
 from mgx_mlir.codegen.cpu.host import host_target, processor
 from mgx_mlir.errors import CompilerError
-from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.runtime.cpu import CodeLibrary
 
 FUNCTIONS = """

@@ -16,9 +16,9 @@ import numpy as np
 from emulated_run import run
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
-from mgx_mlir.target import Target
 
 DTYPES = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32}
 ERRORS = {"bf16": 2e-2, "f16": 3e-3, "f32": 2e-5}

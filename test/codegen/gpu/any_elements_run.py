@@ -16,9 +16,9 @@ from any_attention_run import tensor
 from emulated_run import run
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
-from mgx_mlir.target import Target
 
 DTYPES = {"f16": np.float16, "f32": np.float32, "i64": np.int64}
 

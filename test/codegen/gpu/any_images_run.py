@@ -20,9 +20,9 @@ from element_kernels import pooling
 from emulated_run import run
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
-from mgx_mlir.target import Target
 
 # What stands for the number of images in the kernels' text.
 IMAGES = 997

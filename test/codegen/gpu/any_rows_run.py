@@ -16,9 +16,9 @@ from contraction_kernels import DTYPES, Product
 from emulated_run import run
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
-from mgx_mlir.target import Target
 
 # What stands for the rows in the kernels' text.
 ROWS = 997

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.attention.space import Schedule
-from mgx_mlir.target import Target
 from test.codegen.attention_kernels import AttentionCase
 
 Planned = tuple[AttentionCase, Schedule | None]

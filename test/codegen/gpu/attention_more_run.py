@@ -7,7 +7,7 @@ import sys
 from attention_cases import more
 from attention_run import check
 
-from mgx_mlir.target import Target
+from mgx_mlir.artifact.target import Target
 
 if __name__ == "__main__":
     target = Target.get(sys.argv[1])

@@ -13,10 +13,10 @@ import numpy as np
 from attention_cases import Planned, emulated, in_parts
 from emulated_run import run
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.attention.kernel import attention_program
 from mgx_mlir.codegen.gpu.attention.parts import attention_parts_program
 from mgx_mlir.codegen.gpu.binary import code_object
-from mgx_mlir.target import Target
 from test.codegen.attention_kernels import DTYPES
 
 

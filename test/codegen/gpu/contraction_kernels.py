@@ -12,9 +12,9 @@ import ml_dtypes
 import numpy as np
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.dialects import context
-from mgx_mlir.target import Target
 
 Array = np.ndarray[Any, Any]
 

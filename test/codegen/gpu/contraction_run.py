@@ -16,10 +16,10 @@ import numpy as np
 import scaled_kernels
 from emulated_run import run
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.contraction.reduced import reduced_program
-from mgx_mlir.target import Target
 
 
 def main(chip: str, wanted: str = "") -> int:

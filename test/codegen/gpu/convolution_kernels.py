@@ -11,9 +11,9 @@ import numpy as np
 from contraction_kernels import DTYPES, TOLERANCE, Array, elements_of, tensor
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.dialects import context
-from mgx_mlir.target import Target
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ import gpu_kernels
 import numpy as np
 from hip import hip
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import code_object
-from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.target import Target
 
 Array = np.ndarray[Any, Any]
 

@@ -13,11 +13,11 @@ import numpy as np
 from contraction_kernels import DTYPES, TOLERANCE, Array, tensor
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.dialects import context
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.reference import evaluate_kernel
-from mgx_mlir.target import Target
 from test.codegen import few_bits
 
 

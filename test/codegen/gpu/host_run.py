@@ -16,8 +16,8 @@ import numpy as np
 from mlir import ir
 from mlir.passmanager import PassManager
 
+from mgx_mlir.artifact.code_object import Launch
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.finalizer.code_object import Launch
 from test.compiled import CompiledModule
 
 Array = np.ndarray[Any, Any]

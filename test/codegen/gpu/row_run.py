@@ -14,9 +14,9 @@ import row_kernels
 from emulated_run import run
 from kernel_text import result_dtypes
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.rows.kernel import rows_program
-from mgx_mlir.target import Target
 
 
 def main(chip: str, which: str = "emulated", wanted: str = "") -> int:

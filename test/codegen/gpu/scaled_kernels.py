@@ -9,9 +9,9 @@ import numpy as np
 from contraction_kernels import DTYPES, Array, tensor
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.dialects import context
-from mgx_mlir.target import Target
 
 BLOCK = 32
 PACKED = "f4E2M1FN"

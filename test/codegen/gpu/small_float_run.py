@@ -16,8 +16,8 @@ import numpy as np
 from emulated_run import run
 from kernel_text import DTYPES, first_wrong, kernel_text, parsed, tensor
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
-from mgx_mlir.target import Target
 
 Array = np.ndarray[Any, Any]
 KINDS: dict[str, Any] = {

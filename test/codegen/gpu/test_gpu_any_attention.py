@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.attention.any_sizes import any_sizes_program
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import ArtifactError
-from mgx_mlir.target import Target
 from test.codegen.gpu.any_attention_run import Case
 from test.codegen.gpu.emulated import run_on
 

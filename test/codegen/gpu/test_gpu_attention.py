@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from emulated import run_on
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.attention import layout
 from mgx_mlir.codegen.gpu.attention.kernel import attention_program
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.kernel import compiler
-from mgx_mlir.target import Target
 from test.codegen.attention_kernels import AttentionCase
 
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")

@@ -8,9 +8,9 @@ from element_kernels import gelu
 from mlir import ir
 from row_kernels import RowKernel
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.choice import Choice, heard, least, terms
 from mgx_mlir.codegen.gpu.kernel import compiler
-from mgx_mlir.target import Target
 from test.codegen.attention_kernels import AttentionCase
 
 KERNELS = (

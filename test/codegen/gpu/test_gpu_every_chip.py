@@ -16,11 +16,11 @@ from mlir import ir
 from movement_kernels import cumsum, gathernd, nonzero, resize, scatter, suppress
 from row_kernels import RowKernel
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import disassemble
 from mgx_mlir.codegen.gpu.kernel import compiler
-from mgx_mlir.finalizer.code_object import CodeObject
 from mgx_mlir.finalizer.metadata import code_object_metadata
-from mgx_mlir.target import Target
 from test.codegen.attention_kernels import AttentionCase
 
 # The other files here look at these.

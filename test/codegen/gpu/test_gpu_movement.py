@@ -10,10 +10,10 @@ from element_kernels import ElementKernel, topk
 from emulated import run_on
 from movement_kernels import cumsum, gathernd, nonzero, resize, scatter, scatternd, suppress
 
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import disassemble
 from mgx_mlir.codegen.gpu.kernel import compiler
-from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.target import Target
 
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 

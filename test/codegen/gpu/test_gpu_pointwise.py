@@ -12,6 +12,7 @@ from element_kernels import ElementKernel, bias, gelu, residual, transpose
 from emulated import run_on
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.functions import ERF, ERF_LIMIT
 from mgx_mlir.codegen.gpu.generic import GpuProgram
@@ -20,7 +21,6 @@ from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.dialects import context
 from mgx_mlir.in_place import overwritable
-from mgx_mlir.target import Target
 
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 

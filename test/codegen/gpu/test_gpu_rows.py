@@ -9,10 +9,10 @@ import pytest
 from emulated import run_on
 from row_kernels import RowKernel
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.gpu.rows.kernel import rows_program
-from mgx_mlir.target import Target
 
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 

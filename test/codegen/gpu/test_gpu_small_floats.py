@@ -9,9 +9,9 @@ import pytest
 from emulated import run_on
 from kernel_text import kernel_text, parsed, tensor
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import disassemble
 from mgx_mlir.codegen.gpu.kernel import compiler
-from mgx_mlir.target import Target
 
 SHAPE = (4096, 4096)
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from mlir import ir
 
-from mgx_mlir.artifact import Artifact, PortableKernel
+from mgx_mlir.artifact.record import Artifact, PortableKernel
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import disassemble
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.finalizer import finalize_kernel
 from mgx_mlir.portable import portable_kernel
-from mgx_mlir.target import Target
 from test.golden.files import ARTIFACTS, name_of
 
 SPIRV = Target.get("amdgcnspirv")

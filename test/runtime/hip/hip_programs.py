@@ -10,7 +10,7 @@ import numpy as np
 
 import mgx_mlir
 from mgx_mlir import emulator
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.runtime.hip.program import HipProgram
 
 ROOT = Path(__file__).parents[3]

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT))
 
 import mgx_mlir  # noqa: E402
-from mgx_mlir.artifact import Artifact  # noqa: E402
+from mgx_mlir.artifact.record import Artifact  # noqa: E402
 from mgx_mlir.codegen.gpu.binary import disassemble  # noqa: E402
 from test.onnx_models import half, random_inputs, small  # noqa: E402
 

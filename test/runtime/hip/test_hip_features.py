@@ -9,9 +9,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import mgx_mlir
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.finalizer import finalize_kernel
 from mgx_mlir.settings import Settings
-from mgx_mlir.target import Target
 from mgx_mlir.tools.mgx import main
 
 SETTINGS = Settings(jobs=1, hip="emulated")

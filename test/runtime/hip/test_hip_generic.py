@@ -10,10 +10,10 @@ import pytest
 
 import mgx_mlir
 from mgx_mlir import emulator
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact.record import Artifact
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import disassemble
 from mgx_mlir.settings import Settings
-from mgx_mlir.target import Target
 from test.golden.files import VERSIONS, expected
 
 SETTINGS = Settings(jobs=1, hip="emulated")

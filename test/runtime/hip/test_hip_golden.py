@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import mgx_mlir
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.settings import Settings
 from test.golden.files import ARTIFACTS, expected, name_of
 

@@ -19,7 +19,7 @@ from onnx import TensorProto, helper
 
 import mgx_mlir
 from mgx_mlir import emulator
-from mgx_mlir.artifact import Artifact
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.errors import DeviceError
 from mgx_mlir.runtime.binding import bind
 from mgx_mlir.runtime.hip.program import HipProgram

@@ -12,11 +12,11 @@ from hip_programs import CHIPS, close, digits, expected, image, program, used_by
 
 import mgx_mlir
 from mgx_mlir import emulator
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import TargetError, UsageError
 from mgx_mlir.runtime.hip.device import devices
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
 from mgx_mlir.runtime.hip.weights import shared_bytes
-from mgx_mlir.target import Target
 
 
 @pytest.mark.parametrize("graph", [True, False], ids=["graph", "plain"])

@@ -11,12 +11,12 @@ from hip_programs import image, program, used_bytes
 from onnx import TensorProto, helper
 
 import mgx_mlir
+from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
+from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import ArtifactError, DeviceError
-from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.runtime.hip.device import device
 from mgx_mlir.runtime.hip.program import HipProgram
 from mgx_mlir.runtime.hip.weights import device_weight, shared_bytes
-from mgx_mlir.weights import Weight
 
 
 def weight(array: np.ndarray, key: str = "w") -> Weight:

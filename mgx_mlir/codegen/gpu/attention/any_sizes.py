@@ -18,6 +18,9 @@ from typing import TypeVar
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention, match_attention
 from mgx_mlir.codegen.contraction.match import Operand, Source
@@ -36,11 +39,8 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.lowering.element import sizes_of
 from mgx_mlir.codegen.lowering.index import symbol_values
-from mgx_mlir.finalizer.code_object import Argument, Launch
-from mgx_mlir.formulas import Formulas
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, common_factor, evaluate, symbols
 from mgx_mlir.sizes.types import named_symbols
-from mgx_mlir.target import Target
 
 # Queries, keys and heads that a schedule is chosen for: no block of them is whole.
 USUAL = 509

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.emit import Index
@@ -29,7 +30,6 @@ from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.lowering.element import F32, element_of
-from mgx_mlir.finalizer.code_object import Argument, Launch
 
 THREADS = 256
 ALIGNMENT = 256

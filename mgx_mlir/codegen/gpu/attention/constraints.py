@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.match import Operand
@@ -21,7 +22,6 @@ from mgx_mlir.codegen.gpu.attention.state import merge_bytes
 from mgx_mlir.codegen.gpu.attention.tile import Shape
 from mgx_mlir.codegen.gpu.contraction.constraints import MAX_BATCH, MAX_BYTES
 from mgx_mlir.codegen.gpu.contraction.specs import Unit, unit_for
-from mgx_mlir.target import Target
 
 # Sizes of a head whose queries and results fit the registers of a wave.
 MAX_HEAD = 256

@@ -14,6 +14,8 @@ from itertools import chain
 from mlir import ir
 from mlir.dialects import amdgpu, arith, llvm, rocdl
 
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.emit import Index
@@ -39,9 +41,7 @@ from mgx_mlir.codegen.gpu.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.finalizer.code_object import Argument, Launch
 from mgx_mlir.sizes.arithmetic import ceil_div
-from mgx_mlir.target import Target
 
 # Of the clocks beside products, what moves to LDS take at the most: others wait for them.
 MOVES_SHARE = 0.3

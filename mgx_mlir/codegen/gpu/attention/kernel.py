@@ -6,6 +6,7 @@ import math
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction.attention import heads_as_queries, match_attention
 from mgx_mlir.codegen.gpu.attention.constraints import base_unit, problem_refusal
 from mgx_mlir.codegen.gpu.attention.cost import choose
@@ -15,7 +16,6 @@ from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.dialects.types import byte_size
-from mgx_mlir.target import Target
 
 
 def attention_program(

@@ -15,12 +15,12 @@ from functools import reduce
 from mlir import ir
 from mlir.dialects import arith, rocdl, vector
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.attention import Attention
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
-from mgx_mlir.target import Target
 
 LOG2_E = math.log2(math.e)
 # The lowest finite f32: what the largest score starts from.

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import vector
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu.attention import softmax
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
-from mgx_mlir.target import Target
 
 # Numbers in one access of LDS.
 _WORDS = CHUNK_BYTES // 4

@@ -19,6 +19,9 @@ from dataclasses import replace
 
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, Operand, match_contraction, used_arguments
 from mgx_mlir.codegen.contraction.problem import Axis, Computed, Contraction, Matrix
@@ -35,11 +38,8 @@ from mgx_mlir.codegen.gpu.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.dynamic import DynamicProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.lowering.element import sizes_of
-from mgx_mlir.finalizer.code_object import Argument
-from mgx_mlir.formulas import Formulas
 from mgx_mlir.sizes import types as symbolic
 from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div, substitute, symbols
-from mgx_mlir.target import Target
 
 # The rows that a schedule is chosen for, where the bounds of the symbols allow as many.
 USUAL_ROWS = 512

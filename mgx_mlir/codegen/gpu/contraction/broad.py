@@ -18,6 +18,7 @@ from functools import partial
 from mlir import ir
 from mlir.dialects import arith, gpu
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Computed, Contraction, Matrix, Windows
@@ -36,7 +37,6 @@ from mgx_mlir.codegen.gpu.contraction.function import (
 from mgx_mlir.codegen.gpu.contraction.skinny import dot_products, of_fewer_rows
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.target import Target
 
 # With more rows the matrix cores, where there are any, are worth the way through LDS.
 MAX_ROWS = 4

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, Operand
 from mgx_mlir.codegen.contraction.problem import Axis, Image
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import SIDES, Unit, unit_for
 from mgx_mlir.sizes.arithmetic import common_factor
-from mgx_mlir.target import Target
 
 # Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".
 MAX_BYTES = 0x7FFFFF00

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Computed, Contraction, Image, Matrix
 from mgx_mlir.codegen.gpu.choice import least, terms
@@ -25,7 +26,6 @@ from mgx_mlir.codegen.gpu.contraction.sources import Source
 from mgx_mlir.codegen.gpu.contraction.space import Schedule, schedules, splits
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, SIDES, Unit
 from mgx_mlir.codegen.gpu.contraction.tile import turned
-from mgx_mlir.target import Target
 
 GLOBAL_LATENCY = 600
 # The barrier, and waves that are not in step.

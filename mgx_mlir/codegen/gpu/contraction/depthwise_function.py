@@ -10,6 +10,7 @@ from mlir import ir
 from mlir.dialects import math as math_dialect
 from mlir.dialects import rocdl
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Operand
@@ -34,7 +35,6 @@ from mgx_mlir.codegen.gpu.contraction.function import (
     parameters_of,
 )
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.target import Target
 
 
 def generate_depthwise(

@@ -16,6 +16,8 @@ from functools import reduce
 from mlir import ir
 from mlir.dialects import amdgpu
 
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match, Operand, used_arguments
@@ -41,8 +43,6 @@ from mgx_mlir.codegen.gpu.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.rows.cost import weight
-from mgx_mlir.finalizer.code_object import Argument, Launch
-from mgx_mlir.target import Target
 
 
 def generate(

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.contraction.problem import Image
@@ -30,7 +31,6 @@ from mgx_mlir.codegen.gpu.contraction.specs import unit_for
 from mgx_mlir.codegen.gpu.contraction.terms import product_of_terms
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
-from mgx_mlir.target import Target
 
 
 def contraction_program(

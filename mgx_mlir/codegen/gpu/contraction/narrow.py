@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.match import Match
 from mgx_mlir.codegen.contraction.problem import Axis, ComputedImage, Image, Matrix
@@ -29,7 +30,6 @@ from mgx_mlir.codegen.gpu.contraction.convolution import (
 )
 from mgx_mlir.codegen.gpu.contraction.cost import BLOCK_LATENCY, LDS_BYTES_A_CLOCK
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
-from mgx_mlir.target import Target
 
 # Elements of a pixel in LDS, and of a tap of a filter.
 PIXEL = 4

@@ -11,6 +11,8 @@ from functools import partial
 
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.halves import Halves, split_kernel
 from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
@@ -35,8 +37,6 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.rows.kernel import rows_program
 from mgx_mlir.codegen.gpu.rows.match import match_rows
-from mgx_mlir.finalizer.code_object import Argument
-from mgx_mlir.target import Target
 
 
 def reduced_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:

@@ -20,6 +20,7 @@ from functools import partial
 from mlir import ir
 from mlir.dialects import amdgpu, rocdl
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Match
@@ -38,7 +39,6 @@ from mgx_mlir.codegen.gpu.contraction.function import (
 )
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.target import Target
 
 # Rows of results of a block.
 HEIGHT = 2

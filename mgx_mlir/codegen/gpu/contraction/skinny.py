@@ -17,6 +17,7 @@ from itertools import product
 from mlir import ir
 from mlir.dialects import arith, gpu, llvm
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.computed import readable, repeats
 from mgx_mlir.codegen.contraction.emit import Index
@@ -45,7 +46,6 @@ from mgx_mlir.codegen.gpu.contraction.function import (
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.prologues import is_risky
-from mgx_mlir.target import Target
 
 # With more rows the matrix cores, where there are any, are worth the way through LDS.
 MAX_ROWS = 4

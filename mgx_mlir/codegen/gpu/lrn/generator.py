@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.gpu.family import Types
@@ -20,8 +22,6 @@ from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load, store
 from mgx_mlir.codegen.lowering.ops.windows import beta_power
-from mgx_mlir.finalizer.code_object import Argument
-from mgx_mlir.target import Target
 
 _OUTPUT = Argument("output", 0)
 

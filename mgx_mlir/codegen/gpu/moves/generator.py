@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu import builder
@@ -19,7 +20,6 @@ from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.element import BOOL
 from mgx_mlir.codegen.lowering.pointwise import number
-from mgx_mlir.finalizer.code_object import Argument, Launch
 
 BLOCK = 256
 # More parts of a concat take longer to tell apart than they take to copy.

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.gpu.builder import MAX_BYTES, block_number, signature, thread_number
@@ -17,7 +18,6 @@ from mgx_mlir.codegen.gpu.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.gpu.row_blocks import USUAL_ROWS, RowBlocks, split_rows
 from mgx_mlir.codegen.lowering.element import sizes_of
 from mgx_mlir.sizes.arithmetic import Size, exact
-from mgx_mlir.target import Target
 
 
 def counted_elements_program(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builder import element_bytes
 from mgx_mlir.codegen.gpu.choice import least, terms
 from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
@@ -21,7 +22,6 @@ from mgx_mlir.codegen.gpu.rows.cost import (
     WAVES_A_SIMD,
     weight,
 )
-from mgx_mlir.target import Target
 
 # Elements that a thread has in flight at most, of all operands together.
 _IN_FLIGHT = 128

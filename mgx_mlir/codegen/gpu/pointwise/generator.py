@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu import builder
@@ -17,8 +19,6 @@ from mgx_mlir.codegen.gpu.pointwise.space import Schedule
 from mgx_mlir.codegen.gpu.pointwise.tiles import emit_tiles
 from mgx_mlir.codegen.gpu.pointwise.turned import BLOCK, Turned
 from mgx_mlir.codegen.gpu.rows.evaluate import Chunk, Evaluator
-from mgx_mlir.finalizer.code_object import Argument, Launch
-from mgx_mlir.target import Target
 
 
 def generate(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.family import Types, program_of
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.pointwise.cost import choose
@@ -11,7 +12,6 @@ from mgx_mlir.codegen.gpu.pointwise.generator import generate
 from mgx_mlir.codegen.gpu.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.gpu.pointwise.space import Schedule
 from mgx_mlir.codegen.gpu.pointwise.turned import Turned, turned
-from mgx_mlir.target import Target
 
 
 def pointwise_program(

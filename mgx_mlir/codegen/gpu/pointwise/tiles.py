@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu import lanes
@@ -15,7 +16,6 @@ from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.pointwise.match import Elements
 from mgx_mlir.codegen.gpu.pointwise.turned import BLOCK, Turned, outer, strides
 from mgx_mlir.codegen.gpu.rows.evaluate import Chunk, Evaluator
-from mgx_mlir.target import Target
 
 
 def emit_tiles(

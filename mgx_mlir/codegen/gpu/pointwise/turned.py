@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.gpu.builder import element_bytes
 from mgx_mlir.codegen.gpu.operands import CHUNK_BYTES, Operand
 from mgx_mlir.codegen.gpu.pointwise.match import Elements
-from mgx_mlir.target import Target
 
 BLOCK = 256
 

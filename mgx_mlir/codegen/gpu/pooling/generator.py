@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.match import Operand
@@ -26,7 +27,6 @@ from mgx_mlir.codegen.gpu.pooling.match import Pooling, Window
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import change, store
 from mgx_mlir.codegen.lowering.ops.windows import root
-from mgx_mlir.finalizer.code_object import Argument, Launch
 
 BLOCK = 256
 # Where a thread's windows have more elements, their rows are a loop.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.family import Types, program_of
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.pooling.generator import Schedule, choose, generate
 from mgx_mlir.codegen.gpu.pooling.match import Pooling, match_pooling
-from mgx_mlir.target import Target
 
 
 def pooling_program(

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Axis
@@ -27,8 +29,6 @@ from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import change, convert, load
 from mgx_mlir.codegen.lowering.element import F32
 from mgx_mlir.codegen.lowering.pointwise import number
-from mgx_mlir.finalizer.code_object import Argument
-from mgx_mlir.target import Target
 
 # So many taps are code; more are a loop.
 _UNROLLED = 4

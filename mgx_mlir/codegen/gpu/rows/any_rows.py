@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builder import MAX_BYTES, element_bytes, thread_number
 from mgx_mlir.codegen.gpu.dynamic import DynamicProgram
 from mgx_mlir.codegen.gpu.operands import Operand
@@ -17,7 +18,6 @@ from mgx_mlir.codegen.gpu.rows.layouts import Along, lds_arrays
 from mgx_mlir.codegen.gpu.rows.match import Rows, match_rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule
 from mgx_mlir.sizes.arithmetic import Size
-from mgx_mlir.target import Target
 
 _UNEVEN = "rows that are not evenly apart in memory"
 

@@ -11,12 +11,12 @@ import math
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builder import element_bytes
 from mgx_mlir.codegen.gpu.choice import least, terms
 from mgx_mlir.codegen.gpu.rows.constraints import is_across, lanes_of, schedule_refusal
 from mgx_mlir.codegen.gpu.rows.match import REDUCING, Rows
 from mgx_mlir.codegen.gpu.rows.space import SPLIT_BLOCK, UNROLL, Schedule, schedules, split
-from mgx_mlir.target import Target
 
 START = 600  # the first instructions of a wave: its arguments
 GLOBAL_LATENCY = 600

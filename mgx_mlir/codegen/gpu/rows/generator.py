@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from mlir import ir
 
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.rows.body import RowsBody
@@ -14,8 +16,6 @@ from mgx_mlir.codegen.gpu.rows.layouts import Across, Along, lds_arrays
 from mgx_mlir.codegen.gpu.rows.match import Rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule
 from mgx_mlir.codegen.gpu.rows.split import generate_split
-from mgx_mlir.finalizer.code_object import Argument, Launch
-from mgx_mlir.target import Target
 
 
 def generate(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.family import Types, program_of
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.rows.cost import choose
 from mgx_mlir.codegen.gpu.rows.generator import generate
 from mgx_mlir.codegen.gpu.rows.match import Rows, match_rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule
-from mgx_mlir.target import Target
 
 
 def rows_program(

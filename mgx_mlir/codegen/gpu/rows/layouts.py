@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import amdgpu, arith
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Axis
@@ -19,7 +20,6 @@ from mgx_mlir.codegen.gpu.rows.evaluate import Chunk, Partial, Reduction
 from mgx_mlir.codegen.gpu.rows.match import Result, Rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule
 from mgx_mlir.codegen.lowering.element import Element
-from mgx_mlir.target import Target
 
 # Partial results of other threads that a thread reads from LDS at a time.
 _AT_ONCE = 8

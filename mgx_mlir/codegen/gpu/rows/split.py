@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu import builder
@@ -27,8 +29,6 @@ from mgx_mlir.codegen.gpu.rows.layouts import Across, Along, freed, held, lds_ar
 from mgx_mlir.codegen.gpu.rows.match import Rows
 from mgx_mlir.codegen.gpu.rows.space import UNROLL, Schedule
 from mgx_mlir.codegen.lowering.element import I32, Element
-from mgx_mlir.finalizer.code_object import Argument, Launch
-from mgx_mlir.target import Target
 
 _ALIGNMENT = 256  # of a piece of scratch memory
 

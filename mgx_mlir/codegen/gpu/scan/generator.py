@@ -10,6 +10,8 @@ from typing import TypeAlias
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.gpu import builder
@@ -24,8 +26,6 @@ from mgx_mlir.codegen.gpu.scan.space import Schedule
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load, store
 from mgx_mlir.codegen.lowering.element import I32, Element
-from mgx_mlir.finalizer.code_object import Argument
-from mgx_mlir.target import Target
 
 OUTPUT = Argument("output", 0)
 # A vector of what is summed, from one that memory holds.

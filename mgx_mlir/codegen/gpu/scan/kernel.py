@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.family import Types, program_of
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.scan.generator import generate
 from mgx_mlir.codegen.gpu.scan.match import NonZero, Scan, match_nonzero, match_scan
 from mgx_mlir.codegen.gpu.scan.space import Schedule, choose
-from mgx_mlir.target import Target
 
 
 def scan_program(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.operands import vector_lanes
 from mgx_mlir.codegen.gpu.scan.match import NonZero, Scan
-from mgx_mlir.target import Target
 
 UNROLL = 4  # vectors that a thread reads ahead
 MAX_PARTS = 1024

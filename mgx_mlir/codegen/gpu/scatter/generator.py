@@ -18,6 +18,7 @@ from functools import reduce
 from mlir import ir
 from mlir.dialects import arith, memref
 
+from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Axis
@@ -30,7 +31,6 @@ from mgx_mlir.codegen.gpu.scatter.match import Scatter
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load, store
 from mgx_mlir.codegen.lowering.element import I32, I64, UNSIGNED, Element
-from mgx_mlir.finalizer.code_object import Argument
 
 OUTPUT = Argument("output", 0)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builder import MAX_BYTES
 from mgx_mlir.codegen.gpu.family import Types, program_of
 from mgx_mlir.codegen.gpu.generic import GpuProgram
@@ -11,7 +12,6 @@ from mgx_mlir.codegen.gpu.scatter.generator import generate
 from mgx_mlir.codegen.gpu.scatter.match import Scatter, match_scatter
 from mgx_mlir.codegen.gpu.scatter.ordered import generate_ordered
 from mgx_mlir.codegen.gpu.scatter.sums import generate_sums
-from mgx_mlir.target import Target
 
 
 def scatter_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu import builder
@@ -31,8 +33,6 @@ from mgx_mlir.codegen.gpu.topk.sort import Sort
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load, store
 from mgx_mlir.codegen.lowering.element import I64
-from mgx_mlir.finalizer.code_object import Argument
-from mgx_mlir.target import Target
 
 _AHEAD = 4  # updates that a thread reads together
 

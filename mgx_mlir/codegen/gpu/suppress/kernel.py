@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.family import Types, program_of
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.suppress.generator import generate, waves_of
 from mgx_mlir.codegen.gpu.suppress.match import Suppress, match_suppress
-from mgx_mlir.target import Target
 
 
 def suppress_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import amdgpu, arith
 
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu import builder
@@ -31,8 +33,6 @@ from mgx_mlir.codegen.gpu.topk.sort import Sort
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.lowering.convert import load
 from mgx_mlir.codegen.lowering.element import I64, SIGNED, Element
-from mgx_mlir.finalizer.code_object import Argument
-from mgx_mlir.target import Target
 
 _BLOCK = 256
 _MAX_THREADS = 1024

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.family import Types, program_of
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.topk.generator import Schedule, generate
 from mgx_mlir.codegen.gpu.topk.match import Topk, match_topk
-from mgx_mlir.target import Target
 
 
 def topk_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:

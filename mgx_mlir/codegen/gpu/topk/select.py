@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import amdgpu, arith, memref, rocdl
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.gpu import lanes
 from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.target import Target
 
 # (key, low): a number's upper half, and the lower one, as an i32. None has 0 and 0.
 Halves = tuple[ir.Value, ir.Value]

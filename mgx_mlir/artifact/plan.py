@@ -16,7 +16,7 @@ from mgx_mlir.errors import ArtifactError
 from mgx_mlir.sizes.arithmetic import Symbol, parse, symbols
 
 if TYPE_CHECKING:
-    from mgx_mlir.finalizer.code_object import CodeObject
+    from mgx_mlir.artifact.code_object import CodeObject
 
 MAX_BYTES = 1 << 46
 # Control flow deeper than this is refused.

@@ -19,12 +19,12 @@ from typing import Any
 import numpy as np
 
 import mgx_mlir
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.plan import Plan, Step
+from mgx_mlir.artifact.plan_binding import dim_text, text_of
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import ArtifactError, Edge, TargetError
-from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.plan import Plan, Step
-from mgx_mlir.plan_binding import dim_text, text_of
-from mgx_mlir.target import Target
-from mgx_mlir.weights import Weight
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Artifact:
         Weights beside the file must lie below its folder; `allow_absolute` lets them lie
         anywhere, for files that the user trusts.
         """
-        from mgx_mlir import artifact_reader
+        from mgx_mlir.artifact import reader as artifact_reader
 
         return artifact_reader.open_file(path, allow_absolute)
 
@@ -180,7 +180,7 @@ class Artifact:
     @Edge("reading the artifact")
     def from_bytes(data: bytes) -> Artifact:
         """The artifact that `to_bytes` gave. ArtifactError where the bytes are not sound."""
-        from mgx_mlir import artifact_reader
+        from mgx_mlir.artifact import reader as artifact_reader
 
         return artifact_reader.parse(memoryview(data), None, False)
 
@@ -195,14 +195,14 @@ class Artifact:
         understand the file, by default this one. Raises UsageError, also for a kernel that
         the version cannot hold, and UserError where the file cannot be written.
         """
-        from mgx_mlir import artifact_file
+        from mgx_mlir.artifact import writer as artifact_file
 
         artifact_file.save(self, path, weights, version)
 
     @Edge("writing the artifact")
     def to_bytes(self, *, version: tuple[int, int] | None = None) -> bytes:
         """The file, with the weights inside, in memory. See `save`."""
-        from mgx_mlir import artifact_file
+        from mgx_mlir.artifact import writer as artifact_file
 
         return artifact_file.to_bytes(self, version)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from mgx_mlir.formulas import bound, values
+from mgx_mlir.artifact.formulas import bound, values
 
 ArgumentKind = Literal["input", "output", "scratch", "size"]
 ARGUMENT_KINDS: tuple[ArgumentKind, ...] = ("input", "output", "scratch", "size")

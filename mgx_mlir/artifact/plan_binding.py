@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from mgx_mlir.artifact.formulas import bound, values
+from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.errors import ArtifactError, UsageError
-from mgx_mlir.formulas import bound, values
-from mgx_mlir.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.sizes.arithmetic import Symbol
 
 ALIGNMENT = 256

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from mgx_mlir.artifact import Artifact, canonical_json, version_text
+from mgx_mlir.artifact.files import atomic_file
+from mgx_mlir.artifact.record import Artifact, canonical_json, version_text
+from mgx_mlir.artifact.weights import Weight, is_splat, splat_element
 from mgx_mlir.errors import UsageError
-from mgx_mlir.files import atomic_file
-from mgx_mlir.weights import Weight, is_splat, splat_element
 
 MAGIC = b"\x89MGX\r\n\x1a\n"
 # The newest format, and the one of files that use nothing new: a file says the oldest that

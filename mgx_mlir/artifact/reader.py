@@ -17,12 +17,12 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from mgx_mlir.artifact import Artifact, PortableKernel, canonical_json
-from mgx_mlir.artifact_file import ALIGNMENT, HEADER, MAGIC, VERSION, WEIGHT_ALIGNMENT
+from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.plan import DTYPES, Plan
+from mgx_mlir.artifact.record import Artifact, PortableKernel, canonical_json
+from mgx_mlir.artifact.weights import Weight, chunks_of
+from mgx_mlir.artifact.writer import ALIGNMENT, HEADER, MAGIC, VERSION, WEIGHT_ALIGNMENT
 from mgx_mlir.errors import ArtifactError
-from mgx_mlir.finalizer.code_object import CodeObject
-from mgx_mlir.plan import DTYPES, Plan
-from mgx_mlir.weights import Weight, chunks_of
 
 MAX_MANIFEST = 1 << 28
 # What numpy can hold.
