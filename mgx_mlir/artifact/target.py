@@ -94,7 +94,7 @@ class Target:
                 raise UsageError(f"MGX_CPU is '{name}'; use one of {', '.join(levels)}")
             check_executable(levels[name])
             return levels[name]
-        from mgx_mlir.codegen.cpu.host import host_target  # loads LLVM
+        from mgx_mlir.machine.host import host_target  # loads LLVM
 
         return host_target()
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
-from mgx_mlir.finalizer.metadata import _Msgpack, code_object_metadata, kernel_stats
+from mgx_mlir.machine.amdgpu_metadata import _Msgpack, code_object_metadata, kernel_stats
 
 CODE = CodeObject(
     "gfx1100",

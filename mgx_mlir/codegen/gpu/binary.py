@@ -13,12 +13,12 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.codegen.gpu.link import link
-from mgx_mlir.codegen.gpu.llvm import emit_object
-from mgx_mlir.codegen.gpu.ocml import libraries_for
 from mgx_mlir.codegen.gpu.passes import to_llvm_ir
 from mgx_mlir.errors import TargetError
-from mgx_mlir.finalizer.metadata import kernel_stats
+from mgx_mlir.machine.amdgpu_metadata import kernel_stats
+from mgx_mlir.machine.link_amdgpu import link
+from mgx_mlir.machine.llvm_amdgpu import emit_object
+from mgx_mlir.machine.ocml import libraries_for
 
 SPIRV_MAGIC = bytes.fromhex("03022307")
 

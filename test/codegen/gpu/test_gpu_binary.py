@@ -12,15 +12,15 @@ import pytest
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu import ocml
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.kernel import gpu_program
-from mgx_mlir.codegen.gpu.link import link
-from mgx_mlir.codegen.gpu.llvm import emit_object
 from mgx_mlir.codegen.gpu.passes import to_llvm_ir
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import CompilerError, TargetError
-from mgx_mlir.finalizer.metadata import code_object_metadata
+from mgx_mlir.machine import ocml
+from mgx_mlir.machine.amdgpu_metadata import code_object_metadata
+from mgx_mlir.machine.link_amdgpu import link
+from mgx_mlir.machine.llvm_amdgpu import emit_object
 
 CHIPS = ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151", "gfx1200", "gfx1201")
 TOOLS = Path("/usr/lib/llvm-22/bin")

@@ -20,7 +20,7 @@ from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import disassemble
 from mgx_mlir.codegen.gpu.kernel import compiler
-from mgx_mlir.finalizer.metadata import code_object_metadata
+from mgx_mlir.machine.amdgpu_metadata import code_object_metadata
 from test.codegen.attention_kernels import AttentionCase
 
 # The other files here look at these.

@@ -13,8 +13,8 @@ import struct
 from dataclasses import dataclass
 from typing import Any
 
-from mgx_mlir.codegen import elf
-from mgx_mlir.codegen.cpu.elf_architectures import (
+from mgx_mlir.machine import elf
+from mgx_mlir.machine.elf_architectures import (
     ARCHITECTURES,
     STUB_SIZE,
     Architecture,

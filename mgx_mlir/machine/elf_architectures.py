@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from mgx_mlir.codegen import elf
+from mgx_mlir.machine import elf
 
 # Bytes of a jump through a pointer, padded to its alignment.
 STUB_SIZE = 16

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 
 from mgx_mlir.artifact.target import CPU_FEATURES, Target, executable_levels
-from mgx_mlir.codegen.cpu import llvm
 from mgx_mlir.errors import TargetError
+from mgx_mlir.machine import llvm_x86 as llvm
 
 _AVX512 = frozenset(("avx512f", "avx512vl", "avx512bw", "avx512dq"))
 # What generators know of, and LLVM's features that give it.

@@ -12,8 +12,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from mgx_mlir.codegen import elf
 from mgx_mlir.errors import CompilerError
+from mgx_mlir.machine import elf
 
 # https://llvm.org/docs/AMDGPUUsage.html#amdgpu-relocation-records: all relative to the place.
 _RELATIVE = {4: ("<i", 0), 5: ("<q", 0), 10: ("<I", 0), 11: ("<I", 32)}

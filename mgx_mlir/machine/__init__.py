@@ -1,0 +1,1 @@
+"""Machine code: LLVM's code generators, linkers, ELF files, device libraries, metadata."""
