@@ -60,7 +60,7 @@ def _compiled(case: Case, compiler: Callable[[Any], Any]) -> list[list[Kernel]]:
     """The launches of a model's kernels, each compiled for a target by what `compiler` gives."""
     from mgx_mlir.artifact.target import Target
     from mgx_mlir.compiler import CompileOptions, Report, import_model, optimize
-    from mgx_mlir.graph import kernels
+    from mgx_mlir.rewriting.graph import kernels
 
     options = CompileOptions()
     graph = import_model(case.model(), options)

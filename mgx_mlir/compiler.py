@@ -18,7 +18,6 @@ from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS, Plan, renumbered
 from mgx_mlir.artifact.record import Artifact, PortableKernel
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import Edge, OpenError, UsageError
-from mgx_mlir.graph import Graph, kernels, open_dims, value_names
 from mgx_mlir.importer import parse_onnx
 from mgx_mlir.optimals import bound_graphs
 from mgx_mlir.pass_manager import (
@@ -36,6 +35,7 @@ from mgx_mlir.pass_manager import (
 from mgx_mlir.pipelines import MODES, PIPELINES, mode_pipelines
 from mgx_mlir.planning import build_frame, build_plan
 from mgx_mlir.portable import portable_kernel
+from mgx_mlir.rewriting.graph import Graph, kernels, open_dims, value_names
 from mgx_mlir.sizes.arithmetic import Range
 
 # The pass that pays on GPUs, and whose results readers of 1.0 do not know.

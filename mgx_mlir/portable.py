@@ -18,7 +18,7 @@ from mgx_mlir.artifact.record import PortableKernel, version_text
 from mgx_mlir.dialects import context as new_context
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import ArtifactError, CompilerError, UnsupportedError
-from mgx_mlir.graph import node_name, symbol_name
+from mgx_mlir.rewriting.graph import node_name, symbol_name
 
 ARCH = "gfxMIGX"
 SYMBOL = "kernel"

@@ -10,9 +10,10 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import Group, Order
-from mgx_mlir.graph import main_function, node_name
-from mgx_mlir.masks import (
+from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.rewriting.fusing import Group, Order
+from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.masks import (
     Band,
     Mask,
     band_of,
@@ -24,8 +25,7 @@ from mgx_mlir.masks import (
     read_mask,
     seen_by,
 )
-from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import (
+from mgx_mlir.rewriting.queries import (
     RESHAPES,
     blocks,
     broadcast_to,

@@ -10,12 +10,12 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.flops import flops_of_op
-from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.prologues import prologue_values
 from mgx_mlir.reference import evaluate_op
-from mgx_mlir.rewriting import BROADCASTS, blocks, erase_dead, identity, shape, users
+from mgx_mlir.rewriting.flops import flops_of_op
+from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.prologues import prologue_values
+from mgx_mlir.rewriting.queries import BROADCASTS, blocks, erase_dead, identity, shape, users
 
 # Constants of at most this many elements stand in the program; larger ones are weights.
 INLINE_ELEMENTS = 64

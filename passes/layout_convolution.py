@@ -12,9 +12,9 @@ from mlir import ir
 
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.dialects import mgx
-from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import (
+from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.queries import (
     blocks,
     create_like,
     definition,
@@ -29,7 +29,7 @@ from mgx_mlir.rewriting import (
     shape,
     splat,
 )
-from mgx_mlir.views import changes, is_view, trace, whole
+from mgx_mlir.rewriting.views import changes, is_view, trace, whole
 
 _CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
 # What is done with channels last as well as without.

@@ -10,11 +10,11 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import Group, Order, contraction_of
-from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.prologues import expands_blocks
-from mgx_mlir.rewriting import (
+from mgx_mlir.rewriting.fusing import Group, Order, contraction_of
+from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.prologues import expands_blocks
+from mgx_mlir.rewriting.queries import (
     MOST_USERS,
     blocks,
     definition,

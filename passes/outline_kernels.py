@@ -9,12 +9,12 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import WITH_EPILOGUE, contractions_of, product_of
-from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.passes.place_concats import IN_PLACE
-from mgx_mlir.prologues import prologue_values
-from mgx_mlir.rewriting import (
+from mgx_mlir.rewriting.fusing import WITH_EPILOGUE, contractions_of, product_of
+from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.prologues import prologue_values
+from mgx_mlir.rewriting.queries import (
     BROADCASTS,
     CONTRACTIONS,
     DOTS,
@@ -30,7 +30,7 @@ from mgx_mlir.rewriting import (
     splat,
     users,
 )
-from mgx_mlir.views import Layout, is_view, trace
+from mgx_mlir.rewriting.views import Layout, is_view, trace
 
 # Views that a kernel reads through: they become index maps in it.
 PULLED = RESHAPES | BROADCASTS | {"mgx.transpose", "mgx.slice", "mgx.step", "mgx.reverse"}

@@ -9,9 +9,17 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import RESHAPES, blocks, definition, memory_of, op_name, shape, users
+from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.queries import (
+    RESHAPES,
+    blocks,
+    definition,
+    memory_of,
+    op_name,
+    shape,
+    users,
+)
 
 # On a concat: its operands are parts of its memory.
 IN_PLACE = "mgx.in_place"

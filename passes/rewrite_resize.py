@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.reference.meanings import enum
 from mgx_mlir.reference.ops.resize import is_identity, nearest_places
-from mgx_mlir.rewriting import blocks, in_views, replace, shape
-from mgx_mlir.views import Change, changes, whole
+from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.queries import blocks, in_views, replace, shape
+from mgx_mlir.rewriting.views import Change, changes, whole
 
 
 @dataclass(frozen=True)

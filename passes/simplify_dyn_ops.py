@@ -9,9 +9,9 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import blocks, element_type, erase_dead, replace
+from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.queries import blocks, element_type, erase_dead, replace
 from mgx_mlir.sizes import values as shape_values
 from mgx_mlir.sizes.arithmetic import Number, Symbol
 from mgx_mlir.sizes.types import Sizes, named_symbols, result_sizes, sizes_of, tensor_type

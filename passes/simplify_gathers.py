@@ -9,10 +9,18 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import blocks, definition, erase_dead, in_views, op_name, replace, shape
-from mgx_mlir.views import changes, whole
+from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.queries import (
+    blocks,
+    definition,
+    erase_dead,
+    in_views,
+    op_name,
+    replace,
+    shape,
+)
+from mgx_mlir.rewriting.views import changes, whole
 
 
 @dataclass(frozen=True)

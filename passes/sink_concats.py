@@ -8,10 +8,10 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.prologues import prologue_leaves
-from mgx_mlir.rewriting import (
+from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.prologues import prologue_leaves
+from mgx_mlir.rewriting.queries import (
     CONTRACTIONS,
     blocks,
     broadcast_source,

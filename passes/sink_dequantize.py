@@ -11,9 +11,9 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
-from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import (
+from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.queries import (
     BROADCASTS,
     blocks,
     definition,
@@ -26,7 +26,7 @@ from mgx_mlir.rewriting import (
     splat,
     users,
 )
-from mgx_mlir.views import is_view
+from mgx_mlir.rewriting.views import is_view
 
 # Bits of the integers that come back exactly through a float of so many bits.
 _EXACT = {"f16": 8, "f32": 16}

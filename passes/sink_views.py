@@ -8,9 +8,9 @@ from typing import ClassVar, cast
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.graph import main_function, node_name
 from mgx_mlir.pass_manager import Pass, PassContext
-from mgx_mlir.rewriting import (
+from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.queries import (
     CONTRACTIONS,
     MOST_BEHIND,
     MOST_USERS,
@@ -27,7 +27,7 @@ from mgx_mlir.rewriting import (
     shape,
     splat,
 )
-from mgx_mlir.views import Change, Layout, changes, inverse, trace
+from mgx_mlir.rewriting.views import Change, Layout, changes, inverse, trace
 
 # Kernels that further work can become a part of.
 _PRODUCERS = CONTRACTIONS | mgx.POINTWISE | mgx.REDUCTIONS

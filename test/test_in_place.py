@@ -7,11 +7,11 @@ import pytest
 from mlir import ir
 
 from mgx_mlir.dialects import context, mgx
-from mgx_mlir.graph import main_function
 from mgx_mlir.importer import Graph
-from mgx_mlir.in_place import overwritable
-from mgx_mlir.lifetimes import Lifetimes
-from mgx_mlir.rewriting import blocks, memory_of
+from mgx_mlir.rewriting.graph import main_function
+from mgx_mlir.rewriting.in_place import overwritable
+from mgx_mlir.rewriting.lifetimes import Lifetimes
+from mgx_mlir.rewriting.queries import blocks, memory_of
 from test.passes.graphs import parse, random_graph, run
 from test.test_plan import STEPS
 

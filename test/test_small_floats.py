@@ -21,8 +21,8 @@ from mgx_mlir.compiler import (
     optimize,
 )
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.graph import kernels
 from mgx_mlir.reference import evaluate
+from mgx_mlir.rewriting.graph import kernels
 
 M, N, K, BLOCK = 48, 64, 128, 32
 KINDS = {

@@ -8,8 +8,8 @@ from math import prod
 import numpy as np
 import pytest
 
+from mgx_mlir.rewriting.views import Change, Layout, changes, inverse, whole
 from mgx_mlir.sizes.arithmetic import Size, Symbol, evaluate, exact
-from mgx_mlir.views import Change, Layout, changes, inverse, whole
 
 
 def read(layout: Layout, source: np.ndarray) -> np.ndarray:

@@ -27,12 +27,12 @@ from mgx_mlir.errors import (
     Unsupported,
     UnsupportedError,
 )
-from mgx_mlir.graph import Graph, open_dims
 from mgx_mlir.importer import budget, element_types, loading, prepare, structure
 from mgx_mlir.importer.conversion import Conversion, Scope, dims_of_proto, resolve, used_names
 from mgx_mlir.importer.registry import Operator, operators
 from mgx_mlir.importer.tensors import Dim, dims_of_type, tensor_type
 from mgx_mlir.importer.values import Constants, Value
+from mgx_mlir.rewriting.graph import Graph, open_dims
 from mgx_mlir.sizes.arithmetic import Range
 
 __all__ = ["CheckReport", "Operator", "Unsupported", "check_model", "operators", "parse_onnx"]

@@ -10,9 +10,9 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from mgx_mlir.graph import Graph
 from mgx_mlir.importer import parse_onnx
 from mgx_mlir.reference import evaluate
+from mgx_mlir.rewriting.graph import Graph
 
 Array = np.ndarray
 

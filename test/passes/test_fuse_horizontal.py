@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from mgx_mlir.artifact.weights import WeightStore
-from mgx_mlir.graph import Graph
 from mgx_mlir.passes.fold_constants import FoldConstants
 from mgx_mlir.passes.fuse_horizontal import FuseHorizontal
+from mgx_mlir.rewriting.graph import Graph
 from test.passes.graphs import check_keeps_results, parse
 
 DOTS = """

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from mgx_mlir.artifact.weights import WeightStore
-from mgx_mlir.graph import Graph
 from mgx_mlir.passes.simplify_quantized import SimplifyQuantized
+from mgx_mlir.rewriting.graph import Graph
 from test.passes.graphs import check_keeps_results, parse
 
 

@@ -6,11 +6,11 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.artifact.weights import WeightStore
-from mgx_mlir.graph import Graph
 from mgx_mlir.passes.fold_constants import FoldConstants
 from mgx_mlir.passes.fuse_pointwise import FusePointwise
 from mgx_mlir.passes.merge_pointwise import MergePointwise
 from mgx_mlir.passes.sink_concats import SinkConcats
+from mgx_mlir.rewriting.graph import Graph
 from test.passes.graphs import check_keeps_results, parse
 
 # Layers that each read what all before them made.

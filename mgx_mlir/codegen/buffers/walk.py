@@ -14,7 +14,7 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.buffers import loops
 from mgx_mlir.codegen.buffers.memory import Memory, Piece, View, storage_type
 from mgx_mlir.errors import CompilerError
-from mgx_mlir.in_place import OVERWRITABLE
+from mgx_mlir.rewriting.in_place import OVERWRITABLE
 
 PARALLEL = frozenset(("scf.forall", "scf.parallel"))
 

@@ -15,12 +15,12 @@ from dataclasses import replace
 from mlir import ir
 from mlir.dialects import arith, vector
 
-from mgx_mlir import views
 from mgx_mlir.codegen.contraction import emit
 from mgx_mlir.codegen.contraction.emit import Index
 from mgx_mlir.codegen.contraction.problem import Axis, Computed, ComputedImage, Matrix, Read
 from mgx_mlir.codegen.contraction.views import View, element_name, resolve, splat_constant
 from mgx_mlir.codegen.lowering import element_of, emit_pointwise
+from mgx_mlir.rewriting import views
 
 
 def computed_by(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting import CONTRACTIONS
+from mgx_mlir.rewriting.queries import CONTRACTIONS
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ from mgx_mlir.codegen.contraction.problem import (
     transposed,
 )
 from mgx_mlir.codegen.contraction.views import View, element_name, resolve, splat_constant
-from mgx_mlir.fusing import are_added
-from mgx_mlir.views import RESHAPES
+from mgx_mlir.rewriting.fusing import are_added
+from mgx_mlir.rewriting.views import RESHAPES
 
 _DOTS = frozenset(("mgx.dot", "mgx.quant_dot"))
 _CONVOLUTIONS = frozenset(("mgx.convolution", "mgx.quant_convolution"))

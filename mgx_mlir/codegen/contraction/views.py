@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from mgx_mlir import views
 from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.rewriting import views
 from mgx_mlir.sizes.types import shape_of
 
 

@@ -28,7 +28,7 @@ from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import Stage, build_rows, build_single, common_rows, item_count
 from mgx_mlir.codegen.cpu.transposes import is_copy
 from mgx_mlir.codegen.lowering import lower_kernel
-from mgx_mlir.in_place import overwritable, updates
+from mgx_mlir.rewriting.in_place import overwritable, updates
 
 
 def compile_generic(kernel: ir.OpView, target: Target) -> CodeObject:

@@ -29,7 +29,7 @@ from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.schedule import Machine, Schedule, choose, packed_element
 from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny, reads_computed
-from mgx_mlir.views import row_major
+from mgx_mlir.rewriting.views import row_major
 
 # The number, as an argument, of an image that is turned first.
 _IMAGE = -3

@@ -12,7 +12,7 @@ from mgx_mlir.codegen.gpu.builder import signature, size_refusal
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.precision import narrow, relax
-from mgx_mlir.views import is_view
+from mgx_mlir.rewriting.views import is_view
 
 # The types of a kernel's inputs and of its results.
 Types: TypeAlias = "tuple[Sequence[ir.Type], Sequence[ir.Type]]"

@@ -32,9 +32,9 @@ from mgx_mlir.codegen.gpu.dynamic import DynamicProgram
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.lowering.element import element_of, sizes_of
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.views import RESHAPES
 from mgx_mlir.sizes import types as symbolic
 from mgx_mlir.sizes.arithmetic import Number, Size
-from mgx_mlir.views import RESHAPES
 
 Family = Callable[[ir.OpView, Target], "tuple[GpuProgram | None, str]"]
 

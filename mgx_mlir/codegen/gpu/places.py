@@ -21,7 +21,7 @@ from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.contraction.views import View
 from mgx_mlir.codegen.gpu.operands import Operand, index_of
 from mgx_mlir.codegen.lowering.element import element_of
-from mgx_mlir.views import row_major
+from mgx_mlir.rewriting.views import row_major
 
 
 @dataclass(frozen=True)

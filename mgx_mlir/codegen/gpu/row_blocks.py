@@ -31,8 +31,8 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.precision import narrow, relax
 from mgx_mlir.codegen.lowering.element import element_of, sizes_of
+from mgx_mlir.rewriting.views import Layout
 from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
-from mgx_mlir.views import Layout
 
 # The rows that a schedule is chosen for: no power of two divides them.
 USUAL_ROWS = 509

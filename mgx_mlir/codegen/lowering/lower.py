@@ -10,7 +10,7 @@ from mgx_mlir.codegen.lowering.element import element_of, shape_of
 from mgx_mlir.codegen.lowering.kernel import Kernel
 from mgx_mlir.codegen.lowering.value import Stored
 from mgx_mlir.errors import CompilerError, UnsupportedError
-from mgx_mlir.in_place import OVERWRITABLE, overwritable
+from mgx_mlir.rewriting.in_place import OVERWRITABLE, overwritable
 
 # Building an op of a dialect that is registered and not loaded crashes: contexts load lazily.
 _DIALECTS = ("affine", "arith", "func", "linalg", "math", "scf", "tensor")

@@ -11,11 +11,11 @@ from mlir import ir
 from mgx_mlir.artifact.plan import ENDLESS
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import ModelError, UnsupportedError
-from mgx_mlir.graph import MAX_ITERATIONS
 from mgx_mlir.importer import emit, tensors, unroll
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.values import Value
+from mgx_mlir.rewriting.graph import MAX_ITERATIONS
 
 
 def _as_list(results: Any) -> list[ir.Value]:

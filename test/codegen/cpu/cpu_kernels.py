@@ -15,8 +15,8 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.cpu.kernel import compile_kernel
 from mgx_mlir.dialects import context
 from mgx_mlir.dialects.types import numpy_dtype
-from mgx_mlir.in_place import overwritable
 from mgx_mlir.reference import evaluate_kernel
+from mgx_mlir.rewriting.in_place import overwritable
 from mgx_mlir.runtime.program import Program
 
 Array = np.ndarray[Any, Any]

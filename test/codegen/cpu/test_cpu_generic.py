@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cpu_kernels import HostKernel, kernel_text, tensor
 
-from mgx_mlir.in_place import overwritable
+from mgx_mlir.rewriting.in_place import overwritable
 
 
 def unary(op: str, x: str, y: str, attributes: str = "") -> str:

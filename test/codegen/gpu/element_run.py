@@ -23,7 +23,7 @@ from mgx_mlir.codegen.gpu.kernel import compiler, gpu_program
 from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
 from mgx_mlir.codegen.gpu.pooling.kernel import pooling_program
 from mgx_mlir.codegen.lowering import lower_kernel
-from mgx_mlir.in_place import overwritable
+from mgx_mlir.rewriting.in_place import overwritable
 
 KERNELS = {
     "elements": element_kernels.emulated,

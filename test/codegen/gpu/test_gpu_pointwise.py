@@ -20,7 +20,7 @@ from mgx_mlir.codegen.gpu.kernel import compiler, gpu_program
 from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.dialects import context
-from mgx_mlir.in_place import overwritable
+from mgx_mlir.rewriting.in_place import overwritable
 
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 

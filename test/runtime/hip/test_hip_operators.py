@@ -17,7 +17,7 @@ from onnx import helper, numpy_helper
 import mgx_mlir
 from mgx_mlir import emulator
 from mgx_mlir.errors import DeviceError
-from mgx_mlir.graph import Graph
+from mgx_mlir.rewriting.graph import Graph
 from test import onnx_suite
 from test.importer import (
     agreement,

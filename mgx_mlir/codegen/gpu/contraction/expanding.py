@@ -28,7 +28,7 @@ from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.halfway import compute_halfway, is_halfway
 from mgx_mlir.codegen.gpu.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.contraction.sources import Load, Source, Strided, Windowed, strided
-from mgx_mlir.prologues import is_risky
+from mgx_mlir.rewriting.prologues import is_risky
 
 
 def source_of(

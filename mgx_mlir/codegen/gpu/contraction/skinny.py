@@ -45,7 +45,7 @@ from mgx_mlir.codegen.gpu.contraction.function import (
 )
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.prologues import is_risky
+from mgx_mlir.rewriting.prologues import is_risky
 
 # With more rows the matrix cores, where there are any, are worth the way through LDS.
 MAX_ROWS = 4

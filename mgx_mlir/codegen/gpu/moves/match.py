@@ -16,7 +16,7 @@ from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.places import Places, by_element, by_slice, by_tuple
 from mgx_mlir.codegen.gpu.rows.match import Source
 from mgx_mlir.codegen.lowering.element import Element, element_of
-from mgx_mlir.views import Factors
+from mgx_mlir.rewriting.views import Factors
 
 GATHERS = frozenset(("mgx.gather", "mgx.gather_elements", "mgx.gathernd"))
 MOVES = GATHERS | {"mgx.concat", "mgx.pad"}

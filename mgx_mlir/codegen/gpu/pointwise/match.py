@@ -15,7 +15,7 @@ from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.match import Body, Source
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.dialects import mgx
-from mgx_mlir.in_place import overwritable
+from mgx_mlir.rewriting.in_place import overwritable
 from mgx_mlir.sizes.types import shape_of
 
 _WORK = mgx.POINTWISE | {"mgx.pointwise"}

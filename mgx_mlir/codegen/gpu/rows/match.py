@@ -15,8 +15,8 @@ from mgx_mlir.codegen.contraction.views import resolve, splat_constant
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.lowering.element import Element, element_of
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.views import row_major
 from mgx_mlir.sizes.types import shape_of
-from mgx_mlir.views import row_major
 
 ARGS = frozenset(("mgx.argmax", "mgx.argmin"))
 REDUCING = mgx.REDUCTIONS | ARGS

@@ -14,7 +14,7 @@ from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.places import Places, by_element, by_tuple
 from mgx_mlir.codegen.gpu.rows.match import Source
 from mgx_mlir.codegen.lowering.element import Element, element_of
-from mgx_mlir.in_place import overwritable
+from mgx_mlir.rewriting.in_place import overwritable
 
 NAMES = frozenset(
     f"mgx.{op}_{kind}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting import memory_of
+from mgx_mlir.rewriting.queries import memory_of
 
 # On a lowered function: the numbers of such arguments.
 OVERWRITABLE = "mgx.overwritable"

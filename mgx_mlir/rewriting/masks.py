@@ -19,7 +19,7 @@ from mlir import ir
 
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting import (
+from mgx_mlir.rewriting.queries import (
     BROADCASTS,
     MOST_BEHIND,
     RESHAPES,

@@ -17,7 +17,7 @@ from math import prod
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting import shape
+from mgx_mlir.rewriting.queries import shape
 
 
 @dataclass(frozen=True)

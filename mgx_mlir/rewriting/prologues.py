@@ -20,8 +20,8 @@ from dataclasses import dataclass, field
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.fusing import contraction_of
-from mgx_mlir.rewriting import (
+from mgx_mlir.rewriting.fusing import contraction_of
+from mgx_mlir.rewriting.queries import (
     MOST_BEHIND,
     definition,
     element_type,
@@ -35,7 +35,7 @@ from mgx_mlir.rewriting import (
     splat,
     users,
 )
-from mgx_mlir.views import Layout, apply, is_view, whole
+from mgx_mlir.rewriting.views import Layout, apply, is_view, whole
 
 # A block computes so many rows, or columns, of a product with what it read of an operand.
 _TILE = 128

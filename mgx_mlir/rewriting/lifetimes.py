@@ -15,9 +15,9 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError
-from mgx_mlir.in_place import overwritable, updates
 from mgx_mlir.passes.place_concats import IN_PLACE
-from mgx_mlir.rewriting import definition, memory_of, op_name
+from mgx_mlir.rewriting.in_place import overwritable, updates
+from mgx_mlir.rewriting.queries import definition, memory_of, op_name
 
 _OWNERS = ("mgx.launch", "mgx.if", "mgx.loop")
 Interval = tuple[int, int]

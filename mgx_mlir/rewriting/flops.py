@@ -11,7 +11,7 @@ import math
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting import CONTRACTIONS, shape
+from mgx_mlir.rewriting.queries import CONTRACTIONS, shape
 
 # Reductions along an axis that are ops of their own, in passes over their operand.
 _PASSES = {

@@ -9,9 +9,9 @@ from itertools import pairwise
 import numpy as np
 from mlir import ir
 
-from mgx_mlir import views
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError
+from mgx_mlir.rewriting import views
 from mgx_mlir.sizes.types import is_named, shape_of
 
 # Views that keep the row-major order of the elements: in contiguous memory they cost nothing.

@@ -9,7 +9,7 @@ from math import inf
 
 from mlir import ir
 
-from mgx_mlir.rewriting import (
+from mgx_mlir.rewriting.queries import (
     CONTRACTIONS,
     DOTS,
     RESHAPES,
