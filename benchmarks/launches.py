@@ -30,7 +30,7 @@ from onnx import TensorProto, helper, numpy_helper
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.compiler import CompileOptions, Report, import_model, optimize
-from mgx_mlir.planning import build_plan
+from mgx_mlir.pipelines.planning import build_plan
 from mgx_mlir.rewriting.graph import kernels
 from test.onnx_models import MODELS, bert, light
 

@@ -19,8 +19,11 @@ from mgx_mlir.artifact.record import Artifact, PortableKernel
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import Edge, OpenError, UsageError
 from mgx_mlir.importer import parse_onnx
-from mgx_mlir.optimals import bound_graphs
-from mgx_mlir.pass_manager import (
+from mgx_mlir.pipelines.optimals import bound_graphs
+from mgx_mlir.pipelines.phases import MODES, PIPELINES, mode_pipelines
+from mgx_mlir.pipelines.planning import build_frame, build_plan
+from mgx_mlir.pipelines.portable import portable_kernel
+from mgx_mlir.pipelines.runner import (
     CLEANUP,
     Pass,
     PassContext,
@@ -32,9 +35,6 @@ from mgx_mlir.pass_manager import (
     run_pipeline,
     step_name,
 )
-from mgx_mlir.pipelines import MODES, PIPELINES, mode_pipelines
-from mgx_mlir.planning import build_frame, build_plan
-from mgx_mlir.portable import portable_kernel
 from mgx_mlir.rewriting.graph import Graph, kernels, open_dims, value_names
 from mgx_mlir.sizes.arithmetic import Range
 

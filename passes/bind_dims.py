@@ -8,7 +8,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.errors import UsageError
-from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.rewriting.graph import main_function
 from mgx_mlir.rewriting.queries import blocks, element_type, shape, slice_bounds
 from mgx_mlir.sizes.arithmetic import Number, substitute

@@ -10,7 +10,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.reference import evaluate_op
 from mgx_mlir.rewriting.flops import flops_of_op
 from mgx_mlir.rewriting.graph import main_function, node_name

@@ -9,8 +9,8 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.pass_manager import Pass, PassContext
 from mgx_mlir.passes.place_concats import IN_PLACE
+from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.rewriting.fusing import WITH_EPILOGUE, contractions_of, product_of
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.prologues import prologue_values

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.pass_manager import Pass, PassContext
+from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.reference.meanings import enum
 from mgx_mlir.reference.ops.resize import is_identity, nearest_places
 from mgx_mlir.rewriting.graph import main_function, node_name

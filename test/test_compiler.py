@@ -15,8 +15,8 @@ from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.compiler import CompileOptions, Report, optimize
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import UsageError
-from mgx_mlir.pass_manager import CLEANUP, parse_pipeline
-from mgx_mlir.pipelines import MODES, mode_pipelines
+from mgx_mlir.pipelines.phases import MODES, mode_pipelines
+from mgx_mlir.pipelines.runner import CLEANUP, parse_pipeline
 from mgx_mlir.rewriting.graph import Graph
 from mgx_mlir.settings import Settings
 from test.onnx_models import MODELS, light, light_names, random_inputs, small

@@ -12,7 +12,9 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import CompilerError, UsageError
-from mgx_mlir.pass_manager import (
+from mgx_mlir.passes.fuse_pointwise import FusePointwise
+from mgx_mlir.pipelines.phases import MODES, PIPELINES, mode_pipelines
+from mgx_mlir.pipelines.runner import (
     CLEANUP,
     Pass,
     PassContext,
@@ -23,8 +25,6 @@ from mgx_mlir.pass_manager import (
     print_pipeline,
     run_pipeline,
 )
-from mgx_mlir.passes.fuse_pointwise import FusePointwise
-from mgx_mlir.pipelines import MODES, PIPELINES, mode_pipelines
 
 PROGRAM = """
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {

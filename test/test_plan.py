@@ -10,8 +10,8 @@ import pytest
 
 from mgx_mlir.artifact.plan import Branch, Loop, Plan, Row, Step
 from mgx_mlir.errors import ArtifactError, UnsupportedError
-from mgx_mlir.pipelines import PIPELINES
-from mgx_mlir.planning import build_plan
+from mgx_mlir.pipelines.phases import PIPELINES
+from mgx_mlir.pipelines.planning import build_plan
 from test.passes.graphs import parse, random_graph, run
 
 STEPS = [step for pipeline in PIPELINES.values() for step in pipeline.passes]

@@ -15,8 +15,8 @@ from mlir import ir
 
 from mgx_mlir.artifact.plan import AnyStep, Branch, Plan, Row, Step, walk
 from mgx_mlir.dialects.types import numpy_dtype
-from mgx_mlir.pipelines import PIPELINES
-from mgx_mlir.planning import build_plan
+from mgx_mlir.pipelines.phases import PIPELINES
+from mgx_mlir.pipelines.planning import build_plan
 from mgx_mlir.reference import evaluate, evaluate_kernel
 from mgx_mlir.rewriting.graph import Graph, kernels
 from test.passes.graphs import parse, random_graph, random_inputs, run

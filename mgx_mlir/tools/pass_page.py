@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from mgx_mlir.pass_manager import CLEANUP, Pass, option_text, pass_class, pass_names, step_name
-from mgx_mlir.pipelines import MODES, PIPELINES
+from mgx_mlir.pipelines.phases import MODES, PIPELINES
+from mgx_mlir.pipelines.runner import CLEANUP, Pass, option_text, pass_class, pass_names, step_name
 
 _HEAD = """\
 # Passes

@@ -15,7 +15,7 @@ from mlir.dialects import func
 
 from mgx_mlir.artifact.weights import Weight, WeightStore
 from mgx_mlir.dialects import context, mgx
-from mgx_mlir.pass_manager import PassContext, Step, run_pipeline
+from mgx_mlir.pipelines.runner import PassContext, Step, run_pipeline
 from mgx_mlir.reference import evaluate
 from mgx_mlir.rewriting.graph import Graph
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from mgx_mlir.importer import parse_onnx
-from mgx_mlir.pass_manager import PassContext, pass_class, pass_names, run_pipeline
 from mgx_mlir.passes.bind_dims import BindDims
 from mgx_mlir.passes.simplify_dyn_ops import SimplifyDynOps
-from mgx_mlir.pipelines import PIPELINES
+from mgx_mlir.pipelines.phases import PIPELINES
+from mgx_mlir.pipelines.runner import PassContext, pass_class, pass_names, run_pipeline
 from mgx_mlir.reference import evaluate
 from test import dynamic_models
 from test.passes.graphs import check_keeps_results, parse_case, random_graph, run

@@ -12,7 +12,7 @@ from onnx import ModelProto
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.compiler import CompileOptions, Report, import_model, optimize
 from mgx_mlir.passes.find_attention import FindAttention
-from mgx_mlir.planning import build_plan
+from mgx_mlir.pipelines.planning import build_plan
 from mgx_mlir.rewriting.graph import Graph
 from test.onnx_models import bert, gpt2, vit
 from test.passes.graphs import check_keeps_results, parse

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mgx_mlir.passes.rewrite_rotations import RewriteRotations
-from mgx_mlir.pipelines import PIPELINES
+from mgx_mlir.pipelines.phases import PIPELINES
 from test.passes.graphs import check_keeps_results, parse
 
 X, HALF = "tensor<1x7x3x8xf32>", "tensor<1x7x3x4xf32>"

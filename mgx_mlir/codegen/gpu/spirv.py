@@ -23,7 +23,7 @@ from mgx_mlir.codegen.gpu.kernel import gpu_program
 from mgx_mlir.codegen.gpu.passes import to_llvm_ir
 from mgx_mlir.codegen.lowering import lower_kernel
 from mgx_mlir.errors import CompilerError, UnsupportedError
-from mgx_mlir.portable import required_features
+from mgx_mlir.pipelines.portable import required_features
 
 # The chip whose passes make the LLVM IR: what is its own is replaced here.
 CHIP = "gfx1100"

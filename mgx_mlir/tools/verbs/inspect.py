@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _kernel_text(kernel: PortableKernel) -> str:
-    from mgx_mlir.portable import kernel_text
+    from mgx_mlir.pipelines.portable import kernel_text
 
     return _of_kernel(kernel, kernel_text)
 

@@ -9,7 +9,7 @@ from mgx_mlir.tools import options as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from mgx_mlir.pipelines import PIPELINES
+    from mgx_mlir.pipelines.phases import PIPELINES
 
     shared.add_model(parser, "an .onnx model")
     shared.add_shape_options(parser)
@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.artifact.files import atomic_file, write_atomically
     from mgx_mlir.compiler import Report, import_model, optimize
     from mgx_mlir.errors import UsageError
-    from mgx_mlir.pipelines import mode_pipelines
+    from mgx_mlir.pipelines.phases import mode_pipelines
     from mgx_mlir.tools.console import print_report
 
     shared.expect_model(options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mgx_mlir.errors import UsageError
-from mgx_mlir.pass_manager import Pipeline
 from mgx_mlir.passes.bind_dims import BindDims
 from mgx_mlir.passes.eliminate_identities import EliminateIdentities
 from mgx_mlir.passes.eliminate_pads import EliminatePads
@@ -45,6 +44,7 @@ from mgx_mlir.passes.sink_concats import SinkConcats
 from mgx_mlir.passes.sink_dequantize import SinkDequantize
 from mgx_mlir.passes.sink_views import SinkViews
 from mgx_mlir.passes.yield_products import YieldProducts
+from mgx_mlir.pipelines.runner import Pipeline
 
 
 @dataclass(frozen=True)

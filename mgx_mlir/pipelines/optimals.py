@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from mlir import ir
 
 from mgx_mlir.errors import UsageError
-from mgx_mlir.pass_manager import PassContext, run_pipeline
 from mgx_mlir.passes.bind_dims import BindDims
 from mgx_mlir.passes.simplify_dyn_ops import SimplifyDynOps
+from mgx_mlir.pipelines.runner import PassContext, run_pipeline
 from mgx_mlir.rewriting.graph import Graph
 from mgx_mlir.sizes.types import named_symbols
 
