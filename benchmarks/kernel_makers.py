@@ -45,9 +45,9 @@ def ours(case: Case) -> list[list[Kernel]]:
 
 def generic(case: Case) -> list[list[Kernel]]:
     """The same on the generic path alone."""
+    from mgx_mlir.codegen.generic.lowering import lower_kernel
     from mgx_mlir.codegen.gpu.binary import code_object
     from mgx_mlir.codegen.gpu.kernel import gpu_program
-    from mgx_mlir.codegen.lowering import lower_kernel
 
     def compiler(kernel: Any) -> Any:
         program = gpu_program(lower_kernel(kernel))

@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from mlir import ir
 from mlir.dialects import arith, math, vector
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.attention import Attention
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
 from mgx_mlir.codegen.cpu.product import add_contraction
 from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.problem.attention import Attention
 
 # step(at, mask, carried): what happens to the vector at `at`; gives the next carried one.
 Step = Callable[[Index, ir.Value | None, ir.Value], ir.Value]

@@ -17,7 +17,7 @@ from mlir import ir
 from mlir.dialects import arith, scf
 
 from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH
-from mgx_mlir.codegen.lowering.index import index_constant
+from mgx_mlir.codegen.generic.lowering.index import index_constant
 
 # Of a sum whose order is free, at least so many parts are summed side by side.
 _SHARED = 4

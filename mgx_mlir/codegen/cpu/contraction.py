@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Contraction, Image
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.pack import Packed
 from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, SUM_DEPTH, Schedule, packed_element
+from mgx_mlir.codegen.problem.problem import Contraction, Image
 
 # store(sums, batch, m, n, mask): what happens to a vector of results of row m from column n.
 Store = Callable[[ir.Value, Index, Index, Index, ir.Value | None], None]

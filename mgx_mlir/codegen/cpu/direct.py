@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith, vector
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Contraction, Image
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.contraction import Store
 from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.problem.problem import Contraction, Image
 
 MAX_ROWS = 4
 MAX_TAPS = 128

@@ -11,10 +11,10 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.blocked_sums import block_sums
 from mgx_mlir.codegen.cpu.function import KernelBuilder
-from mgx_mlir.codegen.dynamic.kernel import (
+from mgx_mlir.codegen.generic.dynamic.kernel import (
     Build,
     Place,
     argument_sizes,
@@ -25,7 +25,7 @@ from mgx_mlir.codegen.dynamic.kernel import (
     pointer_type,
     split,
 )
-from mgx_mlir.codegen.lowering.index import index_constant, symbol_values
+from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol
 
 # Reductions side by side: rows, and two vectors of f32 along each.

@@ -10,7 +10,7 @@ from mlir.dialects import func
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.compile import BODY_SUFFIX, compile_module
 
 

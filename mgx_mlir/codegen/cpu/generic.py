@@ -18,16 +18,16 @@ from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.buffers import loops
-from mgx_mlir.codegen.buffers.body import Body
-from mgx_mlir.codegen.buffers.bufferize import bufferize
-from mgx_mlir.codegen.buffers.memory import Piece
-from mgx_mlir.codegen.buffers.walk import PARALLEL, Walk, arguments_of
-from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import Stage, build_rows, build_single, common_rows, item_count
 from mgx_mlir.codegen.cpu.transposes import is_copy
-from mgx_mlir.codegen.lowering import lower_kernel
+from mgx_mlir.codegen.generic.buffers import loops
+from mgx_mlir.codegen.generic.buffers.body import Body
+from mgx_mlir.codegen.generic.buffers.bufferize import bufferize
+from mgx_mlir.codegen.generic.buffers.memory import Piece
+from mgx_mlir.codegen.generic.buffers.walk import PARALLEL, Walk, arguments_of
+from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.rewriting.in_place import overwritable, updates
 
 

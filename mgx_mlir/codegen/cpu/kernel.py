@@ -9,10 +9,6 @@ from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction.attention import Attention, match_attention
-from mgx_mlir.codegen.contraction.halves import Halves, split_kernel
-from mgx_mlir.codegen.contraction.match import Match, Operand, match_contraction, used_arguments
-from mgx_mlir.codegen.contraction.views import element_name
 from mgx_mlir.codegen.cpu.attention import add_attention
 from mgx_mlir.codegen.cpu.dynamic import compile_dynamic
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
@@ -20,7 +16,11 @@ from mgx_mlir.codegen.cpu.generic import compile_generic, generic_builder
 from mgx_mlir.codegen.cpu.pooling import Pooling, emit_pooling, match_pooling
 from mgx_mlir.codegen.cpu.product import add_contraction
 from mgx_mlir.codegen.cpu.schedule import Machine
-from mgx_mlir.codegen.dynamic.kernel import is_dynamic
+from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
+from mgx_mlir.codegen.problem.attention import Attention, match_attention
+from mgx_mlir.codegen.problem.halves import Halves, split_kernel
+from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.views import element_name
 
 _DIALECTS = ("arith", "func", "linalg", "llvm", "math", "memref", "scf", "tensor", "vector")
 

@@ -13,13 +13,13 @@ from math import ceil, prod
 
 from mlir import ir
 
-from mgx_mlir.codegen.buffers import loops
-from mgx_mlir.codegen.buffers.body import Body
-from mgx_mlir.codegen.buffers.loops import Group, Nest, Operand
-from mgx_mlir.codegen.buffers.memory import Piece
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.transposes import build_copy, copy_items, crossed_group
+from mgx_mlir.codegen.generic.buffers import loops
+from mgx_mlir.codegen.generic.buffers.body import Body
+from mgx_mlir.codegen.generic.buffers.loops import Group, Nest, Operand
+from mgx_mlir.codegen.generic.buffers.memory import Piece
 
 # Elements of work worth an item of their own.
 ITEM_WORK = 8192

@@ -14,9 +14,9 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith, vector
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Image, Matrix
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.problem.problem import Image, Matrix
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,8 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Match, with_epilogue
-from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Image, Matrix
-from mgx_mlir.codegen.contraction.views import element_name, resolve
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.direct import (
     Direct,
     choose_direct,
@@ -28,6 +25,9 @@ from mgx_mlir.codegen.cpu.direct import (
 )
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.problem.match import Match, with_epilogue
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.codegen.problem.views import element_name, resolve
 
 _SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
 

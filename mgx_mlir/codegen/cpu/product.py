@@ -10,11 +10,17 @@ from math import ceil, prod
 from mlir import ir
 from mlir.dialects import vector
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.computed import vector_lanes, vector_of
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Match, used_arguments
-from mgx_mlir.codegen.contraction.problem import (
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
+from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
+from mgx_mlir.codegen.cpu.epilogue import Epilogue
+from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
+from mgx_mlir.codegen.cpu.schedule import Machine, Schedule, choose, packed_element
+from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny, reads_computed
+from mgx_mlir.codegen.problem.computed import vector_lanes, vector_of
+from mgx_mlir.codegen.problem.match import Match, used_arguments
+from mgx_mlir.codegen.problem.problem import (
     Axis,
     Computed,
     ComputedImage,
@@ -23,12 +29,6 @@ from mgx_mlir.codegen.contraction.problem import (
     Matrix,
     pixels,
 )
-from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
-from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
-from mgx_mlir.codegen.cpu.epilogue import Epilogue
-from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
-from mgx_mlir.codegen.cpu.schedule import Machine, Schedule, choose, packed_element
-from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny, reads_computed
 from mgx_mlir.rewriting.views import row_major
 
 # The number, as an argument, of an image that is turned first.

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.problem import Contraction, Image
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.problem.problem import Contraction, Image
 
 # Bytes of the second-level cache that one packed block of B may take: half of what the
 # smallest supported processors have for each core (1 MiB Zen 4, Skylake-X).

@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.computed import readable
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Computed, Contraction, Matrix, transposed
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.contraction import Store
 from mgx_mlir.codegen.cpu.pack import Packed
 from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine
+from mgx_mlir.codegen.problem.computed import readable
+from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix, transposed
 
 # vectors(batch, k, column, lanes, along rows): elements of a computed operand.
 Vectors = Callable[[Index, Index, Index, int, bool], ir.Value]

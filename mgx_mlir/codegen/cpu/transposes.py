@@ -9,13 +9,13 @@ from math import ceil, prod
 
 from mlir import ir
 
-from mgx_mlir.codegen.buffers import loops
-from mgx_mlir.codegen.buffers.body import Body
-from mgx_mlir.codegen.buffers.loops import Nest
-from mgx_mlir.codegen.buffers.memory import Piece
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.pack import transpose
+from mgx_mlir.codegen.generic.buffers import loops
+from mgx_mlir.codegen.generic.buffers.body import Body
+from mgx_mlir.codegen.generic.buffers.loops import Nest
+from mgx_mlir.codegen.generic.buffers.memory import Piece
 
 # Side of a square: a cache line of 32-bit elements.
 SIDE = 16

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import gpu
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import BOOL, Element, element_of
 from mgx_mlir.codegen.gpu.contraction import memory
-from mgx_mlir.codegen.lowering.element import BOOL, Element, element_of
 
 _DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf", "vector")
 

@@ -12,7 +12,7 @@ from mlir.dialects import arith, gpu, scf
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.dynamic.kernel import (
+from mgx_mlir.codegen.generic.dynamic.kernel import (
     Build,
     Place,
     argument_sizes,
@@ -23,12 +23,12 @@ from mgx_mlir.codegen.dynamic.kernel import (
     pointer_type,
     split,
 )
+from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
 from mgx_mlir.codegen.gpu.binary import code_object
 from mgx_mlir.codegen.gpu.builder import gpu_module
 from mgx_mlir.codegen.gpu.function import BLOCK_SIZE
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
-from mgx_mlir.codegen.lowering.index import index_constant, symbol_values
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div
 
 # Sizes have no bound that 32-bit offsets would follow from.

@@ -7,11 +7,11 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction.match import through_reshapes
 from mgx_mlir.codegen.gpu.builder import signature, size_refusal
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.precision import narrow, relax
+from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.rewriting.views import is_view
 
 # The types of a kernel's inputs and of its results.

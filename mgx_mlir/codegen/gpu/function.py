@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
-from mgx_mlir.codegen.buffers.body import Body
-from mgx_mlir.codegen.buffers.loops import Place
-from mgx_mlir.codegen.buffers.memory import Index, Memory, Piece, View
+from mgx_mlir.codegen.generic.buffers.body import Body
+from mgx_mlir.codegen.generic.buffers.loops import Place
+from mgx_mlir.codegen.generic.buffers.memory import Index, Memory, Piece, View
 from mgx_mlir.codegen.gpu.builder import Dimensions, block_number, grid_of, thread_number
 
 BLOCK_SIZE = 256

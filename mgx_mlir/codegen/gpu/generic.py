@@ -26,10 +26,10 @@ from mlir import ir
 from mlir.dialects import gpu
 
 from mgx_mlir.artifact.code_object import Launch
-from mgx_mlir.codegen.buffers import loops
-from mgx_mlir.codegen.buffers.index import delinearise
-from mgx_mlir.codegen.buffers.memory import Index, Memory, Piece
-from mgx_mlir.codegen.buffers.walk import PARALLEL, Walk, arguments_of, memory_uses, root
+from mgx_mlir.codegen.generic.buffers import loops
+from mgx_mlir.codegen.generic.buffers.index import delinearise
+from mgx_mlir.codegen.generic.buffers.memory import Index, Memory, Piece
+from mgx_mlir.codegen.generic.buffers.walk import PARALLEL, Walk, arguments_of, memory_uses, root
 from mgx_mlir.codegen.gpu.builder import Dimensions
 from mgx_mlir.codegen.gpu.function import Access, GpuBody, GpuFunction
 

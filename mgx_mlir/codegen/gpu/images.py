@@ -24,13 +24,13 @@ from mlir.dialects import arith
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.dynamic.kernel import SCRATCH_ALIGNMENT, argument_sizes
+from mgx_mlir.codegen.generic.dynamic.kernel import SCRATCH_ALIGNMENT, argument_sizes
+from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu.builder import element_bytes, signature
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.dynamic import DynamicProgram
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.codegen.lowering.element import element_of, sizes_of
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.views import RESHAPES
 from mgx_mlir.sizes import types as symbolic

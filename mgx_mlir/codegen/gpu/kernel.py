@@ -10,8 +10,10 @@ from mlir import ir
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.buffers.bufferize import bufferize
-from mgx_mlir.codegen.dynamic.kernel import is_dynamic
+from mgx_mlir.codegen.generic.buffers.bufferize import bufferize
+from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
+from mgx_mlir.codegen.generic.lowering import lower_kernel
+from mgx_mlir.codegen.generic.lowering.native import native_floats
 from mgx_mlir.codegen.gpu.attention.any_sizes import any_sizes_program
 from mgx_mlir.codegen.gpu.attention.kernel import attention_program
 from mgx_mlir.codegen.gpu.attention.parts import attention_parts_program
@@ -35,8 +37,6 @@ from mgx_mlir.codegen.gpu.scan.kernel import scan_program
 from mgx_mlir.codegen.gpu.scatter.kernel import scatter_program
 from mgx_mlir.codegen.gpu.suppress.kernel import suppress_program
 from mgx_mlir.codegen.gpu.topk.kernel import topk_program
-from mgx_mlir.codegen.lowering import lower_kernel
-from mgx_mlir.codegen.lowering.native import native_floats
 
 # A family gives the program of a kernel and the schedule in words; or None, and why it
 # refuses the kernel (nothing where the kernel is none of its own).

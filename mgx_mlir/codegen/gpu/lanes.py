@@ -14,8 +14,8 @@ from mlir import ir
 from mlir.dialects import arith, llvm, rocdl, vector
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 
 # dpp_ctrl of what exchanges lanes at a distance, given that all below it are equal already.
 _DPP = {

@@ -12,12 +12,12 @@ from mlir import ir
 from mlir.dialects import memref
 
 from mgx_mlir.artifact.code_object import Argument, Launch
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.builder import Dimensions, Frame, Tensor
 from mgx_mlir.codegen.gpu.generic import GpuProgram
-from mgx_mlir.codegen.lowering.element import Element
 
 BLOCK = 256
 _ALIGNMENT = 256  # of a piece of scratch memory

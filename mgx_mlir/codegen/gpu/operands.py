@@ -9,13 +9,13 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import BOOL, Element
 from mgx_mlir.codegen.gpu.builder import element_bytes
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
-from mgx_mlir.codegen.lowering.element import BOOL, Element
+from mgx_mlir.codegen.problem.problem import Axis
 
 # What one lane reads or writes at once.
 CHUNK_BYTES = 16

@@ -10,9 +10,9 @@ from mlir.dialects import llvm as llvm_dialect
 from mlir.passmanager import PassManager
 
 from mgx_mlir._native import _mgx
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, scalar_type
+from mgx_mlir.codegen.generic.lowering.expand import Function, expand, expand_pass
 from mgx_mlir.codegen.gpu import functions
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic, scalar_type
-from mgx_mlir.codegen.lowering.expand import Function, expand, expand_pass
 from mgx_mlir.errors import CompilerError
 
 # Functions of f64 that every chip has. AMD's device library does the others.

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis
-from mgx_mlir.codegen.contraction.views import View
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.operands import Operand, index_of
-from mgx_mlir.codegen.lowering.element import element_of
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.problem.views import View
 from mgx_mlir.rewriting.views import row_major
 
 

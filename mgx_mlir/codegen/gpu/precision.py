@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from mlir import ir
 from mlir.dialects import rocdl
 
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.contraction import memory
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.element import element_of
 
 
 def narrow(results: Sequence[ir.Type]) -> bool:

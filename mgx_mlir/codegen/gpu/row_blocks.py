@@ -20,9 +20,9 @@ from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.problem import Axis
-from mgx_mlir.codegen.dynamic.kernel import argument_sizes
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes
+from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.builder import Frame, Tensor
 from mgx_mlir.codegen.gpu.contraction import memory
@@ -30,7 +30,7 @@ from mgx_mlir.codegen.gpu.dynamic import DynamicProgram
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.precision import narrow, relax
-from mgx_mlir.codegen.lowering.element import element_of, sizes_of
+from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.rewriting.views import Layout
 from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
 

@@ -11,8 +11,6 @@ from convolution_kernels import Convolution
 from emulated import run_on
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction.match import match_contraction
-from mgx_mlir.codegen.contraction.problem import Image
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.contraction import constraints, cost
 from mgx_mlir.codegen.gpu.contraction.constraints import schedule_refusal
@@ -23,6 +21,8 @@ from mgx_mlir.codegen.gpu.contraction.space import schedules
 from mgx_mlir.codegen.gpu.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.contraction.terms import product_of_terms
 from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.codegen.problem.match import match_contraction
+from mgx_mlir.codegen.problem.problem import Image
 
 EMULATED = ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1201")
 SHAPES = (

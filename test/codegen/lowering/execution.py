@@ -10,7 +10,7 @@ import numpy as np
 from mlir import ir
 from mlir.passmanager import PassManager
 
-from mgx_mlir.codegen.lowering import lower_kernel
+from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.dialects.types import numpy_dtype
 from test.compiled import CompiledModule
 

@@ -7,7 +7,7 @@ import random
 import pytest
 from mlir import ir
 
-from mgx_mlir.codegen.lowering.index import Dim, Index, Quotient, affine, delinear, linear
+from mgx_mlir.codegen.generic.lowering.index import Dim, Index, Quotient, affine, delinear, linear
 from test.codegen.lowering.cases import Case, check
 
 

@@ -4,8 +4,8 @@ import pytest
 from mlir import ir
 from mlir.dialects import func
 
-from mgx_mlir.codegen.lowering import element_of, emit_pointwise, lower_kernel
-from mgx_mlir.codegen.lowering.kernel import lowered_ops
+from mgx_mlir.codegen.generic.lowering import element_of, emit_pointwise, lower_kernel
+from mgx_mlir.codegen.generic.lowering.kernel import lowered_ops
 from mgx_mlir.dialects import context, mgx
 from mgx_mlir.errors import UnsupportedError
 from test.codegen.lowering.cases import Case

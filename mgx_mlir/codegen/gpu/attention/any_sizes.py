@@ -21,11 +21,10 @@ from mlir.dialects import arith
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.attention import Attention, match_attention
-from mgx_mlir.codegen.contraction.match import Operand, Source
-from mgx_mlir.codegen.contraction.problem import Axis, Matrix
-from mgx_mlir.codegen.dynamic.kernel import argument_sizes, kernel_symbols
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes, kernel_symbols
+from mgx_mlir.codegen.generic.lowering.element import sizes_of
+from mgx_mlir.codegen.generic.lowering.index import symbol_values
 from mgx_mlir.codegen.gpu.attention.combine import result_tensors, tensor_of
 from mgx_mlir.codegen.gpu.attention.constraints import base_unit, lds_bytes, problem_refusal
 from mgx_mlir.codegen.gpu.attention.cost import choose
@@ -37,8 +36,9 @@ from mgx_mlir.codegen.gpu.contraction.constraints import MAX_BATCH, MAX_BYTES
 from mgx_mlir.codegen.gpu.dynamic import DynamicProgram
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
-from mgx_mlir.codegen.lowering.element import sizes_of
-from mgx_mlir.codegen.lowering.index import symbol_values
+from mgx_mlir.codegen.problem.attention import Attention, match_attention
+from mgx_mlir.codegen.problem.match import Operand, Source
+from mgx_mlir.codegen.problem.problem import Axis, Matrix
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, common_factor, evaluate, symbols
 from mgx_mlir.sizes.types import named_symbols
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.attention import Attention
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Operand
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering import emit_pointwise
 from mgx_mlir.codegen.gpu.contraction.epilogue import stored_vector
-from mgx_mlir.codegen.lowering import emit_pointwise
+from mgx_mlir.codegen.problem.attention import Attention
+from mgx_mlir.codegen.problem.match import Operand
 
 
 class Body:

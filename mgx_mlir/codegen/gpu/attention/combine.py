@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument, Launch
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.attention import Attention
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Operand
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import F32, element_of
 from mgx_mlir.codegen.gpu.attention import softmax
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.builder import (
@@ -29,7 +28,8 @@ from mgx_mlir.codegen.gpu.builder import (
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
-from mgx_mlir.codegen.lowering.element import F32, element_of
+from mgx_mlir.codegen.problem.attention import Attention
+from mgx_mlir.codegen.problem.match import Operand
 
 THREADS = 256
 ALIGNMENT = 256

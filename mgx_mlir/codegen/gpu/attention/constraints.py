@@ -6,9 +6,7 @@ import math
 from collections.abc import Sequence
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.attention import Attention
-from mgx_mlir.codegen.contraction.match import Operand
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.attention.layout import (
     PLAIN,
     block_keys,
@@ -22,6 +20,8 @@ from mgx_mlir.codegen.gpu.attention.state import merge_bytes
 from mgx_mlir.codegen.gpu.attention.tile import Shape
 from mgx_mlir.codegen.gpu.contraction.constraints import MAX_BATCH, MAX_BYTES
 from mgx_mlir.codegen.gpu.contraction.specs import Unit, unit_for
+from mgx_mlir.codegen.problem.attention import Attention
+from mgx_mlir.codegen.problem.match import Operand
 
 # Sizes of a head whose queries and results fit the registers of a wave.
 MAX_HEAD = 256

@@ -11,8 +11,7 @@ import math
 from dataclasses import replace
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.attention import Attention
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.attention.constraints import lds_bytes, registers, schedule_refusal
 from mgx_mlir.codegen.gpu.attention.generator import tile_shapes
 from mgx_mlir.codegen.gpu.attention.layout import PLAIN, product_clocks, shaped
@@ -20,6 +19,7 @@ from mgx_mlir.codegen.gpu.attention.space import Schedule, schedules
 from mgx_mlir.codegen.gpu.attention.tile import Shape
 from mgx_mlir.codegen.gpu.choice import least, terms
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
+from mgx_mlir.codegen.problem.attention import Attention
 
 # Clocks of a SIMD for a score of each lane: an exponential, and some three operations.
 SCORE_CLOCKS = {64: 26, 32: 10}

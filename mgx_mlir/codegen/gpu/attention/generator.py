@@ -16,10 +16,8 @@ from mlir.dialects import amdgpu, arith, llvm, rocdl
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.attention import Attention
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Matrix
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.attention import layout, queries, softmax, streams
 from mgx_mlir.codegen.gpu.attention.body import Body
 from mgx_mlir.codegen.gpu.attention.combine import (
@@ -41,6 +39,8 @@ from mgx_mlir.codegen.gpu.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
 from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.problem.attention import Attention
+from mgx_mlir.codegen.problem.problem import Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Of the clocks beside products, what moves to LDS take at the most: others wait for them.

@@ -7,7 +7,6 @@ import math
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction.attention import heads_as_queries, match_attention
 from mgx_mlir.codegen.gpu.attention.constraints import base_unit, problem_refusal
 from mgx_mlir.codegen.gpu.attention.cost import choose
 from mgx_mlir.codegen.gpu.attention.generator import generate
@@ -15,6 +14,7 @@ from mgx_mlir.codegen.gpu.attention.layout import shaped
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
+from mgx_mlir.codegen.problem.attention import heads_as_queries, match_attention
 from mgx_mlir.dialects.types import byte_size
 
 

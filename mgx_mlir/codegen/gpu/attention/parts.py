@@ -14,11 +14,11 @@ from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.attention import Attention, match_attention
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.contraction.kernel import match_program
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.rows.kernel import rows_program
+from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.dialects import mgx
 
 # Scratch pieces begin at multiples of this many bytes.

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Matrix
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.attention import layout, softmax
 from mgx_mlir.codegen.gpu.attention.space import Schedule
 from mgx_mlir.codegen.gpu.attention.tile import Reader, Tile
@@ -17,6 +16,7 @@ from mgx_mlir.codegen.gpu.attention.work import Place, Queries
 from mgx_mlir.codegen.gpu.contraction import memory, multiply
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
+from mgx_mlir.codegen.problem.problem import Matrix
 
 
 def in_registers(

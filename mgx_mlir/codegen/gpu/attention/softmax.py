@@ -16,11 +16,11 @@ from mlir import ir
 from mlir.dialects import arith, rocdl, vector
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.attention import Attention
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
+from mgx_mlir.codegen.problem.attention import Attention
 
 LOG2_E = math.log2(math.e)
 # The lowest finite f32: what the largest score starts from.

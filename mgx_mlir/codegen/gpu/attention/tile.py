@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, llvm, rocdl
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis, Matrix
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.attention import softmax, streams
 from mgx_mlir.codegen.gpu.attention.layout import (
     ROW_CHUNKS,
@@ -24,6 +23,7 @@ from mgx_mlir.codegen.gpu.attention.streams import Stream
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
+from mgx_mlir.codegen.problem.problem import Axis, Matrix
 
 # Moves that are on their way together where registers are few.
 MOVES_TOGETHER = 8

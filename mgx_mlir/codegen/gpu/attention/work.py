@@ -11,9 +11,8 @@ from mlir import ir
 from mlir.dialects import arith, scf, vector
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.attention import Attention
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.attention import layout, softmax, streams
 from mgx_mlir.codegen.gpu.attention.body import Body, plain_scale
 from mgx_mlir.codegen.gpu.attention.softmax import Total
@@ -24,6 +23,7 @@ from mgx_mlir.codegen.gpu.attention.tile import Reader
 from mgx_mlir.codegen.gpu.contraction import memory, multiply
 from mgx_mlir.codegen.gpu.contraction.epilogue import seen
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
+from mgx_mlir.codegen.problem.attention import Attention
 
 # What a lane gives to a product: for a step, by tiles of queries and instructions; or for each
 # tile of queries, step and instruction.

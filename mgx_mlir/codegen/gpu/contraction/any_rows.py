@@ -22,10 +22,9 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.match import Match, Operand, match_contraction, used_arguments
-from mgx_mlir.codegen.contraction.problem import Axis, Computed, Contraction, Matrix
-from mgx_mlir.codegen.dynamic.kernel import argument_sizes
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes
+from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builder import signature
 from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, row_major
@@ -37,7 +36,8 @@ from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.dynamic import DynamicProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
-from mgx_mlir.codegen.lowering.element import sizes_of
+from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix
 from mgx_mlir.sizes import types as symbolic
 from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div, substitute, symbols
 

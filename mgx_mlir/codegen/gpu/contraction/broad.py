@@ -19,9 +19,8 @@ from mlir import ir
 from mlir.dialects import arith, gpu
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Computed, Contraction, Matrix, Windows
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu import lanes as across
 from mgx_mlir.codegen.gpu.builder import block_number, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory
@@ -37,6 +36,7 @@ from mgx_mlir.codegen.gpu.contraction.function import (
 from mgx_mlir.codegen.gpu.contraction.skinny import dot_products, of_fewer_rows
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix, Windows
 
 # With more rows the matrix cores, where there are any, are worth the way through LDS.
 MAX_ROWS = 4

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.match import Match, Operand
-from mgx_mlir.codegen.contraction.problem import Axis, Image
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.contraction.specs import SIDES, Unit, unit_for
+from mgx_mlir.codegen.problem.match import Match, Operand
+from mgx_mlir.codegen.problem.problem import Axis, Image
 from mgx_mlir.sizes.arithmetic import common_factor
 
 # Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".

@@ -13,9 +13,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import mul
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.match import Match, Operand
-from mgx_mlir.codegen.contraction.problem import (
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.contraction.packing import Packing
+from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, ROW_CHUNKS
+from mgx_mlir.codegen.problem.match import Match, Operand
+from mgx_mlir.codegen.problem.problem import (
     Axis,
     Computed,
     ComputedImage,
@@ -25,8 +27,6 @@ from mgx_mlir.codegen.contraction.problem import (
     Matrix,
     Windows,
 )
-from mgx_mlir.codegen.gpu.contraction.packing import Packing
-from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, ROW_CHUNKS
 
 # Numbers of the packed operands, as arguments of the product.
 PACKED_IMAGE, PACKED_FILTER = -1, -2

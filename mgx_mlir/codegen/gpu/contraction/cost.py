@@ -15,8 +15,7 @@ from dataclasses import replace
 from functools import cache
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.problem import Computed, Contraction, Image, Matrix
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.choice import least, terms
 from mgx_mlir.codegen.gpu.contraction.constraints import besides, registers, schedule_refusal
 from mgx_mlir.codegen.gpu.contraction.expanding import source_of
@@ -26,6 +25,7 @@ from mgx_mlir.codegen.gpu.contraction.sources import Source
 from mgx_mlir.codegen.gpu.contraction.space import Schedule, schedules, splits
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, SIDES, Unit
 from mgx_mlir.codegen.gpu.contraction.tile import turned
+from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
 
 GLOBAL_LATENCY = 600
 # The barrier, and waves that are not in step.

@@ -11,13 +11,13 @@ import math
 from dataclasses import dataclass, replace
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.match import Match, Operand, Source
-from mgx_mlir.codegen.contraction.problem import Axis, Image, Matrix
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.contraction.convolution import split
 from mgx_mlir.codegen.gpu.contraction.cost import GLOBAL_LATENCY
 from mgx_mlir.codegen.gpu.contraction.direct import Dimension, dimensions, offsets
 from mgx_mlir.codegen.gpu.operands import CHUNK_BYTES
+from mgx_mlir.codegen.problem.match import Match, Operand, Source
+from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
 
 # What a thread may have: channels, and pixels along a dimension.
 _LANES, _SIDES = (8, 4, 2), (8, 4, 2, 1)

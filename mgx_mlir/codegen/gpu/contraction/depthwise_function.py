@@ -11,10 +11,8 @@ from mlir.dialects import math as math_dialect
 from mlir.dialects import rocdl
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Operand
-from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builder import Dimensions, grid_of, linear_block, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
@@ -35,6 +33,8 @@ from mgx_mlir.codegen.gpu.contraction.function import (
     parameters_of,
 )
 from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.problem.match import Operand
+from mgx_mlir.codegen.problem.problem import Axis
 
 
 def generate_depthwise(

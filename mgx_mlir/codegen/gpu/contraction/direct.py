@@ -15,14 +15,14 @@ from typing import TypeAlias
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Match
-from mgx_mlir.codegen.contraction.problem import Axis, ComputedImage, Image
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import MAX_BATCH, vector_width
 from mgx_mlir.codegen.gpu.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.problem.match import Match
+from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
 
 THREADS = 256
 # Products of one result, each of which is an instruction.

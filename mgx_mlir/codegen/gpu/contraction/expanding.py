@@ -12,22 +12,15 @@ from functools import partial
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.computed import compute, numbers_of, repeats
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import (
-    Axis,
-    Computed,
-    Contraction,
-    Matrix,
-    Read,
-    Windows,
-)
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.halfway import compute_halfway, is_halfway
 from mgx_mlir.codegen.gpu.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.contraction.sources import Load, Source, Strided, Windowed, strided
+from mgx_mlir.codegen.problem.computed import compute, numbers_of, repeats
+from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix, Read, Windows
 from mgx_mlir.rewriting.prologues import is_risky
 
 

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from mlir import ir
 from mlir.dialects import arith, rocdl
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Match
-from mgx_mlir.codegen.contraction.problem import Matrix
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.problem.match import Match
+from mgx_mlir.codegen.problem.problem import Matrix
 
 # Few, so that few sums are added by many compute units.
 THREADS = 64

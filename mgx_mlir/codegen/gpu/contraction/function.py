@@ -9,9 +9,9 @@ from mlir import ir
 from mlir.dialects import arith, gpu
 
 from mgx_mlir.artifact.code_object import Argument, Launch
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.match import Match, used_arguments
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.problem.match import Match, used_arguments
 
 _DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf", "vector")
 

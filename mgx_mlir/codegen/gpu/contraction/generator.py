@@ -18,10 +18,8 @@ from mlir.dialects import amdgpu
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Match, Operand, used_arguments
-from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builder import block_number, thread_number
 from mgx_mlir.codegen.gpu.contraction import direct, finish, memory, multiply, packing
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, aligned
@@ -43,6 +41,8 @@ from mgx_mlir.codegen.gpu.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.rows.cost import weight
+from mgx_mlir.codegen.problem.match import Match, Operand, used_arguments
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 
 
 def generate(

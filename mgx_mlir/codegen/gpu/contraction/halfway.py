@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith, math, vector
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.problem import Computed, Read
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.contraction import memory
+from mgx_mlir.codegen.problem.problem import Computed, Read
 
 _PLAIN = {"mgx.add": arith.addf, "mgx.mul": arith.mulf, "mgx.sub": arith.subf}
 _OPS = frozenset(_PLAIN) | {"mgx.constant", "mgx.convert", "mgx.neg", "mgx.yield"}

@@ -9,9 +9,7 @@ from dataclasses import replace
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
-from mgx_mlir.codegen.contraction.problem import Image
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.contraction.broad import as_broad, generate_broad
 from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, row_major, stored_along
@@ -31,6 +29,8 @@ from mgx_mlir.codegen.gpu.contraction.specs import unit_for
 from mgx_mlir.codegen.gpu.contraction.terms import product_of_terms
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
+from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.problem import Image
 
 
 def contraction_program(

@@ -8,8 +8,8 @@ from functools import reduce
 from mlir import ir
 from mlir.dialects import amdgpu, arith, llvm, vector
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 
 # A byte offset past the end of any buffer: reads there give 0, writes are dropped

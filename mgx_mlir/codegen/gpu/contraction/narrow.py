@@ -17,9 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.match import Match
-from mgx_mlir.codegen.contraction.problem import Axis, ComputedImage, Image, Matrix
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.choice import least, terms
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.convolution import (
@@ -30,6 +28,8 @@ from mgx_mlir.codegen.gpu.contraction.convolution import (
 )
 from mgx_mlir.codegen.gpu.contraction.cost import BLOCK_LATENCY, LDS_BYTES_A_CLOCK
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
+from mgx_mlir.codegen.problem.match import Match
+from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix
 
 # Elements of a pixel in LDS, and of a tap of a filter.
 PIXEL = 4

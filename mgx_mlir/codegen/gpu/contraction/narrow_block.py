@@ -8,8 +8,8 @@ from functools import partial, reduce
 from mlir import ir
 from mlir.dialects import amdgpu, arith, rocdl
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builder import block_number, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory, multiply
 from mgx_mlir.codegen.gpu.contraction.convolution import split

@@ -21,13 +21,13 @@ from functools import partial, reduce
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.computed import compute
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis, ComputedImage, Image
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
+from mgx_mlir.codegen.problem.computed import compute
+from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
 
 THREADS = 512
 

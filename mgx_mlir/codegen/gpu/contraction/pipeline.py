@@ -20,8 +20,8 @@ from itertools import pairwise
 from mlir import ir
 from mlir.dialects import amdgpu, rocdl
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.contraction import multiply
 from mgx_mlir.codegen.gpu.contraction.constraints import MAX_READS
 from mgx_mlir.codegen.gpu.contraction.multiply import Fragment, Operand

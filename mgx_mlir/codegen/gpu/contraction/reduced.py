@@ -13,11 +13,7 @@ from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.halves import Halves, split_kernel
-from mgx_mlir.codegen.contraction.match import Match, match_contraction, used_arguments
-from mgx_mlir.codegen.contraction.problem import Image
-from mgx_mlir.codegen.contraction.views import element_name
+from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builder import signature
 from mgx_mlir.codegen.gpu.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, aligned, row_major
@@ -37,6 +33,10 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.passes import expand_math
 from mgx_mlir.codegen.gpu.rows.kernel import rows_program
 from mgx_mlir.codegen.gpu.rows.match import match_rows
+from mgx_mlir.codegen.problem.halves import Halves, split_kernel
+from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.problem import Image
+from mgx_mlir.codegen.problem.views import element_name
 
 
 def reduced_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:

@@ -21,10 +21,8 @@ from mlir import ir
 from mlir.dialects import amdgpu, rocdl
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Match
-from mgx_mlir.codegen.contraction.problem import ComputedImage, Image, Matrix
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builder import block_number, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory, multiply
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
@@ -39,6 +37,8 @@ from mgx_mlir.codegen.gpu.contraction.function import (
 )
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, Unit
 from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.problem.match import Match
+from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
 
 # Rows of results of a block.
 HEIGHT = 2

@@ -17,12 +17,12 @@ from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Match
-from mgx_mlir.codegen.contraction.problem import Axis, Computed, Contraction, Matrix, Read
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.specs import Unit
+from mgx_mlir.codegen.problem.match import Match
+from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix, Read
 
 # Elements that share a scale (OCP Microscaling Formats 1.0, table 1), and those of a step.
 BLOCK, STEP = 32, 128

@@ -18,18 +18,8 @@ from mlir import ir
 from mlir.dialects import arith, gpu, llvm
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.computed import readable, repeats
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import (
-    Computed,
-    Contraction,
-    Image,
-    Matrix,
-    Read,
-    Windows,
-    in_memory,
-)
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu import lanes as across
 from mgx_mlir.codegen.gpu.builder import block_number, thread_number
 from mgx_mlir.codegen.gpu.contraction import memory
@@ -45,6 +35,16 @@ from mgx_mlir.codegen.gpu.contraction.function import (
 )
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.generic import GpuProgram
+from mgx_mlir.codegen.problem.computed import readable, repeats
+from mgx_mlir.codegen.problem.problem import (
+    Computed,
+    Contraction,
+    Image,
+    Matrix,
+    Read,
+    Windows,
+    in_memory,
+)
 from mgx_mlir.rewriting.prologues import is_risky
 
 # With more rows the matrix cores, where there are any, are worth the way through LDS.

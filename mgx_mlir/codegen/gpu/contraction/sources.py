@@ -10,11 +10,11 @@ from typing import Protocol
 from mlir import ir
 from mlir.dialects import arith, vector
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis, Edge, Matrix, Windows
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.constraints import vector_width
+from mgx_mlir.codegen.problem.problem import Axis, Edge, Matrix, Windows
 
 # Emits a read, when it is called.
 Load = Callable[[], ir.Value]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.builders import emit
 
 # A lane reads LDS 16 bytes at a time, the widest access there is.
 CHUNK_BYTES = 16

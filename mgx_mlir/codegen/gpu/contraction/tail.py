@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Matrix
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builder import Frame
 from mgx_mlir.codegen.gpu.contraction.function import Parameter, outputs_of
 from mgx_mlir.codegen.gpu.contraction.space import Schedule
@@ -26,6 +25,7 @@ from mgx_mlir.codegen.gpu.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.rows.layouts import Along
 from mgx_mlir.codegen.gpu.rows.match import Rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule as RowSchedule
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 
 # Of a read from LDS, or a reduction within a wave.
 _LDS_CLOCKS = 100

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mgx_mlir.codegen.contraction.match import Match
-from mgx_mlir.codegen.contraction.problem import Matrix
 from mgx_mlir.codegen.gpu.contraction.convolution import Product, aligned, product_of, side_by_side
 from mgx_mlir.codegen.gpu.contraction.packing import Packing
+from mgx_mlir.codegen.problem.match import Match
+from mgx_mlir.codegen.problem.problem import Matrix
 
 # Numbers of packed operands that a product may use, as arguments.
 _NUMBERS = 2

@@ -14,8 +14,8 @@ from functools import partial
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.sources import Load, Source
 from mgx_mlir.codegen.gpu.contraction.specs import CHUNK_BYTES, ROW_CHUNKS, Unit

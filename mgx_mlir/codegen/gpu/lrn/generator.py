@@ -12,16 +12,16 @@ from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load, store
+from mgx_mlir.codegen.generic.lowering.ops.windows import beta_power
 from mgx_mlir.codegen.gpu.family import Types
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.lrn.match import Lrn
 from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.convert import load, store
-from mgx_mlir.codegen.lowering.ops.windows import beta_power
+from mgx_mlir.codegen.problem.problem import Axis
 
 _OUTPUT = Argument("output", 0)
 

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction.views import resolve
+from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
-from mgx_mlir.codegen.lowering.element import element_of
+from mgx_mlir.codegen.problem.views import resolve
 
 # More channels are summed by a loop elsewhere.
 MAX_SIZE = 16

@@ -10,16 +10,16 @@ from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.element import BOOL
+from mgx_mlir.codegen.generic.lowering.pointwise import number
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.moves.match import Copy, Gather, Move, Moves, Pad
 from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.element import BOOL
-from mgx_mlir.codegen.lowering.pointwise import number
 
 BLOCK = 256
 # More parts of a concat take longer to tell apart than they take to copy.

@@ -7,8 +7,8 @@ from dataclasses import replace
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builder import MAX_BYTES, block_number, signature, thread_number
 from mgx_mlir.codegen.gpu.dynamic import DynamicProgram
 from mgx_mlir.codegen.gpu.operands import Operand
@@ -16,7 +16,7 @@ from mgx_mlir.codegen.gpu.pointwise.cost import choose
 from mgx_mlir.codegen.gpu.pointwise.generator import emit_elements
 from mgx_mlir.codegen.gpu.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.gpu.row_blocks import USUAL_ROWS, RowBlocks, split_rows
-from mgx_mlir.codegen.lowering.element import sizes_of
+from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.sizes.arithmetic import Size, exact
 
 

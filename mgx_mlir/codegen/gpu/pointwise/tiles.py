@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu import lanes
 from mgx_mlir.codegen.gpu.builder import Frame
 from mgx_mlir.codegen.gpu.contraction import memory

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.gpu.builder import element_bytes
 from mgx_mlir.codegen.gpu.operands import CHUNK_BYTES, Operand
 from mgx_mlir.codegen.gpu.pointwise.match import Elements
+from mgx_mlir.codegen.problem.problem import Axis
 
 BLOCK = 256
 

@@ -14,9 +14,11 @@ from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.match import Operand
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import change, store
+from mgx_mlir.codegen.generic.lowering.ops.windows import root
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.contraction.convolution import row_major
@@ -24,9 +26,7 @@ from mgx_mlir.codegen.gpu.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.operands import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.pooling.match import Pooling, Window
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.convert import change, store
-from mgx_mlir.codegen.lowering.ops.windows import root
+from mgx_mlir.codegen.problem.match import Operand
 
 BLOCK = 256
 # Where a thread's windows have more elements, their rows are a loop.

@@ -8,16 +8,16 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction.match import Match, with_epilogue
-from mgx_mlir.codegen.contraction.problem import Axis, Contraction, Matrix
-from mgx_mlir.codegen.contraction.views import element_name, resolve
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.element import Element, element_of
+from mgx_mlir.codegen.generic.lowering.ops.movement import word
+from mgx_mlir.codegen.generic.lowering.ops.windows import power
+from mgx_mlir.codegen.generic.lowering.reducers import Reducer, add, lowest, maximum, sum_element
 from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.element import Element, element_of
-from mgx_mlir.codegen.lowering.ops.movement import word
-from mgx_mlir.codegen.lowering.ops.windows import power
-from mgx_mlir.codegen.lowering.reducers import Reducer, add, lowest, maximum, sum_element
+from mgx_mlir.codegen.problem.match import Match, with_epilogue
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
+from mgx_mlir.codegen.problem.views import element_name, resolve
 
 # Rows of windows are code, of which wider ones are a loop; neighbours share what they read.
 MAX_ROW = 32

@@ -16,19 +16,19 @@ from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import change, convert, load
+from mgx_mlir.codegen.generic.lowering.element import F32
+from mgx_mlir.codegen.generic.lowering.pointwise import number
 from mgx_mlir.codegen.gpu import builder, lanes
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
 from mgx_mlir.codegen.gpu.resize.match import Resize, Shared, Taps
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.convert import change, convert, load
-from mgx_mlir.codegen.lowering.element import F32
-from mgx_mlir.codegen.lowering.pointwise import number
+from mgx_mlir.codegen.problem.problem import Axis
 
 # So many taps are code; more are a loop.
 _UNROLLED = 4

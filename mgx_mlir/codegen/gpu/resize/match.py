@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from mgx_mlir.codegen.contraction.problem import Axis
-from mgx_mlir.codegen.contraction.views import resolve
+from mgx_mlir.codegen.generic.lowering.element import Element, element_of
+from mgx_mlir.codegen.generic.lowering.ops.movement import word
+from mgx_mlir.codegen.generic.lowering.ops.resize import Axis as Resized
+from mgx_mlir.codegen.generic.lowering.ops.resize import axes_of
 from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
-from mgx_mlir.codegen.lowering.element import Element, element_of
-from mgx_mlir.codegen.lowering.ops.movement import word
-from mgx_mlir.codegen.lowering.ops.resize import Axis as Resized
-from mgx_mlir.codegen.lowering.ops.resize import axes_of
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.problem.views import resolve
 
 Array = np.ndarray[Any, Any]
 MAX_NUMBERS = 1 << 18  # of a kernel's tables

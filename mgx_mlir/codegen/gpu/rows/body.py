@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.rows.evaluate import Chunk, Evaluator, Partial, Reduction
 from mgx_mlir.codegen.gpu.rows.layouts import Across, Along
 from mgx_mlir.codegen.gpu.rows.match import Rows

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction.problem import Axis
 from mgx_mlir.codegen.gpu.operands import vector_lanes
 from mgx_mlir.codegen.gpu.rows.match import Rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule
+from mgx_mlir.codegen.problem.problem import Axis
 
 # Registers for the elements of a row that a thread keeps.
 _KEPT = 128

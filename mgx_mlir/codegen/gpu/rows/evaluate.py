@@ -13,16 +13,16 @@ from typing import Any, Protocol
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering import emit_pointwise
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load
+from mgx_mlir.codegen.generic.lowering.element import I32, Element
+from mgx_mlir.codegen.generic.lowering.reducers import ArgReducer, Reducer, reducer_of
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.match import ARGS, REDUCING, Body
-from mgx_mlir.codegen.lowering import emit_pointwise
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.convert import load
-from mgx_mlir.codegen.lowering.element import I32, Element
-from mgx_mlir.codegen.lowering.reducers import ArgReducer, Reducer, reducer_of
 
 _BROADCASTS = frozenset(("mgx.broadcast", "mgx.multibroadcast", "mgx.identity"))
 _EXTREMA = {"mgx.reduce_max": arith.maxnumf, "mgx.reduce_min": arith.minnumf}

@@ -9,9 +9,9 @@ from mlir import ir
 from mlir.dialects import amdgpu, arith
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu import lanes as wave
 from mgx_mlir.codegen.gpu.builder import Frame
 from mgx_mlir.codegen.gpu.contraction import memory
@@ -19,7 +19,7 @@ from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.evaluate import Chunk, Partial, Reduction
 from mgx_mlir.codegen.gpu.rows.match import Result, Rows
 from mgx_mlir.codegen.gpu.rows.space import Schedule
-from mgx_mlir.codegen.lowering.element import Element
+from mgx_mlir.codegen.problem.problem import Axis
 
 # Partial results of other threads that a thread reads from LDS at a time.
 _AT_ONCE = 8

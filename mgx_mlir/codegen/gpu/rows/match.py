@@ -9,11 +9,11 @@ from typing import TypeAlias
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction.match import through_reshapes
-from mgx_mlir.codegen.contraction.problem import Axis
-from mgx_mlir.codegen.contraction.views import resolve, splat_constant
+from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.gpu.operands import Operand
-from mgx_mlir.codegen.lowering.element import Element, element_of
+from mgx_mlir.codegen.problem.match import through_reshapes
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.problem.views import resolve, splat_constant
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.views import row_major
 from mgx_mlir.sizes.types import shape_of

@@ -18,8 +18,9 @@ from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import I32, Element
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.generic import GpuProgram
@@ -28,7 +29,6 @@ from mgx_mlir.codegen.gpu.rows.evaluate import Partial, Reduction
 from mgx_mlir.codegen.gpu.rows.layouts import Across, Along, freed, held, lds_arrays
 from mgx_mlir.codegen.gpu.rows.match import Rows
 from mgx_mlir.codegen.gpu.rows.space import UNROLL, Schedule
-from mgx_mlir.codegen.lowering.element import I32, Element
 
 _ALIGNMENT = 256  # of a piece of scratch memory
 

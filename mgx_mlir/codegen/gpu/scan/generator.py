@@ -12,8 +12,10 @@ from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load, store
+from mgx_mlir.codegen.generic.lowering.element import I32, Element
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.family import Types
@@ -23,9 +25,7 @@ from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
 from mgx_mlir.codegen.gpu.scan.layouts import Across, Along, Layout, Place
 from mgx_mlir.codegen.gpu.scan.match import NonZero, Scan
 from mgx_mlir.codegen.gpu.scan.space import Schedule
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.convert import load, store
-from mgx_mlir.codegen.lowering.element import I32, Element
+from mgx_mlir.codegen.problem.problem import Axis
 
 OUTPUT = Argument("output", 0)
 # A vector of what is summed, from one that memory holds.

@@ -11,15 +11,15 @@ from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu import lanes as wave
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.scan.space import UNROLL, Schedule
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.element import Element
+from mgx_mlir.codegen.problem.problem import Axis
 
 # Where a vector starts in its row, and what has to hold for it to be there.
 Place: TypeAlias = "tuple[Index, list[ir.Value]]"

@@ -9,10 +9,10 @@ from typing import ClassVar
 
 from mlir import ir
 
+from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.match import result_of, source_of
-from mgx_mlir.codegen.lowering.element import element_of
 
 SUMS, PRODUCTS = "mgx.prefix_scan_sum", "mgx.prefix_scan_prod"
 

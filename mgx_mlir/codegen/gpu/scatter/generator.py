@@ -19,18 +19,18 @@ from mlir import ir
 from mlir.dialects import arith, memref
 
 from mgx_mlir.artifact.code_object import Argument
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
-from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load, store
+from mgx_mlir.codegen.generic.lowering.element import I32, I64, UNSIGNED, Element
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.family import Types
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.launches import Launches, Work
 from mgx_mlir.codegen.gpu.operands import Operand, vector_lanes
 from mgx_mlir.codegen.gpu.scatter.match import Scatter
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.convert import load, store
-from mgx_mlir.codegen.lowering.element import I32, I64, UNSIGNED, Element
+from mgx_mlir.codegen.problem.problem import Axis
 
 OUTPUT = Argument("output", 0)
 

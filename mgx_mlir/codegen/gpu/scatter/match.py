@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction.problem import Axis
-from mgx_mlir.codegen.contraction.views import resolve, splat_constant
+from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.places import Places, by_element, by_tuple
 from mgx_mlir.codegen.gpu.rows.match import Source
-from mgx_mlir.codegen.lowering.element import Element, element_of
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.problem.views import resolve, splat_constant
 from mgx_mlir.rewriting.in_place import overwritable
 
 NAMES = frozenset(

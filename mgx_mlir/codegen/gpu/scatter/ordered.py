@@ -17,8 +17,11 @@ from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load, store
+from mgx_mlir.codegen.generic.lowering.element import I64
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.family import Types
@@ -30,9 +33,6 @@ from mgx_mlir.codegen.gpu.scatter.match import Scatter
 from mgx_mlir.codegen.gpu.topk.match import run_of
 from mgx_mlir.codegen.gpu.topk.merge import merge
 from mgx_mlir.codegen.gpu.topk.sort import Sort
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.convert import load, store
-from mgx_mlir.codegen.lowering.element import I64
 
 _AHEAD = 4  # updates that a thread reads together
 

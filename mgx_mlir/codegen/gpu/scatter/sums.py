@@ -17,15 +17,15 @@ from __future__ import annotations
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.contraction import emit
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load, store
+from mgx_mlir.codegen.generic.lowering.element import F32, I32, I64, Element
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.family import Types
 from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.scatter.generator import OUTPUT, Generator, atomic
 from mgx_mlir.codegen.gpu.scatter.match import Scatter
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.convert import load, store
-from mgx_mlir.codegen.lowering.element import F32, I32, I64, Element
 
 _BIAS, _MANTISSA = 127, 23
 _SPECIAL = 255  # the exponent of infinities and NaN

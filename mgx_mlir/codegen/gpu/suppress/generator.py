@@ -16,8 +16,10 @@ from mlir.dialects import amdgpu, arith, llvm, memref, rocdl
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.boxes import overlaps
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu import lanes as wave
 from mgx_mlir.codegen.gpu.contraction import memory
@@ -26,8 +28,6 @@ from mgx_mlir.codegen.gpu.generic import GpuProgram
 from mgx_mlir.codegen.gpu.launches import Launches
 from mgx_mlir.codegen.gpu.operands import vector_lanes
 from mgx_mlir.codegen.gpu.suppress.match import Suppress, flat
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.boxes import overlaps
 
 OUTPUT = Argument("output", 0)
 _WAVES = 16  # of a block, at most

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.codegen.contraction.problem import Axis
+from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.match import result_of, source_of
-from mgx_mlir.codegen.lowering.element import element_of
+from mgx_mlir.codegen.problem.problem import Axis
 
 # The numbers of the boxes that are kept lie in LDS, two bytes each.
 MAX_KEPT = 30000

@@ -19,8 +19,11 @@ from mlir.dialects import amdgpu, arith
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load
+from mgx_mlir.codegen.generic.lowering.element import I64, SIGNED, Element
 from mgx_mlir.codegen.gpu import builder
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.generic import GpuProgram
@@ -30,9 +33,6 @@ from mgx_mlir.codegen.gpu.topk.match import MOST, Topk, run_of
 from mgx_mlir.codegen.gpu.topk.merge import merge
 from mgx_mlir.codegen.gpu.topk.select import Halves, Select, counters
 from mgx_mlir.codegen.gpu.topk.sort import Sort
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.lowering.convert import load
-from mgx_mlir.codegen.lowering.element import I64, SIGNED, Element
 
 _BLOCK = 256
 _MAX_THREADS = 1024

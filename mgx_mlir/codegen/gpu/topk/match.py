@@ -8,11 +8,11 @@ from typing import ClassVar
 
 from mlir import ir
 
+from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builder import MAX_BYTES
 from mgx_mlir.codegen.gpu.family import anchor_of
 from mgx_mlir.codegen.gpu.operands import Operand
 from mgx_mlir.codegen.gpu.rows.match import result_of, source_of
-from mgx_mlir.codegen.lowering.element import element_of
 
 # What is sorted at once: its keys and indices take 8 bytes each of LDS.
 MOST = 2048

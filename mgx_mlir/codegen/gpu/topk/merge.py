@@ -5,11 +5,11 @@ from __future__ import annotations
 from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu.contraction import memory
 from mgx_mlir.codegen.gpu.launches import Launches
-from mgx_mlir.codegen.lowering.element import Element
 
 
 def merge(

@@ -14,10 +14,10 @@ from mlir import ir
 from mlir.dialects import amdgpu, arith, memref, rocdl
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.gpu import lanes
-from mgx_mlir.codegen.lowering.arithmetic import Arithmetic
 
 # (key, low): a number's upper half, and the lower one, as an i32. None has 0 and 0.
 Halves = tuple[ir.Value, ir.Value]

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from mlir import ir
 from mlir.dialects import amdgpu, arith, llvm
 
-from mgx_mlir.codegen.contraction import emit
-from mgx_mlir.codegen.contraction.emit import Index
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
 
 
 class Sort:

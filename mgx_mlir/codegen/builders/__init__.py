@@ -1,0 +1,1 @@
+"""Short forms for building MLIR, for every target."""

@@ -1,0 +1,386 @@
+"""Short forms for building MLIR: index arithmetic that folds, counted loops, vectors in memory.
+
+An index is a Python int where it is known and an `index` Value elsewhere; arithmetic on
+known indices costs no op. Sizes of named dimensions (see mgx_mlir.sizes) stand for ints until
+code needs their values, which `symbol_values` gives. Memory is a one-dimensional memref; vectors
+start at any element.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+from mlir import ir
+from mlir.dialects import arith, memref, scf, vector
+
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load as load_element
+from mgx_mlir.codegen.generic.lowering.element import Element
+from mgx_mlir.codegen.generic.lowering.index import index_constant
+from mgx_mlir.sizes.arithmetic import Size
+
+Index: TypeAlias = "int | ir.Value"
+_KNOWN = (int, Size)
+FAST = "#arith.fastmath<contract>"
+
+_ELEMENTS: dict[str, Callable[[], ir.Type]] = {
+    "bf16": ir.BF16Type.get,
+    "f16": ir.F16Type.get,
+    "f32": ir.F32Type.get,
+    "f64": ir.F64Type.get,
+}
+
+
+# Floats of 8 bits: code holds their bits as i8.
+BYTE_FLOATS = frozenset(("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"))
+
+
+def element_type(name: str) -> ir.Type:
+    """The MLIR type of an element, as code computes with it: 'ui8' and 'i8' are both i8.
+
+    Of floats of 8 bits or fewer, that of the bytes which hold them.
+    """
+    if name in _ELEMENTS:
+        return _ELEMENTS[name]()
+    bits = _bits(name)
+    return ir.IntegerType.get_signless(max(8, bits) if name.startswith("f") else bits)
+
+
+@cache
+def _bits(name: str) -> int:
+    found = re.match(r"[a-z]+(\d+)", name)
+    assert found is not None, name
+    return int(found[1])
+
+
+def memory_type(name: str) -> ir.Type:
+    """The MLIR type of an element in memory: a bool is a byte."""
+    return element_type("i8" if name == "i1" else name)
+
+
+def element_bytes(name: str) -> int:
+    """Bytes of an element in memory."""
+    return max(_bits(name) // 8, 1)
+
+
+def is_float(name: str) -> bool:
+    return name in _ELEMENTS
+
+
+def value(x: Index) -> ir.Value:
+    """The index as a Value."""
+    return index_constant(x) if isinstance(x, _KNOWN) else x
+
+
+def add(a: Index, b: Index) -> Index:
+    if isinstance(a, _KNOWN) and isinstance(b, _KNOWN):
+        return a + b
+    if isinstance(a, _KNOWN):
+        a, b = b, a
+    if isinstance(b, _KNOWN) and b == 0:
+        return a
+    return arith.addi(value(a), value(b))
+
+
+def sub(a: Index, b: Index) -> Index:
+    if isinstance(b, _KNOWN):
+        return add(a, -b)
+    return arith.subi(value(a), b)
+
+
+def mul(a: Index, b: Index) -> Index:
+    if isinstance(a, _KNOWN) and isinstance(b, _KNOWN):
+        return a * b
+    if isinstance(a, _KNOWN):
+        a, b = b, a
+    if isinstance(b, _KNOWN) and b in (0, 1):
+        return a if b else 0
+    return arith.muli(value(a), value(b))
+
+
+def div(a: Index, b: int) -> Index:
+    """a / b for a >= 0 and b > 0."""
+    if isinstance(a, _KNOWN):
+        return a // b
+    return a if b == 1 else arith.divui(a, value(b))
+
+
+def rem(a: Index, b: int) -> Index:
+    """a % b for a >= 0 and b > 0."""
+    if isinstance(a, _KNOWN):
+        return a - a // b * b
+    return 0 if b == 1 else arith.remui(a, value(b))
+
+
+def minimum(a: Index, b: Index) -> Index:
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    return arith.minsi(value(a), value(b))
+
+
+def maximum(a: Index, b: Index) -> Index:
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    return arith.maxsi(value(a), value(b))
+
+
+def linear(offset: Index, *terms: tuple[Index, int]) -> Index:
+    """offset + the sum of index * stride."""
+    for index, stride in terms:
+        offset = add(offset, mul(index, stride))
+    return offset
+
+
+def compare(kind: str, a: Index, b: Index) -> ir.Value:
+    """a `kind` b as i1, for signed indices; kind as in arith: slt, sge, eq, ..."""
+    return arith.cmpi(getattr(arith.CmpIPredicate, kind), value(a), value(b))
+
+
+def loop(
+    lower: Index,
+    upper: Index,
+    step: int,
+    body: Callable[..., Sequence[ir.Value] | None],
+    carried: Sequence[ir.Value] = (),
+    rolled: bool = False,
+) -> list[ir.Value]:
+    """`for i in range(lower, upper, step)`: body(i, *carried) gives the next carried values.
+
+    A loop known to run once is no loop. LLVM does not unroll one that is to stay `rolled`.
+    """
+    if isinstance(lower, int) and isinstance(upper, int):
+        if upper <= lower:
+            return list(carried)
+        if upper - lower <= step:
+            return list(body(lower, *carried) or ())
+    op = scf.ForOp(value(lower), value(upper), value(step), list(carried))
+    with ir.InsertionPoint(op.body):
+        result = body(op.induction_variable, *op.inner_iter_args)
+        scf.YieldOp(list(result or ()))
+    if rolled:
+        op.attributes["llvm.loop_annotation"] = ir.Attribute.parse(
+            "#llvm.loop_annotation<unroll = <disable = true>>"
+        )
+    return list(op.results)
+
+
+def repeat(
+    first: Sequence[ir.Value],
+    condition: Callable[..., ir.Value],
+    body: Callable[..., Sequence[ir.Value]],
+) -> list[ir.Value]:
+    """`x = first; while condition(*x): x = body(*x)`; gives x."""
+    types = [x.type for x in first]
+    op = scf.WhileOp(types, list(first))
+    locations = [ir.Location.unknown()] * len(types)
+    before = op.before.blocks.append(*types, arg_locs=locations)
+    after = op.after.blocks.append(*types, arg_locs=locations)
+    with ir.InsertionPoint(before):
+        values = list(before.arguments)
+        scf.ConditionOp(condition(*values), values)
+    with ir.InsertionPoint(after):
+        scf.YieldOp(list(body(*after.arguments)))
+    return list(op.results)
+
+
+def when(condition: ir.Value | bool, body: Callable[[], None]) -> None:
+    """`if condition: body()`."""
+    if isinstance(condition, bool):
+        if condition:
+            body()
+        return
+    op = scf.IfOp(condition)
+    with ir.InsertionPoint(op.then_block):
+        body()
+        scf.YieldOp([])
+
+
+def choose(
+    condition: ir.Value | bool,
+    yes: Callable[[], ir.Value],
+    no: Callable[[], ir.Value],
+    type_: ir.Type,
+) -> ir.Value:
+    """`yes() if condition else no()`."""
+    if isinstance(condition, bool):
+        return yes() if condition else no()
+    op = scf.IfOp(condition, [type_], has_else=True)
+    with ir.InsertionPoint(op.then_block):
+        scf.YieldOp([yes()])
+    with ir.InsertionPoint(op.else_block):
+        scf.YieldOp([no()])
+    return op.results[0]
+
+
+def stack(size: int, element: str) -> ir.Value:
+    """`size` elements on the stack, aligned to a cache line."""
+    type_ = ir.MemRefType.get([size], memory_type(element))
+    return memref.alloca(type_, [], [], alignment=64)
+
+
+def splat(x: ir.Value, lanes: int) -> ir.Value:
+    return vector.broadcast(ir.VectorType.get([lanes], x.type), x)
+
+
+def constant(number: float | int, element: str, lanes: int = 0) -> ir.Value:
+    """A constant scalar, or vector of `lanes` equal elements."""
+    type_ = element_type(element)
+    if is_float(element):
+        attribute = ir.FloatAttr.get(type_, float(number))
+    else:
+        attribute = ir.IntegerAttr.get(type_, int(number))
+    if lanes:
+        vector_type = ir.VectorType.get([lanes], type_)
+        return arith.constant(vector_type, ir.DenseElementsAttr.get_splat(vector_type, attribute))
+    return arith.constant(type_, attribute)
+
+
+def attribute_constant(attribute: ir.Attribute, lanes: int) -> ir.Value:
+    """A vector of an element of a constant, in the type that code computes with."""
+    type_ = attribute.type
+    if isinstance(type_, ir.IntegerType):
+        width = type_.width
+        number = int(ir.IntegerAttr(attribute).value) & ((1 << width) - 1)
+        signed = number - (1 << width) if width > 1 and number >> (width - 1) else number
+        type_ = ir.IntegerType.get_signless(width)
+        attribute = ir.IntegerAttr.get(type_, signed)
+    vector_type = ir.VectorType.get([lanes], type_)
+    return arith.constant(vector_type, ir.DenseElementsAttr.get_splat(vector_type, attribute))
+
+
+def lane_mask(count: Index, lanes: int) -> ir.Value | None:
+    """A mask of the first `count` lanes; None when that is known to be all."""
+    if isinstance(count, int) and count >= lanes:
+        return None
+    type_ = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
+    return vector.create_mask(type_, [value(count)])
+
+
+def load_vector(
+    memory: ir.Value,
+    index: Index,
+    lanes: int,
+    mask: ir.Value | None = None,
+    fill: ir.Value | None = None,
+) -> ir.Value:
+    """`lanes` elements from `index`; a masked lane is that of `fill`, or zero, and not read."""
+    element = ir.MemRefType(memory.type).element_type
+    type_ = ir.VectorType.get([lanes], element)
+    if mask is None:
+        return vector.load(type_, memory, [value(index)])
+    if fill is None:
+        fill = arith.constant(type_, ir.DenseElementsAttr.get_splat(type_, _zero(element)))
+    return vector.maskedload(type_, memory, [value(index)], mask, fill)
+
+
+def store_vector(x: ir.Value, memory: ir.Value, index: Index, mask: ir.Value | None = None) -> None:
+    """Stores x from `index`; a masked lane is not written."""
+    if mask is None:
+        vector.store(x, memory, [value(index)])
+    else:
+        vector.maskedstore(memory, [value(index)], mask, x)
+
+
+def load(memory: ir.Value, index: Index) -> ir.Value:
+    return memref.load(memory, [value(index)])
+
+
+def store(x: ir.Value, memory: ir.Value, index: Index) -> None:
+    memref.store(x, memory, [value(index)])
+
+
+def _zero(element: ir.Type) -> ir.Attribute:
+    if isinstance(element, ir.IntegerType):
+        return ir.IntegerAttr.get(element, 0)
+    return ir.FloatAttr.get(element, 0.0)
+
+
+def _like(x: ir.Value, element: ir.Type) -> ir.Type:
+    if isinstance(x.type, ir.VectorType):
+        return ir.VectorType.get(ir.VectorType(x.type).shape, element)
+    return element
+
+
+def from_memory(x: ir.Value, element: str) -> ir.Value:
+    """An element (or vector) as read from memory, as code computes with it."""
+    if element != "i1":
+        return x
+    zero = arith.constant(x.type, _splat_or_scalar(x.type, 0))
+    return arith.cmpi(arith.CmpIPredicate.ne, x, zero)
+
+
+def to_memory(x: ir.Value, element: str) -> ir.Value:
+    """An element (or vector), as it is written to memory."""
+    if element != "i1":
+        return x
+    return arith.extui(_like(x, ir.IntegerType.get_signless(8)), x)
+
+
+def _splat_or_scalar(type_: ir.Type, number: int) -> ir.Attribute:
+    if isinstance(type_, ir.VectorType):
+        attribute = ir.IntegerAttr.get(ir.VectorType(type_).element_type, number)
+        return ir.DenseElementsAttr.get_splat(type_, attribute)
+    return ir.IntegerAttr.get(type_, number)
+
+
+def convert(x: ir.Value, source: str, target: str) -> ir.Value:
+    """x of element type `source` as `target`. A float that becomes an integer is one."""
+    if source == target:
+        return x
+    if source in BYTE_FLOATS:
+        a = Arithmetic.like([x])
+        # The lower half may hold all that makes a NaN of an instruction's one.
+        wide = load_element(a, Element(source, "float", 8), x, any_nan=target != "bf16")
+        return upper_half(wide) if target == "bf16" else convert(wide, "f32", target)
+    type_ = _like(x, element_type(target))
+    if is_float(source) != is_float(target):
+        if is_float(source):
+            return arith.fptosi(type_, x)
+        return (arith.uitofp if source.startswith("ui") else arith.sitofp)(type_, x)
+    wider = element_bytes(target) > element_bytes(source)
+    if is_float(source):
+        # A result that is computed with further, in f32, is not rounded in between.
+        flags = {"fastmath": arith.FastMathFlags.contract}
+        return (arith.extf if wider else arith.truncf)(type_, x, **flags)
+    if element_bytes(source) == element_bytes(target):
+        return x
+    if not wider:
+        return arith.trunci(type_, x)
+    return arith.extui(type_, x) if source.startswith("ui") else arith.extsi(type_, x)
+
+
+def upper_half(x: ir.Value) -> ir.Value:
+    """An f32, or a vector of them, that a bf16 holds exactly, as bf16."""
+    i16, i32 = ir.IntegerType.get_signless(16), ir.IntegerType.get_signless(32)
+    bits = arith.bitcast(_like(x, i32), x)
+    shift = arith.constant(bits.type, _splat_or_scalar(bits.type, 16))
+    half = arith.trunci(_like(x, i16), arith.shrui(bits, shift))
+    return arith.bitcast(_like(x, ir.BF16Type.get()), half)
+
+
+def multiply_add(a: ir.Value, b: ir.Value, c: ir.Value, element: str) -> ir.Value:
+    """a * b + c on vectors; one rounding for floats, wrap-around for integers."""
+    if is_float(element):
+        return vector.fma(a, b, c)
+    return arith.addi(arith.muli(a, b), c)
+
+
+def plus(a: ir.Value, b: ir.Value, element: str) -> ir.Value:
+    """a + b."""
+    return arith.addf(a, b) if is_float(element) else arith.addi(a, b)
+
+
+def reduce_add(x: ir.Value, element: str) -> ir.Value:
+    """The sum of a vector's lanes, in any order."""
+    flags: dict[str, Any] = {}
+    if is_float(element):
+        flags["fastmath"] = arith.FastMathFlags.reassoc | arith.FastMathFlags.contract
+    return vector.reduction(element_type(element), vector.CombiningKind.ADD, x, **flags)
+
+
+def either(a: ir.Value, b: ir.Value) -> ir.Value:
+    """a or b, for i1."""
+    return arith.ori(a, b)

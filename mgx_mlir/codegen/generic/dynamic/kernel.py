@@ -1,0 +1,351 @@
+"""Any kernel with symbolic sizes, as functions that get the sizes as arguments.
+
+The same lowering as for static kernels says what each element is; here its loops are built
+at once, on flat memory, instead of as linalg ops: what has a shape is one function over its
+elements, a reduction is a loop in it. What has no such form says so.
+
+    %y = mgx.softmax %x axis = 1 : tensor<?x?xf32, #mgx.dims<[batch, seq]>>
+
+becomes functions (size batch, size seq, pointers...) that find each row's maximum, its
+powers, their sum and the quotients, one after another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from mlir import ir
+from mlir.dialects import arith, memref, scf
+
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.body import Body
+from mgx_mlir.codegen.generic.lowering.element import Element, element_of, sizes_of
+from mgx_mlir.codegen.generic.lowering.index import Dim, Index, index_constant, linear
+from mgx_mlir.codegen.generic.lowering.kernel import Kernel
+from mgx_mlir.codegen.generic.lowering.rows import Work
+from mgx_mlir.codegen.generic.lowering.value import Indices, Stored
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.sizes import types as symbolic
+from mgx_mlir.sizes.arithmetic import Number, ceil_div, symbols
+
+# Elements of a pointer's type: more than any tensor has, for types have sizes.
+UNBOUNDED = 1 << 40
+SCRATCH_ALIGNMENT = 256
+_DIALECTS = ("arith", "func", "gpu", "llvm", "math", "memref", "scf")
+
+
+@dataclass(eq=False)
+class Place:
+    """Memory of a kernel: what it is given, what it returns, or (argument None) its scratch."""
+
+    type: ir.Type
+    size: Number
+    argument: Argument | None = None
+
+
+@dataclass(frozen=True)
+class Start:
+    """What the elements of a result start from: a number, or (None) nothing."""
+
+    shape: tuple[Number, ...]
+    type: ir.Type
+    value: float | int | None
+
+
+class Held(Stored):
+    """A tensor in a kernel's memory, row-major."""
+
+    def __init__(
+        self, place: Place, shape: Sequence[Number], element: Element, owned: bool = True
+    ) -> None:
+        self.shape, self.element, self.cost = tuple(shape), element, 0
+        self.location = ir.Location.current
+        self.value: Any = place
+        self.base: Any = place
+        self.owned = owned
+
+    def read(self, body: Body, indices: Indices) -> ir.Value:
+        assert isinstance(body, FunctionBody)
+        return body.element(self, indices)
+
+    def reshaped(self, shape: tuple[Number, ...]) -> Held:
+        return Held(self.value, shape, self.element, self.owned)
+
+
+class Function(Protocol):
+    """A function under construction."""
+
+    def pointer(self, place: Place) -> ir.Value:
+        """A pointer to the place, as an argument of the function: a flat memref."""
+
+
+# Builds what is done for some elements, by the indices of each, into a body.
+Build = Callable[["FunctionBody", Sequence[Indices]], None]
+
+
+class Functions(Protocol):
+    """Where the functions of a kernel go."""
+
+    def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
+        """Adds a function that does `build` for each element of a space, in any order.
+
+        neighbours: whether several elements, side by side along the last dimension, are best
+        done together.
+        """
+
+
+class FunctionBody(Body):
+    """Scalar code of a function on a kernel's places."""
+
+    def __init__(self, block: ir.Block, dims: Sequence[ir.Value], function: Function) -> None:
+        super().__init__(block, dims)
+        self._function = function
+        self._carried: list[ir.Value] = []
+
+    def element(self, held: Held, indices: Indices) -> ir.Value:
+        """An element of a tensor in memory; the indices are in bounds."""
+        where = self.scalar(linear(indices, held.shape))
+        value = memref.load(self._function.pointer(held.value), [where])
+        if _is_bool(held.value.type):
+            zero = arith.constant(ir.IntegerType.get_signless(8), 0)
+            return arith.cmpi(arith.CmpIPredicate.ne, value, zero)
+        return value
+
+    def put(self, value: ir.Value, place: Place, where: Index) -> None:
+        """Stores an element."""
+        with self._points[-1]:
+            if _is_bool(place.type):
+                value = arith.extui(ir.IntegerType.get_signless(8), value)
+            memref.store(value, self._function.pointer(place), [self.scalar(where)])
+
+    def accumulators(self) -> list[ir.Value]:
+        """The values of the results so far."""
+        return self._carried
+
+    def reduce(
+        self,
+        extents: Sequence[Number],
+        starts: Sequence[Sequence[ir.Value]],
+        emit: Callable[[int, Indices], Sequence[ir.Value]],
+    ) -> list[list[ir.Value]]:
+        """Loops that give each element's next values, by its number, from those so far."""
+        each = len(starts[0])
+
+        def step(indices: Indices, carried: Sequence[ir.Value]) -> Sequence[ir.Value]:
+            following: list[ir.Value] = []
+            for number in range(len(starts)):
+                self._carried = list(carried[number * each : (number + 1) * each])
+                following += emit(number, indices)
+            return following
+
+        found = self.nest(extents, [value for own in starts for value in own], step)
+        if len(starts) > 1 and found and isinstance(found[0].owner.opview, scf.ForOp):
+            _keep_scalar(found[0].owner)
+        return [found[n * each : (n + 1) * each] for n in range(len(starts))]
+
+
+def _keep_scalar(loop: ir.Operation) -> None:
+    """Keeps LLVM from making vectors along reductions: those of neighbours lie in order.
+
+    Sums that may not be reordered are no vectors.
+    """
+    flags = ir.Attribute.parse("#arith.fastmath<contract>")
+
+    def mark(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "arith.addf":
+            op.attributes["fastmath"] = flags
+        return ir.WalkResult.ADVANCE
+
+    loop.operation.walk(mark)
+
+
+def build_elements(
+    block: ir.Block,
+    rows: Sequence[Sequence[ir.Value]],
+    extents: Sequence[Number],
+    function: Function,
+    build: Build,
+    columns: int = 1,
+) -> None:
+    """Builds at the end of a block what is done for the element of some indices.
+
+    Of several rows, which differ in all indices but the last, and of `columns` neighbours along
+    the last dimension, each combination is an element.
+    """
+    body = FunctionBody(block, rows[0], function)
+    first = tuple(Index(((Dim(d, n), 1),)) for d, n in enumerate(extents))
+    places = list(first[-1:])
+    for column in range(1, columns):
+        with ir.InsertionPoint(block):
+            place = arith.addi(rows[0][-1], index_constant(column))
+        places.append(Index.runtime(place, 0, extents[-1] - 1))
+    outer = [first[:-1]]
+    for row in rows[1:]:
+        sizes = zip(row[:-1], extents[:-1], strict=True)
+        outer.append(tuple(Index.runtime(value, 0, size - 1) for value, size in sizes))
+    build(body, [(*row, place) for row in outer for place in places] if extents else [()])
+
+
+def memory_type(type_: ir.Type) -> ir.Type:
+    """An element's type in memory: a bool is a byte."""
+    return ir.IntegerType.get_signless(8) if _is_bool(type_) else type_
+
+
+def pointer_type(place: Place, space: ir.Attribute | None = None) -> ir.Type:
+    """The type of a pointer to a place."""
+    return ir.MemRefType.get([UNBOUNDED], memory_type(place.type), memory_space=space)
+
+
+def element_bytes(type_: ir.Type) -> int:
+    """The bytes of an element in memory."""
+    return int(memory_type(type_).width) // 8
+
+
+def _is_bool(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.IntegerType) and type_.width == 1
+
+
+class DynamicKernel(Kernel):
+    """Lowers a kernel's block into functions."""
+
+    def __init__(self, functions: Functions) -> None:
+        super().__init__()
+        self._functions = functions
+
+    def generic(
+        self,
+        extents: Sequence[Number],
+        parallel: int,
+        inits: Sequence[tuple[Any, Sequence[int]]],
+        emit: Callable[[Any, tuple[Index, ...]], Sequence[ir.Value]],
+        neighbours: bool = False,
+    ) -> list[Any]:
+        held = [
+            Held(Place(start.type, math.prod(start.shape)), start.shape, element_of(start.type))
+            for start, _ in inits
+        ]
+
+        reduces = parallel < len(extents)
+
+        def build(body: FunctionBody, elements: Sequence[Indices]) -> None:
+            if reduces:
+                starts = [[_constant(start) for start, _ in inits] for _ in elements]
+                values = body.reduce(
+                    extents[parallel:],
+                    starts,
+                    lambda number, inner: emit(body, (*elements[number], *inner)),
+                )
+            else:
+                values = [list(emit(body, dims)) for dims in elements]
+            for dims, own in zip(elements, values, strict=True):
+                for value, result, (_, axes) in zip(own, held, inits, strict=True):
+                    body.put(value, result.value, linear([dims[d] for d in axes], result.shape))
+
+        self._functions.add(extents[:parallel], build, reduces and neighbours)
+        return held
+
+    def memory(self, tensor: Any, element: Element) -> Stored:
+        return Held(tensor.value, tensor.shape, element)
+
+    def empty(self, shape: Sequence[Number], element: Element) -> Any:
+        return Start(tuple(shape), element.storage(), None)
+
+    def filled(self, shape: Sequence[Number], element: Element, value: float | int) -> Any:
+        return Start(tuple(shape), element.computed().storage(), value)
+
+    def rows(
+        self,
+        extents: Sequence[Number],
+        results: Sequence[Any],
+        axes: Sequence[Sequence[int]],
+        work: Work,
+    ) -> list[Any]:
+        raise UnsupportedError("sequential work on rows has no form for sizes that a run knows")
+
+    def constant_tensor(self, value: ir.DenseElementsAttr, element: Element) -> Stored:
+        raise UnsupportedError("a table of constants has no form beside sizes that a run knows")
+
+
+def _constant(start: Start) -> ir.Value:
+    assert start.value is not None
+    return Arithmetic().constant(start.value, start.type)
+
+
+def split(item: ir.Value, extents: Sequence[Number]) -> list[ir.Value]:
+    """The indices of an item of a space, from its row-major number."""
+    counts: list[ir.Value] = []
+    for size in reversed(extents[1:]):
+        count = index_constant(size)
+        counts.insert(0, arith.remui(item, count))
+        item = arith.divui(item, count)
+    return [item, *counts] if extents else []
+
+
+def is_dynamic(kernel: ir.OpView) -> bool:
+    """Whether a kernel has sizes that only a run knows."""
+    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    return not all(ir.RankedTensorType(t).has_static_shape for t in (*type_.inputs, *type_.results))
+
+
+def kernel_symbols(kernel: ir.OpView) -> tuple[str, ...]:
+    """The names of the symbols that a kernel's sizes depend on, sorted."""
+    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    found = {
+        symbol.name
+        for tensor in (*type_.inputs, *type_.results)
+        for size in symbolic.sizes_of(tensor, {})
+        if size is not None
+        for symbol in symbols(size)
+    }
+    return tuple(sorted(found))
+
+
+def lower_dynamic(kernel: ir.OpView, functions: Functions) -> list[Place]:
+    """Adds the functions of an `mgx.kernel` with symbolic sizes; gives the outputs' places.
+
+    Needs an active location. Raises UnsupportedError for what has no form without its sizes.
+    """
+    for dialect in _DIALECTS:
+        kernel.context.get_dialect_descriptor(dialect)  # loads it
+    block = kernel.regions[0].blocks[0]
+    state = DynamicKernel(functions)
+    for number, argument in enumerate(block.arguments):
+        shape, element = sizes_of(argument.type), element_of(argument.type)
+        place = Place(element.storage(), math.prod(shape), Argument("input", number))
+        state.values[argument] = Held(place, shape, element, owned=False)
+    try:
+        places: list[Any] = list(state.results(state.lower_block(block)))
+    except UnsupportedError as error:
+        name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        raise UnsupportedError(f"kernel @{name}: {error}", error.args[1:]) from error
+    for number, place in enumerate(places):
+        place.argument = Argument("output", number)
+    return places
+
+
+def place_scratch(places: Sequence[Place], formulas: Formulas) -> tuple[list[Argument], int]:
+    """What each place is, its scratch one after another; and the bytes of all scratch."""
+    offset: Number = 0
+    arguments = []
+    for place in places:
+        if place.argument is not None:
+            arguments.append(place.argument)
+            continue
+        arguments.append(Argument("scratch", formulas.number(offset)))
+        lines = ceil_div(place.size * element_bytes(place.type), SCRATCH_ALIGNMENT)
+        offset = offset + lines * SCRATCH_ALIGNMENT
+    return arguments, formulas.number(offset)
+
+
+def argument_sizes(kernel: ir.OpView, formulas: Formulas) -> tuple[int, ...]:
+    """Bytes of each input, then of each result."""
+    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    return tuple(
+        formulas.number(math.prod(sizes_of(t)) * element_bytes(element_of(t).storage()))
+        for t in (*type_.inputs, *type_.results)
+    )

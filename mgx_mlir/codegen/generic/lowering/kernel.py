@@ -1,0 +1,223 @@
+"""A kernel under lowering: the mgx values seen so far, and the linalg ops that compute them."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from mlir import ir
+from mlir.dialects import arith, tensor
+
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, generic
+from mgx_mlir.codegen.generic.lowering.element import Element, element_of, sizes_of
+from mgx_mlir.codegen.generic.lowering.index import Index, fixed
+from mgx_mlir.codegen.generic.lowering.pointwise import number
+from mgx_mlir.codegen.generic.lowering.rows import Work, for_rows
+from mgx_mlir.codegen.generic.lowering.storage import storage_constant
+from mgx_mlir.codegen.generic.lowering.value import Computed, Lazy, Reshaped, Stored, reshape
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.sizes.arithmetic import Number
+
+# What one read of a value may cost where every element is read many times.
+CHEAP = 8
+
+Lowering = Callable[["Kernel", Any, Sequence[Lazy]], "Lazy | list[Lazy]"]
+_LOWERINGS: dict[str, Lowering] = {}
+
+
+def lowers(*names: str) -> Callable[[Lowering], Lowering]:
+    """Registers the function that lowers the ops of these names: it gets the kernel, the op and
+    the values of its operands, and gives the values of its results."""
+
+    def register(function: Lowering) -> Lowering:
+        for name in names:
+            _LOWERINGS[name] = function
+        return function
+
+    return register
+
+
+def lowering_of(op: ir.OpView) -> Lowering:
+    """The function that lowers an op; UnsupportedError if there is none."""
+    name = op.operation.name
+    lowering = _lowerings().get(name)
+    if lowering is None:
+        raise UnsupportedError(
+            f"{op.location}: {name} has no lowering; it cannot stand in a kernel",
+            (str(op.location),),
+        )
+    return lowering
+
+
+def lowered_ops() -> tuple[str, ...]:
+    """The names of all ops that have a lowering, sorted."""
+    return tuple(sorted(_lowerings()))
+
+
+@cache
+def _lowerings() -> dict[str, Lowering]:
+    package = importlib.import_module("mgx_mlir.codegen.lowering.ops")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return _LOWERINGS
+
+
+class Kernel:
+    """Builds at the current insertion point, which is the end of the lowered function."""
+
+    def __init__(self) -> None:
+        self.values: dict[ir.Value, Lazy] = {}
+        self._stored: dict[Lazy, Stored] = {}
+
+    # mgx ops
+
+    def lower_block(self, block: ir.Block) -> list[Lazy]:
+        """Lowers a block whose arguments have values; gives the terminator's operands."""
+        for op in block.operations:
+            operands = [self.values[x] for x in op.operands]
+            if op.operation.name in ("mgx.return", "mgx.yield", "func.return"):
+                return operands
+            with op.location:
+                results = lowering_of(op)(self, op, operands)
+            results = [results] if isinstance(results, Lazy) else results
+            self.values.update(zip(op.results, results, strict=True))
+        return []
+
+    def results(self, values: Sequence[Lazy]) -> list[ir.Value]:
+        """The tensors that the kernel returns: its own memory, each its own."""
+        sources: list[Lazy] = []
+        for value in values:
+            while isinstance(value, Reshaped):
+                value = value.source
+            sources.append(value)
+        taken: list[ir.Value] = []
+        results: list[ir.Value] = []
+        for wanted, have in zip(values, self.stored_together(sources), strict=True):
+            if not have.owned or have.base in taken:
+                have = self.copied(have)
+            taken.append(have.base)
+            result = reshape(have, wanted.shape)
+            assert isinstance(result, Stored)
+            results.append(result.value)
+        return results
+
+    # Putting values into memory
+
+    def stored(self, value: Lazy) -> Stored:
+        return self.stored_together([value])[0]
+
+    def settled(self, value: Lazy, cost: int = CHEAP) -> Lazy:
+        """The value itself if a read of it costs no more than `cost`, else its tensor in memory."""
+        return value if value.cost <= cost else self.stored(value)
+
+    def stored_together(self, values: Sequence[Lazy]) -> list[Stored]:
+        """Values in memory; those of one shape are computed by one linalg.generic."""
+        pending: dict[tuple[Number, ...], list[Lazy]] = {}
+        for value in values:
+            if not isinstance(value, Stored) and value not in self._stored:
+                group = pending.setdefault(value.shape, [])
+                if value not in group:
+                    group.append(value)
+        for group in pending.values():
+            self._store(group)
+        return [v if isinstance(v, Stored) else self._stored[v] for v in values]
+
+    def copied(self, value: Lazy) -> Stored:
+        """A new tensor with the same elements."""
+        return self._elementwise([value])[0]
+
+    def _store(self, group: Sequence[Lazy]) -> None:
+        self._stored.update(zip(group, self._elementwise(group), strict=True))
+
+    def _elementwise(self, group: Sequence[Lazy]) -> list[Stored]:
+        shape = group[0].shape
+        with group[0].location:
+            inits = [(self.empty(shape, v.element), range(len(shape))) for v in group]
+            results = self.generic(
+                shape, len(shape), inits, lambda body, dims: [body.at(v, dims) for v in group]
+            )
+        return [self.memory(r, v.element) for r, v in zip(results, group, strict=True)]
+
+    # Building blocks
+
+    def generic(
+        self,
+        extents: Sequence[Number],
+        parallel: int,
+        inits: Sequence[tuple[Any, Sequence[int]]],
+        emit: Callable[[Any, tuple[Index, ...]], Sequence[ir.Value]],
+        neighbours: bool = False,
+    ) -> list[Any]:
+        """Loops over `extents`, the first `parallel` of them parallel, the others reductions.
+
+        neighbours: whether elements along the last parallel loop read what lies side by side.
+
+        inits: for each result, what it starts from (`empty`, `filled`) and the loop dimensions that
+        index it. emit: builds the body and gives the elements of the results.
+        """
+        return list(generic([fixed(n) for n in extents], parallel, inits, emit))
+
+    def rows(
+        self,
+        extents: Sequence[Number],
+        results: Sequence[Any],
+        axes: Sequence[Sequence[int]],
+        work: Work,
+    ) -> list[Any]:
+        """The results after sequential `work` on every row (see rows.for_rows)."""
+        return for_rows(extents, results, axes, work)
+
+    def memory(self, tensor: Any, element: Element) -> Stored:
+        """A result of `generic` as a value."""
+        return Stored(tensor, element)
+
+    def empty(self, shape: Sequence[Number], element: Element) -> Any:
+        return tensor.empty([fixed(n) for n in shape], element.storage())
+
+    def filled(self, shape: Sequence[Number], element: Element, value: float | int) -> Any:
+        """A tensor whose every element is a number of the computed type of `element`."""
+        from mlir.dialects import linalg  # takes long to import: where it is used
+
+        scalar = Arithmetic().constant(value, element.computed().storage())
+        return linalg.fill(scalar, outs=[tensor.empty([fixed(n) for n in shape], scalar.type)])
+
+    def scalar(self, element: Element, value: float | int | bool) -> ir.Value:
+        """A constant, as memory holds it."""
+        return number(Arithmetic(), element, value)
+
+    def computed(
+        self,
+        shape: Sequence[Number],
+        element: Element,
+        rule: Callable[[Body, tuple[Index, ...]], ir.Value],
+        cost: int,
+    ) -> Computed:
+        return Computed(shape, element, rule, cost)
+
+    def result_of(
+        self, op: ir.OpView, rule: Callable[[Body, tuple[Index, ...]], ir.Value], cost: int
+    ) -> Computed:
+        """The first result of an op, by its type."""
+        type_ = op.results[0].type
+        return Computed(sizes_of(type_), element_of(type_), rule, cost)
+
+    def constant_tensor(self, value: ir.DenseElementsAttr, element: Element) -> Stored:
+        """A tensor of known elements of an mgx element type."""
+        held = storage_constant(value, element)
+        return Stored(arith.ConstantOp(held.type, held).result, element, owned=False)
+
+
+__all__ = [
+    "Body",
+    "GenericBody",
+    "Kernel",
+    "Lazy",
+    "Stored",
+    "lowered_ops",
+    "lowering_of",
+    "lowers",
+]

@@ -1,0 +1,139 @@
+"""Conversions between f32 and fp8 by the instructions of the GPU that code is generated for.
+
+CDNA 3 converts the "fnuz" kinds, CDNA 4 and RDNA 4 those of OCP, two values at a time. Within
+`native_floats` the conversions of `lowering.convert` are these wherever the instruction gives
+the same bits for every input (RDNA4 ISA, V_CVT_PK_FP8_F32 and its neighbours):
+
+- From fp8, always; of a NaN, some NaN.
+- To fp8 with saturation: the instruction gets the number between the largest ones of the kind,
+  so that no mode of the chip decides what becomes of others, and one NaN for all. Without
+  saturation that mode would decide: bit arithmetic there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from mlir import ir
+from mlir.dialects import arith, llvm, rocdl, vector
+
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.element import F32, I32, Element
+
+# By the feature of `Target.features`: the kinds that the instructions convert, and the largest
+# finite number of each.
+_KINDS = {
+    "fp8-fnuz": {"f8E4M3FNUZ": 240.0, "f8E5M2FNUZ": 57344.0},
+    "fp8-ocp": {"f8E4M3FN": 448.0, "f8E5M2": 57344.0},
+}
+_NONE: dict[str, float] = {}
+_converted: ContextVar[dict[str, float]] = ContextVar("converted", default=_NONE)
+
+
+@contextmanager
+def native_floats(features: frozenset[str]) -> Iterator[None]:
+    """Code that is generated inside is for GPUs with these features (see `Target`) alone."""
+    kinds = {k: v for name in sorted(features & _KINDS.keys()) for k, v in _KINDS[name].items()}
+    token = _converted.set(kinds)
+    try:
+        yield
+    finally:
+        _converted.reset(token)
+
+
+def decode(element: Element, code: ir.Value) -> ir.Value | None:
+    """The f32 of stored fp8, scalars or vectors; None where no instruction converts them."""
+    if element.name not in _converted.get() or not _is_row(code):
+        return None
+    one, two = (
+        (rocdl.cvt_f32_fp8, rocdl.cvt_pk_f32_fp8)
+        if "E4M3" in element.name
+        else (rocdl.cvt_f32_bf8, rocdl.cvt_pk_f32_bf8)
+    )
+    f32, i32 = F32.storage(), I32.storage()
+    if not isinstance(code.type, ir.VectorType):
+        return one(f32, arith.extui(i32, code), 0)
+    (lanes,) = code.type.shape
+    pair = ir.VectorType.get([2], f32)
+    values: list[ir.Value] = []
+    while len(values) < lanes:
+        left = lanes - len(values)
+        count = 4 if left >= 4 else 2 if left >= 2 else 1
+        word = _word(code, len(values), count)
+        if count == 1:
+            values.append(one(f32, word, 0))
+        for half in range(count // 2):
+            both = two(pair, word, bool(half))
+            values += [_element(both, 0), _element(both, 1)]
+    return _joined(values)
+
+
+def encode(element: Element, value: ir.Value) -> ir.Value | None:
+    """f32 as stored fp8, saturating, scalars or vectors; None where no instruction converts."""
+    largest = _converted.get().get(element.name)
+    if largest is None or not _is_row(value):
+        return None
+    two = rocdl.cvt_pk_fp8_f32 if "E4M3" in element.name else rocdl.cvt_pk_bf8_f32
+    i8 = ir.IntegerType.get_signless(8)
+    if not isinstance(value.type, ir.VectorType):
+        return arith.trunci(i8, _words(two, [_inside(value, largest)]))
+    (lanes,) = value.type.shape
+    inside = [_inside(_element(value, i), largest) for i in range(lanes)]
+    words = [_words(two, inside[at : at + 4]) for at in range(0, lanes, 4)]
+    whole = ir.VectorType.get([4 * len(words)], i8)
+    codes = vector.bitcast(whole, _joined(words))
+    if whole.shape[0] == lanes:
+        return codes
+    return vector.extract_strided_slice(ir.VectorType.get([lanes], i8), codes, [0], [lanes], [1])
+
+
+def _is_row(value: ir.Value) -> bool:
+    """Whether it is a scalar or a vector of one dimension, and no constant, which folds."""
+    owner = value.owner
+    if not isinstance(owner, ir.Block) and owner.operation.name == "arith.constant":
+        return False
+    return not isinstance(value.type, ir.VectorType) or (
+        len(value.type.shape) == 1 and not value.type.scalable
+    )
+
+
+def _inside(x: ir.Value, largest: float) -> ir.Value:
+    """An f32 between the largest numbers of a kind. v_med3 of a NaN is a number: it goes round."""
+    a, f32 = Arithmetic(), F32.storage()
+    inside = rocdl.fmed3(f32, x, a.float(-largest, x), a.float(largest, x))
+    return a.select(a.compare("uno", x, x), a.float(float("nan"), x), inside)
+
+
+def _words(two: Callable[..., ir.Value], values: Sequence[ir.Value]) -> ir.Value:
+    """Up to four f32 as the bytes of an i32, from the lowest."""
+    i32 = I32.storage()
+    word = llvm.mlir_poison(i32)
+    for at in range(0, len(values), 2):
+        first, second = values[at], values[min(at + 1, len(values) - 1)]
+        word = two(i32, first, second, word, bool(at))
+    return word
+
+
+def _word(code: ir.Value, start: int, count: int) -> ir.Value:
+    """One, two or four bytes of a vector as an i32, the first the lowest."""
+    i32 = I32.storage()
+    if count == 1:
+        return arith.extui(i32, _element(code, start))
+    part = code
+    if code.type.shape[0] != count:
+        type_ = ir.VectorType.get([count], code.type.element_type)
+        part = vector.extract_strided_slice(type_, code, [start], [count], [1])
+    wide = ir.IntegerType.get_signless(8 * count)
+    word = _element(vector.bitcast(ir.VectorType.get([1], wide), part), 0)
+    return word if count == 4 else arith.extui(i32, word)
+
+
+def _element(x: ir.Value, number: int) -> ir.Value:
+    return vector.ExtractOp(x, [], [number]).result
+
+
+def _joined(values: Sequence[ir.Value]) -> ir.Value:
+    type_ = ir.VectorType.get([len(values)], values[0].type)
+    return vector.FromElementsOp(type_, list(values)).result

@@ -1,0 +1,48 @@
+"""dot and quant_dot: one linalg.generic over batch, rows, columns and the common dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlir import ir
+
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.body import GenericBody
+from mgx_mlir.codegen.generic.lowering.convert import change, load
+from mgx_mlir.codegen.generic.lowering.element import Element, element_of
+from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
+from mgx_mlir.codegen.generic.lowering.reduce import accumulate, add, rounded
+from mgx_mlir.codegen.generic.lowering.value import Indices, Lazy
+
+# An operand of a contraction is read once for each row or column of the other one.
+OPERAND_COST = 2
+
+
+@lowers("mgx.dot", "mgx.quant_dot")
+def dot(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    left, right = (kernel.settled(x, OPERAND_COST) for x in operands)
+    element = element_of(op.results[0].type)
+    extents = [*left.shape[:-1], right.shape[-1], left.shape[-1]]
+
+    def term(body: GenericBody, dims: Indices) -> ir.Value:
+        *batch, row, column, common = dims
+        x = body.at(left, (*batch, row, common))
+        y = body.at(right, (*batch, common, column))
+        return multiply(body.arithmetic, element.computed(), (left, x), (right, y))
+
+    total = accumulate(
+        kernel, extents, len(extents) - 1, element.computed(), 0, term, add, neighbours=True
+    )
+    return rounded(total, element)
+
+
+def multiply(
+    a: Arithmetic, element: Element, left: tuple[Lazy, ir.Value], right: tuple[Lazy, ir.Value]
+) -> ir.Value:
+    """The product of two stored elements, in the type where their sum is computed."""
+    factors = [
+        change(a, source.element.computed(), element, load(a, source.element, value))
+        for source, value in (left, right)
+    ]
+    return a.product(element, *factors)

@@ -1,0 +1,141 @@
+"""concat, gather, pad: rules that choose where an element is read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.generic.lowering.body import Body
+from mgx_mlir.codegen.generic.lowering.index import Index, fixed, index_constant
+from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
+from mgx_mlir.codegen.generic.lowering.value import Indices, Lazy
+from mgx_mlir.sizes.arithmetic import Number
+
+
+def word(attribute: ir.Attribute) -> str:
+    """The word in an attribute of the dialect's enums: `#mgx<pad_mode edge>` is "edge"."""
+    return str(attribute).rstrip(">").replace("<", " ").split()[-1]
+
+
+@lowers("mgx.concat")
+def concat(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    """A branch for each operand: one load an element, and loops over other axes can hoist it."""
+    axis = op.axis.value
+    parts = [x for x in operands if x.shape[axis]]
+    ends = [0]
+    for part in parts:
+        ends.append(ends[-1] + part.shape[axis])
+
+    def element(body: Body, indices: Indices) -> ir.Value:
+        position = indices[axis]
+
+        def choose(first: int, last: int) -> list[ir.Value]:
+            """The element, which is in one of parts[first:last]."""
+            if last - first == 1:
+                local = position - ends[first]
+                # The branches around establish the bounds.
+                inside = body.known_within(local, parts[first].shape[axis])
+                return [body.at(parts[first], (*indices[:axis], inside, *indices[axis + 1 :]))]
+            middle = (first + last) // 2
+            below = arith.cmpi(
+                arith.CmpIPredicate.slt, body.scalar(position), index_constant(ends[middle])
+            )
+            return body.branch(
+                below,
+                lambda: choose(first, middle),
+                lambda: choose(middle, last),
+                [parts[0].element.storage()],
+            )
+
+        return choose(0, len(parts))[0]
+
+    return kernel.result_of(op, element, 2 + max(x.cost for x in parts))
+
+
+@lowers("mgx.gather")
+def gather(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    x, chosen = operands[0], kernel.settled(operands[1])
+    axis, inner = op.axis.value, len(chosen.shape)
+
+    def element(body: Body, indices: Indices) -> ir.Value:
+        name = indices[axis : axis + inner]
+        index = runtime_index(body, body.at(chosen, name), x.shape[axis])
+        return body.at(x, (*indices[:axis], index, *indices[axis + inner :]))
+
+    return kernel.result_of(op, element, x.cost + 2)
+
+
+@lowers("mgx.gather_elements")
+def gather_elements(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    x, chosen = operands[0], kernel.settled(operands[1])
+    axis = op.axis.value
+
+    def element(body: Body, indices: Indices) -> ir.Value:
+        index = runtime_index(body, body.at(chosen, indices), x.shape[axis])
+        return body.at(x, (*indices[:axis], index, *indices[axis + 1 :]))
+
+    return kernel.result_of(op, element, x.cost + 2)
+
+
+@lowers("mgx.gathernd")
+def gathernd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    x, chosen = operands[0], kernel.settled(operands[1])
+    batch, depth, outer = op.batch_dims.value, fixed(chosen.shape[-1]), len(chosen.shape) - 1
+
+    def element(body: Body, indices: Indices) -> ir.Value:
+        where = [
+            runtime_index(
+                body, body.at(chosen, (*indices[:outer], Index.of(i))), x.shape[batch + i]
+            )
+            for i in range(depth)
+        ]
+        return body.at(x, (*indices[:batch], *where, *indices[outer:]))
+
+    return kernel.result_of(op, element, x.cost + 2 * depth)
+
+
+def runtime_index(body: Body, value: ir.Value, size: Number) -> Index:
+    """An index from a tensor: negative ones count from the end; out of bounds, the nearest."""
+    index = arith.index_cast(ir.IndexType.get(), value)
+    negative = arith.cmpi(arith.CmpIPredicate.slt, index, index_constant(0))
+    index = arith.select(negative, arith.addi(index, index_constant(size)), index)
+    index = arith.maxsi(index, index_constant(0))
+    index = arith.minsi(index, index_constant(size - 1))
+    return Index.runtime(index, 0, size - 1)
+
+
+@lowers("mgx.pad")
+def pad(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    x, low = operands[0], list(op.low)
+    mode = word(op.mode)
+    value = op.value.value
+
+    def constant(body: Body, indices: Indices) -> ir.Value:
+        where = [i - low[d] for d, i in enumerate(indices)]
+        return body.guarded(x, where, lambda: kernel.scalar(x.element, value))
+
+    def other(body: Body, indices: Indices) -> ir.Value:
+        where = [_folded(body, mode, i - low[d], x.shape[d]) for d, i in enumerate(indices)]
+        return body.at(x, where)
+
+    return kernel.result_of(op, constant if mode == "constant" else other, x.cost + 2)
+
+
+def _folded(body: Body, mode: str, index: Index, size: Number) -> Index:
+    """Where the element at an index beyond the bounds comes from."""
+    low, high = index.bounds
+    if low >= 0 and high < size:
+        return index
+    if mode == "edge" or size == 1:
+        return body.clamp(index, size)
+    period = size if mode == "wrap" else 2 * (fixed(size) - 1)
+    # A multiple of the period makes the index positive without changing where it falls.
+    position = (index + (-low // period + 1) * period) % period
+    if mode == "wrap":
+        return position
+    value = body.scalar(position)
+    mirrored = arith.minsi(value, arith.subi(index_constant(period), value))
+    return Index.runtime(mirrored, 0, size - 1)

@@ -1,0 +1,131 @@
+"""reduce_*, argmax and argmin, softmax and logsoftmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody
+from mgx_mlir.codegen.generic.lowering.convert import load, store
+from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
+from mgx_mlir.codegen.generic.lowering.reduce import reduce_axes
+from mgx_mlir.codegen.generic.lowering.reducers import ArgReducer, add, lowest, maximum, reducer_of
+from mgx_mlir.codegen.generic.lowering.value import Computed, Indices, Lazy, reshape
+
+_REDUCTIONS = ("all", "any", "max", "mean", "min", "prod", "sum")
+
+
+@lowers(*(f"mgx.reduce_{name}" for name in _REDUCTIONS))
+def reduction(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    source, reducer = operands[0], reducer_of(op)
+
+    def value_of(body: Body, indices: Indices) -> ir.Value:
+        return reducer.term(body.arithmetic, body.at(source, indices))
+
+    terms = Computed(source.shape, reducer.accumulator, value_of, source.cost)
+    total = reduce_axes(kernel, terms, op.axes, reducer.initial, reducer.combined)
+    if reducer.accumulator == source.element and not reducer.count:
+        return total
+    return Computed(
+        total.shape,
+        source.element,
+        lambda body, indices: reducer.finish(body.arithmetic, body.at(total, indices)),
+        1,
+    )
+
+
+@lowers("mgx.argmax", "mgx.argmin")
+def arg(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    """The value and its index are reduced together."""
+    source, axis, reducer = operands[0], op.axis.value, ArgReducer.of(op)
+    target, rank = reducer.index, len(source.shape)
+    kept = [d for d in range(rank) if d != axis]
+    extents = [*(source.shape[d] for d in kept), source.shape[axis]]
+    inits = [
+        kernel.filled(extents[:-1], element, start)
+        for element, start in zip((source.element.computed(), target), reducer.initial, strict=True)
+    ]
+
+    def emit(body: GenericBody, dims: Indices) -> list[ir.Value]:
+        a = body.arithmetic
+        where = (*dims[:axis], dims[-1], *dims[axis:-1])
+        value = load(a, source.element, body.at(source, where))
+        index = arith.index_cast(target.storage(), body.scalar(dims[-1]))
+        best, best_index = body.accumulators()
+        return list(reducer.combine(a, (best, best_index), (value, index)))
+
+    results = kernel.generic(extents, len(kept), [(i, range(len(kept))) for i in inits], emit)
+    shape = [1 if d == axis else n for d, n in enumerate(source.shape)]
+    return reshape(kernel.memory(results[1], target), shape)
+
+
+@lowers("mgx.softmax")
+def softmax(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    source, axis = kernel.settled(operands[0]), op.axis.value
+    shifted = _shifted(kernel, source, axis)
+    powers = kernel.stored(_exponential(shifted))
+    total = reduce_axes(kernel, powers, [axis], 0, add)
+    return Computed(
+        source.shape,
+        source.element,
+        lambda body, indices: store(
+            body.arithmetic,
+            source.element,
+            body.arithmetic.div(body.at(powers, indices), body.at(total, _row(indices, axis))),
+        ),
+        1,
+    )
+
+
+@lowers("mgx.logsoftmax")
+def logsoftmax(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    source, axis = kernel.settled(operands[0]), op.axis.value
+    shifted = _shifted(kernel, source, axis)
+    total = reduce_axes(kernel, _exponential(shifted), [axis], 0, add)
+    logarithm = kernel.stored(
+        Computed(
+            total.shape,
+            total.element,
+            lambda body, indices: body.arithmetic.math("log", body.at(total, indices)),
+            4,
+        )
+    )
+    return Computed(
+        source.shape,
+        source.element,
+        lambda body, indices: store(
+            body.arithmetic,
+            source.element,
+            body.arithmetic.sub(body.at(shifted, indices), body.at(logarithm, _row(indices, axis))),
+        ),
+        2,
+    )
+
+
+def _shifted(kernel: Kernel, source: Lazy, axis: int) -> Lazy:
+    """x - max(x) along the axis, in the type where x is computed: its exponential is at most 1."""
+    element = source.element.computed()
+    peak = reduce_axes(kernel, source, [axis], lowest(element), maximum)
+
+    def difference(body: Body, indices: Indices) -> ir.Value:
+        value = load(body.arithmetic, source.element, body.at(source, indices))
+        return body.arithmetic.sub(value, body.at(peak, _row(indices, axis)))
+
+    return Computed(source.shape, element, difference, source.cost + 1)
+
+
+def _exponential(source: Lazy) -> Lazy:
+    return Computed(
+        source.shape,
+        source.element,
+        lambda body, indices: body.arithmetic.math("exp", body.at(source, indices)),
+        source.cost + 4,
+    )
+
+
+def _row(indices: Indices, axis: int) -> Indices:
+    """Where a reduction along the axis keeps the result of these indices."""
+    return tuple(i * 0 if d == axis else i for d, i in enumerate(indices))

@@ -1,0 +1,263 @@
+"""Ops whose elements depend on one another: prefix sums, topk, scatter, nonzero, suppress."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from mlir import ir
+from mlir.dialects import arith, tensor
+
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.body import Body
+from mgx_mlir.codegen.generic.lowering.boxes import overlaps
+from mgx_mlir.codegen.generic.lowering.convert import load, store
+from mgx_mlir.codegen.generic.lowering.element import SIGNED, Element, element_of, shape_of
+from mgx_mlir.codegen.generic.lowering.index import Index, delinear, fixed, index_constant
+from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
+from mgx_mlir.codegen.generic.lowering.ops.movement import runtime_index
+from mgx_mlir.codegen.generic.lowering.value import Indices, Lazy, Stored
+from mgx_mlir.errors import UnsupportedError
+
+
+@lowers("mgx.prefix_scan_prod", "mgx.prefix_scan_sum")
+def prefix_scan(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    x, axis = kernel.settled(operands[0]), op.axis.value
+    element, size = x.element.computed(), x.shape[axis]
+    product = op.operation.name == "mgx.prefix_scan_prod"
+
+    def scan(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
+        a = body.arithmetic
+
+        def step(i: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+            total, line = carried
+            place = i * -1 + (size - 1) if op.reverse.value else i
+            value = load(a, x.element, body.at(x, (*row[:axis], place, *row[axis:])))
+            after = (a.product if product else a.sum)(element, total, value)
+            kept = store(a, x.element, total if op.exclusive.value else after)
+            return [after, tensor.insert(kept, line, [body.scalar(place)])]
+
+        nothing = a.constant(int(product), element.storage())
+        return [body.loop(0, size, [nothing, slices[0]], step)[1]]
+
+    extents = [n for d, n in enumerate(x.shape) if d != axis]
+    result = kernel.rows(extents, [kernel.empty(x.shape, x.element)], [[axis]], scan)[0]
+    return Stored(result, x.element)
+
+
+@lowers("mgx.topk")
+def topk(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> list[Lazy]:
+    """Finds k times the best element after the last one found, in the order of value, then index.
+
+    NaN is above every number, as numpy sorts it."""
+    x, axis = kernel.settled(operands[0], 0), op.axis.value
+    element, index_element = x.element.computed(), element_of(op.results[1].type)
+    size, shape = x.shape[axis], shape_of(op.results[0].type)
+
+    def find(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
+        a = body.arithmetic
+        comes_before = _Order(a, element, op.largest.value).before
+
+        def read(i: Index) -> ir.Value:
+            return load(a, x.element, body.at(x, (*row[:axis], i, *row[axis:])))
+
+        def place(rank: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+            last, last_index, line, index_line = carried
+
+            def compare(i: Index, best: Sequence[ir.Value]) -> list[ir.Value]:
+                value, position = read(i), body.scalar(i)
+                fresh = comes_before(last, last_index, value, position)
+                first = arith.cmpi(arith.CmpIPredicate.eq, last_index, index_constant(-1))
+                none = arith.cmpi(arith.CmpIPredicate.eq, best[1], index_constant(-1))
+                better = arith.ori(none, comes_before(value, position, best[0], best[1]))
+                take = arith.andi(arith.ori(first, fresh), better)
+                return [a.select(take, value, best[0]), a.select(take, position, best[1])]
+
+            start = [a.constant(0, element.storage()), index_constant(-1)]
+            value, position = body.loop(0, size, start, compare)
+            where = [body.scalar(rank)]
+            line = tensor.insert(store(a, x.element, value), line, where)
+            index = arith.index_cast(index_element.storage(), position)
+            return [value, position, line, tensor.insert(index, index_line, where)]
+
+        start = [a.constant(0, element.storage()), index_constant(-1), *slices]
+        return body.loop(0, shape[axis], start, place)[2:]
+
+    extents = [n for d, n in enumerate(shape) if d != axis]
+    inits = [kernel.empty(shape, x.element), kernel.empty(shape, index_element)]
+    values, indices = kernel.rows(extents, inits, [[axis], [axis]], find)
+    return [Stored(values, x.element), Stored(indices, index_element)]
+
+
+class _Order:
+    """Which of two elements comes first in a sorted row."""
+
+    def __init__(self, a: Arithmetic, element: Element, largest: bool) -> None:
+        self.a, self.element, self.largest = a, element, largest
+
+    def before(self, x: ir.Value, i: ir.Value, y: ir.Value, j: ir.Value) -> ir.Value:
+        """Whether element x at i comes before element y at j."""
+        a = self.a
+        above = self._less(y, x) if self.largest else self._less(x, y)
+        below = self._less(x, y) if self.largest else self._less(y, x)
+        earlier = arith.cmpi(arith.CmpIPredicate.slt, i, j)
+        return arith.ori(above, arith.andi(a.negate(below), earlier))
+
+    def _less(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        less = self.a.less(self.element, x, y)
+        if not self.element.is_float:
+            return less
+        nan = self.a.compare("uno", y, y)
+        return arith.ori(less, arith.andi(nan, self.a.compare("ord", x, x)))
+
+
+def _combined(a: Arithmetic, kind: str, element: Element, old: ir.Value, new: ir.Value) -> ir.Value:
+    """Stored values combined as a scatter of this kind says."""
+    if kind == "none":
+        return new
+    wide = element.computed()
+    x, y = load(a, element, old), load(a, element, new)
+    combine = {"add": a.sum, "mul": a.product, "min": a.minimum, "max": a.maximum}[kind]
+    return store(a, element, combine(wide, x, y))
+
+
+@lowers(*(f"mgx.scatter_{kind}" for kind in ("none", "add", "mul", "min", "max")))
+def scatter(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    """Rows along the axis are independent."""
+    x, chosen, updates = operands[0], kernel.settled(operands[1]), kernel.settled(operands[2])
+    kind, axis = op.operation.name.rpartition("_")[2], op.axis.value
+
+    def apply(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
+        def step(i: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+            where = (*row[:axis], i, *row[axis:])
+            index = runtime_index(body, body.at(chosen, where), x.shape[axis])
+            place = [body.scalar(index)]
+            new = body.at(updates, where)
+            if kind != "none":
+                old = tensor.extract(carried[0], place)
+                new = _combined(body.arithmetic, kind, x.element, old, new)
+            return [tensor.insert(new, carried[0], place)]
+
+        return body.loop(0, chosen.shape[axis], slices, step)
+
+    extents = [n for d, n in enumerate(chosen.shape) if d != axis]
+    result = kernel.rows(extents, [kernel.copied(x).value], [[axis]], apply)[0]
+    return Stored(result, x.element)
+
+
+@lowers(*(f"mgx.scatternd_{kind}" for kind in ("none", "add", "mul", "min", "max")))
+def scatternd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    """The dimensions that the index tuples do not reach are independent."""
+    x, chosen, updates = operands[0], kernel.settled(operands[1]), kernel.settled(operands[2])
+    kind, depth = op.operation.name.rpartition("_")[2], fixed(chosen.shape[-1])
+    outer = chosen.shape[:-1]
+    count = math.prod(outer)
+
+    def apply(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
+        def step(i: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+            which = delinear(i, outer)
+            place = [
+                body.scalar(runtime_index(body, body.at(chosen, (*which, Index.of(d))), x.shape[d]))
+                for d in range(depth)
+            ]
+            new = body.at(updates, (*which, *row))
+            if kind != "none":
+                old = tensor.extract(carried[0], place)
+                new = _combined(body.arithmetic, kind, x.element, old, new)
+            return [tensor.insert(new, carried[0], place)]
+
+        return body.loop(0, count, slices, step)
+
+    inits = [kernel.copied(x).value]
+    result = kernel.rows(x.shape[depth:], inits, [[*range(depth)]], apply)[0]
+    return Stored(result, x.element)
+
+
+@lowers("mgx.nonzero")
+def nonzero(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    """One sequential pass; columns beyond the number of elements found are zero."""
+    x, type_ = kernel.settled(operands[0]), op.results[0].type
+    if not type_.has_static_shape:
+        raise UnsupportedError(
+            f"{op.location}: mgx.nonzero with a result of unknown size ({type_}) cannot be lowered",
+            (str(op.location),),
+        )
+    element, (rank, columns) = element_of(type_), shape_of(type_)
+
+    def collect(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
+        a = body.arithmetic
+
+        def step(i: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+            count, table = carried
+            where = delinear(i, x.shape)
+            value = load(a, x.element, body.at(x, where))
+            zero = a.int(0, value)
+            computed = x.element.computed()
+            hit = (
+                a.compare("une", value, zero)
+                if computed.is_float
+                else a.icompare("ne", value, zero)
+            )
+            room = arith.cmpi(arith.CmpIPredicate.slt, count, index_constant(columns))
+            hit = arith.andi(hit, room)
+            column = arith.minsi(count, index_constant(columns - 1))
+            for d, index in enumerate(where):
+                place = [index_constant(d), column]
+                new = arith.index_cast(element.storage(), body.scalar(index))
+                kept = a.select(hit, new, tensor.extract(table, place))
+                table = tensor.insert(kept, table, place)
+            after = arith.addi(count, index_constant(1))
+            return [a.select(hit, after, count), table]
+
+        return body.loop(0, x.size, [index_constant(0), slices[0]], step)[1:]
+
+    if columns == 0:
+        return Stored(kernel.empty((rank, 0), element), element)
+    init = kernel.filled((rank, columns), element, 0)
+    return Stored(kernel.rows([], [init], [[0, 1]], collect)[0], element)
+
+
+@lowers("mgx.suppress")
+def suppress(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    """Rows are independent: along one, the places of what is kept are counted up in order."""
+    boxes, candidates = (kernel.settled(operand) for operand in operands)
+    *rows, size = candidates.shape
+    threshold, most = op.threshold.value, op.most.value
+    index = Element("i64", SIGNED, 64)
+
+    def row_of(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
+        a = body.arithmetic
+
+        def corners(place: Index) -> list[ir.Value]:
+            return [body.at(boxes, (*row, place, Index.of(n))) for n in range(4)]
+
+        def step(i: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
+            count, kept, places = carried
+            room = arith.cmpi(arith.CmpIPredicate.slt, count, index_constant(most))
+            flag = load(a, candidates.element, body.at(candidates, (*row, i)))
+            wanted = arith.andi(room, flag)
+            box = corners(i)
+
+            def compare(j: Index, found: Sequence[ir.Value]) -> list[ir.Value]:
+                at = tensor.extract(places, [body.scalar(j)])
+                at = Index.runtime(arith.index_cast(ir.IndexType.get(), at), 0, fixed(size) - 1)
+                over = overlaps(a, corners(at), box, threshold)
+                return [arith.andi(found[0], a.negate(over))]
+
+            none = index_constant(0)
+            before = Index.runtime(arith.select(wanted, count, none), 0, fixed(size))
+            (keep,) = body.loop(0, before, [wanted], compare)
+            kept = tensor.insert(store(a, candidates.element, keep), kept, [body.scalar(i)])
+            last = arith.minsi(count, index_constant(fixed(size) - 1))
+            here = arith.index_cast(index.storage(), body.scalar(i))
+            old = tensor.extract(places, [last])
+            places = tensor.insert(a.select(keep, here, old), places, [last])
+            return [arith.addi(count, a.select(keep, index_constant(1), none)), kept, places]
+
+        return body.loop(0, size, [index_constant(0), *slices], step)[1:]
+
+    inits = [kernel.empty(candidates.shape, candidates.element)]
+    inits.append(kernel.filled(candidates.shape, index, 0))
+    axes = [[len(rows)], [len(rows)]]
+    return Stored(kernel.rows(rows, inits, axes, row_of)[0], candidates.element)

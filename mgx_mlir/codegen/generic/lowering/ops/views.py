@@ -1,0 +1,103 @@
+"""Views: each is a map from its own indices to those of its operand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mgx_mlir.codegen.generic.lowering.element import sizes_of
+from mgx_mlir.codegen.generic.lowering.index import Index
+from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
+from mgx_mlir.codegen.generic.lowering.value import Indices, Lazy, View, reshape
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.sizes.arithmetic import Number
+
+_ZERO = Index(())
+
+
+@lowers("mgx.reshape", "mgx.squeeze", "mgx.unsqueeze", "mgx.flatten", "mgx.reshape_to")
+def reshaped(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    return reshape(operands[0], sizes_of(op.results[0].type))
+
+
+@lowers("mgx.transpose")
+def transpose(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    permutation = list(op.permutation)
+
+    def where(indices: Indices) -> Indices:
+        found = dict(zip(permutation, indices, strict=True))
+        return tuple(found[d] for d in range(len(permutation)))
+
+    return View(operands[0], sizes_of(op.results[0].type), where)
+
+
+@lowers("mgx.multibroadcast", "mgx.broadcast_with_dims")
+def multibroadcast(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    shape = sizes_of(op.results[0].type)
+    return spread(kernel, operands[0], shape, len(shape) - len(operands[0].shape))
+
+
+@lowers("mgx.broadcast")
+def broadcast(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    return spread(kernel, operands[0], sizes_of(op.results[0].type), op.axis.value)
+
+
+def spread(kernel: Kernel, source: Lazy, shape: Sequence[Number], axis: int) -> Lazy:
+    """The source's dimensions at `axis` and after, those of size 1 repeated, as all others are."""
+    rank = len(source.shape)
+    placed = shape[axis : axis + rank]
+    for size, wanted in zip(source.shape, placed, strict=True):
+        if size not in (1, wanted):
+            raise UnsupportedError(f"whether {size} and {wanted} are equal is not known")
+    view = View(
+        source,
+        shape,
+        lambda indices: tuple(
+            _ZERO if size == 1 != wanted else i
+            for i, size, wanted in zip(
+                indices[axis : axis + rank], source.shape, placed, strict=True
+            )
+        ),
+    )
+    if view.size != source.size:
+        view.source = kernel.settled(source)
+        view.cost = view.source.cost
+    return view
+
+
+@lowers("mgx.slice")
+def slice_(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    starts = dict(zip(op.axes, op.starts, strict=True))
+    return View(
+        operands[0],
+        sizes_of(op.results[0].type),
+        lambda indices: tuple(i + starts.get(d, 0) for d, i in enumerate(indices)),
+    )
+
+
+@lowers("mgx.step")
+def step(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    steps = dict(zip(op.axes, op.steps, strict=True))
+    return View(
+        operands[0],
+        sizes_of(op.results[0].type),
+        lambda indices: tuple(i * steps.get(d, 1) for d, i in enumerate(indices)),
+    )
+
+
+@lowers("mgx.reverse")
+def reverse(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    axes, shape = set(op.axes), operands[0].shape
+    return View(
+        operands[0],
+        shape,
+        lambda indices: tuple(
+            i * -1 + (shape[d] - 1) if d in axes else i for d, i in enumerate(indices)
+        ),
+    )
+
+
+@lowers("mgx.layout")
+def layout(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+    # Kernel tensors are row-major in memory (the order is the transposes' business).
+    return operands[0]

@@ -1,0 +1,395 @@
+"""The meaning of each pointwise op for one element, on scalars or vectors alike.
+
+`emit_pointwise` is shared: the lowering to linalg uses it on scalars, the generators of
+contraction kernels inline their epilogues with it on vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.generic.lowering import functions
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import change, convert, load, store
+from mgx_mlir.codegen.generic.lowering.element import BOOL, F32, F64, SIGNED, Element, element_of
+from mgx_mlir.codegen.generic.lowering.integers import (
+    integer_divide,
+    integer_power,
+    integer_remainder,
+    shift_left,
+    shift_right,
+)
+from mgx_mlir.errors import CompilerError, UnsupportedError
+
+# An emitter gets the arithmetic, the op, the element type of its operands, and the operands in the
+# type where that element is computed; it gives a value of the same type, or a bool.
+Emitter = Callable[[Arithmetic, Any, Element, Sequence[ir.Value]], ir.Value]
+
+
+def emit_pointwise(op: ir.OpView, operands: Sequence[ir.Value]) -> list[ir.Value]:
+    """The results of a pointwise op, at the current insertion point.
+
+    op: a pointwise op of the dialect on tensors or scalars, or one with a body of them as a whole:
+    `mgx.pointwise`, or `mgx.attention`, whose operands are then a score and the extras.
+    operands: one scalar, or one vector of a common shape, for each operand, in storage types
+    (`Element.storage`): unsigned integers signless, 8-bit floats and 4-bit types as i8.
+    Raises UnsupportedError for an op that is not pointwise.
+    """
+    name = op.operation.name
+    if name in ("mgx.pointwise", "mgx.attention"):
+        return _emit_body(op, operands)
+    a = Arithmetic.like(operands)
+    special = _SPECIAL.get(name)
+    if special is not None:
+        return [special(a, op, operands)]
+    emitter = _EMITTERS.get(name)
+    if emitter is None:
+        raise UnsupportedError(f"{op.location}: {name} is not a pointwise op")
+    element, result = element_of(op.operands[0].type), element_of(op.results[0].type)
+    value = emitter(a, op, element.computed(), [load(a, element, x) for x in operands])
+    return [value if result.kind == BOOL else store(a, result, value)]
+
+
+def pointwise_ops() -> tuple[str, ...]:
+    """The names of the ops that `emit_pointwise` takes, without the region op."""
+    return tuple(sorted(_EMITTERS.keys() | _SPECIAL.keys() - {"mgx.constant"}))
+
+
+def _emit_body(op: ir.OpView, operands: Sequence[ir.Value]) -> list[ir.Value]:
+    block = op.regions[0].blocks[0]
+    vector = Arithmetic.like(operands).vector
+    values = dict(zip(block.arguments, operands, strict=True))
+    for inner in block.operations:
+        arguments = [values[x] for x in inner.operands]
+        if inner.operation.name == "mgx.yield":
+            return arguments
+        if inner.operation.name == "mgx.constant":
+            results = [scalar_constant(Arithmetic(vector), inner)]
+        else:
+            with inner.location:
+                results = emit_pointwise(inner, arguments)
+        values.update(zip(inner.results, results, strict=True))
+    raise CompilerError(f"{op.location}: a body without mgx.yield")
+
+
+def scalar_constant(a: Arithmetic, op: ir.OpView) -> ir.Value:
+    """The value of an mgx.constant that holds one element, or one element repeated."""
+    value = op.attributes["value"]
+    element = element_of(op.results[0].type)
+    if isinstance(value, ir.DenseElementsAttr):
+        value = value.get_splat_value()
+    return number(a, element, value.value)
+
+
+def number(a: Arithmetic, element: Element, value: float | int | bool) -> ir.Value:
+    """A constant of an element type, as memory holds it."""
+    if element.is_byte_float:
+        return store(a, element, a.constant(value, F32.storage()))
+    return a.constant(value, element.storage())
+
+
+# Floats and numbers, by what they compute
+
+
+def _function(name: str) -> Emitter:
+    if hasattr(functions, name):
+        return lambda a, op, element, x: getattr(functions, name)(a, x[0])
+    return lambda a, op, element, x: a.math(name, x[0])
+
+
+def _abs(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    if element.is_float:
+        return a.math("absf", x[0])
+    if element.kind != SIGNED:
+        return x[0]
+    zero = a.int(0, x[0])
+    negative = a.icompare("slt", x[0], zero)
+    return a.select(negative, arith.subi(zero, x[0]), x[0])
+
+
+def _neg(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return a.neg(x[0]) if element.is_float else arith.subi(a.int(0, x[0]), x[0])
+
+
+def _recip(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return a.div(a.float(1.0, x[0]), x[0])
+
+
+def _relu(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    zero = a.int(0, x[0])  # keeps a NaN, as the comparison is false for it
+    return a.select(a.less(element, x[0], zero), zero, x[0])
+
+
+def _sigmoid(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    one = a.float(1.0, x[0])
+    return a.div(one, a.add(one, a.math("exp", a.neg(x[0]))))
+
+
+def _sign(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    zero, one = a.int(0, x[0]), a.int(1, x[0])
+    result = a.select(a.less(element, zero, x[0]), one, x[0])
+    if element.kind == "unsigned":
+        return result
+    return a.select(a.less(element, x[0], zero), a.int(-1, x[0]), result)
+
+
+def _elu(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    zero = a.float(0.0, x[0])
+    below = a.mul(a.float(_float(op, "alpha", 1.0), x[0]), a.math("expm1", x[0]))
+    return a.select(a.compare("ogt", x[0], zero), x[0], below)
+
+
+def _leaky_relu(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    below = a.mul(a.float(_float(op, "alpha", 0.01), x[0]), x[0])
+    return a.select(a.compare("ogt", x[0], a.float(0.0, x[0])), x[0], below)
+
+
+def _not(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return arith.xori(x[0], a.int(-1, x[0]))
+
+
+def _isnan(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return a.compare("uno", x[0], x[0])
+
+
+def _isinf(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    positive = a.compare("oeq", x[0], a.float(float("inf"), x[0]))
+    negative = a.compare("oeq", x[0], a.float(float("-inf"), x[0]))
+    detect_positive = _bool(op, "detect_positive", True)
+    if detect_positive and _bool(op, "detect_negative", True):
+        return arith.ori(positive, negative)
+    if detect_positive:
+        return positive
+    return (
+        negative
+        if _bool(op, "detect_negative", True)
+        else a.constant(False, ir.IntegerType.get_signless(1))
+    )
+
+
+def _add(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return a.add(*x) if element.is_float else arith.addi(*x)
+
+
+def _sub(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return a.sub(*x) if element.is_float else arith.subi(*x)
+
+
+def _mul(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return a.product(element, *x)
+
+
+def _div(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return a.div(*x) if element.is_float else integer_divide(a, element, *x)
+
+
+def _fmod(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    if element.is_float:
+        return arith.remf(*x)
+    return integer_remainder(a, element, *x)
+
+
+def _mod(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    remainder = _fmod(a, op, element, x)
+    if element.kind == "unsigned":
+        return remainder
+    zero = a.int(0, x[0])
+    differs = arith.xori(a.less(element, remainder, zero), a.less(element, x[1], zero))
+    if element.is_float:
+        nonzero = a.compare("one", remainder, zero)
+        return a.select(arith.andi(differs, nonzero), a.add(remainder, x[1]), remainder)
+    nonzero = a.icompare("ne", remainder, zero)
+    return a.select(arith.andi(differs, nonzero), arith.addi(remainder, x[1]), remainder)
+
+
+def _pow(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    if not element.is_float:
+        return integer_power(a, element, *x)
+    return functions.power(a, *x)
+
+
+def _max(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return a.maximum(element, *x)
+
+
+def _min(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return a.minimum(element, *x)
+
+
+def _sqdiff(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    difference = _sub(a, op, element, x)
+    return a.product(element, difference, difference)
+
+
+def _prelu(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    positive = a.less(element, a.int(0, x[0]), x[0])
+    return a.select(positive, x[0], a.product(element, *x))
+
+
+def _and(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return arith.andi(*x)
+
+
+def _or(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return arith.ori(*x)
+
+
+def _xor(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return arith.xori(*x)
+
+
+def _shift_left(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return shift_left(a, element, *x)
+
+
+def _shift_right(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return shift_right(a, element, *x)
+
+
+def _equal(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return a.equal(element, *x)
+
+
+def _greater(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return a.less(element, x[1], x[0])
+
+
+def _less(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    return a.less(element, *x)
+
+
+def _clip(a: Arithmetic, op: Any, element: Element, x: Sequence[ir.Value]) -> ir.Value:
+    value, low, high = x  # keeps a NaN in x
+    value = a.select(a.less(element, value, low), low, value)
+    return a.select(a.less(element, high, value), high, value)
+
+
+# Ops whose operands differ in type
+
+
+def _where(a: Arithmetic, op: Any, x: Sequence[ir.Value]) -> ir.Value:
+    return a.select(*x)
+
+
+def _convert(a: Arithmetic, op: Any, x: Sequence[ir.Value]) -> ir.Value:
+    source, target = element_of(op.operands[0].type), element_of(op.results[0].type)
+    return convert(a, source, target, x[0], _bool(op, "saturate", True))
+
+
+def _bit_cast(a: Arithmetic, op: Any, x: Sequence[ir.Value]) -> ir.Value:
+    source, target = element_of(op.operands[0].type), element_of(op.results[0].type)
+    if source.storage() == target.storage():
+        # Only types of less than a byte share storage and differ in how it is filled.
+        return store(a, target, x[0]) if target.is_integer and target.bits < 8 else x[0]
+    return arith.bitcast(a.type(target.storage()), x[0])
+
+
+def _quantizelinear(a: Arithmetic, op: Any, x: Sequence[ir.Value]) -> ir.Value:
+    elements = [element_of(operand.type) for operand in op.operands]
+    target = element_of(op.results[0].type)
+    wide = F64 if elements[0].name == "f64" else F32
+    value, scale, *zero = [_as(a, e, wide, v) for e, v in zip(elements, x, strict=True)]
+    if "precision" in op.operation.attributes:
+        precision = element_of(op.operation.attributes["precision"].value)
+        value = _divide_in(a, precision, wide, value, scale)
+    else:
+        value = a.div(value, scale)
+    if target.is_integer:
+        value = a.math("roundeven", value)
+    if zero:
+        value = a.add(value, zero[0])
+    return convert(a, wide, target, value, _bool(op, "saturate", True))
+
+
+def _divide_in(
+    a: Arithmetic, precision: Element, wide: Element, x: ir.Value, y: ir.Value
+) -> ir.Value:
+    """x / y with operands and quotient rounded to `precision`; given and taken in `wide`."""
+    x, y = (load(a, precision, convert(a, wide, precision, value)) for value in (x, y))
+    quotient = store(a, precision, a.div(x, y), keep=True)
+    return _as(a, precision, wide, quotient)
+
+
+def _dequantizelinear(a: Arithmetic, op: Any, x: Sequence[ir.Value]) -> ir.Value:
+    elements = [element_of(operand.type) for operand in op.operands]
+    target = element_of(op.results[0].type)
+    wide = target.computed()
+    value, scale, *zero = [_as(a, e, wide, v) for e, v in zip(elements, x, strict=True)]
+    if zero:
+        value = a.sub(value, zero[0])
+    return store(a, target, a.mul(value, scale))
+
+
+def _as(a: Arithmetic, element: Element, wide: Element, value: ir.Value) -> ir.Value:
+    return change(a, element.computed(), wide, load(a, element, value))
+
+
+def _float(op: Any, name: str, default: float) -> float:
+    attributes = op.operation.attributes
+    return float(attributes[name].value) if name in attributes else default
+
+
+def _bool(op: Any, name: str, default: bool) -> bool:
+    attributes = op.operation.attributes
+    return bool(attributes[name].value) if name in attributes else default
+
+
+_FUNCTIONS = {
+    name: name
+    for name in (
+        "acos acosh asin asinh atan atanh ceil cos cosh erf exp floor log log1p log2 rsqrt sin "
+        "sinh sqrt tan tanh"
+    ).split()
+} | {"nearbyint": "roundeven"}
+
+_EMITTERS: dict[str, Emitter] = {
+    f"mgx.{name}": _function(function) for name, function in _FUNCTIONS.items()
+} | {
+    "mgx.abs": _abs,
+    "mgx.add": _add,
+    "mgx.bitwise_and": _and,
+    "mgx.bitwise_not": _not,
+    "mgx.bitwise_or": _or,
+    "mgx.bitwise_xor": _xor,
+    "mgx.clip": _clip,
+    "mgx.div": _div,
+    "mgx.elu": _elu,
+    "mgx.equal": _equal,
+    "mgx.fmod": _fmod,
+    "mgx.greater": _greater,
+    "mgx.isinf": _isinf,
+    "mgx.isnan": _isnan,
+    "mgx.leaky_relu": _leaky_relu,
+    "mgx.less": _less,
+    "mgx.logical_and": _and,
+    "mgx.logical_or": _or,
+    "mgx.logical_xor": _xor,
+    "mgx.max": _max,
+    "mgx.min": _min,
+    "mgx.mod": _mod,
+    "mgx.mul": _mul,
+    "mgx.neg": _neg,
+    "mgx.not": _not,
+    "mgx.pow": _pow,
+    "mgx.prelu": _prelu,
+    "mgx.recip": _recip,
+    "mgx.relu": _relu,
+    "mgx.shift_left": _shift_left,
+    "mgx.shift_right": _shift_right,
+    "mgx.sigmoid": _sigmoid,
+    "mgx.sign": _sign,
+    "mgx.sqdiff": _sqdiff,
+    "mgx.sub": _sub,
+}
+_SPECIAL: dict[str, Callable[[Arithmetic, Any, Sequence[ir.Value]], ir.Value]] = {
+    "mgx.bit_cast": _bit_cast,
+    "mgx.constant": lambda a, op, x: scalar_constant(a, op),
+    "mgx.convert": _convert,
+    "mgx.dequantizelinear": _dequantizelinear,
+    "mgx.quantizelinear": _quantizelinear,
+    "mgx.where": _where,
+}

@@ -1,0 +1,96 @@
+"""Reductions as one linalg.generic: parallel loops outside, reduction loops innermost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+
+from mgx_mlir.codegen.generic.lowering.body import GenericBody
+from mgx_mlir.codegen.generic.lowering.convert import load, store
+from mgx_mlir.codegen.generic.lowering.element import Element
+from mgx_mlir.codegen.generic.lowering.index import Index
+from mgx_mlir.codegen.generic.lowering.kernel import Kernel
+from mgx_mlir.codegen.generic.lowering.reducers import (
+    Combine,
+    add,
+    highest,
+    lowest,
+    maximum,
+    sum_element,
+)
+from mgx_mlir.codegen.generic.lowering.value import Computed, Indices, Lazy, Stored, reshape
+from mgx_mlir.sizes.arithmetic import Number
+
+__all__ = [
+    "Combine",
+    "accumulate",
+    "add",
+    "highest",
+    "lowest",
+    "maximum",
+    "reduce_axes",
+    "rounded",
+    "sum_element",
+]
+
+
+def accumulate(
+    kernel: Kernel,
+    extents: Sequence[Number],
+    parallel: int,
+    element: Element,
+    initial: float | int,
+    term: Callable[[GenericBody, Indices], ir.Value],
+    combine: Combine,
+    neighbours: bool = False,
+) -> Stored:
+    """Combines terms over the loops after the first `parallel`; the result has those as its shape.
+
+    term: one term, of the type `element`, which is one where things are computed. neighbours: as
+    of Kernel.generic.
+    """
+    init = kernel.filled(extents[:parallel], element, initial)
+
+    def emit(body: GenericBody, dims: Indices) -> list[ir.Value]:
+        value = term(body, dims)
+        return [combine(body.arithmetic, element, body.accumulators()[0], value)]
+
+    result = kernel.generic(extents, parallel, [(init, range(parallel))], emit, neighbours)[0]
+    return kernel.memory(result, element)
+
+
+def reduce_axes(
+    kernel: Kernel,
+    source: Lazy,
+    axes: Sequence[int],
+    initial: float | int,
+    combine: Combine,
+    element: Element | None = None,
+) -> Lazy:
+    """A reduction along axes, which keep size 1, in the type where the source is computed."""
+    shape, element = source.shape, element or source.element.computed()
+    kept = [d for d in range(len(shape)) if d not in set(axes)]
+    order = kept + sorted(set(axes))
+
+    def term(body: GenericBody, dims: Indices) -> ir.Value:
+        found: dict[int, Index] = dict(zip(order, dims, strict=True))
+        value = body.at(source, [found[d] for d in range(len(shape))])
+        return load(body.arithmetic, source.element, value)
+
+    result = accumulate(
+        kernel, [shape[d] for d in order], len(kept), element, initial, term, combine
+    )
+    return reshape(result, [1 if d in set(axes) else n for d, n in enumerate(shape)])
+
+
+def rounded(source: Lazy, element: Element) -> Lazy:
+    """A value in the type where `element` is computed, as values of `element`."""
+    if source.element == element:
+        return source
+    return Computed(
+        source.shape,
+        element,
+        lambda body, indices: store(body.arithmetic, element, body.at(source, indices)),
+        source.cost,
+    )

@@ -1,0 +1,188 @@
+"""Tensors that are not in memory yet: a rule that gives each element where it is read.
+
+Views and pointwise ops only compose such rules, so a chain of them costs one loop nest, the one of
+whatever reads the result. `cost` counts the arithmetic of one read: what reads an element many
+times puts a costly value into memory first (`Kernel.settled`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+from mlir.dialects import tensor
+
+from mgx_mlir.codegen.generic.lowering.body import Body
+from mgx_mlir.codegen.generic.lowering.element import Element
+from mgx_mlir.codegen.generic.lowering.index import Index, delinear, linear
+from mgx_mlir.sizes.arithmetic import Number, exact
+
+Indices = tuple[Index, ...]
+
+
+class Lazy:
+    """A tensor whose elements are computed where they are read; its sizes are ints or formulas."""
+
+    def __init__(self, shape: Sequence[Number], element: Element, cost: int) -> None:
+        self.shape, self.element, self.cost = tuple(shape), element, cost
+        self.location = ir.Location.current
+
+    @property
+    def size(self) -> Number:
+        return math.prod(self.shape)
+
+    def read(self, body: Body, indices: Indices) -> ir.Value:
+        """The element at `indices`, in its storage type. Call it through `Body.at`."""
+        raise NotImplementedError
+
+
+class Stored(Lazy):
+    """A tensor in memory. `owned` is whether the kernel made it, and may return it; `base` is the
+    tensor whose memory it looks at."""
+
+    def __init__(
+        self, value: ir.Value, element: Element, owned: bool = True, base: ir.Value | None = None
+    ) -> None:
+        super().__init__(tuple(value.type.shape), element, cost=0)
+        self.value, self.owned = value, owned
+        self.base = value if base is None else base
+
+    def read(self, body: Body, indices: Indices) -> ir.Value:
+        return body.load(self.value, indices)
+
+    def reshaped(self, shape: tuple[Number, ...]) -> Stored:
+        """The same memory in another shape."""
+        sizes = [size for size in shape if isinstance(size, int)]
+        value = _reshape_tensor(self.value, tuple(sizes))
+        return Stored(value, self.element, self.owned, self.base)
+
+
+class View(Lazy):
+    """The elements of another value, found by `where`: its indices from those of the view."""
+
+    def __init__(
+        self, source: Lazy, shape: Sequence[Number], where: Callable[[Indices], Indices]
+    ) -> None:
+        super().__init__(shape, source.element, source.cost)
+        self.source, self.where = source, where
+
+    def read(self, body: Body, indices: Indices) -> ir.Value:
+        return body.at(self.source, self.where(indices))
+
+
+class Reshaped(View):
+    """The elements of another value in row-major order, in another shape."""
+
+    def __init__(self, source: Lazy, shape: Sequence[Number]) -> None:
+        super().__init__(source, shape, lambda i: _reshaped_indices(i, tuple(shape), source.shape))
+
+
+class Computed(Lazy):
+    """A value whose elements `rule` computes."""
+
+    def __init__(
+        self,
+        shape: Sequence[Number],
+        element: Element,
+        rule: Callable[[Body, Indices], ir.Value],
+        cost: int,
+    ) -> None:
+        super().__init__(shape, element, cost)
+        self._rule = rule
+
+    def read(self, body: Body, indices: Indices) -> ir.Value:
+        with self.location:
+            return self._rule(body, indices)
+
+
+def reshape(source: Lazy, shape: Sequence[Number]) -> Lazy:
+    """The same elements in another shape; of a tensor in memory, the same memory."""
+    shape = tuple(shape)
+    if source.shape == shape:
+        return source
+    if isinstance(source, Stored):
+        return source.reshaped(shape)
+    if isinstance(source, Reshaped):
+        return reshape(source.source, shape)
+    return Reshaped(source, shape)
+
+
+def _groups(a: Sequence[Number], b: Sequence[Number]) -> list[tuple[list[int], list[int]]]:
+    """The finest split of two shapes of one size into runs of dimensions of equal size.
+
+    Where sizes are formulas, as fine as is known.
+    """
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(a) and j < len(b):
+        left, right = [i], [j]
+        size_a, size_b = a[i], b[j]
+        i, j = i + 1, j + 1
+        while size_a != size_b and (i < len(a) or j < len(b)):
+            if i < len(a) and (j == len(b) or _is_part(size_a, size_b)):
+                size_a = size_a * a[i]
+                left.append(i)
+                i += 1
+            else:
+                size_b = size_b * b[j]
+                right.append(j)
+                j += 1
+        groups.append((left, right))
+    # What is left has size 1 and joins the last run.
+    if i < len(a) or j < len(b):
+        if not groups:
+            groups.append(([], []))
+        groups[-1][0].extend(range(i, len(a)))
+        groups[-1][1].extend(range(j, len(b)))
+    return groups
+
+
+def _is_part(a: Number, b: Number) -> bool:
+    """Whether a run of size a is the one to grow beside one of size b."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a < b
+    return exact(b, a) is not None or exact(a, b) is None
+
+
+def _reshaped_indices(
+    indices: Indices, shape: tuple[Number, ...], source: tuple[Number, ...]
+) -> Indices:
+    if 0 in shape:
+        return tuple(Index(()) for _ in source)
+    result: list[Index] = []
+    for left, right in _groups(source, shape):
+        position = linear([indices[d] for d in right], [shape[d] for d in right])
+        result.extend(delinear(position, [source[d] for d in left]))
+    return tuple(result)
+
+
+def _reshape_tensor(value: ir.Value, shape: tuple[int, ...]) -> ir.Value:
+    element, source = value.type.element_type, tuple(value.type.shape)
+    if 0 in shape:
+        return tensor.empty(list(shape), element)
+    if not source or not shape:
+        groups = [([*range(len(source))], [*range(len(shape))])]
+    else:
+        groups = _groups(source, shape)
+    middle = [math.prod(shape[d] for d in right) for _, right in groups]
+    if not source or not shape:
+        middle = []
+        collapse = expand = ir.ArrayAttr.get([])
+    else:
+        collapse = _reassociation([left for left, _ in groups])
+        expand = _reassociation([right for _, right in groups])
+    if len(middle) < len(source):
+        type_ = ir.RankedTensorType.get(middle, element)
+        value = tensor.collapse_shape(type_, value, collapse)
+    if len(middle) < len(shape):
+        type_ = ir.RankedTensorType.get(list(shape), element)
+        value = tensor.expand_shape(type_, value, expand, [], list(shape))
+    return value
+
+
+def _reassociation(groups: Sequence[Sequence[int]]) -> ir.ArrayAttr:
+    i64 = ir.IntegerType.get_signless(64)
+    return ir.ArrayAttr.get(
+        [ir.ArrayAttr.get([ir.IntegerAttr.get(i64, d) for d in group]) for group in groups]
+    )

@@ -1,0 +1,242 @@
+"""Which kernels are attention, and attention as two matrix products around a softmax."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from mlir import ir
+
+from mgx_mlir.codegen.problem.match import (
+    Match,
+    Operand,
+    Source,
+    matrix_of,
+    used_arguments,
+    with_epilogue,
+)
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
+from mgx_mlir.codegen.problem.views import element_name, resolve, splat_constant
+
+_ELEMENTS = frozenset(("bf16", "f16", "f32", "f64"))
+# The number, as an argument, of the shares.
+_SHARES = -1
+
+
+@dataclass(frozen=True)
+class Attention:
+    """y[batch, m, e] = sum over n of softmax over n (score[batch, m, n]) * v[batch, n, e].
+
+    score is what the body of `op` makes of the sum over d of q[batch, m, d] * k[batch, n, d]
+    and its other inputs, in the type `score`. `sources` are the inputs of the body, in order;
+    None stands for that sum. Query m sees the keys up to m + causal, and from m + earliest on,
+    only, where these are given. Shares that are NaN are 0 with `nan_as_zero`, with
+    `empty_as_zero` where no score is above -infinity. `result` is the second product, of shares
+    that its argument -1 stands for, with what happens to y on its way to memory.
+    Rows of the matrices are queries (q) or keys; sizes are those of q (M, D) and v (N, E).
+    """
+
+    op: ir.OpView
+    batch: int
+    M: int
+    N: int
+    D: int
+    E: int
+    q: Matrix
+    k: Matrix
+    v: Matrix
+    element: str
+    score: str
+    sources: tuple[Source, ...]
+    causal: int | None
+    earliest: int | None
+    nan_as_zero: bool
+    empty_as_zero: bool
+    result: Match
+
+    @property
+    def size(self) -> int:
+        """Scores of all queries and keys."""
+        return self.batch * self.M * self.N
+
+    def used_arguments(self) -> list[tuple[int, str]]:
+        """Number and element type of each input that is read, in order."""
+        found = {**dict(used_arguments(self.scores())), **dict(used_arguments(self.result))}
+        del found[_SHARES]
+        return sorted(found.items())
+
+    def scores(self, all_: bool = True) -> Match:
+        """The first product, with the body after it, as a kernel that gives [batch, M, N].
+
+        Scores of keys that a query does not see are -inf where `all_` is not set.
+        """
+        seen = None if all_ else self.causal, None if all_ else self.earliest
+        right = replace(self.k, row=self.k.column, column=self.k.row)
+        problem = Contraction(self.batch, self.M, self.N, self.D, self.q, right, self.score)
+        return Match(problem, self.score, self.op, self.sources, (0,), (self.score,), *seen)
+
+    def values(self, scratch: int, element: str) -> Match:
+        """The second product: shares [batch, M, N] of type `element`, input `scratch`, times v."""
+        problem = self.result.problem
+        shares = replace(problem.a, argument=scratch, element=element)
+        return replace(self.result, problem=replace(problem, a=shares))
+
+
+def heads_as_queries(attention: Attention) -> Attention:
+    """Heads that read the same keys and values as more queries of one head.
+
+    The result lies in memory as before. The attention itself where no heads share, or where
+    that would mix what queries of a causal one see.
+    """
+    group = math.gcd(_repeats(attention.k.batch), _repeats(attention.v.batch))
+    if group == 1 or attention.earliest is not None:
+        return attention
+    if attention.causal is not None and attention.M > 1:
+        return attention
+    keys = [_split(matrix.batch, group) for matrix in (attention.k, attention.v)]
+    q = _rows_of_heads(attention.q, group)
+    sources = _sources_of_heads(attention.sources, group)
+    ends = _sources_of_heads(attention.result.sources, group)
+    if None in keys or q is None or sources is None or ends is None:
+        return attention
+    key_batch, value_batch = (axes[0] for axes in keys if axes is not None)
+    seen = attention.N if attention.causal is None else attention.causal + 1
+    batch, M, N = attention.batch // group, attention.M * group, min(attention.N, seen)
+    v = replace(attention.v, batch=value_batch)
+    product = _second(batch, (M, N, attention.E), v, attention.element, attention.score)
+    return replace(
+        attention,
+        batch=batch,
+        M=M,
+        N=N,
+        q=q,
+        k=replace(attention.k, batch=key_batch),
+        v=v,
+        sources=sources,
+        causal=None,
+        result=replace(attention.result, problem=product, sources=ends),
+    )
+
+
+def _sources_of_heads(sources: Sequence[Source], group: int) -> tuple[Source, ...] | None:
+    """Inputs of pointwise work for `group` neighbouring matrices as one."""
+    found = [_rows_of_heads(x, group) if isinstance(x, Operand) else x for x in sources]
+    return None if found.count(None) != sources.count(None) else tuple(found)
+
+
+T = TypeVar("T", Matrix, Operand)
+
+
+def _rows_of_heads(x: T, group: int) -> T | None:
+    """`group` neighbouring matrices as one whose rows are those of all."""
+    axes = _split(x.batch, group)
+    if axes is None:
+        return None
+    return replace(x, batch=axes[0], row=Axis.of(*axes[1].factors, *x.row.factors))
+
+
+def _repeats(axis: Axis) -> int:
+    """How many neighbours along an axis are the same memory."""
+    return axis.factors[-1][0] if axis.factors and axis.factors[-1][1] == 0 else 1
+
+
+def _split(axis: Axis, inner: int) -> tuple[Axis, Axis] | None:
+    """An axis as an outer one and one of size `inner`; None where no factor ends there."""
+    outer = list(axis.factors)
+    last: list[tuple[int, int]] = []
+    while inner > 1:
+        if not outer:
+            return None
+        size, stride = outer.pop()
+        taken = math.gcd(size, inner)
+        if taken not in (size, inner):
+            return None
+        last.insert(0, (taken, stride))
+        if taken < size:
+            outer.append((size // taken, stride * taken))
+        inner //= taken
+    return Axis.of(*outer), Axis.of(*last)
+
+
+def match_attention(kernel: ir.OpView) -> Attention | None:
+    """The kernel as an attention whose operands are views of its inputs; None for others."""
+    block = kernel.regions[0].blocks[0]
+    found = [op for op in block.operations if op.operation.name == "mgx.attention"]
+    if len(found) != 1:
+        return None
+    (op,) = found
+    q, k, v = (resolve(operand) for operand in list(op.operands)[:3])
+    if q is None or k is None or v is None or 0 in (*q.shape, *k.shape, *v.shape):
+        return None
+    element = element_name(op.operation.results[0].type)
+    sources = _sources(op)
+    if sources is None or element not in _ELEMENTS:
+        return None
+    *outer, M, D = q.shape
+    rank, batch, N, E = len(outer), math.prod(outer), k.shape[-2], v.shape[-1]
+    score = "f64" if element == "f64" else "f32"
+    values = matrix_of(v, rank)
+    product = _second(batch, (M, N, E), values, element, score)
+    ended = with_epilogue(block, [op], product)
+    if ended is None:
+        return None
+    attributes = op.operation.attributes
+    return Attention(
+        op=op,
+        batch=batch,
+        M=M,
+        N=N,
+        D=D,
+        E=E,
+        q=matrix_of(q, rank),
+        k=matrix_of(k, rank),
+        v=values,
+        element=element,
+        score=score,
+        sources=sources,
+        causal=_integer(op, "causal"),
+        earliest=_integer(op, "earliest"),
+        nan_as_zero="nan_as_zero" in attributes,
+        empty_as_zero="empty_as_zero" in attributes,
+        result=ended,
+    )
+
+
+def _integer(op: ir.OpView, name: str) -> int | None:
+    attributes = op.operation.attributes
+    return ir.IntegerAttr(attributes[name]).value if name in attributes else None
+
+
+def _second(
+    batch: int, sizes: tuple[int, int, int], v: Matrix, element: str, score: str
+) -> Contraction:
+    """The second product, of shares with sizes M, N and E."""
+    M, N, E = sizes
+    axes = (Axis.of((batch, M * N)), Axis.of((M, N)), Axis.of((N, 1)))
+    return Contraction(batch, M, E, N, Matrix(_SHARES, element, 0, *axes), v, score)
+
+
+def _sources(op: ir.OpView) -> tuple[Source, ...] | None:
+    sources: list[Source] = [None]
+    for value in list(op.operands)[3:]:
+        constant = splat_constant(value)
+        if constant is not None:
+            sources.append(constant)
+            continue
+        view = resolve(value)
+        if view is None:
+            return None
+        matrix = matrix_of(view, len(view.dims) - 2)
+        sources.append(
+            Operand(
+                matrix.argument,
+                matrix.element,
+                matrix.offset,
+                matrix.batch,
+                matrix.row,
+                matrix.column,
+            )
+        )
+    return tuple(sources)

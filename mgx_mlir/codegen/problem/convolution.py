@@ -1,0 +1,129 @@
+"""The operands of a convolution, as a product of matrices reads them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+
+from mlir import ir
+
+from mgx_mlir.codegen.problem.computed import computed_by, computed_matrix
+from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix, pixels
+from mgx_mlir.codegen.problem.views import View, element_name, resolve
+
+_INTEGERS = ("i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64")
+# What the pixels of an image may be computed of.
+_COMPUTABLE = frozenset(("bf16", "f16", "f32", "f64", *_INTEGERS))
+
+
+def channels_last(op: ir.OpView) -> bool:
+    """Whether a contraction is a convolution of tensors with channels last."""
+    return "channels_last" in op.operation.attributes
+
+
+def place_of(op: ir.OpView) -> Matrix:
+    """Where [(image, group), channel, position] lies in the result of such a convolution."""
+    count, *outputs, channels = op.operation.results[0].type.shape
+    group = _group(op)
+    own, size = channels // group, math.prod(outputs)
+    batch = Axis.of((count, size * channels), (group, own))
+    return Matrix(0, "", 0, batch, Axis.of((own, 1)), Axis.of((size, channels)))
+
+
+def _group(op: ir.OpView) -> int:
+    attributes = op.operation.attributes
+    return ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
+
+
+def channels_second(view: View, op: ir.OpView) -> View:
+    """A tensor of a convolution, or of its shape, with channels after the batch."""
+    rank = len(view.dims)
+    return view.transposed([0, rank - 1, *range(1, rank - 1)]) if channels_last(op) else view
+
+
+def filter_operand(op: ir.OpView) -> Matrix | None:
+    """The filters as matrices [(image, group), filter, (channel, window)]."""
+    count, value = op.results[0].type.shape[0], op.operands[1]
+
+    def matrix(view: View) -> Matrix | None:
+        grouped = channels_second(view, op).split(0, _group(op))
+        if grouped is None:
+            return None
+        batch = Axis.of((count, 0), *grouped.dims[0])
+        column = grouped.axis(2, len(grouped.dims))
+        return Matrix(view.argument, view.element, view.offset, batch, grouped.axis(1, 2), column)
+
+    view = resolve(value)
+    return computed_matrix(value, matrix) if view is None else matrix(view)
+
+
+def image_operand(op: ir.OpView) -> Image | None:
+    """The images as a convolution has windows in them."""
+    view = resolve(op.operands[0])
+    if view is not None:
+        return _image(view, op)
+    found = computed_by(op.operands[0])
+    if found is None:
+        return None
+    pointwise, operands = found
+    reads: list[Image | ir.Attribute] = []
+    for operand in operands:
+        if isinstance(operand, ir.Attribute):
+            reads.append(operand)
+            continue
+        image = _image(operand, op)
+        # Others share bytes, or are none in memory.
+        if image is None or image.element not in _COMPUTABLE:
+            return None
+        reads.append(image)
+    images = [read for read in reads if isinstance(read, Image)]
+    if not images:
+        return None
+    most = max(images, key=lambda image: (len([x for x in image.strides if x]), image.element))
+    own = {f.name: getattr(most, f.name) for f in fields(Image)}
+    own["element"] = element_name(op.operands[0].type)
+    return ComputedImage(**own, op=pointwise, reads=tuple(reads))
+
+
+def _image(view: View, op: ir.OpView) -> Image | None:
+    """A view as the images of a convolution; None where their strides are not one a dimension."""
+    x, group = channels_second(view, op), _group(op)
+    grouped = x.split(1, group)
+    if grouped is None:
+        return None
+    strides = []
+    for dim in grouped.dims[3:]:
+        if len(dim) != 1:
+            return None
+        strides.append(dim[0][1])
+    outputs = list(op.results[0].type.shape[1:])
+    outputs.pop(-1 if channels_last(op) else 0)
+    window = list(op.operands[1].type.shape[1:])
+    window.pop(-1 if channels_last(op) else 0)
+    return Image(
+        x.argument,
+        x.element,
+        x.offset,
+        grouped.axis(0, 2),
+        grouped.axis(2, 3),
+        tuple(x.shape[2:]),
+        tuple(strides),
+        tuple(outputs),
+        tuple(window),
+        tuple(_integers(op, "strides")),
+        tuple(_integers(op, "dilations")),
+        tuple(_integers(op, "pads")[: len(outputs)]),
+    )
+
+
+def plain_image(image: Image) -> Matrix | None:
+    """The image as a matrix, where the window is one element and each is used once."""
+    if math.prod(image.window) != 1 or any(step != 1 for step in image.steps):
+        return None
+    if any(image.pads) or image.sizes != image.outputs:
+        return None
+    return image.computed(pixels) if isinstance(image, ComputedImage) else pixels(image)
+
+
+def _integers(op: ir.OpView, name: str) -> list[int]:
+    return list(ir.DenseI64ArrayAttr(op.attributes[name]))

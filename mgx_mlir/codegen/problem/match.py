@@ -1,0 +1,340 @@
+"""Which kernels are contractions: from mgx ops to a problem and its epilogue."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+from mlir import ir
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.problem.computed import computed_matrix
+from mgx_mlir.codegen.problem.convolution import (
+    channels_last,
+    channels_second,
+    filter_operand,
+    image_operand,
+    place_of,
+    plain_image,
+)
+from mgx_mlir.codegen.problem.problem import (
+    Axis,
+    Computed,
+    Contraction,
+    Image,
+    Matrix,
+    in_memory,
+    transposed,
+)
+from mgx_mlir.codegen.problem.views import View, element_name, resolve, splat_constant
+from mgx_mlir.rewriting.fusing import are_added
+from mgx_mlir.rewriting.views import RESHAPES
+
+_DOTS = frozenset(("mgx.dot", "mgx.quant_dot"))
+_CONVOLUTIONS = frozenset(("mgx.convolution", "mgx.quant_convolution"))
+
+# How products of an operand type are summed. Others go the generic way.
+_ACCUMULATORS = {
+    "bf16": "f32",
+    "f16": "f32",
+    "f32": "f32",
+    "f64": "f64",
+    "i32": "i32",
+    "i64": "i64",
+    "ui32": "i32",
+    "ui64": "i64",
+}
+_QUANTIZED = frozenset(("i8", "ui8"))
+_STORABLE = frozenset(_ACCUMULATORS) | _QUANTIZED | emit.BYTE_FLOATS | {"i1", "i16", "ui16"}
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An input of the epilogue, by the indices of the contraction's result."""
+
+    argument: int
+    element: str
+    offset: int
+    batch: Axis
+    row: Axis
+    column: Axis
+
+
+# What an input of the epilogue is: memory, a constant, or the contraction's result.
+Source: TypeAlias = "Operand | ir.Attribute | None"
+
+
+@dataclass(frozen=True)
+class Match:
+    """A kernel that is a contraction: its problem, epilogue and results.
+
+    `sources` are the epilogue's inputs, in order; None stands for the contraction's result.
+    `results` says for each result of the kernel which result of the epilogue it is. With
+    `causal`, results of columns after row + causal are -inf, and with `earliest` those before
+    row + earliest; not every target takes that.
+    `added`: products of the same sizes, except for K, whose sums are added to the first's.
+    `place`: where the contraction's [batch, row, column] lies in each result; None for
+    row-major order.
+    """
+
+    problem: Contraction
+    result_element: str
+    epilogue: ir.OpView | None
+    sources: tuple[Source, ...]
+    results: tuple[int, ...]
+    result_elements: tuple[str, ...]
+    causal: int | None = None
+    earliest: int | None = None
+    added: tuple[Contraction, ...] = ()
+    place: Matrix | None = None
+
+    @property
+    def terms(self) -> tuple[Contraction, ...]:
+        """All products, the first among them."""
+        return (self.problem, *self.added)
+
+    def as_row(self) -> Match:
+        """A product with one column as one with one row, transposed; others as they are.
+
+        The memory of the result is the same.
+        """
+        problem = self.problem
+        b = problem.b.matrix() if isinstance(problem.b, Image) else problem.b
+        if problem.N != 1 or problem.M == 1 or b is None or self.place is not None:
+            return self
+        return replace(self, problem=replace(problem, b=b)).turned()
+
+    def row_major(self) -> Match | None:
+        """The match, or its transposed products, with results in row-major order; or None."""
+        if self.place is None:
+            return self
+        if any(isinstance(term.b, Image) for term in self.terms):
+            return None
+        match, problem = self.turned(), self.problem
+        size = problem.M * problem.N
+        plain = (
+            Axis.of((problem.batch, size)),
+            Axis.of((problem.N, problem.M)),
+            Axis.of((problem.M, 1)),
+        )
+        place = match.place
+        if place is None or (place.batch, place.row, place.column) != plain:
+            return None
+        return replace(match, place=None)
+
+    def turned(self) -> Match:
+        """The transposed products, which give the transposed result. No operand is an image."""
+        sources = tuple(
+            replace(source, row=source.column, column=source.row)
+            if isinstance(source, Operand)
+            else source
+            for source in self.sources
+        )
+        place = self.place and replace(self.place, row=self.place.column, column=self.place.row)
+        problem, *added = (transposed(term) for term in self.terms)
+        return replace(self, problem=problem, sources=sources, added=tuple(added), place=place)
+
+
+def match_contraction(kernel: ir.OpView) -> Match | None:
+    """The kernel as a contraction, or None where it is something else or out of reach."""
+    block = kernel.regions[0].blocks[0]
+    anchors = [op for op in block.operations if op.operation.name in _DOTS | _CONVOLUTIONS]
+    if not anchors:
+        return None
+    *others, anchor = anchors
+    found = _product(anchor)
+    if found is None:
+        return None
+    added = []
+    for other in others:
+        term = _product(other)
+        if term is None or not _is_summand(term, found):
+            return None
+        if channels_last(other) != channels_last(anchor):
+            return None
+        added.append(term)
+    match = with_epilogue(block, anchors, found)
+    place = place_of(anchor) if channels_last(anchor) else None
+    return match and replace(match, added=tuple(added), place=place)
+
+
+def _product(anchor: ir.OpView) -> Contraction | None:
+    found = _dot(anchor) if anchor.operation.name in _DOTS else _convolution(anchor)
+    if found is None or 0 in (found.batch, found.M, found.N, found.K):
+        return None
+    return found
+
+
+def _is_summand(term: Contraction, other: Contraction) -> bool:
+    """Whether the sums of two products can be added before they are converted."""
+
+    def kind(x: Contraction) -> tuple[object, ...]:
+        return x.batch, x.M, x.N, x.accumulator, x.a.element, x.b.element
+
+    return kind(term) == kind(other)
+
+
+def _accumulator(a: str, b: str, result: str) -> str | None:
+    if a in _QUANTIZED and b in _QUANTIZED and result == "i32":
+        return "i32"
+    if a in emit.BYTE_FLOATS and b in emit.BYTE_FLOATS and result == "f32":
+        return "f32"
+    if a == b == result:
+        return _ACCUMULATORS.get(a)
+    return None
+
+
+def _dot(op: ir.OpView) -> Contraction | None:
+    a, b = (_operand(value) for value in list(op.operands)[:2])
+    if a is None or b is None:
+        return None
+    accumulator = _accumulator(a.element, b.element, element_name(op.results[0].type))
+    if accumulator is None:
+        return None
+    *batch, M, N = op.results[0].type.shape
+    K = op.operands[0].type.shape[-1]
+    return Contraction(math.prod(batch), M, N, K, a, b, accumulator)
+
+
+def _operand(value: ir.Value) -> Matrix | None:
+    rank = len(value.type.shape) - 2
+    view = resolve(value)
+    place = partial(matrix_of, rank=rank)
+    return computed_matrix(value, place) if view is None else place(view)
+
+
+def matrix_of(view: View, rank: int) -> Matrix:
+    """A view of `rank` batch dimensions and two more as matrices."""
+    return Matrix(
+        view.argument,
+        view.element,
+        view.offset,
+        view.axis(0, rank),
+        view.axis(rank, rank + 1),
+        view.axis(rank + 1, rank + 2),
+    )
+
+
+def _convolution(op: ir.OpView) -> Contraction | None:
+    x, a = image_operand(op), filter_operand(op)
+    if x is None or a is None:
+        return None
+    accumulator = _accumulator(x.element, a.element, element_name(op.results[0].type))
+    if accumulator is None:
+        return None
+    b = plain_image(x) or x
+    if isinstance(a, Computed) and isinstance(b, Image):
+        return None
+    depth = x.channel.size * math.prod(x.window)
+    positions = math.prod(x.outputs)
+    return Contraction(x.batch.size, a.row.size, positions, depth, a, b, accumulator)
+
+
+def with_epilogue(block: ir.Block, anchors: list[ir.OpView], problem: Contraction) -> Match | None:
+    """A problem, which the last of some ops of a kernel's block is, with what follows them.
+
+    None where that is no pointwise work on their results that ends the kernel.
+    """
+    anchor = anchors[-1]
+    *_, terminator = block.operations
+    pointwise = [op for op in block.operations if op.operation.name == "mgx.pointwise"]
+    # Those before compute operands.
+    pointwise = [op for op in pointwise if anchor.operation.is_before_in_block(op.operation)]
+    returned = [through_reshapes(value) for value in terminator.operands]
+    result = anchor.results[0]
+    element = element_name(result.type)
+    if not pointwise:
+        if (
+            len(anchors) > 1
+            or any(value != result for value in returned)
+            or element not in _STORABLE
+        ):
+            return None
+        count = len(returned)
+        return Match(problem, element, None, (), (0,) * count, (element,) * count)
+    epilogue = pointwise[0]
+    if len(pointwise) != 1:
+        return None
+    results = list(epilogue.results)
+    if any(value not in results for value in returned):
+        return None
+    if list(epilogue.results[0].type.shape) != list(result.type.shape):
+        return None
+    others = [op.results[0] for op in anchors[:-1]]
+    if any(not are_added(epilogue, other, result) for other in others):
+        return None
+    sources: list[Source] = []
+    for value in epilogue.operands:
+        if value == result:
+            sources.append(None)
+            continue
+        if value in others:
+            # Its sums are in the result already.
+            sources.append(_zero(value.type.element_type))
+            continue
+        constant = splat_constant(value)
+        if constant is not None:
+            sources.append(constant)
+            continue
+        operand = _epilogue_operand(value, anchor, problem)
+        if operand is None or operand.element not in _STORABLE:
+            return None
+        sources.append(operand)
+    elements = tuple(element_name(value.type) for value in terminator.operands)
+    if any(name not in _STORABLE for name in elements):
+        return None
+    numbers = tuple(results.index(value) for value in returned)
+    return Match(problem, element, epilogue, tuple(sources), numbers, elements)
+
+
+def _zero(type_: ir.Type) -> ir.Attribute:
+    if isinstance(type_, ir.IntegerType):
+        return ir.IntegerAttr.get(type_, 0)
+    return ir.FloatAttr.get(type_, 0.0)
+
+
+def through_reshapes(value: ir.Value) -> ir.Value:
+    """What a chain of reshapes starts from."""
+    while not isinstance(value.owner, ir.Block) and value.owner.name in RESHAPES:
+        value = value.owner.operands[0]
+    return value
+
+
+def _epilogue_operand(value: ir.Value, anchor: ir.OpView, problem: Contraction) -> Operand | None:
+    view = resolve(value)
+    if view is None:
+        return None
+    rank = len(view.dims)
+    if anchor.operation.name == "mgx.pooling":  # each channel of an image is a row of pixels
+        split, batch, row = view, 2, 2
+    elif anchor.operation.name not in _CONVOLUTIONS:
+        split, batch, row = view, rank - 2, rank - 1
+    else:
+        view = channels_second(view, anchor)
+        channels = view.shape[1]
+        grouped = view.split(1, channels // problem.M)
+        if grouped is None:
+            return None
+        split, batch, row = grouped, 2, 3
+    return Operand(
+        view.argument,
+        view.element,
+        view.offset,
+        split.axis(0, batch),
+        split.axis(batch, row),
+        split.axis(row, len(split.dims)),
+    )
+
+
+def used_arguments(match: Match) -> Sequence[tuple[int, str]]:
+    """Number and element type of each input that the kernel's functions read, in order."""
+    operands = [operand for term in match.terms for operand in (term.a, term.b)]
+    found: dict[int, str] = {}
+    for x in operands:
+        found.update((tensor.argument, tensor.element) for tensor in in_memory(x))
+    sources = [source for source in match.sources if isinstance(source, Operand)]
+    found.update((source.argument, source.element) for source in sources)
+    return sorted(found.items())

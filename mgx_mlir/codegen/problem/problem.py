@@ -1,0 +1,297 @@
+"""What a contraction computes, apart from how: its sizes and where its operands lie.
+
+    C[batch, m, n] = sum over k of A[batch, m, k] * B[batch, k, n]
+
+A is a strided matrix. B is a strided matrix too, or the windows of an image (convolution).
+C is row-major; what happens to it before it is stored is the epilogue's matter.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+
+from mlir import ir
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One index that moves through memory: (size, stride) factors, slowest first.
+
+    Factors that could be one are one, and factors of size 1 are left out: `Axis.of` sees
+    to it. Strides count elements; a broadcast has stride 0.
+    """
+
+    factors: tuple[tuple[int, int], ...]
+
+    @staticmethod
+    def of(*factors: tuple[int, int]) -> Axis:
+        merged: list[tuple[int, int]] = []
+        for size, stride in factors:
+            if size == 1:
+                continue
+            if merged and merged[-1][1] == size * stride:
+                merged[-1] = (merged[-1][0] * size, stride)
+            else:
+                merged.append((size, stride))
+        return Axis(tuple(merged))
+
+    @property
+    def size(self) -> int:
+        return math.prod(size for size, _ in self.factors)
+
+    @property
+    def stride(self) -> int | None:
+        """The distance of neighbours, where it is the same everywhere."""
+        if not self.factors:
+            return 0
+        return self.factors[0][1] if len(self.factors) == 1 else None
+
+    @property
+    def grows(self) -> bool:
+        """Whether `offset` is a sum of the index and its quotients, none of them negative."""
+        strides = [stride for _, stride in self.factors]
+        pairs = zip(self.factors, self.factors[1:], strict=False)
+        return min(strides, default=0) >= 0 and all(
+            outer >= size * inner for (_, outer), (size, inner) in pairs
+        )
+
+    def contiguous(self, lanes: int) -> bool:
+        """Whether any `lanes` elements from a multiple of `lanes` on are neighbours."""
+        if not self.factors or self.factors[-1][1] != 1:
+            return False
+        return len(self.factors) == 1 or self.factors[-1][0] % lanes == 0
+
+    def offset(self, index: Index) -> Index:
+        """Elements from the axis' start to `index`."""
+        result: Index = 0
+        for number, (size, stride) in reversed(list(enumerate(self.factors))):
+            here = index if number == 0 else emit.rem(index, size)
+            result = emit.add(result, emit.mul(here, stride))
+            index = emit.div(index, size)
+        return result
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A view of the kernel's input number `argument` as matrices [batch, row, column]."""
+
+    argument: int
+    element: str
+    offset: int
+    batch: Axis
+    row: Axis
+    column: Axis
+
+    def start(self, batch: Index) -> Index:
+        return emit.add(self.batch.offset(batch), self.offset)
+
+    def at(self, batch: Index, row: Index, column: Index) -> Index:
+        """The element's place in the argument."""
+        place = emit.add(self.start(batch), self.row.offset(row))
+        return emit.add(place, self.column.offset(column))
+
+    def turned(self) -> Matrix:
+        """The matrix transposed."""
+        return replace(self, row=self.column, column=self.row)
+
+
+@dataclass(frozen=True)
+class Read:
+    """What elements of a computed matrix are computed from: [batch, row, column] of `matrix`.
+
+    `matrix.element` is that of its memory, `element` the dialect's. Where a byte holds several
+    elements, offset and strides count these.
+    """
+
+    matrix: Matrix
+    element: str
+    per_byte: int = 1
+
+
+@dataclass(frozen=True)
+class Computed(Matrix):
+    """A matrix whose elements a `mgx.pointwise`, `op`, computes as they are read.
+
+    `reads`: its operands; constants are all equal. The matrix's own places are those of one of
+    them; its element is the result's.
+    """
+
+    op: ir.OpView
+    reads: tuple[Read | ir.Attribute, ...]
+
+    @property
+    def tensors(self) -> tuple[Read, ...]:
+        """What is read from memory."""
+        return tuple(read for read in self.reads if isinstance(read, Read))
+
+    def turned(self) -> Computed:
+        return self.mapped(Matrix.turned)
+
+    def mapped(self, change: Callable[[Matrix], Matrix]) -> Computed:
+        """The matrix with what is read at other places; so are its own."""
+        own = change(Matrix(*(getattr(self, f.name) for f in fields(Matrix))))
+        reads = tuple(
+            replace(x, matrix=change(x.matrix)) if isinstance(x, Read) else x for x in self.reads
+        )
+        return replace(
+            self, offset=own.offset, batch=own.batch, row=own.row, column=own.column, reads=reads
+        )
+
+
+@dataclass(frozen=True)
+class Edge:
+    """A dimension of an image whose windows may reach beyond it.
+
+    Window number w has its position `w // windows % outputs` along the dimension, tap t lies
+    at `t // taps % window` in it. `size`, `outputs`, `window`, `step`, `dilation` and `pad`
+    (before) as in `Image`.
+    """
+
+    size: int
+    outputs: int
+    window: int
+    step: int
+    dilation: int
+    pad: int
+    windows: int
+    taps: int
+
+
+@dataclass(frozen=True)
+class Windows(Matrix):
+    """The windows of an image as a matrix, one axis for windows, the other for taps of them.
+
+    Elements that lie beyond one of the `edges` are zero, and their places in memory others'.
+    `run`: taps that are neighbours in memory and inside together. With `kept`, only so many of
+    each run count, and the others are zero; there are no edges then.
+    """
+
+    edges: tuple[Edge, ...]
+    run: int
+    kept: int = 0
+
+
+@dataclass(frozen=True)
+class Image:
+    """Windows of a view of input `argument`, as matrices [batch, (channel, window), output].
+
+    `sizes`, `strides` (of memory), `outputs`, `window`, `steps`, `dilations` and `pads`
+    (before each dimension) have one number for each spatial dimension.
+    """
+
+    argument: int
+    element: str
+    offset: int
+    batch: Axis
+    channel: Axis
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    outputs: tuple[int, ...]
+    window: tuple[int, ...]
+    steps: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+
+    @property
+    def width(self) -> int:
+        """Outputs in one row, the fastest dimension."""
+        return self.outputs[-1]
+
+    def matrix(self) -> Matrix | None:
+        """The one column of a window that fits into the image and does not move."""
+        reach = [(n - 1) * d + 1 for n, d in zip(self.window, self.dilations, strict=True)]
+        fits = all(r <= size for r, size in zip(reach, self.sizes, strict=True))
+        if math.prod(self.outputs) != 1 or any(self.pads) or not fits:
+            return None
+        taps = [
+            (n, d * stride)
+            for n, d, stride in zip(self.window, self.dilations, self.strides, strict=True)
+        ]
+        row = Axis.of(*self.channel.factors, *taps)
+        return Matrix(self.argument, self.element, self.offset, self.batch, row, Axis(()))
+
+    def start(self, batch: Index) -> Index:
+        return emit.add(self.batch.offset(batch), self.offset)
+
+
+@dataclass(frozen=True)
+class ComputedImage(Image):
+    """An image whose pixels a `mgx.pointwise`, `op`, computes as they are read.
+
+    `reads`: its operands, images of the same sizes and windows; constants are all equal. What
+    lies beyond the edges is zero, and not computed.
+    """
+
+    op: ir.OpView
+    reads: tuple[Image | ir.Attribute, ...]
+
+    @property
+    def tensors(self) -> tuple[Image, ...]:
+        """What is read from memory."""
+        return tuple(read for read in self.reads if isinstance(read, Image))
+
+    def mapped(self, change: Callable[[Image], Image]) -> ComputedImage:
+        """The image with what is read at other places; so are its own."""
+        own = change(Image(*(getattr(self, f.name) for f in fields(Image))))
+        reads = tuple(change(x) if isinstance(x, Image) else x for x in self.reads)
+        changed = {f.name: getattr(own, f.name) for f in fields(Image) if f.name != "element"}
+        return replace(self, **changed, reads=reads)
+
+    def computed(self, place: Callable[[Image], Matrix]) -> Computed:
+        """The matrix that is computed so, where `place` says which an image is."""
+        own = place(self)
+        reads = tuple(Read(place(x), x.element) if isinstance(x, Image) else x for x in self.reads)
+        return Computed(
+            own.argument, self.element, own.offset, own.batch, own.row, own.column, self.op, reads
+        )
+
+    def matrix(self) -> None:
+        """None: such a column is not read without windows."""
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """Sizes, operands, and the element type in which products are summed."""
+
+    batch: int
+    M: int
+    N: int
+    K: int
+    a: Matrix
+    b: Matrix | Image
+    accumulator: str
+
+    @property
+    def multiply_adds(self) -> int:
+        return self.batch * self.M * self.N * self.K
+
+
+def pixels(image: Image) -> Matrix:
+    """An image as matrices [batch, channel, pixel]."""
+    column = Axis.of(*zip(image.sizes, image.strides, strict=True))
+    return Matrix(image.argument, image.element, image.offset, image.batch, image.channel, column)
+
+
+def in_memory(operand: Matrix | Image) -> tuple[Matrix | Image, ...]:
+    """What is read from memory for an operand."""
+    if isinstance(operand, Computed):
+        return tuple(read.matrix for read in operand.tensors)
+    return operand.tensors if isinstance(operand, ComputedImage) else (operand,)
+
+
+def transposed(problem: Contraction) -> Contraction:
+    """The product with both matrices, and so the result, transposed."""
+    a, b = problem.a, problem.b
+    assert isinstance(b, Matrix)
+    return replace(
+        problem,
+        M=problem.N,
+        N=problem.M,
+        a=b.turned(),
+        b=a.turned(),
+    )

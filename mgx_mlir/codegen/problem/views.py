@@ -1,0 +1,71 @@
+"""Where a value of a kernel lies in memory: chains of view ops as strides of an input.
+
+    %t = mgx.transpose %b permutation = [1, 0] : tensor<5x4xf32> -> tensor<4x5xf32>
+
+is input b with dimensions of stride 1 and 4 (see mgx_mlir.views).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.rewriting import views
+from mgx_mlir.sizes.types import shape_of
+
+
+@dataclass(frozen=True)
+class View(views.Layout):
+    """A layout of elements of type `element` of input `argument`."""
+
+    argument: int
+    element: str
+
+    def axis(self, start: int, end: int) -> Axis:
+        """Dimensions start .. end as one index in row-major order."""
+        return Axis.of(*(factor for dim in self.dims[start:end] for factor in dim))
+
+    def split(self, dim: int, outer: int) -> View | None:
+        """The view with dimension `dim` as two, the first of size `outer`."""
+        shape = list(self.shape)
+        shape[dim : dim + 1] = [outer, shape[dim] // outer]
+        return self.reshaped(shape)
+
+
+def element_name(type_: ir.Type) -> str:
+    """The name of a tensor's (or scalar's) element type, such as 'f32' or 'ui8'."""
+    if isinstance(type_, ir.RankedTensorType):
+        return str(type_.element_type)
+    return str(type_)
+
+
+def whole(argument: int, type_: ir.Type) -> View:
+    """Input number `argument`, row-major."""
+    return View(0, views.whole(shape_of(type_)).dims, argument, element_name(type_))
+
+
+def resolve(value: ir.Value) -> View | None:
+    """The view of an input that `value` is; None where it is not one with fixed strides."""
+    if isinstance(value.owner, ir.Block):
+        return whole(ir.BlockArgument(value).arg_number, value.type)
+    if not views.is_view(value.owner):
+        return None
+    view = resolve(value.owner.operands[0])
+    return view and views.apply(view, value.owner)
+
+
+def splat_constant(value: ir.Value) -> ir.Attribute | None:
+    """The element of a constant whose elements are all equal, through any view ops."""
+    while not isinstance(value.owner, ir.Block):
+        op = value.owner
+        if op.name == "mgx.constant":
+            attribute = op.attributes["value"]
+            if not isinstance(attribute, ir.DenseElementsAttr):
+                return attribute
+            return attribute.get_splat_value() if attribute.is_splat else None
+        if not views.is_view(op):
+            return None
+        value = op.operands[0]
+    return None
