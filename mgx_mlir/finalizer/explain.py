@@ -11,7 +11,7 @@ def explain(bytecode: bytes, target: Target) -> str:
 
     Raises what `finalize_kernel` raises.
     """
-    from mgx_mlir.codegen.gpu.choice import heard
+    from mgx_mlir.codegen.gpu.families.choice import heard
 
     with heard() as choices:
         code = finalize_kernel(bytecode, target)

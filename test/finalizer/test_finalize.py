@@ -115,7 +115,7 @@ def test_damaged_bytecode_is_named() -> None:
 def test_failure_names_kernel_nodes_target_and_reproducer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import mgx_mlir.codegen.gpu.passes as passes
+    import mgx_mlir.codegen.gpu.builders.passes as passes
 
     monkeypatch.setattr(passes, "expand_pass", lambda wide: "convert-nothing{")
     monkeypatch.setattr(passes, "run_passes", _failing)

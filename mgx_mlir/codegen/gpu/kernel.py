@@ -14,29 +14,29 @@ from mgx_mlir.codegen.generic.buffers.bufferize import bufferize
 from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.codegen.generic.lowering.native import native_floats
-from mgx_mlir.codegen.gpu.attention.any_sizes import any_sizes_program
-from mgx_mlir.codegen.gpu.attention.kernel import attention_program
-from mgx_mlir.codegen.gpu.attention.parts import attention_parts_program
 from mgx_mlir.codegen.gpu.binary import code_object
-from mgx_mlir.codegen.gpu.contraction.any_rows import any_rows_program
-from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
-from mgx_mlir.codegen.gpu.contraction.reduced import reduced_program
-from mgx_mlir.codegen.gpu.dynamic import DynamicProgram, dynamic_program
-from mgx_mlir.codegen.gpu.generic import GpuProgram, generate
-from mgx_mlir.codegen.gpu.images import images_program
-from mgx_mlir.codegen.gpu.lrn.kernel import lrn_program
-from mgx_mlir.codegen.gpu.moves.kernel import moves_program
-from mgx_mlir.codegen.gpu.passes import expand_math
-from mgx_mlir.codegen.gpu.pointwise.any_rows import counted_elements_program
-from mgx_mlir.codegen.gpu.pointwise.kernel import pointwise_program
-from mgx_mlir.codegen.gpu.pooling.kernel import pooling_program
-from mgx_mlir.codegen.gpu.resize.kernel import resize_program
-from mgx_mlir.codegen.gpu.rows.any_rows import counted_rows_program
-from mgx_mlir.codegen.gpu.rows.kernel import rows_program
-from mgx_mlir.codegen.gpu.scan.kernel import scan_program
-from mgx_mlir.codegen.gpu.scatter.kernel import scatter_program
-from mgx_mlir.codegen.gpu.suppress.kernel import suppress_program
-from mgx_mlir.codegen.gpu.topk.kernel import topk_program
+from mgx_mlir.codegen.gpu.builders.passes import expand_math
+from mgx_mlir.codegen.gpu.dynamic.attention import any_sizes_program
+from mgx_mlir.codegen.gpu.dynamic.elements import counted_elements_program
+from mgx_mlir.codegen.gpu.dynamic.images import images_program
+from mgx_mlir.codegen.gpu.dynamic.product_rows import any_rows_program
+from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, dynamic_program
+from mgx_mlir.codegen.gpu.dynamic.rows import counted_rows_program
+from mgx_mlir.codegen.gpu.families.attention.kernel import attention_program
+from mgx_mlir.codegen.gpu.families.attention.parts import attention_parts_program
+from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
+from mgx_mlir.codegen.gpu.families.contraction.reduced import reduced_program
+from mgx_mlir.codegen.gpu.families.lrn.kernel import lrn_program
+from mgx_mlir.codegen.gpu.families.moves.kernel import moves_program
+from mgx_mlir.codegen.gpu.families.pointwise.kernel import pointwise_program
+from mgx_mlir.codegen.gpu.families.pooling.kernel import pooling_program
+from mgx_mlir.codegen.gpu.families.resize.kernel import resize_program
+from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
+from mgx_mlir.codegen.gpu.families.scan.kernel import scan_program
+from mgx_mlir.codegen.gpu.families.scatter.kernel import scatter_program
+from mgx_mlir.codegen.gpu.families.suppress.kernel import suppress_program
+from mgx_mlir.codegen.gpu.families.topk.kernel import topk_program
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram, generate
 
 # A family gives the program of a kernel and the schedule in words; or None, and why it
 # refuses the kernel (nothing where the kernel is none of its own).

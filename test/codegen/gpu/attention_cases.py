@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.attention.space import Schedule
+from mgx_mlir.codegen.gpu.families.attention.space import Schedule
 from test.codegen.attention_kernels import AttentionCase
 
 Planned = tuple[AttentionCase, Schedule | None]

@@ -14,9 +14,9 @@ from attention_cases import Planned, emulated, in_parts
 from emulated_run import run
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.attention.kernel import attention_program
-from mgx_mlir.codegen.gpu.attention.parts import attention_parts_program
 from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.families.attention.kernel import attention_program
+from mgx_mlir.codegen.gpu.families.attention.parts import attention_parts_program
 from test.codegen.attention_kernels import DTYPES
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
 from mgx_mlir.dialects import context
 
 Array = np.ndarray[Any, Any]

@@ -18,8 +18,8 @@ from emulated_run import run
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import code_object
-from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
-from mgx_mlir.codegen.gpu.contraction.reduced import reduced_program
+from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
+from mgx_mlir.codegen.gpu.families.contraction.reduced import reduced_program
 
 
 def main(chip: str, wanted: str = "") -> int:

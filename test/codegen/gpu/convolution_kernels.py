@@ -12,7 +12,7 @@ from contraction_kernels import DTYPES, TOLERANCE, Array, elements_of, tensor
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
 from mgx_mlir.dialects import context
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from kernel_text import DTYPES, ROUNDING, SMALLEST, Type, first_wrong, kernel_text, parsed, tensor
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.pointwise.space import Schedule
-from mgx_mlir.codegen.gpu.pooling.generator import Schedule as Windows
+from mgx_mlir.codegen.gpu.families.pointwise.space import Schedule
+from mgx_mlir.codegen.gpu.families.pooling.generator import Schedule as Windows
 
 Array = np.ndarray[Any, Any]
 

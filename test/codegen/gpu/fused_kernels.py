@@ -14,7 +14,7 @@ from contraction_kernels import DTYPES, TOLERANCE, Array, tensor
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
 from mgx_mlir.dialects import context
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.reference import evaluate_kernel

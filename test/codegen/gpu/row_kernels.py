@@ -10,7 +10,7 @@ import numpy as np
 from kernel_text import DTYPES, ROUNDING, SMALLEST, Type, first_wrong, kernel_text, parsed, tensor
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.rows.space import Schedule, split
+from mgx_mlir.codegen.gpu.families.rows.space import Schedule, split
 
 Array = np.ndarray[Any, Any]
 

@@ -16,7 +16,7 @@ from kernel_text import result_dtypes
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import code_object
-from mgx_mlir.codegen.gpu.rows.kernel import rows_program
+from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
 
 
 def main(chip: str, which: str = "emulated", wanted: str = "") -> int:

@@ -10,7 +10,7 @@ from contraction_kernels import DTYPES, Array, tensor
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
 from mgx_mlir.dialects import context
 
 BLOCK = 32

@@ -8,7 +8,7 @@ import pytest
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.attention.any_sizes import any_sizes_program
+from mgx_mlir.codegen.gpu.dynamic.attention import any_sizes_program
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import ArtifactError

@@ -9,7 +9,7 @@ import pytest
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.contraction.any_rows import any_rows_program
+from mgx_mlir.codegen.gpu.dynamic.product_rows import any_rows_program
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.dialects import context
 from test.codegen.gpu.emulated import run_on

@@ -9,7 +9,7 @@ from mlir import ir
 from row_kernels import RowKernel
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.choice import Choice, heard, least, terms
+from mgx_mlir.codegen.gpu.families.choice import Choice, heard, least, terms
 from mgx_mlir.codegen.gpu.kernel import compiler
 from test.codegen.attention_kernels import AttentionCase
 

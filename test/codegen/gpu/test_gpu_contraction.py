@@ -12,14 +12,14 @@ from emulated import run_on
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
-from mgx_mlir.codegen.gpu.contraction import constraints, cost
-from mgx_mlir.codegen.gpu.contraction.constraints import schedule_refusal
-from mgx_mlir.codegen.gpu.contraction.convolution import stored_along
-from mgx_mlir.codegen.gpu.contraction.kernel import contraction_program
-from mgx_mlir.codegen.gpu.contraction.resident import Resident
-from mgx_mlir.codegen.gpu.contraction.space import schedules
-from mgx_mlir.codegen.gpu.contraction.specs import Unit, unit_for
-from mgx_mlir.codegen.gpu.contraction.terms import product_of_terms
+from mgx_mlir.codegen.gpu.families.contraction import constraints, cost
+from mgx_mlir.codegen.gpu.families.contraction.constraints import schedule_refusal
+from mgx_mlir.codegen.gpu.families.contraction.convolution import stored_along
+from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
+from mgx_mlir.codegen.gpu.families.contraction.resident import Resident
+from mgx_mlir.codegen.gpu.families.contraction.space import schedules
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
+from mgx_mlir.codegen.gpu.families.contraction.terms import product_of_terms
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.problem.match import match_contraction
 from mgx_mlir.codegen.problem.problem import Image

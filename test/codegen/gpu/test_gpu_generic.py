@@ -11,8 +11,8 @@ from gpu_kernels import Lowered
 from host_run import HostProgram
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.builder import MAX_THREADS
-from mgx_mlir.codegen.gpu.function import block_size, grid
+from mgx_mlir.codegen.gpu.builders.function import MAX_THREADS
+from mgx_mlir.codegen.gpu.generic.function import block_size, grid
 from mgx_mlir.codegen.gpu.kernel import gpu_program
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import CompilerError

@@ -11,8 +11,8 @@ from row_kernels import RowKernel
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.binary import code_object, disassemble
+from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
 from mgx_mlir.codegen.gpu.kernel import compiler
-from mgx_mlir.codegen.gpu.rows.kernel import rows_program
 
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 

@@ -1,0 +1,1 @@
+"""Building blocks of all GPU families: functions, launches, lanes, memory, LLVM passes."""

@@ -1,0 +1,186 @@
+"""The frame of a hand-built GPU function: its arguments, its LDS, its threads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import gpu
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import BOOL, Element, element_of
+from mgx_mlir.codegen.gpu.builders import memory
+
+_DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf", "vector")
+
+Dimensions = tuple[int, int, int]
+# HIP takes fewer than 2^32 threads along one dimension of a grid.
+MAX_THREADS = 1 << 31
+# Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".
+MAX_BYTES = 0x7FFFFF00
+# A raw buffer takes 4 of about 100 scalar registers.
+MAX_TENSORS = 22
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An argument: elements of a tensor in row-major order; `scratch` ones are both ways.
+
+    `shared`: the memory may be another argument's too.
+    """
+
+    size: int
+    element: Element
+    written: bool = False
+    shared: bool = False
+
+    @property
+    def bytes(self) -> int:
+        return self.size * element_bytes(self.element)
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What a function's body starts from: raw buffers of its arguments, and its LDS.
+
+    `pointers`: the arguments themselves, which instructions with a scalar offset take; `sizes`:
+    numbers (i64) that a launch gives after them.
+    """
+
+    buffers: tuple[ir.Value, ...]
+    lds: tuple[ir.Value, ...]
+    pointers: tuple[ir.Value, ...]
+    sizes: tuple[ir.Value, ...] = ()
+
+
+def storage_type(element: Element) -> ir.Type:
+    """The type of an element in memory: a bool is a byte."""
+    return ir.IntegerType.get_signless(8) if element.kind == BOOL else element.storage()
+
+
+def element_bytes(element: Element) -> int:
+    """Bytes of an element in memory."""
+    return max(element.bits, 8) // 8
+
+
+def signature(kernel: ir.OpView) -> tuple[str, tuple[list[ir.Type], list[ir.Type]]]:
+    """The name of an `mgx.kernel`, and the types of its inputs and of its results."""
+    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    name = ir.StringAttr(kernel.attributes["sym_name"]).value
+    return name, (list(type_.inputs), list(type_.results))
+
+
+def gpu_module() -> tuple[ir.Module, ir.Block]:
+    """A module with one empty gpu.module, and the block for its functions."""
+    for dialect in _DIALECTS:
+        ir.Context.current.get_dialect_descriptor(dialect)  # loads it
+    module = ir.Module.create()
+    module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+    with ir.InsertionPoint(module.body):
+        kernels = gpu.GPUModuleOp(ir.StringAttr.get("kernels"))
+    return module, kernels.regions[0].blocks.append()
+
+
+@contextmanager
+def function(
+    block: ir.Block,
+    name: str,
+    arguments: Sequence[Tensor],
+    threads: int,
+    grid: Dimensions,
+    lds: Sequence[tuple[int, ir.Type]] = (),
+    sizes: int = 0,
+) -> Iterator[Frame]:
+    """A gpu.func at the end of `block`; what is built inside of the context is its body.
+
+    lds: elements and their type, for each array in LDS. sizes: how many numbers a launch gives
+    after the tensors; with any, its grid is not known.
+    """
+    types = [
+        ir.MemRefType.get(
+            [tensor.size],
+            storage_type(tensor.element),
+            memory_space=ir.Attribute.parse("#gpu.address_space<global>"),
+        )
+        for tensor in arguments
+    ]
+    space = ir.Attribute.parse("#gpu.address_space<workgroup>")
+    local = [ir.MemRefType.get([size], type_, memory_space=space) for size, type_ in lds]
+    unit = ir.UnitAttr.get()
+    promises = [
+        ({} if tensor.written else {"llvm.readonly": unit})
+        | ({} if tensor.shared else {"llvm.noalias": unit})
+        for tensor in arguments
+    ]
+    i64 = ir.IntegerType.get_signless(64)
+    numbers = [i64] * sizes
+    promises += [{}] * sizes
+    attributes = {
+        "sym_name": ir.StringAttr.get(name),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get([*types, *numbers], [])),
+        "arg_attrs": ir.ArrayAttr.get([ir.DictAttr.get(p) for p in promises]),
+        "gpu.kernel": unit,
+        "known_block_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
+        "workgroup_attributions": ir.IntegerAttr.get(i64, len(local)),
+    }
+    if not sizes:
+        attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get(list(grid))
+    point = ir.InsertionPoint(block)
+    op = ir.Operation.create("gpu.func", attributes=attributes, regions=1, ip=point)
+    inputs = [*types, *numbers, *local]
+    locations = [ir.Location.unknown()] * len(inputs)
+    entry = op.regions[0].blocks.append(*inputs, arg_locs=locations)
+    with ir.InsertionPoint(entry):
+        values = list(entry.arguments)
+        buffers = tuple(memory.buffer(value) for value in values[: len(types)])
+        pointers, own = values[: len(types)], values[len(types) : len(types) + sizes]
+        yield Frame(buffers, tuple(values[len(types) + sizes :]), tuple(pointers), tuple(own))
+        gpu.return_([])
+
+
+def tensor_of(type_: ir.Type, written: bool = False, shared: bool = False) -> Tensor:
+    """A tensor of the kernel as an argument."""
+    return Tensor(math.prod(type_.shape), element_of(type_), written, shared)
+
+
+def size_refusal(types: Sequence[ir.Type], together: bool = True) -> str:
+    """Why a function cannot take tensors of these types, all `together` or some; '' if it can."""
+    if together and len(types) > MAX_TENSORS:
+        return f"{len(types)} tensors are more than {MAX_TENSORS}, which have a descriptor each"
+    largest = max(tensor_of(type_).bytes for type_ in types)
+    if largest > MAX_BYTES:
+        return f"a tensor of {largest} bytes is more than 31-bit offsets reach"
+    return ""
+
+
+def grid_of(blocks: int, threads: int = 1024) -> Dimensions:
+    """At least so many blocks of up to so many threads; in two dimensions where they are many."""
+    columns = min(blocks, MAX_THREADS // threads)
+    return columns, -(-blocks // columns), 1
+
+
+def linear_block(grid: Dimensions) -> Index:
+    """The block's number in a grid of two dimensions."""
+    row = emit.mul(block_number("y", grid[1]), grid[0])
+    return emit.add(row, block_number("x", grid[0]))
+
+
+def thread_number(threads: int) -> Index:
+    """The thread's number in its block."""
+    return 0 if threads == 1 else _position("gpu.thread_id", "x", threads)
+
+
+def block_number(dimension: str, blocks: int) -> Index:
+    """The block's number along a dimension of the grid."""
+    return 0 if blocks == 1 else _position("gpu.block_id", dimension, blocks)
+
+
+def _position(op: str, dimension: str, bound: int) -> ir.Value:
+    attributes = {"dimension": ir.Attribute.parse(f"#gpu<dim {dimension}>")}
+    if isinstance(bound, int):  # and no size that an argument gives
+        attributes["upper_bound"] = ir.IntegerAttr.get(ir.IndexType.get(), bound)
+    return ir.Operation.create(op, results=[ir.IndexType.get()], attributes=attributes).result

@@ -1,0 +1,128 @@
+"""A kernel as functions that are launched one after another, and the memory they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import memref
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import Element
+from mgx_mlir.codegen.gpu.builders import function as builder
+from mgx_mlir.codegen.gpu.builders.function import Dimensions, Frame, Tensor
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+BLOCK = 256
+_ALIGNMENT = 256  # of a piece of scratch memory
+
+
+@dataclass(frozen=True)
+class Work:
+    """A thread's part of `size` elements: `lanes` of them from `place` on.
+
+    `inside`: what has to hold where there may be none; buffers, and what they point to, by
+    the arguments they are.
+    """
+
+    place: Index
+    inside: list[ir.Value]
+    buffers: dict[Argument, ir.Value]
+    pointers: dict[Argument, ir.Value]
+
+
+class Launches:
+    """Functions `<name>_0`, `<name>_1`, ... of a kernel with inputs and results of `types`.
+
+    The one result may be the memory of an input among `overwritable`. Needs an active MLIR
+    context and location.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+        overwritable: frozenset[int] = frozenset(),
+    ) -> None:
+        self._name = name
+        self._tensors: dict[Argument, Tensor] = {}
+        for kind, given in zip(("input", "output"), types, strict=True):
+            for number, type_ in enumerate(given):
+                shared = number in overwritable if kind == "input" else bool(overwritable)
+                tensor = builder.tensor_of(type_, shared=shared)
+                self._tensors[Argument(kind, number)] = tensor  # type: ignore[arg-type]
+        self._module, self._block = builder.gpu_module()
+        self._launches: list[Launch] = []
+        self._bytes = self._tables = 0
+
+    def scratch(self, size: int, element: Element) -> Argument:
+        """Room for `size` elements in scratch memory, which holds anything at first."""
+        argument = Argument("scratch", self._bytes)
+        tensor = self._tensors[argument] = Tensor(size, element)
+        self._bytes += -(-tensor.bytes // _ALIGNMENT) * _ALIGNMENT
+        return argument
+
+    def table(self, numbers: np.ndarray[Any, Any]) -> Callable[[], ir.Value]:
+        """Numbers that come with the code; gives what finds them in a function, flat."""
+        name, value = (
+            f"{self._name}_table_{self._tables}",
+            ir.DenseElementsAttr.get(numbers.ravel()),
+        )
+        self._tables += 1
+        space = ir.Attribute.parse("#gpu.address_space<global>")
+        type_ = ir.MemRefType.get(value.type.shape, value.type.element_type, memory_space=space)
+        ir.Operation.create(
+            "memref.global",
+            attributes={
+                "sym_name": ir.StringAttr.get(name),
+                "sym_visibility": ir.StringAttr.get("private"),
+                "type": ir.TypeAttr.get(type_),
+                "initial_value": value,
+                "constant": ir.UnitAttr.get(),
+            },
+            ip=ir.InsertionPoint.at_block_begin(self._block),
+        )
+        return lambda: memref.get_global(type_, name)
+
+    @contextmanager
+    def function(
+        self,
+        read: Sequence[Argument],
+        written: Sequence[Argument],
+        threads: int,
+        grid: Dimensions,
+        lds: Sequence[tuple[int, ir.Type]] = (),
+    ) -> Iterator[tuple[dict[Argument, ir.Value], Frame]]:
+        """The next function; what is built inside of the context is its body."""
+        arguments = list(dict.fromkeys([*written, *read]))
+        tensors = [replace(self._tensors[a], written=a in written) for a in arguments]
+        name = f"{self._name}_{len(self._launches)}"
+        self._launches.append(Launch(name, grid, (threads, 1, 1), tuple(arguments)))
+        with builder.function(self._block, name, tensors, threads, grid, lds) as frame:
+            yield dict(zip(arguments, frame.buffers, strict=True)), frame
+
+    @contextmanager
+    def each(
+        self, read: Sequence[Argument], written: Sequence[Argument], size: int, lanes: int = 1
+    ) -> Iterator[Work]:
+        """The next function, of a thread for every `lanes` of `size` elements, which divide it."""
+        vectors = size // lanes
+        grid = builder.grid_of(-(-vectors // BLOCK))
+        with self.function(read, written, BLOCK, grid) as (buffers, frame):
+            thread = emit.mul(builder.linear_block(grid), BLOCK)
+            thread = emit.add(thread, builder.thread_number(BLOCK))
+            inside = []
+            if grid[0] * grid[1] * BLOCK != vectors:
+                inside.append(emit.compare("slt", thread, vectors))
+            pointers = dict(zip(buffers, frame.pointers, strict=True))
+            yield Work(emit.mul(thread, lanes), inside, buffers, pointers)
+
+    def program(self) -> GpuProgram:
+        """All functions, to be launched in the order they were made."""
+        return GpuProgram(self._module, tuple(self._launches), self._bytes, 32)

@@ -1,0 +1,190 @@
+"""Vectors in global memory, through raw buffers, and in LDS."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from mlir import ir
+from mlir.dialects import amdgpu, arith, llvm, vector
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES
+
+# A byte offset past the end of any buffer: reads there give 0, writes are dropped
+# (CDNA 3 ISA, 9.1.5.1: range checking of raw buffers).
+OUTSIDE = 0x7FFFFF00
+
+
+# An index of a getelementptr that is the next operand (LLVM::GEPOp::kDynamicIndex).
+_AT_OPERAND = -(1 << 31)
+
+
+def buffer(pointer: ir.Value) -> ir.Value:
+    """A memref argument as a raw buffer, whose bounds the hardware checks."""
+    type_ = ir.MemRefType(pointer.type)
+    space = ir.Attribute.parse("#amdgpu.address_space<fat_raw_buffer>")
+    result = ir.MemRefType.get(type_.shape, type_.element_type, memory_space=space)
+    return amdgpu.FatRawBufferCastOp(pointer, results=[result]).result
+
+
+def moved(pointer: ir.Value, start: ir.Value, size: ir.Value | None = None) -> ir.Value:
+    """The `size` elements of a memref argument from `start` on; both are i64, size below 2^31.
+
+    Without a size, as many as its type says. As a descriptor that is put together: indices of
+    memrefs have 32 bits.
+    """
+    type_ = ir.MemRefType(pointer.type)
+    result = type_
+    if size is not None:
+        dynamic, space = ir.ShapedType.get_dynamic_size(), type_.memory_space
+        result = ir.MemRefType.get([dynamic], type_.element_type, memory_space=space)
+    i32 = ir.IntegerType.get_signless(32)
+    parts = "!llvm.ptr<1>, !llvm.ptr<1>, i32, array<1 x i32>, array<1 x i32>"
+    descriptor = ir.Type.parse(f"!llvm.struct<({parts})>")
+    whole = _cast(pointer, descriptor)
+    address = llvm.extractvalue(ir.Type.parse("!llvm.ptr<1>"), whole, [1])
+    address = llvm.getelementptr(
+        address.type, address, [start], [_AT_OPERAND], type_.element_type, 0
+    )
+    count = arith.constant(i32, type_.shape[0]) if size is None else arith.trunci(i32, size)
+    values = [
+        (address, [0]),
+        (address, [1]),
+        (arith.constant(i32, 0), [2]),
+        (count, [3, 0]),
+        (arith.constant(i32, 1), [4, 0]),
+    ]
+    for value, place in values:
+        whole = llvm.insertvalue(whole, value, place)
+    return _cast(whole, result)
+
+
+def _cast(value: ir.Value, type_: ir.Type) -> ir.Value:
+    return ir.Operation.create(
+        "builtin.unrealized_conversion_cast", results=[type_], operands=[value]
+    ).result
+
+
+def guarded(place: Index, inside: Sequence[ir.Value], element_bytes: int) -> Index:
+    """`place`, or a place outside of every buffer where one of the conditions fails."""
+    if not inside:
+        return place
+    condition = inside[0]
+    for other in inside[1:]:
+        condition = arith.andi(condition, other)
+    # Where LLVM finds that the condition always holds, nothing else keeps the place whole.
+    here = emit.value(opaque(place))
+    return arith.select(condition, here, emit.value(OUTSIDE // element_bytes))
+
+
+def opaque(place: Index) -> Index:
+    """The same number, of which LLVM knows nothing: it does not calculate with its parts.
+
+    For places along axes that do not grow (`Axis.grows`), or that may lie before an image.
+    LLVM takes such a place apart into something that may be negative and a constant, and
+    gives the constant to the buffer instruction, which checks the bounds of the sum without
+    wrapping: 0 is read.
+    """
+    if isinstance(place, int):
+        return place
+    number = arith.index_cast(ir.IntegerType.get_signless(32), place)
+    return arith.index_cast(ir.IndexType.get(), opaque_word(number))
+
+
+def opaque_word(number: ir.Value) -> ir.Value:
+    """The same i32, in a vector register, of which LLVM knows nothing."""
+    return llvm.InlineAsmOp(number.type, [number], "", "=v,0").result
+
+
+def held(x: ir.Value) -> None:
+    """A vector has been read here, which LLVM would do in the branch that uses it."""
+    words = ir.VectorType(x.type).shape[0] * ir.VectorType(x.type).element_type.width // 32
+    type_ = ir.VectorType.get([words], ir.IntegerType.get_signless(32))
+    whole = vector.BitCastOp(type_, x).result
+    llvm.InlineAsmOp(None, [whole], "", "v", has_side_effects=True)
+
+
+def load(memory: ir.Value, place: Index, count: int) -> ir.Value:
+    """A vector of `count` elements, from a place that is a multiple of `count`."""
+    element = ir.MemRefType(memory.type).element_type
+    type_ = ir.VectorType.get([count], element)
+    bytes_ = element.width // 8 * count
+    return vector.LoadOp(type_, memory, [emit.value(place)], alignment=bytes_).result
+
+
+def load_far(memory: ir.Value, place: Index, step: Index, count: int) -> ir.Value:
+    """A vector from `place + step` of a buffer argument, both multiples of `count`.
+
+    `step` is the same for all threads. Only the bounds of `place` are checked.
+    """
+    element = ir.MemRefType(memory.type).element_type
+    most = CHUNK_BYTES * 8 // element.width
+    if count > most:  # one instruction takes no more
+        parts = [load_far(memory, emit.add(place, i), step, most) for i in range(0, count, most)]
+        return reduce(concatenated, parts)
+    i32 = ir.IntegerType.get_signless(32)
+    at, far = (arith.index_cast(i32, emit.value(x)) for x in (place, step))
+    type_ = ir.VectorType.get([count], element)
+    return amdgpu.RawBufferLoadOp(type_, memory, [at], sgprOffset=far).result
+
+
+def store(x: ir.Value, memory: ir.Value, place: Index) -> None:
+    """Stores a vector at a place that is a multiple of its length."""
+    type_ = ir.VectorType(x.type)
+    bytes_ = type_.element_type.width // 8 * type_.shape[0]
+    vector.StoreOp(x, memory, [emit.value(place)], alignment=min(bytes_, CHUNK_BYTES))
+
+
+def part(x: ir.Value, start: int, count: int) -> ir.Value:
+    """`count` neighbours of a vector."""
+    type_ = ir.VectorType(x.type)
+    if count == type_.shape[0]:
+        return x
+    result = ir.VectorType.get([count], type_.element_type)
+    # Kernels have hundreds of them: not by the op's class, which takes three times as long.
+    i64 = ir.IntegerType.get_signless(64)
+    names = {"offsets": start, "sizes": count, "strides": 1}
+    attributes = {n: ir.ArrayAttr.get([ir.IntegerAttr.get(i64, i)]) for n, i in names.items()}
+    slice_ = ir.Operation.create(
+        "vector.extract_strided_slice", results=[result], operands=[x], attributes=attributes
+    )
+    return slice_.results[0]
+
+
+def element(x: ir.Value, number: int) -> ir.Value:
+    """One element of a vector."""
+    return vector.ExtractOp(x, [], [number]).result
+
+
+def joined(values: Sequence[ir.Value]) -> ir.Value:
+    """A vector of scalars."""
+    type_ = ir.VectorType.get([len(values)], values[0].type)
+    return vector.FromElementsOp(type_, list(values)).result
+
+
+def concatenated(a: ir.Value, b: ir.Value) -> ir.Value:
+    """The elements of two vectors as one."""
+    lanes = ir.VectorType(a.type).shape[0] + ir.VectorType(b.type).shape[0]
+    return vector.ShuffleOp(a, b, list(range(lanes))).result
+
+
+def word(x: ir.Value, number: int) -> ir.Value:
+    """Four neighbours of a vector of bytes, as an i32."""
+    words = ir.VectorType(x.type).shape[0] // 4
+    i32 = ir.IntegerType.get_signless(32)
+    return element(vector.BitCastOp(ir.VectorType.get([words], i32), x).result, number)
+
+
+def of_words(words: Sequence[ir.Value], element_type: ir.Type) -> ir.Value:
+    """i32s as a vector of bytes."""
+    type_ = ir.VectorType.get([4 * len(words)], element_type)
+    return vector.BitCastOp(type_, joined(words)).result
+
+
+def permuted(high: ir.Value, low: ir.Value, selector: int) -> ir.Value:
+    """v_perm_b32: each byte of `selector` is the number of a byte of `high`:`low`."""
+    i32 = ir.IntegerType.get_signless(32)
+    operands = [high, low, arith.constant(i32, selector)]
+    return llvm.CallIntrinsicOp(i32, "llvm.amdgcn.perm", operands, [], []).operation.results[0]

@@ -1,0 +1,125 @@
+"""Where the operands of memory-bound kernels lie, and how a thread reads and writes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import BOOL, Element
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import element_bytes
+from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
+from mgx_mlir.codegen.problem.problem import Axis
+
+# What one lane reads or writes at once.
+CHUNK_BYTES = 16
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor [outer, inner] in argument `argument` of a function.
+
+    Vectors run along `inner`.
+    """
+
+    argument: int
+    element: Element
+    offset: int
+    outer: Axis
+    inner: Axis
+
+    @property
+    def repeated(self) -> bool:
+        """Whether all elements along `inner` are the same one."""
+        return all(stride == 0 for _, stride in self.inner.factors)
+
+    @property
+    def turned(self) -> Operand:
+        """The operand with vectors along `outer`."""
+        return replace(self, outer=self.inner, inner=self.outer)
+
+    def width(self, lanes: int) -> int:
+        """Elements of a vector of `lanes`, from a multiple of it on, that one access takes."""
+        limit = min(lanes, CHUNK_BYTES // element_bytes(self.element))
+        return vector_width(self.inner, self.outer, offset=self.offset, limit=limit)
+
+    def start(self, outer: Index) -> Index:
+        return emit.add(self.offset, self.outer.offset(outer))
+
+    def place(self, start: Index, inner: Index) -> Index:
+        """Where element `inner` is, from `start` of its outer index."""
+        place = emit.add(start, self.inner.offset(inner))
+        return place if self.inner.grows and self.outer.grows else memory.opaque(place)
+
+    def load(
+        self, buffer: ir.Value, start: Index, inner: Index, lanes: int, inside: Sequence[ir.Value]
+    ) -> ir.Value:
+        """Elements inner .. inner + lanes as a vector, from `start` of their outer index.
+
+        Zeros where one of `inside` fails.
+        """
+        size = element_bytes(self.element)
+        last = self.inner.factors[-1] if self.inner.factors else (1, 0)
+        if not self.inner.factors or (last[1] == 0 and last[0] % lanes == 0):
+            place = self.place(start, inner)
+            x = memory.load(buffer, memory.guarded(place, inside, size), 1)
+            return self._loaded(emit.splat(memory.element(x, 0), lanes))
+        width = self.width(lanes)
+        elements: list[ir.Value] = []
+        for first in range(0, lanes, width):
+            place = self.place(start, emit.add(inner, first))
+            x = memory.load(buffer, memory.guarded(place, inside, size), width)
+            if width == lanes:
+                return self._loaded(x)
+            elements += [memory.element(x, i) for i in range(width)]
+        return self._loaded(memory.joined(elements))
+
+    def load_one(self, buffer: ir.Value, place: Index) -> ir.Value:
+        """The element at a place, as a scalar."""
+        return self._loaded(memory.element(memory.load(buffer, place, 1), 0))
+
+    def store(
+        self,
+        x: ir.Value,
+        buffer: ir.Value,
+        start: Index,
+        inner: Index,
+        inside: Sequence[ir.Value],
+    ) -> None:
+        """Stores a vector at inner ..; nothing where one of `inside` fails."""
+        size, lanes = element_bytes(self.element), ir.VectorType(x.type).shape[0]
+        if self.element.kind == BOOL:
+            i8 = ir.VectorType.get([lanes], ir.IntegerType.get_signless(8))
+            x = arith.extui(i8, x)
+        width = self.width(lanes)
+        for first in range(0, lanes, width):
+            place = self.place(start, emit.add(inner, first))
+            part = memory.part(x, first, width)
+            memory.store(part, buffer, memory.guarded(place, inside, size))
+
+    def _loaded(self, x: ir.Value) -> ir.Value:
+        return emit.from_memory(x, "i1" if self.element.kind == BOOL else "")
+
+
+def vector_lanes(size: int, operands: Sequence[Operand]) -> int:
+    """How many neighbours a thread should take at a time, of `size` in a row.
+
+    A power of two that divides `size`: what makes 16 bytes of the narrowest operand.
+    """
+    narrowest = min((element_bytes(o.element) for o in operands if not o.repeated), default=4)
+    return math.gcd(size, min(CHUNK_BYTES // narrowest, 8))
+
+
+def index_of(read: ir.Value, size: int) -> ir.Value:
+    """An index as indices name it: negative ones count from the end, and of those that are
+    out of bounds the nearest is taken."""
+    index = arith.index_cast(ir.IndexType.get(), read)
+    from_end = arith.addi(index, emit.value(size))
+    index = arith.select(emit.compare("slt", index, 0), from_end, index)
+    return arith.minsi(arith.maxsi(index, emit.value(0)), emit.value(size - 1))

@@ -1,0 +1,1 @@
+"""Kernels of the families for sizes that are arguments."""

@@ -1,0 +1,267 @@
+"""Attention whose heads, queries and keys sizes count: the generator's function for one head.
+
+    %y = mgx.attention(%q, %k, %v) : tensor<?x?x64xf16, #mgx.dims<[heads, seq, _]>>, ...
+
+The sizes of a head are static, and so is the schedule. Pointers move on to the block's head in
+64 bits, for nothing is known of how large tensors are; within a head places have 32 bits, and
+the numbers of queries and keys, and strides that depend on them, come from the launch. What is
+too large for that is refused when a run's sizes are known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes, kernel_symbols
+from mgx_mlir.codegen.generic.lowering.element import sizes_of
+from mgx_mlir.codegen.generic.lowering.index import symbol_values
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, signature
+from mgx_mlir.codegen.gpu.builders.passes import expand_math
+from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
+from mgx_mlir.codegen.gpu.families.attention.combine import result_tensors, tensor_of
+from mgx_mlir.codegen.gpu.families.attention.constraints import (
+    base_unit,
+    lds_bytes,
+    problem_refusal,
+)
+from mgx_mlir.codegen.gpu.families.attention.cost import choose
+from mgx_mlir.codegen.gpu.families.attention.generator import Generator, tile_shapes
+from mgx_mlir.codegen.gpu.families.attention.layout import shaped
+from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH, MAX_BYTES
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.problem.attention import Attention, match_attention
+from mgx_mlir.codegen.problem.match import Operand, Source
+from mgx_mlir.codegen.problem.problem import Axis, Matrix
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, common_factor, evaluate, symbols
+from mgx_mlir.sizes.types import named_symbols
+
+# Queries, keys and heads that a schedule is chosen for: no block of them is whole.
+USUAL = 509
+
+T = TypeVar("T", Matrix, Operand)
+
+
+def any_sizes_program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram | None, str]:
+    """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
+
+    None, and why the family refuses it; an empty reason where the kernel holds no attention.
+    """
+    with kernel.context, kernel.location:
+        operations = kernel.regions[0].blocks[0].operations
+        if all(op.operation.name != "mgx.attention" for op in operations):
+            return None, ""
+        made = _program(kernel, target)
+        if isinstance(made, str):
+            return None, f"mgx.attention: {made}"
+        program, words = made
+        return program, f"mgx.attention: any sizes, {words}"
+
+
+def _program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram, str] | str:
+    name, (inputs, results) = signature(kernel)
+    attention = match_attention(kernel)
+    if attention is None:
+        return "operands or an epilogue that are no views of inputs"
+    if isinstance(attention.D, Size) or isinstance(attention.E, Size):
+        return "the size of a head is an argument"
+    known = named_symbols([*inputs, *results])
+    usual = replace(
+        attention,
+        batch=_usual(attention.batch, known),
+        M=_usual(attention.M, known),
+        N=_usual(attention.N, known),
+    )
+    if refusal := problem_refusal(usual, 0, target):
+        return refusal
+    base = base_unit(usual, target)
+    assert base is not None  # or the problem would have been refused
+    schedule = choose(usual, base, target)
+    if schedule is None:
+        return f"no schedule fits {target.name}"
+    schedule, unit = replace(schedule, parts=1), shaped(base, schedule.rows)
+    elements = [math.prod(sizes_of(type_)) for type_ in inputs]
+    moves = _Moves(elements)
+    one = moves.one_head(attention)
+    limits = list(_limits(attention, moves))
+    if any(not bounds(limit)[1] >= 0 for limit in limits):
+        return "places in a head that 31 bits do not reach"
+    formulas = Formulas()
+    counts = _Counts(formulas, limits, attention.batch, kernel_symbols(kernel))
+    generator = _AnySizes(one, ([], []), schedule, unit, target, name)
+    program = generator.program(moves, counts, len(results))
+    expand_math(program.module)
+    lengths = argument_sizes(kernel, formulas)
+    return DynamicProgram(program, lengths, tuple(formulas.texts)), schedule.describe(unit)
+
+
+def _usual(size: Number, known: Mapping[str, Symbol]) -> int:
+    """A size as a schedule is chosen for it: as large as it may be, up to the usual."""
+    if isinstance(size, int):
+        return size
+    most = {s.name: known.get(s.name, s).high or USUAL for s in symbols(size)}
+    return max(1, min(USUAL, evaluate(size, most)))
+
+
+@dataclass(frozen=True)
+class _Move:
+    """A tensor of `size` elements whose matrices one head reads: where the head's begins."""
+
+    argument: Argument
+    element: str
+    offset: Number
+    batch: Axis
+    size: Number
+    # Elements of a head, and what lies between them, that places have to reach.
+    reach: Number
+
+
+@dataclass
+class _Moves:
+    """The tensors of a function, each matrix with its own; `elements`: of the kernel's inputs."""
+
+    elements: Sequence[Number]
+    found: list[_Move] = field(default_factory=list)
+
+    def one_head(self, attention: Attention) -> Attention:
+        """The attention of one head, whose arguments are the moved tensors' numbers."""
+        q, k, v = (self._moved(x) for x in (attention.q, attention.k, attention.v))
+        result = attention.result
+        product = replace(result.problem, batch=1, b=v)
+        return replace(
+            attention,
+            batch=1,
+            q=q,
+            k=k,
+            v=v,
+            sources=self._sources(attention.sources),
+            result=replace(result, problem=product, sources=self._sources(result.sources)),
+        )
+
+    def _sources(self, sources: Sequence[Source]) -> tuple[Source, ...]:
+        return tuple(self._moved(x) if isinstance(x, Operand) else x for x in sources)
+
+    def _moved(self, x: T) -> T:
+        number, size = len(self.found), self.elements[x.argument]
+        reach: Number = 0
+        for axis in (x.row, x.column):
+            for count, stride in axis.factors:
+                reach = reach + count * stride
+        argument = Argument("input", x.argument)
+        self.found.append(_Move(argument, x.element, x.offset, x.batch, size, reach))
+        # Vectors may be as long as what heads are apart by allows.
+        step = math.gcd(*map(common_factor, (x.offset, *(n for _, n in x.batch.factors))))
+        batch = Axis(((2, step),)) if step else Axis(())
+        return replace(x, argument=number, offset=0, batch=batch)
+
+
+def _limits(attention: Attention, moves: _Moves) -> Iterator[Number]:
+    """Numbers that are below 0 where the function cannot be launched."""
+    yield MAX_BATCH - attention.batch
+    for move in moves.found:
+        yield MAX_BYTES - move.reach * emit.element_bytes(move.element)
+    widest = max(emit.element_bytes(x) for x in attention.result.result_elements)
+    yield MAX_BYTES - attention.M * attention.E * widest
+
+
+class _Counts:
+    """The numbers that a launch gives: symbols first, then what 64 bits are needed for.
+
+    Limits are numbers that nothing reads: one that is below 0 is no launch (see formulas).
+    """
+
+    def __init__(
+        self,
+        formulas: Formulas,
+        limits: Sequence[Number],
+        batch: Number,
+        symbols: Sequence[str],
+    ) -> None:
+        self.formulas, self.batch, self.symbols = formulas, batch, tuple(symbols)
+        self.numbers: list[Number] = [Size.of(Symbol(name)) for name in symbols]
+        self._limits = [x for x in limits if isinstance(x, Size) and not x >= 0]
+
+    def add(self, number: Number) -> None:
+        """Asks for a number."""
+        if isinstance(number, Size) and number not in self.numbers:
+            self.numbers.append(number)
+
+    def arguments(self) -> list[Argument]:
+        """What a launch gives after the tensors."""
+        wanted = [*self.numbers, *self._limits]
+        return [Argument("size", self.formulas.number(number)) for number in wanted]
+
+
+class _AnySizes(Generator):
+    """Builds the function of one head at a time."""
+
+    def program(self, moves: _Moves, counts: _Counts, results: int) -> GpuProgram:
+        """The function `<name>_0`, whose grid and sizes stand for formulas."""
+        module, block = gpu_module()
+        outputs, written = result_tensors(self.attention, [1] * results)
+        tensors = [tensor_of(1, move.element) for move in moves.found]
+        shapes = tile_shapes(self.attention, self.schedule, self.unit, self.threads)
+        size = lds_bytes(self.attention, self.schedule, shapes, self.unit, self.target)
+        element = self.unit.element
+        lds = [(size // emit.element_bytes(element), emit.element_type(element))]
+        whole = self.attention.M * self.attention.E
+        for move in moves.found:
+            for number in (move.size, move.offset, *(n for f in move.batch.factors for n in f)):
+                counts.add(number)
+        counts.add(whole)
+        numbers = counts.arguments()
+        name, threads = f"{self.name}_0", self.threads
+        every = [*tensors, *outputs]
+        with function(block, name, every, threads, (1, 1, 1), lds, len(numbers)) as frame:
+            values = _Values(dict(zip(counts.numbers, frame.sizes, strict=False)))
+            index = ir.IndexType.get()
+            short = [arith.index_cast(index, x) for x in frame.sizes[: len(counts.symbols)]]
+            with symbol_values(dict(zip(counts.symbols, short, strict=True))):
+                head = arith.index_castui(values.type, emit.value(block_number("y", MAX_BATCH)))
+                moved = [
+                    values.moved(pointer, move, head)
+                    for pointer, move in zip(frame.pointers, moves.found, strict=False)
+                ]
+                mine, first = values(whole), arith.muli(head, values(whole))
+                stored = [memory.moved(x, first, mine) for x in frame.pointers[len(tensors) :]]
+                self.pointers = dict(enumerate(moved))
+                self.inputs = {number: memory.buffer(x) for number, x in enumerate(moved)}
+                self._body(shapes, frame.lds[0], [memory.buffer(x) for x in stored])
+        formulas = counts.formulas
+        grid = (formulas.number(self.grid[0]), formulas.number(counts.batch), 1)
+        arguments = (*(move.argument for move in moves.found), *written, *numbers)
+        return GpuProgram(module, (Launch(name, grid, (threads, 1, 1), arguments),), 0, 32)
+
+
+class _Values:
+    """Numbers of a launch as i64."""
+
+    def __init__(self, given: Mapping[Number, ir.Value]) -> None:
+        self.type = ir.IntegerType.get_signless(64)
+        self._given = given
+
+    def __call__(self, number: Number) -> ir.Value:
+        if isinstance(number, int):
+            return arith.constant(self.type, number)
+        return self._given[number]
+
+    def moved(self, pointer: ir.Value, move: _Move, head: ir.Value) -> ir.Value:
+        """The tensor from the place on that a head's matrix begins at."""
+        start, index = self(move.offset), head
+        for number, (size, stride) in reversed(list(enumerate(move.batch.factors))):
+            here = index if number == 0 else arith.remui(index, self(size))
+            start = arith.addi(start, arith.muli(here, self(stride)))
+            index = arith.divui(index, self(size)) if number else index
+        most = self(MAX_BYTES // emit.element_bytes(move.element))
+        rest = arith.minui(arith.subi(self(move.size), start), most)
+        return memory.moved(pointer, start, rest)

@@ -1,0 +1,91 @@
+"""Pointwise kernels of any number of rows: the generator's function for the rows of one block."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from mlir import ir
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.lowering.element import sizes_of
+from mgx_mlir.codegen.gpu.builders.function import MAX_BYTES, block_number, signature, thread_number
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
+from mgx_mlir.codegen.gpu.dynamic.row_blocks import USUAL_ROWS, RowBlocks, split_rows
+from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
+from mgx_mlir.codegen.gpu.families.pointwise.generator import emit_elements
+from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.sizes.arithmetic import Size, exact
+
+
+def counted_elements_program(
+    kernel: ir.OpView, target: Target
+) -> tuple[DynamicProgram | None, str]:
+    """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
+
+    None, and why the family refuses it; an empty reason where the kernel holds other work.
+    """
+    with kernel.context, kernel.location:
+        elements = match_elements(kernel)
+        if isinstance(elements, str):
+            return None, elements
+        made = _program(kernel, elements, target)
+        if isinstance(made, str):
+            return None, f"{elements.name}: {made}"
+        program, words = made
+        return program, f"{elements.name}: any number of rows, {words}"
+
+
+def _program(
+    kernel: ir.OpView, elements: Elements, target: Target
+) -> tuple[DynamicProgram, str] | str:
+    _, (_, results) = signature(kernel)
+    columns = 1
+    for size in reversed(sizes_of(results[0])):
+        if isinstance(size, Size):
+            break
+        columns *= size
+    rows = exact(elements.size, columns)
+    assert rows is not None
+    steps: dict[int, int] = {}
+    inner: dict[ir.Value, Axis] = {}
+    for value, source in elements.sources.items():
+        if isinstance(source, Operand):
+            found = split_rows(source.inner, rows, columns)
+            if found is None or isinstance(source.offset, Size):
+                return "rows that are not evenly apart in memory"
+            step, inner[value] = found
+            if steps.setdefault(source.argument, step) != step:
+                return "an input whose rows are read in two ways"
+    moved = {number: step for number, step in steps.items() if step}
+    used = tuple(elements.used)
+    blocks = RowBlocks(kernel, rows, used, moved, (columns,) * len(results))
+    if refusal := blocks.refusal():
+        return refusal
+
+    def of_rows(count: int) -> Elements:
+        sources = {
+            value: replace(
+                x, inner=Axis.of((max(count, 2), steps[x.argument]), *inner[value].factors)
+            )
+            if isinstance(x, Operand)
+            else x
+            for value, x in elements.sources.items()
+        }
+        return replace(elements, size=count * columns, sources=sources, overwritable=frozenset())
+
+    schedule = choose(of_rows(USUAL_ROWS), target)
+    together = max(1, schedule.elements // columns)
+    if max([columns, *steps.values()]) * together * 8 > MAX_BYTES:
+        return "places in a row that 31 bits do not reach"
+    own = of_rows(together)
+    parts = -(-own.size // schedule.elements)
+    bounded = parts * schedule.elements != own.size
+    with blocks.function(together, schedule.block, parts) as (made, frame):
+        first = emit.mul(block_number("y", parts), schedule.elements)
+        first = emit.add(first, emit.mul(thread_number(schedule.block), schedule.lanes))
+        sources = {number: frame.buffers[position] for position, number in enumerate(used)}
+        emit_elements(own, schedule, sources, frame.buffers[len(used) :], first, bounded)
+    return made.program(), schedule.describe()

@@ -1,0 +1,223 @@
+"""Convolutions and poolings of any number of images: the static kernel's functions for one.
+
+    %y = mgx.convolution %x, %w ... : tensor<?x3x8x8xf32, #mgx.dims<[batch, _, _, _]>>, ...
+
+Where the number of images is the first dimension of each tensor that has it, and no op mixes
+images, the kernel of one image is a static one, for which the families have generators. Its
+functions are launched with as many times the blocks: a block finds the number of its image, and
+its pointers move on to the image, of scratch memory too, in 64 bits.
+
+    x is image * X + x'    pointer + image * elements of an image
+
+Images are whole multiples of 16 bytes, so that vectors lie as in the first one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.generic.dynamic.kernel import SCRATCH_ALIGNMENT, argument_sizes
+from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
+from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
+from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.views import RESHAPES
+from mgx_mlir.sizes import types as symbolic
+from mgx_mlir.sizes.arithmetic import Number, Size
+
+Family = Callable[[ir.OpView, Target], "tuple[GpuProgram | None, str]"]
+
+_ANCHORS = frozenset(("mgx.convolution", "mgx.quant_convolution", "mgx.pooling"))
+# Each element of a result is of those in its place.
+_PLACED = mgx.POINTWISE | {"mgx.pointwise"}
+
+
+def images_program(
+    kernel: ir.OpView, target: Target, families: Sequence[Family]
+) -> tuple[DynamicProgram | None, str]:
+    """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
+
+    families: those for static kernels, of which the first that takes one image's does.
+    None, and why, for what does not work image by image; an empty reason where the kernel holds
+    neither convolution nor pooling.
+    """
+    with kernel.context, kernel.location:
+        names = [op.operation.name for op in kernel.regions[0].blocks[0].operations]
+        anchor = next((name for name in names if name in _ANCHORS), None)
+        if anchor is None:
+            return None, ""
+        images = _images(kernel)
+        if isinstance(images, str):
+            return None, f"{anchor}: {images}"
+        _module, one = _one_image(kernel)  # which the module holds
+        _, (inputs, results) = signature(kernel)
+        steps: dict[Argument, int] = {}
+        tensors = [(Argument("input", number), type_) for number, type_ in enumerate(inputs)]
+        tensors += [(Argument("output", number), type_) for number, type_ in enumerate(results)]
+        for argument, type_ in tensors:
+            if _has_images(type_):
+                step = math.prod(sizes_of(type_)[1:])
+                assert isinstance(step, int)  # or there would be other arguments
+                if step * element_bytes(element_of(type_)) % CHUNK_BYTES:
+                    return None, f"{anchor}: images that are no multiples of {CHUNK_BYTES} bytes"
+                steps[argument] = step
+        reasons = []
+        for family in families:
+            program, why = family(one, target)
+            if program is not None:
+                formulas = Formulas()
+                made = _of_images(program, images, steps, formulas)
+                lengths = argument_sizes(kernel, formulas)
+                found = DynamicProgram(made, lengths, tuple(formulas.texts))
+                return found, f"{why}, for each of any number of images"
+            reasons += [why] if why else []
+        return None, "; ".join(reasons) or f"{anchor}: no family of kernels takes one image"
+
+
+def _images(kernel: ir.OpView) -> Number | str:
+    """How many images a kernel has; or why it does not work image by image."""
+    *ops, _ = block = list(kernel.regions[0].blocks[0].operations)
+    values = [*kernel.regions[0].blocks[0].arguments]
+    values += [result for op in block for result in op.operation.results]
+    counts: dict[str, Number] = {}
+    for value in values:
+        if not isinstance(value.type, ir.RankedTensorType):
+            return "values that are no tensors"
+        if any(isinstance(size, Size) for size in sizes_of(value.type)):
+            first, *others = sizes_of(value.type)
+            if any(isinstance(size, Size) for size in others):
+                return "a size that is an argument other than the number of images"
+            counts[str(first)] = first
+    if len(counts) != 1:
+        return "sizes that are not the number of images"
+    (images,) = counts.values()
+    if not isinstance(images, Size):
+        return "sizes that are not the number of images"
+    _, (_, results) = signature(kernel)
+    if not all(_has_images(type_) for type_ in results):
+        return "results of no image"
+    if not all(_is_by_image(op.operation) for op in ops):
+        return "work that is not done image by image"
+    return images
+
+
+def _has_images(type_: ir.Type) -> bool:
+    return any(isinstance(size, Size) for size in sizes_of(type_))
+
+
+def _is_by_image(op: ir.Operation) -> bool:
+    """Whether an image of each result is made of that of the operands, and in one way for all.
+
+    Operands with images have them first, as results have.
+    """
+    mixed = [value for value in op.operands if _has_images(value.type)]
+    if not mixed:
+        # What is the same for all images; or a broadcast, which makes it so.
+        return op.name in ("mgx.broadcast", "mgx.multibroadcast") or not any(
+            _has_images(result.type) for result in op.results
+        )
+    if not all(_has_images(result.type) for result in op.results):
+        return False
+    name, ranks = op.name, [len(sizes_of(value.type)) for value in (*op.operands, *op.results)]
+    if name in _ANCHORS:
+        return mixed == [op.operands[0]]
+    if name in _PLACED or name == "mgx.multibroadcast":
+        return len(set(ranks)) == 1
+    if name in RESHAPES:
+        return True
+    if name == "mgx.transpose":
+        return next(iter(ir.DenseI64ArrayAttr(op.attributes["permutation"]))) == 0
+    if name == "mgx.slice":
+        return 0 not in list(ir.DenseI64ArrayAttr(op.attributes["axes"]))
+    return False
+
+
+def _one_image(kernel: ir.OpView) -> tuple[ir.Module, ir.OpView]:
+    """The kernel of one image, and the module that holds it."""
+    module = ir.Module.create()
+    copy = kernel.operation.clone(ip=ir.InsertionPoint(module.body))
+    block = copy.regions[0].blocks[0]
+    for value in (*block.arguments, *(r for op in block.operations for r in op.operation.results)):
+        value.set_type(_of_one(value.type))
+    _, (inputs, results) = signature(kernel)
+    type_ = ir.FunctionType.get([_of_one(t) for t in inputs], [_of_one(t) for t in results])
+    copy.attributes["function_type"] = ir.TypeAttr.get(type_)
+    return module, copy.opview
+
+
+def _of_one(type_: ir.Type) -> ir.Type:
+    if not _has_images(type_):
+        return type_
+    sizes: list[Number | None] = [1, *sizes_of(type_)[1:]]
+    return symbolic.tensor_type(sizes, ir.RankedTensorType(type_).element_type)
+
+
+def _of_images(
+    program: GpuProgram, images: Number, steps: dict[Argument, int], formulas: Formulas
+) -> GpuProgram:
+    """The program of one image as that of many: its functions, which change in place, find theirs.
+
+    steps: elements of an image, of each input and result that has images.
+    """
+    scratch = -(-program.scratch_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+    launches = {launch.function: launch for launch in program.launches}
+    for outer in program.module.body.operations:
+        for op in outer.operation.regions[0].blocks[0].operations:
+            if op.operation.name == "gpu.func":
+                launch = launches[ir.StringAttr(op.operation.attributes["sym_name"]).value]
+                _move(op.operation, launch, steps, scratch)
+    made = []
+    for launch in program.launches:
+        x, y, z = launch.grid
+        made.append(replace(launch, grid=(formulas.number(images * x), y, z)))
+    return replace(program, launches=tuple(made), scratch_bytes=formulas.number(images * scratch))
+
+
+def _move(function: ir.Operation, launch: Launch, steps: dict[Argument, int], scratch: int) -> None:
+    """Gives a function the image of its block: x counts blocks of all images."""
+    if "known_grid_size" in function.attributes:
+        del function.attributes["known_grid_size"]
+    entry = function.regions[0].blocks[0]
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "gpu.block_id" and str(op.attributes["dimension"]) == "#gpu<dim x>":
+            found.append(op)
+        assert op.name not in ("gpu.grid_dim", "gpu.global_id")
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit)
+    index, i64 = ir.IndexType.get(), ir.IntegerType.get_signless(64)
+    with ir.InsertionPoint.at_block_begin(entry), ir.Location.unknown():
+        attributes = {"dimension": ir.Attribute.parse("#gpu<dim x>")}
+        block = ir.Operation.create("gpu.block_id", results=[index], attributes=attributes).result
+        blocks = arith.constant(index, launch.grid[0])
+        image = block if launch.grid[0] == 1 else arith.divui(block, blocks)
+        own = arith.remui(block, blocks) if found else block
+        image = arith.index_castui(i64, image)
+        for pointer, argument in zip(entry.arguments, launch.arguments, strict=False):
+            if argument.kind == "scratch":
+                width = ir.MemRefType(pointer.type).element_type.width
+                step = scratch * 8 // width
+            elif argument in steps:
+                step = steps[argument]
+            else:
+                continue
+            uses = [(use.owner, use.operand_number) for use in pointer.uses]
+            moved = memory.moved(pointer, arith.muli(image, arith.constant(i64, step)))
+            for user, position in uses:
+                user.operation.operands[position] = moved
+    for op in found:
+        op.results[0].replace_all_uses_with(own)
+        op.erase()

@@ -1,0 +1,263 @@
+"""Products whose count of rows a size says, by matrix cores: a kernel for one block's rows.
+
+    %c = mgx.dot %a, %b : tensor<?x64xf16, #mgx.dims<[batch, _]>>, tensor<64x32xf16>
+
+The function is that of a product with as many rows as a tile has. Its pointers move on to the
+block's rows, its raw buffers end with the last row, so that what lies beyond reads 0 and
+is not stored, and the grid is a formula. Only the arguments are known to have rows, so M has no
+bound but memory.
+
+What the rows are is found by matching the kernel twice, for sizes that stand in for the symbols:
+what is the same both times depends on none of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+from mlir import ir
+
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes
+from mgx_mlir.codegen.generic.lowering.element import sizes_of
+from mgx_mlir.codegen.gpu.builders.function import signature
+from mgx_mlir.codegen.gpu.builders.passes import expand_math
+from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
+from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
+from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major
+from mgx_mlir.codegen.gpu.families.contraction.cost import choose
+from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
+from mgx_mlir.codegen.gpu.families.contraction.function import AnyRows
+from mgx_mlir.codegen.gpu.families.contraction.generator import generate
+from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
+from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix
+from mgx_mlir.sizes import types as symbolic
+from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div, substitute, symbols
+
+# The rows that a schedule is chosen for, where the bounds of the symbols allow as many.
+USUAL_ROWS = 512
+# What stands in for the symbols: large numbers without common factors, by two matches.
+_STAND_INS = ((1009, 1013, 1019, 1021, 1031, 1033), (2003, 2011, 2017, 2027, 2029, 2039))
+_NAMES = frozenset(("mgx.convolution", "mgx.dot", "mgx.quant_convolution", "mgx.quant_dot"))
+
+
+def any_rows_program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram | None, str]:
+    """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
+
+    None, and why, for what is no product of symbolic rows alone; an empty reason where the
+    kernel holds no contraction.
+    """
+    with kernel.context, kernel.location:
+        anchors = [op for op in kernel.regions[0].blocks[0].operations if _is_anchor(op)]
+        if not anchors:
+            return None, ""
+        anchor = anchors[0].operation
+        if len(anchors) > 1 or not anchor.name.endswith("dot"):
+            return None, f"{anchor.name}: its sizes are arguments"
+        made = _program(kernel, anchor, target)
+        if isinstance(made, str):
+            return None, f"{anchor.name}: {made}"
+        program, words = made
+        return program, f"{anchor.name}: any number of rows, {words}"
+
+
+def _is_anchor(op: ir.OpView) -> bool:
+    return op.operation.name in _NAMES
+
+
+def _program(
+    kernel: ir.OpView, anchor: ir.Operation, target: Target
+) -> tuple[DynamicProgram, str] | str:
+    *outer, columns = sizes_of(anchor.results[0].type)
+    depth = sizes_of(anchor.operands[0].type)[-1]
+    rows = math.prod(outer)
+    if isinstance(columns, Size) or isinstance(depth, Size):
+        return "a size that is an argument other than its rows"
+    found = [_stood_in(kernel, numbers) for numbers in _STAND_INS]
+    name, (inputs, results) = signature(kernel)
+    matches: list[tuple[Match, dict[int, int]] | str] = []
+    for modules_match, known in found:
+        if isinstance(modules_match, str):
+            return modules_match
+        matches.append(_tile(modules_match[1], substitute(rows, known)))
+    first, second = matches
+    if isinstance(first, str) or isinstance(second, str):
+        return first if isinstance(first, str) else str(second)
+    match, strides = first
+    if _places(match) != _places(second[0]) or strides != second[1]:
+        return "strides that are arguments"
+    elements = [math.prod(sizes_of(type_)) for type_ in inputs]
+    for number, _ in used_arguments(match):
+        wanted = rows * strides[number] if number in strides else None
+        size = elements[number]
+        if str(size) != str(wanted) if wanted is not None else isinstance(size, Size):
+            return f"input {number} is not of whole rows, or has no size without arguments"
+    if any(str(math.prod(sizes_of(type_))) != str(rows * columns) for type_ in results):
+        return "results of other sizes"
+    chosen = _schedule(match, strides, _estimate(anchor, inputs), target)
+    if isinstance(chosen, str):
+        return chosen
+    schedule, unit = chosen
+    own = schedule.rows(unit)
+    match = _with_rows(match, own)
+    sizes = [own * strides[n] if n in strides else size for n, size in enumerate(elements)]
+    counts = [size if isinstance(size, int) else 0 for size in sizes]
+    given = {number: counts[number] * emit.element_bytes(e) for number, e in used_arguments(match)}
+    if refusal := problem_refusal(match, given, target):
+        return refusal
+    formulas = Formulas()
+    steps = {Argument("input", number): stride for number, stride in strides.items()}
+    steps |= {Argument("output", number): columns for number in range(len(results))}
+    any_rows = AnyRows(
+        Argument("size", formulas.number(rows)), formulas.number(ceil_div(rows, own)), own, steps
+    )
+    product = Product(match, row_major(match.problem), {})
+    tiles = [own * columns] * len(results)
+    program = generate(product, (counts, tiles), schedule, unit, target, name, rows=any_rows)
+    expand_math(program.module)
+    lengths = argument_sizes(kernel, formulas)
+    return DynamicProgram(program, lengths, tuple(formulas.texts)), schedule.describe(unit)
+
+
+def _stood_in(
+    kernel: ir.OpView, numbers: tuple[int, ...]
+) -> tuple[tuple[ir.Module, Match] | str, dict[str, Number]]:
+    """The match of the kernel where numbers are its symbols' sizes, or why there is none.
+
+    The module holds the ops of the match.
+    """
+    module = ir.Module.create()
+    copy = kernel.operation.clone(ip=ir.InsertionPoint(module.body))
+    block = copy.regions[0].blocks[0]
+    values = [*block.arguments, *(r for op in block.operations for r in op.operation.results)]
+    tensors = [value for value in values if isinstance(value.type, ir.RankedTensorType)]
+    names = sorted({s.name for t in tensors for n in sizes_of(t.type) for s in symbols(n)})
+    if len(names) > len(numbers):
+        return f"{len(names)} symbols", {}
+    known: dict[str, Number] = dict(zip(names, numbers, strict=False))
+    for value in tensors:
+        shape = [substitute(size, known) for size in sizes_of(value.type)]
+        if any(isinstance(size, Size) or size < 1 for size in shape):
+            return f"a size of {value.type} that may be nothing", {}
+        value.set_type(symbolic.tensor_type(list(shape), value.type.element_type))
+    match = match_contraction(copy.opview)
+    if match is None:
+        return "types, views or an epilogue that the generator does not match", {}
+    return (module, match), known
+
+
+def _tile(match: Match, rows: Number) -> tuple[Match, dict[int, int]] | str:
+    """The match of one row, and the stride of rows in each input that has them."""
+    problem = match.problem
+    a, b = problem.a, problem.b
+    if type(a) is not Matrix or not isinstance(b, Matrix) or match.added:
+        return "operands that are not plain matrices"
+    if match.place is not None or match.causal is not None or problem.batch * problem.M != rows:
+        return "rows that are not those of the result"
+    if not a.column.grows:
+        return "rows along which places do not grow"
+    if any(stride for _, stride in b.batch.factors) or any(
+        stride
+        for read in (b.tensors if isinstance(b, Computed) else ())
+        for _, stride in read.matrix.batch.factors
+    ):
+        return "a right operand for each of a number of matrices that is an argument"
+    strides: dict[int, int] = {}
+
+    def joined(argument: int, batch: Axis, row: Axis) -> Axis | None:
+        """Both as one row; None where the rows are not evenly apart."""
+        axis = Axis.of(*batch.factors, *row.factors)
+        stride = axis.stride
+        if stride is None or stride < 0 or stride != strides.setdefault(argument, stride):
+            return None
+        return Axis(((1, stride),))
+
+    refusal = "rows that are not evenly apart in memory"
+    row = joined(a.argument, a.batch, a.row)
+    if row is None or not strides[a.argument]:
+        return refusal
+    sources = []
+    for source in match.sources:
+        if isinstance(source, Operand):
+            axis = joined(source.argument, source.batch, source.row)
+            if axis is None:
+                return refusal
+            source = replace(source, batch=Axis(()), row=axis)
+        sources.append(source)
+    if isinstance(b, Computed):
+        reads = tuple(
+            x
+            if isinstance(x, ir.Attribute)
+            else replace(x, matrix=replace(x.matrix, batch=Axis(())))
+            for x in b.reads
+        )
+        b = replace(b, reads=reads)
+    problem = replace(
+        problem, batch=1, M=1, a=replace(a, batch=Axis(()), row=row), b=replace(b, batch=Axis(()))
+    )
+    strides = {number: stride for number, stride in strides.items() if stride}
+    return replace(match, problem=problem, sources=tuple(sources)), strides
+
+
+def _with_rows(match: Match, rows: int) -> Match:
+    """A match of one row as one of several."""
+
+    def several(axis: Axis) -> Axis:
+        ((_, stride),) = axis.factors
+        return Axis.of((rows, stride))
+
+    problem = match.problem
+    sources = tuple(
+        replace(source, row=several(source.row)) if isinstance(source, Operand) else source
+        for source in match.sources
+    )
+    a = replace(problem.a, row=several(problem.a.row))
+    return replace(match, problem=replace(problem, M=rows, a=a), sources=sources)
+
+
+def _places(match: Match) -> list[object]:
+    """What must not depend on symbols."""
+    return list(_parts(match.problem, match))
+
+
+def _parts(problem: Contraction, match: Match) -> Iterator[object]:
+    yield from (problem.M, problem.N, problem.K, problem.a, problem.accumulator, match.results)
+    b = problem.b
+    assert isinstance(b, Matrix)
+    yield from (b.argument, b.offset, b.row, b.column)
+    if isinstance(b, Computed):
+        yield from (read.matrix for read in b.tensors)
+    yield from match.sources
+
+
+def _estimate(anchor: ir.Operation, inputs: list[ir.Type]) -> int:
+    """The rows to choose a schedule for."""
+    known = symbolic.named_symbols(inputs)
+    sizes = symbolic.sizes_of(anchor.results[0].type, known)[:-1]
+    most = bounds(math.prod(size for size in sizes if size is not None))[1]
+    return int(min(USUAL_ROWS, most))
+
+
+def _schedule(
+    match: Match, strides: dict[int, int], rows: int, target: Target
+) -> tuple[Schedule, Unit] | str:
+    """The schedule of one part, and the instruction, for about so many rows; or why not."""
+    match = _with_rows(match, rows)
+    problem = match.problem
+    if refusal := problem_refusal(
+        match, dict.fromkeys([n for n, _ in used_arguments(match)], 0), target
+    ):
+        return refusal
+    unit = unit_for(target, problem.a.element, problem.accumulator, problem.b.element)
+    assert unit is not None  # or the problem would have been refused
+    if refusal := expanding_refusal(match.terms, unit.tile_depth):
+        return refusal
+    schedule = choose(match.terms, unit, target, lambda _: True)
+    return (schedule, unit) if schedule else f"no schedule fits {target.name}"

@@ -1,0 +1,171 @@
+"""Kernels whose sizes are arguments, for any GPU: one thread for each element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from mlir import ir
+from mlir.dialects import arith, gpu, scf
+
+from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.generic.dynamic.kernel import (
+    Build,
+    Place,
+    argument_sizes,
+    build_elements,
+    kernel_symbols,
+    lower_dynamic,
+    place_scratch,
+    pointer_type,
+    split,
+)
+from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
+from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.builders.function import gpu_module
+from mgx_mlir.codegen.gpu.builders.passes import expand_math
+from mgx_mlir.codegen.gpu.generic.function import BLOCK_SIZE
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div
+
+# Sizes have no bound that 32-bit offsets would follow from.
+_INDEX_BITS = 64
+# Products of a thread: each element of the right operand is read once for so many rows.
+ROWS = 4
+
+
+@dataclass(frozen=True)
+class DynamicProgram:
+    """GPU functions, and what the numbers of their launches stand for."""
+
+    program: GpuProgram
+    sizes: tuple[int, ...]
+    formulas: tuple[str, ...]
+
+    def code_object(self, target: Target) -> CodeObject:
+        """The functions compiled for one GPU."""
+        return self.with_sizes(code_object(self.program, target))
+
+    def with_sizes(self, code: CodeObject) -> CodeObject:
+        """The program's code, with what the numbers of its launches stand for."""
+        return replace(code, sizes=self.sizes, formulas=self.formulas)
+
+
+def dynamic_program(kernel: ir.OpView) -> DynamicProgram:
+    """The GPU functions of an `mgx.kernel` with symbolic sizes, for any chip.
+
+    Errors as `lower_dynamic`'s.
+    """
+    with kernel.context, kernel.location:
+        name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        module, block = gpu_module()
+        functions = _Functions(name, block, kernel_symbols(kernel))
+        lower_dynamic(kernel, functions)
+        launches, scratch = functions.finish()
+        program = GpuProgram(module, launches, scratch, _INDEX_BITS)
+        expand_math(module)
+        sizes = argument_sizes(kernel, functions.formulas)
+        return DynamicProgram(program, sizes, tuple(functions.formulas.texts))
+
+
+@dataclass
+class _Function:
+    """A function's pointers, as its body asks for them."""
+
+    entry: ir.Block
+    pointers: dict[Place, ir.Value] = field(default_factory=dict)
+
+    def pointer(self, place: Place) -> ir.Value:
+        if place not in self.pointers:
+            space = ir.Attribute.parse("#gpu.address_space<global>")
+            type_, location = pointer_type(place, space), ir.Location.unknown()
+            self.pointers[place] = self.entry.add_argument(type_, location)
+        return self.pointers[place]
+
+
+class _Functions:
+    def __init__(self, name: str, block: ir.Block, symbols: Sequence[str]) -> None:
+        self.formulas = Formulas()
+        self._name = name
+        self._block = block
+        self._symbols = tuple(symbols)
+        self._made: list[tuple[str, int, tuple[Place, ...]]] = []
+
+    def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
+        """A thread has one element; of products, those of some rows in one column."""
+        name = f"{self._name}_{len(self._made)}"
+        rows = ROWS if neighbours and len(extents) > 1 else 1
+        lines = [ceil_div(math.prod(extents[:-1]), rows), *extents[-1:]] if rows > 1 else extents
+        threads = math.prod(lines)
+        index = ir.IndexType.get()
+        op = ir.Operation.create(
+            "gpu.func",
+            attributes={
+                "sym_name": ir.StringAttr.get(name),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
+                "gpu.kernel": ir.UnitAttr.get(),
+                "known_block_size": ir.DenseI32ArrayAttr.get([BLOCK_SIZE, 1, 1]),
+            },
+            regions=1,
+            ip=ir.InsertionPoint(self._block),
+        )
+        entry = op.regions[0].blocks.append()
+        values = [entry.add_argument(index, ir.Location.unknown()) for _ in self._symbols]
+        function = _Function(entry)
+        with (
+            ir.InsertionPoint(entry),
+            symbol_values(dict(zip(self._symbols, values, strict=True))),
+        ):
+            number = arith.muli(_position("gpu.block_id"), index_constant(BLOCK_SIZE))
+            number = arith.addi(number, _position("gpu.thread_id"))
+            bound = index_constant(threads)
+            guard = scf.IfOp(arith.cmpi(arith.CmpIPredicate.ult, number, bound))
+            with ir.InsertionPoint(guard.then_block):
+                counts = [split(number, extents)] if rows == 1 else _rows(number, extents, lines)
+                build_elements(guard.then_block, counts, extents, function, build)
+                scf.yield_([])
+            gpu.return_([])
+        types = [argument.type for argument in entry.arguments]
+        op.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(types, []))
+        plain = ir.DictAttr.get({})
+        no_alias = ir.DictAttr.get({"llvm.noalias": ir.UnitAttr.get()})
+        op.attributes["arg_attrs"] = ir.ArrayAttr.get(
+            [no_alias if isinstance(type_, ir.MemRefType) else plain for type_ in types]
+        )
+        grid = self.formulas.number(ceil_div(threads, BLOCK_SIZE))
+        self._made.append((name, grid, tuple(function.pointers)))
+
+    def finish(self) -> tuple[tuple[Launch, ...], int]:
+        """The launches, and the bytes of scratch memory."""
+        places = list(dict.fromkeys(place for _, _, used in self._made for place in used))
+        arguments, scratch = place_scratch(places, self.formulas)
+        found = dict(zip(places, arguments, strict=True))
+        sizes = [
+            Argument("size", self.formulas.number(Size.of(Symbol(name)))) for name in self._symbols
+        ]
+        launches = tuple(
+            Launch(
+                name, (grid, 1, 1), (BLOCK_SIZE, 1, 1), (*sizes, *(found[place] for place in used))
+            )
+            for name, grid, used in self._made
+        )
+        return launches, scratch
+
+
+def _rows(
+    number: ir.Value, extents: Sequence[Number], lines: Sequence[Number]
+) -> list[list[ir.Value]]:
+    """The indices of a thread's elements; beyond the last row, those of the last again."""
+    line, column = split(number, lines)
+    first = arith.muli(line, index_constant(ROWS))
+    last = index_constant(math.prod(extents[:-1]) - 1)
+    places = [arith.minui(arith.addi(first, index_constant(n)), last) for n in range(ROWS)]
+    return [[*split(place, extents[:-1]), column] for place in places]
+
+
+def _position(op: str) -> ir.Value:
+    attributes = {"dimension": ir.Attribute.parse("#gpu<dim x>")}
+    return ir.Operation.create(op, results=[ir.IndexType.get()], attributes=attributes).result

@@ -1,0 +1,157 @@
+"""Functions for some rows of tensors whose rows a size counts.
+
+    tensor<?x64xf16, #mgx.dims<[rows, _]>>
+
+Each block along x has the same number of rows. Its pointers move on to them in 64 bits, its raw
+buffers end with the last row, so that what lies beyond reads 0 and is not stored, and the grid
+is a formula. So a generator builds a function for that many rows, and knows of no others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import cast
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes
+from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
+from mgx_mlir.codegen.gpu.builders import function as builder
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import Frame, Tensor
+from mgx_mlir.codegen.gpu.builders.passes import expand_math
+from mgx_mlir.codegen.gpu.builders.precision import narrow, relax
+from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.rewriting.views import Layout
+from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
+
+# The rows that a schedule is chosen for: no power of two divides them.
+USUAL_ROWS = 509
+
+
+@dataclass(frozen=True)
+class RowBlocks:
+    """Rows that a size counts, and how far they are apart in each input that has them.
+
+    used: the inputs' numbers, in order. steps: elements from row to row, by an input's number;
+    inputs without are read as they are. columns: elements in a row of a result.
+    """
+
+    kernel: ir.OpView
+    rows: Number
+    used: tuple[int, ...]
+    steps: dict[int, int]
+    columns: tuple[int, ...]
+
+    def refusal(self) -> str:
+        """Why blocks cannot have rows of their own; '' where they can."""
+        _, (inputs, results) = builder.signature(self.kernel)
+        for number in self.used:
+            size = math.prod(sizes_of(inputs[number]))
+            step = self.steps.get(number)
+            if isinstance(size, Size) if step is None else size != self.rows * step:
+                return f"input {number} is not of whole rows, or has no size without arguments"
+        for type_, columns in zip(results, self.columns, strict=True):
+            if math.prod(sizes_of(type_)) != self.rows * columns:
+                return "results of other sizes"
+        if len(self.used) + len(results) > builder.MAX_TENSORS:
+            return f"{len(self.used) + len(results)} tensors"
+        return ""
+
+    @contextmanager
+    def function(
+        self, rows: int, threads: int, parts: int = 1, lds: Sequence[tuple[int, ir.Type]] = ()
+    ) -> Iterator[tuple[_Made, Frame]]:
+        """The function of `rows` rows; what is built inside of the context is its body.
+
+        parts: blocks along y, which have the same rows. The frame's buffers are those of the
+        inputs that are used, then those of the results.
+        """
+        name, (inputs, results) = builder.signature(self.kernel)
+        module, block = builder.gpu_module()
+        given = [self._tensor(inputs[n], self.steps.get(n)) for n in self.used]
+        written = [replace(self._tensor(type_, 1), written=True) for type_ in results]
+        steps = [*(self.steps.get(n) for n in self.used), *self.columns]
+        grid = (1, parts, 1)
+        tensors = [*given, *written]
+        with builder.function(block, f"{name}_0", tensors, threads, grid, lds, 1) as frame:
+            pointers = _of_block(frame, steps, rows)
+            buffers = tuple(memory.buffer(pointer) for pointer in pointers)
+            yield _Made(self, module, rows, threads, parts), Frame(buffers, frame.lds, pointers)
+
+    @staticmethod
+    def _tensor(type_: ir.Type, step: int | None) -> Tensor:
+        """A tensor as an argument; of one with rows only a part is ever a buffer."""
+        return builder.tensor_of(type_) if step is None else Tensor(1, element_of(type_))
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A function that is built, and what its launch needs."""
+
+    blocks: RowBlocks
+    module: ir.Module
+    rows: int
+    threads: int
+    parts: int
+
+    def program(self) -> DynamicProgram:
+        """The program of the function alone."""
+        own, formulas = self.blocks, Formulas()
+        name, (_, results) = builder.signature(own.kernel)
+        arguments = [Argument("input", number) for number in own.used]
+        arguments += [Argument("output", number) for number in range(len(results))]
+        arguments.append(Argument("size", formulas.number(own.rows)))
+        grid = (formulas.number(ceil_div(own.rows, self.rows)), self.parts, 1)
+        launch = Launch(f"{name}_0", grid, (self.threads, 1, 1), tuple(arguments))
+        if narrow(results):
+            relax(self.module)
+        expand_math(self.module)
+        lengths = argument_sizes(own.kernel, formulas)
+        program = GpuProgram(self.module, (launch,), 0, 32)
+        return DynamicProgram(program, lengths, tuple(formulas.texts))
+
+
+def _of_block(frame: Frame, steps: Sequence[int | None], rows: int) -> tuple[ir.Value, ...]:
+    """Pointers to the rows of the block; those without steps as they are."""
+    i64 = ir.IntegerType.get_signless(64)
+    (count,) = frame.sizes
+    block = emit.value(builder.block_number("x", builder.MAX_THREADS))
+    first = arith.muli(arith.index_castui(i64, block), arith.constant(i64, rows))
+    own = arith.minui(arith.subi(count, first), arith.constant(i64, rows))
+    moved = []
+    for pointer, step in zip(frame.pointers, steps, strict=True):
+        if step is not None:
+            each = arith.constant(i64, step)
+            pointer = memory.moved(pointer, arith.muli(first, each), arith.muli(own, each))
+        moved.append(pointer)
+    return tuple(moved)
+
+
+def split_rows(axis: Axis, rows: Number, columns: int) -> tuple[int, Axis] | None:
+    """The distance of rows, and the axis of a row, of an axis along rows and columns.
+
+    None where rows are not evenly apart by a number that no argument is part of.
+    """
+    layout = Layout(0, (axis.factors,)).reshaped([cast(int, rows), columns])
+    if layout is None:
+        return None
+    outer, inner = (Axis.of(*dim) for dim in layout.dims)
+    step = outer.stride
+    if step is None or isinstance(step, Size) or step < 0:
+        return None
+    return step, inner
+
+
+def rows_axis(rows: int, step: int) -> Axis:
+    """The axis of a block's rows: with their distance even where there is one alone."""
+    return Axis(((max(rows, 2), step),)) if step else Axis(())

@@ -1,0 +1,161 @@
+"""Blocks that went through different keys of the same queries, put together by a second function.
+
+Each block leaves the sums of its values, not yet divided, and for each query its largest score
+and the sum of the exponentials relative to it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import F32, element_of
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import (
+    Tensor,
+    function,
+    grid_of,
+    linear_block,
+    thread_number,
+)
+from mgx_mlir.codegen.gpu.families.attention import softmax
+from mgx_mlir.codegen.gpu.families.attention.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
+from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.problem.attention import Attention
+from mgx_mlir.codegen.problem.match import Operand
+
+THREADS = 256
+ALIGNMENT = 256
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The scratch memory between the two functions: f32, [parts, queries, columns] of values
+    and [parts, queries, 2] of peaks and sums."""
+
+    parts: int
+    queries: int
+    columns: int
+
+    @staticmethod
+    def of(attention: Attention, schedule: Schedule) -> Partial:
+        return Partial(schedule.parts, attention.batch * attention.M, attention.E)
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Elements of the two."""
+        return self.parts * self.queries * self.columns, self.parts * self.queries * 2
+
+    @property
+    def arguments(self) -> tuple[Argument, Argument]:
+        return Argument("scratch", 0), Argument("scratch", _aligned(4 * self.sizes[0]))
+
+    @property
+    def bytes(self) -> int:
+        return self.arguments[1].index + _aligned(4 * self.sizes[1])
+
+    def tensors(self, written: bool) -> list[Tensor]:
+        return [Tensor(size, F32, written) for size in self.sizes]
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def store_partial(
+    partial: Partial,
+    buffers: Sequence[ir.Value],
+    part: Index,
+    query: Index,
+    inside: Sequence[ir.Value],
+    columns: Sequence[tuple[Index, ir.Value]],
+    ends: tuple[ir.Value, ir.Value],
+) -> None:
+    """What a lane leaves of one query: vectors of values from some columns on, and its ends."""
+    row = emit.add(emit.mul(part, partial.queries), query)
+    for first, x in columns:
+        count = softmax.lane_count(x)
+        width = math.gcd(partial.columns, count, 4)
+        for start in range(0, count, width):
+            e = emit.add(first, start)
+            conditions = [*inside, emit.compare("slt", e, partial.columns)]
+            place = memory.guarded(emit.linear(e, (row, partial.columns)), conditions, 4)
+            memory.store(memory.part(x, start, width), buffers[0], place)
+    # One lane of those with the same query stores its ends.
+    conditions = [*inside, emit.compare("eq", columns[0][0], 0)]
+    memory.store(
+        memory.joined(list(ends)), buffers[1], memory.guarded(emit.mul(row, 2), conditions, 4)
+    )
+
+
+def tensor_of(size: int, element: str, written: bool = False) -> Tensor:
+    """What a function is told of a buffer of so many elements."""
+    return Tensor(size, element_of(ir.Type.parse(element)), written)
+
+
+def result_tensors(
+    attention: Attention, sizes: Sequence[int]
+) -> tuple[list[Tensor], tuple[Argument, ...]]:
+    """The kernel's results, of so many elements each, for the function that writes them."""
+    elements = attention.result.result_elements
+    tensors = [tensor_of(*pair, written=True) for pair in zip(sizes, elements, strict=True)]
+    return tensors, tuple(Argument("output", number) for number in range(len(sizes)))
+
+
+def add_combination(
+    block: ir.Block,
+    name: str,
+    attention: Attention,
+    sizes: tuple[Sequence[int], Sequence[int]],
+    partial: Partial,
+    scale: float,
+) -> Launch:
+    """Adds the second function to `block`; `scale` times a score is what exp is taken of.
+
+    sizes: elements of each input and of each result.
+    """
+    size = partial.queries * partial.columns
+    grid = grid_of(math.ceil(size / THREADS))
+    match = attention.result
+    used = sorted({(x.argument, x.element) for x in match.sources if isinstance(x, Operand)})
+    inputs = [tensor_of(sizes[0][argument], element) for argument, element in used]
+    outputs, results = result_tensors(attention, sizes[1])
+    tensors = [*partial.tensors(False), *inputs, *outputs]
+    with function(block, name, tensors, THREADS, grid) as frame:
+        values, ends, *rest = frame.buffers
+        read = {argument: x for (argument, _), x in zip(used, rest, strict=False)}
+        epilogue = Epilogue(match, row_major(match.problem), read, rest[len(used) :])
+        number = emit.add(emit.mul(linear_block(grid), THREADS), thread_number(THREADS))
+        query = emit.div(number, partial.columns)
+        states = []
+        for part in range(partial.parts):
+            at = emit.mul(emit.add(query, part * partial.queries), 2)
+            states.append(memory.load(ends, at, 2))
+        peaks = [memory.element(x, 0) for x in states]
+        peak = peaks[0]
+        for x in peaks[1:]:
+            peak = softmax.maximum(peak, x)
+        log2 = emit.constant(scale * softmax.LOG2_E, "f32")
+        total, share = emit.constant(0, "f32"), emit.constant(0, "f32")
+        for part, x in enumerate(states):
+            exponent = softmax.multiply(softmax.subtract(memory.element(x, 0), peak), log2)
+            weight = softmax.power(exponent)
+            at = emit.add(number, part * size)
+            value = memory.element(memory.load(values, at, 1), 0)
+            total = softmax.add(total, softmax.multiply(weight, memory.element(x, 1)))
+            share = softmax.add(share, softmax.multiply(weight, value))
+        y = softmax.divided(share, total, attention)
+        batch, row = emit.div(query, attention.M), emit.rem(query, attention.M)
+        inside = [emit.compare("slt", number, size)]
+        epilogue(
+            memory.joined([y]), batch, row, emit.rem(number, partial.columns), inside, bounded=False
+        )
+    arguments = (*partial.arguments, *(Argument("input", argument) for argument, _ in used))
+    return Launch(name, grid, (THREADS, 1, 1), (*arguments, *results))

@@ -1,0 +1,129 @@
+"""What the family takes: attentions, and schedules for them. Each refusal says why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.families.attention.layout import (
+    PLAIN,
+    block_keys,
+    plain_unit,
+    read_columns,
+    reads_ahead,
+    step_depth,
+)
+from mgx_mlir.codegen.gpu.families.attention.space import Schedule
+from mgx_mlir.codegen.gpu.families.attention.state import merge_bytes
+from mgx_mlir.codegen.gpu.families.attention.tile import Shape
+from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH, MAX_BYTES
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
+from mgx_mlir.codegen.problem.attention import Attention
+from mgx_mlir.codegen.problem.match import Operand
+
+# Sizes of a head whose queries and results fit the registers of a wave.
+MAX_HEAD = 256
+
+
+def problem_refusal(attention: Attention, largest: int, target: Target) -> str:
+    """Why no schedule can be had for an attention; '' where one can.
+
+    largest: bytes of its largest input or result.
+    """
+    if attention.score != "f32":
+        return f"scores of {attention.score}"
+    if base_unit(attention, target) is None:
+        return f"{target.name}: no instruction for {attention.element}"
+    if max(attention.D, attention.E) > MAX_HEAD:
+        return f"heads of {max(attention.D, attention.E)} are larger than {MAX_HEAD}"
+    if attention.batch > MAX_BATCH:
+        return f"{attention.batch} heads are more than {MAX_BATCH}"
+    if largest > MAX_BYTES:
+        return f"a tensor of {largest} bytes is more than 31-bit offsets reach"
+    return ""
+
+
+def base_unit(attention: Attention, target: Target) -> Unit | None:
+    """The matrix instruction for both products, else a unit of plain ones; or None."""
+    unit = unit_for(target, attention.element, "f32")
+    if unit is None or unit.kind != "fma":
+        return unit
+    return plain_unit(attention.element) if target.wave_size == 32 else None
+
+
+def schedule_refusal(
+    attention: Attention, schedule: Schedule, shapes: list[Shape], unit: Unit, target: Target
+) -> str:
+    """Why a schedule is illegal on a chip; '' where it is legal. shapes: its tiles."""
+    threads = schedule.waves * target.wave_size
+    if schedule.overlap and target.matrix != "mfma":
+        return "WMMA takes the vector units' place"
+    if schedule.parts > 1 and (attention.causal, attention.earliest) != (None, None):
+        return "queries of one block that see different keys"
+    if schedule.waves % schedule.splits or schedule.wave_keys % block_keys(unit):
+        return f"{schedule.keys} keys in {schedule.splits} parts for {schedule.waves} waves"
+    for shape in shapes:
+        if shape.rows * shape.length % (threads * unit.chunk):
+            return f"{threads} threads for {shape.rows} rows of {shape.length} in LDS"
+        if shape.turn(unit, threads)[0] * emit.element_bytes(unit.element) < 8:
+            return f"{threads} threads would write less than 8 bytes of LDS at a time"
+    used = lds_bytes(attention, schedule, shapes, unit, target)
+    if used > min(target.lds_bytes, 64 << 10):
+        return f"{used} bytes of LDS"
+    count = registers(attention, schedule, shapes, unit, target)
+    # Of 512 registers of a lane of 64 for all waves of a SIMD, or 256 of a lane of 32; some
+    # are needed for what the estimate leaves out.
+    simd_waves = math.ceil(schedule.waves / 4)
+    limit = min(400, 480 // simd_waves) if target.wave_size == 64 else 236
+    return f"about {count} registers" if count > limit * target.register_share else ""
+
+
+def lds_bytes(
+    attention: Attention, schedule: Schedule, shapes: Sequence[Shape], unit: Unit, target: Target
+) -> int:
+    """Bytes of LDS that a block takes."""
+    sizes = [shape.elements(unit) for shape in shapes]
+    if schedule.lean:
+        sizes = [max(sizes[:2]), sizes[2]]
+    tiles = sum(sizes) * emit.element_bytes(unit.element)
+    columns = math.ceil(attention.E / unit.columns)
+    return max(tiles, merge_bytes(schedule, columns, unit, target))
+
+
+def registers(
+    attention: Attention, schedule: Schedule, shapes: list[Shape], unit: Unit, target: Target
+) -> int:
+    """About how many vector registers a thread needs."""
+    size = emit.element_bytes(unit.element)
+    threads = schedule.waves * target.wave_size
+    lane_chunks = 1 if unit.groups > 1 else unit.step_chunks
+    depth = math.ceil(attention.D / step_depth(unit)) * lane_chunks * 4
+    scores = schedule.wave_keys // unit.columns * unit.values
+    values = math.ceil(attention.E / unit.columns) * unit.values
+    if unit.kind in PLAIN:
+        scores *= 3  # and the shares of other lanes
+    # Shares of narrow types take part of what the scores leave. What is read ahead has
+    # addresses too, and bounds at the end; so have extras.
+    ahead = sum(shape.rows * shape.length for shape in shapes[:2]) * size // 4 // threads
+    ahead = ahead * 2 if attention.N % schedule.keys else ahead * 3 // 2
+    extras = sum(
+        (1 if source.row.stride == 0 else schedule.tiles)
+        * (scores * emit.element_bytes(source.element) // 4 + 4)
+        for source in attention.sources
+        if isinstance(source, Operand)
+    )
+    each = depth + scores + values + 8
+    if schedule.overlap:
+        each += scores + scores * lane_chunks * size // 4
+    operands = 8 * lane_chunks * read_columns(unit, schedule.tiles)
+    if unit.kind in PLAIN:
+        operands = 8 * reads_ahead(schedule.tiles)
+    if schedule.lean:
+        # While keys or values are moved, no scores of them are there.
+        most = max(shape.rows * shape.length for shape in shapes) * size // 4 // threads
+        moving = schedule.tiles * (values + 8) + most * 5 // 4
+        operands += 16 * lane_chunks
+        return max(moving, schedule.tiles * (each - depth) + extras + operands) + 16
+    return schedule.tiles * each + ahead + extras + operands + 16

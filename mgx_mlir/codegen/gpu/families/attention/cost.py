@@ -1,0 +1,137 @@
+"""How long attention takes on a chip: an estimate from sizes alone, in clocks.
+
+A compute unit is bound by its matrix cores, by what the softmax does to each score on the
+vector units, or by LDS; or by latency where it holds too few waves. Only the order of the
+estimates matters.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.families.attention.constraints import (
+    lds_bytes,
+    registers,
+    schedule_refusal,
+)
+from mgx_mlir.codegen.gpu.families.attention.generator import tile_shapes
+from mgx_mlir.codegen.gpu.families.attention.layout import PLAIN, product_clocks, shaped
+from mgx_mlir.codegen.gpu.families.attention.space import Schedule, schedules
+from mgx_mlir.codegen.gpu.families.attention.tile import Shape
+from mgx_mlir.codegen.gpu.families.choice import least, terms
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.problem.attention import Attention
+
+# Clocks of a SIMD for a score of each lane: an exponential, and some three operations.
+SCORE_CLOCKS = {64: 26, 32: 10}
+# What a product takes of the clocks of the vector units.
+ISSUE_CLOCKS = 4
+# A block of keys whose barriers, maxima and waits nothing hides.
+BLOCK_LATENCY = 350
+# Reading queries and the first keys, and storing the result.
+START_CLOCKS = 2000
+# Of LDS, what its users wait for; less where the softmax of another block goes on.
+LDS_SHARE, LDS_SHARE_OVERLAPPED = 0.4, 0.25
+# Waiting for a block of keys that was not read ahead.
+MOVE_LATENCY = 800
+# Merging the states of 16 queries of two waves.
+MERGE_CLOCKS = 300
+LDS_BYTES_A_CLOCK = 128
+# The second function, where blocks have parts of the keys.
+COMBINE_CLOCKS = 5000
+PARTS = (1, 2, 4, 8, 16)
+
+
+def choose(attention: Attention, base: Unit, target: Target) -> Schedule | None:
+    """The legal schedule with the least estimate; the first of several equal ones.
+
+    base: the matrix instruction for tiles of 16 rows.
+    """
+    legal = []
+    for schedule in schedules(base):
+        unit = shaped(base, schedule.rows)
+        shapes = tile_shapes(attention, schedule, unit, schedule.waves * target.wave_size)
+        if not schedule_refusal(attention, schedule, shapes, unit, target):
+            for parts in PARTS:
+                cut = replace(schedule, parts=parts)
+                if parts == 1 or _is_worth_cutting(attention, cut, target):
+                    legal.append((cut, shapes, unit))
+    chosen = least(
+        legal,
+        lambda found: clocks(attention, *found, target),
+        lambda found: found[0].describe(found[2]),
+    )
+    return chosen[0] if chosen else None
+
+
+def _is_worth_cutting(attention: Attention, schedule: Schedule, target: Target) -> bool:
+    """Whether there are compute units without work, and keys enough for all parts."""
+    blocks = math.ceil(attention.M / schedule.queries) * attention.batch
+    idle = blocks * schedule.parts < 2 * target.compute_units
+    alike = (attention.causal, attention.earliest) == (None, None)
+    return idle and alike and schedule.parts * schedule.keys <= attention.N
+
+
+def clocks(
+    attention: Attention, schedule: Schedule, shapes: list[Shape], unit: Unit, target: Target
+) -> float:
+    """The estimate for a legal schedule."""
+    simds = 4 if target.wave_size == 64 else 2
+    blocks = math.ceil(attention.M / schedule.queries) * attention.batch * schedule.parts
+    a_unit = math.ceil(blocks / target.compute_units)
+    used = registers(attention, schedule, shapes, unit, target)
+    file = 512 if target.wave_size == 64 else 1536
+    lds = lds_bytes(attention, schedule, shapes, unit, target)
+    resident = max(1, min(file // used * simds // schedule.waves, target.lds_bytes // lds))
+    together = min(resident, a_unit)
+
+    # Of one wave and block of keys.
+    depth, columns = shapes[0].length, shapes[1].rows
+    work = schedule.wave_queries * schedule.wave_keys
+    matrix = 2 * work * (depth + columns) / (unit.flops / simds)
+    softmax = work / target.wave_size * SCORE_CLOCKS[target.wave_size]
+    size = emit.element_bytes(unit.element)
+    read = schedule.wave_keys * (depth + columns) * size / LDS_BYTES_A_CLOCK
+    if unit.kind in PLAIN:
+        read *= unit.rows  # each lane reads for itself
+
+    waves_a_simd = math.ceil(schedule.waves * together / simds)
+    busy = waves_a_simd * (softmax + matrix * ISSUE_CLOCKS / product_clocks(unit))
+    steps = math.ceil(_keys(attention, schedule) / schedule.parts / schedule.keys)
+    if schedule.overlap:
+        busy, steps = max(busy, waves_a_simd * matrix), steps + 1
+    else:
+        busy += waves_a_simd * matrix
+    waited = LDS_SHARE_OVERLAPPED if schedule.overlap else LDS_SHARE
+    shared = (schedule.waves + schedule.splits) * read * together
+    block = busy + waited * shared + BLOCK_LATENCY
+    if schedule.lean:
+        block += MOVE_LATENCY
+    merge = (schedule.splits - 1) * schedule.wave_queries / 16 * MERGE_CLOCKS
+    if schedule.parts > 1:
+        merge += COMBINE_CLOCKS
+    rounds = math.ceil(a_unit / together)
+    all_blocks = rounds * steps
+    terms(
+        matrix=all_blocks * waves_a_simd * matrix,
+        softmax=all_blocks * waves_a_simd * softmax,
+        lds=all_blocks * waited * shared,
+        start=rounds * START_CLOCKS,
+        merging=rounds * merge,
+    )
+    return rounds * (steps * block + START_CLOCKS + merge)
+
+
+def _keys(attention: Attention, schedule: Schedule) -> float:
+    """Keys that a block of queries sees, on average."""
+    middle = (attention.M + 1) / 2
+    last: float = attention.N
+    if attention.causal is not None:
+        last = min(attention.N, attention.causal + middle)
+    if attention.earliest is None:
+        return last
+    first = max(0, attention.earliest + middle)
+    return min(attention.N, last - first + schedule.queries)

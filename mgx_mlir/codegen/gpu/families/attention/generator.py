@@ -1,0 +1,397 @@
+"""One gpu.func that computes attention: keys and values through LDS, all else in registers.
+
+A wave owns some queries for the whole time. For each block of keys it multiplies them with
+its queries, turns the scores into shares relative to the largest so far, and adds the shares
+of the values; scores are never in memory. While it does so the next block is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import chain
+
+from mlir import ir
+from mlir.dialects import amdgpu, arith, llvm, rocdl
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, thread_number
+from mgx_mlir.codegen.gpu.families.attention import layout, queries, softmax, streams
+from mgx_mlir.codegen.gpu.families.attention.body import Body
+from mgx_mlir.codegen.gpu.families.attention.combine import (
+    Partial,
+    add_combination,
+    result_tensors,
+    store_partial,
+    tensor_of,
+)
+from mgx_mlir.codegen.gpu.families.attention.constraints import lds_bytes
+from mgx_mlir.codegen.gpu.families.attention.plain import work_of
+from mgx_mlir.codegen.gpu.families.attention.space import Schedule
+from mgx_mlir.codegen.gpu.families.attention.state import Merge, State, part
+from mgx_mlir.codegen.gpu.families.attention.tile import Reader, Shape, Tile
+from mgx_mlir.codegen.gpu.families.attention.work import Place, Queries, Shares
+from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
+from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.problem.attention import Attention
+from mgx_mlir.codegen.problem.problem import Matrix
+from mgx_mlir.sizes.arithmetic import ceil_div
+
+# Of the clocks beside products, what moves to LDS take at the most: others wait for them.
+MOVES_SHARE = 0.3
+# What is read ahead for the last products, which nothing goes beside.
+LAST_AHEAD = 3
+
+
+def generate(
+    attention: Attention,
+    sizes: tuple[Sequence[int], Sequence[int]],
+    schedule: Schedule,
+    unit: Unit,
+    target: Target,
+    name: str,
+) -> GpuProgram:
+    """The function `<name>_0`, and perhaps `<name>_1`, for what `constraints` do not refuse.
+
+    sizes: elements of each input and of each result. Needs an active MLIR context and
+    location.
+    """
+    return Generator(attention, sizes, schedule, unit, target, name).run()
+
+
+def tile_shapes(attention: Attention, schedule: Schedule, unit: Unit, threads: int) -> list[Shape]:
+    """The tiles of keys and of values that a block moves, and of queries where LDS has them."""
+    D = attention.D
+    keys = Shape.keys(attention.k, schedule.keys, D, unit, threads)
+    found = [keys, Shape.values(attention.v, schedule.keys, attention.E, unit, threads)]
+    if schedule.lean:
+        found.append(Shape.keys(attention.q, schedule.queries, D, unit, threads))
+    return found
+
+
+class Generator:
+    """Builds the functions of one attention."""
+
+    def __init__(
+        self,
+        attention: Attention,
+        sizes: tuple[Sequence[int], Sequence[int]],
+        schedule: Schedule,
+        unit: Unit,
+        target: Target,
+        name: str,
+    ) -> None:
+        self.attention, self.sizes, self.schedule = attention, sizes, schedule
+        self.unit, self.target, self.name = unit, target, name
+        self.threads = schedule.waves * target.wave_size
+        blocks = ceil_div(attention.M, schedule.queries)
+        self.grid = (blocks, attention.batch, schedule.parts)
+        self.partial = Partial.of(attention, schedule)
+
+    def run(self) -> GpuProgram:
+        module, block = gpu_module()
+        used = self.attention.used_arguments()
+        tensors = [tensor_of(self.sizes[0][number], element) for number, element in used]
+        outputs, results = result_tensors(self.attention, self.sizes[1])
+        if self.schedule.parts > 1:
+            outputs, results = self.partial.tensors(True), self.partial.arguments
+        shapes = tile_shapes(self.attention, self.schedule, self.unit, self.threads)
+        size = lds_bytes(self.attention, self.schedule, shapes, self.unit, self.target)
+        element = self.unit.element
+        lds = [(size // emit.element_bytes(element), emit.element_type(element))]
+        tensors += outputs
+        with function(block, f"{self.name}_0", tensors, self.threads, self.grid, lds) as frame:
+            self.inputs = {n: b for (n, _), b in zip(used, frame.buffers, strict=False)}
+            self.pointers = {n: p for (n, _), p in zip(used, frame.pointers, strict=False)}
+            self._body(shapes, frame.lds[0], frame.buffers[len(used) :])
+        arguments = tuple(Argument("input", number) for number, _ in used)
+        launch = Launch(f"{self.name}_0", self.grid, (self.threads, 1, 1), (*arguments, *results))
+        if self.schedule.parts == 1:
+            return GpuProgram(module, (launch,), 0, 32)
+        scale = self.work.factor or 1.0
+        last = add_combination(
+            block, f"{self.name}_1", self.attention, self.sizes, self.partial, scale
+        )
+        return GpuProgram(module, (launch, last), self.partial.bytes, 32)
+
+    def _body(self, shapes: Sequence[Shape], lds: ir.Value, outputs: Sequence[ir.Value]) -> None:
+        attention, unit, schedule = self.attention, self.unit, self.schedule
+        thread = thread_number(self.threads)
+        self.batch = block_number("y", self.grid[1])
+        block: Index = block_number("x", self.grid[0])
+        if attention.causal is not None:
+            # The last queries see the most keys: they begin first.
+            block = _reversed(block, self.grid[0])
+        lane = emit.rem(thread, self.target.wave_size)
+        wave = emit.div(thread, self.target.wave_size)
+        self.lane_row, self.group = emit.rem(lane, unit.rows), emit.div(lane, unit.rows)
+        self.first = emit.mul(block, schedule.queries)
+        side_by_side = schedule.waves // schedule.splits
+        split: Index = emit.div(wave, side_by_side) if schedule.splits > 1 else 0
+        self.number = number = emit.rem(wave, side_by_side)
+        mine = emit.add(self.first, emit.mul(number, schedule.wave_queries))
+        self.queries = [
+            emit.add(emit.add(mine, self.lane_row), tile * unit.rows)
+            for tile in range(schedule.tiles)
+        ]
+        N, threads = attention.N, self.threads
+        k = Tile(shapes[0], attention.D, N, unit, threads, self._sources(attention.k), lds, 0)
+        start = 0 if schedule.lean else shapes[0].elements(unit)
+        v = Tile(shapes[1], N, N, unit, threads, self._sources(attention.v), lds, start)
+        self.kept: Tile | None = None
+        if schedule.lean:
+            q, M, start = attention.q, attention.M, max(s.elements(unit) for s in shapes[:2])
+            self.kept = Tile(shapes[2], attention.D, M, unit, threads, self._sources(q), lds, start)
+            self.kept.begin(thread, self.batch)
+        k.begin(thread, self.batch)
+        v.begin(thread, self.batch)
+        first_key = emit.mul(split, schedule.wave_keys)
+        lanes = softmax.Lanes(self.target, unit, lane)
+        place = Place(self.batch, self.queries, self.group, first_key, lanes)
+        rows = self._readers(k, v, first_key)
+        steps = schedule.wave_keys // layout.step_keys(unit)
+        body = Body(attention, self.inputs, schedule.tiles, steps)
+        kind = work_of(unit.kind)
+        self.work = kind(attention, schedule, unit, self.target, place, rows, body)
+        state = self._over_keys(k, v)
+        state.sums = [
+            lanes.over_keys(softmax.add(memory.element(x, 0), memory.element(x, 1)), "sum")
+            for x in state.sums
+        ]
+        if schedule.splits == 1:
+            self._store(state, outputs)
+            return
+        merge = Merge(lds, unit, self.target, schedule, number, lane)
+        amdgpu.LDSBarrierOp()
+        mine = [emit.compare("eq", split, i) for i in range(schedule.splits)]
+        for i, here in enumerate(mine):
+            emit.when(here, partial(merge.store, i, state))
+        amdgpu.LDSBarrierOp()
+        for i, here in enumerate(mine):
+            emit.when(here, partial(self._store_part, merge, i, state, outputs))
+
+    def _store_part(
+        self, merge: Merge, split: int, state: State, outputs: Sequence[ir.Value]
+    ) -> None:
+        """Stores the columns that the wave of part `split` of the keys merges."""
+        columns = part(split, self.schedule.splits, len(state.values[0]))
+        if len(columns):
+            whole = merge.merged(split, state, self.work.exponent)
+            self._store(whole, outputs, columns.start)
+
+    def _input(self, matrix: Matrix) -> ir.Value:
+        return self.inputs[matrix.argument]
+
+    def _sources(self, matrix: Matrix) -> tuple[ir.Value, ir.Value]:
+        return self.inputs[matrix.argument], self.pointers[matrix.argument]
+
+    def _readers(self, k: Tile, v: Tile, first_key: Index) -> tuple[Reader, Reader]:
+        """What the lane reads of keys, and of values: columns whose results are neighbours."""
+        unit, column = self.unit, self.lane_row
+        if unit.kind in layout.PLAIN:
+            first = emit.mul(self.group, unit.values)
+            keys = Reader(k, emit.add(first, first_key), 0, step_chunks=1)
+            return keys, Reader(v, first, self.group, first_key, step_chunks=1)
+        key = layout.lane_key(unit, self.lane_row)
+        if (unit.kind == "wmma" and unit.groups == 1) or unit.columns == 32:
+            column = key
+        group: Index = self.group if unit.groups > 1 else 0
+        return Reader(k, emit.add(key, first_key), group), Reader(v, column, group, first_key)
+
+    # Blocks of keys ------------------------------------------------------------------------
+
+    def _over_keys(self, k: Tile, v: Tile) -> State:
+        attention, keys = self.attention, self.schedule.keys
+        state = self.work.initial()
+        end: Index = attention.N
+        self.begin: Index = 0
+        # Keys of blocks in which all queries see all keys.
+        least: Index = 0
+        whole: Index = attention.N // keys * keys
+        if attention.causal is not None:
+            last = emit.add(self.first, attention.causal + self.schedule.queries)
+            end = emit.minimum(last, attention.N)
+            first = emit.minimum(emit.add(self.first, attention.causal + 1), attention.N)
+            whole = emit.mul(emit.div(first, keys), keys)
+        if attention.earliest is not None:
+            first = emit.maximum(emit.add(self.first, attention.earliest), 0)
+            self.begin = emit.mul(emit.div(first, keys), keys)
+            least = emit.add(self.first, attention.earliest + self.schedule.queries - 1)
+        self.whole = (least, whole)
+        if self.schedule.parts > 1:
+            each = self.schedule.block_keys(attention.N)
+            self.begin = emit.mul(block_number("z", self.schedule.parts), each)
+            end = emit.minimum(emit.add(self.begin, each), attention.N)
+        over = self._in_turn if self.schedule.overlap else self._one_by_one
+        return over(k, v, state, end)
+
+    def _loop(
+        self, end: Index, block: Callable[..., list[ir.Value]], carried: list[ir.Value]
+    ) -> list[ir.Value]:
+        """`block` for each block of keys: no loop, and nothing read ahead, for one."""
+        schedule = self.schedule
+        if schedule.parts > 1 and schedule.block_keys(self.attention.N) == schedule.keys:
+            return block(self.begin, *carried)
+        return emit.loop(self.begin, end, schedule.keys, block, carried)
+
+    def _one_by_one(self, k: Tile, v: Tile, state: State, end: Index) -> State:
+        """Scores, shares and values of each block one after another."""
+        keys = self.schedule.keys
+        mine = self._queries()
+
+        def read(key: Index) -> list[ir.Value]:
+            return [*k.load(key), *v.load(key), *self.work.extras(key)]
+
+        def block(key: Index, *carried: ir.Value) -> list[ir.Value]:
+            now = state.like(carried)
+            ahead = list(carried[len(state.flat()) :])
+            extras = ahead[k.reads + v.reads :]
+            amdgpu.LDSBarrierOp()  # nobody reads the block before any more
+            if self.schedule.lean:
+                k.move(key)
+                extras = self.work.extras(key)
+            else:
+                k.store(ahead[: k.reads])
+                v.store(ahead[k.reads :][: v.reads])
+            amdgpu.LDSBarrierOp()
+            fresh = [] if self.schedule.lean else read(emit.add(key, keys))
+            products = self.work.zeros(self.work.key_tiles)
+            streams.run(self.work.products(mine, products), self.schedule.lean)
+            scores = self.work.scores(products, key, self.whole, extras)
+            self.work.raise_peaks(scores, now)
+            shares: Shares = []
+            streams.run(self.work.softmax(scores, now, shares))
+            rocdl.sched_barrier(0)  # or values would take registers beside all scores
+            if self.schedule.lean:
+                amdgpu.LDSBarrierOp()  # nobody reads keys any more
+                v.move(key)
+                amdgpu.LDSBarrierOp()
+            streams.run(self.work.add_values(shares, now.values), self.schedule.lean)
+            return [*now.flat(), *fresh]
+
+        begin = [*state.flat(), *([] if self.schedule.lean else read(self.begin))]
+        return state.like(self._loop(end, block, begin))
+
+    def _in_turn(self, k: Tile, v: Tile, state: State, end: Index) -> State:
+        """While the softmax of one block is computed, the matrix cores multiply for the block
+        before it and the one after it.
+
+        They do one block too much of each: the first shares are zero, the last scores unused.
+        Keys are written to LDS while values are read, and the other way round. Values are
+        relative to the peaks of the block whose shares were added last: what their factors
+        owe is carried to the next block.
+        """
+        keys, work = self.schedule.keys, self.work
+        tiles, count = work.query_tiles, work.key_tiles
+        first = k.load(self.begin)
+        mine = self._queries()
+        v.store(v.zeros())
+        k.store(first)
+        amdgpu.LDSBarrierOp()
+        rocdl.sched_barrier(0)  # what is needed first is asked for first
+        ahead = [*k.load(emit.add(self.begin, keys)), *v.load(self.begin)]
+        ahead += work.extras(self.begin)
+        products, shares = work.zeros(count), work.no_shares()
+        streams.run(work.products(mine, products))
+        amdgpu.LDSBarrierOp()
+        owed = [emit.constant(1, "f32") for _ in tiles]
+        state_size, each = len(state.flat()), len(shares[0][0])
+
+        def flat(products: list[list[ir.Value]], shares: Shares) -> list[ir.Value]:
+            found = [x for row in products for x in row]
+            return found + [x for tile in shares for step in tile for x in step]
+
+        def taken(values: Iterator[ir.Value]) -> tuple[list[list[ir.Value]], Shares]:
+            rows = [[next(values) for _ in range(count)] for _ in tiles]
+            steps = range(work.key_steps)
+            return rows, [[[next(values) for _ in range(each)] for _ in steps] for _ in tiles]
+
+        def block(key: Index, *carried: ir.Value) -> list[ir.Value]:
+            values = iter(carried)
+            now = state.like([next(values) for _ in range(state_size)])
+            before, shares = taken(values)
+            owed = [next(values) for _ in tiles]
+            ahead = list(values)
+            scores = work.scores(before, key, self.whole, ahead[k.reads + v.reads :])
+            owed = work.raise_peaks(scores, now, owed)
+            following: Shares = []
+            products = work.zeros(count)
+            next_keys: list[ir.Value] = []
+            next_values: list[ir.Value] = []
+            softmax = work.softmax(scores, now, following)
+            moves = chain(
+                k.storing(ahead[: k.reads]), k.loading(emit.add(key, 2 * keys), next_keys)
+            )
+            streams.weave(work.add_values(shares, now.values), moves, MOVES_SHARE, softmax)
+            amdgpu.LDSBarrierOp()
+            moves = chain(
+                v.storing(ahead[k.reads :][: v.reads]),
+                v.loading(emit.add(key, keys), next_values),
+            )
+            streams.weave(work.products(mine, products), moves, MOVES_SHARE, softmax)
+            streams.run(softmax)
+            fresh = [*next_keys, *next_values, *work.extras(emit.add(key, keys))]
+            amdgpu.LDSBarrierOp()
+            return [*now.flat(), *flat(products, following), *owed, *fresh]
+
+        begin = [*state.flat(), *flat(products, shares), *owed, *ahead]
+        carried = self._loop(end, block, begin)
+        last = state.like(carried[:state_size])
+        rest = iter(carried[state_size:])
+        _, shares = taken(rest)
+        work.rescale(last, [next(rest) for _ in tiles])
+        streams.run(work.add_values(shares, last.values, LAST_AHEAD), ordered=True)
+        return last
+
+    def _queries(self) -> Queries:
+        """The block's queries: they stay in registers, or in LDS."""
+        attention, unit = self.attention, self.unit
+        if self.kept is None:
+            steps = self.work.depth_steps
+            buffer = self._input(attention.q)
+            return queries.in_registers(
+                attention.q, attention.D, steps, unit, self.work.place, buffer
+            )
+        self.kept.move(self.first)
+        row = emit.add(emit.mul(self.number, self.schedule.wave_queries), self.lane_row)
+        return queries.in_lds(self.kept, self.schedule, row, self.group)
+
+    def _store(self, state: State, outputs: Sequence[ir.Value], first: int = 0) -> None:
+        """Stores results from vector `first` of the columns on."""
+        attention, unit = self.attention, self.unit
+        M, bounded = attention.M, attention.E % unit.columns != 0
+        epilogue = Epilogue(
+            attention.result, row_major(attention.result.problem), self.inputs, outputs
+        )
+        for tile, query in enumerate(self.queries):
+            inside = [emit.compare("slt", query, M)] if M % self.schedule.queries else []
+            columns = layout.columns(unit, self.group, state.values[tile], first)
+            if self.schedule.parts > 1:
+                row = emit.add(emit.mul(self.batch, M), query)
+                number = block_number("z", self.schedule.parts)
+                ends = (state.peaks[tile], state.sums[tile])
+                store_partial(self.partial, outputs, number, row, inside, columns, ends)
+                continue
+            total = state.sums[tile]
+            for e, x in columns:
+                y = softmax.divided(x, total, attention)
+                epilogue(y, self.batch, query, e, inside, bounded)
+
+
+def _reversed(number: Index, count: int) -> Index:
+    """count - 1 - number, the same for all threads.
+
+    LLVM knows nothing of it, as of what `memory.opaque` gives.
+    """
+    if isinstance(number, int):
+        return count - 1 - number
+    i32 = ir.IntegerType.get_signless(32)
+    difference = arith.index_cast(i32, arith.subi(emit.value(count - 1), number))
+    same = llvm.InlineAsmOp(i32, [difference], "", "=s,0", has_side_effects=False).result
+    return arith.index_cast(ir.IndexType.get(), same)

@@ -1,0 +1,175 @@
+"""Where keys and values lie in LDS, and which key each lane's scores belong to.
+
+The first product computes scores[query, key] with queries in the rows of the result, so that
+a lane holds scores of one query (see contraction.specs). The second product wants for each
+lane, as its first operand, shares of one query and of neighbouring keys. Both layouts agree
+where the first product takes its columns in the right order: no score passes through LDS.
+
+LDS holds rows of 128 bytes, eight chunks of 16: rows of keys along d, rows of columns of v
+along the keys. Longer rows are cut into panels of 128 bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.families.attention import softmax
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+
+ROW_BYTES = 128
+ROW_CHUNKS = 8
+# Chunk c of row r lies at place c ^ swizzle(r) of its row. `swizzle` is linear in r's bits;
+# these are its values for bits 0 .. 5. Chosen so that no phase of an LDS access (8 lanes for
+# 128 bits, 16 for 64) meets a bank twice: rows as operands of MFMA and WMMA need them in the
+# order of `lane_key`, rows written one after another, and every eighth (a test counts).
+SWIZZLE = (1, 2, 4, 5, 2, 1)
+# Kinds of units whose lanes multiply for themselves, with all elements along d of their keys.
+PLAIN = frozenset(("dot", "fma"))
+# From asking LDS for operands to having them, while other waves do the same.
+READ_CLOCKS = 128
+
+
+def swizzle(row: int) -> int:
+    """What the chunks of a row are XORed with."""
+    result = 0
+    for bit, turn in enumerate(SWIZZLE):
+        if row >> bit & 1:
+            result ^= turn
+    return result
+
+
+def swizzled(row: Index) -> Index:
+    """`swizzle` of a row that is known at run time."""
+    if isinstance(row, int):
+        return swizzle(row)
+    result: Index = 0
+    for bit, turn in enumerate(SWIZZLE):
+        result = exclusive_or(result, emit.mul(emit.rem(emit.div(row, 1 << bit), 2), turn))
+    return result
+
+
+def exclusive_or(a: Index, b: Index) -> Index:
+    """a ^ b."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a ^ b
+    if isinstance(a, int):
+        a, b = b, a
+    if isinstance(b, int) and b == 0:
+        return a
+    return arith.xori(emit.value(a), emit.value(b))
+
+
+def row_elements(unit: Unit) -> int:
+    """Elements in a row of 128 bytes."""
+    return ROW_CHUNKS * unit.chunk
+
+
+def plain_unit(element: str) -> Unit:
+    """A unit of vector instructions: a lane has a query, and a chunk of each step of keys."""
+    if element == "f16":
+        return Unit("dot", "f16", "f32", 2, 2, 4, 8, 32, 8, 256)
+    return Unit("fma", "f32", "f32", 1, 1, 4, 8, 16, 4, 128)
+
+
+def shaped(unit: Unit, rows: int) -> Unit:
+    """The matrix instruction of the same kind for tiles of `rows` rows: 16, or 32 of MFMA."""
+    if rows == unit.rows:
+        return unit
+    groups = 64 // rows
+    return replace(
+        unit,
+        depth=unit.per_lane * groups,
+        groups=groups,
+        rows=rows,
+        columns=rows,
+        values=rows * rows // 64,
+    )
+
+
+def block_keys(unit: Unit) -> int:
+    """Keys of whole tiles of scores that are those of whole steps of the second product."""
+    return max(step_keys(unit), unit.columns)
+
+
+def step_keys(unit: Unit) -> int:
+    """Keys of one step: what the lanes read of a row of v with 128 bits each."""
+    return unit.step_chunks * unit.chunk
+
+
+def step_depth(unit: Unit) -> int:
+    """Elements along d of one step of the first product."""
+    return unit.chunk if unit.kind in PLAIN else step_keys(unit)
+
+
+def run_keys(unit: Unit) -> int:
+    """Neighbouring keys of a step whose scores a lane holds."""
+    return step_keys(unit) * unit.values // unit.columns
+
+
+def lane_key(unit: Unit, column: Index) -> Index:
+    """The key whose row the lane reads that gives a column of the first tile."""
+    if unit.kind == "wmma" and unit.groups == 1:
+        # RDNA 3: result i of a lane is row 2 * i + lane / 16 of its tile.
+        odd = emit.mul(emit.rem(column, 2), unit.values)
+        return emit.add(odd, emit.div(column, 2))
+    if unit.columns == 32:
+        # Result i of a lane is row 8 * (i / 4) + 4 * (lane / 32) + i % 4 of its tile.
+        result = emit.add(emit.mul(emit.div(column, 8), 4), emit.rem(column, 4))
+        step = emit.mul(emit.div(result, unit.chunk), step_keys(unit))
+        group = emit.mul(emit.rem(emit.div(column, 4), 2), unit.chunk)
+        return emit.add(emit.add(step, group), emit.rem(result, unit.chunk))
+    run = run_keys(unit)
+    return emit.add(emit.mul(emit.div(column, unit.values), run), emit.rem(column, unit.values))
+
+
+def tile_key(unit: Unit, tile: int) -> int:
+    """What is added to `lane_key` for tile number `tile` of all."""
+    step, inner = divmod(tile, block_keys(unit) // unit.columns)
+    return step * block_keys(unit) + inner * unit.values
+
+
+def runs(unit: Unit, tiles: Sequence[ir.Value]) -> list[ir.Value]:
+    """A lane's results of some tiles as vectors of `run_keys` neighbouring keys, by steps."""
+    each = run_keys(unit)
+    if unit.values >= each:
+        return [memory.part(x, i, each) for x in tiles for i in range(0, unit.values, each)]
+    count = each // unit.values
+    return [softmax.joined(tiles[i : i + count]) for i in range(0, len(tiles), count)]
+
+
+def columns(
+    unit: Unit, group: Index, tiles: Sequence[ir.Value], start: int = 0
+) -> list[tuple[Index, ir.Value]]:
+    """A lane's results of the second product as vectors of neighbouring columns of v, each
+    with its first one. `group`: the lane's place along them; `start`: tiles before these."""
+    if unit.columns != 32 or unit.kind in PLAIN:
+        found, each, run = list(tiles), unit.columns, unit.values
+    else:
+        found, each, run = runs(unit, tiles), step_keys(unit), unit.chunk
+    first = emit.add(emit.mul(group, run), start * unit.columns)
+    return [(emit.add(first, i * each), x) for i, x in enumerate(found)]
+
+
+def product_clocks(unit: Unit) -> int:
+    """Clocks of the matrix cores of a SIMD for one instruction."""
+    return 2 * unit.rows * unit.columns * unit.depth * 4 // unit.flops
+
+
+def read_columns(unit: Unit, tiles: int) -> int:
+    """Columns of a product whose operands are read together: those of the next ones are there
+    when a wave has multiplied with these."""
+    parts = max(1, unit.chunk // unit.per_lane)
+    each = product_clocks(unit) * parts * tiles
+    return 2 if unit.kind == "wmma" else max(2, -(-READ_CLOCKS // each))
+
+
+def reads_ahead(tiles: int) -> int:
+    """Chunks that a lane reads together where it multiplies for itself."""
+    return 8 if tiles == 1 else 4

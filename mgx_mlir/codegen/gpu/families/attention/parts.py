@@ -1,0 +1,152 @@
+"""Attention in three kernels, for what the one kernel of this family refuses.
+
+The two products are contractions like any other, the body of the attention is the epilogue
+of the first, and the softmax between them is a kernel of rows. Scores are f32 in scratch
+memory, shares have the type of the operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mlir import ir
+
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.families.contraction.kernel import match_program
+from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.problem.attention import Attention, match_attention
+from mgx_mlir.dialects import mgx
+
+# Scratch pieces begin at multiples of this many bytes.
+ALIGNMENT = 256
+
+
+def attention_parts_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:
+    """The program of an `mgx.kernel` for a chip, and its schedules in words.
+
+    None, and why, for other kernels; an empty reason where the kernel holds no attention, or
+    one whose operands are no views of inputs.
+    """
+    with kernel.context, kernel.location:
+        attention = match_attention(kernel)
+        if attention is None:
+            return None, ""
+        type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+        name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        sizes = [[_elements(t) for t in types] for types in (type_.inputs, type_.results)]
+        return _parts(attention, (sizes[0], sizes[1]), target, name)
+
+
+def _elements(type_: ir.Type) -> int:
+    size = 1
+    for extent in ir.RankedTensorType(type_).shape:
+        size *= extent
+    return size
+
+
+def _parts(
+    attention: Attention,
+    sizes: tuple[Sequence[int], Sequence[int]],
+    target: Target,
+    name: str,
+) -> tuple[GpuProgram | None, str]:
+    size, element, (inputs, results) = attention.size, attention.element, sizes
+    scores, why_scores = match_program(
+        attention.scores(all_=False), (inputs, [size]), target, f"{name}_scores"
+    )
+    if scores is None:
+        return None, f"mgx.attention in parts: {why_scores}"
+    values, why_values = match_program(
+        attention.values(len(inputs), element),
+        ([*inputs, size], results),
+        target,
+        f"{name}_values",
+    )
+    if values is None:
+        return None, f"mgx.attention in parts: {why_values}"
+    module = _softmax_kernel(attention, f"{name}_softmax")
+    softmax, why_softmax = rows_program(next(iter(module.body.operations)), target)
+    if softmax is None:
+        return None, f"mgx.attention in parts: {why_softmax}"
+    shares = _aligned(size * emit.element_bytes(attention.score))
+    end = shares + _aligned(size * emit.element_bytes(element))
+    first, second = Argument("scratch", 0), Argument("scratch", shares)
+    parts = (
+        _Part(scores, {Argument("output", 0): first}, end),
+        _Part(softmax, {Argument("input", 0): first, Argument("output", 0): second}, end),
+        _Part(values, {Argument("input", len(inputs)): second}, end),
+    )
+    why = "; ".join((why_scores, why_softmax, why_values))
+    return _joined(parts), f"mgx.attention in parts: {why}"
+
+
+def _softmax_kernel(attention: Attention, name: str) -> ir.Module:
+    """A module with one kernel: shares of scores, along rows of keys."""
+    rows, keys = attention.batch * attention.M, attention.N
+    whole = ir.RankedTensorType.get([rows, keys], emit.element_type(attention.score))
+    narrow = emit.element_type(attention.element)
+
+    def shares(x: ir.Value) -> ir.Value:
+        peak = mgx.multibroadcast(mgx.reduce_max(x, [1]), [rows, keys])
+        powers = mgx.exp(mgx.sub(x, peak))
+        total = mgx.multibroadcast(mgx.recip(mgx.reduce_sum(powers, [1])), [rows, keys])
+        y = mgx.mul(powers, total)
+        if attention.nan_as_zero:
+            zero = mgx.constant(0, type=y.type)
+            y = mgx.where(mgx.isnan(y), zero, y)
+        if attention.empty_as_zero:
+            lowest = mgx.constant(float("-inf"), type=y.type)
+            y = mgx.where(mgx.equal(peak, lowest), mgx.constant(0, type=y.type), y)
+        return y if whole.element_type == narrow else mgx.convert(y, narrow)
+
+    module = ir.Module.create()
+    with ir.InsertionPoint(module.body):
+        mgx.kernel(name, [whole], lambda x: mgx.fused_reduce([x], [1], shares))
+    return module
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A program, what stands for some of its arguments, and where its own scratch begins."""
+
+    program: GpuProgram
+    places: Mapping[Argument, Argument]
+    scratch: int
+
+    def argument(self, own: Argument) -> Argument:
+        if own.kind == "scratch":
+            return Argument("scratch", self.scratch + own.index)
+        return self.places.get(own, own)
+
+
+def _joined(parts: Sequence[_Part]) -> GpuProgram:
+    """One program that launches those of all parts, in order. Names are distinct."""
+    first, *others = (part.program for part in parts)
+    block = _functions(first)
+    for program in others:
+        for op in _functions(program).operations:
+            op.operation.clone(ip=ir.InsertionPoint(block))
+    launches = tuple(
+        replace(launch, arguments=tuple(part.argument(x) for x in launch.arguments))
+        for part in parts
+        for launch in part.program.launches
+    )
+    scratch = max(part.scratch + part.program.scratch_bytes for part in parts)
+    bits = max(part.program.index_bits for part in parts)
+    return GpuProgram(first.module, launches, _aligned(scratch), bits)
+
+
+def _functions(program: GpuProgram) -> ir.Block:
+    """The block of the program's gpu.module."""
+    for op in program.module.body.operations:
+        if op.operation.name == "gpu.module":
+            return op.operation.regions[0].blocks[0]
+    raise AssertionError("a GPU program has a gpu.module")
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT

@@ -1,0 +1,67 @@
+"""What a lane gives to products with keys: its queries, in registers or read from LDS."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mlir import ir
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.families.attention import layout, softmax
+from mgx_mlir.codegen.gpu.families.attention.space import Schedule
+from mgx_mlir.codegen.gpu.families.attention.tile import Reader, Tile
+from mgx_mlir.codegen.gpu.families.attention.work import Place, Queries
+from mgx_mlir.codegen.gpu.families.contraction import multiply
+from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.problem.problem import Matrix
+
+
+def in_registers(
+    q: Matrix, depth: int, steps: int, unit: Unit, place: Place, buffer: ir.Value
+) -> Queries:
+    """Reads the lane's queries of `depth` elements, in so many steps, from memory."""
+    size, step_depth = emit.element_bytes(q.element), layout.step_depth(unit)
+    width = math.gcd(
+        vector_width(q.column, q.row, q.batch, offset=q.offset, limit=unit.chunk), depth
+    )
+    chunks = 1 if unit.groups > 1 else unit.step_chunks
+    found = []
+    for query in place.queries:
+        start = emit.add(q.start(place.batch), q.row.offset(query))
+        row = []
+        for step in range(steps):
+            first: Index = step * step_depth
+            if unit.groups > 1 and unit.kind not in layout.PLAIN:
+                first = emit.add(emit.mul(place.group, unit.chunk), first)
+            parts = []
+            for part in range(0, chunks * unit.chunk, width):
+                d = emit.add(first, part)
+                inside = [emit.compare("slt", d, depth)] if depth % step_depth else []
+                at = memory.guarded(emit.add(start, q.column.offset(d)), inside, size)
+                parts.append(memory.load(buffer, at, width))
+            whole = emit.convert(softmax.joined(parts), q.element, unit.element)
+            vectors = [memory.part(whole, i * unit.chunk, unit.chunk) for i in range(chunks)]
+            row.append(multiply.pieces(unit, vectors))
+        found.append(row)
+    return lambda step: [row[step] for row in found]
+
+
+def in_lds(tile: Tile, schedule: Schedule, lane_row: Index, group: Index) -> Queries:
+    """Reads the lane's queries from a tile with those of the block, again for each product.
+
+    lane_row: the row of the lane's first query.
+    """
+    unit = tile.unit
+    plain = unit.kind in layout.PLAIN
+    along = group if unit.groups > 1 and not plain else 0
+    reader = Reader(tile, lane_row, along, step_chunks=1 if plain else None)
+
+    def read(step: int) -> list[list[ir.Value]]:
+        rows: Sequence[int] = range(0, schedule.wave_queries, unit.rows)
+        return [multiply.pieces(unit, reader.read(row, step)) for row in rows]
+
+    return read

@@ -1,0 +1,233 @@
+"""The softmax of scores that come block by block, in registers.
+
+A lane holds scores of one query for some keys; other lanes hold its other keys. For each
+query the largest score so far is kept, and the sum of the exponentials relative to it; what
+was summed before is scaled when the largest grows. Exponentials are powers of 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from mlir import ir
+from mlir.dialects import arith, rocdl, vector
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.problem.attention import Attention
+
+LOG2_E = math.log2(math.e)
+# The lowest finite f32: what the largest score starts from.
+LOWEST = -3.4028234663852886e38
+# The same where scores are scaled later: the product is finite, and exact with any scale.
+LOW = -(2.0**100)
+# About how long a SIMD of CDNA takes for an exponential.
+POWER_CLOCKS = 16
+# dpp_ctrl of a rotation by 8 of each row of 16 lanes: LLVM's AMDGPUUsage.
+ROW_ROTATE_8 = 0x128
+# How far, as a power of 2, a score may lie above the peak that exponentials are relative to
+# before a larger peak is taken: shares, at most 2^8 then, are exact in any type.
+HEADROOM = 8.0
+_CONTRACT = arith.FastMathFlags.contract
+# Maxima ignore NaN whatever the order: a NaN score shows in the sum of the exponentials.
+_NO_NANS = arith.FastMathFlags.nnan
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """What values of other lanes of a wave cost: how the lanes of one query are found.
+
+    `lane` is the thread's number in its wave.
+    """
+
+    target: Target
+    unit: Unit
+    lane: Index
+
+    def over_keys(self, x: ir.Value, kind: str) -> ir.Value:
+        """The maximum or sum of x over the lanes with the same query: 'max' or 'sum'."""
+        for distance in self.distances():
+            other = self.exchange(x, distance)
+            x = maximum(x, other) if kind == "max" else add(x, other)
+        return x
+
+    def distances(self) -> tuple[int, ...]:
+        """How far the lanes with the same query are from each other, as powers of 2."""
+        distances: list[int] = []
+        while (distance := self.unit.rows << len(distances)) < self.target.wave_size:
+            distances.append(distance)
+        return tuple(distances)
+
+    def everywhere(self, conditions: Sequence[ir.Value]) -> ir.Value:
+        """Whether all of some conditions hold in all lanes of the wave: one word for all."""
+        word = ir.IntegerType.get_signless(self.target.wave_size)
+        yes = arith.constant(ir.IntegerType.get_signless(1), 1)
+        lanes = rocdl.ballot(word, arith.xori(reduce(arith.andi, conditions), yes))
+        none = arith.constant(word, ir.IntegerAttr.get(word, 0))
+        return arith.cmpi(arith.CmpIPredicate.eq, lanes, none)
+
+    def exchanged(self, x: ir.Value, distance: int) -> ir.Value:
+        """x of the lane `distance` away, for a vector of 32-bit words."""
+        type_ = ir.VectorType(x.type)
+        words = [self.exchange(memory.element(x, i), distance) for i in range(type_.shape[0])]
+        return memory.joined(words)
+
+    def exchange(self, x: ir.Value, distance: int) -> ir.Value:
+        """A word of 32 bits of the lane whose number differs in one bit."""
+        i32 = ir.IntegerType.get_signless(32)
+        word = x if x.type == i32 else arith.bitcast(i32, x)
+        if self.target.wave_size == 32 and distance == 16:
+            low, high = emit.constant(0x76543210, "i32"), emit.constant(-0x01234568, "i32")
+            moved = rocdl.permlanex16(i32, word, word, low, high, True, False)
+        elif distance == 8:
+            moved = rocdl.update_dpp(i32, word, word, ROW_ROTATE_8, 0xF, 0xF, True)
+        else:
+            other = arith.xori(emit.value(self.lane), emit.value(distance))
+            place = arith.index_cast(i32, emit.value(emit.mul(other, 4)))
+            moved = rocdl.ds_bpermute(i32, place, word)
+        return moved if x.type == i32 else arith.bitcast(x.type, moved)
+
+
+def maximum(a: ir.Value, b: ir.Value) -> ir.Value:
+    return arith.maxnumf(a, b, fastmath=_NO_NANS)
+
+
+def add(a: ir.Value, b: ir.Value) -> ir.Value:
+    return arith.addf(a, b, fastmath=_CONTRACT)
+
+
+def multiply(a: ir.Value, b: ir.Value) -> ir.Value:
+    return arith.mulf(a, b, fastmath=_CONTRACT)
+
+
+def subtract(a: ir.Value, b: ir.Value) -> ir.Value:
+    return arith.subf(a, b, fastmath=_CONTRACT)
+
+
+def divided(x: ir.Value, total: ir.Value, attention: Attention) -> ir.Value:
+    """Sums of values, a vector or a scalar, by that of the shares; NaN, or 0, without shares.
+
+    Without shares the sum is NaN, or 0 where no score is above -infinity.
+    """
+    inverse = arith.divf(emit.constant(1, "f32"), total)
+    spread = isinstance(x.type, ir.VectorType)
+    y = multiply(x, splat(inverse, lane_count(x)) if spread else inverse)
+    if not attention.nan_as_zero and not attention.empty_as_zero:
+        return y
+    zero = emit.constant(0, "f32", lane_count(x) if spread else 0)
+    kind = arith.CmpFPredicate.OGT if attention.nan_as_zero else arith.CmpFPredicate.UNE
+    any_ = arith.cmpf(kind, total, emit.constant(0, "f32"))
+    return arith.select(any_, y, zero)
+
+
+def at_most(a: ir.Value, b: ir.Value) -> ir.Value:
+    """a <= b, or one of them is NaN."""
+    return arith.cmpf(arith.CmpFPredicate.ULE, a, b)
+
+
+def equal(a: ir.Value, b: ir.Value) -> ir.Value:
+    return arith.cmpf(arith.CmpFPredicate.OEQ, a, b)
+
+
+def power(x: ir.Value) -> ir.Value:
+    """2 to the power of a scalar or of each element of a vector."""
+    f32 = ir.F32Type.get()
+    if not isinstance(x.type, ir.VectorType):
+        return rocdl.exp2(f32, x)
+    lanes = ir.VectorType(x.type).shape[0]
+    return memory.joined([rocdl.exp2(f32, memory.element(x, i)) for i in range(lanes)])
+
+
+def largest(scores: Sequence[ir.Value]) -> ir.Value:
+    """The largest element of some vectors."""
+    elements = [memory.element(x, i) for x in scores for i in range(lane_count(x))]
+    # Pairs of maxima become one instruction of three operands.
+    result = elements[0]
+    for i in range(1, len(elements) - 1, 2):
+        result = maximum(maximum(result, elements[i]), elements[i + 1])
+    return result if len(elements) % 2 else maximum(result, elements[-1])
+
+
+def narrowed(x: ir.Value, element: str, target: Target) -> tuple[ir.Value, int]:
+    """Two shares, none of them negative, in the type of an operand; about how many clocks a
+    SIMD of CDNA takes.
+
+    Those of f16 are rounded down: where the sum is that of what they become, it goes with
+    them, and an average is as good as with shares that are rounded to nearest.
+    """
+    if element == "f16":
+        pair = ir.VectorType.get([2], ir.F16Type.get())
+        return rocdl.cvt_pkrtz(pair, memory.element(x, 0), memory.element(x, 1)), 4
+    if element != "bf16" or target.name == "gfx950":
+        return emit.convert(x, "f32", element), 4
+    # Without an instruction for it: the upper half of the bits, rounded half up.
+    lanes = lane_count(x)
+    i32, i16 = (ir.IntegerType.get_signless(bits) for bits in (32, 16))
+    bits = arith.bitcast(ir.VectorType.get([lanes], i32), x)
+    bits = arith.addi(bits, emit.constant(0x8000, "i32", lanes))
+    upper = arith.shrui(bits, emit.constant(16, "i32", lanes))
+    halves = arith.trunci(ir.VectorType.get([lanes], i16), upper)
+    return arith.bitcast(ir.VectorType.get([lanes], ir.BF16Type.get()), halves), 12
+
+
+def no_clamp() -> ir.Value:
+    """What `dot` is told: it does not clamp."""
+    return arith.constant(ir.IntegerType.get_signless(1), 0)
+
+
+def dot(a: ir.Value, b: ir.Value, total: ir.Value, clamp: ir.Value) -> ir.Value:
+    """total + a[0] * b[0] + a[1] * b[1], in f32 for pairs of f16. clamp: `no_clamp`."""
+    # There are a thousand of them in a kernel: not by the op's class, which takes longer.
+    attributes = {
+        "intrin": ir.StringAttr.get("llvm.amdgcn.fdot2"),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([4, 0]),
+    }
+    operands = [a, b, total, clamp]
+    call = ir.Operation.create(
+        "llvm.call_intrinsic", results=[total.type], operands=operands, attributes=attributes
+    )
+    return call.results[0]
+
+
+class Total:
+    """Sums of shares, two partial ones: of f32, or of what f16 has become of them."""
+
+    def __init__(self, value: ir.Value) -> None:
+        self._sums, self._pairs = [memory.element(value, i) for i in range(2)], 0
+
+    @property
+    def value(self) -> ir.Value:
+        return memory.joined(self._sums)
+
+    def add(self, pair: ir.Value, narrow: ir.Value) -> None:
+        if not isinstance(ir.VectorType(narrow.type).element_type, ir.F16Type):
+            total = add(self.value, pair)
+            self._sums = [memory.element(total, i) for i in range(2)]
+            return
+        turn = self._pairs % 2
+        self._pairs += 1
+        one = emit.constant(1, "f16", 2)
+        self._sums[turn] = dot(narrow, one, self._sums[turn], no_clamp())
+
+
+def joined(vectors: Sequence[ir.Value]) -> ir.Value:
+    """The elements of some vectors as one."""
+    if len(vectors) == 1:
+        return vectors[0]
+    return memory.joined([memory.element(x, i) for x in vectors for i in range(lane_count(x))])
+
+
+def splat(x: ir.Value, lanes: int) -> ir.Value:
+    return vector.broadcast(ir.VectorType.get([lanes], x.type), x)
+
+
+def lane_count(x: ir.Value) -> int:
+    """Elements of a vector."""
+    return int(ir.VectorType(x.type).shape[0])

@@ -1,0 +1,74 @@
+"""The schedules of attention: how a block of threads cuts queries and keys."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from mgx_mlir.codegen.gpu.families.attention.layout import row_elements
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`waves` waves in a block, each with `tiles` tiles of `unit.rows` queries.
+
+    `keys`: keys in LDS at a time. `overlap`: the softmax of a block of keys is computed
+    while the matrix cores work for its neighbours. `splits`: as many waves have the same
+    queries, each with its part of the keys; `parts`: as many blocks have. `rows`: queries of
+    a tile. `lean`: LDS holds the queries too, values take the place of keys, and nothing
+    is read ahead: for long heads.
+    """
+
+    waves: int
+    tiles: int
+    keys: int
+    overlap: bool = False
+    splits: int = 1
+    parts: int = 1
+    rows: int = 16
+    lean: bool = False
+
+    @property
+    def wave_queries(self) -> int:
+        """Queries of a wave."""
+        return self.tiles * self.rows
+
+    @property
+    def queries(self) -> int:
+        """Queries of a block."""
+        return self.waves // self.splits * self.wave_queries
+
+    def block_keys(self, count: int) -> int:
+        """Keys that a block goes through, of `count`."""
+        return math.ceil(count / self.parts / self.keys) * self.keys
+
+    @property
+    def wave_keys(self) -> int:
+        """Keys of a wave, of those in LDS."""
+        return self.keys // self.splits
+
+    def describe(self, unit: Unit) -> str:
+        """For people: queries, keys, waves and instruction."""
+        splits = f" in {self.splits} parts" if self.splits > 1 else ""
+        splits += f" on {self.parts} blocks" if self.parts > 1 else ""
+        overlap = "overlapped " if self.overlap else ""
+        return (
+            f"{self.queries} queries by {self.keys} keys{splits}, {self.waves} waves, "
+            f"{overlap}{unit.kind} of {self.rows} rows of {unit.element}"
+        )
+
+
+def schedules(unit: Unit) -> Iterator[Schedule]:
+    """All schedules, in a fixed order; which are legal is `constraints.refusal`'s matter."""
+    depth = row_elements(unit)
+    for rows in (32, 16) if unit.kind == "mfma" else (unit.rows,):
+        for waves, tiles, splits in product((4, 8, 2), (1, 2, 4), (1, 2, 4)):
+            for part, overlap in product((depth, depth // 2), (False, True)):
+                if splits <= waves and tiles * rows <= 64:
+                    yield Schedule(waves, tiles, part * splits, overlap, splits, rows=rows)
+        if unit.kind != "mfma":
+            for waves in (4, 8):
+                yield Schedule(waves, 1, depth // 2, rows=rows, lean=True)

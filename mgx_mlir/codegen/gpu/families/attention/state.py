@@ -1,0 +1,161 @@
+"""What a wave keeps from block to block of keys, and how waves with the same queries merge it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import vector
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.families.attention import softmax
+from mgx_mlir.codegen.gpu.families.attention.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES, Unit
+
+# Numbers in one access of LDS.
+_WORDS = CHUNK_BYTES // 4
+
+
+@dataclass
+class State:
+    """For each tile of queries: the largest score so far, the sum of the exponentials, the
+    sums of values by tiles of columns."""
+
+    peaks: list[ir.Value]
+    sums: list[ir.Value]
+    values: list[list[ir.Value]]
+
+    def take(self, flat: Sequence[ir.Value]) -> None:
+        """Other values, the first of `flat`."""
+        other = self.like(flat)
+        self.peaks, self.sums, self.values = other.peaks, other.sums, other.values
+
+    def flat(self) -> list[ir.Value]:
+        return [*self.peaks, *self.sums, *(x for row in self.values for x in row)]
+
+    def like(self, flat: Sequence[ir.Value]) -> State:
+        """The same structure of other values, the first of `flat`."""
+        tiles = len(self.peaks)
+        rest, columns = flat[2 * tiles :], len(self.values[0])
+        rows = [list(rest[i * columns :][:columns]) for i in range(tiles)]
+        return State(list(flat[:tiles]), list(flat[tiles : 2 * tiles]), rows)
+
+
+def part(split: int, splits: int, columns: int) -> range:
+    """The columns, of so many vectors of them, that one of `splits` waves merges."""
+    return range(split * columns // splits, (split + 1) * columns // splits)
+
+
+def _vectors(schedule: Schedule, columns: int, unit: Unit) -> int:
+    """Vectors that a lane leaves in LDS: values of others' columns, peaks and sums."""
+    others = columns - columns // schedule.splits
+    return schedule.tiles * (others * unit.values // _WORDS + 1)
+
+
+def merge_bytes(schedule: Schedule, columns: int, unit: Unit, target: Target) -> int:
+    """Bytes of LDS for what the waves leave each other."""
+    if schedule.splits == 1:
+        return 0
+    return schedule.waves * _vectors(schedule, columns, unit) * target.wave_size * CHUNK_BYTES
+
+
+class Merge:
+    """States of waves that went through different keys, through LDS: each merges its columns.
+
+    `place` is the wave's number among those with other queries, `lane` the thread's in its
+    wave. The sums of the states are scalars.
+    """
+
+    def __init__(
+        self,
+        lds: ir.Value,
+        unit: Unit,
+        target: Target,
+        schedule: Schedule,
+        place: Index,
+        lane: Index,
+    ) -> None:
+        self._lds, self._unit, self._target = lds, unit, target
+        self._schedule, self._place, self._lane = schedule, place, lane
+
+    def store(self, split: int, state: State) -> None:
+        """Puts what the other waves need of the state of part `split` of the keys into LDS."""
+        numbers = [
+            memory.joined([peak, total, peak, total])
+            for peak, total in zip(state.peaks, state.sums, strict=True)
+        ]
+        count = len(state.values[0])
+        numbers += [
+            memory.part(row[column], i, _WORDS)
+            for column in self._others(split, count)
+            for row in state.values
+            for i in range(0, self._unit.values, _WORDS)
+        ]
+        stored = ir.VectorType.get([self._unit.chunk], emit.element_type(self._unit.element))
+        for i, x in enumerate(numbers):
+            memory.store(vector.bitcast(stored, x), self._lds, self._address(split, i, count))
+
+    def merged(
+        self, split: int, state: State, exponent: Callable[[ir.Value, ir.Value], ir.Value]
+    ) -> State:
+        """The state of part `split` with those of all others, of this part's columns only.
+
+        exponent(x, peak): log2 of the exponential of a score relative to that of another.
+        """
+        columns = part(split, self._schedule.splits, len(state.values[0]))
+        count = len(state.values[0])
+        state = State(state.peaks, state.sums, [[row[i] for i in columns] for row in state.values])
+        for other_split in range(self._schedule.splits):
+            if other_split == split:
+                continue
+            other = self._load(other_split, columns, count)
+            peaks, sums, values = [], [], []
+            for tile, (mine, its) in enumerate(zip(state.peaks, other.peaks, strict=True)):
+                peak = softmax.maximum(mine, its)
+                factors = [softmax.power(exponent(x, peak)) for x in (mine, its)]
+                peaks.append(peak)
+                sums.append(_weighted(factors, state.sums[tile], other.sums[tile]))
+                spread = [softmax.splat(x, self._unit.values) for x in factors]
+                pairs = zip(state.values[tile], other.values[tile], strict=True)
+                values.append([_weighted(spread, *pair) for pair in pairs])
+            state = State(peaks, sums, values)
+        return state
+
+    def _others(self, split: int, count: int) -> list[int]:
+        """The columns, of all `count`, that other waves merge."""
+        mine = part(split, self._schedule.splits, count)
+        return [i for i in range(count) if i not in mine]
+
+    def _load(self, split: int, columns: Sequence[int], count: int) -> State:
+        """What the wave of a part left of some columns."""
+        wide = ir.VectorType.get([_WORDS], ir.F32Type.get())
+
+        def read(number: int) -> ir.Value:
+            place = self._address(split, number, count)
+            return vector.bitcast(wide, memory.load(self._lds, place, self._unit.chunk))
+
+        tiles, each = self._schedule.tiles, self._unit.values // _WORDS
+        stored = self._others(split, count)
+        ends = [read(tile) for tile in range(tiles)]
+        rows = []
+        for tile in range(tiles):
+            firsts = [tiles + (stored.index(i) * tiles + tile) * each for i in columns]
+            rows.append([softmax.joined([read(n + i) for i in range(each)]) for n in firsts])
+        return State(
+            [memory.element(x, 0) for x in ends], [memory.element(x, 1) for x in ends], rows
+        )
+
+    def _address(self, split: int, number: int, count: int) -> Index:
+        side_by_side = self._schedule.waves // self._schedule.splits
+        wave = emit.add(split * side_by_side, self._place)
+        first = emit.mul(wave, _vectors(self._schedule, count, self._unit))
+        lane = emit.add(emit.mul(emit.add(first, number), self._target.wave_size), self._lane)
+        return emit.mul(lane, self._unit.chunk)
+
+
+def _weighted(factors: Sequence[ir.Value], a: ir.Value, b: ir.Value) -> ir.Value:
+    return softmax.add(softmax.multiply(a, factors[0]), softmax.multiply(b, factors[1]))

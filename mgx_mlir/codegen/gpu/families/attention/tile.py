@@ -1,0 +1,308 @@
+"""A block of keys or of values on its way from memory through registers to LDS, and back."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, llvm, rocdl
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.families.attention import softmax, streams
+from mgx_mlir.codegen.gpu.families.attention.layout import (
+    ROW_CHUNKS,
+    exclusive_or,
+    row_elements,
+    swizzle,
+    swizzled,
+)
+from mgx_mlir.codegen.gpu.families.attention.streams import Stream
+from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
+from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES, Unit
+from mgx_mlir.codegen.problem.problem import Axis, Matrix
+
+# Moves that are on their way together where registers are few.
+MOVES_TOGETHER = 8
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tile in LDS: `rows` rows, of which `length` elements along k are moved."""
+
+    matrix: Matrix
+    row: Axis
+    k: Axis
+    rows: int
+    length: int
+
+    @staticmethod
+    def keys(k: Matrix, keys: int, depth: int, unit: Unit, threads: int) -> Shape:
+        """Keys, or queries, as rows along d."""
+        length = depth
+        while length % unit.chunk or keys * length // unit.chunk % threads:
+            length += unit.chunk - length % unit.chunk
+        return Shape(k, k.row, k.column, keys, length)
+
+    @staticmethod
+    def values(v: Matrix, keys: int, columns: int, unit: Unit, threads: int) -> Shape:
+        """Columns of v as rows along the keys; more of them where all threads need work."""
+        rows = math.ceil(columns / unit.columns) * unit.columns
+        while rows * keys % (threads * unit.chunk):
+            rows += unit.columns
+        return Shape(v, v.column, v.row, rows, keys)
+
+    @property
+    def along_k(self) -> bool:
+        """Whether neighbours in memory lie along the rows of LDS."""
+        return not _contiguous(self.row) or _contiguous(self.k)
+
+    def width(self, element_bytes: int) -> int:
+        """Elements that one read of memory may take."""
+        limit, matrix = CHUNK_BYTES // element_bytes, self.matrix
+        axes = (self.k, self.row) if self.along_k else (self.row, self.k)
+        return vector_width(*axes, matrix.batch, offset=matrix.offset, limit=limit)
+
+    def turn(self, unit: Unit, threads: int) -> tuple[int, int]:
+        """Elements along k and rows that a thread moves at a time: one write each row."""
+        size = emit.element_bytes(self.matrix.element)
+        if self.along_k:
+            return unit.chunk, 1
+        each = self.rows * self.length // threads
+        return turned(unit.chunk, self.width(size), each, self.rows, size)
+
+    def elements(self, unit: Unit) -> int:
+        """Elements of LDS that the tile takes."""
+        return self.rows * math.ceil(self.length / row_elements(unit)) * row_elements(unit)
+
+
+def _contiguous(axis: Axis) -> bool:
+    return bool(axis.factors) and axis.factors[-1][1] == 1
+
+
+class Tile:
+    """Moves tiles of one shape, one after another along the keys; all threads take part.
+
+    `extent` bounds the elements along k that are read: others are zero in LDS. `keys`: all
+    keys that there are. `source`: the input, as a raw buffer and as it is.
+    """
+
+    def __init__(
+        self,
+        shape: Shape,
+        extent: int,
+        keys: int,
+        unit: Unit,
+        threads: int,
+        source: tuple[ir.Value, ir.Value],
+        lds: ir.Value,
+        start: int,
+    ) -> None:
+        self.shape, self.extent, self.keys, self.unit = shape, extent, keys, unit
+        self.buffer, self.pointer = source
+        self.lds, self.start = lds, start
+        self.bytes = emit.element_bytes(shape.matrix.element)
+        self.keys_are_rows = shape.row == shape.matrix.row
+        each = shape.rows * shape.length // threads
+        self.run, self.across = shape.turn(unit, threads)
+        self.width = self.across
+        if shape.along_k:
+            self.width = math.gcd(shape.width(self.bytes), unit.chunk, extent)
+        self.moves = each // (self.run * self.across)
+        self.threads = threads
+
+    def begin(self, thread: Index, batch: Index) -> None:
+        """Builds what no block changes: the thread's places in memory and in LDS."""
+        shape, self.thread, self.batch = self.shape, thread, batch
+        self.batch_start = shape.matrix.start(batch)
+        runs, strips = shape.length // self.run, shape.rows // self.across
+        self.advanced = shape.row if self.keys_are_rows else shape.k
+        self.places: list[Index] = []
+        self.firsts: list[tuple[Index, Index]] = []  # row, first k
+        self.targets: list[Index] = []
+        for move in range(self.moves):
+            number = emit.add(thread, move * self.threads)
+            if shape.along_k:
+                row, k = emit.div(number, runs), emit.mul(emit.rem(number, runs), self.run)
+            else:
+                row = emit.mul(emit.rem(number, strips), self.across)
+                k = emit.mul(emit.div(number, strips), self.run)
+            place = self._place(row, k, 0)
+            self.places.append(place)
+            self.firsts.append((row, k))
+            self.targets.append(self._target(row, k))
+
+    def move(self, key: Index) -> None:
+        """Loads and stores a tile, some moves at a time, and keeps no address in a register
+        meanwhile."""
+        here = Tile(
+            self.shape, self.extent, self.keys, self.unit, self.threads,
+            (self.buffer, self.pointer), self.lds, self.start,
+        )  # fmt: skip
+        here.begin(_anew(self.thread), self.batch)
+        all_ = list(zip(here.places, here.firsts, here.targets, strict=True))
+        for first in range(0, len(all_), MOVES_TOGETHER):
+            some = all_[first:][:MOVES_TOGETHER]
+            here.moves = len(some)
+            here.places, here.firsts, here.targets = (list(x) for x in zip(*some, strict=True))
+            here.store(here.load(key))
+            rocdl.sched_barrier(0)
+
+    @property
+    def reads(self) -> int:
+        """Vectors that `load` gives."""
+        return self.moves * (self.run // (self.width if self.shape.along_k else 1))
+
+    def _target(self, row: Index, k: Index) -> Index:
+        """The place in LDS of element k of a row."""
+        length, chunk = row_elements(self.unit), self.unit.chunk
+        panel = emit.mul(emit.div(k, length), self.shape.rows * length)
+        inner = emit.rem(k, length)
+        place = exclusive_or(emit.div(inner, chunk), swizzled(row))
+        at = emit.add(emit.mul(row, length), emit.mul(place, chunk))
+        at = emit.add(at, emit.rem(inner, chunk))
+        return emit.add(emit.add(panel, at), self.start)
+
+    @property
+    def _even(self) -> bool:
+        """Whether a tile's elements are at one place plus what is the same for all threads."""
+        whole = self.keys % (self.shape.rows if self.keys_are_rows else self.shape.length) == 0
+        stride = self.advanced.stride
+        return whole and stride is not None and stride >= 0 and self.shape.k.stride is not None
+
+    def load(self, key: Index) -> list[ir.Value]:
+        """The vectors of the thread's part of the tile whose first key is `key`."""
+        result: list[ir.Value] = []
+        streams.run(self.loading(key, result))
+        return result
+
+    def loading(self, key: Index, result: list[ir.Value]) -> Stream:
+        """What `load` does, to `result`."""
+        shape, advanced = self.shape, self.advanced
+        step = self.width if shape.along_k else 1
+        if self._even:
+            # Beyond the last tile, the last one again: its bounds are known to hold.
+            last = self.keys - (shape.rows if self.keys_are_rows else shape.length)
+            far = emit.mul(emit.minimum(key, last), advanced.stride or 0)
+            key = 0
+        for (row, k), base in zip(self.firsts, self.places, strict=True):
+            for part in range(0, self.run, step):
+                if advanced.stride is not None and shape.k.stride is not None:
+                    place = emit.add(base, emit.mul(key, advanced.stride))
+                    place = emit.add(place, part * shape.k.stride)
+                else:
+                    place = self._place(row, emit.add(k, part), key)
+                at = emit.add(k, part) if self.keys_are_rows else emit.add(emit.add(k, part), key)
+                inside = self._inside(at)
+                if self._even and not self.keys_are_rows and shape.rows > shape.row.size:
+                    # The last keys' rows beyond the end are beyond the tensor.
+                    inside.append(emit.compare("slt", row, shape.row.size))
+                place = memory.guarded(place, inside, self.bytes)
+                if self._even:
+                    result.append(memory.load_far(self.pointer, place, far, self.width))
+                else:
+                    result.append(memory.load(self.buffer, place, self.width))
+                yield streams.SLOT_CLOCKS
+
+    def _place(self, row: Index, k: Index, key: Index) -> Index:
+        if self.keys_are_rows:
+            row = emit.add(row, key)
+        else:
+            k = emit.add(k, key)
+        offset = emit.add(self.shape.row.offset(row), self.shape.k.offset(k))
+        return emit.add(self.batch_start, offset)
+
+    def _inside(self, k: Index) -> list[ir.Value]:
+        if self.extent % self.shape.length == 0:
+            return []
+        return [emit.compare("slt", k, self.extent)]
+
+    def store(self, values: Sequence[ir.Value]) -> None:
+        """Writes what `load` gave to LDS."""
+        streams.run(self.storing(values))
+
+    def zeros(self) -> list[ir.Value]:
+        """What `load` gives of zeros."""
+        return [emit.constant(0, self.shape.matrix.element, self.width)] * self.reads
+
+    def storing(self, values: Sequence[ir.Value]) -> Stream:
+        """What `store` does."""
+        each = len(values) // self.moves
+        for move, target in enumerate(self.targets):
+            mine = [self._converted(x) for x in values[move * each :][:each]]
+            if self.shape.along_k:
+                memory.store(softmax.joined(mine), self.lds, target)
+                yield streams.SLOT_CLOCKS
+                continue
+            for i in range(self.across):
+                column = memory.joined([memory.element(x, i) for x in mine])
+                memory.store(column, self.lds, self._row_below(target, i))
+                yield streams.SLOT_CLOCKS * (1 + self.run // 2)
+
+    def _row_below(self, target: Index, i: int) -> Index:
+        """The place in the row that is i below: i is less than a power of 2 that divides rows."""
+        turn = exclusive_or(target, swizzle(i) * self.unit.chunk)
+        return emit.add(turn, i * row_elements(self.unit))
+
+    def _converted(self, x: ir.Value) -> ir.Value:
+        return emit.convert(x, self.shape.matrix.element, self.unit.element)
+
+
+def _anew(index: Index) -> Index:
+    """The same number, with which LLVM computes where it stands, and not before a loop."""
+    if isinstance(index, int):
+        return index
+    i32 = ir.IntegerType.get_signless(32)
+    number = arith.index_cast(i32, index)
+    same = llvm.InlineAsmOp(i32, [number], "", "=v,0", has_side_effects=True).result
+    return arith.index_cast(ir.IndexType.get(), same)
+
+
+def turned(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int, int]:
+    """How many k's and rows a thread turns at a time, of `each` elements that it moves.
+
+    Writes to LDS take 8 bytes at least, where that is possible; then reads of memory do;
+    then the longest run along k is taken. Both numbers divide what there is.
+    """
+    runs = [chunk >> i for i in range(chunk.bit_length()) if each % (chunk >> i) == 0]
+    pairs = [(run, math.gcd(width, each // run, rows)) for run in runs]
+    wide = [pair for pair in pairs if pair[0] * size >= 8] or pairs
+    return max(wide, key=lambda pair: (min(pair[1] * size, 8), pair[0]))
+
+
+class Reader:
+    """The rows of a tile in LDS that a lane reads: `lane_row` and those at a distance.
+
+    `group` is the lane's place along k, `first` the element along k where its wave begins;
+    a step takes `step_chunks` chunks, as the unit's do where it is not given.
+    Addresses that differ by a constant share a register.
+    """
+
+    def __init__(
+        self,
+        tile: Tile,
+        lane_row: Index,
+        group: Index,
+        first: Index = 0,
+        step_chunks: int | None = None,
+    ) -> None:
+        self.tile, unit = tile, tile.unit
+        self.step_chunks = step_chunks or unit.step_chunks
+        length = row_elements(unit)
+        chunk = emit.add(group, emit.div(emit.rem(first, length), unit.chunk))
+        place = exclusive_or(chunk, swizzled(lane_row))
+        row = emit.add(lane_row, emit.mul(emit.div(first, length), tile.shape.rows))
+        start = emit.add(emit.mul(row, length), emit.mul(place, unit.chunk))
+        self.places = [exclusive_or(start, turn * unit.chunk) for turn in range(ROW_CHUNKS)]
+
+    def read(self, row: int, step: int) -> list[ir.Value]:
+        """The lane's chunks of step `step` along k, of the row at distance `row`."""
+        unit, tile = self.tile.unit, self.tile
+        panel, first = divmod(step * self.step_chunks, ROW_CHUNKS)
+        chunks = [first] if unit.groups > 1 else range(first, first + unit.step_chunks)
+        start = tile.start + (panel * tile.shape.rows + row) * row_elements(unit)
+        places = [self.places[chunk ^ swizzle(row)] for chunk in chunks]
+        return [memory.load(tile.lds, emit.add(place, start), unit.chunk) for place in places]

@@ -1,0 +1,358 @@
+"""What a wave does with a block of keys: streams of products and of softmax."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from mlir import ir
+from mlir.dialects import arith, scf, vector
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.families.attention import layout, softmax, streams
+from mgx_mlir.codegen.gpu.families.attention.body import Body, plain_scale
+from mgx_mlir.codegen.gpu.families.attention.softmax import Total
+from mgx_mlir.codegen.gpu.families.attention.space import Schedule
+from mgx_mlir.codegen.gpu.families.attention.state import State
+from mgx_mlir.codegen.gpu.families.attention.streams import Products, Stream
+from mgx_mlir.codegen.gpu.families.attention.tile import Reader
+from mgx_mlir.codegen.gpu.families.contraction import multiply
+from mgx_mlir.codegen.gpu.families.contraction.epilogue import seen
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.problem.attention import Attention
+
+# What a lane gives to a product: for a step, by tiles of queries and instructions; or for each
+# tile of queries, step and instruction.
+Queries: TypeAlias = Callable[[int], list[list[ir.Value]]]
+Shares: TypeAlias = "list[list[list[ir.Value]]]"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a lane stands: its matrix, its query in each tile, its group of lanes along the
+    keys, and where its wave's keys begin in a block."""
+
+    batch: Index
+    queries: Sequence[Index]
+    group: Index
+    first_key: Index
+    lanes: softmax.Lanes
+
+
+class Work:
+    """Builds a wave's work, for all its tiles of queries at once.
+
+    rows: what the lane reads of a block of keys, and of one of values.
+    """
+
+    def __init__(
+        self,
+        attention: Attention,
+        schedule: Schedule,
+        unit: Unit,
+        target: Target,
+        place: Place,
+        rows: tuple[Reader, Reader],
+        body: Body,
+    ) -> None:
+        self.attention, self.schedule, self.unit, self.target = attention, schedule, unit, target
+        self.place, self.body = place, body
+        self.key_rows, self.value_rows = rows
+        self.query_tiles = range(schedule.tiles)
+        self.key_tiles = schedule.wave_keys // unit.columns
+        self.key_steps = schedule.wave_keys // layout.step_keys(unit)
+        self.depth_steps = math.ceil(attention.D / layout.step_depth(unit))
+        self.read_columns = layout.read_columns(unit, schedule.tiles)
+        # Neighbouring keys whose scores a lane holds.
+        self.run_keys = layout.run_keys(unit)
+        self.factor = plain_scale(attention)
+        self._begin()
+
+    def _begin(self) -> None:
+        """Builds what all blocks of keys use."""
+
+    @property
+    def columns(self) -> int:
+        """Vectors of a lane's sums of values, for each tile of queries."""
+        return math.ceil(self.attention.E / self.unit.columns)
+
+    def initial(self) -> State:
+        lowest = emit.constant(softmax.LOWEST if self.factor is None else softmax.LOW, "f32")
+        nothing = emit.constant(0, "f32", 2)
+        count = self.schedule.tiles
+        return State([lowest] * count, [nothing] * count, self.zeros(self.columns))
+
+    def zeros(self, count: int) -> list[list[ir.Value]]:
+        """Sums of `count` tiles at the start, for each tile of queries."""
+        return [[multiply.zero(self.unit)] * count for _ in self.query_tiles]
+
+    def raise_peaks(
+        self, scores: list[list[ir.Value]], state: State, owed: list[ir.Value] | None = None
+    ) -> list[ir.Value]:
+        """Takes larger peaks where scores lie more than the headroom above those of `state`.
+
+        Few blocks need it: all lanes go around it together. What was summed is brought to the
+        new peaks by a factor for each query; values are where nothing is `owed`, or by that
+        factor of the block before. The factors are the result.
+        """
+        lanes, tiles = self.place.lanes, self.query_tiles
+        scale = softmax.LOG2_E * (self.factor or 1.0)
+        headroom = emit.constant(softmax.HEADROOM / scale, "f32")
+        highest = [softmax.largest(row) for row in scores]
+        limits = [softmax.add(x, headroom) for x in state.peaks]
+        kept = [softmax.at_most(*pair) for pair in zip(highest, limits, strict=True)]
+        one = emit.constant(1, "f32")
+        if owed is not None:
+            kept += [softmax.equal(x, one) for x in owed]
+
+        def grown() -> list[ir.Value]:
+            now = state.like(state.flat())
+            factors = []
+            for tile in tiles:
+                old = state.peaks[tile]
+                peak = lanes.over_keys(highest[tile], "max")
+                peak = arith.select(softmax.at_most(peak, limits[tile]), old, peak)
+                factor = softmax.power(self.exponent(old, peak))
+                factors.append(factor)
+                now.peaks[tile] = peak
+                now.sums[tile] = softmax.multiply(now.sums[tile], softmax.splat(factor, 2))
+            self.rescale(now, factors if owed is None else owed)
+            return [*now.flat(), *factors]
+
+        flat = [*state.flat(), *[one] * len(tiles)]
+        found = _choose(lanes.everywhere(kept), lambda: flat, grown)
+        state.take(found)
+        return found[-len(tiles) :]
+
+    def softmax(self, scores: list[list[ir.Value]], state: State, shares: Shares) -> Stream:
+        """Brings the sums of `state` up to date; what the lane gives to the second product goes
+        to `shares`."""
+        for tile, row in enumerate(scores):
+            peak = state.peaks[tile]
+            total = Total(state.sums[tile])
+            pairs: list[ir.Value] = []
+            narrow: list[ir.Value] = []
+            parts = [memory.part(x, i, 2) for x in row for i in range(0, self.run_keys, 2)]
+            ahead = self.exponent(parts[0], peak)
+            yield 4
+            for following in [*parts[1:], None]:
+                # Neither at once: results of exponentials and of packed pairs take some time.
+                exponents = ahead
+                if following is not None:
+                    ahead = self.exponent(following, peak)
+                    yield 4
+                pair = []
+                for exponent in (memory.element(exponents, j) for j in range(2)):
+                    pair.append(softmax.power(exponent))
+                    yield softmax.POWER_CLOCKS
+                pairs.append(memory.joined(pair))
+                yield from self._narrowed(pairs[:-1], narrow, total)
+            yield from self._narrowed(pairs, narrow, total)
+            each = self.run_keys // 2
+            shares.append(
+                [self._operands(narrow[i : i + each]) for i in range(0, len(narrow), each)]
+            )
+            state.sums[tile] = total.value
+
+    def _narrowed(self, pairs: list[ir.Value], narrow: list[ir.Value], total: Total) -> Stream:
+        """Adds those pairs of shares to `narrow` that are not yet there, in the type of an
+        operand, and to their sum."""
+        for pair in pairs[len(narrow) :]:
+            share, clocks = softmax.narrowed(pair, self.unit.element, self.target)
+            narrow.append(share)
+            yield clocks
+            total.add(pair, share)
+            yield 4
+
+    def rescale(self, state: State, factors: list[ir.Value]) -> None:
+        """Values summed so far relative to other peaks."""
+        for tile, factor in enumerate(factors):
+            scaled = softmax.splat(factor, self.unit.values)
+            state.values[tile] = [softmax.multiply(x, scaled) for x in state.values[tile]]
+
+    def products(self, queries: Queries, sums: list[list[ir.Value]]) -> Products:
+        """Adds the products with each tile of keys, for each tile of queries."""
+
+        def read(step: int, tile: int) -> list[ir.Value]:
+            return self.key_rows.read(layout.tile_key(self.unit, tile), step)
+
+        return self._multiplied(queries, self.depth_steps, read, sums)
+
+    def add_values(self, shares: Shares, sums: list[list[ir.Value]], ahead: int = 1) -> Products:
+        """Adds shares of the values, for each tile of queries."""
+
+        def read(step: int, column: int) -> list[ir.Value]:
+            return self.value_rows.read(column * self.unit.columns, step)
+
+        def rows(step: int) -> list[list[ir.Value]]:
+            return [steps[step] for steps in shares]
+
+        return self._multiplied(rows, self.key_steps, read, sums, ahead)
+
+    def _multiplied(
+        self,
+        rows: Queries,
+        steps: int,
+        read: Callable[[int, int], list[ir.Value]],
+        sums: list[list[ir.Value]],
+        ahead: int = 1,
+    ) -> Products:
+        """sums[tile][column] += rows(step)[tile] * read(step, column), for all steps.
+
+        Few columns at a time: what is read for those `ahead`, while these multiply, is in
+        registers too.
+        """
+        unit, count = self.unit, len(sums[0])
+        clocks = layout.product_clocks(unit)
+        items = [
+            (step, range(first, min(first + self.read_columns, count)))
+            for step in range(steps)
+            for first in range(0, count, self.read_columns)
+        ]
+
+        def load(number: int) -> list[list[ir.Value]]:
+            step, columns = items[number]
+            return [read(step, column) for column in columns]
+
+        waiting, left = [load(number) for number in range(min(ahead, len(items)))], rows(0)
+        slots = streams.SLOT_CLOCKS * len(waiting[0]) * len(waiting[0][0])
+        yield slots, streams.READ_CLOCKS
+        for number, (step, columns) in enumerate(items):
+            operands, row = [multiply.pieces(unit, x) for x in waiting.pop(0)], left
+            issue = streams.SLOT_CLOCKS
+            if number + 1 < len(items) and items[number + 1][0] != step:
+                left = rows(step + 1)
+            if number + ahead < len(items):
+                waiting.append(load(number + ahead))
+                issue += 2 * slots  # waits are instructions too
+            # Instructions that add to the same sums are far apart.
+            for part in range(len(operands[0])):
+                for column, pieces in zip(columns, operands, strict=True):
+                    for tile in self.query_tiles:
+                        sums[tile][column] = multiply.multiply(
+                            unit,
+                            row[tile][part],
+                            [pieces[part]],
+                            sums[tile][column],
+                            (unit.element, unit.element),
+                        )
+                        yield issue, clocks
+                        issue = streams.SLOT_CLOCKS
+
+    def no_shares(self) -> Shares:
+        pairs = [emit.constant(0, self.unit.element, 2)] * (self.run_keys // 2)
+        return [[self._operands(pairs) for _ in range(self.key_steps)] for _ in self.query_tiles]
+
+    def _first_keys(self, key: Index) -> list[Index]:
+        """Where the lane's keys of each step of the second product begin, in a block."""
+        first = emit.add(key, self.place.first_key)
+        first = emit.add(first, emit.mul(self.place.group, self.run_keys))
+        each = layout.step_keys(self.unit)
+        return [emit.add(first, step * each) for step in range(self.key_steps)]
+
+    def extras(self, key: Index) -> list[ir.Value]:
+        """What the body needs of other inputs for a block."""
+        place, keys = self.place, self._first_keys(key)
+        return self.body.load(place.batch, place.queries, keys, self.run_keys)
+
+    def scores(
+        self,
+        products: list[list[ir.Value]],
+        key: Index,
+        whole: tuple[Index, Index],
+        extras: Sequence[ir.Value],
+    ) -> list[list[ir.Value]]:
+        """What enters the softmax, for the keys of each step of the second product.
+
+        Blocks before the first key of `whole`, or from the second on, hold keys that are not
+        there, or not seen.
+        """
+        result = [layout.runs(self.unit, products[tile]) for tile in self.query_tiles]
+        if self.factor is None:
+            result = [
+                [self.body(x, tile, step, extras) for step, x in enumerate(row)]
+                for tile, row in enumerate(result)
+            ]
+        inside = emit.compare("slt", key, whole[1])
+        if self.attention.earliest is not None:
+            inside = arith.andi(inside, emit.compare("sge", key, whole[0]))
+        return self._masked(result, self._first_keys(key), inside)
+
+    def _masked(
+        self, scores: list[list[ir.Value]], keys: list[Index], inside: ir.Value
+    ) -> list[list[ir.Value]]:
+        """Scores without those of keys that are not there or not seen."""
+        attention = self.attention
+        bounds = (attention.causal, attention.earliest)
+        if bounds == (None, None) and attention.N % self.schedule.keys == 0:
+            return scores
+
+        def masked() -> list[ir.Value]:
+            result = []
+            for tile, query in enumerate(self.place.queries):
+                limit: Index = attention.N
+                if attention.causal is not None:
+                    last = emit.add(query, attention.causal + 1)
+                    limit = emit.minimum(last, attention.N)
+                least = None
+                if attention.earliest is not None:
+                    least = emit.add(query, attention.earliest)
+                result += [
+                    seen(x, first, limit, least, attention.score)
+                    for x, first in zip(scores[tile], keys, strict=True)
+                ]
+            return result
+
+        flat = [x for row in scores for x in row]
+        chosen = _choose(inside, lambda: flat, masked)
+        return [chosen[i * len(keys) :][: len(keys)] for i in self.query_tiles]
+
+    def exponent(self, x: ir.Value, peak: ir.Value) -> ir.Value:
+        """log2 of the exponential of x relative to that of the peak, a scalar."""
+        lanes = ir.VectorType(x.type).shape[0] if isinstance(x.type, ir.VectorType) else 0
+
+        def spread(y: ir.Value) -> ir.Value:
+            return softmax.splat(y, lanes) if lanes else y
+
+        if self.factor is None:
+            factor = emit.constant(softmax.LOG2_E, "f32", lanes)
+            return softmax.multiply(softmax.subtract(x, spread(peak)), factor)
+        scale = self.factor * softmax.LOG2_E
+        # One multiply-add for each score; the product with the peak is of one scalar.
+        below = spread(softmax.multiply(peak, emit.constant(-scale, "f32")))
+        return softmax.add(softmax.multiply(x, emit.constant(scale, "f32", lanes)), below)
+
+    def _operands(self, pairs: list[ir.Value]) -> list[ir.Value]:
+        """What the lane gives to the second product, for the keys of one step, from pairs."""
+        unit = self.unit
+        share = softmax.joined(pairs)
+        if unit.groups > 1:
+            return multiply.pieces(unit, [share])
+        # RDNA 3: a lane gives all keys of the step, half of which lie 16 lanes away.
+        words = ir.VectorType.get([unit.values // 2], ir.IntegerType.get_signless(32))
+        other = vector.bitcast(
+            share.type, self.place.lanes.exchanged(vector.bitcast(words, share), 16)
+        )
+        upper = emit.compare("eq", self.place.group, 1)
+        halves = [arith.select(upper, other, share), arith.select(upper, share, other)]
+        return multiply.pieces(unit, halves)
+
+
+def _choose(
+    condition: ir.Value,
+    yes: Callable[[], list[ir.Value]],
+    no: Callable[[], list[ir.Value]],
+) -> list[ir.Value]:
+    """`yes() if condition else no()`, of vectors whose types are those of `yes`."""
+    values = yes()
+    op = scf.IfOp(condition, [x.type for x in values], has_else=True)
+    with ir.InsertionPoint(op.then_block):
+        scf.YieldOp(values)
+    with ir.InsertionPoint(op.else_block):
+        scf.YieldOp(no())
+    return list(op.results)

@@ -1,0 +1,289 @@
+"""Products with few rows whose B has its columns' elements as neighbours in memory.
+
+    C[m, n] = sum over k of A[m, k] * B[k, n], few m, and neighbours of B in memory along n
+
+A lane holds the sums of some neighbouring columns. It reads them of a few rows of B, with the
+elements of A that meet these, the next ones while it multiplies. Lanes that hold the same columns,
+and the waves of a block, share k; what they have is added up in order in LDS, once. As in
+`skinny`, B is read once and nothing of it goes through LDS.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from mlir import ir
+from mlir.dialects import arith, gpu
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import lanes as across
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
+from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
+from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.gpu.families.contraction.function import (
+    add_function,
+    buffers_of,
+    new_module,
+    parameters_of,
+)
+from mgx_mlir.codegen.gpu.families.contraction.skinny import dot_products, of_fewer_rows
+from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix, Windows
+
+# With more rows the matrix cores, where there are any, are worth the way through LDS.
+MAX_ROWS = 4
+_ELEMENTS = frozenset(("bf16", "f16", "f32"))
+# Lanes side by side along the columns, the most first: 128 bytes of 16 each are a line of a cache.
+_LANES = (8, 4, 2)
+_MOST_WAVES = 8
+_DPP_ROW = 16
+# Results of a thread in the end.
+_RESULTS = 4
+
+
+@dataclass(frozen=True)
+class Broad:
+    """`width` columns a lane, `lanes` side by side, `depth` rows of B a lane in a step."""
+
+    width: int
+    lanes: int
+    depth: int
+    waves: int
+
+    @property
+    def columns(self) -> int:
+        """Of a block."""
+        return self.width * self.lanes
+
+    def groups(self, wave_size: int) -> int:
+        """Lanes of a wave that hold the same columns."""
+        return wave_size // self.lanes
+
+    def describe(self) -> str:
+        return f"{self.columns} columns a block of {self.waves} waves, {self.depth} rows a lane"
+
+
+def as_broad(found: Product, target: Target) -> tuple[Product, Broad] | None:
+    """The product with few rows, or its transposed one, and how it is cut; None for others."""
+    problem = found.match.problem
+    if found.packings or found.match.added or problem.accumulator != "f32":
+        return None
+    if any(isinstance(x, Windows | Computed) for x in (problem.a, problem.b)):
+        return None
+    found = of_fewer_rows(found)
+    problem = found.match.problem
+    if problem.M > MAX_ROWS or problem.b.element not in _ELEMENTS:
+        return None
+    cut = _cut(problem, target)
+    return (found, cut) if cut else None
+
+
+def _cut(problem: Contraction, target: Target) -> Broad | None:
+    b = problem.b
+    assert isinstance(b, Matrix)
+    size = emit.element_bytes(b.element)
+    width = vector_width(b.column, b.row, b.batch, offset=b.offset, limit=CHUNK_BYTES // size)
+    if width * size < 8 or len(b.row.factors) != 1:
+        return None
+    depth = math.gcd(problem.K, 8)
+    if b.element == "f16" and depth % 2:
+        return None
+    blocks = [math.ceil(problem.N / (width * lanes)) * problem.batch for lanes in _LANES]
+    # A quarter of the compute units ask memory for all that it gives.
+    enough = [
+        n for n, count in zip(_LANES, blocks, strict=True) if 4 * count >= target.compute_units
+    ]
+    lanes = enough[0] if enough else _LANES[-1]
+    waves = problem.K * lanes // (depth * target.wave_size)
+    if waves == 0 or (not enough and waves < _MOST_WAVES):
+        return None
+    return Broad(width, lanes, depth, max(1, min(_MOST_WAVES, 1 << waves.bit_length() - 1)))
+
+
+def generate_broad(
+    found: Product,
+    cut: Broad,
+    sizes: tuple[Sequence[int], Sequence[int]],
+    target: Target,
+    name: str,
+) -> GpuProgram:
+    """The function `<name>_0`. sizes: elements of each input and of each result."""
+    match, problem = found.match, found.match.problem
+    parameters = parameters_of(match, sizes)
+    blocks = math.ceil(problem.N / cut.columns)
+    threads = cut.waves * target.wave_size
+    module, functions = new_module()
+
+    def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
+        assert lds is not None
+        inputs, outputs = buffers_of(match, pointers)
+        epilogue = Epilogue(match, found.result, inputs, outputs)
+        block, batch = block_number("x", blocks), block_number("z", problem.batch)
+        _Block(problem, cut, target, inputs, lds).emit(
+            thread_number(threads), block, batch, epilogue
+        )
+
+    parts = threads // _DPP_ROW
+    lds = (parts * problem.M * cut.columns, "f32")
+    grid = (blocks, 1, problem.batch)
+    launch = add_function(functions, f"{name}_0", parameters, threads, grid, body, lds)
+    return GpuProgram(module, (launch,), 0, 32)
+
+
+class _Block:
+    def __init__(
+        self,
+        problem: Contraction,
+        cut: Broad,
+        target: Target,
+        inputs: Mapping[int, ir.Value],
+        lds: ir.Value,
+    ) -> None:
+        self.problem, self.cut, self.target = problem, cut, target
+        self.a, self.b = problem.a, problem.b
+        self.inputs, self.lds = inputs, lds
+        self.threads = cut.waves * target.wave_size
+        self.step = self.threads // cut.lanes * cut.depth
+        # Of f16, an instruction multiplies two neighbours along k.
+        self.pairs = problem.a.element == problem.b.element == "f16"
+
+    def emit(self, thread: ir.Value, block: Index, batch: Index, epilogue: Epilogue) -> None:
+        problem, cut = self.problem, self.cut
+        side, group = emit.rem(thread, cut.lanes), emit.div(thread, cut.lanes)
+        first = emit.mul(block, cut.columns)
+        n = emit.add(first, emit.mul(side, cut.width))
+        start = emit.mul(group, cut.depth)
+
+        def read(k0: Index) -> list[ir.Value]:
+            return self._read(batch, emit.add(start, k0), n)
+
+        def body(k0: Index, *carried: ir.Value) -> list[ir.Value]:
+            sums, values = list(carried[: problem.M]), list(carried[problem.M :])
+            following = read(emit.add(k0, self.step))
+            return [*self._multiply(values, sums), *following]
+
+        zero = emit.constant(0, "f32", cut.width)
+        carried = emit.loop(0, problem.K, self.step, body, [*[zero] * problem.M, *read(0)])
+        self._share(carried[: problem.M], thread, side)
+        self._finish(thread, first, batch, epilogue)
+
+    def _read(self, batch: Index, k: Index, n: Index) -> list[ir.Value]:
+        """Rows of B from k on, then vectors along A's rows; 0 past the ends."""
+        problem, cut, a, b = self.problem, self.cut, self.a, self.b
+        assert isinstance(b, Matrix)
+        inside = [emit.compare("slt", k, problem.K)]
+        columns = list(inside)
+        if problem.N % cut.columns:
+            columns.append(emit.compare("slt", n, problem.N))
+        size = emit.element_bytes(b.element)
+        place = memory.guarded(b.at(batch, k, n), columns, size)
+        buffer, stride = self.inputs[b.argument], b.row.factors[-1][1]
+        found = [
+            memory.load(buffer, emit.add(place, i * stride), cut.width) for i in range(cut.depth)
+        ]
+        size = emit.element_bytes(a.element)
+        limit = math.gcd(cut.depth, CHUNK_BYTES // size)
+        width = vector_width(a.column, a.row, a.batch, offset=a.offset, limit=limit)
+        for m in range(problem.M):
+            for i in range(0, cut.depth, width):
+                at = memory.guarded(a.at(batch, m, emit.add(k, i)), inside, size)
+                found.append(memory.load(self.inputs[a.argument], at, width))
+        return found
+
+    def _multiply(self, values: list[ir.Value], sums: Sequence[ir.Value]) -> list[ir.Value]:
+        """The sums of each row of A, and the products of what `_read` gave."""
+        cut = self.cut
+        rows, values = values[: cut.depth], values[cut.depth :]
+        each = len(values) // self.problem.M
+        left = []
+        for m in range(self.problem.M):
+            parts = values[m * each :][:each]
+            left.append([memory.element(x, i) for x in parts for i in range(cut.depth // each)])
+        totals = list(sums)
+        if self.pairs:
+            for k in range(0, cut.depth, 2):
+                pairs = [
+                    memory.joined([memory.element(x, n) for x in rows[k : k + 2]])
+                    for n in range(cut.width)
+                ]
+                right = pairs[0] if len(pairs) == 1 else _flat(pairs)
+                for m, factors in enumerate(left):
+                    both = memory.joined(factors[k : k + 2])
+                    totals[m] = dot_products(_flat([both] * cut.width), right, totals[m])
+            return totals
+        wide = [emit.convert(x, self.b.element, "f32") for x in rows]
+        for m, factors in enumerate(left):
+            for k, row in enumerate(wide):
+                x = emit.convert(factors[k], self.a.element, "f32")
+                totals[m] = emit.multiply_add(emit.splat(x, cut.width), row, totals[m], "f32")
+        return totals
+
+    def _share(self, sums: Sequence[ir.Value], thread: ir.Value, side: Index) -> None:
+        """Writes the sums of each row of 16 lanes to LDS: [part, m, column]."""
+        cut = self.cut
+        totals = []
+        for x in sums:
+            parts = [across.row_sum(memory.element(x, i), cut.lanes) for i in range(cut.width)]
+            totals.append(memory.joined(parts))
+
+        def put() -> None:
+            part = emit.div(thread, _DPP_ROW)
+            for m, x in enumerate(totals):
+                place = emit.linear(
+                    m * cut.columns, (part, len(sums) * cut.columns), (side, cut.width)
+                )
+                for i in range(0, cut.width, _RESULTS):
+                    few = memory.part(x, i, min(_RESULTS, cut.width))
+                    memory.store(few, self.lds, emit.add(place, i))
+
+        emit.when(emit.compare("slt", emit.rem(thread, _DPP_ROW), cut.lanes), put)
+        gpu.barrier()
+
+    def _finish(self, thread: ir.Value, first: Index, batch: Index, epilogue: Epilogue) -> None:
+        """Adds the parts up in order; each thread a few results."""
+        problem, cut = self.problem, self.cut
+        wide = min(_RESULTS, cut.width)
+        cells, parts = problem.M * cut.columns, self.threads // _DPP_ROW
+        for turn in range(math.ceil(cells // wide / self.threads)):
+            number = emit.add(thread, turn * self.threads)
+            cell = emit.mul(number, wide)
+            emit.when(
+                emit.compare("slt", cell, cells),
+                partial(self._result, cell, parts, cells, wide, first, batch, epilogue),
+            )
+
+    def _result(
+        self,
+        cell: Index,
+        parts: int,
+        cells: int,
+        wide: int,
+        first: Index,
+        batch: Index,
+        epilogue: Epilogue,
+    ) -> None:
+        total = memory.load(self.lds, cell, wide)
+        for part in range(1, parts):
+            total = arith.addf(total, memory.load(self.lds, emit.add(cell, part * cells), wide))
+        m = emit.div(cell, self.cut.columns) if self.problem.M > 1 else 0
+        n = emit.add(first, emit.rem(cell, self.cut.columns))
+        inside = []
+        if self.problem.N % self.cut.columns:
+            inside.append(emit.compare("slt", n, self.problem.N))
+        epilogue(total, batch, m, n, inside, False)
+
+
+def _flat(vectors: Sequence[ir.Value]) -> ir.Value:
+    """Vectors one after another."""
+    elements = [
+        memory.element(x, i) for x in vectors for i in range(ir.VectorType(x.type).shape[0])
+    ]
+    return memory.joined(elements)

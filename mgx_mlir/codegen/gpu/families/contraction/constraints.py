@@ -1,0 +1,154 @@
+"""What the family takes: problems, and schedules for them. Each refusal says why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit, unit_for
+from mgx_mlir.codegen.problem.match import Match, Operand
+from mgx_mlir.codegen.problem.problem import Axis, Image
+from mgx_mlir.sizes.arithmetic import common_factor
+
+# Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".
+MAX_BYTES = 0x7FFFFF00
+# With fewer products a result, moving tiles through LDS costs more than it saves.
+MIN_DEPTH = 8
+# blockIdx.z counts batches.
+MAX_BATCH = 65535
+
+
+def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
+    """Why no function can be had for a match; '' where one can.
+
+    sizes: bytes of each operand, by its argument's number.
+    """
+    problem = match.problem
+    if isinstance(problem.b, Image):
+        return _size_refusal(match, sizes)
+    a, b = problem.a.element, problem.b.element
+    if unit_for(target, a, problem.accumulator, b) is None:
+        return f"{target.name}: no instruction for {a} in {problem.accumulator}"
+    if a != b and target.matrix != "wmma" and not {a, b} <= emit.BYTE_FLOATS:
+        return f"operands of {a} and {b}"
+    depth = min(term.K for term in match.terms)
+    if depth < MIN_DEPTH:
+        return f"K = {depth} is below {MIN_DEPTH}"
+    if problem.M * problem.N == 1:
+        return "one element a matrix"
+    if problem.batch > MAX_BATCH:
+        return f"{problem.batch} matrices are more than {MAX_BATCH}"
+    return _size_refusal(match, sizes)
+
+
+def _size_refusal(match: Match, sizes: dict[int, int]) -> str:
+    problem = match.problem
+    results = problem.batch * problem.M * problem.N
+    largest = max(emit.element_bytes(e) for e in match.result_elements) * results
+    arguments = [x.argument for term in match.terms for x in (term.a, term.b)]
+    arguments += [s.argument for s in match.sources if isinstance(s, Operand)]
+    largest = max(largest, *(sizes[number] for number in arguments))
+    if largest > MAX_BYTES:
+        return f"a tensor of {largest} bytes is more than 31-bit offsets reach"
+    return ""
+
+
+def schedule_refusal(
+    schedule: Schedule,
+    unit: Unit,
+    target: Target,
+    widths: tuple[int, int] = (0, 0),
+    besides: int = 0,
+) -> str:
+    """Why a schedule is illegal for an instruction on a chip; '' where it is legal.
+
+    widths: elements of A and of B that one read takes; 0 for as many as 16 bytes hold.
+    besides: registers for what happens to the two on their way to LDS.
+    """
+    threads = schedule.waves * target.wave_size
+    rows, columns = schedule.rows(unit), schedule.columns(unit)
+    for size in (rows, columns):
+        if size * unit.row_chunks % threads:
+            return f"{threads} threads for {size} rows of {unit.row_chunks} chunks in LDS"
+    lds = SIDES * (rows + columns) * unit.row_bytes
+    if lds > target.lds_bytes:
+        return f"{lds} bytes of LDS"
+    if schedule.ahead > schedule.most_ahead(unit):
+        return f"{schedule.ahead} tiles ahead"
+    waiting = schedule.ahead * sum(n for n, _ in reads(schedule, unit, target, widths))
+    if waiting > MAX_READS:
+        return f"{waiting} reads that are waited for"
+    used = registers(schedule, unit, target, widths) + besides
+    limit = _LIMITS[unit.kind] * target.register_share
+    return f"about {used} registers" if used > limit else ""
+
+
+# What the hardware counts of a wave's reads that have not arrived, less a few.
+MAX_READS = 60
+# Registers that turning an operand of bytes takes, four vectors at a time; and decoding 8-bit
+# floats, of which all of a vector are on their way at once.
+_TURNING, _DECODING = 10, 56
+# Above these estimates LLVM spills, or uses the file that one wave a SIMD has for itself.
+_LIMITS = {"fma": 170, "mfma": 240, "wmma": 240}
+
+
+def besides(unit: Unit, elements: Sequence[str], turned: int) -> int:
+    """Registers for operands of some elements on their way to LDS, where `turned` are turned."""
+    size = emit.element_bytes(unit.element)
+    decoded = any(x in emit.BYTE_FLOATS and x != unit.element for x in elements)
+    return (_TURNING * turned if size == 1 else 0) + (_DECODING if decoded else 0)
+
+
+def registers(
+    schedule: Schedule, unit: Unit, target: Target, widths: tuple[int, int] = (0, 0)
+) -> int:
+    """About how many vector registers a thread needs: sums, operands, the next tile."""
+    sums = schedule.tiles_m * schedule.tiles_n * unit.sums
+    size = emit.element_bytes(unit.element)
+    if unit.kind == "fma":
+        operands = 4 * (schedule.tiles_m + schedule.tiles_n * unit.values)
+        places = 8
+    else:
+        operands = schedule.fragments(unit)
+        # Of chunks in LDS.
+        places = 2 * unit.row_chunks // unit.groups
+        if unit.groups > 1 and unit.lane_chunks > 1:
+            # Columns of the next step are read before the last one's registers are free.
+            operands += schedule.tiles_n * unit.fragment
+        if unit.scaled:
+            # Scales of two steps, and where they lie.
+            operands += 3 * (schedule.tiles_m + schedule.tiles_n)
+    ahead = 0
+    for count, wide in reads(schedule, unit, target, widths):
+        # Its address and what it gives; and where it goes, or 4 places of turned rows.
+        ahead += count * (1 + schedule.ahead * max(1, wide * size // 4)) + min(count, 4)
+    return sums + operands + places + ahead + 8
+
+
+def reads(
+    schedule: Schedule, unit: Unit, target: Target, widths: tuple[int, int]
+) -> list[tuple[int, int]]:
+    """A thread's reads from memory for a tile of A and of B: how many, of how many elements."""
+    threads = schedule.waves * target.wave_size
+    found = []
+    for extent, width in zip((schedule.rows(unit), schedule.columns(unit)), widths, strict=True):
+        wide = min(width, unit.chunk) or unit.chunk
+        found.append((extent * unit.tile_depth // threads // wide, wide))
+    return found
+
+
+def vector_width(contiguous: Axis, *others: Axis, offset: int, limit: int) -> int:
+    """How many neighbours along `contiguous` can be read at once, wherever they start.
+
+    A power of two up to `limit` that divides every distance; 1 where nothing is known.
+    """
+    if not contiguous.factors or contiguous.factors[-1][1] != 1:
+        return 1
+    strides = [stride for axis in others for _, stride in axis.factors]
+    strides += [stride for _, stride in contiguous.factors[:-1]]
+    sizes = [contiguous.factors[-1][0]] if len(contiguous.factors) > 1 else []
+    # Nor does a vector cross the end: the hardware drops all of a word that is partly outside.
+    return math.gcd(limit, *map(common_factor, (offset, contiguous.size, *strides, *sizes)))

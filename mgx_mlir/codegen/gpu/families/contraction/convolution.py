@@ -1,0 +1,284 @@
+"""A convolution as a product of matrices: its operands with channels last.
+
+Operands that are stored so are read as they are, others are packed first (see packing).
+
+The images of a batch are neighbours along the product's columns, so that tiles cross from
+one image to the next. Each group of channels is a product of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import mul
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.families.contraction.packing import Packing
+from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES, ROW_CHUNKS
+from mgx_mlir.codegen.problem.match import Match, Operand
+from mgx_mlir.codegen.problem.problem import (
+    Axis,
+    Computed,
+    ComputedImage,
+    Contraction,
+    Edge,
+    Image,
+    Matrix,
+    Windows,
+)
+
+# Numbers of the packed operands, as arguments of the product.
+PACKED_IMAGE, PACKED_FILTER = -1, -2
+# Of the packed operands' places in scratch memory.
+ALIGNMENT = 256
+# Bits for the taps of a window along one dimension.
+MAX_WINDOW = 28
+
+
+@dataclass(frozen=True)
+class Product:
+    """What the matrix cores do: a match whose `problem` has two matrices.
+
+    `result`: where [batch, row, column] of the product lies in each result of the kernel.
+    `packings`: operands to be made first, by their argument's number in `match`.
+    """
+
+    match: Match
+    result: Matrix
+    packings: dict[int, Packing]
+
+    @property
+    def scratch_bytes(self) -> int:
+        return max((p.start + aligned(p.bytes) for p in self.packings.values()), default=0)
+
+
+def aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def product_of(match: Match) -> Product:
+    """The product that a match is, or that its convolution becomes."""
+    problem, place = match.problem, match.place or row_major(match.problem)
+    if not isinstance(problem.b, Image):
+        product = Product(match, place, {})
+        alone = match.place is None or problem.batch == 1 or problem.a.batch.stride != 0
+        return product if alone else side_by_side(product)
+    image = subsampled(problem.b)
+    channels = image.channel.size
+    chunk = CHUNK_BYTES // emit.element_bytes(image.element)
+    packings: dict[int, Packing] = {}
+    whole = channels % chunk == 0
+    taps = math.prod(image.window)
+
+    after = tuple(
+        max(0, (o - 1) * step + (r - 1) * d + 1 - p - size)
+        for o, step, r, d, p, size in zip(
+            image.outputs, image.steps, image.window, image.dilations, image.pads, image.sizes,
+            strict=True,
+        )
+    )  # fmt: skip
+    pixel, run = _narrow(image)
+    if run and split(problem.a.column, problem.K // image.window[-1])[1].stride is None:
+        pixel, run = 0, 0  # a row of taps lies as no one step goes
+    if whole and _lie_last(image) and max(image.window) <= MAX_WINDOW:
+        windows = partial(_windows, edges=_edges(image, after))
+        b = image.computed(windows) if isinstance(image, ComputedImage) else windows(image)
+    else:
+        packing = Packing(
+            image.argument, image.element, image.offset, image.batch, image.channel,
+            image.sizes, image.strides, image.pads, after, 0, pixel,
+            image if isinstance(image, ComputedImage) else None,
+        )  # fmt: skip
+        packings[PACKED_IMAGE] = packing
+        channels = packing.channels
+        batch = Axis.of((image.batch.size, packing.packed_batch))
+        packed = Image(
+            PACKED_IMAGE, image.element, 0, batch, Axis.of((channels, 1)), packing.padded,
+            packing.packed_strides, image.outputs, image.window, image.steps, image.dilations,
+            (0,) * len(image.pads),
+        )  # fmt: skip
+        b = _windows(packed, ())
+    depth = taps * channels
+    a = _filter(problem, image.window, channels, packings, run)
+    if run:
+        # Of what `_windows` gives, rows of taps may be one with those before.
+        strides = packings[PACKED_IMAGE].packed_strides
+        outer = Axis.of(
+            *list(zip(image.window, map(mul, image.dilations, strides), strict=True))[:-1]
+        )
+        b = replace(b, row=Axis((*outer.factors, (run, 1))))
+        depth = taps // image.window[-1] * run
+        kept = image.window[-1] * channels
+        b = Windows(b.argument, b.element, b.offset, b.batch, b.row, b.column, (), run, kept)
+    problem = replace(problem, K=depth, a=a, b=b)
+    product = Product(replace(match, problem=problem), place, packings)
+    if a.batch.stride != 0 or problem.batch == 1:
+        return product
+    return side_by_side(product)
+
+
+def _windows(image: Image, edges: tuple[Edge, ...]) -> Matrix:
+    """The windows as columns of a matrix; `edges`: where they reach beyond the image."""
+    strides, offset = image.strides, image.offset - sum(map(mul, image.pads, image.strides))
+    taps = [(r, d * s) for r, d, s in zip(image.window, image.dilations, strides, strict=True)]
+    k = Axis.of(*taps, *image.channel.factors)
+    columns = [(o, t * s) for o, t, s in zip(image.outputs, image.steps, strides, strict=True)]
+    b = Matrix(image.argument, image.element, offset, image.batch, k, Axis.of(*columns))
+    if not edges:
+        return b
+    run = image.channel.size
+    return Windows(b.argument, b.element, b.offset, b.batch, b.row, b.column, edges, run)
+
+
+def _lie_last(image: Image) -> bool:
+    """Whether channels are neighbours in memory, or all of what is read there is the same."""
+    if not isinstance(image, ComputedImage):
+        return _last(image.channel)
+    return all(x.channel.stride in (0, 1) for x in image.tensors) and any(
+        _last(x.channel) and any(x.strides) for x in image.tensors
+    )
+
+
+def _narrow(image: Image) -> tuple[int, int]:
+    """Channels that a pixel of few is padded to, and elements of a run of a window's pixels.
+
+    A row of a window is one run, of a row of LDS, and not so many chunks as it has pixels.
+    Zeros where that is no fewer.
+    """
+    size, last = emit.element_bytes(image.element), image.window[-1]
+    pixel = 1 << (image.channel.size - 1).bit_length()
+    run = ROW_CHUNKS * CHUNK_BYTES // size
+    fits = last * pixel <= run < last * CHUNK_BYTES // size
+    return (pixel, run) if fits and image.dilations[-1] == 1 and pixel * size >= 4 else (0, 0)
+
+
+def _edges(image: Image, after: tuple[int, ...]) -> tuple[Edge, ...]:
+    """The dimensions with padding; `after`: how far windows reach beyond the last pixels."""
+    edges = []
+    windows, taps = 1, image.channel.size
+    for d in reversed(range(len(image.sizes))):
+        if image.pads[d] or after[d]:
+            edges.append(
+                Edge(
+                    image.sizes[d], image.outputs[d], image.window[d], image.steps[d],
+                    image.dilations[d], image.pads[d], windows, taps,
+                )
+            )  # fmt: skip
+        windows *= image.outputs[d]
+        taps *= image.window[d]
+    return tuple(edges)
+
+
+def stored_along(product: Product) -> Product:
+    """The product, or that of the transposed matrices: its rows are neighbours in memory."""
+    result = product.result
+    if result.column.stride == 1 or result.row.stride != 1:
+        return product
+    match = product.match.turned()
+    return replace(
+        product, match=match, result=replace(result, row=result.column, column=result.row)
+    )
+
+
+def side_by_side(product: Product) -> Product:
+    """The matrices of a batch as columns of one product; A is the same for all."""
+    match, problem = product.match, product.match.problem
+    b = problem.b
+    assert isinstance(b, Matrix)
+
+    def joined(x: Matrix) -> Matrix:
+        return replace(x, batch=Axis(()), column=Axis.of(*x.batch.factors, *x.column.factors))
+
+    def alone(x: Matrix) -> Matrix:
+        return replace(x, batch=Axis(()))
+
+    a = problem.a
+
+    sources = tuple(
+        replace(x, batch=Axis(()), column=Axis.of(*x.batch.factors, *x.column.factors))
+        if isinstance(x, Operand)
+        else x
+        for x in match.sources
+    )
+    problem = replace(
+        problem,
+        batch=1,
+        N=problem.batch * problem.N,
+        a=a.mapped(alone) if isinstance(a, Computed) else alone(a),
+        b=b.mapped(joined) if isinstance(b, Computed) else joined(b),
+    )
+    match = replace(match, problem=problem, sources=sources)
+    return replace(product, match=match, result=joined(product.result))
+
+
+def _filter(
+    problem: Contraction,
+    window: tuple[int, ...],
+    channels: int,
+    packings: dict[int, Packing],
+    run: int,
+) -> Matrix:
+    """The filters with channels last: rows of the product."""
+    a, image, taps = problem.a, problem.b, math.prod(window)
+    own = image.channel.size if isinstance(image, Image) else 0
+    channel, tap = split(a.column, own)
+    if not run and channels == own and (taps == 1 or (_last(channel) and tap.stride == channels)):
+        column = channel if taps == 1 else Axis.of((taps, channels), (channels, 1))
+        return replace(a, column=column)
+    shared = a.batch.factors[0] if a.batch.factors and a.batch.factors[0][1] == 0 else None
+    groups = Axis(a.batch.factors[1:] if shared else a.batch.factors)
+    start = sum(aligned(p.bytes) for p in packings.values())
+    # A view's taps may lie so that no one step goes through them.
+    outer, row = split(tap, taps // window[-1])
+    factors = [*(outer.factors or ((1, 0),)), *(row.factors or ((1, 0),))]
+    sizes, strides = (tuple(numbers) for numbers in zip(*factors, strict=True))
+    after, chunk = (0,) * len(sizes), 0
+    if run:
+        after, chunk = (*after[:-1], run // channels - window[-1]), channels
+    packing = Packing(
+        a.argument, a.element, a.offset, Axis.of(*groups.factors, *a.row.factors), channel,
+        sizes, strides, (0,) * len(sizes), after, start, chunk,
+    )  # fmt: skip
+    packings[PACKED_FILTER] = packing
+    K = math.prod(packing.padded) * channels
+    batch = Axis.of(*((shared,) if shared else ()), (groups.size, problem.M * K))
+    return Matrix(PACKED_FILTER, a.element, 0, batch, Axis.of((problem.M, K)), Axis.of((K, 1)))
+
+
+def split(axis: Axis, outer: int) -> tuple[Axis, Axis]:
+    """An axis as two, the first of size `outer`."""
+    before: list[tuple[int, int]] = []
+    rest = list(axis.factors)
+    while outer > 1:
+        size, stride = rest.pop(0)
+        if outer % size == 0:
+            before.append((size, stride))
+            outer //= size
+        else:
+            inner = size // outer
+            before.append((outer, stride * inner))
+            rest.insert(0, (inner, stride))
+            outer = 1
+    return Axis.of(*before), Axis.of(*rest)
+
+
+def subsampled(image: Image) -> Image:
+    """Where the window does not move over a dimension's pixels, only those it meets."""
+    if isinstance(image, ComputedImage):
+        return image.mapped(subsampled)
+    sizes, strides, steps = list(image.sizes), list(image.strides), list(image.steps)
+    for d, window in enumerate(image.window):
+        if window == 1 and image.pads[d] == 0 and (image.outputs[d] - 1) * steps[d] < sizes[d]:
+            sizes[d], strides[d], steps[d] = image.outputs[d], strides[d] * steps[d], 1
+    return replace(image, sizes=tuple(sizes), strides=tuple(strides), steps=tuple(steps))
+
+
+def _last(axis: Axis) -> bool:
+    return axis.stride == 1 or axis.size == 1
+
+
+def row_major(problem: Contraction) -> Matrix:
+    """Where [batch, m, n] lies in a result as the kernel returns it."""
+    M, N = problem.M, problem.N
+    return Matrix(0, "", 0, Axis.of((problem.batch, M * N)), Axis.of((M, N)), Axis.of((N, 1)))

@@ -1,0 +1,194 @@
+"""How long a matrix product takes on a chip: an estimate from sizes alone, in clocks.
+
+A compute unit is bound by the slowest of its matrix cores, its LDS and its path to the
+caches, or by latency where it holds too few blocks. LDS gives 128 bytes a clock, the L2
+cache that all units share 54 to each (CDNA 3 white paper: 2 KiB a clock for 38 units), or 24
+(RDNA 3: about 2.3 KiB for 96).
+Latencies are orders of magnitude. Only the order of the estimates matters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.families.choice import least, terms
+from mgx_mlir.codegen.gpu.families.contraction.constraints import (
+    besides,
+    registers,
+    schedule_refusal,
+)
+from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
+from mgx_mlir.codegen.gpu.families.contraction.halfway import is_halfway
+from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled
+from mgx_mlir.codegen.gpu.families.contraction.sources import Source
+from mgx_mlir.codegen.gpu.families.contraction.space import Schedule, schedules, splits
+from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES, SIDES, Unit
+from mgx_mlir.codegen.gpu.families.contraction.tile import turned
+from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
+
+GLOBAL_LATENCY = 600
+# The barrier, and waves that are not in step.
+TILE_LATENCY = 100
+# Starting a block and filling the pipeline, seen where nothing else runs beside it.
+BLOCK_LATENCY = 1500
+# The instructions of that, which others cannot hide.
+BLOCK_CLOCKS = 300
+# Between two functions, the second's first reads included.
+LAUNCH_CLOCKS = 3500
+# Elements that a compute unit's vector units do something with.
+LANES_A_CLOCK = 64
+LDS_BYTES_A_CLOCK = 128
+GLOBAL_BYTES_A_CLOCK = {64: 54, 32: 24}  # by the size of a wave
+
+
+def choose(
+    terms: Sequence[Contraction],
+    unit: Unit,
+    target: Target,
+    fits: Callable[[Schedule], bool] | None = None,
+) -> Schedule | None:
+    """The legal schedule with the least estimate; the first of several equal ones.
+
+    The sums of all terms are added: but for K, their sizes are equal. With `fits`, one of one
+    part for which that holds.
+    """
+    size, depth = emit.element_bytes(terms[0].a.element), unit.tile_depth
+    parts = [math.ceil(term.K / depth) for term in terms]
+    problem = replace(terms[0], K=sum(parts) * depth) if len(terms) > 1 else terms[0]
+    operands = [_sides(term, depth) for term in terms]
+    first, second = (
+        min(side.width(CHUNK_BYTES // size) for side in sides)
+        for sides in zip(*operands, strict=True)
+    )
+
+    def estimate(schedule: Schedule) -> float:
+        extents = schedule.rows(unit), schedule.columns(unit)
+        threads = schedule.waves * target.wave_size
+        narrow = any(
+            not side.along_k
+            and turned(unit.chunk, wide, extent * depth // threads, size)[0] * size < 8
+            for sides in operands
+            for side, extent, wide in zip(sides, extents, (first, second), strict=True)
+        )
+        # Turning few elements takes narrow writes.
+        return clocks(problem, schedule, unit, target) * (3 if narrow else 1)
+
+    def words(schedule: Schedule) -> str:
+        return schedule.describe(unit)
+
+    turning = max(sum(not side.along_k for side in sides) for sides in operands)
+    more = besides(unit, [side.element for sides in operands for side in sides], turning)
+    legal: dict[tuple[int, ...], Schedule] = {}
+    for s in _legal(unit, target, (first, second), more):
+        # Of those that differ in no more, the first reads farthest ahead.
+        shape = (s.waves_m, s.waves_n, s.tiles_m, s.tiles_n)
+        if shape not in legal and (fits is None or fits(s)):
+            legal[shape] = s
+    best = least(legal.values(), estimate, words)
+    if best is None or fits is not None:
+        return best
+    tiles = math.gcd(*parts)
+    candidates = [best]
+    for s in legal.values():
+        blocks = math.ceil(problem.M / s.rows(unit)) * math.ceil(problem.N / s.columns(unit))
+        room = 2 * target.compute_units // (blocks * problem.batch)
+        candidates += [replace(s, splits=n) for n in splits(tiles) if room // 4 < n <= room]
+    return least(candidates, estimate, words) if len(candidates) > 1 else best
+
+
+@cache  # one enumeration for the many products of a model
+def _legal(unit: Unit, target: Target, widths: tuple[int, int], more: int) -> tuple[Schedule, ...]:
+    """The legal schedules of one part, in a fixed order (see constraints.schedule_refusal)."""
+    return tuple(s for s in schedules() if not schedule_refusal(s, unit, target, widths, more))
+
+
+def _sides(problem: Contraction, depth: int) -> tuple[Source, Source]:
+    """Both operands as they are read."""
+    assert isinstance(problem.b, Matrix)
+    return (
+        source_of(problem.a, False, problem.K, depth),
+        source_of(problem.b, True, problem.K, depth),
+    )
+
+
+def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target) -> float:
+    """The estimate for a legal schedule."""
+    rows, columns = schedule.rows(unit), schedule.columns(unit)
+    blocks = math.ceil(problem.M / rows) * math.ceil(problem.N / columns) * problem.batch
+    blocks *= schedule.splits
+    a_unit = math.ceil(blocks / target.compute_units)
+    tiles = math.ceil(problem.K / unit.tile_depth) // schedule.splits
+
+    matrix = 2 * rows * columns * unit.tile_depth / unit.flops
+    # One wave keeps one of a compute unit's SIMDs busy, and five take as long as eight.
+    together = resident(schedule, unit, target, a_unit)
+    waves, simds = schedule.waves * together, 4 if target.wave_size == 64 else 2
+    uneven = max(4 / waves, simds * math.ceil(waves / simds) / waves)
+    matrix *= uneven
+    read = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
+    # 64 banks read twice as much in a clock as 32, and write no more.
+    lds = (read * 32 / unit.banks + rows + columns) * unit.row_bytes / LDS_BYTES_A_CLOCK
+    memory = (rows + columns) * unit.row_bytes / GLOBAL_BYTES_A_CLOCK[target.wave_size]
+    if unit.scaled:
+        # Each wave asks for a byte of every row, and for that of every column: a line each.
+        memory += read
+    vector = sum(
+        extent * unit.tile_depth * operations(operand) / LANES_A_CLOCK
+        for extent, operand in ((rows, problem.a), (columns, problem.b))
+    )
+    vector *= uneven
+    # What overlaps does so imperfectly.
+    busy: float = sum(x**3 for x in (matrix, lds, memory, vector)) ** (1 / 3)
+    # Nor does a wave multiply while it reads fragments, or waits for a tile.
+    fragments = 1 / schedule.tiles_m + 1 / schedule.tiles_n
+    if unit.groups > 1:
+        fragments *= unit.per_lane / unit.chunk
+    busy *= 1 + fragments / 10 + 0.02 / schedule.ahead
+
+    if not schedule.roomy(unit) and schedule.waves * together <= 4:
+        # A wave that has its SIMD for itself, and waits for fragments.
+        busy *= 1.1
+    alone = max(GLOBAL_LATENCY / schedule.ahead, TILE_LATENCY + busy)
+    rounds = a_unit / together
+    loop = tiles * max(a_unit * busy, math.ceil(rounds) * alone)
+    start = max(rounds * BLOCK_LATENCY, a_unit * BLOCK_CLOCKS)
+    total = loop + start
+    if schedule.splits > 1:
+        # Parts are written, and read by another function.
+        size = 2 * schedule.splits * problem.batch * problem.M * problem.N
+        size *= emit.element_bytes(problem.accumulator)
+        rate = GLOBAL_BYTES_A_CLOCK[target.wave_size] * target.compute_units
+        total += LAUNCH_CLOCKS + size / rate
+    each = a_unit * tiles
+    of_loop = {"matrix": each * matrix, "lds": each * lds, "memory": each * memory, "loop": loop}
+    if vector:
+        of_loop["vector"] = each * vector
+    terms(**of_loop, start=start, adding=total - loop - start)
+    return total
+
+
+def operations(operand: Matrix | Image) -> float:
+    """Vector instructions that an element of a computed operand takes on its way to LDS."""
+    if not isinstance(operand, Computed) or isinstance(operand, Scaled):
+        return 0
+    body = [op.operation.name for op in operand.op.regions[0].blocks[0].operations]
+    work = sum(name not in ("mgx.constant", "mgx.convert", "mgx.yield") for name in body)
+    if is_halfway(operand, 8):
+        return (work + 3) / 2  # two numbers an instruction; bytes, bits and the number itself
+    return work + 1 + (2 if any(read.per_byte > 1 for read in operand.tensors) else 0)
+
+
+def resident(schedule: Schedule, unit: Unit, target: Target, wanted: int) -> int:
+    """Blocks that a compute unit holds at a time, of those that it gets."""
+    extents = schedule.rows(unit) + schedule.columns(unit)
+    lds = target.lds_bytes // (SIDES * extents * unit.row_bytes)
+    # A SIMD has 512 vector registers for a lane of 64; RDNA's 1536 for one of 32 are of
+    # two SIMDs a compute unit.
+    file, simds = (512, 4) if target.wave_size == 64 else (1536, 2)
+    waves = file // registers(schedule, unit, target) * simds
+    return max(1, min(lds, waves // schedule.waves, wanted))

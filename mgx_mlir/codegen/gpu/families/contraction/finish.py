@@ -1,0 +1,71 @@
+"""Adds what several blocks computed of the same sums, each over its part of k, in order.
+
+    parts[split, batch, m, n]  ->  epilogue(sum over split)
+
+A thread has as many neighbours along n as it stores at a time. No atomics: the same input
+gives the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from mlir import ir
+from mlir.dialects import arith, rocdl
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.problem.match import Match
+from mgx_mlir.codegen.problem.problem import Matrix
+
+# Few, so that few sums are added by many compute units.
+THREADS = 64
+# Parts that are read before the first is waited for.
+_TOGETHER = 8
+
+
+def lanes(match: Match) -> int:
+    """Neighbours along n of a thread."""
+    return math.gcd(match.problem.N, 4)
+
+
+def blocks(match: Match) -> int:
+    problem = match.problem
+    return math.ceil(problem.batch * problem.M * problem.N // lanes(match) / THREADS)
+
+
+def emit_finish(
+    match: Match,
+    result: Matrix,
+    splits: int,
+    parts: ir.Value,
+    inputs: Mapping[int, ir.Value],
+    outputs: Sequence[ir.Value],
+    number: Index,
+) -> None:
+    """What thread `number` does; `parts`, `inputs` and `outputs` are raw buffers."""
+    problem, width = match.problem, lanes(match)
+    size = problem.batch * problem.M * problem.N
+    place = emit.mul(number, width)
+    columns = problem.N // width
+    n = emit.mul(emit.rem(number, columns), width)
+    row = emit.div(number, columns)
+    m, batch = emit.rem(row, problem.M), emit.div(row, problem.M)
+
+    def part(split: int) -> ir.Value:
+        return memory.load(parts, emit.add(place, split * size), width)
+
+    add = arith.addf if emit.is_float(problem.accumulator) else arith.addi
+    total: ir.Value | None = None
+    for first in range(0, splits, _TOGETHER):
+        read = [part(split) for split in range(first, min(first + _TOGETHER, splits))]
+        # Else LLVM waits for each before it reads the next.
+        rocdl.sched_barrier(0)
+        for x in read:
+            total = x if total is None else add(total, x)
+    assert total is not None
+    inside = [emit.compare("slt", place, size)] if size % (width * THREADS) else []
+    Epilogue(match, result, inputs, outputs)(total, batch, m, n, inside, False)

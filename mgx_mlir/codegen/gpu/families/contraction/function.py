@@ -1,0 +1,180 @@
+"""Functions of a contraction's program: their parameters, and their places in a launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, gpu
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.problem.match import Match, used_arguments
+
+_DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf", "vector")
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A buffer of `size` elements that a function reads, or else writes."""
+
+    element: str
+    size: int
+    argument: Argument
+    written: bool = False
+
+
+@dataclass(frozen=True)
+class AnyRows:
+    """Rows that a size counts, of which each block along x has `block`; see any_rows.
+
+    size: what the count is. blocks: the number of blocks, or what stands for it. steps: elements
+    from row to row, of each buffer that has these rows.
+    """
+
+    size: Argument
+    blocks: int
+    block: int
+    steps: Mapping[Argument, int]
+
+
+# What a function's body gets: its buffers as pointers, in order, and LDS (if it has any).
+Body = Callable[[Sequence[ir.Value], ir.Value | None], None]
+
+
+def add_function(
+    functions: ir.Block,
+    name: str,
+    parameters: Sequence[Parameter],
+    threads: int,
+    grid: tuple[int, int, int],
+    body: Body,
+    lds: tuple[int, str] | None = None,
+    rows: AnyRows | None = None,
+    is_vectors: bool = False,
+) -> Launch:
+    """Appends a kernel to a gpu.module's block; `lds`: elements and their type.
+
+    `is_vectors`: LLVM need not look for more vectors in the body, as with LDS. With `rows`, the
+    body gets the buffers of one block's rows, and the grid's x is theirs.
+    """
+    types: list[ir.Type] = [
+        ir.MemRefType.get(
+            [p.size],
+            emit.memory_type(p.element),
+            memory_space=ir.Attribute.parse("#gpu.address_space<global>"),
+        )
+        for p in parameters
+    ]
+    unit = ir.UnitAttr.get()
+    promises = [
+        {"llvm.noalias": unit} if p.written else {"llvm.noalias": unit, "llvm.readonly": unit}
+        for p in parameters
+    ]
+    arguments = [p.argument for p in parameters]
+    if rows is not None:
+        types.append(ir.IntegerType.get_signless(64))
+        promises.append({})
+        arguments.append(rows.size)
+    attributes = {
+        "sym_name": ir.StringAttr.get(name),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
+        "arg_attrs": ir.ArrayAttr.get([ir.DictAttr.get(p) for p in promises]),
+        "gpu.kernel": unit,
+        "known_block_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
+    }
+    if rows is None:
+        attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get(list(grid))
+    else:
+        grid = (rows.blocks, *grid[1:])
+    shared = []
+    if lds or is_vectors:
+        # Bodies are vectors already. LLVM's search for more (SLPVectorizer) leaves functions
+        # with this attribute alone, and took most of its optimiser's time.
+        attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get("noimplicitfloat")])
+    if lds:
+        space = ir.Attribute.parse("#gpu.address_space<workgroup>")
+        shared = [ir.MemRefType.get([lds[0]], emit.element_type(lds[1]), memory_space=space)]
+        i64 = ir.IntegerType.get_signless(64)
+        attributes["workgroup_attributions"] = ir.IntegerAttr.get(i64, 1)
+    point = ir.InsertionPoint(functions)
+    op = ir.Operation.create("gpu.func", attributes=attributes, regions=1, ip=point)
+    types += shared
+    locations = [ir.Location.unknown()] * len(types)
+    entry = op.regions[0].blocks.append(*types, arg_locs=locations)
+    with ir.InsertionPoint(entry):
+        values = list(entry.arguments)
+        pointers = values[: len(parameters)]
+        if rows is not None:
+            pointers = _of_block(pointers, arguments, rows, values[len(parameters)])
+        body(pointers, values[-1] if lds else None)
+        gpu.return_([])
+    return Launch(name, grid, (threads, 1, 1), tuple(arguments))
+
+
+def _of_block(
+    pointers: Sequence[ir.Value], arguments: Sequence[Argument], rows: AnyRows, count: ir.Value
+) -> list[ir.Value]:
+    """The buffers of the block's rows, of `count` in all; the others as they are."""
+    i64 = ir.IntegerType.get_signless(64)
+    attributes = {"dimension": ir.Attribute.parse("#gpu<dim x>")}
+    block = ir.Operation.create(
+        "gpu.block_id", results=[ir.IndexType.get()], attributes=attributes
+    ).result
+    each = arith.constant(i64, rows.block)
+    first = arith.muli(arith.index_castui(i64, block), each)
+    own = arith.minui(arith.subi(count, first), each)
+    return [
+        memory.moved(
+            pointer,
+            arith.muli(first, arith.constant(i64, rows.steps[argument])),
+            arith.muli(own, arith.constant(i64, rows.steps[argument])),
+        )
+        if argument in rows.steps
+        else pointer
+        for pointer, argument in zip(pointers, arguments, strict=False)
+    ]
+
+
+def new_module() -> tuple[ir.Module, ir.Block]:
+    """A module with a gpu.module in it, and the latter's block. Loads dialects."""
+    for dialect in _DIALECTS:
+        ir.Context.current.get_dialect_descriptor(dialect)
+    module = ir.Module.create()
+    module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+    with ir.InsertionPoint(module.body):
+        kernels = gpu.GPUModuleOp(ir.StringAttr.get("kernels"))
+    return module, kernels.regions[0].blocks.append()
+
+
+def outputs_of(elements: Sequence[str], sizes: Sequence[int]) -> list[Parameter]:
+    """The kernel's results as parameters."""
+    return [
+        Parameter(element, size, Argument("output", number), True)
+        for number, (element, size) in enumerate(zip(elements, sizes, strict=True))
+    ]
+
+
+def raw_buffers(pointers: Mapping[int, ir.Value]) -> dict[int, ir.Value]:
+    """Each as a raw buffer, whose bounds the hardware checks."""
+    return {number: memory.buffer(pointer) for number, pointer in pointers.items()}
+
+
+def parameters_of(match: Match, sizes: tuple[Sequence[int], Sequence[int]]) -> list[Parameter]:
+    """What a function that does all of a kernel reads, and then what it writes.
+
+    sizes: elements of each of the kernel's inputs and of each result.
+    """
+    read = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used_arguments(match)]
+    return read + outputs_of(match.result_elements, sizes[1])
+
+
+def buffers_of(
+    match: Match, pointers: Sequence[ir.Value]
+) -> tuple[dict[int, ir.Value], list[ir.Value]]:
+    """Raw buffers of such a function: of the inputs by their numbers, and of the results."""
+    numbers = [number for number, _ in used_arguments(match)]
+    inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
+    return inputs, list(raw_buffers(dict(enumerate(pointers[len(numbers) :]))).values())

@@ -1,0 +1,412 @@
+"""The functions of a product of matrices: tiles through LDS, sums in registers.
+
+A block of threads owns one tile of C. How its operands' tiles move along k is `pipeline`'s
+matter; the sums leave through the epilogue. Memory is read and written through raw buffers,
+so that sizes that no tile divides need no branches. Operands that have to be packed first
+are, by a function of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+from mlir import ir
+from mlir.dialects import amdgpu
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.families.contraction import direct, finish, multiply, packing
+from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, aligned
+from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
+from mgx_mlir.codegen.gpu.families.contraction.function import (
+    AnyRows,
+    Parameter,
+    add_function,
+    new_module,
+    outputs_of,
+    raw_buffers,
+)
+from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
+from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled, Scales
+from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
+from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
+from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
+from mgx_mlir.codegen.gpu.families.rows.cost import weight
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.problem.match import Match, Operand, used_arguments
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
+
+
+def generate(
+    product: Product,
+    sizes: tuple[Sequence[int], Sequence[int]],
+    schedule: Schedule,
+    unit: Unit,
+    target: Target,
+    name: str,
+    tail: Tail | None = None,
+    rows: AnyRows | None = None,
+) -> GpuProgram:
+    """The functions `<name>_0` .. for a product that `constraints` do not refuse.
+
+    sizes: elements of each input and of each result. `tail`: what becomes of the product's
+    rows instead of results. With `rows`, the product is that of one block's rows, by a
+    schedule of one part. Needs an active MLIR context and location.
+    """
+    return _Generator(product, sizes, schedule, unit, target, name, tail, rows).run()
+
+
+def generate_direct(
+    match: Match, image: Image, sizes: tuple[Sequence[int], Sequence[int]], name: str
+) -> tuple[GpuProgram, str]:
+    """The function `<name>_0` for a convolution that `direct` does not refuse, in words too."""
+    plan = direct.Direct(match, image)
+    used = used_arguments(match)
+    numbers = [number for number, _ in used]
+    parameters = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used]
+    parameters += outputs_of(match.result_elements, sizes[1])
+    module, functions = new_module()
+
+    def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
+        plain = dict(zip(numbers, pointers, strict=False))
+        outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
+        thread = thread_number(direct.THREADS)
+        x, y, z = (block_number(d, n) for d, n in zip("xyz", plan.grid, strict=True))
+        place = emit.linear(thread, (x, direct.THREADS)), y, z
+        direct.emit_direct(plan, plain, raw_buffers(plain), list(outputs.values()), place)
+
+    launch = add_function(functions, f"{name}_0", parameters, direct.THREADS, plan.grid, body)
+    return GpuProgram(module, (launch,), 0, 32), plan.describe()
+
+
+@dataclass(frozen=True)
+class _Lane:
+    """Where a thread stands: in its wave's tiles of C, and along k."""
+
+    wave_m: Index
+    wave_n: Index
+    row: Index
+    group: Index
+
+
+class _Generator:
+    def __init__(
+        self,
+        product: Product,
+        sizes: tuple[Sequence[int], Sequence[int]],
+        schedule: Schedule,
+        unit: Unit,
+        target: Target,
+        name: str,
+        tail: Tail | None,
+        any_rows: AnyRows | None,
+    ) -> None:
+        self.tail, self.any_rows = tail, any_rows
+        self.product, self.match, self.problem = product, product.match, product.match.problem
+        self.schedule, self.unit, self.target, self.name = schedule, unit, target, name
+        self.sizes = sizes
+        self.threads = schedule.waves * target.wave_size
+        self.rows, self.columns = schedule.rows(unit), schedule.columns(unit)
+        self.grid = (
+            math.ceil(self.problem.M / self.rows),
+            math.ceil(self.problem.N / self.columns),
+            self.problem.batch * schedule.splits,
+        )
+        # What the tiles' sums become: the results, or parts of them in scratch memory.
+        self.stored, self.place = self.match, product.result
+        if schedule.splits > 1:
+            self.stored, self.place = _parts(self.match, schedule.splits)
+        if tail is not None:
+            self.place = tail.place(schedule, unit, self.problem)
+        # Tiles whose results a lane stores together, to store 16 bytes.
+        size = max(emit.element_bytes(e) for e in self.stored.result_elements)
+        self.joined = 1
+        if unit.kind == "mfma" and unit.values * size == 8 and schedule.tiles_n % 2 == 0:
+            self.joined = 2
+
+    def run(self) -> GpuProgram:
+        module, functions = new_module()
+        launches: list[Launch] = []
+        if self.product.packings:
+            launches.append(self._packing(functions, f"{self.name}_0"))
+        results = outputs_of(self.match.result_elements, self.sizes[1])
+        if self.tail is not None:
+            results = self.tail.outputs
+        stored, scratch_bytes = results, self.product.scratch_bytes
+        if self.schedule.splits > 1:
+            element = self.problem.accumulator
+            size = self.schedule.splits * self.problem.batch * self.problem.M * self.problem.N
+            stored = [Parameter(element, size, Argument("scratch", scratch_bytes), True)]
+            scratch_bytes += aligned(size * emit.element_bytes(element))
+        launches.append(self._multiplication(functions, f"{self.name}_{len(launches)}", stored))
+        if self.schedule.splits > 1:
+            name = f"{self.name}_{len(launches)}"
+            launches.append(self._finish(functions, name, stored[0], results))
+        return GpuProgram(module, tuple(launches), scratch_bytes, 32)
+
+    def _packing(self, functions: ir.Block, name: str) -> Launch:
+        packings = list(self.product.packings.values())
+        elements = {x.argument: x.element for p in packings for x in p.tensors}
+        numbers = sorted(elements)
+        parameters = [self._input(number, elements[number]) for number in numbers]
+        parameters += [
+            Parameter(p.element, p.elements, Argument("scratch", p.start), True) for p in packings
+        ]
+        blocks = sum(p.blocks for p in packings)
+
+        def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
+            inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
+            outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
+            thread = thread_number(packing.THREADS)
+            here = block_number("x", blocks)
+            packing.emit_packing(packings, inputs, list(outputs.values()), here, thread)
+
+        return add_function(functions, name, parameters, packing.THREADS, (blocks, 1, 1), body)
+
+    def _finish(
+        self, functions: ir.Block, name: str, parts: Parameter, results: list[Parameter]
+    ) -> Launch:
+        match = self.match
+        used = {s.argument: s.element for s in match.sources if isinstance(s, Operand)}
+        numbers = sorted(used)
+        parameters = [self._input(number, used[number]) for number in numbers]
+        parameters += [replace(parts, written=False), *results]
+        blocks = finish.blocks(match)
+
+        def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
+            buffers = list(raw_buffers(dict(enumerate(pointers))).values())
+            inputs = dict(zip(numbers, buffers, strict=False))
+            sums, *outputs = buffers[len(numbers) :]
+            thread = thread_number(finish.THREADS)
+            number = emit.linear(thread, (block_number("x", blocks), finish.THREADS))
+            splits, result = self.schedule.splits, self.product.result
+            finish.emit_finish(match, result, splits, sums, inputs, outputs, number)
+
+        return add_function(functions, name, parameters, finish.THREADS, (blocks, 1, 1), body)
+
+    def _multiplication(self, functions: ir.Block, name: str, results: list[Parameter]) -> Launch:
+        reads = dict(used_arguments(self.stored)) | (self.tail.used if self.tail else {})
+        numbers = sorted(reads)
+        parameters = [self._input(number, reads[number]) for number in numbers]
+        parameters += results
+
+        def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
+            assert lds is not None
+            inputs = dict(zip(numbers, pointers, strict=False))
+            outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
+            self._body(inputs, list(outputs.values()), lds)
+
+        elements = SIDES * (self.rows + self.columns) * self.unit.tile_depth
+        lds = (elements, self.unit.element)
+        return add_function(
+            functions, name, parameters, self.threads, self.grid, body, lds, self.any_rows
+        )
+
+    def _input(self, number: int, element: str) -> Parameter:
+        if number in self.product.packings:
+            packed = self.product.packings[number]
+            return Parameter(element, packed.elements, Argument("scratch", packed.start))
+        return Parameter(element, self.sizes[0][number], Argument("input", number))
+
+    def _body(
+        self, pointers: Mapping[int, ir.Value], outputs: Sequence[ir.Value], lds: ir.Value
+    ) -> None:
+        problem = self.problem
+        thread = thread_number(self.threads)
+        m0, n0 = (
+            emit.mul(block_number(dimension, blocks), size)
+            for dimension, blocks, size in zip(
+                "xy", self.grid, (self.rows, self.columns), strict=False
+            )
+        )
+        splits = self.schedule.splits
+        batch = block_number("z", problem.batch * splits)
+        split = emit.div(batch, problem.batch) if splits > 1 else 0
+        matrix = emit.rem(batch, problem.batch) if splits > 1 else batch
+        self.pointers = pointers
+        lane = self._lane(thread)
+        sums: list[ir.Value] | None = None
+        for term in self.match.terms:
+            a, b = self._tiles(term, pointers, lds)
+            a.begin(thread, matrix, m0, problem.M)
+            b.begin(thread, matrix, n0, problem.N)
+            sums = self._sums(term, a, b, lane, split, sums)
+        assert sums is not None
+        inputs = raw_buffers(pointers)
+        if self.tail is None:
+            epilogue = Epilogue(self.stored, self.place, inputs, outputs)
+            self._store(sums, epilogue, lane, batch, m0, n0)
+            return
+        amdgpu.LDSBarrierOp()  # nobody reads or writes tiles any more
+        self._store(sums, Epilogue(self.stored, self.place, inputs, [lds]), lane, batch, m0, n0)
+        amdgpu.LDSBarrierOp()
+        block = block_number("x", self.grid[0])
+        self.tail.emit(
+            problem, self.schedule, self.unit, self.target, thread, block, inputs, outputs, lds
+        )
+
+    def _tiles(
+        self, term: Contraction, pointers: Mapping[int, ir.Value], lds: ir.Value
+    ) -> tuple[Tile, Tile]:
+        unit, depth, threads = self.unit, self.unit.tile_depth, self.threads
+        assert isinstance(term.b, Matrix)
+        rows = source_of(term.a, False, term.K, depth, pointers)
+        columns = source_of(term.b, True, term.K, depth, pointers)
+        a = Tile(rows, unit, self.rows, threads, lds, 0)
+        return a, Tile(columns, unit, self.columns, threads, lds, self.rows * depth)
+
+    def _lane(self, thread: ir.Value) -> _Lane:
+        wave_size, schedule, unit = self.target.wave_size, self.schedule, self.unit
+        wave: Index = emit.div(thread, wave_size)
+        if schedule.waves == 1:
+            wave = 0
+        lane = emit.rem(thread, wave_size)
+        wave_m = emit.mul(emit.rem(wave, schedule.waves_m), schedule.tiles_m * unit.rows)
+        wave_n = emit.mul(emit.div(wave, schedule.waves_m), schedule.tiles_n * unit.columns)
+        return _Lane(wave_m, wave_n, emit.rem(lane, unit.rows), emit.div(lane, unit.rows))
+
+    def _sums(
+        self,
+        term: Contraction,
+        a: Tile,
+        b: Tile,
+        lane: _Lane,
+        split: Index,
+        before: Sequence[ir.Value] | None,
+    ) -> list[ir.Value]:
+        """The sums of all tiles of the thread's wave, row by row of tiles, over a part of k,
+        and those of the terms `before`."""
+        unit = self.unit
+        group: Index = lane.group if unit.groups > 1 else 0
+        rows = multiply.Operand(unit, a.lds, a.start, emit.add(lane.wave_m, lane.row), group)
+        columns = [
+            multiply.Operand(unit, b.lds, b.start, emit.add(lane.wave_n, column), group)
+            for column in self._lane_columns(lane)
+        ]
+        scales = self._scales(term, a, b, lane) if unit.scaled else ()
+        pipeline = Pipeline(unit, self.schedule, a, b, rows, columns, self._tile_columns(), scales)
+        tiles = math.ceil(term.K / unit.tile_depth) // self.schedule.splits
+        return pipeline.run(tiles, emit.mul(split, tiles * unit.tile_depth), before)
+
+    def _scales(self, term: Contraction, a: Tile, b: Tile, lane: _Lane) -> tuple[Scales, Scales]:
+        """What reads the scales of rows, and of columns."""
+        unit, pointers = self.unit, self.pointers
+        assert isinstance(term.a, Scaled) and isinstance(term.b, Scaled)
+        (column,) = self._lane_columns(lane)
+        row_starts = [i * unit.rows for i in range(self.schedule.tiles_m)]
+        row = emit.add(a.first, emit.add(lane.wave_m, lane.row))
+        column = emit.add(b.first, emit.add(lane.wave_n, column))
+        return (
+            Scales(term.a, unit, pointers, a.batch, row, row_starts, lane.group),
+            Scales(
+                term.b.turned(), unit, pointers, b.batch, column, self._tile_columns(), lane.group
+            ),
+        )
+
+    def _lane_columns(self, lane: _Lane) -> list[Index]:
+        """The column of a tile that a lane reads: such that its results are neighbours."""
+        unit = self.unit
+        if unit.kind == "fma":
+            return [emit.add(emit.mul(lane.group, unit.values), i) for i in range(unit.values)]
+        if unit.kind == "wmma" and unit.groups == 1:
+            # RDNA 3: result i of a lane is row 2 * i + lane / 16 of its tile.
+            odd = emit.mul(emit.rem(lane.row, 2), unit.values)
+            return [emit.add(odd, emit.div(lane.row, 2))]
+        if unit.spread:
+            across = emit.mul(emit.rem(lane.row, unit.groups), unit.values)
+            return [emit.add(across, emit.div(lane.row, unit.groups))]
+        if self.joined == 1:
+            return [lane.row]
+        stripe = emit.mul(emit.div(lane.row, unit.values), unit.values * self.joined)
+        return [emit.add(stripe, emit.rem(lane.row, unit.values))]
+
+    def _tile_columns(self) -> list[int]:
+        """Where each tile's columns begin; those of `joined` tiles alternate."""
+        unit, joined = self.unit, self.joined
+        return [
+            j // joined * joined * unit.columns + j % joined * unit.values
+            for j in range(self.schedule.tiles_n)
+        ]
+
+    def _store(
+        self,
+        sums: list[ir.Value],
+        epilogue: Epilogue,
+        lane: _Lane,
+        batch: Index,
+        m0: Index,
+        n0: Index,
+    ) -> None:
+        schedule, unit, problem = self.schedule, self.unit, self.problem
+        # In LDS there is room for rows and columns past the last ones.
+        bounded = problem.N % self.columns != 0 and self.tail is None
+        values = unit.values * self.joined
+        column = emit.add(lane.wave_n, emit.mul(lane.group, values))
+        first_n = emit.add(n0, column)
+        first_m = emit.add(m0, emit.add(lane.wave_m, lane.row))
+        columns = [
+            (j, emit.add(first_n, j * unit.columns))
+            for j in range(0, schedule.tiles_n, self.joined)
+        ]
+        each = schedule.tiles_m // epilogue_turns(self.stored, schedule, unit)
+        if each < schedule.tiles_m:
+            for _, n in columns:
+                epilogue.prepare(batch, n, values)
+
+        def store(first: Index, *sums: ir.Value) -> list[ir.Value]:
+            for i in range(each):
+                m = emit.add(emit.add(first_m, first), i * unit.rows)
+                inside = []
+                if problem.M % self.rows and self.tail is None:
+                    inside = [emit.compare("slt", m, problem.M)]
+                for j, n in columns:
+                    at = i * schedule.tiles_n + j
+                    x = reduce(memory.concatenated, sums[at : at + self.joined])
+                    epilogue(x, batch, m, n, inside, bounded)
+            # The sums of the next rows take the place of these.
+            stored = each * schedule.tiles_n
+            return [*sums[stored:], *sums[len(sums) - stored :]]
+
+        rows = unit.rows
+        emit.loop(0, schedule.tiles_m * rows, each * rows, store, sums, rolled=True)
+
+
+# Instructions of an epilogue that are repeated for rows of tiles, at most: LLVM takes long
+# for more, and a loop over rows costs no more than moving their sums.
+MOST_REPEATED = 256
+
+
+def epilogue_turns(match: Match, schedule: Schedule, unit: Unit) -> int:
+    """In how many turns of a loop a wave's rows of tiles go through the epilogue."""
+    if match.epilogue is None:
+        return 1
+    row = schedule.tiles_n * unit.values * weight(match.epilogue)
+    return next(
+        (
+            n
+            for n in range(1, schedule.tiles_m)
+            if schedule.tiles_m % n == 0 and schedule.tiles_m // n * row <= MOST_REPEATED
+        ),
+        schedule.tiles_m,
+    )
+
+
+def _parts(match: Match, splits: int) -> tuple[Match, Matrix]:
+    """The match that leaves its sums as they are, and where they lie in scratch memory."""
+    problem, element = match.problem, match.problem.accumulator
+    sums = replace(
+        match, result_element=element, epilogue=None, sources=(), results=(0,),
+        result_elements=(element,), causal=None,
+    )  # fmt: skip
+    M, N = problem.M, problem.N
+    batch = Axis.of((splits * problem.batch, M * N))
+    return sums, Matrix(0, element, 0, batch, Axis.of((M, N)), Axis.of((N, 1)))

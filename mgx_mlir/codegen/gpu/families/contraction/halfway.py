@@ -1,0 +1,168 @@
+"""Numbers of 4 bits as f16, two an instruction, and what is done with them in f16.
+
+    0x6400 | n, read as f16, is 1024 + n; with n four bits further up, 1024 + 16 n.
+
+One permutation puts a byte into both halves of a register, one operation masks a number in each
+and sets the exponents, and one multiply-add makes both of them the numbers themselves, exactly:
+or numbers less a zero point that all have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mlir import ir
+from mlir.dialects import arith, math, vector
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.problem.problem import Computed, Read
+
+_PLAIN = {"mgx.add": arith.addf, "mgx.mul": arith.mulf, "mgx.sub": arith.subf}
+_OPS = frozenset(_PLAIN) | {"mgx.constant", "mgx.convert", "mgx.neg", "mgx.yield"}
+# What f16 holds exactly beside 1024, and more than any zero point of 4 bits.
+_MOST_ADDED = 512
+_NUMBERS = {"i4": 8, "ui4": 0}  # what is added to a number, so that it is not negative
+
+
+def is_halfway(matrix: Computed, lanes: int) -> bool:
+    """Whether all that is done is arithmetic of f16, with numbers of 4 bits that become f16."""
+    block = matrix.op.regions[0].blocks[0]
+    if matrix.element != "f16" or lanes % 8 or any(o.operation.name not in _OPS for o in block):
+        return False
+    f16 = ir.F16Type.get()
+    numbers = []
+    for argument, read in zip(block.arguments, matrix.reads, strict=True):
+        if isinstance(read, Read) and read.per_byte == 2 and read.element in _NUMBERS:
+            numbers.append(argument)
+            if any(use.owner.name != "mgx.convert" for use in argument.uses):
+                return False
+        elif argument.type != f16:
+            return False
+    results = [result for o in block for result in o.operation.results]
+    converted = [o.operands[0] for o in block if o.operation.name == "mgx.convert"]
+    return all(x.type == f16 for x in results) and all(x in numbers for x in converted)
+
+
+@dataclass
+class _Numbers:
+    """Numbers of 4 bits, as bytes hold them, plus `added`, an integer."""
+
+    bytes: ir.Value
+    bias: int
+    added: int = 0
+
+    def value(self) -> ir.Value:
+        return halves_of(self.bytes, self.bias, self.added)
+
+
+def compute_halfway(matrix: Computed, tensors: Sequence[ir.Value]) -> ir.Value:
+    """A vector of elements; `tensors`: bytes of numbers, or f16, of each tensor that is read."""
+    block = matrix.op.regions[0].blocks[0]
+    waiting = list(tensors)
+    values: dict[ir.Value, ir.Value | _Numbers] = {}
+    lanes = max(
+        ir.VectorType(x.type).shape[0] * read.per_byte
+        for x, read in zip(tensors, matrix.tensors, strict=True)
+    )
+    for argument, read in zip(block.arguments, matrix.reads, strict=True):
+        if not isinstance(read, Read):
+            values[argument] = emit.attribute_constant(read, lanes)
+        elif read.per_byte == 2:
+            values[argument] = _Numbers(waiting.pop(0), _NUMBERS[read.element])
+        else:
+            values[argument] = waiting.pop(0)
+    for op in block:
+        name, operands = op.operation.name, list(op.operation.operands)
+        added = _added(op, values)
+        found = [values[x] for x in operands]
+        with op.location:
+            if added is not None or name == "mgx.convert":
+                values[op.operation.results[0]] = found[0] if added is None else added
+                continue
+            plain = [x.value() if isinstance(x, _Numbers) else x for x in found]
+            # Once, where others use it too.
+            values.update(zip(operands, plain, strict=True))
+            if name == "mgx.yield":
+                return plain[0]
+            if name == "mgx.constant":
+                result = emit.attribute_constant(_constant(op), lanes)
+            elif name == "mgx.neg":
+                result = arith.negf(*plain)
+            else:
+                result = _PLAIN[name](*plain)
+        values[op.operation.results[0]] = result
+    raise AssertionError("a body without mgx.yield")
+
+
+def _added(op: ir.OpView, values: Mapping[ir.Value, ir.Value | _Numbers]) -> _Numbers | None:
+    """What an op makes of numbers to which it adds, or from which it takes, a small integer."""
+    name, operands = op.operation.name, list(op.operation.operands)
+    if name not in ("mgx.add", "mgx.sub"):
+        return None
+    if name == "mgx.add" and isinstance(values[operands[1]], _Numbers):
+        operands.reverse()
+    numbers, maker = values[operands[0]], operands[1].owner
+    if not isinstance(numbers, _Numbers) or isinstance(maker, ir.Block):
+        return None
+    if maker.name != "mgx.constant":
+        return None
+    constant = ir.FloatAttr(_constant(maker)).value
+    if constant != round(constant) or abs(constant) > _MOST_ADDED:
+        return None
+    change = round(constant) if name == "mgx.add" else -round(constant)
+    if abs(numbers.added + change) > _MOST_ADDED:
+        return None
+    return replace(numbers, added=numbers.added + change)
+
+
+def _constant(op: ir.OpView) -> ir.Attribute:
+    attribute = op.attributes["value"]
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return attribute.get_splat_value()
+    return attribute
+
+
+def halves_of(x: ir.Value, bias: int, added: int = 0) -> ir.Value:
+    """The numbers of 4 bits in a vector of bytes, less `bias` where their highest bit is flipped,
+    plus `added`, as f16."""
+    words = ir.VectorType(x.type).shape[0] // 4
+    pairs = [pair for number in range(words) for pair in _pairs(memory.word(x, number), bias)]
+    f16 = ir.F16Type.get()
+    type_ = ir.VectorType.get([2 * len(pairs)], f16)
+    two = ir.VectorType.get([2], f16)
+    change = added - bias
+    scale, shift = (
+        arith.constant(
+            two, ir.DenseElementsAttr.get([ir.FloatAttr.get(f16, float(x)) for x in pair], two)
+        )
+        for pair in ((1, 1 / 16), (change - 1024, change - 64))
+    )
+    i32 = ir.IntegerType.get_signless(32)
+    found = []
+    for pair in pairs:
+        half = vector.BitCastOp(two, emit.splat(pair, 1)).result
+        number = math.fma(half, scale, shift)
+        one = ir.VectorType.get([1], i32)
+        found.append(memory.element(vector.BitCastOp(one, number).result, 0))
+    return vector.BitCastOp(type_, memory.joined(found)).result
+
+
+def _pairs(word: ir.Value, bias: int) -> list[ir.Value]:
+    """For each byte of a word, both numbers as the mantissas of two f16."""
+    i32 = ir.IntegerType.get_signless(32)
+
+    def constant(value: int) -> ir.Value:
+        return arith.constant(i32, value - (1 << 32) if value >> 31 else value)
+
+    if bias:
+        word = arith.xori(word, constant(0x88888888))
+    # In a vector register: an instruction of CDNA that masks and sets takes one constant only.
+    exponents = memory.opaque_word(constant(0x64006400))
+    found = []
+    for byte in range(4):
+        both = memory.permuted(word, word, 0x0C000C00 | byte << 16 | byte)
+        both = arith.andi(both, constant(0x00F0000F))
+        found.append(arith.ori(both, exponents))
+    return found

@@ -1,0 +1,170 @@
+"""From tiles in LDS to sums: what a lane reads, and the instructions that multiply."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+
+from mlir import ir
+from mlir.dialects import amdgpu, arith, llvm, vector
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.gpu.families.contraction.tile import exclusive_or, swizzled
+
+# Chunks of 16 bytes, neighbours along k, of one row or column.
+Fragment = list[ir.Value]
+
+
+@dataclass
+class Operand:
+    """The rows of one operand in LDS that a lane reads: row `lane_row` of each tile.
+
+    `start` is where the operand begins in a side of LDS, `group` the lane's place along k.
+    Addresses that differ by a constant share a register.
+    """
+
+    unit: Unit
+    lds: ir.Value
+    start: int
+    lane_row: Index
+    group: Index
+    bases: dict[int, Index] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        unit = self.unit
+        row = emit.mul(self.lane_row, unit.tile_depth)
+        place = exclusive_or(self.group, swizzled(unit, self.lane_row))
+        self.place = exclusive_or(row, emit.mul(place, unit.chunk))
+
+    def prepare(self, rows: Sequence[int], steps: int) -> None:
+        """Builds the addresses of all reads ahead of the loop."""
+        for row in rows:
+            for step in range(steps):
+                for chunk in self._chunks(step):
+                    self._base(chunk ^ self.unit.swizzle(row))
+
+    def read(self, row: int, step: Index, side: Index) -> Fragment:
+        """The lane's chunks of the tile that begins at `row`, in a side of LDS."""
+        unit, start = self.unit, self.start + row * self.unit.tile_depth
+        if isinstance(step, int):
+            places = [self._base(chunk ^ unit.swizzle(row)) for chunk in self._chunks(step)]
+        else:
+            turn = exclusive_or(step, unit.swizzle(row))
+            places = [exclusive_or(self.place, emit.mul(turn, unit.chunk))]
+        return [
+            memory.load(self.lds, emit.add(emit.add(place, side), start), unit.chunk)
+            for place in places
+        ]
+
+    def _chunks(self, step: int) -> list[int]:
+        unit = self.unit
+        first = step * unit.step_chunks
+        return [*range(first, first + unit.step_chunks, unit.groups)]
+
+    def _base(self, turn: int) -> Index:
+        if turn not in self.bases:
+            self.bases[turn] = exclusive_or(self.place, turn * self.unit.chunk)
+        return self.bases[turn]
+
+
+def zero(unit: Unit) -> ir.Value:
+    """The sums of one tile at the start."""
+    return emit.constant(0, unit.accumulator, unit.values)
+
+
+def pieces(unit: Unit, fragment: Fragment) -> list[ir.Value]:
+    """A fragment as what one instruction after another takes of it."""
+    if unit.kind == "fma" and unit.depth == 1:
+        return [memory.element(x, k) for x in fragment for k in range(unit.chunk)]
+    if unit.kind == "fma":
+        starts = range(0, unit.chunk, unit.depth)
+        return [memory.part(x, start, unit.depth) for x in fragment for start in starts]
+    if unit.per_lane > unit.chunk:
+        return [reduce(memory.concatenated, fragment)]
+    parts = [
+        memory.part(x, start, unit.per_lane)
+        for x in fragment
+        for start in range(0, unit.chunk, unit.per_lane)
+    ]
+    # A lane's one element is a scalar.
+    return [memory.element(x, 0) for x in parts] if unit.per_lane == 1 else parts
+
+
+def multiply(
+    unit: Unit,
+    row: ir.Value,
+    columns: list[ir.Value],
+    sums: ir.Value,
+    elements: tuple[str, str] = ("", ""),
+    scales: tuple[ir.Value, ir.Value] | None = None,
+) -> ir.Value:
+    """sums + row * columns by one instruction of a tile.
+
+    `elements`: of A and B, which tell what bytes in LDS are. `scales`: of both, as i32.
+
+    The result is transposed: columns are the instruction's first operand.
+    """
+    if unit.kind == "fma" and unit.depth > 1:
+        return _dot_products(row, columns, sums, elements[0])
+    if unit.kind == "fma":
+        left = emit.splat(row, unit.values)
+        return emit.multiply_add(left, memory.joined(columns), sums, unit.accumulator)
+    (column,) = columns
+    if scales is not None:
+        return _scaled_product(unit, (column, row), sums, scales[::-1])
+    if unit.element in emit.BYTE_FLOATS:
+        row, column = (_floats(x, e) for x, e in zip((row, column), elements, strict=True))
+    if unit.kind == "wmma":
+        unsigned = [element == "ui8" or None for element in elements]
+        flags = {"unsignedA": unsigned[1], "unsignedB": unsigned[0]}
+        return amdgpu.WMMAOp(16, 16, unit.depth, column, row, sums, **flags).result
+    return amdgpu.MFMAOp(unit.columns, unit.rows, unit.depth, column, row, sums).result
+
+
+# Instructions that add the products of two registers' elements to a third: in f32, in i32.
+_DOT_PRODUCTS = {"f16": "fdot2", "i8": "sdot4", "ui8": "udot4"}
+
+
+def _dot_products(row: ir.Value, columns: list[ir.Value], sums: ir.Value, element: str) -> ir.Value:
+    """sums of a lane's results + row * columns, each some neighbours along k."""
+    name = f"llvm.amdgcn.{_DOT_PRODUCTS[element]}"
+    kept = arith.constant(ir.IntegerType.get_signless(1), 0)  # without clamping
+    results = []
+    for number, column in enumerate(columns):
+        factors = [x if element == "f16" else memory.word(x, 0) for x in (row, column)]
+        total = memory.element(sums, number)
+        call = llvm.CallIntrinsicOp(total.type, name, [*factors, total, kept], [], [])
+        results.append(call.operation.results[0])
+    return memory.joined(results)
+
+
+# How an instruction is told the kind of an operand (CDNA 4 ISA, V_MFMA_*_F8F6F4: CBSZ, BLGP).
+_KINDS = {"f8E4M3FN": 0, "f8E5M2": 1, "f4E2M1FN": 4}
+
+
+def _scaled_product(
+    unit: Unit,
+    factors: tuple[ir.Value, ir.Value],
+    sums: ir.Value,
+    scales: Sequence[ir.Value],
+) -> ir.Value:
+    """The product of two operands of 128 elements along k, a scale for each 32."""
+    i32 = ir.IntegerType.get_signless(32)
+    words = ir.VectorType.get([unit.per_lane // 4], i32)
+    first, second = (vector.BitCastOp(words, x).result for x in factors)
+    kind, lowest = arith.constant(i32, _KINDS[unit.element]), arith.constant(i32, 0)
+    mangled = f"v{unit.per_lane // 4}i32"
+    name = f"llvm.amdgcn.mfma.scale.f32.16x16x128.f8f6f4.{mangled}.{mangled}"
+    # The scale is the lowest byte of its register.
+    operands = [first, second, sums, kind, kind, lowest, scales[0], lowest, scales[1]]
+    return llvm.CallIntrinsicOp(sums.type, name, operands, [], []).operation.results[0]
+
+
+def _floats(x: ir.Value, element: str) -> ir.Value:
+    """A vector of bytes as 8-bit floats."""
+    type_ = ir.VectorType.get(ir.VectorType(x.type).shape, ir.Type.parse(element))
+    return arith.bitcast(type_, x)

@@ -1,0 +1,444 @@
+"""The loop along k: what a block does at what time, so that nothing waits.
+
+LDS has two sides. While the matrix cores multiply tile t out of one, tile t + 1 lies in the
+other, and the `ahead` tiles after it are on their way from memory to registers. One barrier
+a tile: after it tile t + 1 may be read and tile t overwritten.
+
+A wave reads fragments out of LDS a step ahead where it has registers for two steps ('roomy').
+Else it reads them just after it used the ones before them, so that they share registers: in a
+step, the rows of A are used in parts, and the columns of B one after another in each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+from mlir import ir
+from mlir.dialects import amdgpu, rocdl
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.families.contraction import multiply
+from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_READS
+from mgx_mlir.codegen.gpu.families.contraction.multiply import Fragment, Operand
+from mgx_mlir.codegen.gpu.families.contraction.scaling import Scales
+from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Strided
+from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
+from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
+
+Action = Callable[[], None]
+
+# s_waitcnt of lgkmcnt(0) and nothing else: of gfx9 and gfx11. gfx12 has other instructions.
+_LDS_DONE = {("mfma", 4): 0xC07F, ("wmma", 1): 0xFC07}
+# With fewer tiles, reading some beyond the last would take long.
+_FEW = 40
+
+# What is done with a tile, given k, the side of LDS, the values that are passed on from tile
+# to tile, and whether tiles are read ahead.
+_TileBody = Callable[[Index, int, Sequence[ir.Value], bool], list[ir.Value]]
+
+
+# What reads a fragment, by its number.
+Reading = Callable[[int], Action]
+
+
+@dataclass
+class _State:
+    """A wave's sums, and the fragments that it holds: of rows and of columns of tiles.
+
+    `scales`: of all rows, then of all columns, where blocks have them.
+    """
+
+    sums: list[ir.Value]
+    rows: dict[int, Fragment]
+    columns: dict[int, list[Fragment]]
+    scales: Sequence[ir.Value] = ()
+
+
+class Pipeline:
+    """The sums of a wave's tiles, row by row of tiles, over `tiles` tiles along k.
+
+    `rows` reads A, `columns` B: one operand, or one for each column of a lane ('fma').
+    `tile_columns`: where each tile's columns begin.
+    """
+
+    def __init__(
+        self,
+        unit: Unit,
+        schedule: Schedule,
+        a: Tile,
+        b: Tile,
+        rows: Operand,
+        columns: Sequence[Operand],
+        tile_columns: Sequence[int],
+        scales: Sequence[Scales] = (),
+    ) -> None:
+        self.unit, self.schedule, self.a, self.b = unit, schedule, a, b
+        self.rows, self.columns = rows, columns
+        self.elements = (a.source.element, b.source.element)
+        self.tile_columns, self.scales = tile_columns, scales
+        self.steps = unit.row_chunks // unit.step_chunks
+        # Elements of one side of LDS.
+        self.side = (a.rows + b.rows) * unit.tile_depth
+
+    def run(
+        self, tiles: int, start: Index, before: Sequence[ir.Value] | None = None
+    ) -> list[ir.Value]:
+        """Emits the loop over `tiles` tiles from `start` on; gives the sums.
+
+        They are added to those of another pipeline that ran `before` on the same LDS.
+        """
+        self.start = start
+        if before is None:
+            sums = [multiply.zero(self.unit)] * (self.schedule.tiles_m * self.schedule.tiles_n)
+        else:
+            sums = list(before)
+            amdgpu.LDSBarrierOp()  # nobody reads or writes tiles of that one any more
+        depth = self.unit.tile_depth
+        ahead = self.schedule.ahead
+        if self.unit.kind != "fma":
+            self.rows.prepare(
+                [i * self.unit.rows for i in range(self.schedule.tiles_m)], self.steps
+            )
+            for operand in self.columns:
+                operand.prepare(self.tile_columns, self.steps)
+        count = min(tiles, SIDES + ahead)
+        loaded: list[list[ir.Value]] = []
+        for t in range(count):
+            loaded.append(self._load(t * depth))
+            if t < SIDES and count * len(loaded[0]) > MAX_READS:
+                self._store(loaded[t], t * self.side)
+                _fence()
+        if count * len(loaded[0]) <= MAX_READS:
+            # All reads are on their way before any is waited for.
+            for t in range(min(tiles, SIDES)):
+                self._store(loaded[t], t * self.side)
+        amdgpu.LDSBarrierOp()
+        if tiles == 1:
+            return self._alone(sums)
+        loaded += [loaded[-1]] * (SIDES + ahead - len(loaded))
+        if self.unit.kind == "fma":
+            return self._plain(tiles, sums, loaded[SIDES:])
+        return self._matrix(tiles, sums, loaded[SIDES:])
+
+    def _loads(self, k0: Index) -> list[Load]:
+        k0 = emit.add(self.start, k0)
+        return [*self.a.loads(k0), *self.b.loads(k0)]
+
+    def _load(self, k0: Index) -> list[ir.Value]:
+        return [load() for load in self._loads(k0)]
+
+    def _repeat(self, tiles: int, tile: _TileBody, carried: list[ir.Value]) -> list[ir.Value]:
+        """`tile` for each, in turns of so many that leave registers in place.
+
+        Where there are few, the last ones are a loop of their own that reads nothing; but where
+        operands are computed LLVM makes one loop of the two, whose counter is a vector register.
+        """
+        depth, turn = self.unit.tile_depth, math.lcm(SIDES, self.schedule.ahead)
+        distance = SIDES + self.schedule.ahead
+        plain = isinstance(self.a.source, Strided) and isinstance(self.b.source, Strided)
+        blind = distance // turn * turn if plain and distance < tiles < _FEW else 0
+        first = (tiles - blind) % turn
+        for t in range(first):
+            carried = tile(t * depth, t % SIDES * self.side, carried, True)
+
+        def body(k: Index, *values: ir.Value, reads: bool) -> list[ir.Value]:
+            carried = list(values)
+            for t in range(turn):
+                side = (first + t) % SIDES * self.side
+                carried = tile(emit.add(k, t * depth), side, carried, reads)
+            return carried
+
+        bounds = [first * depth, (tiles - blind) * depth, tiles * depth]
+        for (start, end), reads in zip(pairwise(bounds), (True, False), strict=True):
+            carried = emit.loop(start, end, turn * depth, partial(body, reads=reads), carried)
+        return carried
+
+    def _store(self, values: Sequence[ir.Value], side: Index) -> None:
+        for action in self._stores(values, side):
+            action()
+
+    def _stores(self, values: Sequence[ir.Value], side: Index) -> Iterator[Action]:
+        """Each write of a tile to LDS, as an action."""
+        yield from self._exchanged(values, side, [])
+
+    def _exchanged(
+        self, values: Sequence[ir.Value], side: Index, reading: Sequence[Action]
+    ) -> Iterator[Action]:
+        """Each write of a tile to LDS, and `reading` from memory after those whose registers it
+        takes: A's in between, so that fewer reads are neighbours, which an instruction of RDNA 3
+        would announce."""
+        reads = self.a.reads
+        for tile, mine, later in (
+            (self.a, values[:reads], reading[:reads]),
+            (self.b, values[reads:], reading[reads:]),
+        ):
+            stores: list[Action] = [partial(store, side) for store in tile.stores(mine)]
+            if tile is self.a and len(stores) == len(later):
+                for pair in zip(stores, later, strict=True):
+                    yield from pair
+            else:
+                yield from (*stores, *later)
+
+    # Matrix cores ------------------------------------------------------------------------
+
+    def _read_row(self, number: int, step: int, side: Index) -> Fragment:
+        return self.rows.read(number * self.unit.rows, step, side)
+
+    def _read_column(self, number: int, step: int, side: Index) -> list[Fragment]:
+        first = self.tile_columns[number]
+        return [operand.read(first, step, side) for operand in self.columns]
+
+    def _alone(self, sums: list[ir.Value]) -> list[ir.Value]:
+        """The sums of one tile, in side 0."""
+        if self.unit.kind == "fma":
+            return self._rolled(sums, 0)
+        schedule, scales = self.schedule, self._read_scales(0)
+        for step in range(self.steps):
+            rows = {i: self._read_row(i, step, 0) for i in range(schedule.tiles_m)}
+            for j in range(schedule.tiles_n):
+                column = self._read_column(j, step, 0)
+                for _ in self._multiply(sums, rows, range(schedule.tiles_m), j, column, scales):
+                    pass
+        return sums
+
+    def _read_scales(self, k: Index) -> list[ir.Value]:
+        return [x for reader in self.scales for x in reader.read(emit.add(self.start, k))]
+
+    def _multiply(
+        self,
+        sums: list[ir.Value],
+        rows: dict[int, Fragment],
+        numbers: Sequence[int],
+        j: int,
+        column: list[Fragment],
+        scales: Sequence[ir.Value] = (),
+    ) -> Iterator[None]:
+        """Adds the products of some rows of tiles and column j of tiles to `sums`.
+
+        Stops after each instruction.
+        """
+        unit = self.unit
+        right = [multiply.pieces(unit, fragment) for fragment in column]
+        left = {i: multiply.pieces(unit, rows[i]) for i in numbers}
+        # Instructions that add to the same sums are far apart: the second waits for the first.
+        for part in range(len(right[0])):
+            for i in numbers:
+                at = i * self.schedule.tiles_n + j
+                both = (scales[i], scales[self.schedule.tiles_m + j]) if scales else None
+                sums[at] = multiply.multiply(
+                    unit, left[i][part], [x[part] for x in right], sums[at], self.elements, both
+                )
+                yield
+
+    def _matrix(
+        self, tiles: int, sums: list[ir.Value], aheads: list[list[ir.Value]]
+    ) -> list[ir.Value]:
+        schedule, roomy = self.schedule, self.schedule.roomy(self.unit)
+        kept_rows = range(schedule.tiles_m if roomy else schedule.together(self.unit))
+        kept_columns = range(schedule.tiles_n if roomy else schedule.tiles_n - 1)
+
+        def tile(
+            k: Index, side: int, carried: Sequence[ir.Value], following: bool
+        ) -> list[ir.Value]:
+            values = list(carried)
+            state = _State(
+                sums=_take(values, count),
+                rows={i: _take(values, reads) for i in kept_rows},
+                columns={j: [_take(values, reads)] for j in kept_columns},
+                scales=_take(values, len(scales)),
+            )
+            # Those after the last tile may be anything.
+            following_scales = self._read_scales(emit.add(k, self.unit.tile_depth))
+            ahead = _take(values, len(aheads[0]))
+            loaded: list[ir.Value] = [] if following else ahead
+            if roomy or not self._waits_by_step:
+                self._await_fragments()
+
+            def exchange() -> list[Action]:
+                """The barrier; then what moves tiles on."""
+                _fence()
+                amdgpu.LDSBarrierOp()
+                if self.unit.kind == "wmma" and self.unit.groups == 1:
+                    rocdl.s_waitcnt(_loads_done(len(values)))
+                beyond = emit.add(k, (SIDES + schedule.ahead) * self.unit.tile_depth)
+                loads = self._loads(beyond) if following else []
+                reading = [partial(_call, load, loaded) for load in loads]
+                return [*self._exchanged(ahead, side, reading)]
+
+            (self._roomy if roomy else self._tight)(state, side, exchange)
+            found = [x for i in kept_rows for x in state.rows[i]]
+            found += [x for j in kept_columns for f in state.columns[j] for x in f]
+            return [*state.sums, *found, *following_scales, *values, *loaded]
+
+        rows = [self._read_row(i, 0, 0) for i in kept_rows]
+        columns = [self._read_column(j, 0, 0)[0] for j in kept_columns]
+        count, reads, scales = len(sums), len(rows[0]), self._read_scales(0)
+        carried = [*sums, *(x for f in (*rows, *columns) for x in f), *scales]
+        carried += [x for ahead in aheads for x in ahead]
+        return self._repeat(tiles, tile, carried)[:count]
+
+    @property
+    def _waits_by_step(self) -> bool:
+        """Whether a tight step waits for all that it reads at once: where there are other waves
+        that multiply meanwhile, and each wait is one of few instructions."""
+        return self.unit.kind == "wmma"
+
+    def _await_fragments(self) -> None:
+        """One wait for what was read, instead of one for each fragment."""
+        if (self.unit.kind, self.unit.groups) in _LDS_DONE:
+            rocdl.s_waitcnt(_LDS_DONE[self.unit.kind, self.unit.groups])
+
+    def _reading(self, state: _State, step: int, side: int) -> tuple[Reading, Reading]:
+        """What reads a row, and a column, of a step."""
+
+        def row(i: int) -> Action:
+            return lambda: state.rows.update({i: self._read_row(i, step, side)})
+
+        def column(j: int) -> Action:
+            return lambda: state.columns.update({j: self._read_column(j, step, side)})
+
+        return row, column
+
+    def _tight(self, state: _State, side: int, exchange: Callable[[], list[Action]]) -> None:
+        """A tile whose fragments take the registers of those before them."""
+        tiles_m, last = self.schedule.tiles_m, self.schedule.tiles_n - 1
+        each = self.schedule.together(self.unit)
+        # At least two: the next rows are read when those before the last part are used no more.
+        ends = range(each, max(tiles_m, each + 1) + each, each)
+        parts = [range(end - each, min(end, tiles_m)) for end in ends]
+        for step in range(self.steps):
+            row, column = self._reading(state, step, side)
+            rows = [[row(i) for i in part] for part in parts[1:]]
+            if each == 1 and rows[0]:
+                # Used after the column, so that one wait is for both.
+                rows[0].pop()()
+            column(last)()
+            if self._waits_by_step:
+                _fence()
+                self._await_fragments()
+                if step:
+                    _fence()
+            for now, actions in zip(parts, rows, strict=False):
+                self._instructions(state, now, actions, [], {})
+            end = step + 1 == self.steps
+            row, column = self._reading(
+                state, 0 if end else step + 1, self.side - side if end else side
+            )
+            actions = exchange() if end else []
+            fragments = [row(i) for i in parts[0]]
+            after = {j: column(j) for j in range(last)}
+            self._instructions(state, parts[-1], [*fragments, *actions], [], after)
+
+    def _roomy(self, state: _State, side: int, exchange: Callable[[], list[Action]]) -> None:
+        """A tile whose fragments were read, all, during the one before it."""
+        tiles_m, tiles_n = range(self.schedule.tiles_m), range(self.schedule.tiles_n)
+        for step in range(self.steps):
+            end = step + 1 == self.steps
+            actions = exchange() if end else []
+            following = _State(state.sums, {}, {}, state.scales)
+            row, column = self._reading(
+                following, 0 if end else step + 1, self.side - side if end else side
+            )
+            reads = [*(row(i) for i in tiles_m), *(column(j) for j in tiles_n)]
+            self._instructions(state, tiles_m, actions, reads, {})
+            state.rows, state.columns = following.rows, following.columns
+
+    def _instructions(
+        self,
+        state: _State,
+        numbers: Sequence[int],
+        actions: list[Action],
+        early: list[Action],
+        after: Mapping[int, Action],
+    ) -> None:
+        """Multiplies some rows with all columns.
+
+        In between: `early`, one after each instruction, and then `actions`, evenly.
+        `after`: what follows a column.
+        """
+        parts = self.unit.chunk // self.unit.per_lane if self.unit.groups > 1 else 1
+        count = max(1, len(numbers) * self.schedule.tiles_n * max(parts, 1) - len(early))
+        waiting, done, at = list(early), 0, 0
+        for j in range(self.schedule.tiles_n):
+            column = state.columns[j] if numbers else []
+            each = self._multiply(state.sums, state.rows, numbers, j, column, state.scales)
+            for _ in each if numbers else ():
+                if waiting:
+                    _fence()
+                    waiting.pop(0)()
+                else:
+                    at += 1
+                while not waiting and done < len(actions) and done * count < at * len(actions):
+                    _fence()
+                    actions[done]()
+                    done += 1
+                _fence()
+            if j in after:
+                after[j]()
+                _fence()
+        for action in (*waiting, *actions[done:]):
+            action()
+        _fence()
+
+    # Plain multiply-adds -----------------------------------------------------------------
+
+    def _plain(
+        self, tiles: int, sums: list[ir.Value], aheads: list[list[ir.Value]]
+    ) -> list[ir.Value]:
+        count = len(sums)
+
+        def tile(
+            k: Index, side: int, carried: Sequence[ir.Value], following: bool
+        ) -> list[ir.Value]:
+            sums, ahead = list(carried[:count]), list(carried[count:])
+            beyond = emit.add(k, (SIDES + 1) * self.unit.tile_depth)
+            loaded = self._load(beyond) if following else ahead
+            sums = self._rolled(sums, side)
+            amdgpu.LDSBarrierOp()  # nobody reads this side any more
+            self._store(ahead, side)
+            amdgpu.LDSBarrierOp()
+            return [*sums, *loaded]
+
+        return self._repeat(tiles, tile, [*sums, *aheads[0]])[:count]
+
+    def _rolled(self, sums: list[ir.Value], side: Index) -> list[ir.Value]:
+        """A tile's steps as a loop that LLVM does not unroll: each has hundreds of
+        instructions, and repeating them only takes registers."""
+        unit, schedule = self.unit, self.schedule
+
+        def step(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+            sums = list(carried)
+            rows = {i: self.rows.read(i * unit.rows, number, side) for i in range(schedule.tiles_m)}
+            for j in range(schedule.tiles_n):
+                column = [x.read(self.tile_columns[j], number, side) for x in self.columns]
+                for _ in self._multiply(sums, rows, range(schedule.tiles_m), j, column):
+                    pass
+            return sums
+
+        return emit.loop(0, self.steps, 1, step, sums, rolled=True)
+
+
+def _take(values: list[ir.Value], count: int) -> list[ir.Value]:
+    taken = values[:count]
+    del values[:count]
+    return taken
+
+
+def _call(read: Callable[[], ir.Value], results: list[ir.Value]) -> None:
+    results.append(read())
+
+
+def _loads_done(later: int) -> int:
+    """s_waitcnt of gfx11 for all reads from memory but some later ones, and nothing else."""
+    return min(later, 63) << 10 | 0x3F7
+
+
+def _fence() -> None:
+    """Nothing moves across when LLVM schedules instructions."""
+    rocdl.sched_barrier(0)

@@ -1,0 +1,142 @@
+"""Kernels that reduce the rows of a product: one function where a block has whole rows.
+
+Else two, one after the other, with the product in scratch memory between them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+
+from mlir import ir
+
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders.function import signature
+from mgx_mlir.codegen.gpu.builders.passes import expand_math
+from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
+from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, aligned, row_major
+from mgx_mlir.codegen.gpu.families.contraction.cost import (
+    GLOBAL_BYTES_A_CLOCK,
+    LAUNCH_CLOCKS,
+    choose,
+    clocks,
+)
+from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
+from mgx_mlir.codegen.gpu.families.contraction.generator import generate
+from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
+from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
+from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
+from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
+from mgx_mlir.codegen.gpu.families.rows.match import match_rows
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.problem.halves import Halves, split_kernel
+from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
+from mgx_mlir.codegen.problem.problem import Image
+from mgx_mlir.codegen.problem.views import element_name
+
+
+def reduced_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:
+    """The program of an `mgx.kernel` that reduces a product, and its schedule in words.
+
+    None, and why the family refuses it, for other kernels; an empty reason where the kernel
+    holds no such thing.
+    """
+    with kernel.context, kernel.location:
+        halves = split_kernel(kernel)
+        if halves is None:
+            return None, ""
+        found = _together(halves, target)
+        if isinstance(found, tuple):
+            return found
+        first, why = contraction_program(halves.first, target)
+        if first is None:
+            return None, why
+        second, then = rows_program(halves.second, target)
+        if second is None:
+            return None, then
+        words = f"{why}; its rows after it ({found}): {then}"
+        return _in_sequence(halves, first, second), words
+
+
+def _together(halves: Halves, target: Target) -> tuple[GpuProgram, str] | str:
+    """One function for both, in words too; or why there is none."""
+    match, rows = match_contraction(halves.first), match_rows(halves.second)
+    name, (inputs, _) = signature(halves.first)
+    _, (_, results) = signature(halves.second)
+    if match is None or isinstance(rows, str):
+        return "unmatched"
+    problem = match.problem
+    if any(isinstance(term.b, Image) for term in match.terms) or match.place is not None:
+        return "a convolution"
+    counts = [math.prod(type_.shape) for type_ in (*inputs, halves.product)]
+    tail = Tail(rows, len(inputs), tuple(math.prod(type_.shape) for type_ in results))
+    unit = unit_for(target, problem.a.element, problem.accumulator, problem.b.element)
+    bytes_ = {n: counts[n] * emit.element_bytes(e) for n, e in used_arguments(match)}
+    refusal = tail.refusal(problem) or problem_refusal(match, bytes_, target)
+    if refusal or unit is None:
+        return refusal or "no instruction"
+    if unit.element != element_name(halves.product):
+        return f"LDS of {unit.element}"
+    refusal = expanding_refusal(match.terms, unit.tile_depth)
+    if refusal:
+        return refusal
+    schedule = choose(match.terms, unit, target, partial(_fits, tail, match, unit, target))
+    alone = choose(match.terms, unit, target)
+    if schedule is None or alone is None:
+        return f"{problem.N} columns are more than a block has"
+    whole = replace(problem, K=sum(term.K for term in match.terms))
+    between = 2 * counts[-1] * emit.element_bytes(unit.element)  # the product, there and back
+    between /= GLOBAL_BYTES_A_CLOCK[target.wave_size] * target.compute_units
+    saved = LAUNCH_CLOCKS + between
+    together = clocks(whole, schedule, unit, target) + tail.clocks(problem, schedule, unit, target)
+    if together > clocks(whole, alone, unit, target) + saved:
+        return "faster on more blocks"
+    product = Product(match, row_major(problem), {})
+    sizes = counts, [counts[-1]]
+    program = generate(product, sizes, schedule, unit, target, name, tail)
+    expand_math(program.module)
+    return program, f"{schedule.describe(unit)}, rows reduced in LDS"
+
+
+def _fits(tail: Tail, match: Match, unit: Unit, target: Target, schedule: Schedule) -> bool:
+    return tail.fits(match.problem, schedule, unit, target)
+
+
+def _in_sequence(halves: Halves, first: GpuProgram, second: GpuProgram) -> GpuProgram:
+    """Both programs' functions, with the product in scratch memory."""
+    product = halves.product
+    size = math.prod(product.shape) * emit.element_bytes(element_name(product))
+    place = aligned(first.scratch_bytes)
+    start = place + aligned(size)
+    number = len(signature(halves.first)[1][0])
+
+    def of_first(argument: Argument) -> Argument:
+        return Argument("scratch", place) if argument.kind == "output" else argument
+
+    def of_second(argument: Argument) -> Argument:
+        if argument == Argument("input", number):
+            return Argument("scratch", place)
+        if argument.kind == "scratch":
+            return Argument("scratch", argument.index + start)
+        return argument
+
+    target = _functions(first.module)
+    for function in _functions(second.module).operations:
+        target.append(function.operation.clone())
+    launches = [
+        replace(launch, arguments=tuple(map(moved, launch.arguments)))
+        for program, moved in ((first, of_first), (second, of_second))
+        for launch in program.launches
+    ]
+    bits = max(first.index_bits, second.index_bits)
+    return GpuProgram(first.module, tuple(launches), start + second.scratch_bytes, bits)
+
+
+def _functions(module: ir.Module) -> ir.Block:
+    """The block of a module's gpu.module."""
+    (kernels,) = module.body.operations
+    return kernels.regions[0].blocks[0]

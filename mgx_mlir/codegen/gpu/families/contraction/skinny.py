@@ -1,0 +1,339 @@
+"""Products with few rows: B is read once, at the speed of memory, and nothing goes through LDS.
+
+    C[m, n] = sum over k of A[m, k] * B[k, n], few m, and neighbours of B in memory along k
+
+A wave sums up some columns: each lane reads 16 bytes of one at a time and the elements of A's
+rows that meet them, the next ones while it multiplies. Then the lanes add up what they have.
+Several waves share a column's k where there are few columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+
+from mlir import ir
+from mlir.dialects import arith, gpu, llvm
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import lanes as across
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
+from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
+from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.gpu.families.contraction.expanding import expanded
+from mgx_mlir.codegen.gpu.families.contraction.function import (
+    add_function,
+    buffers_of,
+    new_module,
+    parameters_of,
+)
+from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.problem.computed import readable, repeats
+from mgx_mlir.codegen.problem.problem import (
+    Computed,
+    Contraction,
+    Image,
+    Matrix,
+    Read,
+    Windows,
+    in_memory,
+)
+from mgx_mlir.rewriting.prologues import is_risky
+
+# With more rows the matrix cores, where there are any, are worth the way through LDS.
+MAX_ROWS = 4
+# Elements of A that a lane holds of a step.
+_MOST_ELEMENTS = 64
+# Waves that keep a compute unit's memory busy.
+_WAVES_A_UNIT = 4
+_BLOCK_WAVES = 4
+_ELEMENTS = frozenset(("bf16", "f16", "f32"))
+
+
+@dataclass(frozen=True)
+class Skinny:
+    """`waves` of a block, `shared` of which sum up the same `columns`, `lanes` elements a lane."""
+
+    lanes: int
+    columns: int
+    shared: int
+    waves: int = _BLOCK_WAVES
+
+    def describe(self) -> str:
+        parts = f", k in {self.shared} parts" if self.shared > 1 else ""
+        return f"{self.columns} columns a wave, {self.lanes} elements a lane{parts}"
+
+
+def as_skinny(match_product: Product, target: Target) -> tuple[Product, Skinny] | None:
+    """The product with few rows, or its transposed one, and how it is cut; None for others."""
+    problem = match_product.match.problem
+    if match_product.packings or match_product.match.added or problem.accumulator != "f32":
+        return None
+    operands = [x for operand in (problem.a, problem.b) for x in in_memory(operand)]
+    if any(isinstance(x, Windows | Image) for x in operands):
+        return None
+    if problem.a.element not in _ELEMENTS:
+        return None
+    match_product = of_fewer_rows(match_product)
+    problem = match_product.match.problem
+    if problem.M > MAX_ROWS or isinstance(problem.a, Computed):
+        return None
+    cut = _cut(problem, target)
+    return (match_product, cut) if cut else None
+
+
+def of_fewer_rows(found: Product) -> Product:
+    """The product, or its transposed one where that has fewer rows; of operands without windows."""
+    problem = found.match.problem
+    if problem.N >= problem.M or found.match.causal is not None:
+        return found
+    result = replace(found.result, row=found.result.column, column=found.result.row)
+    return replace(found, match=found.match.turned(), result=result)
+
+
+def _cut(problem: Contraction, target: Target) -> Skinny | None:
+    b = problem.b
+    assert isinstance(b, Matrix)
+    lanes = _lanes(problem, b)
+    step = lanes * target.wave_size
+    least = max((x.per_byte for x in b.tensors), default=1) if isinstance(b, Computed) else 1
+    least = max(least, 4 // emit.element_bytes(problem.a.element))
+    if lanes < least or step > 2 * problem.K:
+        return None
+    if isinstance(b, Computed) and problem.K % step and is_risky(b.op):
+        return None
+    wanted = _WAVES_A_UNIT * target.compute_units
+    found = problem.batch * problem.N
+    columns = next((n for n in (4, 2) if problem.N % n == 0 and found // n >= wanted), 1)
+    shared = 1
+    while shared < _BLOCK_WAVES and found // columns * shared < wanted // 2:
+        if 2 * shared * step > problem.K:
+            break
+        shared *= 2
+    return Skinny(lanes, columns, shared)
+
+
+def _lanes(problem: Contraction, b: Matrix) -> int:
+    """Neighbours along k that a lane takes: what makes 16 bytes of B, where all can be read so."""
+    if isinstance(b, Computed):
+        moving = [x for x in b.tensors if not repeats(x.matrix.row, 2)]
+        sizes = (emit.element_bytes(x.matrix.element) / x.per_byte for x in moving)
+        lanes = int(CHUNK_BYTES / min(sizes, default=CHUNK_BYTES))
+    else:
+        limit = CHUNK_BYTES // emit.element_bytes(b.element)
+        lanes = vector_width(b.row, b.column, b.batch, offset=b.offset, limit=limit)
+    most = 1 << (min(lanes, _MOST_ELEMENTS // problem.M).bit_length() - 1)
+    lanes = math.gcd(most, problem.K)
+    while isinstance(b, Computed) and lanes > 1 and not readable(b, True, lanes):
+        lanes //= 2
+    return lanes
+
+
+def generate_skinny(
+    found: Product,
+    cut: Skinny,
+    sizes: tuple[Sequence[int], Sequence[int]],
+    target: Target,
+    name: str,
+) -> GpuProgram:
+    """The function `<name>_0`. sizes: elements of each input and of each result."""
+    match, problem = found.match, found.match.problem
+    parameters = parameters_of(match, sizes)
+    groups = cut.waves // cut.shared
+    blocks = math.ceil(problem.N / (groups * cut.columns))
+    module, functions = new_module()
+
+    def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
+        inputs, outputs = buffers_of(match, pointers)
+        epilogue = Epilogue(match, found.result, inputs, outputs)
+        thread = thread_number(cut.waves * target.wave_size)
+        block = block_number("x", blocks)
+        batch = block_number("z", problem.batch)
+        _Wave(problem, cut, target, inputs, lds).emit(thread, block, batch, epilogue)
+
+    lds = (cut.waves * problem.M * cut.columns, "f32") if cut.shared > 1 else None
+    threads, grid = cut.waves * target.wave_size, (blocks, 1, problem.batch)
+    launch = add_function(functions, f"{name}_0", parameters, threads, grid, body, lds)
+    return GpuProgram(module, (launch,), 0, 32)
+
+
+def dot_products(a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
+    """Sums in f32, and to each the products of two neighbours of f16."""
+    no = arith.constant(ir.IntegerType.get_signless(1), 0)
+    totals = []
+    for i in range(ir.VectorType(sums.type).shape[0]):
+        factors = memory.part(a, 2 * i, 2), memory.part(b, 2 * i, 2)
+        total = memory.element(sums, i)
+        call = llvm.CallIntrinsicOp(total.type, "llvm.amdgcn.fdot2", [*factors, total, no], [], [])
+        totals.append(call.operation.results[0])
+    return memory.joined(totals)
+
+
+class _Wave:
+    def __init__(
+        self,
+        problem: Contraction,
+        cut: Skinny,
+        target: Target,
+        inputs: Mapping[int, ir.Value],
+        lds: ir.Value | None,
+    ) -> None:
+        self.problem, self.cut, self.target = problem, cut, target
+        self.inputs, self.lds = inputs, lds
+        # Of f16, an instruction multiplies two neighbours and adds both products to a sum in f32.
+        self.pairs = problem.a.element == "f16" and cut.lanes % 2 == 0
+        self.step = cut.shared * target.wave_size * cut.lanes
+
+    def emit(self, thread: ir.Value, block: Index, batch: Index, epilogue: Epilogue) -> None:
+        problem, cut, wave_size = self.problem, self.cut, self.target.wave_size
+        wave = across.uniform(emit.div(thread, wave_size))
+        lane = emit.rem(thread, wave_size)
+        part, group = emit.rem(wave, cut.shared), emit.div(wave, cut.shared)
+        first = emit.linear(group, (block, cut.waves // cut.shared))
+        n = emit.mul(first, cut.columns)
+        columns = [emit.minimum(emit.add(n, j), problem.N - 1) for j in range(cut.columns)]
+        start = emit.mul(emit.linear(lane, (part, wave_size)), cut.lanes)
+
+        def read(k0: Index) -> list[ir.Value]:
+            return self._read(batch, emit.add(start, k0), columns)
+
+        cells = list(product(range(problem.M), range(cut.columns)))
+        width = math.gcd(cut.lanes // 2 if self.pairs else cut.lanes, 4)
+        step = 2 * width if self.pairs else width
+
+        def body(k0: Index, *carried: ir.Value) -> list[ir.Value]:
+            sums, values = list(carried[: len(cells)]), list(carried[len(cells) :])
+            following = read(emit.add(k0, self.step))
+            rows, right = self._elements(values)
+            for at, (m, j) in enumerate(cells):
+                for i in range(0, cut.lanes, step):
+                    a, b = memory.part(rows[m], i, step), memory.part(right[j], i, step)
+                    sums[at] = self._multiply(a, b, sums[at])
+            return [*sums, *following]
+
+        zero = emit.constant(0, "f32", width)
+        carried = emit.loop(0, problem.K, self.step, body, [*[zero] * len(cells), *read(0)])
+        sums = [emit.reduce_add(x, "f32") for x in carried[: len(cells)]]
+        sums = across.reduce(
+            sums, wave_size, lane, lambda a, b: list(map(arith.addf, a, b)), self.target
+        )
+        mine = [emit.compare("eq", lane, 0)]
+        if self.lds is not None:
+            sums = self._shared(sums, wave, lane)
+            mine.append(emit.compare("eq", part, 0))
+        if problem.N % (cut.columns * cut.waves // cut.shared):
+            mine.append(emit.compare("slt", n, problem.N))
+        for m in range(problem.M):
+            row = memory.joined(sums[m * cut.columns :][: cut.columns])
+            epilogue(row, batch, m, n, mine, False)
+
+    def _multiply(self, a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
+        """Sums and the products of elements, those of neighbours together where they are f16."""
+        return dot_products(a, b, sums) if self.pairs else emit.multiply_add(a, b, sums, "f32")
+
+    def _shared(self, sums: list[ir.Value], wave: Index, lane: Index) -> list[ir.Value]:
+        """The sums of all waves that share columns, in order."""
+        assert self.lds is not None
+        lds, count, shared = self.lds, len(sums), self.cut.shared
+
+        def put() -> None:
+            for i, x in enumerate(sums):
+                emit.store(x, lds, emit.linear(i, (wave, count)))
+
+        emit.when(emit.compare("eq", lane, 0), put)
+        gpu.barrier()
+        first = emit.sub(wave, emit.rem(wave, shared))
+        totals = []
+        for i in range(count):
+            total = emit.load(lds, emit.linear(i, (first, count)))
+            for other in range(1, shared):
+                place = emit.linear(i + other * count, (first, count))
+                total = arith.addf(total, emit.load(lds, place))
+            totals.append(total)
+        return totals
+
+    def _read(self, batch: Index, k: Index, columns: Sequence[Index]) -> list[ir.Value]:
+        """Vectors from k on, as memory holds them: A's rows, then B's columns; 0 past the end."""
+        a, b = self.problem.a, self.problem.b
+        assert isinstance(b, Matrix)
+        inside = emit.compare("slt", k, self.problem.K)
+        found: list[ir.Value] = []
+        for m in range(self.problem.M):
+            found += self._vectors(a.turned(), (batch, k, m), inside)
+        for n in columns:
+            if not isinstance(b, Computed):
+                found += self._vectors(b, (batch, k, n), inside)
+                continue
+            for read in b.tensors:
+                one = self._is_one(read)
+                found += self._vectors(read.matrix, (batch, k, n), inside, read.per_byte, one)
+        return found
+
+    def _vectors(
+        self,
+        matrix: Matrix,
+        start: tuple[Index, Index, Index],
+        inside: ir.Value,
+        per_byte: int = 1,
+        single: bool = False,
+    ) -> list[ir.Value]:
+        """Neighbours along the matrix' rows from `start` on, in reads of up to 16 bytes.
+
+        start: (batch, row, column), of a row that lanes divide.
+        """
+        size = emit.element_bytes(matrix.element)
+        lanes = 1 if single else self.cut.lanes
+        width = lanes
+        if per_byte == 1 and not single:
+            width = vector_width(
+                matrix.row, matrix.column, matrix.batch, offset=matrix.offset,
+                limit=min(lanes, CHUNK_BYTES // size),
+            )  # fmt: skip
+        width = min(width, CHUNK_BYTES // size * per_byte)
+        buffer = self.inputs[matrix.argument]
+        batch, row, column = start
+        place, factors = matrix.at(*start), matrix.row.factors
+        found = []
+        for first in range(0, lanes, width):
+            if len(factors) < 2 or factors[-1][0] % lanes == 0:
+                at = emit.add(place, first * (factors[-1][1] if factors else 0))
+            else:
+                at = matrix.at(batch, emit.add(row, first), column)
+            at = memory.guarded(emit.div(at, per_byte), [inside], size)
+            found.append(memory.load(buffer, at, width // per_byte))
+        return found
+
+    def _elements(self, values: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
+        """Vectors of A's rows and B's columns of what `_read` gave: as factors of `_multiply`."""
+        problem, lanes, b = self.problem, self.cut.lanes, self.problem.b
+        assert isinstance(b, Matrix)
+
+        def take(per_byte: int = 1, single: bool = False) -> ir.Value:
+            """As memory holds them."""
+            x = values.pop(0)
+            while not single and ir.VectorType(x.type).shape[0] * per_byte < lanes:
+                x = memory.concatenated(x, values.pop(0))
+            return x
+
+        element = "f16" if self.pairs else "f32"
+        rows = [emit.convert(take(), problem.a.element, element) for _ in range(problem.M)]
+        right = []
+        for _ in range(self.cut.columns):
+            if isinstance(b, Computed):
+                parts = [take(read.per_byte, self._is_one(read)) for read in b.tensors]
+                x = expanded(b, parts, lanes)
+            else:
+                x = take()
+            right.append(emit.convert(x, b.element, element))
+        return rows, right
+
+    def _is_one(self, read: Read) -> bool:
+        """Whether a lane's elements along k are all the same."""
+        return read.per_byte == 1 and repeats(read.matrix.row, self.cut.lanes)

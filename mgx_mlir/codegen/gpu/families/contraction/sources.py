@@ -1,0 +1,288 @@
+"""Where the elements of an operand lie in memory: rows along k, read as vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Protocol
+
+from mlir import ir
+from mlir.dialects import arith, vector
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
+from mgx_mlir.codegen.problem.problem import Axis, Edge, Matrix, Windows
+
+# Emits a read, when it is called.
+Load = Callable[[], ir.Value]
+
+
+class Source(Protocol):
+    """An operand as rows along k: rows of A, or columns of B.
+
+    `along_k`: whether neighbours in memory lie along k; else they lie across the rows.
+    """
+
+    element: str
+    along_k: bool
+
+    @property
+    def reads(self) -> int: ...
+
+    def finish(self, values: Sequence[ir.Value]) -> Sequence[ir.Value]: ...
+
+    def width(self, limit: int) -> int:
+        """Elements that one read may take."""
+
+    def begin(self, batch: Index, rows: Sequence[Index], k: Index, limit: int | None) -> None:
+        """Builds what no step along k changes, for reads at some rows from `k` on.
+
+        Rows from `limit` on are zero.
+        """
+
+    def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
+        """For each row, a vector of `width` elements at k0 + k + part for each part: of
+        `reads` values each, which `finish` makes it from.
+
+        Elements outside of the operand are zero, or anything from the first step on that has
+        none inside.
+        """
+
+
+class Strided:
+    """Rows of a matrix; `tile_depth` elements along k are read in one step."""
+
+    def __init__(
+        self,
+        matrix: Matrix,
+        row: Axis,
+        k: Axis,
+        depth: int,
+        tile_depth: int,
+        buffer: ir.Value | None = None,
+    ) -> None:
+        self.matrix, self.row, self.k = matrix, row, k
+        self.depth, self.tile_depth, self.buffer = depth, tile_depth, buffer
+        self.element = matrix.element
+        self.along_k = not _contiguous(row) or _contiguous(k)
+
+    def width(self, limit: int) -> int:
+        offset, batch = self.matrix.offset, self.matrix.batch
+        if not self.along_k:
+            return vector_width(self.row, self.k, batch, offset=offset, limit=limit)
+        width = vector_width(self.k, self.row, batch, offset=offset, limit=limit)
+        # A vector lies inside of a row or outside of it.
+        return math.gcd(width, self.depth)
+
+    @property
+    def reads(self) -> int:
+        return 1
+
+    def finish(self, values: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        return values
+
+    @property
+    def _even(self) -> bool:
+        """Whether a step's elements are at one place plus what no step changes."""
+        factors = self.k.factors
+        inner = factors[-1][0] if len(factors) > 1 else self.depth
+        steps = self.depth % self.tile_depth == 0 and inner % self.tile_depth == 0
+        return steps and all(stride >= 0 for _, stride in factors)
+
+    @property
+    def _stride(self) -> int:
+        """The distance of neighbours along k, inside of a read or a run of reads."""
+        return self.k.factors[-1][1] if self.k.factors else 0
+
+    def begin(self, batch: Index, rows: Sequence[Index], k: Index, limit: int | None) -> None:
+        start = self.matrix.start(batch)
+        if self._even:
+            start = emit.add(start, emit.mul(k, self._stride))
+        self.rows, self.first = [], k
+        for row in rows:
+            place = emit.add(start, self.row.offset(row))
+            inside = [] if limit is None else [emit.compare("slt", row, limit)]
+            self.rows.append(memory.guarded(place, inside, emit.element_bytes(self.element)))
+
+    def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
+        if self._even:
+            # Beyond the last step, the last one again: its rows' bounds are known to hold.
+            step = self.k.offset(emit.minimum(k0, self.depth - self.tile_depth))
+            return [
+                self._at(emit.add(row, part * self._stride), width, step)
+                for row in self.rows
+                for part in parts
+            ]
+        size = emit.element_bytes(self.element)
+        first = emit.add(self.first, k0)
+        ahead = []
+        for part in parts:
+            k = emit.add(first, part)
+            place = self.k.offset(k)
+            ahead.append(memory.guarded(place, [emit.compare("slt", k, self.depth)], size))
+        return [self._at(emit.add(row, place), width) for row in self.rows for place in ahead]
+
+    def _at(self, place: Index, width: int, step: Index = 0) -> Load:
+        if not (self.row.grows and self.k.grows and self.matrix.batch.grows):
+            place = memory.opaque(place)
+        return lambda: memory.load_far(self.buffer, place, step, width)
+
+
+class Windowed(Strided):
+    """Rows are windows of an image, k their taps: what lies beyond the image's edges is zero.
+
+    For each row and edge one register says by bits which taps are outside. That bit, as the
+    highest of an offset in bytes, puts a read outside of the buffer.
+    """
+
+    matrix: Windows
+
+    @property
+    def _even(self) -> bool:
+        """Whether all taps of a step are the same, but for their channel."""
+        return self.matrix.run % self.tile_depth == 0
+
+    def begin(self, batch: Index, rows: Sequence[Index], k: Index, limit: int | None) -> None:
+        start = self.matrix.start(batch)
+        if self._even:
+            start = emit.add(start, emit.mul(k, self._stride))
+        self.first = k
+        self.rows = [emit.add(start, self.row.offset(row)) for row in rows]
+        self.outside = [
+            [_outside(edge, row, self.row.size) for edge in self.matrix.edges] for row in rows
+        ]
+        if limit is not None:
+            for row, bits in zip(rows, self.outside, strict=True):
+                inside = emit.compare("slt", row, limit)
+                bits[0] = arith.select(inside, bits[0], emit.value(-1))
+
+    def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
+        steps, beyond = self._ahead(k0, parts)
+        places = [emit.add(row, step) for row in self.rows for step in steps]
+        return [
+            self._at(arith.ori(emit.value(place), bit), width)
+            for place, bit in zip(places, beyond, strict=True)
+        ]
+
+    def beyond(self, k0: Index, parts: Sequence[int]) -> list[ir.Value]:
+        """For each of `loads`, what is not 0 where it lies beyond an edge."""
+        return self._ahead(k0, parts)[1]
+
+    def _ahead(self, k0: Index, parts: Sequence[int]) -> tuple[list[Index], list[ir.Value]]:
+        """How far each part is ahead of a row's start, and `beyond`."""
+        steps: list[Index] = []
+        ahead: list[tuple[list[Index], list[ir.Value]]] = []
+        if self._even:
+            # Beyond the last step, the last one again.
+            k0 = emit.minimum(k0, self.depth - self.tile_depth)
+            step, taps = self.k.offset(k0), self._taps(k0)
+            steps = [emit.add(step, part * self._stride) for part in parts]
+            ahead = [(taps, [])] * len(parts)
+        else:
+            for part in parts:
+                k = emit.add(emit.add(self.first, k0), part)
+                past = []
+                if self.depth % self.tile_depth:
+                    over = emit.compare("sge", k, self.depth)
+                    past = [arith.select(over, emit.value(-1), emit.value(0))]
+                steps.append(self.k.offset(k))
+                ahead.append((self._taps(k), past))
+        return steps, [self._beyond(bits, *where) for bits in self.outside for where in ahead]
+
+    def _taps(self, k: Index) -> list[Index]:
+        """Which tap along each edge an element at k is."""
+        return [
+            emit.rem(emit.div(k, edge.taps), edge.window)
+            if edge.taps * edge.window < self.depth
+            else emit.div(k, edge.taps)
+            for edge in self.matrix.edges
+        ]
+
+    def _beyond(
+        self, bits: Sequence[ir.Value], taps: Sequence[Index], past: Sequence[ir.Value]
+    ) -> ir.Value:
+        top = 32 - emit.element_bytes(self.element).bit_length()
+        flags = [
+            arith.shli(mine, emit.value(emit.sub(top, tap)))
+            for mine, tap in zip(bits, taps, strict=True)
+        ]
+        highest = emit.value(1 << top if top < 31 else -1 << 31)
+        return arith.andi(reduce(arith.ori, [*flags, *past]), highest)
+
+    def _at(self, place: Index, width: int, step: Index = 0) -> Load:
+        if any(edge.pad for edge in self.matrix.edges):
+            place = memory.opaque(place)  # its parts may be negative
+        return lambda: memory.load_far(self.buffer, place, step, width)
+
+
+class Cut(Strided):
+    """Rows are windows of an image, k runs of their taps, of which the first few count.
+
+    A step takes whole runs.
+    """
+
+    matrix: Windows
+
+    def begin(self, batch: Index, rows: Sequence[Index], k: Index, limit: int | None) -> None:
+        super().begin(batch, rows, k, limit)
+        self.masks: list[ir.Value] = []
+
+    def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
+        if not self.masks:
+            self.masks = [self._mask(emit.add(self.first, part), width) for part in parts]
+        return super().loads(k0, parts, width)
+
+    def finish(self, values: Sequence[ir.Value]) -> Sequence[ir.Value]:
+        pairs = zip(values, self.masks, strict=True)
+        return [
+            vector.bitcast(x.type, arith.andi(vector.bitcast(mask.type, x), mask))
+            for x, mask in pairs
+        ]
+
+    def _mask(self, k: Index, width: int) -> ir.Value:
+        """All bits of the words that count, of `width` elements from k on."""
+        each = 4 // emit.element_bytes(self.element)
+        all_, none = (emit.constant(x, "i32") for x in (-1, 0))
+        places = [emit.rem(emit.add(k, i), self.matrix.run) for i in range(0, width, each)]
+        return memory.joined(
+            [
+                arith.select(emit.compare("slt", place, self.matrix.kept), all_, none)
+                for place in places
+            ]
+        )
+
+
+def _outside(edge: Edge, row: Index, rows: int) -> ir.Value:
+    """Bit t of a window's: whether its tap t lies beyond the edge."""
+    position = emit.div(row, edge.windows)
+    if edge.windows * edge.outputs < rows:
+        position = emit.rem(position, edge.outputs)
+    start = emit.sub(emit.mul(position, edge.step), edge.pad)
+
+    def taps(limit: int) -> Index:
+        """Those before `limit` in the image."""
+        count = emit.maximum(emit.sub(limit, start), 0)
+        count = emit.div(emit.add(count, edge.dilation - 1), edge.dilation)
+        return emit.minimum(count, edge.window)
+
+    before = emit.sub(arith.shli(emit.value(1), emit.value(taps(0))), 1)
+    after = arith.shli(emit.value(-1), emit.value(taps(edge.size)))
+    return arith.ori(emit.value(before), after)
+
+
+def strided(
+    matrix: Matrix, columns: bool, depth: int, tile_depth: int, buffer: ir.Value | None = None
+) -> Strided:
+    """A matrix' rows, or its columns."""
+    row, k = (matrix.column, matrix.row) if columns else (matrix.row, matrix.column)
+    kind = Strided
+    if isinstance(matrix, Windows):
+        kind = Cut if matrix.kept else Windowed
+    return kind(matrix, row, k, depth, tile_depth, buffer)
+
+
+def _contiguous(axis: Axis) -> bool:
+    return bool(axis.factors) and axis.factors[-1][1] == 1

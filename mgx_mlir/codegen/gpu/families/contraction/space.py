@@ -1,0 +1,89 @@
+"""The schedules of a matrix product: how a block of threads cuts its tile of C."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+
+_WAVES = ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))
+_TILES = (1, 2, 3, 4, 6, 8)
+_AHEAD = (4, 2, 1)
+_MOST_SPLITS = 32
+# Registers for sums and the fragments of two steps.
+_ROOM = 160
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`waves_m` x `waves_n` waves in a block, each with `tiles_m` x `tiles_n` tiles of C.
+
+    A tile is what one instruction computes (`Unit.rows` x `Unit.columns`). `ahead` tiles
+    along k are on their way from memory at a time. `splits` blocks compute the same tile of
+    C, each over its part of k, for another function to add.
+    """
+
+    waves_m: int
+    waves_n: int
+    tiles_m: int
+    tiles_n: int
+    ahead: int = 1
+    splits: int = 1
+
+    def roomy(self, unit: Unit) -> bool:
+        """Whether a wave holds the fragments of two steps."""
+        sums = self.tiles_m * self.tiles_n * unit.sums
+        both = 2 * (self.tiles_m + self.tiles_n) * unit.fragment
+        return sums + both <= _ROOM
+
+    def together(self, unit: Unit) -> int:
+        """Rows of tiles whose fragments are used together, where a wave is not roomy."""
+        return 1 if unit.fragment > 4 else math.ceil(self.tiles_m / 2)
+
+    def fragments(self, unit: Unit) -> int:
+        """Registers of the fragments that a wave holds at a time."""
+        if self.roomy(unit):
+            return 2 * (self.tiles_m + self.tiles_n) * unit.fragment
+        rows = min(self.tiles_m, 2 * self.together(unit))
+        return (rows + self.tiles_n) * unit.fragment
+
+    def most_ahead(self, unit: Unit) -> int:
+        """Tiles ahead that pay: the loop's code grows with them."""
+        if unit.kind == "fma" or not self.roomy(unit):
+            return 1
+        return 4 if self.tiles_m * self.tiles_n <= 12 else 2
+
+    @property
+    def waves(self) -> int:
+        return self.waves_m * self.waves_n
+
+    def rows(self, unit: Unit) -> int:
+        """Rows of C of a block."""
+        return self.waves_m * self.tiles_m * unit.rows
+
+    def columns(self, unit: Unit) -> int:
+        """Columns of C of a block."""
+        return self.waves_n * self.tiles_n * unit.columns
+
+    def describe(self, unit: Unit) -> str:
+        """For people: block tile, waves and instruction."""
+        return (
+            f"tile {self.rows(unit)}x{self.columns(unit)}x{unit.tile_depth}, "
+            f"{self.waves_m}x{self.waves_n} waves, {self.ahead} ahead, "
+            f"{f'k in {self.splits} parts, ' if self.splits > 1 else ''}"
+            f"{unit.kind} of {unit.element}{' in scaled blocks' if unit.scaled else ''}"
+        )
+
+
+def schedules() -> Iterator[Schedule]:
+    """Schedules of one part, in a fixed order; which are legal is `constraints`' matter."""
+    for (waves_m, waves_n), tiles_m, tiles_n, ahead in product(_WAVES, _TILES, _TILES, _AHEAD):
+        yield Schedule(waves_m, waves_n, tiles_m, tiles_n, ahead)
+
+
+def splits(tiles: int) -> Iterator[int]:
+    """Into how many equal parts k may be cut, where it has so many tiles."""
+    return (n for n in range(2, min(tiles, _MOST_SPLITS) + 1) if tiles % n == 0)

@@ -1,0 +1,149 @@
+"""What a block does with whole rows of its product: reductions, and results that follow them.
+
+The sums come to LDS, where tiles were, in the product's element type. Waves then take rows as
+those of a kernel of rows do (see gpu.rows), and store results to memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from mlir import ir
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders.function import Frame
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.families.contraction.function import Parameter, outputs_of
+from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
+from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
+from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
+from mgx_mlir.codegen.gpu.families.rows.layouts import Along
+from mgx_mlir.codegen.gpu.families.rows.match import Rows
+from mgx_mlir.codegen.gpu.families.rows.space import Schedule as RowSchedule
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
+
+# Of a read from LDS, or a reduction within a wave.
+_LDS_CLOCKS = 100
+# Elements of a row that a lane keeps.
+_KEPT = 16
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Rows whose argument `product` is a product of `M` rows; results of `sizes` elements."""
+
+    rows: Rows
+    product: int
+    sizes: tuple[int, ...]
+
+    @property
+    def used(self) -> dict[int, str]:
+        """The element type of each input that is read, beside the product."""
+        read = [source for source in self.rows.sources.values() if isinstance(source, Operand)]
+        found = {source.argument: source.element.name for source in read}
+        return {number: name for number, name in found.items() if number != self.product}
+
+    @property
+    def outputs(self) -> list[Parameter]:
+        by_number = sorted(self.rows.results, key=lambda result: result.operand.argument)
+        return outputs_of([r.operand.element.name for r in by_number], self.sizes)
+
+    def refusal(self, problem: Contraction) -> str:
+        """Why no block can do it for a product, whatever its schedule; '' where one may."""
+        M, N = problem.M, problem.N
+        mine = [s for s in self.rows.sources.values() if self._is_product(s)]
+        plain = Axis.of((M, N)), Axis.of((N, 1))
+        if [(x.outer, x.inner) for x in mine if isinstance(x, Operand)] != [plain]:
+            return "rows that are not the product's"
+        results = [result.operand for result in self.rows.results]
+        others = [s for s in self.rows.sources.values() if isinstance(s, Operand)]
+        if any(x.element.kind == "bool" or x.element.is_byte_float for x in (*results, *others)):
+            return "rows of elements that are no plain numbers"
+        return f"{problem.batch} matrices" if problem.batch > 1 else ""
+
+    def fits(self, problem: Contraction, schedule: Schedule, unit: Unit, target: Target) -> bool:
+        """Whether a block with a schedule has whole rows, and LDS for all of them."""
+        rows, columns = schedule.rows(unit), schedule.columns(unit)
+        room = SIDES * (rows + columns) * unit.tile_depth
+        cut = self.cut(problem, schedule.waves * target.wave_size, target)
+        whole = columns >= problem.N and rows * columns <= room
+        return whole and cut is not None and rows % cut.together == 0
+
+    def cut(self, problem: Contraction, threads: int, target: Target) -> RowSchedule | None:
+        """How a block's threads share rows: all of them busy, each row within a wave."""
+        for lanes in (4, 8, 2, 1):
+            for sharing in (64, 32, 16, 8, 4):
+                chunks, rest = divmod(problem.N, sharing * lanes)
+                if sharing > target.wave_size or rest or not 0 < chunks * lanes <= _KEPT:
+                    continue
+                return RowSchedule(sharing, threads // sharing, lanes, chunks, False, True)
+        return None
+
+    def clocks(self, problem: Contraction, schedule: Schedule, unit: Unit, target: Target) -> float:
+        """About how long a compute unit's blocks take for it: one group of rows after another.
+
+        Each is bound by latency, of LDS and of reductions that wait for one another; two blocks
+        hide half of it from each other.
+        """
+        cut = self.cut(problem, schedule.waves * target.wave_size, target)
+        assert cut is not None
+        levels = max(self.rows.levels.values())
+        blocks = math.ceil(problem.M / schedule.rows(unit)) / target.compute_units
+        passes = schedule.rows(unit) // cut.together
+        return passes * _LDS_CLOCKS * (1 + levels) * max(1.0, math.ceil(blocks) / 2)
+
+    def place(self, schedule: Schedule, unit: Unit, problem: Contraction) -> Matrix:
+        """Where the product's elements lie in LDS."""
+        row, column = self._axes(schedule, unit, problem)
+        return Matrix(0, unit.element, 0, Axis(()), row, column)
+
+    def emit(
+        self,
+        problem: Contraction,
+        schedule: Schedule,
+        unit: Unit,
+        target: Target,
+        thread: ir.Value,
+        block: Index,
+        inputs: Mapping[int, ir.Value],
+        outputs: Sequence[ir.Value],
+        lds: ir.Value,
+    ) -> None:
+        """Builds what a block does; `inputs` (by number) and `outputs` are raw buffers."""
+        cut = self.cut(problem, schedule.waves * target.wave_size, target)
+        assert cut is not None
+        outer, inner = self._axes(schedule, unit, problem)
+        sources = {
+            value: replace(source, outer=outer, inner=inner)
+            if isinstance(source, Operand) and self._is_product(source)
+            else source
+            for value, source in self.rows.sources.items()
+        }
+        rows = replace(self.rows, sources=sources)
+        numbers = {number: at for at, number in enumerate((*sorted(self.used), self.product))}
+        buffers = [*(inputs[number] for number in sorted(self.used)), lds, *outputs]
+        frame = Frame(tuple(buffers), (), ())
+        reductions = [Reduction(op) for op in rows.reductions]
+        passes = schedule.rows(unit) // cut.together
+        bounded = problem.M % schedule.rows(unit) != 0
+
+        def one(number: Index) -> None:
+            layout = Along(rows, cut, target, frame, numbers)
+            layout.begin(thread, emit.add(emit.mul(block, passes), number))
+            RowsBody(rows, cut, layout, reductions, bounded).emit()
+
+        emit.loop(0, passes, 1, one)
+
+    def _is_product(self, source: object) -> bool:
+        return isinstance(source, Operand) and source.argument == self.product
+
+    def _axes(self, schedule: Schedule, unit: Unit, problem: Contraction) -> tuple[Axis, Axis]:
+        rows, columns = schedule.rows(unit), schedule.columns(unit)
+        blocks = math.ceil(problem.M / rows)
+        outer = Axis(((blocks, 0), (rows, columns))) if blocks > 1 else Axis(((rows, columns),))
+        return outer, Axis(((problem.N, 1),))

@@ -1,0 +1,191 @@
+"""A tile of an operand on its way from memory through registers to LDS.
+
+In LDS every row of A, and every column of B, is a row of 64 bytes along k, in chunks of
+16 bytes whose places are swizzled (see specs). Where the operand's neighbours in memory lie
+along k, a thread moves chunks; otherwise it reads vectors across the rows at several k and
+turns them in registers. Where an element lies in memory is its source's matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Source
+from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES, ROW_CHUNKS, Unit
+
+
+def swizzled(unit: Unit, row: Index) -> Index:
+    """`Unit.swizzle` of a row that is known at run time."""
+    if isinstance(row, int):
+        return unit.swizzle(row)
+    result: Index = 0
+    for bit, value in enumerate(unit.swizzles):
+        if value:
+            flag = emit.rem(emit.div(row, 1 << bit), 2)
+            result = exclusive_or(result, emit.mul(flag, value))
+    return result
+
+
+def exclusive_or(a: Index, b: Index) -> Index:
+    """a ^ b."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a ^ b
+    if isinstance(b, int) and b == 0:
+        return a
+    if isinstance(a, int) and a == 0:
+        return b
+    return arith.xori(emit.value(a), emit.value(b))
+
+
+class Tile:
+    """Moves tiles of `rows` rows of an operand; all of a block's threads take part."""
+
+    def __init__(
+        self, source: Source, unit: Unit, rows: int, threads: int, lds: ir.Value, start: int
+    ) -> None:
+        self.source, self.unit, self.rows, self.threads = source, unit, rows, threads
+        self.lds, self.start = lds, start
+        chunk = unit.chunk
+        each = rows * unit.tile_depth // threads
+        width = source.width(CHUNK_BYTES // emit.element_bytes(source.element))
+        if source.along_k:
+            self.run, self.across, self.width = chunk, 1, min(width, chunk)
+        else:
+            self.run, self.width = turned(chunk, width, each, emit.element_bytes(source.element))
+            self.across = self.width
+        self.moves = each // (self.run * self.across)
+
+    def begin(self, thread: ir.Value, batch: Index, first: Index, extent: int) -> None:
+        """Builds what no step changes: the thread's places in memory and in LDS.
+
+        `first`: the block's first row, of `extent` rows of the operand.
+        """
+        unit = self.unit
+        self.batch, self.first = batch, first
+        runs = unit.tile_depth // self.run
+        k = emit.mul(emit.rem(thread, runs), self.run)
+        rows = [
+            emit.mul(emit.div(emit.add(thread, move * self.threads), runs), self.across)
+            for move in range(self.moves)
+        ]
+        limit = extent if extent % self.rows else None
+        self.source.begin(batch, [emit.add(first, row) for row in rows], k, limit)
+        self.targets = []
+        for row in rows:
+            at = emit.add(emit.mul(row, unit.tile_depth), k)
+            at = exclusive_or(at, emit.mul(swizzled(unit, row), unit.chunk))
+            self.targets.append(emit.add(at, self.start))
+
+    @property
+    def parts(self) -> range:
+        """Where the reads of one move begin along k."""
+        return range(0, self.run, self.width if self.source.along_k else 1)
+
+    @property
+    def reads(self) -> int:
+        """Values that `loads` gives."""
+        return len(self.parts) * self.moves * self.source.reads
+
+    def loads(self, k0: Index) -> list[Load]:
+        """Reads of the thread's part of the tile from k0 on; see `Source.loads`."""
+        return self.source.loads(k0, self.parts, self.width)
+
+    def stores(self, values: Sequence[ir.Value]) -> Iterator[Callable[[Index], None]]:
+        """Writes of what `loads` gave, each to be called with a side of LDS."""
+        each = len(values) // self.moves
+        for move, target in enumerate(self.targets):
+            mine = values[move * each :][:each]
+            if self.source.along_k:
+                yield partial(self._store_chunk, mine, target)
+            else:
+                column = partial(_column, self.source, mine, [])
+                yield from (
+                    partial(self._store_turned, column, target, i) for i in range(self.across)
+                )
+
+    def _store_chunk(self, parts: Sequence[ir.Value], target: Index, side: Index) -> None:
+        mine = [self._converted(x) for x in self.source.finish(parts)]
+        x = mine[0]
+        if len(mine) > 1:
+            lanes = ir.VectorType(x.type).shape[0]
+            x = memory.joined([memory.element(p, i) for p in mine for i in range(lanes)])
+        memory.store(x, self.lds, emit.add(target, side))
+
+    def _store_turned(self, column: Column, target: Index, i: int, side: Index) -> None:
+        unit = self.unit
+        # The lowest bit of a row and its swizzle may share the place in 128 bytes.
+        odd = i % 2 if unit.row_chunks == ROW_CHUNKS else 0
+        turn = (odd * unit.tile_depth) ^ (unit.swizzle(i) * unit.chunk)
+        at = emit.add(exclusive_or(target, turn), (i - odd) * unit.tile_depth)
+        memory.store(self._converted(column(i)), self.lds, emit.add(at, side))
+
+    def _converted(self, x: ir.Value) -> ir.Value:
+        kinds = {self.source.element, self.unit.element}
+        # Of two kinds of 8-bit floats, an instruction is told which an operand has.
+        if kinds <= emit.BYTE_FLOATS:
+            return x
+        return emit.convert(x, self.source.element, self.unit.element)
+
+
+def _column(
+    source: Source, values: Sequence[ir.Value], found: list[Column], number: int
+) -> ir.Value:
+    """Column `number` of the vectors that a source makes from values, once: `found`, then."""
+    if not found:
+        found.append(columns(source.finish(values)))
+    return found[0](number)
+
+
+# The elements number i of vectors, as a vector.
+Column = Callable[[int], ir.Value]
+
+
+def columns(rows: Sequence[ir.Value]) -> Column:
+    """Vectors, turned. Bytes are turned in blocks of 4 by 4, two instructions a register."""
+    type_ = ir.VectorType(rows[0].type)
+    if type_.element_type.width != 8 or type_.shape[0] % 4 or len(rows) % 4:
+        return lambda i: memory.joined([memory.element(x, i) for x in rows])
+    done: dict[int, list[list[ir.Value]]] = {}
+
+    def column(i: int) -> ir.Value:
+        if i // 4 not in done:
+            words = [memory.word(x, i // 4) for x in rows]
+            done[i // 4] = [_turned_bytes(words[k : k + 4]) for k in range(0, len(words), 4)]
+        return memory.of_words([block[i % 4] for block in done[i // 4]], type_.element_type)
+
+    return column
+
+
+def _turned_bytes(rows: Sequence[ir.Value]) -> list[ir.Value]:
+    """Four words of four bytes as a matrix, turned."""
+    first, second, third, fourth = rows
+    result = []
+    # The lower two bytes of each, alternating; the upper two.
+    for pairs in (0x05010400, 0x07030602):
+        above, below = memory.permuted(second, first, pairs), memory.permuted(fourth, third, pairs)
+        result += [memory.permuted(below, above, halves) for halves in (0x05040100, 0x07060302)]
+    return result
+
+
+def turned(chunk: int, width: int, each: int, size: int) -> tuple[int, int]:
+    """How many k's and rows a thread turns at a time, of `each` elements that it moves.
+
+    The longest run along k, for wide writes to LDS, that leaves reads of 16 bytes; or of 8
+    with writes of 8.
+    """
+    each &= -each  # a power of two, as the others are
+    run = chunk
+    while run > 1:
+        across = min(width, each // run)
+        if across * size >= (CHUNK_BYTES if run * size > 8 else 8):
+            return run, across
+        run //= 2
+    run = min(chunk, each)
+    return run, max(1, min(width, each // run))

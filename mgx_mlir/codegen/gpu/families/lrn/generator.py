@@ -1,0 +1,90 @@
+"""One gpu.func for a local response normalization.
+
+A thread has vectors of pixels in some neighbouring channels, whose sums overlap.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mlir.dialects import arith
+
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load, store
+from mgx_mlir.codegen.generic.lowering.ops.windows import beta_power
+from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
+from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.families.family import Types
+from mgx_mlir.codegen.gpu.families.lrn.match import Lrn
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.problem.problem import Axis
+
+_OUTPUT = Argument("output", 0)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Vectors of `lanes` pixels in `channels` channels for each thread."""
+
+    lanes: int
+    channels: int
+
+    def describe(self) -> str:
+        """For people."""
+        return f"{self.lanes} pixels at a time in {self.channels} channels"
+
+
+def choose(lrn: Lrn, target: Target) -> Schedule:
+    """As many channels as leave all units busy."""
+    result = Operand(0, lrn.source.element, 0, Axis(()), Axis.of((lrn.pixels, 1)))
+    lanes = min(4, vector_lanes(lrn.pixels, [lrn.source, result]))
+    channels = math.gcd(lrn.channels, 8)
+    size = lrn.images * lrn.channels * lrn.pixels // lanes
+    while channels > 1 and size // channels < target.compute_units * BLOCK:
+        channels //= 2
+    return Schedule(lanes, channels)
+
+
+def generate(lrn: Lrn, types: Types, schedule: Schedule, name: str) -> GpuProgram:
+    """The function `<name>_0`, and its launch.
+
+    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    """
+    launches, lanes, own = Launches(name, types), schedule.lanes, schedule.channels
+    source = Argument("input", lrn.source.argument)
+    groups, columns = lrn.channels // own, lrn.pixels // lanes
+    total = lrn.images * lrn.channels * lrn.pixels
+    with launches.each([source], [_OUTPUT], lrn.images * groups * columns) as work:
+        pixel = emit.mul(emit.rem(work.place, columns), lanes)
+        rest = emit.div(work.place, columns)
+        first = emit.mul(emit.rem(rest, groups), own)
+        image = emit.mul(emit.div(rest, groups), lrn.channels)
+        a = Arithmetic([lanes])
+        before = (lrn.size - 1) // 2
+        values, squares = [], []
+        for number in range(-before, own + lrn.size - 1 - before):
+            channel = emit.add(first, number)
+            # As unsigned numbers, negative ones are beyond any size.
+            limit = emit.value(lrn.channels)
+            there = arith.cmpi(arith.CmpIPredicate.ult, emit.value(channel), limit)
+            start = lrn.source.start(emit.add(image, channel))
+            inside = [*work.inside, there]
+            x = lrn.source.load(work.buffers[source], start, pixel, lanes, inside)
+            values.append(load(a, lrn.source.element, x))
+            squares.append(a.mul(values[-1], values[-1]))
+        for number in range(own):
+            sum_ = squares[number]
+            for square in squares[number + 1 : number + lrn.size]:
+                sum_ = a.add(sum_, square)
+            scaled = a.mul(a.float(lrn.alpha / lrn.size, sum_), sum_)
+            base = a.add(a.float(lrn.bias, sum_), scaled)
+            y = a.div(values[number + before], beta_power(a, base, lrn.beta))
+            y = store(a, lrn.source.element, y)
+            place = emit.mul(emit.add(image, emit.add(first, number)), lrn.pixels)
+            target = Operand(0, lrn.source.element, 0, Axis(()), Axis.of((total, 1)))
+            target.store(y, work.buffers[_OUTPUT], 0, emit.add(place, pixel), work.inside)
+    return launches.program()

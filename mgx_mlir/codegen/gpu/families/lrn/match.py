@@ -1,0 +1,56 @@
+"""Which kernels are a local response normalization."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.codegen.generic.lowering.element import element_of
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.problem.views import resolve
+
+# More channels are summed by a loop elsewhere.
+MAX_SIZE = 16
+
+
+@dataclass(frozen=True)
+class Lrn:
+    """x / (bias + alpha / size * sum of squares of `size` channels)^beta.
+
+    `source` has images and channels as its outer index, `pixels` as its inner one.
+    """
+
+    images: int
+    channels: int
+    pixels: int
+    source: Operand
+    size: int
+    alpha: float
+    beta: float
+    bias: float
+    name: ClassVar[str] = "mgx.lrn"
+
+
+def match_lrn(kernel: ir.OpView) -> Lrn | str:
+    """The kernel as a normalization, or why it is none; '' where it holds other work."""
+    op = anchor_of(kernel, {Lrn.name})
+    if isinstance(op, str):
+        return op
+    view = resolve(op.operation.operands[0])
+    if view is None:
+        return f"{Lrn.name}: an input that is no strided view"
+    element = element_of(op.operation.results[0].type)
+    if not element.is_float or element.is_byte_float:
+        return f"{Lrn.name}: elements of type {element.name}"
+    if op.size.value > MAX_SIZE:
+        return f"{Lrn.name}: {op.size.value} channels are more than {MAX_SIZE}"
+    images, channels, *rest = view.shape
+    source = Operand(
+        view.argument, element, view.offset, view.axis(0, 2), view.axis(2, len(view.shape))
+    )
+    numbers = op.alpha.value, op.beta.value, op.bias.value
+    return Lrn(images, channels, math.prod(rest), source, op.size.value, *numbers)

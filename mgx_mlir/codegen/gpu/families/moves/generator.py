@@ -1,0 +1,212 @@
+"""The functions of a kernel of moves: each block copies vectors of one of the parts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.element import BOOL
+from mgx_mlir.codegen.generic.lowering.pointwise import number
+from mgx_mlir.codegen.gpu.builders import function as builder
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.families.moves.match import Copy, Gather, Move, Moves, Pad
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+BLOCK = 256
+# More parts of a concat take longer to tell apart than they take to copy.
+MAX_PARTS = 16
+_CHOSEN = 4  # elements with an index each that a thread takes at a time
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Vectors of `lanes` elements for each part, a thread takes `times` of them."""
+
+    lanes: tuple[int, ...]
+    times: int
+
+    def describe(self) -> str:
+        """For people."""
+        widths = ", ".join(map(str, dict.fromkeys(self.lanes)))
+        return f"{widths} elements at a time, {self.times} times"
+
+
+def choose(moves: Moves, units: int) -> Schedule:
+    """The widest vectors that no part cuts; several for a thread where there are many."""
+    lanes = tuple(lanes_of(part) for part in moves.parts)
+    vectors = sum(part.size // n for part, n in zip(moves.parts, lanes, strict=True))
+    times = next((n for n in (4, 2) if vectors >= 8 * units * BLOCK * n), 1)
+    return Schedule(lanes, times)
+
+
+def lanes_of(part: Move) -> int:
+    """Elements of a vector: neighbours that are copied, or left out, together."""
+    if isinstance(part, Gather):
+        if part.run == 1:
+            return min(_CHOSEN, vector_lanes(part.size, [part.target]))
+        return vector_lanes(part.run, [part.source, part.target])
+    if isinstance(part, Pad):
+        last = part.spans[-1] if part.spans else None
+        edges = math.gcd(last.size, last.low, last.inside) if last else 1
+        return vector_lanes(edges, [part.source, part.target])
+    # Where a source's neighbours lie apart, vectors of results still are one access.
+    read = [part.source] if isinstance(part.source, Operand) else []
+    lanes = vector_lanes(part.size, [*read, part.target])
+    return part.target.width(lanes)
+
+
+def generate(
+    moves: Moves,
+    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    schedule: Schedule,
+    name: str,
+) -> GpuProgram:
+    """The functions `<name>_0` .. of some parts each, and their launches.
+
+    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    """
+    module, block = builder.gpu_module()
+    launches: list[Launch] = []
+    for first in range(0, len(moves.parts), MAX_PARTS):
+        some = slice(first, first + MAX_PARTS)
+        parts = list(zip(moves.parts[some], schedule.lanes[some], strict=True))
+        function = f"{name}_{len(launches)}"
+        launches.append(_function(block, function, parts, schedule.times, types))
+    return GpuProgram(module, tuple(launches), 0, 32)
+
+
+def _function(
+    block: ir.Block,
+    function: str,
+    parts: Sequence[tuple[Move, int]],
+    times: int,
+    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+) -> Launch:
+    """A function of some parts, in vectors of so many elements."""
+    inputs, results = types
+    used = sorted({operand.argument for part, _ in parts for operand in _read(part)})
+    arguments = [builder.tensor_of(inputs[n]) for n in used]
+    arguments.append(builder.tensor_of(results[0], written=True))
+    blocks = [-(-part.size // (lanes * BLOCK * times)) for part, lanes in parts]
+    grid = builder.grid_of(sum(blocks))
+    with builder.function(block, function, arguments, BLOCK, grid) as frame:
+        buffers = {n: frame.buffers[position] for position, n in enumerate(used)}
+        thread, here = builder.thread_number(BLOCK), builder.linear_block(grid)
+        end = 0
+        for (part, lanes), count in zip(parts, blocks, strict=True):
+            start, end = end, end + count
+            body = _body(part, lanes, times, emit.sub(here, start), thread)
+            work = _bound(body, buffers, frame.buffers[-1])
+            if len(blocks) == 1:
+                work()
+                continue
+            mine = arith.andi(emit.compare("sge", here, start), emit.compare("slt", here, end))
+            emit.when(mine, work)
+    passed = (*(Argument("input", n) for n in used), Argument("output", 0))
+    return Launch(function, grid, (BLOCK, 1, 1), passed)
+
+
+Body = Callable[[dict[int, ir.Value], ir.Value], None]
+
+
+def _bound(body: Body, buffers: dict[int, ir.Value], output: ir.Value) -> Callable[[], None]:
+    return lambda: body(buffers, output)
+
+
+def _read(part: Move) -> list[Operand]:
+    if isinstance(part, Gather):
+        return [part.source, *(c.indices for c in part.places.coordinates)]
+    return [part.source] if isinstance(part.source, Operand) else []
+
+
+def _body(part: Move, lanes: int, times: int, block: Index, thread: Index) -> Body:
+    """What a thread does for a part, of which `block` is the number of its block."""
+
+    def body(buffers: dict[int, ir.Value], output: ir.Value) -> None:
+        first = emit.add(emit.mul(block, BLOCK * times), thread)
+        bounded = part.size % (lanes * BLOCK * times) != 0
+        vectors = []
+        for n in range(times):
+            place = emit.mul(emit.add(first, n * BLOCK), lanes)
+            inside = [emit.compare("slt", place, part.size)] if bounded else []
+            vectors.append((_value(part, place, lanes, inside, buffers), place, inside))
+        for x, place, inside in vectors:
+            part.target.store(x, output, part.target.start(0), place, inside)
+
+    return body
+
+
+def _value(
+    part: Move,
+    place: Index,
+    lanes: int,
+    inside: Sequence[ir.Value],
+    buffers: dict[int, ir.Value],
+) -> ir.Value:
+    """The elements that belong at place .. place + lanes of the part."""
+    source = part.source
+    if not isinstance(source, Operand):
+        return emit.attribute_constant(source, lanes)
+    buffer = buffers[source.argument]
+    if isinstance(part, Copy):
+        return source.load(buffer, source.start(0), place, lanes, inside)
+    if isinstance(part, Gather):
+        return _gathered(part, place, lanes, inside, buffers)
+    return _padded(part, place, lanes, inside, buffer)
+
+
+def _gathered(
+    part: Gather,
+    place: Index,
+    lanes: int,
+    inside: Sequence[ir.Value],
+    buffers: dict[int, ir.Value],
+) -> ir.Value:
+    point, along = emit.div(place, part.run), emit.rem(place, part.run)
+    indices, source = buffers[part.places.argument], part.source
+    count = 1 if part.run > 1 else lanes
+    found = []
+    for number_ in range(count):
+        start = source.start(part.places.slot(indices, emit.add(point, number_)))
+        x = source.load(buffers[source.argument], start, along, lanes // count, inside)
+        found += [x] if count == 1 else [memory.element(x, 0)]
+    return found[0] if count == 1 else memory.joined(found)
+
+
+def _padded(
+    part: Pad, place: Index, lanes: int, inside: Sequence[ir.Value], buffer: ir.Value
+) -> ir.Value:
+    conditions = list(inside)
+    start: Index = part.source.offset
+    along: Index = 0
+    rest = place
+    for position, span in reversed(list(enumerate(part.spans))):
+        index = rest if position == 0 else emit.rem(rest, span.size)
+        rest = emit.div(rest, span.size)
+        index = emit.sub(index, span.low)
+        if span.padded:
+            # As unsigned numbers, negative indices are beyond any size.
+            limit = emit.value(span.inside)
+            conditions.append(arith.cmpi(arith.CmpIPredicate.ult, emit.value(index), limit))
+        if position == len(part.spans) - 1:
+            along = index
+        else:
+            start = emit.add(start, span.axis.offset(index))
+    x = part.source.load(buffer, start, along, lanes, conditions)
+    padding = conditions[len(inside) :]
+    if not padding or (part.value == 0 and part.source.element.kind != BOOL):
+        return x  # what is read from outside is 0
+    present = padding[0]
+    for condition in padding[1:]:
+        present = arith.andi(present, condition)
+    other = emit.splat(number(Arithmetic(), part.source.element, part.value), lanes)
+    return arith.select(present, x, other)

@@ -1,0 +1,27 @@
+"""A kernel of the moves family: whether the family takes it, and its program."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.families.family import Types, program_of
+from mgx_mlir.codegen.gpu.families.moves.generator import Schedule, choose, generate
+from mgx_mlir.codegen.gpu.families.moves.match import Moves, match_moves
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+
+def moves_program(
+    kernel: ir.OpView, target: Target, schedule: Schedule | None = None
+) -> tuple[GpuProgram | None, str]:
+    """The program of an `mgx.kernel` for a chip, and the schedule in words.
+
+    None, and why the family refuses it, for other kernels; an empty reason where the kernel
+    moves nothing. Without a `schedule` the widest vectors are chosen.
+    """
+
+    def made(moves: Moves, types: Types, name: str) -> tuple[GpuProgram, str]:
+        chosen = schedule or choose(moves, target.compute_units)
+        return generate(moves, types, chosen, name), chosen.describe()
+
+    return program_of(kernel, match_moves, made, together=False)

@@ -1,0 +1,192 @@
+"""Which kernels only move elements: from mgx ops to copies of runs of elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from mlir import ir
+
+from mgx_mlir.codegen.generic.lowering.element import Element, element_of
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_slice, by_tuple
+from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.gpu.families.rows.match import Source
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.problem.views import View, resolve, splat_constant
+from mgx_mlir.rewriting.views import Factors
+
+GATHERS = frozenset(("mgx.gather", "mgx.gather_elements", "mgx.gathernd"))
+MOVES = GATHERS | {"mgx.concat", "mgx.pad"}
+
+
+@dataclass(frozen=True)
+class Copy:
+    """`size` elements of `source`, in row-major order, to `target`; of one of several parts."""
+
+    size: int
+    source: Source
+    target: Operand
+
+
+@dataclass(frozen=True)
+class Gather:
+    """Runs of `source`, whose outer index is a slot and whose inner one runs along.
+
+    `places` name a slot for each run of the result.
+    """
+
+    size: int
+    source: Operand
+    places: Places
+    run: int
+    target: Operand
+
+
+@dataclass(frozen=True)
+class Span:
+    """One index of a padded tensor: its size, of which `inside` from `low` on are x's."""
+
+    size: int
+    low: int
+    inside: int
+    axis: Axis
+
+    @property
+    def padded(self) -> bool:
+        return self.low != 0 or self.inside != self.size
+
+
+@dataclass(frozen=True)
+class Pad:
+    """x between elements of one value."""
+
+    size: int
+    source: Operand
+    spans: tuple[Span, ...]
+    value: float
+    target: Operand
+
+
+Move: TypeAlias = "Copy | Gather | Pad"
+
+
+@dataclass(frozen=True)
+class Moves:
+    """A kernel that makes one result of parts that nothing else writes."""
+
+    name: str
+    parts: tuple[Move, ...]
+
+
+def match_moves(kernel: ir.OpView) -> Moves | str:
+    """The kernel as moves, or why it is none; '' where it holds other work."""
+    anchor = anchor_of(kernel, MOVES)
+    if isinstance(anchor, str):
+        return anchor
+    name, result = anchor.operation.name, anchor.operation.results[0]
+    # Constants among the operands are no memory.
+    operands, element = list(anchor.operation.operands), element_of(result.type)
+    shape = tuple(result.type.shape)
+    views = [resolve(value) for value in operands]
+    if (
+        name == "mgx.concat"
+        and not element.is_byte_float
+        and (element.bits == 1 or element.bits > 4)
+    ):
+        constants = [splat_constant(value) for value in operands]
+        parts = [view or constant for view, constant in zip(views, constants, strict=True)]
+        if all(part is not None for part in parts):
+            sizes = [tuple(value.type.shape) for value in operands]
+            return Moves(name, _concat(anchor, parts, sizes, element, shape))
+    if any(view is None for view in views):
+        return f"{name}: an input that is no strided view"
+    found = [view for view in views if view is not None]
+    if name == "mgx.concat":
+        return Moves(name, _concat(anchor, found, [v.shape for v in found], element, shape))
+    if name in GATHERS:
+        if 0 in found[0].shape:
+            return f"{name}: no elements to choose from"
+        return Moves(name, (_gather(anchor, found[0], found[1], shape),))
+    if "constant" not in str(anchor.operation.attributes.get("mode", "constant")):
+        return ""
+    return Moves(name, (_pad(anchor, found[0], element, shape),))
+
+
+def _concat(
+    op: ir.OpView,
+    views: Sequence[Any],
+    sizes: Sequence[tuple[int, ...]],
+    element: Element,
+    shape: tuple[int, ...],
+) -> tuple[Move, ...]:
+    """Of views of inputs, and of constants."""
+    axis = ir.IntegerAttr(op.operation.attributes["axis"]).value % len(shape)
+    outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
+    parts: list[Move] = []
+    start = 0
+    for view, own_shape in zip(views, sizes, strict=True):
+        size = math.prod(own_shape)
+        if size == 0:
+            continue
+        own = own_shape[axis] * inner
+        rows = Axis.of((outer, shape[axis] * inner), (own, 1))
+        source: Source = view
+        if isinstance(view, View):
+            source = Operand(view.argument, element, view.offset, Axis(()), _axis(view.dims))
+        parts.append(Copy(size, source, Operand(0, element, start, Axis(()), rows)))
+        start += own
+    return tuple(parts)
+
+
+def _gather(op: ir.OpView, view: View, indices: View, shape: tuple[int, ...]) -> Gather:
+    name, type_ = op.operation.name, op.operation.operands[1].type
+    if name == "mgx.gathernd":
+        places = by_tuple(indices, type_, view.shape, op.batch_dims.value)
+    else:
+        named = by_slice if name == "mgx.gather" else by_element
+        places = named(indices, type_, view.shape, op.axis.value % len(view.shape))
+    depth, size = places.depth, math.prod(shape)
+    element = element_of(op.operation.results[0].type)
+    outer, inner = view.axis(0, depth), view.axis(depth, len(view.shape))
+    return Gather(
+        size,
+        Operand(view.argument, element, view.offset, outer, inner),
+        places,
+        math.prod(view.shape[depth:]),
+        Operand(0, element, 0, Axis(()), Axis.of((size, 1))),
+    )
+
+
+def _pad(op: ir.OpView, view: View, element: Element, shape: tuple[int, ...]) -> Pad:
+    low = list(ir.DenseI64ArrayAttr(op.operation.attributes["low"]))
+    groups: list[list[int]] = []
+    for d, (have, want) in enumerate(zip(view.shape, shape, strict=True)):
+        # A dimension without padding moves on with the one before it.
+        if groups and low[d] == 0 and have == want:
+            groups[-1].append(d)
+        else:
+            groups.append([d])
+    spans = []
+    for group in groups:
+        inner = math.prod(shape[d] for d in group[1:])
+        first = group[0]
+        axis = _axis([view.dims[d] for d in group])
+        spans.append(
+            Span(shape[first] * inner, low[first] * inner, view.shape[first] * inner, axis)
+        )
+    attributes = op.operation.attributes
+    value = ir.FloatAttr(attributes["value"]).value if "value" in attributes else 0.0
+    size = math.prod(shape)
+    outer = Axis.of(*(factor for span in spans[:-1] for factor in span.axis.factors))
+    last = spans[-1].axis if spans else Axis(())
+    source = Operand(view.argument, element, view.offset, outer, last)
+    return Pad(
+        size, source, tuple(spans), value, Operand(0, element, 0, Axis(()), Axis.of((size, 1)))
+    )
+
+
+def _axis(dims: Sequence[Factors]) -> Axis:
+    return Axis.of(*(factor for dim in dims for factor in dim))

@@ -1,0 +1,87 @@
+"""How long a pointwise kernel takes on a chip: an estimate from sizes alone, in clocks.
+
+As for rows (see rows.cost), a SIMD is bound by what it issues, by the path to memory, or by
+latency where few waves hide it. Only the order of the estimates matters.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders.function import element_bytes
+from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.families.choice import least, terms
+from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
+from mgx_mlir.codegen.gpu.families.pointwise.space import Schedule, schedules
+from mgx_mlir.codegen.gpu.families.rows.cost import (
+    GLOBAL_BYTES_A_CLOCK,
+    GLOBAL_LATENCY,
+    SEGMENT,
+    START,
+    WAVES_A_SIMD,
+    weight,
+)
+
+# Elements that a thread has in flight at most, of all operands together.
+_IN_FLIGHT = 128
+# Instructions that find an element's place where an index has to be divided.
+_DIVISION = 6
+
+
+def choose(elements: Elements, target: Target) -> Schedule:
+    """The schedule with the least estimate; the first of several equal ones."""
+    operands = elements.operands
+    lanes = vector_lanes(elements.size, operands)
+    most = max(1, int(_IN_FLIGHT * target.register_share) // len(operands))
+    legal = [s for s in schedules(lanes) if s.lanes * s.times <= most]
+    chosen = least(legal, lambda s: clocks(elements, s, target), Schedule.describe)
+    assert chosen is not None  # one element at a time is always legal
+    return chosen
+
+
+def clocks(elements: Elements, schedule: Schedule, target: Target) -> float:
+    """The estimate for a schedule."""
+    issue, simds = (4, 4) if target.wave_size == 64 else (1, 2)
+    blocks = -(-elements.size // schedule.elements)
+    units = min(target.compute_units, blocks)
+    waves = blocks * schedule.block / target.wave_size
+    a_simd = waves / (simds * units)
+
+    work = sum(weight(op) for op in elements.ops)
+    vectors = sum(_instructions(operand, schedule.lanes) for operand in elements.operands)
+    instructions = 30 + schedule.times * (schedule.lanes * work + vectors)
+    busy = max(1.0, a_simd) * instructions * issue
+
+    moved = sum(_moved(operand, schedule.lanes) for operand in elements.operands)
+    moved *= schedule.times * target.wave_size
+    memory = max(1.0, a_simd * simds) * moved / GLOBAL_BYTES_A_CLOCK
+
+    latency = START + GLOBAL_LATENCY + instructions * issue
+    rounds = max(1.0, a_simd / WAVES_A_SIMD)
+    terms(issue=busy, memory=memory, latency=rounds * latency)
+    # What overlaps does so imperfectly.
+    return max(busy, memory, rounds * latency) + (busy + memory) / 8
+
+
+def _instructions(operand: Operand, lanes: int) -> int:
+    """Instructions that access a vector of an operand."""
+    if operand.repeated:
+        return 0
+    parts = lanes // operand.width(lanes)
+    return parts * (2 + _DIVISION * (len(operand.inner.factors) - 1))
+
+
+def _moved(operand: Operand, lanes: int) -> float:
+    """Bytes that memory moves for a lane's vector of an operand."""
+    if operand.repeated:
+        return 0.0
+    size = element_bytes(operand.element)
+    last = operand.inner.factors[-1]
+    if last[1] == 0:
+        return size
+    width = operand.width(lanes)
+    # Accesses of lanes beside each other lie this far apart; each moves a segment at most.
+    apart = lanes * size * abs(last[1])
+    each = min(SEGMENT, max(width * size, apart))
+    return math.ceil(lanes / width) * each

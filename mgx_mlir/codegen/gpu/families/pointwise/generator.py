@@ -1,0 +1,119 @@
+"""One gpu.func for a pointwise kernel: vectors of elements, one after another in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders import function as builder
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
+from mgx_mlir.codegen.gpu.families.pointwise.space import Schedule
+from mgx_mlir.codegen.gpu.families.pointwise.tiles import emit_tiles
+from mgx_mlir.codegen.gpu.families.pointwise.turned import BLOCK, Turned
+from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+
+def generate(
+    elements: Elements,
+    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    schedule: Schedule | Turned,
+    target: Target,
+    name: str,
+) -> GpuProgram:
+    """The function `<name>_0`, and its launch.
+
+    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    """
+    inputs, results = types
+    used = elements.used
+    overwritable = elements.overwritable
+    arguments = [builder.tensor_of(inputs[n], shared=n in overwritable) for n in used]
+    arguments += [builder.tensor_of(t, written=True, shared=bool(overwritable)) for t in results]
+    module, block = builder.gpu_module()
+    function = f"{name}_0"
+    if isinstance(schedule, Turned):
+        threads, blocks = BLOCK, -(-schedule.waves // (BLOCK // target.wave_size))
+    else:
+        # All threads read a single element, which may be written over: those of one wave.
+        threads = schedule.block if elements.size > 1 else target.wave_size
+        blocks = -(-elements.size // schedule.elements)
+    grid = builder.grid_of(blocks)
+    with builder.function(block, function, arguments, threads, grid) as frame:
+        thread, number = builder.thread_number(threads), builder.linear_block(grid)
+        if isinstance(schedule, Turned):
+            emit_tiles(elements, schedule, frame, used, thread, number, target)
+        else:
+            sources = {number: frame.buffers[position] for position, number in enumerate(used)}
+            first = emit.mul(number, schedule.elements)
+            first = emit.add(first, emit.mul(thread, schedule.lanes))
+            bounded = grid[0] * grid[1] * schedule.elements != elements.size
+            emit_elements(elements, schedule, sources, frame.buffers[len(used) :], first, bounded)
+    passed = [Argument("input", number) for number in used]
+    passed += [Argument("output", number) for number in range(len(results))]
+    launch = Launch(function, grid, (threads, 1, 1), tuple(passed))
+    return GpuProgram(module, (launch,), 0, 32)
+
+
+def emit_elements(
+    elements: Elements,
+    schedule: Schedule,
+    sources: dict[int, ir.Value],
+    outputs: Sequence[ir.Value],
+    first: Index,
+    bounded: bool,
+) -> None:
+    """Builds what a thread does from element `first` on.
+
+    `sources` (by an input's number) and `outputs` are raw buffers. bounded: whether elements may
+    lie past the last one.
+    """
+    values = Evaluator(elements, _Layout(schedule.lanes, sources))
+    chunks = []
+    for number in range(schedule.times):
+        place = emit.add(first, number * schedule.block * schedule.lanes)
+        inside = emit.compare("slt", place, elements.size) if bounded else None
+        chunks.append(Chunk(place, inside))
+    # All reads go first: they are under way together, and may be of what is written.
+    for chunk in chunks:
+        for value, source in elements.sources.items():
+            if isinstance(source, Operand) and elements.is_whole(value):
+                values.whole(value, chunk)
+    for chunk in chunks:
+        guards = [chunk.inside] if chunk.inside is not None else []
+        for result in elements.results:
+            x = values.whole(result.value, chunk)
+            operand = elements.operand_of(result)
+            operand.store(x, outputs[result.number], 0, chunk.column, guards)
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Vectors of neighbours, by the number of their first element."""
+
+    lanes: int
+    sources: dict[int, ir.Value]
+
+    def load(self, source: Operand, chunk: Chunk) -> ir.Value:
+        # What lies behind the last element is read as zero, or for nothing.
+        buffer = self.sources[source.argument]
+        return source.load(buffer, source.start(0), chunk.column, self.lanes, [])
+
+    def load_row(self, source: Operand) -> ir.Value:
+        return source.load_one(self.sources[source.argument], source.start(0))
+
+    def of_row(self, value: ir.Value) -> ir.Value:
+        return value
+
+    def repeated(self, value: ir.Value) -> ir.Value:
+        return emit.splat(value, self.lanes)
+
+    def columns_of(self, chunk: Chunk) -> ir.Value:
+        raise AssertionError("only reductions ask for indices")

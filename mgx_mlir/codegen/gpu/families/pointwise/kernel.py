@@ -1,0 +1,30 @@
+"""A kernel of the pointwise family: whether the family takes it, and its program."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.families.family import Types, program_of
+from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
+from mgx_mlir.codegen.gpu.families.pointwise.generator import generate
+from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
+from mgx_mlir.codegen.gpu.families.pointwise.space import Schedule
+from mgx_mlir.codegen.gpu.families.pointwise.turned import Turned, turned
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+
+def pointwise_program(
+    kernel: ir.OpView, target: Target, schedule: Schedule | Turned | None = None
+) -> tuple[GpuProgram | None, str]:
+    """The program of an `mgx.kernel` for a chip, and the schedule in words.
+
+    None, and why the family refuses it, for other kernels; an empty reason where the kernel
+    holds other work. Without a `schedule` the cost model chooses.
+    """
+
+    def made(elements: Elements, types: Types, name: str) -> tuple[GpuProgram, str]:
+        chosen = schedule or turned(elements, target) or choose(elements, target)
+        return generate(elements, types, chosen, target, name), chosen.describe()
+
+    return program_of(kernel, match_elements, made)

@@ -1,0 +1,106 @@
+"""Which kernels are pointwise: from mgx ops to elements by one index."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mlir import ir
+
+from mgx_mlir.codegen.generic.lowering.element import Element, element_of
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.families.family import is_free
+from mgx_mlir.codegen.gpu.families.rows.match import Body, Source
+from mgx_mlir.codegen.problem.match import through_reshapes
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.problem.views import resolve, splat_constant
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.in_place import overwritable
+from mgx_mlir.sizes.types import shape_of
+
+_WORK = mgx.POINTWISE | {"mgx.pointwise"}
+
+
+@dataclass(frozen=True)
+class Result:
+    """A value that is stored, element by element, as output `number`."""
+
+    value: ir.Value
+    number: int
+    element: Element
+
+
+@dataclass(frozen=True)
+class Elements(Body):
+    """A kernel over `size` elements, in the row-major order of its results.
+
+    Operands have the elements' number as their inner index. The result may be written over
+    the inputs `overwritable`.
+    """
+
+    size: int
+    results: tuple[Result, ...]
+    overwritable: frozenset[int]
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """What is read with an element for each of the results, and what is written."""
+        return (*self.read, *(self.operand_of(r) for r in self.results))
+
+    def operand_of(self, result: Result) -> Operand:
+        return Operand(result.number, result.element, 0, Axis(()), Axis.of((self.size, 1)))
+
+
+def match_elements(kernel: ir.OpView) -> Elements | str:
+    """The kernel as elements, or why it is none; '' where it holds other work."""
+    *ops, terminator = kernel.regions[0].blocks[0].operations
+    work = [op for op in ops if op.operation.name in _WORK]
+    if any(op not in work and not is_free(op) for op in ops):
+        return ""
+    name = work[-1].operation.name if work else "a copy"
+    returned = [through_reshapes(value) for value in terminator.operation.operands]
+    sizes = {math.prod(shape_of(value.type)) for value in terminator.operation.operands}
+    sizes |= {math.prod(shape_of(r.type)) for op in work for r in op.operation.results}
+    if len(sizes) != 1 or 0 in sizes:
+        return f"{name}: results of different sizes, or of none"
+    (size,) = sizes
+    sources: dict[ir.Value, Source] = {}
+    wholes: set[ir.Value] = set()
+    made = {result for op in work for result in op.operation.results}
+
+    def read(value: ir.Value) -> bool:
+        if value in sources or value in made:
+            return True
+        found = _source(value, size)
+        if found is None:
+            return False
+        sources[value] = found
+        if isinstance(found, Operand) and not found.repeated:
+            wholes.add(value)
+        return True
+
+    for op in work:
+        operation = op.operation
+        if not all(read(value) for value in operation.operands):
+            return f"{name}: an input that is no strided view"
+        if any(value in wholes for value in operation.operands):
+            wholes.update(operation.results)
+    if not all(read(value) for value in returned):
+        return f"{name}: a result that is no strided view"
+    results = tuple(
+        Result(value, number, element_of(value.type)) for number, value in enumerate(returned)
+    )
+    return Elements(
+        name, tuple(work), sources, frozenset(wholes), size, results, overwritable(kernel)
+    )
+
+
+def _source(value: ir.Value, size: int) -> Source | None:
+    constant = splat_constant(value)
+    if constant is not None:
+        return constant
+    view = resolve(value)
+    if view is None or math.prod(view.shape) != size:
+        return None
+    inner = Axis.of(*(factor for dim in view.dims for factor in dim))
+    return Operand(view.argument, element_of(value.type), view.offset, Axis(()), inner)

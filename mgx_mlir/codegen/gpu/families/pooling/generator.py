@@ -1,0 +1,243 @@
+"""One gpu.func for a pooling: a thread has some results that are neighbours.
+
+Windows of neighbours overlap: what they read together is read once, in vectors where rows of
+x are aligned.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import change, store
+from mgx_mlir.codegen.generic.lowering.ops.windows import root
+from mgx_mlir.codegen.gpu.builders import function as builder
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.operands import CHUNK_BYTES
+from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
+from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
+from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, Window
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.problem.match import Operand
+
+BLOCK = 256
+# Where a thread's windows have more elements, their rows are a loop.
+MAX_CODE = 512
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A thread makes `run` neighbours, and reads x in vectors of `lanes`."""
+
+    run: int
+    lanes: int
+
+    def describe(self) -> str:
+        """For people."""
+        return f"{self.run} results a thread, {self.lanes} elements at a time"
+
+
+def choose(pooling: Pooling, units: int) -> Schedule:
+    """As many neighbours as one access stores, fewer where they would leave units idle."""
+    last = pooling.windows[-1]
+    size = builder.element_bytes(pooling.element)
+    run = math.gcd(last.outputs, min(8, CHUNK_BYTES // size))
+    while run > 1 and pooling.images * pooling.outputs // run < 2 * units * 64:
+        run //= 2
+    # Vectors start at multiples of their length, at each part of a row too.
+    part = pooling.row * last.dilation if pooling.row < last.length else 0
+    width = pooling.source.width(CHUNK_BYTES // size)
+    return Schedule(run, math.gcd(width, last.size, run * last.stride, part))
+
+
+def generate(pooling: Pooling, types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+             schedule: Schedule, name: str) -> GpuProgram:  # fmt: skip
+    """The function `<name>_0`, and its launch.
+
+    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    """
+    inputs, results = types
+    used = sorted({pooling.source.argument, *(s.argument for s in _read(pooling))})
+    arguments = [builder.tensor_of(inputs[number]) for number in used]
+    arguments += [builder.tensor_of(type_, written=True) for type_ in results]
+    total = pooling.images * pooling.outputs
+    threads = total // schedule.run
+    module, block = builder.gpu_module()
+    function = f"{name}_0"
+    grid = builder.grid_of(-(-threads // BLOCK))
+    with builder.function(block, function, arguments, BLOCK, grid) as frame:
+        thread = emit.mul(builder.linear_block(grid), BLOCK)
+        thread = emit.add(thread, builder.thread_number(BLOCK))
+        inside = []
+        if grid[0] * grid[1] * BLOCK != threads:
+            inside.append(emit.compare("slt", thread, threads))
+        buffers = dict(zip(used, frame.buffers, strict=False))
+        outputs = frame.buffers[len(used) :]
+        result = row_major(pooling.match.problem)
+        epilogue = Epilogue(pooling.match, result, buffers, outputs)
+        x = buffers[pooling.source.argument]
+        values = _Windows(pooling, schedule, x, thread).results()
+        image = emit.div(thread, pooling.outputs // schedule.run)
+        pixel = emit.mul(emit.rem(thread, pooling.outputs // schedule.run), schedule.run)
+        epilogue(memory.joined(values), image, 0, pixel, inside, False)
+    passed = (
+        *(Argument("input", number) for number in used),
+        *(Argument("output", number) for number in range(len(results))),
+    )
+    return GpuProgram(module, (Launch(function, grid, (BLOCK, 1, 1), passed),), 0, 32)
+
+
+def _read(pooling: Pooling) -> list[Operand]:
+    """What the epilogue reads."""
+    return [source for source in pooling.match.sources if isinstance(source, Operand)]
+
+
+class _Windows:
+    """The windows of one thread."""
+
+    def __init__(
+        self, pooling: Pooling, schedule: Schedule, buffer: ir.Value, thread: Index
+    ) -> None:
+        self.pooling, self.schedule, self.buffer = pooling, schedule, buffer
+        self.reducer = pooling.reducer
+        last = pooling.windows[-1]
+        rest, column = (
+            emit.div(thread, last.outputs // schedule.run),
+            emit.rem(thread, last.outputs // schedule.run),
+        )
+        starts: list[Index] = [emit.sub(emit.mul(column, schedule.run * last.stride), last.low)]
+        for window in reversed(pooling.windows[:-1]):
+            index = emit.rem(rest, window.outputs)
+            rest = emit.div(rest, window.outputs)
+            starts.insert(0, emit.sub(emit.mul(index, window.stride), window.low))
+        self.starts = starts
+        self.start = pooling.source.start(rest)
+
+    def results(self) -> list[ir.Value]:
+        """Stored values of the thread's results."""
+        a, rows = Arithmetic(), self.pooling.rows
+        if rows * self.pooling.row * self.schedule.run <= MAX_CODE:
+            totals: list[ir.Value] = []
+            for number in range(rows):
+                totals = self._added(number, totals)
+        else:
+            initial = a.constant(self.reducer.initial, self.reducer.accumulator.storage())
+            carried = [initial] * self.schedule.run
+            totals = emit.loop(0, rows, 1, lambda n, *x: self._added(n, list(x)), carried)
+        return [self._finished(a, total, number) for number, total in enumerate(totals)]
+
+    def _added(self, number: Index, totals: Sequence[ir.Value]) -> list[ir.Value]:
+        """The partial results, without any at first, with a row of the windows more."""
+        a, last, length = Arithmetic(), self.pooling.windows[-1], self.pooling.row
+        part, number = (
+            emit.rem(number, last.length // length),
+            emit.div(number, last.length // length),
+        )
+        taps: list[Index] = []
+        for window in reversed(self.pooling.windows[:-1]):
+            taps.insert(0, emit.rem(number, window.length))
+            number = emit.div(number, window.length)
+        row = self._row(taps, emit.mul(part, length * last.dilation))
+        found = []
+        for at in range(self.schedule.run):
+            parts = [row[at * last.stride + tap * last.dilation] for tap in range(length)]
+            parts = [*totals[at : at + 1], *parts]
+            total = parts[0]
+            for part in parts[1:]:
+                total = self.reducer.combine(a, total, part)
+            found.append(total)
+        return found
+
+    def _row(self, taps: Sequence[Index], ahead: Index) -> list[ir.Value]:
+        """What the windows of the thread cover of one row of x, or of a part of it that starts
+        `ahead` elements on, as partial results."""
+        pooling, lanes = self.pooling, self.schedule.lanes
+        last = pooling.windows[-1]
+        conditions: list[ir.Value] = []
+        row: Index = 0
+        for tap, window, start in zip(taps, pooling.windows, self.starts, strict=False):
+            index = emit.add(start, emit.mul(tap, window.dilation))
+            if not window.fits:
+                conditions.append(_below(index, window.size))
+            row = emit.add(emit.mul(row, window.size), index)
+        row = emit.mul(row, last.size)
+        # Vectors start at multiples of their length: the first may begin before the windows.
+        early = -last.low % lanes
+        reach = (pooling.row - 1) * last.dilation + 1
+        span = (self.schedule.run - 1) * last.stride + reach
+        found: list[ir.Value] = []
+        for first in range(0, early + span, lanes):
+            column = emit.add(emit.add(self.starts[-1], ahead), first - early)
+            inside = list(conditions)
+            if not last.fits or (first + lanes > early + span) or early:
+                inside.append(_below(column, last.size))
+            place = emit.add(row, column)
+            x = pooling.source.load(self.buffer, self.start, place, lanes, inside)
+            vector = Arithmetic([lanes])
+            x = self.reducer.term(vector, x)
+            if inside and self.reducer.initial != 0:
+                nothing = vector.constant(self.reducer.initial, self.reducer.accumulator.storage())
+                present = inside[0]
+                for condition in inside[1:]:
+                    present = arith.andi(present, condition)
+                x = arith.select(present, x, nothing)
+            found += [memory.element(x, i) for i in range(lanes)]
+        return found[early : early + span]
+
+    def _finished(self, a: Arithmetic, total: ir.Value, number: int) -> ir.Value:
+        pooling, reducer = self.pooling, self.reducer
+        if pooling.mode == "average":
+            count = self._count(number)
+            if isinstance(count, int):
+                divisor = a.constant(count, reducer.accumulator.storage())
+            elif reducer.accumulator.is_float:
+                narrow = arith.index_cast(ir.IntegerType.get_signless(32), count)
+                divisor = arith.sitofp(reducer.accumulator.storage(), narrow)
+            else:
+                divisor = arith.index_cast(reducer.accumulator.storage(), count)
+            is_float = reducer.accumulator.is_float
+            total = a.div(total, divisor) if is_float else arith.divsi(total, divisor)
+        elif pooling.mode == "lpnorm":
+            total = root(a, total, pooling.order)
+        x = change(a, reducer.accumulator, reducer.element.computed(), total)
+        return store(a, reducer.element, x)
+
+    def _count(self, number: int) -> Index:
+        """What an average divides by."""
+        result: Index = 1
+        for d, (window, start) in enumerate(zip(self.pooling.windows, self.starts, strict=True)):
+            if d == len(self.starts) - 1:
+                start = emit.add(start, number * window.stride)
+            result = emit.mul(result, self._span(window, start))
+        return result
+
+    def _span(self, window: Window, start: Index) -> Index:
+        """How many elements of a window count along one dimension."""
+        low, size = 0, window.size
+        if self.pooling.padded:
+            low, size = -window.low, window.size + window.high
+        ends = (window.outputs - 1) * window.stride - window.low + window.reach
+        if -window.low >= low and ends <= size:
+            return window.length
+
+        def edge(limit: int) -> Index:
+            """ceil((limit - start) / dilation) within [0, length]."""
+            value = emit.sub(limit, start)
+            if window.dilation != 1:
+                value = arith.ceildivsi(emit.value(value), emit.value(window.dilation))
+            return emit.minimum(emit.maximum(value, 0), window.length)
+
+        return emit.sub(edge(size), edge(low))
+
+
+def _below(index: Index, size: int) -> ir.Value:
+    """Whether an index is one of x. As unsigned numbers, negative ones are beyond any size."""
+    return arith.cmpi(arith.CmpIPredicate.ult, emit.value(index), emit.value(size))

@@ -1,0 +1,27 @@
+"""A kernel of the pooling family: whether the family takes it, and its program."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.families.family import Types, program_of
+from mgx_mlir.codegen.gpu.families.pooling.generator import Schedule, choose, generate
+from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, match_pooling
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+
+def pooling_program(
+    kernel: ir.OpView, target: Target, schedule: Schedule | None = None
+) -> tuple[GpuProgram | None, str]:
+    """The program of an `mgx.kernel` for a chip, and the schedule in words.
+
+    None, and why the family refuses it, for other kernels; an empty reason where the kernel
+    holds no pooling.
+    """
+
+    def made(pooling: Pooling, types: Types, name: str) -> tuple[GpuProgram, str]:
+        chosen = schedule or choose(pooling, target.compute_units)
+        return generate(pooling, types, chosen, name), chosen.describe()
+
+    return program_of(kernel, match_pooling, made)

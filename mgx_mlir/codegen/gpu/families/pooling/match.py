@@ -1,0 +1,161 @@
+"""Which kernels are poolings, and of what windows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.element import Element, element_of
+from mgx_mlir.codegen.generic.lowering.ops.movement import word
+from mgx_mlir.codegen.generic.lowering.ops.windows import power
+from mgx_mlir.codegen.generic.lowering.reducers import Reducer, add, lowest, maximum, sum_element
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.problem.match import Match, with_epilogue
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
+from mgx_mlir.codegen.problem.views import element_name, resolve
+
+# Rows of windows are code, of which wider ones are a loop; neighbours share what they read.
+MAX_ROW = 32
+
+
+@dataclass(frozen=True)
+class Window:
+    """One spatial dimension: sizes of x and of the result, and how windows lie."""
+
+    size: int
+    outputs: int
+    length: int
+    stride: int
+    dilation: int
+    low: int
+    high: int
+
+    @property
+    def reach(self) -> int:
+        return (self.length - 1) * self.dilation + 1
+
+    @property
+    def fits(self) -> bool:
+        """Whether all windows lie inside of x."""
+        return (
+            self.low <= 0 and (self.outputs - 1) * self.stride - self.low + self.reach <= self.size
+        )
+
+
+@dataclass(frozen=True)
+class Norm(Reducer):
+    """The root of a sum of powers."""
+
+    order: int = 2
+
+    def term(self, a: Arithmetic, value: ir.Value) -> ir.Value:
+        return power(a, a.math("absf", super().term(a, value)), self.order)
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """Windows of images: `images` of x, by the outer index of `source`, whose inner index
+    counts the elements of an image.
+
+    mode: 'max'; 'average', which divides by what lies inside, or in `padded` inside of the
+    padding; or 'lpnorm', of the given order. `match`: what becomes of the result [image, 0,
+    pixel], with an epilogue or without.
+    """
+
+    images: int
+    source: Operand
+    element: Element
+    windows: tuple[Window, ...]
+    mode: str
+    padded: bool
+    order: int
+    match: Match
+    name: ClassVar[str] = "mgx.pooling"
+
+    @property
+    def outputs(self) -> int:
+        """Results of an image."""
+        return math.prod(window.outputs for window in self.windows)
+
+    @property
+    def row(self) -> int:
+        """Elements of a window, beside each other, that are code: all, or a part of many."""
+        length = self.windows[-1].length
+        return max(n for n in range(1, min(length, MAX_ROW) + 1) if length % n == 0)
+
+    @property
+    def rows(self) -> int:
+        """Such rows, or parts of them, in a window."""
+        return math.prod(window.length for window in self.windows) // self.row
+
+    @property
+    def reducer(self) -> Reducer:
+        element = self.element
+        if self.mode == "max":
+            computed = element.computed()
+            return Reducer(element, computed, lowest(computed), maximum)
+        if self.mode == "lpnorm":
+            return Norm(element, element.computed(), 0, add, order=self.order)
+        return Reducer(element, sum_element(element), 0, add)
+
+
+def match_pooling(kernel: ir.OpView) -> Pooling | str:
+    """The kernel as a pooling, or why it is none; '' where it holds other work."""
+    op = _anchor(kernel)
+    if isinstance(op, str):
+        return op
+    result = op.operation.results[0]
+    mode = word(op.mode)
+    view = resolve(op.operation.operands[0])
+    if view is None:
+        return "mgx.pooling: an input that is no strided view"
+    shape, outputs = view.shape, tuple(result.type.shape)
+    rank = len(shape) - 2
+    pads = list(op.pads)
+    windows = tuple(
+        Window(
+            shape[2 + d],
+            outputs[2 + d],
+            op.lengths[d],
+            op.strides[d],
+            op.dilations[d],
+            pads[d],
+            pads[rank + d],
+        )
+        for d in range(rank)
+    )
+    if rank == 0 or 0 in shape:
+        return "mgx.pooling: no elements"
+    outer = Axis.of(*(factor for dim in view.dims[:2] for factor in dim))
+    inner = Axis.of(*(factor for dim in view.dims[2:] for factor in dim))
+    element = element_of(result.type)
+    if element.is_byte_float or (mode == "lpnorm" and not element.is_float):
+        return f"mgx.pooling: elements of type {element.name}"
+    source = Operand(view.argument, element, view.offset, outer, inner)
+    padded = bool(op.count_include_pad.value)
+    order = op.lp_order.value
+    images, pixels = shape[0] * shape[1], math.prod(window.outputs for window in windows)
+    name = element_name(result.type)
+    nothing = Matrix(0, name, 0, Axis(()), Axis(()), Axis(()))
+    sizes = Contraction(images, 1, pixels, 1, nothing, nothing, name)
+    match = with_epilogue(kernel.regions[0].blocks[0], [op], sizes)
+    if match is None:
+        return "mgx.pooling: types, views or an epilogue that the generator does not match"
+    return Pooling(images, source, element, windows, mode, padded, order, match)
+
+
+def _anchor(kernel: ir.OpView) -> ir.OpView | str:
+    """The pooling of a kernel of it, of views, and of pointwise work on its result."""
+    ops = list(kernel.regions[0].blocks[0].operations)
+    poolings = [op for op in ops if op.operation.name == Pooling.name]
+    if len(poolings) != 1 or not any(op.operation.name == "mgx.pointwise" for op in ops):
+        return anchor_of(kernel, {Pooling.name})
+    (pooling,) = poolings
+    if any(0 in result.type.shape for result in pooling.operation.results):
+        return f"{Pooling.name}: no elements"
+    return pooling

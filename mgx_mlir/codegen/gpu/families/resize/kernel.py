@@ -1,0 +1,27 @@
+"""A kernel of the resize family: whether the family takes it, and its program."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.families.family import Types, program_of
+from mgx_mlir.codegen.gpu.families.resize.generator import Schedule, choose, generate
+from mgx_mlir.codegen.gpu.families.resize.match import Resize, match_resize
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+
+def resize_program(
+    kernel: ir.OpView, target: Target, schedule: Schedule | None = None
+) -> tuple[GpuProgram | None, str]:
+    """The program of an `mgx.kernel` for a chip, and the schedule in words.
+
+    None, and why the family refuses it, for other kernels; an empty reason where the kernel
+    holds neither a resize nor a pad with elements.
+    """
+
+    def made(resize: Resize, types: Types, name: str) -> tuple[GpuProgram, str]:
+        chosen = schedule or choose(resize, target)
+        return generate(resize, types, chosen, target, name), chosen.describe()
+
+    return program_of(kernel, match_resize, made)

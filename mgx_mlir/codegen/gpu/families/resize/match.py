@@ -1,0 +1,193 @@
+"""Which kernels are a resize, or a pad with elements, and what each of their results reads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.codegen.generic.lowering.element import Element, element_of
+from mgx_mlir.codegen.generic.lowering.ops.movement import word
+from mgx_mlir.codegen.generic.lowering.ops.resize import Axis as Resized
+from mgx_mlir.codegen.generic.lowering.ops.resize import axes_of
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.problem.views import resolve
+
+Array = np.ndarray[Any, Any]
+MAX_NUMBERS = 1 << 18  # of a kernel's tables
+NAMES = frozenset(("mgx.pad", "mgx.resize"))
+
+
+@dataclass(frozen=True, eq=False)
+class Taps:
+    """What results read along one dimension: indices [taps, size], and how much of each, None
+    for all of one. Indices beyond the ends stand for the ends; `offsets` has the place of each
+    other. `inside`: which results lie in x, None for all."""
+
+    offsets: Array
+    indices: Array
+    weights: Array | None
+    inside: Array | None
+
+    @property
+    def count(self) -> int:
+        return len(self.indices)
+
+    def places(self, indices: Array) -> Array:
+        """Where indices are in memory."""
+        found: Array = self.offsets[np.clip(indices, 0, len(self.offsets) - 1)]
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Shared:
+    """What a group of neighbouring results reads together along a dimension.
+
+    indices [rows, groups]; taps [taps, results of a group]: which of a group's rows each is.
+    """
+
+    indices: Array
+    taps: Array
+
+    @staticmethod
+    def of(taps: Taps, results: int) -> Shared | None:
+        """None where groups differ in what they share, or share little."""
+        count, size = taps.indices.shape
+        if size % results:
+            return None
+        parts = taps.indices.reshape(count, size // results, results)
+        first = parts.min(axis=(0, 2), keepdims=True)
+        apart = parts - first
+        if (apart != apart[:, :1]).any():
+            return None
+        rows, which = np.unique(apart[:, 0], return_inverse=True)
+        if len(rows) * 4 > count * results * 3:
+            return None
+        return Shared(rows[:, None] + first[0, :, 0], which.reshape(count, results))
+
+
+@dataclass(frozen=True)
+class Resize:
+    """A resize, or a pad, of dimensions `taps`, the last of them `last`; those after it are copied.
+
+    `strides` has the place of an index along each dimension that is not resized. `source` has
+    the dimensions after `last` as its inner index.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    source: Operand
+    strides: tuple[Axis, ...]
+    taps: dict[int, Taps]
+    outside: float
+
+    @property
+    def element(self) -> Element:
+        return self.source.element
+
+    @property
+    def nearest(self) -> bool:
+        """Whether all results are elements of x."""
+        return all(taps.weights is None for taps in self.taps.values())
+
+    @property
+    def last(self) -> int:
+        return max(self.taps)
+
+    @property
+    def copied(self) -> int:
+        """Elements of the dimensions after the last one that is resized."""
+        return math.prod(self.shape[self.last + 1 :])
+
+
+def match_resize(kernel: ir.OpView) -> Resize | str:
+    """The kernel as a resize, or why it is none; '' where it holds other work."""
+    op = anchor_of(kernel, NAMES)
+    if isinstance(op, str):
+        return op
+    name, result = op.operation.name, op.operation.results[0]
+    if name == "mgx.pad" and word(op.mode) == "constant":
+        return ""
+    view, shape = resolve(op.operation.operands[0]), tuple(result.type.shape)
+    if view is None:
+        return f"{name}: an input that is no strided view"
+    element = element_of(result.type)
+    if 0 in view.shape:
+        return f"{name}: no elements"
+    strides = tuple(view.axis(d, d + 1) for d in range(len(shape)))
+    if name == "mgx.pad":
+        taps, outside = _padded(op, view.shape, shape, strides), 0.0
+    else:
+        axes = enumerate(axes_of(op, view.shape, shape))
+        taps = {d: _taps(op, axis, strides[d]) for d, axis in axes if not axis.is_identity}
+        outside = op.extrapolation_value.value
+    last = max(taps, default=0)
+    numbers = sum(2 * t.indices.size for t in taps.values())
+    source = Operand(
+        view.argument, element, view.offset, view.axis(0, last + 1), view.axis(last + 1, len(shape))
+    )
+    found = Resize(name, shape, source, strides, taps, outside)
+    if not taps:
+        return f"{name}: all results are where they were"
+    if element.is_byte_float and not found.nearest:
+        return f"{name}: elements of type {element.name}"
+    if numbers > MAX_NUMBERS:
+        return f"{name}: {numbers} numbers, more than {MAX_NUMBERS}, say what results read"
+    return found
+
+
+def _padded(
+    op: Any, have: Sequence[int], shape: Sequence[int], strides: Sequence[Axis]
+) -> dict[int, Taps]:
+    """What each result of a pad reads, along the dimensions that are padded."""
+    taps, mode = {}, word(op.mode)
+    for d, (size, low) in enumerate(zip(have, op.low, strict=True)):
+        if size == shape[d] and not low:
+            continue
+        index = np.arange(shape[d]) - low
+        if mode == "wrap":
+            index %= size
+        elif mode == "reflect" and size > 1:
+            index %= 2 * (size - 1)
+            index = np.minimum(index, 2 * (size - 1) - index)
+        offsets = np.array([strides[d].offset(i) for i in range(size)], np.int32)
+        taps[d] = Taps(offsets, index[None], None, None)
+    return taps
+
+
+def _taps(op: Any, axis: Resized, stride: Axis) -> Taps:
+    where = axis.places()
+    offsets = np.array([stride.offset(i) for i in range(axis.size)], np.int32)
+    inside = None
+    if axis.crops:
+        inside = ((where >= 0) & (where <= axis.size - 1)).astype(np.int32)
+    if word(op.mode) == "nearest":
+        return Taps(offsets, axis.nearest(word(op.nearest_mode))[None], None, inside)
+    f32, cubic = np.float32, word(op.mode) == "cubic"
+    stretch = f32(min(axis.scale, 1.0) if op.antialias.value else 1.0)
+    reach = math.ceil((2 if cubic else 1) / float(stretch))
+    positions = np.floor(where) + np.arange(1 - reach, reach + 1, dtype=f32)[:, None]
+    distance = np.abs(positions - where) * stretch
+    weights = (
+        _cubic(distance, f32(op.cubic_coeff_a.value)) if cubic else np.maximum(1 - distance, 0)
+    )
+    if op.exclude_outside.value:
+        weights = np.where((positions >= 0) & (positions <= axis.size - 1), weights, f32(0))
+    if op.exclude_outside.value or op.antialias.value:
+        weights = weights / weights.sum(0, dtype=f32)
+    # What nothing is taken of is not read.
+    used = weights.any(axis=1)
+    return Taps(offsets, positions[used].astype(np.int64), weights[used].astype(f32), inside)
+
+
+def _cubic(d: Array, a: Any) -> Array:
+    """Keys' kernel (see lowering.ops.resize)."""
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, np.zeros_like(d)))

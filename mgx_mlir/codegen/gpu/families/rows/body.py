@@ -1,0 +1,137 @@
+"""What a thread of a kernel of rows does, pass after pass.
+
+Reductions that wait for none go first, together, in one pass over the row; then those that
+wait for them; in the end one pass makes the whole results. Where a thread's part of the row
+stays in registers, the passes share what they read and compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from mlir import ir
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator, Partial, Reduction
+from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along
+from mgx_mlir.codegen.gpu.families.rows.match import Rows
+from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, Schedule
+
+
+class RowsBody:
+    """What a thread does with its chunks, of which `first` is the first one's number."""
+
+    def __init__(
+        self,
+        rows: Rows,
+        schedule: Schedule,
+        layout: Along | Across,
+        reductions: Sequence[Reduction],
+        bounded: bool,
+        first: Index = 0,
+    ) -> None:
+        self.first = first
+        self.rows, self.schedule, self.layout = rows, schedule, layout
+        self.reductions, self.bounded = reductions, bounded
+        self.values = Evaluator(rows, layout)
+        step = schedule.threads * (1 if schedule.across else schedule.lanes)
+        self.full = rows.columns // step  # chunks that lie inside for all threads
+        if not isinstance(first, int):
+            # Which chunks these are is only known at run time.
+            everywhere = rows.columns == step * schedule.chunks * schedule.parts
+            self.full = schedule.chunks if everywhere else 0
+        self.kept: dict[int, Chunk] = {}
+
+    def emit(self) -> None:
+        levels = self.rows.levels
+        for level in range(1, max(levels.values()) + 1):
+            reductions = [r for r in self.reductions if levels[r.result] == level]
+            for reduction, partial in zip(reductions, self.partials(reductions), strict=True):
+                self.finish(reduction, self.layout.reduce(reduction, partial))
+        self.store()
+
+    def finish(self, reduction: Reduction, found: Partial) -> None:
+        """Makes the result of a reduction known."""
+        self.values.define(reduction.result, reduction.finish(found))
+
+    def store(self) -> None:
+        """Stores all results; their reductions are known."""
+        self.values.prepare([result.value for result in self.rows.results])
+        whole = [result for result in self.rows.results if result.whole]
+        if whole:
+            self._each(self._store)
+        for result in self.rows.results:
+            if not result.whole:
+                self.layout.store_row(result, self.values.row(result.value), self.bounded)
+
+    def partials(self, reductions: Sequence[Reduction]) -> list[Partial]:
+        """A thread's partial vectors of reductions of one level."""
+        self.values.prepare([reduction.value for reduction in reductions])
+        lanes = self.schedule.lanes
+
+        def step(chunks: Sequence[Chunk], carried: list[Partial]) -> list[Partial]:
+            terms = [[r.terms(self.values, chunk) for chunk in chunks] for r in reductions]
+            before = [[partial] for partial in carried] or [[] for _ in reductions]
+            return [
+                r.fold([*first, *rest])
+                for r, first, rest in zip(reductions, before, terms, strict=True)
+            ]
+
+        if self.schedule.resident:
+            return step([self._kept(n) for n in range(self.schedule.chunks)], [])
+        return self._loop(step, [r.initial(lanes) for r in reductions])
+
+    def _store(self, chunk: Chunk) -> None:
+        for result in self.rows.results:
+            if result.whole:
+                value = self.values.whole(result.value, chunk)
+                self.layout.store(result, value, chunk, self.bounded)
+
+    def _each(self, work: Callable[[Chunk], None]) -> None:
+        """Does work on each chunk."""
+        if self.schedule.resident:
+            for number in range(self.schedule.chunks):
+                work(self._kept(number))
+            return
+
+        def step(chunks: Sequence[Chunk], carried: list[Partial]) -> list[Partial]:
+            for chunk in chunks:
+                work(chunk)
+            return carried
+
+        self._loop(step, [])
+
+    def _kept(self, number: int) -> Chunk:
+        if number not in self.kept:
+            self.kept[number] = self._chunk(number, number >= self.full)
+        return self.kept[number]
+
+    def _chunk(self, number: Index, last: bool) -> Chunk:
+        return self.layout.chunk(emit.add(self.first, number), last)
+
+    def _loop(
+        self,
+        step: Callable[[Sequence[Chunk], list[Partial]], list[Partial]],
+        initial: list[Partial],
+    ) -> list[Partial]:
+        """Goes over all chunks in a loop, several at a time; the rest follows."""
+        sizes = [len(partial) for partial in initial]
+
+        def grouped(values: Sequence[ir.Value]) -> list[Partial]:
+            rest = list(values)
+            return [tuple(rest.pop(0) for _ in range(size)) for size in sizes]
+
+        def flat(partials: Sequence[Partial]) -> list[ir.Value]:
+            return [x for partial in partials for x in partial]
+
+        checked = not isinstance(self.first, int) and not self.full
+        whole = (self.schedule.chunks if checked else self.full) // UNROLL * UNROLL
+
+        def body(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+            chunks = [self._chunk(emit.add(number, i), checked) for i in range(UNROLL)]
+            return flat(step(chunks, grouped(carried)))
+
+        carried = grouped(emit.loop(0, whole, UNROLL, body, flat(initial)))
+        rest = range(whole, self.schedule.chunks)
+        return step([self._chunk(n, n >= self.full) for n in rest], carried)

@@ -1,0 +1,47 @@
+"""What the family takes: kernels, and schedules for them. Each refusal says why."""
+
+from __future__ import annotations
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
+from mgx_mlir.codegen.gpu.families.rows.match import Rows
+from mgx_mlir.codegen.gpu.families.rows.space import Schedule
+from mgx_mlir.codegen.problem.problem import Axis
+
+# Registers for the elements of a row that a thread keeps.
+_KEPT = 128
+
+
+def lanes_of(rows: Rows, across: bool) -> int:
+    """Elements of a chunk: neighbours along a row, or of neighbouring rows."""
+    operands = rows.operands
+    if not across:
+        return vector_lanes(rows.columns, operands)
+    return vector_lanes(rows.rows, operands)
+
+
+def is_across(rows: Rows) -> bool:
+    """Whether neighbours in memory belong to neighbouring rows, in most operands."""
+    votes = 0
+    for operand in rows.operands:
+        votes += _contiguous(operand.inner) - _contiguous(operand.outer)
+    return votes < 0
+
+
+def schedule_refusal(rows: Rows, schedule: Schedule, target: Target) -> str:
+    """Why a schedule is illegal; '' where it is legal."""
+    if schedule.block > 1024:
+        return f"{schedule.block} threads"
+    words = max((o.element.bits for o in rows.operands), default=32) // 32 or 1
+    kept = schedule.chunks * schedule.lanes * len(rows.operands) * words
+    if schedule.resident and kept > _KEPT * target.register_share:
+        return f"about {kept} registers for a row"
+    if schedule.across and schedule.threads > 1:
+        bytes_ = schedule.block * schedule.lanes * 8 * len(rows.reductions)
+        if bytes_ > target.lds_bytes:
+            return f"{bytes_} bytes of LDS"
+    return ""
+
+
+def _contiguous(axis: Axis) -> bool:
+    return bool(axis.factors) and axis.factors[-1][1] == 1

@@ -1,0 +1,135 @@
+"""How long a kernel of rows takes on a chip: an estimate from sizes alone, in clocks.
+
+A SIMD issues an instruction of a wave in 4 clocks (CDNA, 64 lanes) or one (RDNA, 32). It is
+bound by what it issues, by the path to memory, or by latency where few waves hide it.
+Latencies are orders of magnitude. Only the order of the estimates matters.
+"""
+
+from __future__ import annotations
+
+import math
+
+from mlir import ir
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders.function import element_bytes
+from mgx_mlir.codegen.gpu.families.choice import least, terms
+from mgx_mlir.codegen.gpu.families.rows.constraints import is_across, lanes_of, schedule_refusal
+from mgx_mlir.codegen.gpu.families.rows.match import REDUCING, Rows
+from mgx_mlir.codegen.gpu.families.rows.space import SPLIT_BLOCK, UNROLL, Schedule, schedules, split
+
+START = 600  # the first instructions of a wave: its arguments
+GLOBAL_LATENCY = 600
+LAUNCH = 8000  # one function after another
+BARRIER = 250  # LDS, and waiting for the slowest wave
+GLOBAL_BYTES_A_CLOCK = 32
+SEGMENT = 64  # bytes that memory moves at least
+WAVES_A_SIMD = 8
+_FREE = frozenset(("mgx.constant", "mgx.multibroadcast", "mgx.yield"))
+_COSTLY = frozenset(
+    f"mgx.{name}"
+    for name in (
+        "acos acosh asin asinh atan atanh cos cosh div elu erf exp fmod log log2 mod pow "
+        "sigmoid sin sinh sqrt tan tanh"
+    ).split()
+)
+
+
+def choose(rows: Rows, target: Target, whole: bool = False) -> Schedule | None:
+    """The legal schedule with the least estimate; the first of several equal ones.
+
+    whole: only those where a block has whole rows, of neighbours in memory.
+    """
+    legal = []
+    for across in (False,) if whole else (False, True):
+        lanes = lanes_of(rows, across)
+        found = schedules(rows.columns, lanes, target.wave_size, across)
+        legal += [s for s in found if not schedule_refusal(rows, s, target)]
+    if whole:
+        return least(legal, lambda s: clocks(rows, s, target), Schedule.describe)
+    # As many blocks as the chip has compute units, or twice that, with work for each thread.
+    lanes = lanes_of(rows, False)
+    for times in (1, 2):
+        parts = times * target.compute_units // rows.rows
+        parts = min(parts, rows.columns // (256 * lanes))
+        if parts > 1:
+            legal.append(split(rows.columns, lanes, parts))
+    legal += _split_across(rows, target)
+    return least(legal, lambda s: clocks(rows, s, target), Schedule.describe)
+
+
+def _split_across(rows: Rows, target: Target) -> list[Schedule]:
+    """Columns that several blocks share: vectors of rows beside each other that are as wide as
+    memory likes, and parts for all compute units."""
+    lanes = lanes_of(rows, True)
+    vectors = rows.rows // lanes
+    found = []
+    for together in (4, 16, 64):
+        together = min(together, 1 << (vectors - 1).bit_length())
+        blocks = -(-vectors // together)
+        threads = SPLIT_BLOCK // together
+        for times in (1, 2, 4):
+            parts = min(times * target.compute_units // blocks, rows.columns // (threads * UNROLL))
+            if (
+                parts > 1
+                and schedule_refusal(rows, s := split(rows.columns, lanes, parts, together), target)
+                == ""
+            ):
+                found.append(s)
+    return found
+
+
+def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
+    """The estimate for a legal schedule."""
+    issue, simds = (4, 4) if target.wave_size == 64 else (1, 2)
+    vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
+    blocks = -(-vectors // schedule.together) * schedule.parts
+    waves = blocks * schedule.block / target.wave_size
+    a_simd = waves / (simds * min(target.compute_units, blocks))
+    passes = 1 if schedule.resident else max(rows.levels.values()) + 1
+    elements = schedule.chunks * schedule.lanes
+
+    work = sum(weight(op) for op in rows.ops) + len(rows.operands)
+    threads = schedule.threads
+    inside = schedule.inside(target.wave_size)
+    steps = 2 * math.log2(inside)
+    if schedule.across:
+        steps = schedule.lanes * (steps + threads // inside)
+    else:
+        steps += schedule.lanes + (12 if threads > inside else 0)
+    instructions = 40 + elements * work * (1 + passes) / 2 + len(rows.reductions) * steps
+
+    sizes = sum(element_bytes(o.element) for o in rows.operands) or 1
+    run = threads * schedule.lanes if not schedule.across else schedule.together * schedule.lanes
+    waste = max(1.0, SEGMENT / (run * sizes / max(1, len(rows.operands))))
+    if schedule.across != is_across(rows):
+        # Neighbouring lanes read elements that lie apart.
+        waste = SEGMENT * max(1, len(rows.operands)) / sizes
+        instructions += elements * len(rows.operands) * 4
+    busy = max(1.0, a_simd) * instructions * issue
+    moved = waste * passes * elements * sizes * target.wave_size
+    memory = max(1.0, a_simd * simds) * moved / GLOBAL_BYTES_A_CLOCK
+
+    barriers = len(rows.reductions) * BARRIER * (threads > inside)
+    reads = passes * (1 if schedule.resident else math.ceil(schedule.chunks / UNROLL))
+    latency = START + GLOBAL_LATENCY * reads + barriers + instructions * issue
+    rounds = max(1.0, a_simd / WAVES_A_SIMD)
+    more = 0.0
+    if schedule.parts > 1:
+        restored = math.ceil(schedule.parts / (schedule.threads * UNROLL)) * GLOBAL_LATENCY
+        more = (LAUNCH + restored) * max(rows.levels.values())
+    terms(issue=busy, memory=memory, latency=rounds * latency, launches=more)
+    # What overlaps does so imperfectly.
+    return max(busy, memory, rounds * latency) + (busy + memory) / 8 + more
+
+
+def weight(op: ir.OpView) -> int:
+    """About how many instructions an op takes for one element."""
+    name = op.operation.name
+    if name == "mgx.pointwise":
+        return sum(weight(inner) for inner in op.regions[0].blocks[0].operations)
+    if name in _FREE:
+        return 0
+    if name in REDUCING:
+        return 2
+    return 12 if name in _COSTLY else 1

@@ -1,0 +1,208 @@
+"""Values of the body of a kernel of rows, computed where they are asked for.
+
+Whole values are vectors, one for each chunk; values of a row are computed once and, where
+they meet whole ones, repeated along the chunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering import emit_pointwise
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load
+from mgx_mlir.codegen.generic.lowering.element import I32, Element
+from mgx_mlir.codegen.generic.lowering.reducers import ArgReducer, Reducer, reducer_of
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.families.rows.match import ARGS, REDUCING, Body
+
+_BROADCASTS = frozenset(("mgx.broadcast", "mgx.multibroadcast", "mgx.identity"))
+_EXTREMA = {"mgx.reduce_max": arith.maxnumf, "mgx.reduce_min": arith.minnumf}
+Partial = tuple[ir.Value, ...]
+
+
+@dataclass(eq=False)
+class Chunk:
+    """Elements from `column` on. `inside`: whether they are there, None if they always are."""
+
+    column: Index
+    inside: ir.Value | None = None
+    known: dict[ir.Value, ir.Value] = field(default_factory=dict)
+
+
+class Layout(Protocol):
+    """How a thread's chunks lie: along rows or across them."""
+
+    def load(self, source: Operand, chunk: Chunk) -> ir.Value: ...
+    def load_row(self, source: Operand) -> ir.Value: ...
+    def of_row(self, value: ir.Value) -> ir.Value: ...
+    def repeated(self, value: ir.Value) -> ir.Value: ...
+    def columns_of(self, chunk: Chunk) -> ir.Value: ...
+
+
+class Evaluator:
+    """Computes values at the insertion point; what is of a row stays known afterwards."""
+
+    def __init__(self, rows: Body, layout: Layout) -> None:
+        self.rows, self.layout = rows, layout
+        self._known: dict[ir.Value, ir.Value] = {}
+        self._producer = {result: op for op in rows.ops for result in op.operation.results}
+
+    def whole(self, value: ir.Value, chunk: Chunk) -> ir.Value:
+        """A value's elements of a chunk, as memory holds them."""
+        if not self.rows.is_whole(value):
+            return self.layout.repeated(self.row(value))
+        if value not in chunk.known:
+            if value in self.rows.sources:
+                source = self.rows.sources[value]
+                assert isinstance(source, Operand)
+                chunk.known[value] = self.layout.load(source, chunk)
+            else:
+                op = self._producer[value]
+                operands = [self.whole(x, chunk) for x in op.operation.operands]
+                chunk.known.update(self._compute(op, operands))
+        return chunk.known[value]
+
+    def row(self, value: ir.Value) -> ir.Value:
+        """A value that is the same in all of a row. Its reductions have to be known."""
+        if value not in self._known:
+            source = self.rows.sources.get(value)
+            if isinstance(source, Operand):
+                self._known[value] = self.layout.load_row(source)
+            elif source is not None:
+                self._known[value] = memory.element(emit.attribute_constant(source, 1), 0)
+            else:
+                op = self._producer[value]
+                operands = [self.layout.of_row(self.row(x)) for x in op.operation.operands]
+                self._known.update(self._compute(op, operands))
+        return self._known[value]
+
+    def prepare(self, values: Sequence[ir.Value]) -> None:
+        """Computes now what is of a row in what `values` come from."""
+        for value in values:
+            if not self.rows.is_whole(value):
+                self.row(value)
+            elif value in self._producer:
+                self.prepare(list(self._producer[value].operation.operands))
+
+    def define(self, value: ir.Value, result: ir.Value) -> None:
+        """Makes the result of a reduction known."""
+        self._known[value] = result
+
+    def _compute(self, op: ir.OpView, operands: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
+        results = op.operation.results
+        if op.operation.name in _BROADCASTS:
+            return {results[0]: operands[0]}
+        with op.operation.location:
+            return dict(zip(results, emit_pointwise(op, operands), strict=True))
+
+
+class Reduction:
+    """A reduction of the body, on a thread's partial results."""
+
+    def __init__(self, op: ir.OpView) -> None:
+        self.op = op
+        self.value = op.operation.operands[0]
+        self.result = op.operation.results[0]
+        self._arg: ArgReducer | None = None
+        self._plain: Reducer | None = None
+        self._extremum: Any = None
+        if op.operation.name in ARGS:
+            # Indices of 32 bits: a row has no more elements.
+            self._arg = ArgReducer.of(op)
+            self._index = self._arg.index
+            self._arg = replace(self._arg, index=I32)
+            self.elements: tuple[Element, ...] = (self._arg.element.computed(), I32)
+            self._initial: tuple[float | int, ...] = self._arg.initial
+        else:
+            self._plain = reducer_of(op)
+            if self._plain.accumulator.is_float:
+                self._extremum = _EXTREMA.get(op.operation.name)
+            self.elements = (self._plain.accumulator,)
+            self._initial = (self._plain.initial,)
+
+    def initial(self, lanes: int) -> Partial:
+        """What changes nothing: vectors of so many lanes, 0 for scalars."""
+        a = Arithmetic([lanes] if lanes else None)
+        return tuple(
+            a.constant(number, element.storage())
+            for number, element in zip(self._initial, self.elements, strict=True)
+        )
+
+    def terms(self, evaluator: Evaluator, chunk: Chunk) -> Partial:
+        """A chunk as partial results; elements that are not there change nothing."""
+        x = evaluator.whole(self.value, chunk)
+        lanes = ir.VectorType(x.type).shape[0]
+        a = Arithmetic([lanes])
+        found: Partial
+        if self._plain is not None:
+            found = (self._plain.term(a, x),)
+        else:
+            assert self._arg is not None
+            columns = evaluator.layout.columns_of(chunk)
+            found = (load(a, self._arg.element, x), columns)
+        if chunk.inside is None:
+            return found
+        return tuple(
+            arith.select(chunk.inside, value, nothing)
+            for value, nothing in zip(found, self.initial(lanes), strict=True)
+        )
+
+    def combine(self, x: Sequence[ir.Value], y: Sequence[ir.Value]) -> Partial:
+        a = Arithmetic.like(list(x))
+        if self._plain is not None:
+            return (self._plain.combine(a, x[0], y[0]),)
+        assert self._arg is not None
+        return self._arg.combine(a, (x[0], x[1]), (y[0], y[1]))
+
+    def fold(self, parts: Sequence[Partial]) -> Partial:
+        """Many partial results as one."""
+        if self._extremum is not None and len(parts) > 1:
+            return (self._folded_extremum([part[0] for part in parts]),)
+        rest = list(parts)
+        while len(rest) > 1:
+            half = len(rest) // 2
+            pairs = [self.combine(rest[i], rest[i + half]) for i in range(half)]
+            rest = [*pairs, *rest[2 * half :]]
+        return rest[0]
+
+    def _folded_extremum(self, values: Sequence[ir.Value]) -> ir.Value:
+        """The largest or smallest of floats; NaN where any is.
+
+        The instructions that do so ignore NaN, and one comparison tells of two values
+        whether either is: that costs less than the two operations more a value of a maximum
+        that keeps NaN. What the former give for a NaN (poison, by `nnan`) is never chosen.
+        """
+        assert self._extremum is not None
+        a = Arithmetic.like(values)
+        result, nan = values[0], None
+        for x, y in zip(values[::2], [*values[1::2], values[-1]], strict=False):
+            for value in dict.fromkeys((x, y)):
+                if value != values[0]:
+                    result = self._extremum(result, value, fastmath=arith.FastMathFlags.nnan)
+            either = a.compare("uno", x, y)
+            nan = either if nan is None else arith.ori(nan, either)
+        assert nan is not None
+        return a.select(nan, a.float(float("nan"), result), result)
+
+    def finish(self, partial: Sequence[ir.Value]) -> ir.Value:
+        """The result as memory holds it."""
+        a = Arithmetic.like(list(partial))
+        if self._plain is not None:
+            return self._plain.finish(a, partial[0])
+        return (
+            arith.extsi(a.type(self._index.storage()), partial[1])
+            if (self._index.bits > 32)
+            else partial[1]
+        )
+
+
+__all__ = ["REDUCING", "Chunk", "Evaluator", "Layout", "Partial", "Reduction"]

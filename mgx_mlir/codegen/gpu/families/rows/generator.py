@@ -1,0 +1,55 @@
+"""One gpu.func for a kernel of rows, each of which one block works on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders import function as builder
+from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
+from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
+from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along, lds_arrays
+from mgx_mlir.codegen.gpu.families.rows.match import Rows
+from mgx_mlir.codegen.gpu.families.rows.space import Schedule
+from mgx_mlir.codegen.gpu.families.rows.split import generate_split
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+
+def generate(
+    rows: Rows,
+    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    schedule: Schedule,
+    target: Target,
+    name: str,
+) -> GpuProgram:
+    """The function `<name>_0` for rows that `constraints` do not refuse, and its launch.
+
+    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    """
+    if schedule.parts > 1:
+        return generate_split(rows, types, schedule, target, name)
+    inputs, results = types
+    used = rows.used
+    arguments = [builder.tensor_of(inputs[number]) for number in used]
+    arguments += [builder.tensor_of(type_, written=True) for type_ in results]
+    vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
+    blocks = -(-vectors // schedule.together)
+    reductions = [Reduction(op) for op in rows.reductions]
+    lds = lds_arrays(schedule, reductions, target)
+    module, block = builder.gpu_module()
+    function = f"{name}_0"
+    grid = builder.grid_of(blocks)
+    with builder.function(block, function, arguments, schedule.block, grid, lds) as frame:
+        numbers = {number: position for position, number in enumerate(used)}
+        kind = Across if schedule.across else Along
+        layout = kind(rows, schedule, target, frame, numbers)
+        layout.begin(builder.thread_number(schedule.block), builder.linear_block(grid))
+        bounded = vectors % schedule.together != 0 or blocks != grid[0] * grid[1]
+        RowsBody(rows, schedule, layout, reductions, bounded).emit()
+    passed = [Argument("input", number) for number in used]
+    passed += [Argument("output", number) for number in range(len(results))]
+    launch = Launch(function, grid, (schedule.block, 1, 1), tuple(passed))
+    return GpuProgram(module, (launch,), 0, 32)

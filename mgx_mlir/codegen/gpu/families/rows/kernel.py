@@ -1,0 +1,31 @@
+"""A kernel of the rows family: whether the family takes it, and its program."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.families.family import Types, program_of
+from mgx_mlir.codegen.gpu.families.rows.cost import choose
+from mgx_mlir.codegen.gpu.families.rows.generator import generate
+from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
+from mgx_mlir.codegen.gpu.families.rows.space import Schedule
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+
+def rows_program(
+    kernel: ir.OpView, target: Target, schedule: Schedule | None = None
+) -> tuple[GpuProgram | None, str]:
+    """The program of an `mgx.kernel` for a chip, and the schedule in words.
+
+    None, and why the family refuses it, for other kernels; an empty reason where the kernel
+    holds no reduction. Without a `schedule` the cost model chooses.
+    """
+
+    def made(rows: Rows, types: Types, name: str) -> tuple[GpuProgram, str] | str:
+        chosen = schedule or choose(rows, target)
+        if chosen is None:
+            return f"no schedule fits {target.name}"
+        return generate(rows, types, chosen, target, name), chosen.describe()
+
+    return program_of(kernel, match_rows, made)

@@ -1,0 +1,311 @@
+"""How the chunks of a thread lie: along the rows, or across them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import amdgpu, arith
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import Element
+from mgx_mlir.codegen.gpu.builders import lanes as wave
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.function import Frame
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Partial, Reduction
+from mgx_mlir.codegen.gpu.families.rows.match import Result, Rows
+from mgx_mlir.codegen.gpu.families.rows.space import Schedule
+from mgx_mlir.codegen.problem.problem import Axis
+
+# Partial results of other threads that a thread reads from LDS at a time.
+_AT_ONCE = 8
+
+
+@dataclass
+class _Layout:
+    """What both have in common. `row` is the thread's first row, `part` its place along it."""
+
+    rows: Rows
+    schedule: Schedule
+    target: Target
+    frame: Frame
+    numbers: dict[int, int]  # an input's number: that of its buffer
+
+    row: Index = 0
+    part: Index = 0
+    thread: Index = 0
+    block_part: Index = 0  # of the blocks that share a row, this one's number
+
+    def __post_init__(self) -> None:
+        self.lanes = self.schedule.lanes
+        self._starts: dict[Operand, Index] = {}
+        self._lds = iter(self.frame.lds)
+
+    def source(self, operand: Operand) -> ir.Value:
+        return self.frame.buffers[self.numbers[operand.argument]]
+
+    def target_of(self, result: Result) -> ir.Value:
+        return self.frame.buffers[len(self.numbers) + result.operand.argument]
+
+    def guards(self, bounded: bool, chunk: Chunk | None = None) -> list[ir.Value]:
+        """What has to hold where a result is stored."""
+        found = [emit.compare("slt", self.row, self.rows.rows)] if bounded else []
+        if chunk is not None and chunk.inside is not None:
+            found.append(chunk.inside)
+        return found
+
+    def first_only(self) -> list[ir.Value]:
+        """Holds in one of the threads of a row that a block has."""
+        return [emit.compare("eq", self.part, 0)] if self.schedule.threads > 1 else []
+
+    def one_only(self) -> list[ir.Value]:
+        """Holds in one of the threads of a row."""
+        other_blocks = not isinstance(self.block_part, int)
+        first = [emit.compare("eq", self.block_part, 0)] if other_blocks else []
+        return [*self.first_only(), *first]
+
+    def kept(self, element: Element) -> Operand:
+        """Where the blocks of a row keep partial results: parts and rows."""
+        rows, parts = self.rows.rows, self.schedule.parts
+        return Operand(0, element, 0, Axis.of((parts, rows)), Axis.of((rows, 1)))
+
+
+class Along(_Layout):
+    """Chunks are neighbours in a row; threads of a row are neighbours in a block."""
+
+    @property
+    def lanes_kept(self) -> int:
+        """Elements of a partial result that blocks leave to each other; 0 for a scalar."""
+        return 0
+
+    def begin(self, thread: Index, block: Index) -> None:
+        schedule = self.schedule
+        group = emit.div(thread, schedule.threads)
+        if schedule.threads % self.target.wave_size == 0:
+            group = wave.uniform(group) if schedule.together > 1 else 0
+        self.thread = thread
+        self.part = emit.rem(thread, schedule.threads)
+        self.row = emit.add(emit.mul(block, schedule.together), group)
+        self.group = group
+        # Once, before any loop.
+        self._starts = {operand: operand.start(self.row) for operand in self.rows.operands}
+
+    def chunk(self, number: Index, last: bool) -> Chunk:
+        """Chunk `number` of the thread, of which the last one may lie outside."""
+        size = self.schedule.threads * self.lanes
+        column = emit.add(emit.mul(self.part, self.lanes), emit.mul(number, size))
+        inside = emit.compare("slt", column, self.rows.columns) if last else None
+        return Chunk(column, inside)
+
+    def load(self, source: Operand, chunk: Chunk) -> ir.Value:
+        inside = [chunk.inside] if chunk.inside is not None else []
+        start = self._starts[source]
+        return source.load(self.source(source), start, chunk.column, self.lanes, inside)
+
+    def load_row(self, source: Operand) -> ir.Value:
+        return source.load_one(self.source(source), source.start(self.row))
+
+    def repeated(self, value: ir.Value) -> ir.Value:
+        return emit.splat(value, self.lanes)
+
+    def of_row(self, value: ir.Value) -> ir.Value:
+        return value
+
+    def columns_of(self, chunk: Chunk) -> ir.Value:
+        i32 = ir.IntegerType.get_signless(32)
+        type_ = ir.VectorType.get([self.lanes], i32)
+        counts = [ir.IntegerAttr.get(i32, i) for i in range(self.lanes)]
+        steps = arith.constant(type_, ir.DenseElementsAttr.get(counts, type_))
+        first = arith.index_cast(i32, emit.value(chunk.column))
+        return arith.addi(emit.splat(first, self.lanes), steps)
+
+    def reduce(self, reduction: Reduction, partial: Partial) -> Partial:
+        """A thread's partial vectors as scalars that all threads of the row share."""
+        parts: list[Partial] = [
+            tuple(memory.element(x, i) for x in partial) for i in range(self.lanes)
+        ]
+        return self.reduce_one(reduction, reduction.fold(parts))
+
+    def reduce_one(self, reduction: Reduction, single: Partial) -> Partial:
+        """A thread's partial scalars as those that all threads of the row share."""
+        threads, size = self.schedule.threads, self.target.wave_size
+        lane = emit.rem(self.thread, size)
+        found = wave.reduce(single, min(threads, size), lane, reduction.combine, self.target)
+        if threads <= size:
+            return tuple(found)
+        waves = threads // size
+        number = emit.div(self.thread, size)
+        first = emit.mul(self.group, waves)
+        arrays = [next(self._lds) for _ in found]
+        for array, x in zip(arrays, found, strict=True):
+            emit.store(held(x), array, number)
+        amdgpu.LDSBarrierOp()
+        other = emit.add(first, emit.rem(lane, waves))
+        again = [freed(emit.load(array, other), x) for array, x in zip(arrays, found, strict=True)]
+        return tuple(wave.reduce(again, waves, lane, reduction.combine, self.target))
+
+    def store(self, result: Result, value: ir.Value, chunk: Chunk, bounded: bool) -> None:
+        operand = result.operand
+        start = self._starts[operand]
+        guards = self.guards(bounded, chunk)
+        operand.store(value, self.target_of(result), start, chunk.column, guards)
+
+    def store_row(self, result: Result, value: ir.Value, bounded: bool) -> None:
+        operand = result.operand
+        vector = emit.splat(value, 1)
+        guards = [*self.one_only(), *self.guards(bounded)]
+        operand.store(vector, self.target_of(result), operand.start(self.row), 0, guards)
+
+
+class Across(_Layout):
+    """Chunks are the same element of neighbouring rows; threads side by side, too."""
+
+    @property
+    def lanes_kept(self) -> int:
+        """As above, of a vector of rows."""
+        return self.lanes
+
+    def reduce_one(self, reduction: Reduction, single: Partial) -> Partial:
+        """As `reduce`: what blocks leave to each other are vectors."""
+        return self.reduce(reduction, single)
+
+    def begin(self, thread: Index, block: Index) -> None:
+        schedule = self.schedule
+        self.side = emit.rem(thread, schedule.together)
+        self.part = emit.div(thread, schedule.together)
+        self.thread = thread
+        vectors = emit.add(emit.mul(block, schedule.together), self.side)
+        self.row = emit.mul(vectors, self.lanes)
+
+    def chunk(self, number: Index, last: bool) -> Chunk:
+        column = emit.add(self.part, emit.mul(number, self.schedule.threads))
+        inside = emit.compare("slt", column, self.rows.columns) if last else None
+        return Chunk(column, inside)
+
+    def load(self, source: Operand, chunk: Chunk) -> ir.Value:
+        turned = source.turned
+        start = turned.start(chunk.column)
+        inside = [chunk.inside] if chunk.inside is not None else []
+        return turned.load(self.source(source), start, self.row, self.lanes, inside)
+
+    def load_row(self, source: Operand) -> ir.Value:
+        turned = source.turned
+        return turned.load(self.source(source), turned.start(0), self.row, self.lanes, [])
+
+    def repeated(self, value: ir.Value) -> ir.Value:
+        return value if isinstance(value.type, ir.VectorType) else emit.splat(value, self.lanes)
+
+    def of_row(self, value: ir.Value) -> ir.Value:
+        return self.repeated(value)
+
+    def columns_of(self, chunk: Chunk) -> ir.Value:
+        i32 = ir.IntegerType.get_signless(32)
+        return emit.splat(arith.index_cast(i32, emit.value(chunk.column)), self.lanes)
+
+    def reduce(self, reduction: Reduction, partial: Partial) -> Partial:
+        """A thread's partial vectors as vectors that all threads of the rows share."""
+        schedule, size = self.schedule, self.target.wave_size
+        inside = schedule.inside(size)
+        if inside > 1:
+            lane = emit.rem(self.thread, size)
+
+            def combine(a: Sequence[ir.Value], b: Sequence[ir.Value]) -> Partial:
+                return reduction.fold([tuple(a), tuple(b)])
+
+            apart = schedule.together
+            partial = tuple(wave.reduce_apart(partial, apart, inside, lane, combine))
+        parts, stride = schedule.threads // inside, schedule.together * inside
+        if parts == 1:
+            return partial
+        arrays = [next(self._lds) for _ in partial]
+        for array, x in zip(arrays, partial, strict=True):
+            memory.store(held(x), array, emit.mul(self.thread, self.lanes))
+        amdgpu.LDSBarrierOp()
+
+        def read(first: Index, count: int) -> list[Partial]:
+            """The partial results of some of the rows' threads."""
+            places = []
+            for part in range(count):
+                thread = emit.add(first, part * stride)
+                places.append(emit.mul(emit.add(self.side, thread), self.lanes))
+            return [
+                tuple(
+                    freed(memory.load(array, place, self.lanes), x)
+                    for array, x in zip(arrays, partial, strict=True)
+                )
+                for place in places
+            ]
+
+        def step(first: ir.Value, *carried: ir.Value) -> Partial:
+            return reduction.fold([carried, *read(first, _AT_ONCE)])
+
+        if parts <= _AT_ONCE:
+            return reduction.fold(read(0, parts))
+        first = reduction.fold(read(0, _AT_ONCE))
+        found = emit.loop(_AT_ONCE * stride, parts * stride, _AT_ONCE * stride, step, list(first))
+        if parts > 2 * _AT_ONCE:
+            # Unrolled, all reads at once would take all registers.
+            found[0].owner.attributes["llvm.loop_annotation"] = ir.Attribute.parse(
+                "#llvm.loop_annotation<unroll = <disable = true>>"
+            )
+        return tuple(found)
+
+    def store(self, result: Result, value: ir.Value, chunk: Chunk, bounded: bool) -> None:
+        turned = result.operand.turned
+        start = turned.start(chunk.column)
+        guards = self.guards(bounded, chunk)
+        turned.store(value, self.target_of(result), start, self.row, guards)
+
+    def store_row(self, result: Result, value: ir.Value, bounded: bool) -> None:
+        turned = result.operand.turned
+        guards = [*self.one_only(), *self.guards(bounded)]
+        value = self.repeated(value)
+        turned.store(value, self.target_of(result), turned.start(0), self.row, guards)
+
+
+def held_type(type_: ir.Type) -> ir.Type:
+    """How LDS holds an element: in words, as waves may not write into one of another wave."""
+    return ir.IntegerType.get_signless(32) if type_.width < 32 else type_
+
+
+def held(x: ir.Value) -> ir.Value:
+    type_ = _like(x, held_type(_element(x)))
+    return x if type_ == x.type else arith.extui(type_, x)
+
+
+def freed(x: ir.Value, like: ir.Value) -> ir.Value:
+    """What `_held` gave, in the type of `like`."""
+    return x if x.type == like.type else arith.trunci(like.type, x)
+
+
+def _element(x: ir.Value) -> ir.Type:
+    return x.type.element_type if isinstance(x.type, ir.VectorType) else x.type
+
+
+def _like(x: ir.Value, element: ir.Type) -> ir.Type:
+    if isinstance(x.type, ir.VectorType):
+        return ir.VectorType.get(x.type.shape, element)
+    return element
+
+
+def lds_arrays(
+    schedule: Schedule, reductions: Sequence[Reduction], target: Target
+) -> list[tuple[int, ir.Type]]:
+    """Size and type of the arrays in LDS that reductions need, in the order they are taken."""
+    if schedule.across:
+        beyond = schedule.threads > schedule.inside(target.wave_size)
+        size = schedule.block * schedule.lanes if beyond else 0
+    else:
+        waves = schedule.block // target.wave_size
+        size = waves if schedule.threads > target.wave_size else 0
+    if not size:
+        return []
+    return [
+        (size, held_type(element.storage()))
+        for reduction in reductions
+        for element in reduction.elements
+    ]

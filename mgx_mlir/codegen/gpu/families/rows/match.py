@@ -1,0 +1,185 @@
+"""Which kernels are made of reductions: from mgx ops to rows and what is computed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from mlir import ir
+
+from mgx_mlir.codegen.generic.lowering.element import Element, element_of
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.problem.match import through_reshapes
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.problem.views import resolve, splat_constant
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.views import row_major
+from mgx_mlir.sizes.types import shape_of
+
+ARGS = frozenset(("mgx.argmax", "mgx.argmin"))
+REDUCING = mgx.REDUCTIONS | ARGS
+
+# What the body reads: memory, or a constant that is the same everywhere.
+Source: TypeAlias = "Operand | ir.Attribute"
+
+
+@dataclass(frozen=True)
+class Body:
+    """What a kernel computes: `ops`, in order, from `sources`.
+
+    A value is *whole* where its elements differ, along a row or at all.
+    """
+
+    name: str
+    ops: tuple[ir.OpView, ...]
+    sources: dict[ir.Value, Source]
+    wholes: frozenset[ir.Value]
+
+    def is_whole(self, value: ir.Value) -> bool:
+        return value in self.wholes
+
+    @property
+    def read(self) -> tuple[Operand, ...]:
+        """What is read with an element for each of a row, or of the results."""
+        return tuple(
+            s for v, s in self.sources.items() if isinstance(s, Operand) and v in self.wholes
+        )
+
+    @property
+    def used(self) -> list[int]:
+        """The numbers of the inputs that are read at all."""
+        return sorted({s.argument for s in self.sources.values() if isinstance(s, Operand)})
+
+
+@dataclass(frozen=True)
+class Result:
+    """A result of the kernel: a value of the body, and where it goes."""
+
+    value: ir.Value
+    operand: Operand
+    whole: bool
+
+
+@dataclass(frozen=True)
+class Rows(Body):
+    """A kernel that works on `rows` rows of `columns` elements, row after row.
+
+    What is not whole is one element for a row. Operands have the rows as their outer index
+    and the columns as their inner one.
+    """
+
+    rows: int
+    columns: int
+    results: tuple[Result, ...]
+
+    @cached_property
+    def reductions(self) -> tuple[ir.OpView, ...]:
+        return tuple(op for op in self.ops if op.operation.name in REDUCING)
+
+    @cached_property
+    def operands(self) -> tuple[Operand, ...]:
+        """What is read or written with an element for each column."""
+        return (*self.read, *(r.operand for r in self.results if r.whole))
+
+    @cached_property
+    def levels(self) -> dict[ir.Value, int]:
+        """How many reductions, one after another, a value of the body waits for."""
+        found: dict[ir.Value, int] = dict.fromkeys(self.sources, 0)
+        for op in self.ops:
+            level = max((found[x] for x in op.operation.operands), default=0)
+            level += op.operation.name in REDUCING
+            found.update((result, level) for result in op.operation.results)
+        return found
+
+
+def match_rows(kernel: ir.OpView) -> Rows | str:
+    """The kernel as rows, or why it is none; '' where it holds no reduction."""
+    *ops, terminator = kernel.regions[0].blocks[0].operations
+    anchors = [op for op in ops if op.operation.name in REDUCING | {"mgx.fused_reduce"}]
+    if not anchors:
+        return ""
+    anchor, name = anchors[0], anchors[0].operation.name
+    if len(anchors) > 1:
+        return f"{name}: another reduction in the same kernel"
+    axes = _axes(anchor)
+    if name == "mgx.fused_reduce":
+        block = anchor.regions[0].blocks[0]
+        *body, last = block.operations
+        arguments, yielded = list(block.arguments), list(last.operation.operands)
+    else:
+        body, arguments = [anchor], list(anchor.operation.operands)
+        yielded = list(anchor.operation.results)
+    shape = shape_of(_reduction(body).operation.operands[0].type)
+    if 0 in shape:
+        return f"{name}: no elements"
+    sources: dict[ir.Value, Source] = {}
+    wholes: set[ir.Value] = set()
+    for argument, value in zip(arguments, anchor.operation.operands, strict=True):
+        source = source_of(value, axes)
+        if source is None:
+            return f"{name}: an input that is no strided view"
+        sources[argument] = source
+        if isinstance(source, Operand) and not source.repeated:
+            wholes.add(argument)
+    for op in body:
+        operation = op.operation
+        if operation.name not in REDUCING and any(x in wholes for x in operation.operands):
+            wholes.update(operation.results)
+    results = []
+    for number, value in enumerate(terminator.operation.operands):
+        made = through_reshapes(value)
+        position = next((i for i, r in enumerate(anchor.operation.results) if r == made), None)
+        if position is None:
+            return f"{name}: work after the reduction"
+        dims = shape_of(made.type)
+        operand = result_of(number, element_of(made.type), dims, axes)
+        whole = dims == shape or yielded[position] in wholes
+        results.append(Result(yielded[position], operand, whole))
+    rows, columns = 1, 1
+    for dim, size in enumerate(shape):
+        if dim in axes:
+            columns *= size
+        else:
+            rows *= size
+    return Rows(name, tuple(body), sources, frozenset(wholes), rows, columns, tuple(results))
+
+
+def _reduction(body: Sequence[ir.OpView]) -> ir.OpView:
+    return next(op for op in body if op.operation.name in REDUCING)
+
+
+def _axes(anchor: ir.OpView) -> tuple[int, ...]:
+    attributes = anchor.operation.attributes
+    if anchor.operation.name in ARGS:
+        rank = len(anchor.operation.operands[0].type.shape)
+        return (ir.IntegerAttr(attributes["axis"]).value % rank,)
+    return tuple(sorted(ir.DenseI64ArrayAttr(attributes["axes"])))
+
+
+def source_of(value: ir.Value, axes: Sequence[int]) -> Source | None:
+    """An input with rows along `axes`; None where it has no strides."""
+    constant = splat_constant(value)
+    if constant is not None:
+        return constant
+    view = resolve(value)
+    if view is None:
+        return None
+    kept = [dim for d, dim in enumerate(view.dims) if d not in axes]
+    reduced = [dim for d, dim in enumerate(view.dims) if d in axes]
+    return Operand(
+        view.argument,
+        element_of(value.type),
+        view.offset,
+        Axis.of(*(factor for dim in kept for factor in dim)),
+        Axis.of(*(factor for dim in reduced for factor in dim)),
+    )
+
+
+def result_of(number: int, element: Element, shape: Sequence[int], axes: Sequence[int]) -> Operand:
+    """A result in row-major order, with rows along `axes`."""
+    dims = list(zip(shape, row_major(shape), strict=True))
+    kept = [dim for d, dim in enumerate(dims) if d not in axes]
+    reduced = [dim for d, dim in enumerate(dims) if d in axes]
+    return Operand(number, element, 0, Axis.of(*kept), Axis.of(*reduced))

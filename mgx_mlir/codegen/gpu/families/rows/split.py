@@ -1,0 +1,180 @@
+"""Rows that several blocks share: few rows, of many elements.
+
+The blocks of a row write their partial results to scratch memory, and the function that
+follows combines them before it goes on: one function for each reduction that waits for
+another, and one for the results.
+
+    reduce_sum of 1 x 1000000:  @k_0, 600 blocks: a partial sum each
+                                @k_1, 1 block: their sum
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.artifact.code_object import Argument, Launch
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import I32, Element
+from mgx_mlir.codegen.gpu.builders import function as builder
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
+from mgx_mlir.codegen.gpu.families.rows.evaluate import Partial, Reduction
+from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along, freed, held, lds_arrays
+from mgx_mlir.codegen.gpu.families.rows.match import Rows
+from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, Schedule
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+_ALIGNMENT = 256  # of a piece of scratch memory
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Partial results of all rows in scratch memory, and where they start there."""
+
+    element: Element
+    offset: int
+
+    @property
+    def held(self) -> Element:
+        """Words: blocks do not write into a word of each other's."""
+        return I32 if self.element.bits < 32 else self.element
+
+
+def generate_split(
+    rows: Rows,
+    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    schedule: Schedule,
+    target: Target,
+    name: str,
+) -> GpuProgram:
+    """The functions `<name>_0` .. for rows in `schedule.parts` parts, and their launches."""
+    return _Split(rows, types, schedule, target, name).run()
+
+
+class _Split:
+    def __init__(
+        self,
+        rows: Rows,
+        types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+        schedule: Schedule,
+        target: Target,
+        name: str,
+    ) -> None:
+        self.rows, self.schedule, self.target, self.name = rows, schedule, target, name
+        self.inputs, self.results = types
+        self.used = rows.used
+        self.reductions = [Reduction(op) for op in rows.reductions]
+        self.level = {r.result: rows.levels[r.result] for r in self.reductions}
+        self.pieces: dict[ir.Value, list[_Piece]] = {}
+        self.bytes = 0
+        for reduction in self.reductions:
+            self.pieces[reduction.result] = [self._piece(e) for e in reduction.elements]
+
+    def _piece(self, element: Element) -> _Piece:
+        piece = _Piece(element, self.bytes)
+        size = self.rows.rows * self.schedule.parts * builder.element_bytes(piece.held)
+        self.bytes += -(-size // _ALIGNMENT) * _ALIGNMENT
+        return piece
+
+    def run(self) -> GpuProgram:
+        module, block = builder.gpu_module()
+        last = max(self.level.values()) + 1
+        launches = tuple(
+            self._function(block, level, level == last) for level in range(1, last + 1)
+        )
+        return GpuProgram(module, launches, self.bytes, 32)
+
+    def _function(self, block: ir.Block, level: int, is_last: bool) -> Launch:
+        """Partial results of the reductions of a level, or in the end the results."""
+        schedule = self.schedule
+        known = [r for r in self.reductions if self.level[r.result] < level]
+        now = [r for r in self.reductions if self.level[r.result] == level]
+        parts = schedule.parts
+        if is_last and not any(result.whole for result in self.rows.results):
+            parts = 1
+        scratch = [(r, piece) for r in [*known, *now] for piece in self.pieces[r.result]]
+        arguments = [builder.tensor_of(self.inputs[number]) for number in self.used]
+        if is_last:
+            arguments += [builder.tensor_of(type_, written=True) for type_ in self.results]
+        size = self.rows.rows * schedule.parts
+        arguments += [builder.Tensor(size, piece.held, r in now) for r, piece in scratch]
+        vectors = self.rows.rows // (schedule.lanes if schedule.across else 1)
+        blocks = -(-vectors // schedule.together) * parts
+        grid = builder.grid_of(blocks)
+        lds = lds_arrays(schedule, [*known, *now], self.target)
+        function = f"{self.name}_{level - 1}"
+        with builder.function(block, function, arguments, schedule.block, grid, lds) as frame:
+            buffers = frame.buffers[len(arguments) - len(scratch) :]
+            held_at = dict(zip([piece for _, piece in scratch], buffers, strict=True))
+            number = builder.linear_block(grid)
+            some, part = emit.div(number, parts), emit.rem(number, parts)
+            numbers = {number: position for position, number in enumerate(self.used)}
+            kind = Across if schedule.across else Along
+            layout = kind(self.rows, schedule, self.target, frame, numbers)
+            layout.block_part = part
+            layout.begin(builder.thread_number(schedule.block), some)
+            first = emit.value(emit.mul(part, schedule.chunks))
+            bounded = vectors % schedule.together != 0 or grid[0] * grid[1] != blocks
+            body = RowsBody(self.rows, schedule, layout, self.reductions, bounded, first)
+            for reduction in known:
+                single = self._restored(reduction, held_at, layout)
+                body.finish(reduction, layout.reduce_one(reduction, single))
+            if is_last:
+                body.store()
+            for reduction, partial in zip(now, body.partials(now) if now else (), strict=True):
+                found = layout.reduce(reduction, partial)
+                self._keep(reduction, found, held_at, layout, bounded)
+        outputs = [Argument("output", number) for number in range(len(self.results))]
+        passed = (
+            *(Argument("input", number) for number in self.used),
+            *(outputs if is_last else ()),
+            *(Argument("scratch", piece.offset) for _, piece in scratch),
+        )
+        return Launch(function, grid, (schedule.block, 1, 1), passed)
+
+    def _keep(
+        self,
+        reduction: Reduction,
+        found: Partial,
+        held_at: dict[_Piece, ir.Value],
+        layout: Along | Across,
+        bounded: bool,
+    ) -> None:
+        """Writes a block's partial results, by one thread for each."""
+        guards = [*layout.first_only(), *layout.guards(bounded)]
+        for x, piece in zip(found, self.pieces[reduction.result], strict=True):
+            kept = layout.kept(piece.held)
+            x = held(x) if layout.lanes_kept else emit.splat(held(x), 1)
+            kept.store(x, held_at[piece], kept.start(layout.block_part), layout.row, guards)
+
+    def _restored(
+        self,
+        reduction: Reduction,
+        held_at: dict[_Piece, ir.Value],
+        layout: Along | Across,
+    ) -> Partial:
+        """The partial results of a row's blocks, dealt to the threads of one block."""
+        lanes, threads, parts = layout.lanes_kept, self.schedule.threads, self.schedule.parts
+        nothing = reduction.initial(lanes)
+
+        def part(at: Index) -> Partial:
+            inside = emit.compare("slt", at, parts)
+            values = []
+            for piece, other in zip(self.pieces[reduction.result], nothing, strict=True):
+                kept = layout.kept(piece.held)
+                read = kept.load(held_at[piece], kept.start(at), layout.row, lanes or 1, [inside])
+                x = freed(read if lanes else memory.element(read, 0), other)
+                values.append(arith.select(inside, x, other))
+            return tuple(values)
+
+        def step(first: Index, *carried: ir.Value) -> Partial:
+            places = [emit.add(layout.part, emit.add(first, i * threads)) for i in range(UNROLL)]
+            return reduction.fold([carried, *map(part, places)])
+
+        return tuple(emit.loop(0, parts, UNROLL * threads, step, nothing))

@@ -1,0 +1,201 @@
+"""The functions of running sums or products: of parts, where there are several, and of elements."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeAlias
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load, store
+from mgx_mlir.codegen.generic.lowering.element import I32, Element
+from mgx_mlir.codegen.gpu.builders import function as builder
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
+from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.families.family import Types
+from mgx_mlir.codegen.gpu.families.scan.layouts import Across, Along, Layout, Place
+from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan
+from mgx_mlir.codegen.gpu.families.scan.space import Schedule
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.problem.problem import Axis
+
+OUTPUT = Argument("output", 0)
+# A vector of what is summed, from one that memory holds.
+Term: TypeAlias = "Callable[[ir.Value], ir.Value]"
+
+
+def generate(
+    work: Scan | NonZero, types: Types, schedule: Schedule, target: Target, name: str
+) -> GpuProgram:
+    """The functions `<name>_0` .., and their launches.
+
+    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    """
+    functions = _Functions(work, types, schedule, target, name)
+    if isinstance(work, Scan):
+        functions.parts(lambda x: _widened(work.source.element, functions.element, x))
+        _sums(work, functions)
+    else:
+        functions.parts(lambda x: _flags(work.source.element, x))
+        _indices(work, functions)
+    return functions.launches.program()
+
+
+class _Functions:
+    """What both kinds have in common: sums of parts, then of what comes before."""
+
+    def __init__(
+        self, work: Scan | NonZero, types: Types, schedule: Schedule, target: Target, name: str
+    ) -> None:
+        self.launches = Launches(name, types)
+        self.schedule, self.target, self.source = schedule, target, work.source
+        self.element, self.rows, self.columns = I32, 1, 1
+        self.reverse = self.product = False
+        if isinstance(work, Scan):
+            element = work.source.element
+            narrow = element.is_integer and element.bits < 32
+            self.element = I32 if narrow else element.computed()
+            self.rows, self.columns = work.rows, work.columns
+            self.reverse, self.product = work.reverse, work.product
+        else:
+            self.columns = math.prod(work.shape)
+        self.sums: list[Argument] = []
+        if schedule.parts > 1:
+            self.sums.append(self.launches.scratch(self.rows * schedule.parts, self.element))
+        self.input = Argument("input", work.source.argument)
+
+    @contextmanager
+    def function(
+        self, read: Sequence[Argument], written: Sequence[Argument]
+    ) -> Iterator[tuple[Layout, dict[Argument, ir.Value]]]:
+        """The next function, of threads for all parts of all rows."""
+        kind = Across if self.schedule.across else Along
+        threads = kind.threads(self.rows, self.schedule)
+        # Few threads are spread over more compute units.
+        block = BLOCK if threads > BLOCK * self.target.compute_units else self.target.wave_size
+        grid = builder.grid_of(-(-threads // block))
+        with self.launches.function([self.input, *read], written, block, grid) as (buffers, _):
+            number = emit.mul(builder.linear_block(grid), block)
+            number = emit.add(number, builder.thread_number(block))
+            layout = kind(
+                self.rows,
+                self.columns,
+                self.element,
+                self.schedule,
+                self.target,
+                number,
+                self.reverse,
+                self.product,
+            )
+            if grid[0] * grid[1] * block != threads:
+                layout.guards.append(emit.compare("slt", number, threads))
+            yield layout, buffers
+
+    def parts(self, term: Term) -> None:
+        """The function of the sums of the parts, where there are several."""
+        for sums in self.sums:
+            with self.function([], [sums]) as (layout, buffers):
+
+                def step(places: Sequence[Place], carried: ir.Value) -> ir.Value:
+                    read = [layout.load(self.source, buffers[self.input], p) for p in places]
+                    for x in read:
+                        carried = layout.total(term(x), carried)
+                    return carried
+
+                layout.keep(layout.chunks(step, layout.nothing), buffers[sums])
+
+    def each(
+        self,
+        layout: Layout,
+        buffers: dict[Argument, ir.Value],
+        work: Callable[[ir.Value, Place, ir.Value], ir.Value],
+    ) -> None:
+        """Does work on each vector of the source, with what is carried from one to the next."""
+
+        def step(places: Sequence[Place], carried: ir.Value) -> ir.Value:
+            # All reads go first: they are under way together.
+            read = [layout.load(self.source, buffers[self.input], place) for place in places]
+            for x, place in zip(read, places, strict=True):
+                carried = work(x, place, carried)
+            return carried
+
+        layout.chunks(step, layout.carry(buffers[self.sums[0]]) if self.sums else layout.nothing)
+
+
+def _sums(scan: Scan, functions: _Functions) -> None:
+    element = scan.source.element
+    with functions.function(functions.sums, [OUTPUT]) as (layout, buffers):
+
+        def work(x: ir.Value, place: Place, carried: ir.Value) -> ir.Value:
+            x = _widened(element, layout.element, x)
+            found, carried = layout.sums(x, carried, scan.exclusive)
+            a = Arithmetic.like([found])
+            if element.is_integer and element.bits < 32:
+                found = arith.trunci(a.type(element.storage()), found)
+            layout.store(scan.target, store(a, element, found), buffers[OUTPUT], place)
+            return carried
+
+        functions.each(layout, buffers, work)
+
+
+def _widened(element: Element, wide: Element, x: ir.Value) -> ir.Value:
+    """A vector of elements in the type where they are summed."""
+    a = Arithmetic.like([x])
+    x = load(a, element, x)
+    narrow = element.is_integer and element.bits < wide.bits
+    return a.extend(element, x, wide.storage()) if narrow else x
+
+
+def _indices(work: NonZero, functions: _Functions) -> None:
+    target, size = work.target, len(work.shape) * work.columns
+    whole = Operand(0, target.element, 0, Axis(()), Axis.of((size, 1)))
+    lanes = vector_lanes(size, [whole])
+    with functions.launches.each([], [OUTPUT], size, lanes) as all_:
+        zeros = Arithmetic([lanes]).constant(0, target.element.storage())
+        whole.store(zeros, all_.buffers[OUTPUT], 0, all_.place, all_.inside)
+    with functions.function(functions.sums, [OUTPUT]) as (layout, buffers):
+
+        def put(x: ir.Value, place: Place, carried: ir.Value) -> ir.Value:
+            flags = _flags(work.source.element, x)
+            found, carried = layout.sums(flags, carried, True)
+            for number in range(functions.schedule.lanes):
+                _put(work, memory.element(flags, number), memory.element(found, number),
+                     emit.add(place[0], number), buffers[OUTPUT])  # fmt: skip
+            return carried
+
+        functions.each(layout, buffers, put)
+
+
+def _put(
+    work: NonZero, flag: ir.Value, rank: ir.Value, place: emit.Index, output: ir.Value
+) -> None:
+    """Writes the indices of an element where it is not zero, as the `rank`-th."""
+    to = arith.index_cast(ir.IndexType.get(), rank)
+    guards = [
+        arith.cmpi(arith.CmpIPredicate.ne, flag, emit.constant(0, "i32")),
+        emit.compare("slt", to, work.columns),
+    ]
+    target, type_ = work.target, work.target.element.storage()
+    for d, size in reversed(list(enumerate(work.shape))):
+        index = place if d == 0 else emit.rem(place, size)
+        place = emit.div(place, size)
+        x = emit.splat(arith.index_cast(type_, emit.value(index)), 1)
+        target.store(x, output, target.start(d), to, guards)
+
+
+def _flags(element: Element, x: ir.Value) -> ir.Value:
+    """1 for each element that is not zero, NaN among them, else 0."""
+    a = Arithmetic.like([x])
+    x = load(a, element, x)
+    if element.bits > 1:
+        zero = a.int(0, x) if not element.is_float else a.float(0.0, x)
+        x = a.compare("une", x, zero) if element.is_float else a.icompare("ne", x, zero)
+    return arith.extui(a.type(I32.storage()), x)

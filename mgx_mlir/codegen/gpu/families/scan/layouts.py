@@ -1,0 +1,268 @@
+"""How the threads of a running sum or product lie: a wave along a row, or a thread for rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.element import Element
+from mgx_mlir.codegen.gpu.builders import lanes as wave
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.families.scan.space import UNROLL, Schedule
+from mgx_mlir.codegen.problem.problem import Axis
+
+# Where a vector starts in its row, and what has to hold for it to be there.
+Place: TypeAlias = "tuple[Index, list[ir.Value]]"
+
+
+@dataclass
+class Layout(ABC):
+    """The part of a row, or of some rows, that a thread works on.
+
+    element: what is summed, or multiplied if `product`. number: the thread's, of all.
+    """
+
+    rows: int
+    columns: int
+    element: Element
+    schedule: Schedule
+    target: Target
+    number: Index
+    reverse: bool = False
+    product: bool = False
+    guards: list[ir.Value] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.arithmetic = Arithmetic([self.schedule.lanes] if self.schedule.across else None)
+        self.begin()
+
+    @staticmethod
+    @abstractmethod
+    def threads(rows: int, schedule: Schedule) -> int:
+        """How many there are, of all blocks together."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Finds the thread's rows and part."""
+
+    @abstractmethod
+    def load(self, operand: Operand, buffer: ir.Value, place: Place) -> ir.Value:
+        """A vector as memory holds it; zeros beyond the end."""
+
+    @abstractmethod
+    def store(self, operand: Operand, x: ir.Value, buffer: ir.Value, place: Place) -> None:
+        """Stores a vector, where it is not beyond the end."""
+
+    @abstractmethod
+    def place(self, number: Index) -> Place:
+        """Where chunk `number` of the part starts."""
+
+    @abstractmethod
+    def sums(self, x: ir.Value, carried: ir.Value, exclusive: bool) -> tuple[ir.Value, ir.Value]:
+        """The running sums of a vector, and what is carried on."""
+
+    @abstractmethod
+    def total(self, x: ir.Value, carried: ir.Value) -> ir.Value:
+        """What the thread has summed, with a vector more."""
+
+    @property
+    @abstractmethod
+    def totals(self) -> Operand:
+        """Where the sums of all parts are."""
+
+    @abstractmethod
+    def keep(self, total: ir.Value, buffer: ir.Value) -> None:
+        """Writes the sum of the part, of which the thread has `total`."""
+
+    @abstractmethod
+    def carry(self, buffer: ir.Value) -> ir.Value:
+        """The sum of the parts before this one."""
+
+    def add(self, x: ir.Value, y: ir.Value) -> ir.Value:
+        a = Arithmetic.like([x])
+        return (a.product if self.product else a.sum)(self.element, x, y)
+
+    @property
+    def nothing(self) -> ir.Value:
+        """What changes no sum, or product."""
+        return self.arithmetic.constant(int(self.product), self.element.storage())
+
+    def only(self, condition: ir.Value, x: ir.Value) -> ir.Value:
+        """What was read as x where the condition holds, else as zeros, which count as nothing."""
+        return arith.select(condition, x, self.nothing) if self.product else x
+
+    def chunks(
+        self,
+        step: Callable[[Sequence[Place], ir.Value], ir.Value],
+        first: ir.Value,
+    ) -> ir.Value:
+        """Goes over the part, some vectors at a time; gives the last of what is carried."""
+        count = self.schedule.chunks
+        whole = count // UNROLL * UNROLL
+
+        def body(number: Index, carried: ir.Value) -> list[ir.Value]:
+            return [step([self.place(emit.add(number, i)) for i in range(UNROLL)], carried)]
+
+        (carried,) = emit.loop(0, whole, UNROLL, body, [first])
+        return step([self.place(number) for number in range(whole, count)], carried)
+
+
+class Along(Layout):
+    """`group` lanes along a part of a row, with a vector each; parts are neighbours."""
+
+    @staticmethod
+    def threads(rows: int, schedule: Schedule) -> int:
+        return rows * schedule.parts * schedule.group
+
+    def begin(self) -> None:
+        schedule = self.schedule
+        self.lane = emit.rem(self.number, self.target.wave_size)
+        self.along = emit.rem(self.number, schedule.group)
+        self.piece = emit.div(self.number, schedule.group)
+        self.row = emit.div(self.piece, schedule.parts)
+        self.part = emit.rem(self.piece, schedule.parts)
+
+    def load(self, operand: Operand, buffer: ir.Value, place: Place) -> ir.Value:
+        column, inside = place
+        return operand.load(buffer, operand.start(self.row), column, self.schedule.lanes, inside)
+
+    def store(self, operand: Operand, x: ir.Value, buffer: ir.Value, place: Place) -> None:
+        column, inside = place
+        operand.store(x, buffer, operand.start(self.row), column, inside)
+
+    def place(self, number: Index) -> Place:
+        schedule = self.schedule
+        size = schedule.group * schedule.lanes
+        chunk = emit.add(emit.mul(self.part, schedule.chunks), number)
+        column = emit.add(emit.mul(chunk, size), emit.mul(self.along, schedule.lanes))
+        inside = list(self.guards)
+        if schedule.parts * schedule.chunks * size != self.columns:
+            inside.append(emit.compare("slt", column, self.columns))
+        if self.reverse:
+            column = memory.opaque(emit.sub(self.columns - schedule.lanes, column))
+        return column, inside
+
+    def ordered(self, x: ir.Value) -> list[ir.Value]:
+        """A vector's elements in the order of the sum."""
+        found = [memory.element(x, i) for i in range(self.schedule.lanes)]
+        return found[::-1] if self.reverse else found
+
+    def sums(self, x: ir.Value, carried: ir.Value, exclusive: bool) -> tuple[ir.Value, ir.Value]:
+        """The running sums of a vector, and what is carried on."""
+        inner: list[ir.Value] = []
+        for value in self.ordered(x):
+            inner.append(self.add(inner[-1], value) if inner else value)
+        before, total = wave.prefix(
+            inner[-1], self.nothing, self.schedule.group, self.lane, self.add, self.target
+        )
+        base = self.add(carried, before)
+        found = [self.add(base, value) for value in inner]
+        if exclusive:
+            found = [base, *found[:-1]]
+        return memory.joined(found[::-1] if self.reverse else found), self.add(carried, total)
+
+    def total(self, x: ir.Value, carried: ir.Value) -> ir.Value:
+        for value in self.ordered(x):
+            carried = self.add(carried, value)
+        return carried
+
+    @property
+    def totals(self) -> Operand:
+        size = self.rows * self.schedule.parts
+        return Operand(0, self.element, 0, Axis(()), Axis.of((size, 1)))
+
+    def keep(self, total: ir.Value, buffer: ir.Value) -> None:
+        first = [emit.compare("eq", self.along, 0), *self.guards]
+        self.totals.store(emit.splat(self._shared(total), 1), buffer, 0, self.piece, first)
+
+    def carry(self, buffer: ir.Value) -> ir.Value:
+        schedule = self.schedule
+        start = emit.sub(self.piece, self.part)
+        found = self.nothing
+        for first in range(0, schedule.parts, schedule.group):
+            at = emit.add(self.along, first)
+            inside = emit.compare("slt", at, self.part)
+            x = self.totals.load(buffer, 0, emit.add(start, at), 1, [inside])
+            found = self.add(found, self.only(inside, memory.element(x, 0)))
+        return self._shared(found)
+
+    def _shared(self, x: ir.Value) -> ir.Value:
+        """The sum of what the lanes have."""
+        group = self.schedule.group
+        (found,) = wave.reduce(
+            [x], group, self.lane, lambda a, b: [self.add(a[0], b[0])], self.target
+        )
+        return found
+
+
+class Across(Layout):
+    """A thread for `lanes` neighbouring rows; threads beside each other, parts after them."""
+
+    @staticmethod
+    def threads(rows: int, schedule: Schedule) -> int:
+        return rows // schedule.lanes * schedule.parts
+
+    def begin(self) -> None:
+        vectors = self.rows // self.schedule.lanes
+        self.row = emit.mul(emit.rem(self.number, vectors), self.schedule.lanes)
+        self.part = emit.div(self.number, vectors)
+
+    def load(self, operand: Operand, buffer: ir.Value, place: Place) -> ir.Value:
+        (column, inside), across = place, operand.turned
+        return across.load(buffer, across.start(column), self.row, self.schedule.lanes, inside)
+
+    def store(self, operand: Operand, x: ir.Value, buffer: ir.Value, place: Place) -> None:
+        (column, inside), across = place, operand.turned
+        across.store(x, buffer, across.start(column), self.row, inside)
+
+    def place(self, number: Index) -> Place:
+        schedule = self.schedule
+        column = emit.add(emit.mul(self.part, schedule.chunks), number)
+        inside = list(self.guards)
+        if schedule.parts * schedule.chunks != self.columns:
+            inside.append(emit.compare("slt", column, self.columns))
+        if self.reverse:
+            column = memory.opaque(emit.sub(self.columns - 1, column))
+        return column, inside
+
+    def sums(self, x: ir.Value, carried: ir.Value, exclusive: bool) -> tuple[ir.Value, ir.Value]:
+        after = self.add(carried, x)
+        return carried if exclusive else after, after
+
+    def total(self, x: ir.Value, carried: ir.Value) -> ir.Value:
+        return self.add(carried, x)
+
+    @property
+    def totals(self) -> Operand:
+        parts = Axis.of((self.schedule.parts, self.rows))
+        return Operand(0, self.element, 0, parts, Axis.of((self.rows, 1)))
+
+    def keep(self, total: ir.Value, buffer: ir.Value) -> None:
+        self.totals.store(total, buffer, self.totals.start(self.part), self.row, self.guards)
+
+    def carry(self, buffer: ir.Value) -> ir.Value:
+        totals = self.totals
+
+        def step(first: Index, carried: ir.Value) -> list[ir.Value]:
+            found = []
+            for i in range(UNROLL):
+                part = emit.add(first, i)
+                inside = emit.compare("slt", part, self.part)
+                start, lanes = totals.start(part), self.schedule.lanes
+                x = totals.load(buffer, start, self.row, lanes, [inside])
+                found.append(self.only(inside, x))
+            for x in found:
+                carried = self.add(carried, x)
+            return [carried]
+
+        return emit.loop(0, emit.value(self.part), UNROLL, step, [self.nothing])[0]

@@ -1,0 +1,92 @@
+"""Which kernels are running sums or products, and of which rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.codegen.generic.lowering.element import element_of
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
+
+SUMS, PRODUCTS = "mgx.prefix_scan_sum", "mgx.prefix_scan_prod"
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Running sums, or `product`s, of `rows` rows of `columns` elements.
+
+    Operands have the rows as outer index and the columns as inner one. `reverse`: from the end
+    on. `exclusive`: without the element itself.
+    """
+
+    rows: int
+    columns: int
+    source: Operand
+    target: Operand
+    exclusive: bool
+    reverse: bool
+    product: bool
+
+    @property
+    def name(self) -> str:
+        return PRODUCTS if self.product else SUMS
+
+
+@dataclass(frozen=True)
+class NonZero:
+    """The indices, in `shape`, of the elements that are not zero, in order: element [d, i] of
+    the result is index d of the i-th one, and 0 where there are fewer than `columns`."""
+
+    shape: tuple[int, ...]
+    source: Operand
+    target: Operand
+    columns: int
+    name: ClassVar[str] = "mgx.nonzero"
+
+
+def match_scan(kernel: ir.OpView) -> Scan | str:
+    """The kernel as running sums or products, or why it is none; '' for other work."""
+    op = anchor_of(kernel, {SUMS, PRODUCTS})
+    if isinstance(op, str):
+        return op
+    shape = tuple(op.operation.results[0].type.shape)
+    axis = op.axis.value % len(shape)
+    source = _source(op, [axis])
+    if isinstance(source, str):
+        return source
+    target = result_of(0, source.element, shape, [axis])
+    rows, columns = math.prod(shape) // shape[axis], shape[axis]
+    product = op.operation.name == PRODUCTS
+    return Scan(rows, columns, source, target, op.exclusive.value, op.reverse.value, product)
+
+
+def match_nonzero(kernel: ir.OpView) -> NonZero | str:
+    """The kernel as a search for what is not zero, or why it is none."""
+    op = anchor_of(kernel, {NonZero.name})
+    if isinstance(op, str):
+        return op
+    shape, type_ = tuple(op.operation.operands[0].type.shape), op.operation.results[0].type
+    source = _source(op, range(len(shape)))
+    if isinstance(source, str):
+        return source
+    if not type_.has_static_shape:
+        return f"{NonZero.name}: a result of unknown size"
+    made = tuple(type_.shape)
+    return NonZero(shape, source, result_of(0, element_of(type_), made, [1]), made[1])
+
+
+def _source(op: ir.OpView, axes: Sequence[int]) -> Operand | str:
+    """What an op reads, with rows along `axes`."""
+    name, value = op.operation.name, op.operation.operands[0]
+    source = source_of(value, axes)
+    if not isinstance(source, Operand):
+        return f"{name}: an input that is no strided view"
+    if 0 in value.type.shape or source.element.is_byte_float:
+        return f"{name}: {math.prod(value.type.shape)} elements of type {source.element.name}"
+    return source

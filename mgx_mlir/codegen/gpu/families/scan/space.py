@@ -1,0 +1,71 @@
+"""The schedules of running sums, and which one is chosen."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
+from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan
+
+UNROLL = 4  # vectors that a thread reads ahead
+MAX_PARTS = 1024
+_WAVES = 8  # for a compute unit to be busy
+_CHUNKS = 8  # vectors of a lane in a part, at least
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`group` lanes go along a part of a row, with vectors of `lanes` neighbours, or, `across`,
+    one thread goes along a part of `lanes` neighbouring rows.
+
+    Where rows have several `parts`, a function before finds the sum of each.
+    """
+
+    group: int
+    lanes: int
+    chunks: int  # vectors of a thread
+    parts: int
+    across: bool
+
+    def describe(self) -> str:
+        """For people."""
+        where = "rows" if self.across else "elements"
+        return (
+            f"{self.group} threads a row, {self.lanes} {where} at a time, {self.chunks} times, "
+            f"{self.parts} parts a row"
+        )
+
+
+def choose(scan: Scan | NonZero, target: Target) -> Schedule:
+    """Along the rows where their elements are neighbours; as many parts as keep units busy."""
+    if isinstance(scan, NonZero):
+        return along(
+            1, math.prod(scan.shape), vector_lanes(math.prod(scan.shape), [scan.source]), target
+        )
+    operands = [scan.source, scan.target]
+    if all(operand.inner.factors[-1:] != ((scan.columns, 1),) for operand in operands):
+        lanes = vector_lanes(scan.rows, [operand.turned for operand in operands])
+        busy = target.compute_units * _WAVES * target.wave_size
+        most = math.isqrt(scan.columns)
+        while (
+            lanes > 1 and lanes * scan.target.element.bits > 32 and scan.rows // lanes * most < busy
+        ):
+            lanes //= 2
+        parts = min(-(-busy // (scan.rows // lanes)), most)
+        chunks = -(-scan.columns // max(1, parts))
+        return Schedule(1, lanes, chunks, -(-scan.columns // chunks), True)
+    return along(scan.rows, scan.columns, vector_lanes(scan.columns, operands), target)
+
+
+def along(rows: int, columns: int, lanes: int, target: Target) -> Schedule:
+    """A wave, or a part of one, along each part of a row."""
+    vectors = columns // lanes
+    group = min(target.wave_size, 1 << (vectors - 1).bit_length())
+    waves = -(-rows * group // target.wave_size)
+    parts = min(-(-target.compute_units * _WAVES // waves), vectors // (group * _CHUNKS), MAX_PARTS)
+    chunks = -(-vectors // (group * max(1, parts)))
+    if chunks > UNROLL:
+        chunks = -(-chunks // UNROLL) * UNROLL
+    return Schedule(group, lanes, chunks, -(-vectors // (group * chunks)), False)

@@ -1,0 +1,210 @@
+"""The functions of a scatter.
+
+Which update comes last at a slot, or what a slot's elements are after all updates, is found
+with atomics of integers, whose order changes nothing: a run gives the same bits as any other.
+
+    none       words, one a slot: 0; the largest number of its points + 1; what that names.
+               Where the result is written over x, slots without a point are left alone
+    min, max   words, one an element: its place in the order of all numbers
+    integers   the result itself; words where elements are narrower
+    float sums see sums
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from mlir import ir
+from mlir.dialects import arith, memref
+
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load, store
+from mgx_mlir.codegen.generic.lowering.element import I32, I64, UNSIGNED, Element
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.launches import Launches, Work
+from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.families.family import Types
+from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.problem.problem import Axis
+
+OUTPUT = Argument("output", 0)
+
+
+class Generator:
+    """What the functions of all kinds have in common."""
+
+    def __init__(self, scatter: Scatter, types: Types, name: str) -> None:
+        self.scatter = scatter
+        self.launches = Launches(name, types, scatter.overwritable)
+        self.target = self.words(scatter.element)
+
+    def words(self, element: Element) -> Operand:
+        """Elements beside each other, one for each of the result."""
+        return Operand(0, element, 0, Axis(()), Axis.of((self.scatter.size, 1)))
+
+    @property
+    def x(self) -> list[Argument]:
+        x = self.scatter.x
+        return [Argument("input", x.argument)] if isinstance(x, Operand) else []
+
+    @property
+    def updates(self) -> Argument:
+        return Argument("input", self.scatter.updates.argument)
+
+    @property
+    def indices(self) -> Argument:
+        return Argument("input", self.scatter.places.argument)
+
+    def slot(self, work: Work, point: Index) -> Index:
+        """The slot that a point names."""
+        return self.scatter.places.slot(work.buffers[self.indices], point)
+
+    def update(self, work: Work) -> tuple[Index, ir.Value]:
+        """Where the thread's element of the updates goes, and what it is."""
+        scatter = self.scatter
+        point, along = emit.div(work.place, scatter.run), emit.rem(work.place, scatter.run)
+        place = emit.add(emit.mul(self.slot(work, point), scatter.run), along)
+        start = scatter.updates.start(point)
+        x = scatter.updates.load(work.buffers[self.updates], start, along, 1, work.inside)
+        return place, x
+
+    def original(self, work: Work, lanes: int, inside: Sequence[ir.Value] = ()) -> ir.Value:
+        """Elements of x."""
+        x = self.scatter.x
+        if not isinstance(x, Operand):
+            return emit.attribute_constant(x, lanes)
+        buffer = work.buffers[self.x[0]]
+        return x.load(buffer, x.start(0), work.place, lanes, [*work.inside, *inside])
+
+    def moved(self, work: Work) -> list[ir.Value]:
+        """What holds where the result is not written over x; nothing where that never is."""
+        if not self.scatter.overwritable:
+            return []
+        here, there = (
+            memref.extract_aligned_pointer_as_index(work.pointers[argument])
+            for argument in (*self.x, OUTPUT)
+        )
+        return [arith.cmpi(arith.CmpIPredicate.ne, here, there)]
+
+    def lanes(self, *others: Operand) -> int:
+        """Elements of a vector of x and of the result."""
+        x = [self.scatter.x] if isinstance(self.scatter.x, Operand) else []
+        return vector_lanes(self.scatter.size, [*x, self.target, *others])
+
+
+def generate(scatter: Scatter, types: Types, name: str) -> GpuProgram:
+    """The functions `<name>_0` .. of a scatter that replaces, or combines integers in effect."""
+    generator = Generator(scatter, types, name)
+    if scatter.kind == "none":
+        _replace(generator)
+    else:
+        _combine(generator)
+    return generator.launches.program()
+
+
+def _replace(g: Generator) -> None:
+    scatter, launches = g.scatter, g.launches
+    words = launches.scratch(scatter.slots, I32)
+    with launches.each(
+        [], [words], scatter.slots, lanes := vector_lanes(scatter.slots, [])
+    ) as work:
+        zeros = emit.constant(0, "i32", lanes)
+        memory.store(zeros, work.buffers[words], memory.guarded(work.place, work.inside, 4))
+    with launches.each([g.indices], [words], scatter.points) as work:
+        number = arith.index_cast(I32.storage(), emit.value(emit.add(work.place, 1)))
+        slot = memory.guarded(g.slot(work, work.place), work.inside, 4)
+        atomic("maxu", number, work.buffers[words], slot)
+    many = scatter.run > 1
+    size = scatter.run if many else scatter.size
+    x = [scatter.x] if isinstance(scatter.x, Operand) else []
+    lanes = vector_lanes(size, [*x, g.target, *([scatter.updates] if many else [])])
+    read = [*g.x, g.updates, words]
+    with launches.each(read, [OUTPUT], scatter.size, lanes) as work:
+        first = emit.div(work.place, scatter.run)
+        along = emit.rem(work.place, scatter.run)
+        count = 1 if many else lanes
+        place = memory.guarded(first, work.inside, 4)
+        found = memory.load(work.buffers[words], place, count)
+        hit = arith.cmpi(arith.CmpIPredicate.ne, found, emit.constant(0, "i32", count))
+        parts = []
+        for number in range(count):
+            there = memory.element(hit, number)
+            point = arith.index_cast(ir.IndexType.get(), memory.element(found, number))
+            start = scatter.updates.start(emit.sub(point, 1))
+            buffer = work.buffers[g.updates]
+            parts.append(scatter.updates.load(buffer, start, along, lanes // count, [there]))
+        new = parts[0] if many else memory.joined([memory.element(part, 0) for part in parts])
+        moved = g.moved(work)
+        anywhere = reduce(arith.ori, [*moved, *(memory.element(hit, n) for n in range(count))])
+        if many:
+            there = memory.element(hit, 0)
+            kept = g.original(work, lanes, [arith.xori(there, emit.constant(1, "i1")), *moved])
+            x_or_new = arith.select(there, new, kept)
+        else:
+            x_or_new = arith.select(hit, new, g.original(work, lanes, moved and [anywhere]))
+        inside = [*work.inside, anywhere] if moved else work.inside
+        g.target.store(x_or_new, work.buffers[OUTPUT], 0, work.place, inside)
+
+
+def _combine(g: Generator) -> None:
+    scatter, launches = g.scatter, g.launches
+    element = scatter.element
+    wide = I64 if element.bits > 32 else I32
+    own = element.is_integer and element.bits >= 32
+    at = OUTPUT if own else launches.scratch(scatter.size, wide)
+    words = g.words(element if own else wide)
+    lanes = g.lanes(words)
+    with launches.each(g.x, [at], scatter.size, lanes) as work:
+        held = encoded(scatter, g.original(work, lanes))
+        words.store(held, work.buffers[at], 0, work.place, work.inside)
+    unsigned = own and element.kind == UNSIGNED
+    kind = "addi" if scatter.kind == "add" else scatter.kind + ("u" if unsigned else "s")
+    read = [g.indices, g.updates]
+    with launches.each(read, [at], scatter.points * scatter.run) as work:
+        place, x = g.update(work)
+        number = memory.element(encoded(scatter, x), 0)
+        atomic(kind, number, work.buffers[at], memory.guarded(place, work.inside, wide.bits // 8))
+    if own:
+        return
+    with launches.each([at], [OUTPUT], scatter.size, lanes) as work:
+        held = words.load(work.buffers[at], 0, work.place, lanes, work.inside)
+        g.target.store(decoded(scatter, held), work.buffers[OUTPUT], 0, work.place, work.inside)
+
+
+def encoded(scatter: Scatter, x: ir.Value) -> ir.Value:
+    """A vector of elements as words: integers as they are; floats such that they keep order,
+    and that NaN is at the end that wins."""
+    element = scatter.element
+    a = Arithmetic.like([x])
+    if not element.is_float:
+        return x if element.bits >= 32 else a.extend(element, x, I32.storage())
+    x = load(a, element, x)
+    key = _turned(a, arith.bitcast(a.type(I32.storage()), x))
+    end = (1 << 31) - 1 if scatter.kind == "max" else -(1 << 31)
+    return a.select(a.compare("uno", x, x), a.int(end, key), key)
+
+
+def decoded(scatter: Scatter, word: ir.Value) -> ir.Value:
+    """Elements of words, as memory holds them."""
+    element = scatter.element
+    a = Arithmetic.like([word])
+    if not element.is_float:
+        return arith.trunci(a.type(element.storage()), word)
+    x = arith.bitcast(a.type(ir.F32Type.get()), _turned(a, word))
+    return store(a, element, x)
+
+
+def _turned(a: Arithmetic, bits: ir.Value) -> ir.Value:
+    """The bits of an f32 as a signed number of the same order, and back."""
+    sign = arith.shrsi(bits, a.int(31, bits))
+    return arith.xori(bits, arith.andi(sign, a.int((1 << 31) - 1, bits)))
+
+
+def atomic(kind: str, x: ir.Value, buffer: ir.Value, place: Index) -> None:
+    """Combines a number with the one at a place, as if nothing else ran meanwhile."""
+    memref.atomic_rmw(getattr(arith.AtomicRMWKind, kind), x, buffer, [emit.value(place)])

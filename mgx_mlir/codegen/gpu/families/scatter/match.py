@@ -1,0 +1,107 @@
+"""Which kernels are scatters: from mgx ops to updates of runs of elements at places."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mlir import ir
+
+from mgx_mlir.codegen.generic.lowering.element import Element, element_of
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_tuple
+from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.gpu.families.rows.match import Source
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.problem.views import resolve, splat_constant
+from mgx_mlir.rewriting.in_place import overwritable
+
+NAMES = frozenset(
+    f"mgx.{op}_{kind}"
+    for op in ("scatter", "scatternd")
+    for kind in ("none", "add", "mul", "min", "max")
+)
+# Sums of so many numbers keep more bits than f32 has (see sums).
+MAX_POINTS = 1 << 30
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """A copy of `x`, `slots` runs of `run` elements, with `updates` of `points` in it.
+
+    kind: none, add, mul, min or max. `x` has elements as its inner index; `updates` has points as
+    its outer one, and its inner one runs along. The result may be written over the inputs
+    `overwritable`: over none but x.
+    """
+
+    name: str
+    kind: str
+    element: Element
+    places: Places
+    slots: int
+    run: int
+    x: Source
+    updates: Operand
+    overwritable: frozenset[int]
+
+    @property
+    def points(self) -> int:
+        return self.places.points
+
+    @property
+    def size(self) -> int:
+        return self.slots * self.run
+
+    @property
+    def ordered(self) -> bool:
+        """Whether updates are combined one after another: no atomic of integers does it."""
+        element = self.element
+        if self.kind == "none":
+            return False
+        wide = element.is_float and element.bits > 32
+        return self.kind == "mul" or wide or element.is_byte_float or element.bits < 8
+
+
+def match_scatter(kernel: ir.OpView) -> Scatter | str:
+    """The kernel as a scatter, or why it is none; '' where it holds other work."""
+    op = anchor_of(kernel, NAMES)
+    if isinstance(op, str):
+        return op
+    name, result = op.operation.name, op.operation.results[0]
+    x, *others = op.operation.operands
+    views = [resolve(value) for value in others]
+    shape = tuple(result.type.shape)
+    constant, view = splat_constant(x), resolve(x)
+    if (constant is None and view is None) or None in views:
+        return f"{name}: an input that is no strided view"
+    indices, updates = (view for view in views if view is not None)
+    if 0 in updates.shape or 0 in indices.shape:
+        return f"{name}: no elements"
+    element, kind = element_of(result.type), name.rpartition("_")[2]
+    if name.startswith("mgx.scatternd"):
+        places = by_tuple(indices, others[0].type, shape)
+        split = len(indices.shape) - 1
+    else:
+        places = by_element(indices, others[0].type, shape, op.axis.value % len(shape))
+        split = places.depth
+    source: Source = constant
+    if view is not None:
+        source = Operand(view.argument, element, view.offset, Axis(()), view.axis(0, len(shape)))
+    made = Operand(
+        updates.argument,
+        element,
+        updates.offset,
+        updates.axis(0, split),
+        updates.axis(split, len(updates.shape)),
+    )
+    slots, run = math.prod(shape[: places.depth]), math.prod(shape[places.depth :])
+    over = overwritable(kernel)
+    found = Scatter(name, kind, element, places, slots, run, source, made, over)
+    refusal = _refusal(found)
+    return f"{name}: {refusal}" if refusal else found
+
+
+def _refusal(scatter: Scatter) -> str:
+    if scatter.points * scatter.run >= MAX_POINTS:
+        return f"{scatter.points * scatter.run} updates"
+    return ""

@@ -1,0 +1,130 @@
+"""Sums of floats that do not depend on their order: scatters that add.
+
+Numbers that meet at an element are added as integers, in units that follow from the largest
+exponent E among them, that of x included: a word of each element holds E, another of 64 bits
+the sum in units of 2^(E - FRACTION). Of N numbers, FRACTION = 62 - log2(N): for up to a
+million, 42 bits of the largest one, where f32 has 24. All steps are exact but the last bit of
+what is smaller than the largest by more than 2^18 or so, and the rounding of the result.
+
+    k_0: E of x, and 0        k_1: the largest E        k_2: the sums        k_3: floats again
+
+Where E says infinity or NaN, the sum counts these instead: +inf in the lower half, -inf in
+the upper one, and NaN in both.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import arith
+
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load, store
+from mgx_mlir.codegen.generic.lowering.element import F32, I32, I64, Element
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.families.family import Types
+from mgx_mlir.codegen.gpu.families.scatter.generator import OUTPUT, Generator, atomic
+from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+_BIAS, _MANTISSA = 127, 23
+_SPECIAL = 255  # the exponent of infinities and NaN
+_HALF = 31  # where the count of -inf starts
+
+
+def generate_sums(scatter: Scatter, types: Types, name: str) -> GpuProgram:
+    """The functions `<name>_0` .. of a scatter that adds floats of up to 32 bits."""
+    g = Generator(scatter, types, name)
+    launches, element = g.launches, scatter.element
+    largest, sums = launches.scratch(scatter.size, I32), launches.scratch(scatter.size, I64)
+    exponents, totals = g.words(I32), g.words(I64)
+    fixed = _Fixed(62 - scatter.points.bit_length())
+    lanes = min(g.lanes(exponents), 4)
+    with launches.each(g.x, [largest, sums], scatter.size, lanes) as work:
+        found = fixed.exponent(_bits(element, g.original(work, lanes)))
+        exponents.store(found, work.buffers[largest], 0, work.place, work.inside)
+        zero = emit.constant(0, "i64", lanes)
+        totals.store(zero, work.buffers[sums], 0, work.place, work.inside)
+    read, size = [g.indices, g.updates], scatter.points * scatter.run
+    with launches.each(read, [largest], size) as work:
+        place, x = g.update(work)
+        exponent = memory.element(fixed.exponent(_bits(element, x)), 0)
+        atomic("maxu", exponent, work.buffers[largest], memory.guarded(place, work.inside, 4))
+    with launches.each([*read, largest], [sums], size) as work:
+        place, x = g.update(work)
+        place = memory.guarded(place, work.inside, 8)
+        top = memory.load(work.buffers[largest], place, 1)
+        term = memory.element(fixed.term(_bits(element, x), top), 0)
+        atomic("addi", term, work.buffers[sums], place)
+    with launches.each([*g.x, largest, sums], [OUTPUT], scatter.size, lanes) as work:
+        top = exponents.load(work.buffers[largest], 0, work.place, lanes, work.inside)
+        total = totals.load(work.buffers[sums], 0, work.place, lanes, work.inside)
+        own = fixed.term(_bits(element, g.original(work, lanes)), top)
+        x = fixed.number(arith.addi(total, own), top)
+        x = store(Arithmetic.like([x]), element, x)
+        g.target.store(x, work.buffers[OUTPUT], 0, work.place, work.inside)
+    return launches.program()
+
+
+def _bits(element: Element, x: ir.Value) -> ir.Value:
+    """The bits of elements as f32."""
+    a = Arithmetic.like([x])
+    return arith.bitcast(a.type(I32.storage()), load(a, element, x))
+
+
+class _Fixed:
+    """f32 as multiples of a unit, `fraction` bits below the largest one."""
+
+    def __init__(self, fraction: int) -> None:
+        self.fraction = fraction
+
+    def exponent(self, bits: ir.Value) -> ir.Value:
+        """As f32 holds it: 0 for what is below all normal numbers, 255 for no number."""
+        a = Arithmetic.like([bits])
+        return arith.andi(arith.shrui(bits, a.int(_MANTISSA, bits)), a.int(_SPECIAL, bits))
+
+    def term(self, bits: ir.Value, top: ir.Value) -> ir.Value:
+        """A number, where `top` is the largest exponent."""
+        a = Arithmetic.like([bits])
+        i64 = a.type(I64.storage())
+        exponent = self.exponent(bits)
+        mantissa = arith.andi(bits, a.int((1 << _MANTISSA) - 1, bits))
+        normal = a.icompare("ne", exponent, a.int(0, bits))
+        whole = arith.ori(mantissa, a.select(normal, a.int(1 << _MANTISSA, bits), a.int(0, bits)))
+        one = a.int(1, bits)
+        # Below all normal numbers the exponent is that of the smallest ones.
+        below = arith.subi(arith.maxui(top, one), arith.maxui(exponent, one))
+        # mantissa * 2^(exponent - top) in units: 2^(fraction - 24) of the largest exponent.
+        left = arith.subi(a.int(self.fraction - _MANTISSA - 1, bits), below)
+        zero, most = a.int(0, bits), a.int(63, bits)
+        up = arith.extui(i64, arith.maxsi(left, zero))
+        down = arith.extui(i64, arith.minsi(arith.maxsi(arith.subi(zero, left), zero), most))
+        number = arith.shrui(arith.shli(arith.extui(i64, whole), up), down)
+        negative = a.icompare("slt", bits, zero)
+        signed = a.select(negative, arith.subi(a.int(0, number), number), number)
+        special = a.icompare("eq", exponent, a.int(_SPECIAL, bits))
+        is_nan = arith.andi(special, a.icompare("ne", mantissa, zero))
+        lower, upper = a.int(1, number), a.int(1 << _HALF, number)
+        count = a.select(is_nan, arith.ori(lower, upper), a.select(negative, upper, lower))
+        count = a.select(special, count, a.int(0, number))
+        return a.select(a.icompare("eq", top, a.int(_SPECIAL, top)), count, signed)
+
+    def number(self, total: ir.Value, top: ir.Value) -> ir.Value:
+        """A sum as f32."""
+        a = Arithmetic.like([total])
+        f32 = a.type(F32.storage())
+        # total * 2^(top - bias - (fraction - 1)), in two steps, as neither power may be one.
+        power = arith.subi(arith.maxui(top, a.int(1, top)), a.int(_BIAS + self.fraction - 1, top))
+        half = arith.shrsi(power, a.int(1, power))
+        x = arith.sitofp(f32, total)
+        for step in (half, arith.subi(power, half)):
+            bits = arith.shli(arith.addi(step, a.int(_BIAS, step)), a.int(_MANTISSA, step))
+            x = arith.mulf(x, arith.bitcast(f32, bits))
+        lower = arith.andi(total, a.int((1 << _HALF) - 1, total))
+        some = [
+            a.icompare("ne", part, a.int(0, total))
+            for part in (lower, arith.shrui(total, a.int(_HALF, total)))
+        ]
+        inf = a.select(some[1], a.float(float("-inf"), x), a.float(float("inf"), x))
+        special = a.select(arith.andi(*some), a.float(float("nan"), x), inf)
+        return a.select(a.icompare("eq", top, a.int(_SPECIAL, top)), special, x)

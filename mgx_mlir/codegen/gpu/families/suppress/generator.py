@@ -1,0 +1,219 @@
+"""The functions of a choice among boxes: a block for each row.
+
+    k_0: zeros        k_1: for each wave's width of boxes, up to the last candidate,
+                           all waves compare them with a share of the boxes kept before;
+                           the first wave goes over what is left, one after another
+
+The lanes of every wave hold the same boxes. What is kept so far is a list in LDS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from mlir.dialects import amdgpu, arith, llvm, memref, rocdl
+
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.boxes import overlaps
+from mgx_mlir.codegen.gpu.builders import function as builder
+from mgx_mlir.codegen.gpu.builders import lanes as wave
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
+from mgx_mlir.codegen.gpu.families.family import Types
+from mgx_mlir.codegen.gpu.families.suppress.match import Suppress, flat
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+OUTPUT = Argument("output", 0)
+_WAVES = 16  # of a block, at most
+_AHEAD = 4  # kept boxes that a wave reads together
+_COUNT, _END = 0, 1  # words of LDS: how many are kept; the place behind the last candidate
+
+
+def waves_of(suppress: Suppress, target: Target) -> int:
+    """As many as have boxes to compare with."""
+    return min(_WAVES, 1 << (-(-suppress.size // target.wave_size) - 1).bit_length())
+
+
+def generate(suppress: Suppress, types: Types, target: Target, name: str) -> GpuProgram:
+    """The functions `<name>_0` and `<name>_1`, and their launches.
+
+    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    """
+    launches, kept = Launches(name, types), flat(suppress)
+    size = suppress.rows * suppress.size
+    lanes = vector_lanes(size, [kept])
+    with launches.each([], [OUTPUT], size, lanes) as work:
+        none = Arithmetic([lanes]).constant(False, ir.IntegerType.get_signless(1))
+        kept.store(none, work.buffers[OUTPUT], 0, work.place, work.inside)
+    waves, i32 = waves_of(suppress, target), ir.IntegerType.get_signless(32)
+    mask = ir.IntegerType.get_signless(target.wave_size)
+    i16 = ir.IntegerType.get_signless(16)
+    grid, threads = builder.grid_of(suppress.rows), waves * target.wave_size
+    lds = [(2, i32), (waves, mask), (max(suppress.most, 1), i16)]
+    read = [Argument("input", o.argument) for o in (suppress.boxes, suppress.candidates)]
+    with launches.function(read, [OUTPUT], threads, grid, lds) as (buffers, frame):
+        row = builder.linear_block(grid)
+        block = _Block(suppress, target, buffers, frame.lds, builder.thread_number(threads), row)
+        if grid[0] * grid[1] == suppress.rows:
+            block.run()
+        else:
+            emit.when(emit.compare("slt", row, suppress.rows), block.run)
+    return launches.program()
+
+
+class _Block:
+    """The threads of a row, of which `thread` is one."""
+
+    def __init__(
+        self,
+        suppress: Suppress,
+        target: Target,
+        buffers: dict[Argument, ir.Value],
+        lds: Sequence[ir.Value],
+        thread: Index,
+        row: Index,
+    ) -> None:
+        self.suppress, self.target, self.thread, self.row = suppress, target, thread, row
+        self.words, self.masks, self.places = lds
+        self.waves = waves_of(suppress, target)
+        self.lane = emit.rem(thread, target.wave_size)
+        self.wave = wave.uniform(emit.div(thread, target.wave_size))
+        self.boxes = buffers[Argument("input", suppress.boxes.argument)]
+        self.candidates = buffers[Argument("input", suppress.candidates.argument)]
+        self.kept = buffers[OUTPUT]
+        self.index, self.i32 = ir.IndexType.get(), ir.IntegerType.get_signless(32)
+        self.mask = ir.IntegerType.get_signless(target.wave_size)
+
+    def run(self) -> None:
+        emit.when(emit.compare("eq", self.thread, 0), self._begin)
+        amdgpu.LDSBarrierOp()
+        self._find_end()
+        amdgpu.LDSBarrierOp()
+        end = self._word(_END)
+
+        def more(first: ir.Value, count: ir.Value) -> ir.Value:
+            room = emit.compare("slt", count, self.suppress.most)
+            return arith.andi(emit.compare("slt", first, end), room)
+
+        def step(first: ir.Value, count: ir.Value) -> list[ir.Value]:
+            self._some(first, count)
+            return [emit.value(emit.add(first, self.target.wave_size)), self._word(_COUNT)]
+
+        emit.repeat([emit.value(0), emit.value(0)], more, step)
+
+    def _begin(self) -> None:
+        for word in (_COUNT, _END):
+            emit.store(emit.constant(0, "i32"), self.words, word)
+
+    def _find_end(self) -> None:
+        """The place behind the last candidate: what follows needs no look."""
+        threads = self.waves * self.target.wave_size
+
+        def step(first: Index, last: ir.Value) -> list[ir.Value]:
+            place = emit.add(first, self.thread)
+            behind = emit.value(emit.add(place, 1))
+            return [arith.select(self._candidate(place), behind, last)]
+
+        (last,) = emit.loop(0, self.suppress.size, threads, step, [emit.value(0)])
+        word = arith.index_cast(self.i32, last)
+        memref.atomic_rmw(arith.AtomicRMWKind.maxs, word, self.words, [emit.value(_END)])
+
+    def _some(self, first: Index, count: ir.Value) -> None:
+        """A wave's width of boxes from `first` on, where `count` are kept already."""
+        place = emit.add(first, self.lane)
+        box, wanted = self._box(place), self._candidate(place)
+
+        def compare(start: Index, alive: ir.Value) -> list[ir.Value]:
+            found = []
+            for ahead in range(_AHEAD):
+                at = emit.add(start, ahead * self.waves)
+                there = emit.compare("slt", at, count)
+                at = arith.select(there, emit.value(at), emit.value(0))
+                chosen = arith.index_castui(self.index, emit.load(self.places, at))
+                found.append(self._box(wave.uniform(chosen), [there]))
+            for other in found:
+                alive = arith.andi(alive, self._apart(other, box))
+            return [alive]
+
+        step = _AHEAD * self.waves
+        (alive,) = emit.loop(self.wave, count, step, compare, [wanted])
+        left = rocdl.ballot(self.mask, alive)
+        is_first = emit.compare("eq", self.lane, 0)
+        emit.when(is_first, lambda: emit.store(left, self.masks, self.wave))
+        amdgpu.LDSBarrierOp()
+        emit.when(emit.compare("eq", self.wave, 0), lambda: self._resolve(place, box, count))
+        amdgpu.LDSBarrierOp()
+
+    def _resolve(self, place: Index, box: Sequence[ir.Value], count: ir.Value) -> None:
+        """Those kept of boxes that overlap none before `place`: by one wave."""
+        a, none = Arithmetic(), arith.constant(self.mask, 0)
+        one = arith.constant(self.mask, 1)
+        left = emit.load(self.masks, 0)
+        for number in range(1, self.waves):
+            left = arith.andi(left, emit.load(self.masks, number))
+
+        def more(left: ir.Value, _: ir.Value, now: ir.Value) -> ir.Value:
+            room = emit.compare("slt", now, self.suppress.most)
+            return arith.andi(a.icompare("ne", left, none), room)
+
+        def step(left: ir.Value, kept: ir.Value, now: ir.Value) -> list[ir.Value]:
+            lane = llvm.intr_cttz(left, True)
+            at = lane if self.mask == self.i32 else arith.trunci(self.i32, lane)
+            other = [rocdl.readlane(x.type, x, at) for x in box]
+            apart = rocdl.ballot(self.mask, self._apart(other, box))
+            bit = arith.shli(one, lane)
+            # A box overlaps itself: of one without an area the bit is left.
+            left = arith.andi(left, arith.andi(apart, arith.xori(bit, self._ones())))
+            return [left, arith.ori(kept, bit), emit.value(emit.add(now, 1))]
+
+        _, kept, now = emit.repeat([self._uniform(left), none, count], more, step)
+        mine = arith.shli(one, arith.index_cast(self.mask, emit.value(self.lane)))
+        before = arith.andi(kept, arith.subi(mine, one))
+        rank = arith.index_cast(self.index, llvm.intr_ctpop(before))
+        is_kept = a.icompare("ne", arith.andi(kept, mine), none)
+
+        def keep() -> None:
+            number = arith.index_cast(ir.IntegerType.get_signless(16), emit.value(place))
+            emit.store(number, self.places, emit.add(count, rank))
+            target = self.suppress.kept
+            yes = emit.splat(arith.constant(ir.IntegerType.get_signless(1), 1), 1)
+            target.store(yes, self.kept, target.start(self.row), place, [])
+
+        emit.when(is_kept, keep)
+        number = arith.index_cast(self.i32, now)
+        is_first = emit.compare("eq", self.lane, 0)
+        emit.when(is_first, lambda: emit.store(number, self.words, _COUNT))
+
+    def _apart(self, kept: Sequence[ir.Value], box: Sequence[ir.Value]) -> ir.Value:
+        a = Arithmetic()
+        return a.negate(overlaps(a, kept, box, self.suppress.threshold))
+
+    def _box(self, place: Index, inside: Sequence[ir.Value] = ()) -> list[ir.Value]:
+        """The corners of a box; those of none, which overlaps no other, where there is none."""
+        boxes = self.suppress.boxes
+        there = [*inside, emit.compare("slt", place, self.suppress.size)]
+        x = boxes.load(self.boxes, boxes.start(self.row), emit.mul(place, 4), 4, there)
+        return [memory.element(x, n) for n in range(4)]
+
+    def _candidate(self, place: Index) -> ir.Value:
+        flags, inside = self.suppress.candidates, [emit.compare("slt", place, self.suppress.size)]
+        return memory.element(
+            flags.load(self.candidates, flags.start(self.row), place, 1, inside), 0
+        )
+
+    def _word(self, number: int) -> ir.Value:
+        """A word of LDS, as a number that all lanes share."""
+        x = rocdl.readfirstlane(self.i32, emit.load(self.words, number))
+        return arith.index_cast(self.index, x)
+
+    def _uniform(self, x: ir.Value) -> ir.Value:
+        return rocdl.readfirstlane(x.type, x)
+
+    def _ones(self) -> ir.Value:
+        return arith.constant(self.mask, -1)

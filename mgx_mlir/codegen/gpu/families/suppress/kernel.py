@@ -1,0 +1,26 @@
+"""A kernel of the suppress family: whether the family takes it, and its program."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.families.family import Types, program_of
+from mgx_mlir.codegen.gpu.families.suppress.generator import generate, waves_of
+from mgx_mlir.codegen.gpu.families.suppress.match import Suppress, match_suppress
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+
+def suppress_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:
+    """The program of an `mgx.kernel` for a chip, and the schedule in words.
+
+    None, and why the family refuses it, for other kernels; an empty reason where the kernel
+    chooses among no boxes.
+    """
+
+    def made(suppress: Suppress, types: Types, name: str) -> tuple[GpuProgram, str]:
+        waves, wave = waves_of(suppress, target), target.wave_size
+        how = f"{wave} boxes at a time, {waves} waves compare them with those kept"
+        return generate(suppress, types, target, name), how
+
+    return program_of(kernel, match_suppress, made)

@@ -1,0 +1,64 @@
+"""Which kernels choose among boxes, and of which rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.codegen.generic.lowering.element import element_of
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
+from mgx_mlir.codegen.problem.problem import Axis
+
+# The numbers of the boxes that are kept lie in LDS, two bytes each.
+MAX_KEPT = 30000
+MAX_BOXES = 1 << 16
+
+
+@dataclass(frozen=True)
+class Suppress:
+    """Of `size` boxes in each of `rows` rows, in order, up to `most` that overlap by at most
+    `threshold`.
+
+    Operands have the rows as outer index; the inner one counts candidates, or the corners of
+    all boxes.
+    """
+
+    rows: int
+    size: int
+    boxes: Operand
+    candidates: Operand
+    kept: Operand
+    threshold: float
+    most: int
+    name: ClassVar[str] = "mgx.suppress"
+
+
+def match_suppress(kernel: ir.OpView) -> Suppress | str:
+    """The kernel as a choice of boxes, or why it is none; '' where it holds other work."""
+    op = anchor_of(kernel, {Suppress.name})
+    if isinstance(op, str):
+        return op
+    boxes, candidates = op.operation.operands
+    shape = tuple(candidates.type.shape)
+    rows, size = math.prod(shape[:-1]), shape[-1]
+    last = len(shape) - 1
+    corners, flags = source_of(boxes, [last, last + 1]), source_of(candidates, [last])
+    if not isinstance(corners, Operand) or not isinstance(flags, Operand):
+        return f"{Suppress.name}: an input that is no strided view"
+    most = min(op.most.value, size)
+    if most > MAX_KEPT or size > MAX_BOXES:
+        return f"{Suppress.name}: {most} of {size} boxes; {MAX_KEPT} of {MAX_BOXES} fit into LDS"
+    result = op.operation.results[0]
+    kept = result_of(0, element_of(result.type), shape, [last])
+    return Suppress(rows, size, corners, flags, kept, op.threshold.value, most)
+
+
+def flat(suppress: Suppress) -> Operand:
+    """The result as one row."""
+    size = suppress.rows * suppress.size
+    return Operand(0, suppress.kept.element, 0, Axis(()), Axis.of((size, 1)))

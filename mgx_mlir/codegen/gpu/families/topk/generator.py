@@ -1,0 +1,341 @@
+"""The functions of a topk: rows, or pieces of them, are sorted in LDS.
+
+An element is sorted as one number of 64 bits, or of 128 where it has 64 itself: its key, which
+is larger the earlier it comes, and below it the complement of its index, so that of equal
+elements the first one wins. Of a row that is longer than what is sorted at a time, the first
+elements of each piece are found (see select), and again among these, until one block has all;
+they are sorted then. Where more elements are wanted than half of what is sorted at a time,
+sorted pieces are merged instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import amdgpu, arith
+
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.convert import load
+from mgx_mlir.codegen.generic.lowering.element import I64, SIGNED, Element
+from mgx_mlir.codegen.gpu.builders import function as builder
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.launches import Launches
+from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, run_of
+from mgx_mlir.codegen.gpu.families.topk.merge import merge
+from mgx_mlir.codegen.gpu.families.topk.select import Halves, Select, counters
+from mgx_mlir.codegen.gpu.families.topk.sort import Sort
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+_BLOCK = 256
+_MAX_THREADS = 1024
+_PIECES = (2048, 4096, 8192, 16384)  # elements that a block looks through
+_LAST = 8192  # what one block looks through faster than several do
+_OUTPUTS = (Argument("output", 0), Argument("output", 1))
+Buffers = dict[Argument, ir.Value]
+
+
+@dataclass(frozen=True)
+class Round:
+    """A row's numbers in `parts` pieces: of each, `threads` threads with `held` find the first."""
+
+    parts: int
+    threads: int
+    held: int
+
+    @staticmethod
+    def of(columns: int, piece: int) -> Round:
+        threads = min(_MAX_THREADS, max(64, 1 << (-(-piece // 4) - 1).bit_length()))
+        return Round(-(-columns // piece), threads, -(-piece // threads))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """`threads` threads sort twice as many elements; a block has `together` of such pieces.
+
+    runs: the pieces of a row, which are merged. rounds: with these, nothing is sorted but what
+    the last one finds.
+    """
+
+    threads: int
+    together: int
+    runs: int
+    rounds: tuple[Round, ...]
+
+    @staticmethod
+    def of(topk: Topk, units: int) -> Schedule:
+        """A thread for each pair that is compared; pieces for most compute units."""
+        columns, k = topk.columns, topk.k
+        size = max(2, 1 << (columns - 1).bit_length())
+        if columns > MOST:
+            size = run_of(topk.rows * columns, units)
+        threads, runs, rounds = size // 2, -(-columns // size), []
+        if columns > MOST and k <= MOST // 2:
+            while columns > _LAST:
+                fitting = (n for n in _PIECES if topk.rows * -(-columns // n) <= 2 * units)
+                piece = max(next(fitting, _PIECES[-1]), 4 * k)
+                rounds.append(Round.of(columns, piece))
+                columns = rounds[-1].parts * k
+            rounds.append(Round.of(columns, columns))
+        return Schedule(threads, max(1, _BLOCK // threads), runs, tuple(rounds))
+
+    def describe(self) -> str:
+        """For people."""
+        if self.rounds:
+            pieces = ", then ".join(str(r.parts) for r in self.rounds)
+            held = ", ".join(f"{r.threads} x {r.held}" for r in self.rounds)
+            return f"the first of {pieces} pieces a row, by {held} elements"
+        rest = ", merged" if self.runs > 1 else ""
+        size = f"{2 * self.threads} elements sorted at a time, {self.together} together"
+        return f"{size}, {self.runs} pieces a row{rest}"
+
+
+def generate(
+    topk: Topk,
+    types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
+    schedule: Schedule,
+    target: Target,
+    name: str,
+) -> GpuProgram:
+    """The functions `<name>_0` .., and their launches.
+
+    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    """
+    return _Functions(topk, Launches(name, types), schedule, target).program()
+
+
+class _Functions:
+    def __init__(self, topk: Topk, launches: Launches, schedule: Schedule, target: Target) -> None:
+        self.topk, self.launches, self.schedule, self.target = topk, launches, schedule, target
+        self.input = Argument("input", topk.source.argument)
+        self.size = 2 * schedule.threads  # of a piece
+        self.number = Element("i128", SIGNED, 128) if topk.source.element.bits > 32 else I64
+        self.bytes = self.number.bits // 8
+
+    def program(self) -> GpuProgram:
+        topk, runs = self.topk, self.schedule.runs
+        if self.schedule.rounds:
+            source, columns = None, topk.columns
+            for round_ in self.schedule.rounds[:-1]:
+                kept = self._parts(topk.k, round_.parts)
+                self._select(round_, kept, columns, source)
+                source, columns = kept, round_.parts * topk.k
+            self._select(self.schedule.rounds[-1], None, columns, source)
+        elif runs > 1:
+            pieces = self._parts(self.size, runs)
+            self._sort(pieces, runs, self.size)
+            rows = merge(self.launches, pieces, self.number, topk.rows, runs, self.size)
+            self._merged(rows, runs * self.size)
+        else:
+            self._sort(None, 1, topk.k)
+        return self.launches.program()
+
+    def _parts(self, size: int, parts: int) -> Argument:
+        """Room for so many numbers of each part of each row."""
+        return self.launches.scratch(self.topk.rows * parts * size, self.number)
+
+    def _select(
+        self, round_: Round, to: Argument | None, columns: int, source: Argument | None
+    ) -> None:
+        """The function that finds the first numbers of each piece of each row of so many columns,
+        in scratch memory, or sorted as the results. It reads numbers, or the elements."""
+        topk, threads = self.topk, round_.threads
+        piece, count = threads * round_.held, topk.rows * round_.parts
+        room = max(2, 1 << (topk.k - 1).bit_length())
+        key_bits = self.number.bits // 2
+        grid = builder.grid_of(count)
+        word = ir.IntegerType.get_signless(32)
+        lds = [(counters(key_bits), word), (room, self.number.storage())]
+        read = [self.input] if source is None or to is None else []
+        read += [source] if source is not None else []
+        written = [to] if to is not None else list(_OUTPUTS)
+        with self.launches.function(read, written, threads, grid, lds) as (buffers, frame):
+            thread, number = builder.thread_number(threads), builder.linear_block(grid)
+            row, first = emit.div(number, round_.parts), emit.rem(number, round_.parts)
+            first = emit.mul(first, piece)
+            for array in frame.lds:
+                self._clear(array, thread, threads)
+            if source is None:
+                held = self._elements(buffers, row, first, thread, round_)
+            else:
+                held = []
+                for ahead in range(round_.held):
+                    column = emit.add(first, emit.add(thread, ahead * threads))
+                    x = self._number(buffers[source], row, column, columns)
+                    held.append(self._halves(x))
+            amdgpu.LDSBarrierOp()
+            low_bits, (words, found) = topk.columns.bit_length(), frame.lds
+            Select(topk.k, low_bits, words, found, thread, self.target).run(held)
+            amdgpu.LDSBarrierOp()
+            inside = []
+            if grid[0] * grid[1] != count:
+                inside.append(emit.compare("slt", number, count))
+            sort = Sort(frame.lds[1], room // 2, 0, thread, self.target.wave_size, more=True)
+            if to is None:
+                sort.sort()
+                amdgpu.LDSBarrierOp()
+            for ahead in range(0, topk.k, threads):
+                rank = emit.add(thread, ahead)
+                guards = [*inside, emit.compare("slt", rank, topk.k)]
+                at = emit.minimum(rank, room - 1)
+                if to is None:
+                    self._store(buffers, row, rank, sort.get(at), guards)
+                else:
+                    place = emit.add(emit.mul(number, topk.k), rank)
+                    place = memory.guarded(place, guards, self.bytes)
+                    memory.store(emit.splat(sort.get(at), 1), buffers[to], place)
+
+    def _elements(
+        self, buffers: Buffers, row: Index, first: Index, thread: Index, round_: Round
+    ) -> list[Halves]:
+        """The numbers of a thread's elements: neighbours, as one access takes them, and others."""
+        topk, found = self.topk, []
+        lanes = math.gcd(vector_lanes(topk.columns, [topk.source]), round_.held)
+        for ahead in range(0, round_.held, lanes):
+            column = emit.add(emit.mul(thread, lanes), ahead * round_.threads)
+            column = emit.add(first, column)
+            there = emit.compare("slt", column, topk.columns)
+            start = topk.source.start(row)
+            read = topk.source.load(buffers[self.input], start, column, lanes, [there])
+            for lane in range(lanes):
+                key = self._key(memory.element(read, lane))
+                low = self._complement(emit.add(column, lane))
+                zeros = [arith.constant(x.type, 0) for x in (key, low)]
+                found.append(
+                    (arith.select(there, key, zeros[0]), arith.select(there, low, zeros[1]))
+                )
+        return found
+
+    def _clear(self, array: ir.Value, thread: Index, threads: int) -> None:
+        type_ = ir.MemRefType(array.type)
+        (size,), zero = type_.shape, arith.constant(type_.element_type, 0)
+        for ahead in range(0, size, threads):
+            at = emit.add(thread, ahead)
+            emit.when(
+                ahead + threads <= size or emit.compare("slt", at, size),
+                lambda at=at: emit.store(zero, array, at),  # type: ignore[misc]
+            )
+
+    def _number(self, buffer: ir.Value, row: Index, column: Index, columns: int) -> ir.Value:
+        """A number of a row of scratch memory, 0 beyond its end."""
+        there = emit.compare("slt", column, columns)
+        place = emit.add(emit.mul(row, columns), column)
+        return memory.element(memory.load(buffer, memory.guarded(place, [there], self.bytes), 1), 0)
+
+    def _halves(self, x: ir.Value) -> Halves:
+        key = ir.IntegerType.get_signless(self.number.bits // 2)
+        high = arith.shrui(x, arith.constant(x.type, 32))
+        return arith.trunci(key, high), arith.trunci(ir.IntegerType.get_signless(32), x)
+
+    def _sort(self, to: Argument | None, parts: int, kept: int) -> None:
+        """The function that sorts each row in parts, of which it keeps the first numbers in
+        scratch memory, or as the results."""
+        topk, schedule = self.topk, self.schedule
+        threads, count = schedule.threads * schedule.together, topk.rows * parts
+        grid = builder.grid_of(-(-count // schedule.together))
+        lds = [(2 * threads, self.number.storage())]
+        written = [to] if to is not None else list(_OUTPUTS)
+        with self.launches.function([self.input], written, threads, grid, lds) as (buffers, frame):
+            thread = builder.thread_number(threads)
+            group, part = emit.div(thread, schedule.threads), emit.rem(thread, schedule.threads)
+            number = emit.mul(builder.linear_block(grid), schedule.together)
+            number = emit.add(number, group)
+            row, first = emit.div(number, parts), emit.mul(emit.rem(number, parts), self.size)
+            start = emit.mul(group, self.size)
+            wave = self.target.wave_size
+            sort = Sort(frame.lds[0], schedule.threads, start, part, wave)
+
+            def get(column: Index) -> ir.Value:
+                """0, which is less than all others, beyond the end of the row."""
+                column = emit.add(first, column)
+                there = emit.compare("slt", column, topk.columns)
+                x = self._packed(buffers, row, column, there)
+                return arith.select(there, x, emit.constant(0, self.number.name))
+
+            sort.run(get)
+            guards = []
+            if grid[0] * grid[1] * schedule.together != count:
+                guards.append(emit.compare("slt", number, count))
+            for ahead in range(0, kept, schedule.threads):
+                rank = emit.add(part, ahead)
+                inside = list(guards)
+                if ahead + schedule.threads > kept:
+                    inside.append(emit.compare("slt", rank, kept))
+                if to is None:
+                    self._store(buffers, row, rank, sort.get(rank), inside)
+                else:
+                    place = emit.add(emit.mul(number, kept), rank)
+                    place = memory.guarded(place, inside, self.bytes)
+                    memory.store(emit.splat(sort.get(rank), 1), buffers[to], place)
+
+    def _merged(self, source: Argument, length: int) -> None:
+        """The function that gives the results from sorted rows."""
+        topk = self.topk
+        with self.launches.each([self.input, source], _OUTPUTS, topk.rows * topk.k) as work:
+            row, rank = emit.div(work.place, topk.k), emit.rem(work.place, topk.k)
+            at = emit.add(emit.mul(row, length), rank)
+            x = memory.element(memory.load(work.buffers[source], at, 1), 0)
+            self._store(work.buffers, row, rank, x, work.inside)
+
+    def _packed(self, buffers: Buffers, row: Index, column: Index, there: ir.Value) -> ir.Value:
+        """The number of an element."""
+        wide, source = self.number.storage(), self.topk.source
+        x = source.load(buffers[self.input], source.start(row), column, 1, [there])
+        key = arith.extui(wide, self._key(memory.element(x, 0)))
+        high = arith.shli(key, emit.constant(32, self.number.name))
+        return arith.ori(high, arith.extui(wide, self._complement(column)))
+
+    def _complement(self, column: Index) -> ir.Value:
+        i32 = ir.IntegerType.get_signless(32)
+        return arith.xori(arith.index_cast(i32, emit.value(column)), emit.constant(-1, "i32"))
+
+    def _key(self, x: ir.Value) -> ir.Value:
+        """An unsigned number, of 32 bits or more, that is larger the earlier the element comes."""
+        a, element = Arithmetic(), self.topk.source.element
+        type_ = ir.IntegerType.get_signless(self.number.bits // 2)
+        x = load(a, element, x)
+        sign = a.constant(1 << (type_.width - 1), type_)
+        ones = a.constant(-1, type_)
+        if element.is_float:
+            # -0 is equal to 0, and NaN above every number.
+            nan = a.compare("uno", x, x)
+            bits = arith.bitcast(type_, arith.addf(x, a.float(0.0, x)))
+            negative = a.icompare("slt", bits, a.int(0, bits))
+            key = a.select(negative, arith.xori(bits, ones), arith.ori(bits, sign))
+            key = a.select(nan, ones, key)
+        else:
+            if x.type != type_:
+                x = a.extend(element, x, type_)
+            key = arith.xori(x, sign) if element.kind == SIGNED else x
+        return key if self.topk.largest else arith.xori(key, ones)
+
+    def _store(
+        self,
+        buffers: Buffers,
+        row: Index,
+        rank: Index,
+        packed: ir.Value,
+        guards: Sequence[ir.Value],
+    ) -> None:
+        """The element that has come to a place of the result, and where it comes from."""
+        topk = self.topk
+        i32 = ir.IntegerType.get_signless(32)
+        index = arith.xori(arith.trunci(i32, packed), emit.constant(-1, "i32"))
+        column = arith.index_cast(ir.IndexType.get(), index)
+        x = topk.source.load(buffers[self.input], topk.source.start(row), column, 1, guards)
+        wide = topk.indices.element
+        if wide.bits > 32:
+            index = arith.extsi(wide.storage(), index)
+        results: list[tuple[Operand, ir.Value]] = [
+            (topk.values, x),
+            (topk.indices, emit.splat(index, 1)),
+        ]
+        for (operand, value), output in zip(results, _OUTPUTS, strict=True):
+            operand.store(value, buffers[output], operand.start(row), rank, guards)

@@ -1,0 +1,25 @@
+"""A kernel of the topk family: whether the family takes it, and its program."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.families.family import Types, program_of
+from mgx_mlir.codegen.gpu.families.topk.generator import Schedule, generate
+from mgx_mlir.codegen.gpu.families.topk.match import Topk, match_topk
+from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+
+
+def topk_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:
+    """The program of an `mgx.kernel` for a chip, and the schedule in words.
+
+    None, and why the family refuses it, for other kernels; an empty reason where the kernel
+    holds no topk.
+    """
+
+    def made(topk: Topk, types: Types, name: str) -> tuple[GpuProgram, str]:
+        schedule = Schedule.of(topk, target.compute_units)
+        return generate(topk, types, schedule, target, name), schedule.describe()
+
+    return program_of(kernel, match_topk, made)

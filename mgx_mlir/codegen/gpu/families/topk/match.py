@@ -1,0 +1,65 @@
+"""Which kernels are a topk, of which rows."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mlir import ir
+
+from mgx_mlir.codegen.generic.lowering.element import element_of
+from mgx_mlir.codegen.gpu.builders.function import MAX_BYTES
+from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.families.family import anchor_of
+from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
+
+# What is sorted at once: its keys and indices take 8 bytes each of LDS.
+MOST = 2048
+_RUNS = (512, 1024, MOST)
+
+
+@dataclass(frozen=True)
+class Topk:
+    """The first `k` of `columns` elements of each of `rows` rows; `values` and `indices` are
+    results. Operands have the rows as outer index and the columns as inner one."""
+
+    rows: int
+    columns: int
+    k: int
+    largest: bool
+    source: Operand
+    values: Operand
+    indices: Operand
+    name: ClassVar[str] = "mgx.topk"
+
+
+def run_of(numbers: int, units: int) -> int:
+    """How many of so many numbers are sorted at a time before they are merged: as few as give
+    each compute unit a block."""
+    fewest = next((n for n in _RUNS if numbers <= n * units), MOST)
+    return min(fewest, max(2, 1 << (numbers - 1).bit_length()))
+
+
+def match_topk(kernel: ir.OpView) -> Topk | str:
+    """The kernel as a topk, or why it is none; '' where it holds other work."""
+    op = anchor_of(kernel, {Topk.name})
+    if isinstance(op, str):
+        return op
+    results = list(op.operation.results)
+    value = op.operation.operands[0]
+    shape, made = tuple(value.type.shape), tuple(results[0].type.shape)
+    axis = op.axis.value % len(shape)
+    source = source_of(value, [axis])
+    if not isinstance(source, Operand):
+        return "mgx.topk: an input that is no strided view"
+    k, columns = made[axis], shape[axis]
+    if math.prod(shape) * 16 > MAX_BYTES:
+        return f"mgx.topk: {math.prod(shape)} elements are more than 31-bit offsets reach"
+    if source.element.is_byte_float:
+        return f"mgx.topk: elements of type {source.element.name}"
+    values, indices = (
+        result_of(n, element_of(r.type), made, [axis]) for n, r in enumerate(results)
+    )
+    rows = math.prod(n for d, n in enumerate(shape) if d != axis)
+    return Topk(rows, columns, k, bool(op.largest.value), source, values, indices)

@@ -1,0 +1,54 @@
+"""Merging sorted runs of unsigned numbers, two at a time, until rows are sorted."""
+
+from __future__ import annotations
+
+from mlir.dialects import arith
+
+from mgx_mlir.artifact.code_object import Argument
+from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.generic.lowering.element import Element
+from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.launches import Launches
+
+
+def merge(
+    launches: Launches, source: Argument, number: Element, rows: int, runs: int, size: int
+) -> Argument:
+    """The functions that merge `runs` runs of `size` numbers in each row; gives the sorted rows.
+
+    Runs have the largest number first, and so have the rows. A number's place is its own in
+    its run and that among the other's, which a binary search finds: no two are equal but 0,
+    which stands at the end of the last run for what is not there.
+    """
+    length, wide = runs * size, number.bits // 8
+    if runs == 1:
+        return source
+    spare = launches.scratch(rows * length, number)
+    while size < length:
+        with launches.each([source], [spare], rows * length) as work:
+            place, bufs = work.place, work.buffers
+            row, at = emit.div(place, length), emit.rem(place, length)
+            x = memory.element(memory.load(bufs[source], place, 1), 0)
+            pair, own = emit.div(at, 2 * size), emit.rem(at, size)
+            second = emit.compare("sge", emit.rem(at, 2 * size), size)
+            base = emit.add(emit.mul(row, length), emit.mul(pair, 2 * size))
+            other = arith.select(second, emit.value(0), emit.value(size))
+            end = emit.sub(length, emit.mul(pair, 2 * size))
+            rank: Index = 0
+            for bit in reversed(range(size.bit_length())):
+                probe = emit.add(rank, 1 << bit)
+                there = [
+                    emit.compare("sle", probe, size),
+                    emit.compare("sle", emit.add(other, probe), end),
+                ]
+                to = emit.add(emit.add(base, other), emit.sub(probe, 1))
+                to = memory.guarded(to, there, wide)
+                y = memory.element(memory.load(bufs[source], to, 1), 0)
+                # What is outside reads as 0, which is larger than nothing.
+                larger = arith.cmpi(arith.CmpIPredicate.ugt, y, x)
+                rank = arith.select(larger, emit.value(probe), emit.value(rank))
+            to = memory.guarded(emit.add(emit.add(base, own), rank), work.inside, wide)
+            memory.store(emit.splat(x, 1), bufs[spare], to)
+        source, spare, size = spare, source, 2 * size
+    return source
