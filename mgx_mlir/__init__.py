@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from mgx_mlir.errors import MgxError
     from mgx_mlir.importer import check_model, parse_onnx
     from mgx_mlir.loader import compile, finalize, load, save
+    from mgx_mlir.models.staged import Model
+    from mgx_mlir.models.staged.check import check
     from mgx_mlir.rewriting.graph import Graph
     from mgx_mlir.runtime.program import Program
-    from mgx_mlir.staged import Model
-    from mgx_mlir.staged.check import check
 
 _HOME = {
     "Artifact": "artifact",

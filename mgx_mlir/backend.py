@@ -20,9 +20,9 @@ from onnx.backend.base import Backend, BackendRep, namedtupledict
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import DeviceError, TargetError, UsageError
-from mgx_mlir.host.values import normal, type_of
+from mgx_mlir.models.host.values import normal, type_of
+from mgx_mlir.models.staged import Model
 from mgx_mlir.settings import Settings
-from mgx_mlir.staged import Model
 
 # The names of devices, and the targets that they stand for. A chip's name is a device too.
 TARGETS = {"CPU": "cpu", "GPU": "gpu"}

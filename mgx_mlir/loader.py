@@ -145,7 +145,7 @@ def _program(plan: Plan, make: Make) -> Program:
 
 def _compiled(model: Any, options: CompileOptions | None, target: Target) -> Artifact:
     from mgx_mlir.compiler import compile_to_bytecode, options_for  # needs MLIR
-    from mgx_mlir.staged.check import refusal
+    from mgx_mlir.models.staged.check import refusal
 
     try:
         return compile_to_bytecode(model, options_for(options, target))

@@ -14,7 +14,7 @@ from mgx_mlir import advice
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.errors import OpenError, UnsupportedError
 from mgx_mlir.importer import check_model
-from mgx_mlir.staged.check import State, check
+from mgx_mlir.models.staged.check import State, check
 
 HEAD = '<ir_version: 8, opset_import: ["": 17, "com.acme": 1]>'
 

@@ -14,8 +14,8 @@ from onnx import TensorProto, TypeProto, helper, numpy_helper
 
 from mgx_mlir.errors import ModelError, UsageError
 from mgx_mlir.host.machines import coupled
-from mgx_mlir.staged import Model
-from mgx_mlir.staged.check import check
+from mgx_mlir.models.staged import Model
+from mgx_mlir.models.staged.check import check
 from mgx_mlir.tools import mgx
 from test.importer.agreement import floats
 

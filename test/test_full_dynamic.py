@@ -14,10 +14,10 @@ from mgx_mlir.artifact.plan_binding import bind_plan, sizes_of
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.errors import ArtifactError, UnsupportedError, UsageError
+from mgx_mlir.models.specialize import SpecializedModel
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
 from mgx_mlir.sizes.arithmetic import Range
-from mgx_mlir.specialize import SpecializedModel
 from test.dynamic_models import MODELS, SIZES, inputs_of
 from test.onnx_models import small
 

@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.models.specialize import SpecializedModel
 from mgx_mlir.settings import Settings
-from mgx_mlir.specialize import SpecializedModel
 
 
 def model_of(nodes, inputs, outputs) -> onnx.ModelProto:

@@ -8,8 +8,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mgx_mlir.errors import ModelError, UnsupportedError, UsageError
+from mgx_mlir.models.staged import Model
 from mgx_mlir.settings import Settings
-from mgx_mlir.staged import Model
 
 FLOAT, INT64, BOOL, STRING = (
     TensorProto.FLOAT,

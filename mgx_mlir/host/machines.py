@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mgx_mlir.errors import ModelError
-from mgx_mlir.host.table import Call, Kind, host_operator
+from mgx_mlir.models.host.table import Call, Kind, host_operator
 
 # A probability of a pair stays so far from 0 and 1, as in libsvm.
 _LEAST = 1e-7

@@ -12,7 +12,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from mgx_mlir.errors import ModelError
-from mgx_mlir.host.table import Call, Kind, host_operator
+from mgx_mlir.models.host.table import Call, Kind, host_operator
 
 DOMAIN = "ai.onnx.ml"
 _CASTS = {"TO_FLOAT": np.float32, "TO_INT64": np.int64, "TO_STRING": object}

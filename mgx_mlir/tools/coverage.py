@@ -15,11 +15,11 @@ from functools import cache
 import onnx
 import onnx.defs
 
-from mgx_mlir import host
-from mgx_mlir.host import table as host_table
 from mgx_mlir.importer import registry
 from mgx_mlir.importer.converters.bounded import DOMAIN as BOUNDED
 from mgx_mlir.importer.registry import Operator, operators
+from mgx_mlir.models import host
+from mgx_mlir.models.host import table as host_table
 from mgx_mlir.tools import converters
 from mgx_mlir.tools.gpu_paths import gpu_paths
 

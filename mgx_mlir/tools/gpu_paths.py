@@ -24,8 +24,8 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import FAMILIES
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.errors import UserError
+from mgx_mlir.models.staged import bounded
 from mgx_mlir.pipelines.portable import read_kernel
-from mgx_mlir.staged import bounded
 
 CHIPS = ("gfx942", "gfx1100")
 _FILE = Path(__file__).with_name("gpu_paths.json")

@@ -18,9 +18,9 @@ from mgx_mlir.advice import OpenDim
 from mgx_mlir.artifact.plan import TensorSpec
 from mgx_mlir.compiler import Report, compile_to_bytecode, options_for
 from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
+from mgx_mlir.models.staged import Model
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
-from mgx_mlir.staged import Model
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools.console import Tick, print_report
 from mgx_mlir.tools.files import is_artifact

@@ -11,9 +11,9 @@ import onnx
 import pytest
 
 from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.models.staged import Model
+from mgx_mlir.models.staged.check import check
 from mgx_mlir.settings import Settings
-from mgx_mlir.staged import Model
-from mgx_mlir.staged.check import check
 from test.exported.export import EXPORTERS, FOLDER
 
 pytestmark = pytest.mark.slow

@@ -6,10 +6,10 @@ from typing import Any
 
 from onnx import helper
 
-from mgx_mlir import host
-from mgx_mlir.host.evaluate import Evaluator
-from mgx_mlir.host.values import normal
-from mgx_mlir.staged.context import Context
+from mgx_mlir.models import host
+from mgx_mlir.models.host.evaluate import Evaluator
+from mgx_mlir.models.host.values import normal
+from mgx_mlir.models.staged.context import Context
 
 
 def run(kind: str, *inputs: Any, outputs: int = 1, domain: str = "", **attributes: Any) -> Any:

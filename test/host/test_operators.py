@@ -10,7 +10,7 @@ import pytest
 from onnx import helper
 
 from mgx_mlir.errors import ModelError
-from mgx_mlir.staged import Model
+from mgx_mlir.models.staged import Model
 from test.host.nodes import run
 
 

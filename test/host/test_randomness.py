@@ -7,8 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from mgx_mlir.errors import ModelError
+from mgx_mlir.models.staged import Model
 from mgx_mlir.settings import Settings
-from mgx_mlir.staged import Model
 from test.host.nodes import run
 
 COUNT = 20_000

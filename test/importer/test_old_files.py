@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mgx_mlir.errors import UsageError
-from mgx_mlir.staged import Model
+from mgx_mlir.models.staged import Model
 from test.importer.agreement import floats
 
 

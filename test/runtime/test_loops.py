@@ -9,7 +9,7 @@ import pytest
 import mgx_mlir
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import ModelError, UsageError
-from mgx_mlir.staged import Model
+from mgx_mlir.models.staged import Model
 
 
 @pytest.mark.parametrize("case", models.CASES, ids=str)

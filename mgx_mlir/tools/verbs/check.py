@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.advice import on_command_line
-    from mgx_mlir.staged.check import State, check
+    from mgx_mlir.models.staged.check import State, check
 
     shared.expect_model(options)
     report = check(options.model, shared.compile_options(options), options.target)

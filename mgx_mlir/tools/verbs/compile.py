@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.compiler import Report, compile_to_bytecode
     from mgx_mlir.errors import UnsupportedError
     from mgx_mlir.loader import finalize
-    from mgx_mlir.staged.check import refusal
+    from mgx_mlir.models.staged.check import refusal
     from mgx_mlir.tools.console import print_report, progress
     from mgx_mlir.tools.files import check_output, chips
 

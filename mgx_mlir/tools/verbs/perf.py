@@ -20,9 +20,9 @@ import numpy as np
 from mgx_mlir.tools import options as shared
 
 if TYPE_CHECKING:
+    from mgx_mlir.models.staged import Model
     from mgx_mlir.runtime.hip.profile import StepTime
     from mgx_mlir.runtime.program import Program
-    from mgx_mlir.staged import Model
     from mgx_mlir.tools.console import Tick
 
 PERCENTILES = (50, 90, 99)
@@ -41,8 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import UsageError
+    from mgx_mlir.models.staged import Model
     from mgx_mlir.runtime.sized import SizedProgram
-    from mgx_mlir.staged import Model
     from mgx_mlir.tools.console import progress
     from mgx_mlir.tools.programs import inputs_of, note_host_nodes, runnable_of
 
@@ -70,8 +70,8 @@ def _measure(
     options: argparse.Namespace,
     tick: Tick,
 ) -> dict[str, Any]:
+    from mgx_mlir.models.staged import Model
     from mgx_mlir.runtime.hip.library import library_kind
-    from mgx_mlir.staged import Model
 
     device = getattr(program, "device", None)
     record: dict[str, Any] = {"model": str(options.model), "runs": options.runs}

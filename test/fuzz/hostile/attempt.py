@@ -122,7 +122,7 @@ def _compile(data: bytes) -> str:
 
 
 def _run(data: bytes) -> str:
-    from mgx_mlir.staged import Model
+    from mgx_mlir.models.staged import Model
 
     model = Model(data, settings=_settings())
     if any(not _can_be_made(type_) for type_ in model.input_types.values()):

@@ -17,11 +17,11 @@ import mgx_mlir
 from mgx_mlir import emulator
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import ArtifactError, DeviceError, ModelError
+from mgx_mlir.models.staged import Model
 from mgx_mlir.reference import evaluate
 from mgx_mlir.runtime.hip import context as contexts
 from mgx_mlir.runtime.hip.program import HipProgram
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
-from mgx_mlir.staged import Model
 from test.passes.graphs import parse, random_graph, random_inputs
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -12,7 +12,7 @@ import numpy as np
 from onnx import helper
 
 from mgx_mlir.errors import ModelError
-from mgx_mlir.host.table import Call, Kind, host_operator
+from mgx_mlir.models.host.table import Call, Kind, host_operator
 
 
 def _generator(call: Call) -> np.random.RandomState:

@@ -10,11 +10,11 @@ from onnx import GraphProto, NodeProto, TypeProto, helper
 
 from mgx_mlir.artifact.plan import ENDLESS
 from mgx_mlir.errors import MgxError, ModelError
-from mgx_mlir.host.values import show, type_of
 from mgx_mlir.importer import prepare, structure
-from mgx_mlir.staged.context import Context
-from mgx_mlir.staged.graph import StagedGraph, Survey
-from mgx_mlir.staged.partition import source_of
+from mgx_mlir.models.host.values import show, type_of
+from mgx_mlir.models.staged.context import Context
+from mgx_mlir.models.staged.graph import StagedGraph, Survey
+from mgx_mlir.models.staged.partition import source_of
 
 Find = Callable[[str], Any]
 

@@ -24,12 +24,12 @@ from onnx import helper
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import Edge, UnsupportedError, UsageError
-from mgx_mlir.host.values import is_tensor, normal, show, type_of
 from mgx_mlir.importer import Unsupported, loading, prepare, structure, symbols
+from mgx_mlir.models.host.values import is_tensor, normal, show, type_of
+from mgx_mlir.models.specialize import SpecializedModel, Values
+from mgx_mlir.models.staged.context import Context
+from mgx_mlir.models.staged.graph import Compilation, StagedGraph
 from mgx_mlir.settings import Settings
-from mgx_mlir.specialize import SpecializedModel, Values
-from mgx_mlir.staged.context import Context
-from mgx_mlir.staged.graph import Compilation, StagedGraph
 
 if TYPE_CHECKING:
     from mgx_mlir.runtime.program import Program

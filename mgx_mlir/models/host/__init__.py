@@ -4,6 +4,6 @@ Values are numpy arrays (strings: of dtype object), lists for sequences, dicts f
 None for an empty optional; an optional that holds something is that value.
 """
 
-from mgx_mlir.host.table import HostOperator, Kind, find
+from mgx_mlir.models.host.table import HostOperator, Kind, find
 
 __all__ = ["HostOperator", "Kind", "find"]

@@ -155,7 +155,7 @@ def rows() -> list[HostOperator]:
 
 @cache
 def _table() -> dict[tuple[str, str], HostOperator]:
-    import mgx_mlir.host as package
+    import mgx_mlir.models.host as package
 
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")

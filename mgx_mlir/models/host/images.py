@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mgx_mlir.errors import ModelError, UsageError
-from mgx_mlir.host.table import Call, Kind, host_operator
+from mgx_mlir.models.host.table import Call, Kind, host_operator
 
 # The file formats that ONNX names. Pillow knows more, some of which start programs.
 _FORMATS = ("BMP", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")

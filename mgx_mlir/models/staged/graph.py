@@ -12,20 +12,20 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, TypeProto
 
-from mgx_mlir import host
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.errors import MgxError, ModelError, OpenError, UnsupportedError
-from mgx_mlir.host.evaluate import Evaluator
-from mgx_mlir.host.values import is_compiled_type, is_tensor, normal, show, type_of
 from mgx_mlir.importer import Unsupported, check_model, loading, prepare, registry, structure
 from mgx_mlir.importer.converters.bounded import DOMAIN as BOUNDED
 from mgx_mlir.importer.loading import Source
-from mgx_mlir.specialize import SpecializedModel, Values
-from mgx_mlir.staged import bounded
-from mgx_mlir.staged.context import Context
-from mgx_mlir.staged.partition import Known, Step, known_values, partition, source_of
+from mgx_mlir.models import host
+from mgx_mlir.models.host.evaluate import Evaluator
+from mgx_mlir.models.host.values import is_compiled_type, is_tensor, normal, show, type_of
+from mgx_mlir.models.specialize import SpecializedModel, Values
+from mgx_mlir.models.staged import bounded
+from mgx_mlir.models.staged.context import Context
+from mgx_mlir.models.staged.partition import Known, Step, known_values, partition, source_of
 
 if TYPE_CHECKING:
     from mgx_mlir.runtime.program import Program
@@ -319,7 +319,7 @@ class StagedGraph:
         return dict(zip(node.output, results, strict=False))
 
     def _control(self, index: int, node: NodeProto) -> Any:
-        from mgx_mlir.staged.control import Control  # its bodies are graphs of this class
+        from mgx_mlir.models.staged.control import Control  # its bodies are graphs of this class
 
         with self._lock:
             if index not in self._evaluators:

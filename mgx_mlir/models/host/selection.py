@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mgx_mlir.errors import ModelError
-from mgx_mlir.host.table import Call, Kind, host_operator
+from mgx_mlir.models.host.table import Call, Kind, host_operator
 
 
 @host_operator("Unique", Kind.DATA)

@@ -14,8 +14,8 @@ from onnx import NodeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from mgx_mlir.errors import MgxError, ModelError
-from mgx_mlir.host.table import Call, HostOperator
-from mgx_mlir.host.values import normal, type_of
+from mgx_mlir.models.host.table import Call, HostOperator
+from mgx_mlir.models.host.values import normal, type_of
 
 # A result of more elements is a fault of the model's, or an attack.
 MAX_ELEMENTS = 1 << 30
