@@ -34,14 +34,14 @@ if TYPE_CHECKING:
     from mgx_mlir.runtime.program import Program
 
 _HOME = {
-    "Artifact": "artifact",
+    "Artifact": "artifact.record",
     "CompileOptions": "compiler",
-    "Graph": "graph",
+    "Graph": "rewriting.graph",
     "MgxError": "errors",
-    "Model": "staged",
+    "Model": "models.staged",
     "Program": "runtime.program",
-    "Target": "target",
-    "check": "staged.check",
+    "Target": "artifact.target",
+    "check": "models.staged.check",
     "check_model": "importer",
     "compile": "loader",
     "compile_to_bytecode": "compiler",

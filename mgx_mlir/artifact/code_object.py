@@ -86,8 +86,8 @@ class CodeObject:
     each input, then of each output, that the functions read and write.
 
     A kernel with symbolic sizes has `formulas`, which its numbers stand for (see
-    mgx_mlir.formulas): those of the grids, of scratch, of `sizes` and of arguments. `bound`
-    gives what a launch needs.
+    formulas.py): those of the grids, of scratch, of `sizes` and of arguments. `bound` gives what
+    a launch needs.
     """
 
     arch: str

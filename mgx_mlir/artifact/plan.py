@@ -3,7 +3,7 @@
 The runtime needs nothing else of the compiler's work than a plan, code objects and
 weights. A plan is stored as JSON in the artifact; `Plan.from_json` accepts hostile input
 and answers with ArtifactError. A plan for any sizes has numbers that stand for formulas (see
-mgx_mlir.formulas); plan_binding.py makes a plan for some sizes of it.
+mgx_mlir.artifact.formulas); plan_binding.py makes a plan for some sizes of it.
 """
 
 from __future__ import annotations

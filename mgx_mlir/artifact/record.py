@@ -2,7 +2,7 @@
 
 It holds the host plan, each kernel in portable form, the weights or where they lie, and any
 number of code objects beside them. docs/artifact.md describes the file byte for byte;
-`artifact_file.py` writes it, `artifact_reader.py` reads it. Knows no MLIR.
+`writer.py` writes it, `reader.py` reads it. Knows no MLIR.
 """
 
 from __future__ import annotations

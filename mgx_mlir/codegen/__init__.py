@@ -1,1 +1,1 @@
-"""TODO"""
+"""Code generation: kernels of mgx ops to MLIR for GPUs and CPUs."""

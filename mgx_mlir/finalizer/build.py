@@ -9,7 +9,10 @@ from pathlib import Path
 import mgx_mlir
 
 # Everything that the bytes of a code object depend on, below the package.
-_PARTS = ("_native", "codegen", "dialects", "finalizer", "portable.py", "target.py")
+_PARTS = (
+    *("_native", "artifact/target.py", "codegen", "dialects", "finalizer", "machine"),
+    *("rewriting/portable.py", "rewriting/views.py", "sizes"),
+)
 _SUFFIXES = frozenset((".py", ".so"))
 
 

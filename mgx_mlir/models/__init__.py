@@ -1,1 +1,1 @@
-"""Models that need the host: parts that compile, operators that the host computes, sizes of each run."""
+"""Models that need the host: compiled parts, the host's operators, programs by the sizes met."""

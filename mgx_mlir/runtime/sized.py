@@ -22,7 +22,7 @@ class SizedProgram(Program):
     """Programs for the sizes of the last runs, each with an arena and a graph of its own.
 
     They share the code and the weights. `inputs` and `outputs` have formulas for sizes: numbers
-    below 0 in their shapes (see mgx_mlir.formulas). Any number of threads may run it.
+    below 0 in their shapes (see mgx_mlir.artifact.formulas). Any number of threads may run it.
     """
 
     def __init__(self, plan: Plan, make: Make, limit: int = 8) -> None:

@@ -47,7 +47,7 @@ def measure(cases: Iterator[tuple[Any, dict[str, Any]]]) -> dict[str, Paths]:
     """The generators. `cases` are models (onnx.ModelProto) with the arrays of their inputs.
 
     Models that do not compile as a whole are left out; where the data decide the size of
-    results, the first half counts (see mgx_mlir.staged.bounded).
+    results, the first half counts (see mgx_mlir.models.staged.bounded).
     """
     counts: dict[str, dict[str, Counter[str]]] = {"operators": {}, "ops": {}}
     seen: dict[str, tuple[set[str], list[str]]] = {}

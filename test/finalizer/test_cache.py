@@ -124,7 +124,7 @@ _HAMMER = """
 import sys
 from pathlib import Path
 from mgx_mlir.finalizer.cache import Cache, cache_key
-from mgx_mlir.finalizer.code_object import CodeObject
+from mgx_mlir.artifact.code_object import CodeObject
 cache = Cache(Path(sys.argv[1]), 200_000)
 for i in range(10**9):
     n = i % 40

@@ -190,7 +190,7 @@ def test_scripts_without_a_main_guard_can_finalize(tmp_path: Path) -> None:
     script.write_text(
         "from stored_kernels import stored\n"
         "from mgx_mlir.finalizer import finalize_all\n"
-        "from mgx_mlir.target import Target\n"
+        "from mgx_mlir.artifact.target import Target\n"
         "kernels = [stored(size=n) for n in range(3, 7)]\n"
         "print(len(finalize_all(kernels, [Target.get('gfx942')], jobs=2)['gfx942']))\n"
     )

@@ -1,1 +1,1 @@
-"""TODO"""
+"""Code for AMD GPUs, through the gpu, amdgpu and rocdl dialects."""

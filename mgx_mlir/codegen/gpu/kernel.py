@@ -69,7 +69,7 @@ DYNAMIC_FAMILIES: tuple[Family, ...] = (
 
 
 def gpu_program(lowered: ir.Module) -> GpuProgram:
-    """The GPU functions of a lowered kernel (see codegen.lowering), for any chip.
+    """The GPU functions of a lowered kernel (see codegen.generic.lowering), for any chip.
 
     `lowered` is bufferized in place. Raises CompilerError.
     """

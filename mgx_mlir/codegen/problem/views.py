@@ -2,7 +2,7 @@
 
     %t = mgx.transpose %b permutation = [1, 0] : tensor<5x4xf32> -> tensor<4x5xf32>
 
-is input b with dimensions of stride 1 and 4 (see mgx_mlir.views).
+is input b with dimensions of stride 1 and 4 (see mgx_mlir.rewriting.views).
 """
 
 from __future__ import annotations

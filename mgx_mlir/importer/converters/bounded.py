@@ -1,7 +1,7 @@
 """Operators whose results have a size that the data decide, as large as they can become.
 
-Of such a node mgx_mlir.staged.bounded makes one of this domain: its results are a tensor whose
-last dimension has room for all that could come out, and how much of it counts, [1].
+mgx_mlir.models.staged.bounded turns such a node into one of this domain: its results are a tensor
+whose last dimension has room for all that could come out, and how much of it counts, [1].
 """
 
 from __future__ import annotations

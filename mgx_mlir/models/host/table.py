@@ -119,7 +119,7 @@ _BY_REFERENCE: dict[Kind, str] = {
         "Squeeze Tile TopK Unsqueeze"
     ),
 }
-# Run by the host itself (mgx_mlir.staged.control), with bodies that are compiled.
+# Run by the host itself (mgx_mlir.models.staged.control), with bodies that are compiled.
 _CONTROL = "If Loop Scan SequenceMap"
 # What onnx's reference does with tensors of strings as with others.
 _ON_STRINGS = frozenset(

@@ -1,4 +1,7 @@
-"""Prints the lowering of every kernel of a file: python -m mgx_mlir.codegen.lowering FILE"""
+"""Prints the lowering of every kernel of a file.
+
+python -m mgx_mlir.codegen.generic.lowering FILE
+"""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def lowered_ops() -> tuple[str, ...]:
 
 @cache
 def _lowerings() -> dict[str, Lowering]:
-    package = importlib.import_module("mgx_mlir.codegen.lowering.ops")
+    package = importlib.import_module("mgx_mlir.codegen.generic.lowering.ops")
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return _LOWERINGS
