@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 from mlir import ir
 
-from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks, definition, erase_dead, op_name
 
 _CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})

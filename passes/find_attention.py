@@ -10,7 +10,6 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.rewriting.fusing import Group, Order
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.masks import (
@@ -25,6 +24,7 @@ from mgx_mlir.rewriting.masks import (
     read_mask,
     seen_by,
 )
+from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import (
     RESHAPES,
     blocks,

@@ -10,10 +10,10 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.reference import evaluate_op
 from mgx_mlir.rewriting.flops import flops_of_op
 from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.prologues import prologue_values
 from mgx_mlir.rewriting.queries import BROADCASTS, blocks, erase_dead, identity, shape, users
 

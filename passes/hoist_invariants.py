@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks, used_values
 
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.rewriting.cuts import Cut, Cuts, cut_sizes, cut_value, through_reshape
 from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import (
     CONTRACTIONS,
     blocks,

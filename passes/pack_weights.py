@@ -10,8 +10,8 @@ from mlir import ir
 
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
-from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.prologues import prologue_of
 from mgx_mlir.rewriting.queries import (
     blocks,

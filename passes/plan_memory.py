@@ -14,9 +14,9 @@ from mlir import ir
 from mgx_mlir import advice
 from mgx_mlir.errors import OpenError
 from mgx_mlir.passes.place_concats import IN_PLACE
-from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.lifetimes import Lifetimes, Tensor, lower_bound
+from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks, memory_of
 from mgx_mlir.sizes.arithmetic import symbols
 from mgx_mlir.sizes.types import named_symbols, sizes_of

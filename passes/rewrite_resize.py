@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from mlir import ir
 
-from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.reference.meanings import enum
 from mgx_mlir.reference.ops.resize import is_identity, nearest_places
 from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks, in_views, replace, shape
 from mgx_mlir.rewriting.views import Change, changes, whole
 

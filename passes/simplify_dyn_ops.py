@@ -9,8 +9,8 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks, element_type, erase_dead, replace
 from mgx_mlir.sizes import values as shape_values
 from mgx_mlir.sizes.arithmetic import Number, Symbol

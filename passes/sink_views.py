@@ -8,8 +8,8 @@ from typing import ClassVar, cast
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.pipelines.runner import Pass, PassContext
 from mgx_mlir.rewriting.graph import main_function, node_name
+from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import (
     CONTRACTIONS,
     MOST_BEHIND,

@@ -16,8 +16,9 @@ from mgx_mlir.compiler import CompileOptions, Report, optimize
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines.phases import MODES, mode_pipelines
-from mgx_mlir.pipelines.runner import CLEANUP, parse_pipeline
+from mgx_mlir.pipelines.registry import parse_pipeline
 from mgx_mlir.rewriting.graph import Graph
+from mgx_mlir.rewriting.pass_base import CLEANUP
 from mgx_mlir.settings import Settings
 from test.onnx_models import MODELS, light, light_names, random_inputs, small
 

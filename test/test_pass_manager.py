@@ -14,17 +14,9 @@ from mgx_mlir.dialects import context
 from mgx_mlir.errors import CompilerError, UsageError
 from mgx_mlir.passes.fuse_pointwise import FusePointwise
 from mgx_mlir.pipelines.phases import MODES, PIPELINES, mode_pipelines
-from mgx_mlir.pipelines.runner import (
-    CLEANUP,
-    Pass,
-    PassContext,
-    PassTimes,
-    parse_pipeline,
-    pass_class,
-    pass_names,
-    print_pipeline,
-    run_pipeline,
-)
+from mgx_mlir.pipelines.registry import parse_pipeline, pass_class, pass_names, print_pipeline
+from mgx_mlir.pipelines.runner import PassTimes, run_pipeline
+from mgx_mlir.rewriting.pass_base import CLEANUP, Pass, PassContext
 
 PROGRAM = """
 func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {

@@ -11,8 +11,9 @@ from mlir import ir
 from mgx_mlir.errors import UsageError
 from mgx_mlir.passes.bind_dims import BindDims
 from mgx_mlir.passes.simplify_dyn_ops import SimplifyDynOps
-from mgx_mlir.pipelines.runner import PassContext, run_pipeline
+from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.rewriting.graph import Graph
+from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.sizes.types import named_symbols
 
 # Each combination of optimal sizes is a whole program to compile.

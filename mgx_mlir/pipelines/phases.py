@@ -44,7 +44,7 @@ from mgx_mlir.passes.sink_concats import SinkConcats
 from mgx_mlir.passes.sink_dequantize import SinkDequantize
 from mgx_mlir.passes.sink_views import SinkViews
 from mgx_mlir.passes.yield_products import YieldProducts
-from mgx_mlir.pipelines.runner import Pipeline
+from mgx_mlir.pipelines.registry import Pipeline
 
 
 @dataclass(frozen=True)

@@ -1,169 +1,21 @@
-"""Passes over mgx modules, and the runner that drives them beside upstream's own.
-
-A pass is a frozen dataclass: its class variable `name` is kebab-case, its fields are its
-options, `apply` does the work. The textual form (`mgx-fuse-pointwise{max-ops=8}`) and the
-fields convert both ways. Names predict files: `mgx-fuse-pointwise` is `FusePointwise` in
-`passes/fuse_pointwise.py`; the registry is that rule, nothing is listed twice.
-"""
+"""The runner of pipelines: the passes of mgx beside upstream's own."""
 
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import io
-import pkgutil
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, get_type_hints
+from typing import Any
 
 from mlir import ir, passmanager
 
-from mgx_mlir.artifact.target import Target
-from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.errors import CompilerError, UsageError, UserError
+from mgx_mlir.pipelines.registry import Step, print_pipeline
+from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.sizes.types import symbols_of
-
-PREFIX = "mgx-"
-# What the driver runs after a pass that asks for clean-up.
-CLEANUP = ("canonicalize", "cse")
-
-
-@dataclass
-class Budget:
-    """Work that is left for something; None before anything asked."""
-
-    left: int | None = None
-
-
-@dataclass
-class PassContext:
-    """What a pass may use beside the module. `target` is None where no chip is known."""
-
-    weights: WeightStore = field(default_factory=WeightStore)
-    target: Target | None = None
-    # What runs after a pass that asks for clean-up.
-    cleanup: tuple[str, ...] = CLEANUP
-    # Elements that constants may cost that are computed, by all passes together.
-    folding: Budget = field(default_factory=Budget)
-    # Rewrites that fired, as (pass, rewrite, node): what `--explain` prints.
-    fired: list[tuple[str, str, str]] = field(default_factory=list)
-    current: str = ""
-
-    def note(self, rewrite: str, node: str) -> None:
-        """Records that a rewrite of the running pass fired at an ONNX node."""
-        self.fired.append((self.current, rewrite, node))
-
-
-@dataclass(frozen=True)
-class Pass(ABC):
-    """A pass over a module. Subclasses are frozen dataclasses; their docstring is the help."""
-
-    name: ClassVar[str]
-    # Dead and duplicated ops that the pass leaves behind are the driver's to remove.
-    cleanup: ClassVar[bool] = False
-    # Whether the pass may look at `context.target`.
-    knows_chip: ClassVar[bool] = False
-    # Whether floats come out by another formula, and so with another rounding.
-    rounds: ClassVar[bool] = False
-    # Whether there is no program without it.
-    required: ClassVar[bool] = False
-
-    @abstractmethod
-    def apply(self, module: ir.Module, context: PassContext) -> None:
-        """Changes the module in place."""
-
-    def __str__(self) -> str:
-        """The pass in pipeline text, with the options that differ from their defaults."""
-        options = [
-            f"{option.name.replace('_', '-')}={option_text(getattr(self, option.name))}"
-            for option in dataclasses.fields(self)
-            if getattr(self, option.name) != option.default
-        ]
-        return self.name + (f"{{{' '.join(options)}}}" if options else "")
-
-    @classmethod
-    def from_options(cls, text: str) -> Pass:
-        """The pass with the options in `text` ('max-ops=8 flag=true')."""
-        types = get_type_hints(cls)
-        known = {option.name: types[option.name] for option in dataclasses.fields(cls)}
-        values: dict[str, Any] = {}
-        for word in text.split():
-            key, has_value, value = word.partition("=")
-            name = key.replace("-", "_")
-            if name not in known:
-                allowed = ", ".join(n.replace("_", "-") for n in known) or "none"
-                raise UsageError(f"{cls.name} has no option '{key}'; it has: {allowed}")
-            values[name] = _option_value(cls.name, key, known[name], value if has_value else "true")
-        return cls(**values)
-
-
-def check_optional(name: str) -> None:
-    """Raises UsageError for a name that is no pass, or one of a pass that cannot be left out."""
-    if name not in CLEANUP and pass_class(name).required:
-        raise UsageError(f"{name} makes the program; it cannot be left out")
-
-
-# A pipeline's element: one of ours, or upstream passes in upstream's own syntax.
-Step = Pass | str
-Pipeline = tuple[Step, ...]
-
-
-def step_name(step: Step) -> str:
-    """The name of a pipeline's element, without its options."""
-    return str(step).partition("{")[0]
-
-
-def pass_class(name: str) -> type[Pass]:
-    """The class of the pass with that name. Raises UsageError with the nearest names."""
-    if name not in pass_names():
-        import difflib
-
-        near = difflib.get_close_matches(name, pass_names())
-        hint = f"; did you mean {', '.join(near)}?" if near else "; see mgx-opt --list-passes"
-        raise UsageError(f"there is no pass '{name}'{hint}")
-    module_name = name.removeprefix(PREFIX).replace("-", "_")
-    module = importlib.import_module(f"mgx_mlir.passes.{module_name}")
-    class_name = "".join(word.capitalize() for word in module_name.split("_"))
-    found: type[Pass] = getattr(module, class_name)
-    return found
-
-
-def pass_names() -> list[str]:
-    """The names of all passes, sorted: one for each file of the folder."""
-    import mgx_mlir.passes as package
-
-    modules = (m.name for m in pkgutil.iter_modules(package.__path__) if m.name[0] != "_")
-    return sorted(PREFIX + module.replace("_", "-") for module in modules)
-
-
-def parse_pipeline(text: str) -> Pipeline:
-    """A pipeline from text: `[builtin.module(]element, element...[)]`.
-
-    Elements called `mgx-...` that are Python passes become Pass objects; any other is
-    handed to upstream's parser as it stands, nested pipelines included.
-    """
-    text = text.strip()
-    if text.startswith("builtin.module(") and text.endswith(")"):
-        text = text[len("builtin.module(") : -1]
-    names = set(pass_names())
-    return tuple(_parse_element(element, names) for element in _split(text))
-
-
-def _parse_element(element: str, names: set[str]) -> Step:
-    name, brace, options = element.partition("{")
-    if name not in names:
-        return element
-    if brace and not options.endswith("}"):
-        raise UsageError(f"'{element}': the options of a pass stand in braces")
-    return pass_class(name).from_options(options.removesuffix("}"))
-
-
-def print_pipeline(pipeline: Iterable[Step]) -> str:
-    """The pipeline as text that `parse_pipeline` reads."""
-    return f"builtin.module({','.join(str(step) for step in pipeline)})"
 
 
 @dataclass
@@ -316,45 +168,3 @@ class _Clock:
 
     def marker(self, name: str) -> Callable[[ir.Operation, Any], None]:
         return lambda op, _: self.mark(name)
-
-
-def _split(text: str) -> Iterator[str]:
-    """The elements between top-level commas."""
-    depth, start = 0, 0
-    for position, character in enumerate(text):
-        if character in "({":
-            depth += 1
-        elif character in ")}":
-            depth -= 1
-            if depth < 0:
-                raise UsageError(f"pipeline '{text}': unbalanced '{character}'")
-        elif character == "," and depth == 0:
-            yield text[start:position].strip()
-            start = position + 1
-    if depth:
-        raise UsageError(f"pipeline '{text}': a bracket is not closed")
-    if text[start:].strip():
-        yield text[start:].strip()
-
-
-def option_text(value: Any) -> str:
-    """An option's value as pipeline text has it."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):
-        return ",".join(str(v) for v in value)
-    return str(value)
-
-
-def _option_value(owner: str, option: str, kind: Any, text: str) -> Any:
-    try:
-        if kind is bool:
-            return {"true": True, "false": False}[text.lower()]
-        if kind in (int, float, str):
-            return kind(text)
-        item = kind.__args__[0]
-        return tuple(item(part) for part in text.split(",") if part)
-    except (KeyError, ValueError) as error:
-        expected = getattr(kind, "__name__", str(kind))
-        message = f"{owner}: option '{option}' takes {expected}, not '{text}'"
-        raise UsageError(message) from error

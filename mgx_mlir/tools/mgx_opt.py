@@ -20,14 +20,9 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.dialects import context as mgx_context
 from mgx_mlir.errors import Edge, MgxError, UsageError
 from mgx_mlir.pipelines.phases import PIPELINES
-from mgx_mlir.pipelines.runner import (
-    PassContext,
-    Step,
-    parse_pipeline,
-    pass_class,
-    pass_names,
-    run_pipeline,
-)
+from mgx_mlir.pipelines.registry import Step, parse_pipeline, pass_class, pass_names
+from mgx_mlir.pipelines.runner import run_pipeline
+from mgx_mlir.rewriting.pass_base import PassContext
 
 SPLIT_MARKER = "// -----"
 BYTECODE_MAGIC = b"ML\xefR"
@@ -151,7 +146,7 @@ def _process(options: argparse.Namespace, steps: list[Step]) -> int:
             raise UsageError(f"{options.input} does not begin with '// configuration:'")
         steps = list(parse_pipeline(match[1].decode()))
     if options.dump_pass_pipeline:
-        from mgx_mlir.pipelines.runner import print_pipeline
+        from mgx_mlir.pipelines.registry import print_pipeline
 
         print(f"Pass Manager with pipeline:\n{print_pipeline(steps)}", file=sys.stderr)
     is_text = not data.startswith(BYTECODE_MAGIC)

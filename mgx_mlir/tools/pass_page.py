@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 
 from mgx_mlir.pipelines.phases import MODES, PIPELINES
-from mgx_mlir.pipelines.runner import CLEANUP, Pass, option_text, pass_class, pass_names, step_name
+from mgx_mlir.pipelines.registry import pass_class, pass_names, step_name
+from mgx_mlir.rewriting.pass_base import CLEANUP, Pass, option_text
 
 _HEAD = """\
 # Passes

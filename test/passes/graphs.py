@@ -15,9 +15,11 @@ from mlir.dialects import func
 
 from mgx_mlir.artifact.weights import Weight, WeightStore
 from mgx_mlir.dialects import context, mgx
-from mgx_mlir.pipelines.runner import PassContext, Step, run_pipeline
+from mgx_mlir.pipelines.registry import Step
+from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.reference import evaluate
 from mgx_mlir.rewriting.graph import Graph
+from mgx_mlir.rewriting.pass_base import PassContext
 
 DIMS = (2, 3, 4)
 UNARY = ("relu", "neg", "abs", "sigmoid", "tanh", "exp", "floor", "sqrt", "recip")

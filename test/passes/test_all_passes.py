@@ -9,8 +9,10 @@ from mgx_mlir.importer import parse_onnx
 from mgx_mlir.passes.bind_dims import BindDims
 from mgx_mlir.passes.simplify_dyn_ops import SimplifyDynOps
 from mgx_mlir.pipelines.phases import PIPELINES
-from mgx_mlir.pipelines.runner import PassContext, pass_class, pass_names, run_pipeline
+from mgx_mlir.pipelines.registry import pass_class, pass_names
+from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.reference import evaluate
+from mgx_mlir.rewriting.pass_base import PassContext
 from test import dynamic_models
 from test.passes.graphs import check_keeps_results, parse_case, random_graph, run
 

@@ -9,9 +9,10 @@ from mlir import ir
 from mgx_mlir.importer import parse_onnx
 from mgx_mlir.passes.bind_dims import BindDims
 from mgx_mlir.passes.simplify_dyn_ops import SimplifyDynOps
-from mgx_mlir.pipelines.runner import PassContext, run_pipeline
+from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.reference import evaluate
 from mgx_mlir.rewriting.graph import Graph
+from mgx_mlir.rewriting.pass_base import PassContext
 from test.dynamic_models import MODELS, SIZES, inputs_of, named_sizes
 
 

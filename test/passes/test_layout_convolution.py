@@ -8,8 +8,9 @@ import pytest
 from mgx_mlir.artifact.weights import Weight, WeightStore
 from mgx_mlir.passes.layout_convolution import LayoutConvolution
 from mgx_mlir.passes.simplify_reshapes import SimplifyReshapes
-from mgx_mlir.pipelines.runner import PassContext, run_pipeline
+from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.rewriting.graph import Graph
+from mgx_mlir.rewriting.pass_base import PassContext
 from test.passes.graphs import check_keeps_results, parse
 
 STEPS = [LayoutConvolution(), SimplifyReshapes()]

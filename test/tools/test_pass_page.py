@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from mgx_mlir.pipelines.runner import pass_names
+from mgx_mlir.pipelines.registry import pass_names
 from mgx_mlir.tools import pass_page
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"

@@ -1,0 +1,113 @@
+"""A pass: a frozen dataclass with a name, options as fields, and `apply`.
+
+The class variable `name` is kebab-case, the fields are the options, `apply` does the work. The
+textual form (`mgx-fuse-pointwise{max-ops=8}`) and the fields convert both ways.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, get_type_hints
+
+from mlir import ir
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.weights import WeightStore
+from mgx_mlir.errors import UsageError
+
+# What the driver runs after a pass that asks for clean-up.
+CLEANUP = ("canonicalize", "cse")
+
+
+@dataclass
+class Budget:
+    """Work that is left for something; None before anything asked."""
+
+    left: int | None = None
+
+
+@dataclass
+class PassContext:
+    """What a pass may use beside the module. `target` is None where no chip is known."""
+
+    weights: WeightStore = field(default_factory=WeightStore)
+    target: Target | None = None
+    # What runs after a pass that asks for clean-up.
+    cleanup: tuple[str, ...] = CLEANUP
+    # Elements that constants may cost that are computed, by all passes together.
+    folding: Budget = field(default_factory=Budget)
+    # Rewrites that fired, as (pass, rewrite, node): what `--explain` prints.
+    fired: list[tuple[str, str, str]] = field(default_factory=list)
+    current: str = ""
+
+    def note(self, rewrite: str, node: str) -> None:
+        """Records that a rewrite of the running pass fired at an ONNX node."""
+        self.fired.append((self.current, rewrite, node))
+
+
+@dataclass(frozen=True)
+class Pass(ABC):
+    """A pass over a module. Subclasses are frozen dataclasses; their docstring is the help."""
+
+    name: ClassVar[str]
+    # Dead and duplicated ops that the pass leaves behind are the driver's to remove.
+    cleanup: ClassVar[bool] = False
+    # Whether the pass may look at `context.target`.
+    knows_chip: ClassVar[bool] = False
+    # Whether floats come out by another formula, and so with another rounding.
+    rounds: ClassVar[bool] = False
+    # Whether there is no program without it.
+    required: ClassVar[bool] = False
+
+    @abstractmethod
+    def apply(self, module: ir.Module, context: PassContext) -> None:
+        """Changes the module in place."""
+
+    def __str__(self) -> str:
+        """The pass in pipeline text, with the options that differ from their defaults."""
+        options = [
+            f"{option.name.replace('_', '-')}={option_text(getattr(self, option.name))}"
+            for option in dataclasses.fields(self)
+            if getattr(self, option.name) != option.default
+        ]
+        return self.name + (f"{{{' '.join(options)}}}" if options else "")
+
+    @classmethod
+    def from_options(cls, text: str) -> Pass:
+        """The pass with the options in `text` ('max-ops=8 flag=true')."""
+        types = get_type_hints(cls)
+        known = {option.name: types[option.name] for option in dataclasses.fields(cls)}
+        values: dict[str, Any] = {}
+        for word in text.split():
+            key, has_value, value = word.partition("=")
+            name = key.replace("-", "_")
+            if name not in known:
+                allowed = ", ".join(n.replace("_", "-") for n in known) or "none"
+                raise UsageError(f"{cls.name} has no option '{key}'; it has: {allowed}")
+            values[name] = _option_value(cls.name, key, known[name], value if has_value else "true")
+        return cls(**values)
+
+
+def option_text(value: Any) -> str:
+    """An option's value as pipeline text has it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        return ",".join(str(v) for v in value)
+    return str(value)
+
+
+def _option_value(owner: str, option: str, kind: Any, text: str) -> Any:
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[text.lower()]
+        if kind in (int, float, str):
+            return kind(text)
+        item = kind.__args__[0]
+        return tuple(item(part) for part in text.split(",") if part)
+    except (KeyError, ValueError) as error:
+        expected = getattr(kind, "__name__", str(kind))
+        message = f"{owner}: option '{option}' takes {expected}, not '{text}'"
+        raise UsageError(message) from error
