@@ -46,7 +46,7 @@ def ours(case: Case) -> list[list[Kernel]]:
 def generic(case: Case) -> list[list[Kernel]]:
     """The same on the generic path alone."""
     from mgx_mlir.codegen.generic.lowering import lower_kernel
-    from mgx_mlir.codegen.gpu.binary import code_object
+    from mgx_mlir.codegen.gpu.builders.binary import code_object
     from mgx_mlir.codegen.gpu.kernel import gpu_program
 
     def compiler(kernel: Any) -> Any:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from mgx_mlir.version import __version__
 
 if TYPE_CHECKING:
     from mgx_mlir.artifact.record import Artifact

@@ -22,12 +22,12 @@ from mgx_mlir.importer import parse_onnx
 from mgx_mlir.pipelines.optimals import bound_graphs
 from mgx_mlir.pipelines.phases import MODES, PIPELINES, mode_pipelines
 from mgx_mlir.pipelines.planning import build_frame, build_plan
-from mgx_mlir.pipelines.portable import portable_kernel
 from mgx_mlir.pipelines.registry import Pipeline, Step, check_optional, print_pipeline, step_name
 from mgx_mlir.pipelines.runner import PassTimes, run_pipeline
 from mgx_mlir.rewriting.graph import Graph, kernels, open_dims, value_names
 from mgx_mlir.rewriting.pass_base import CLEANUP, Pass, PassContext
-from mgx_mlir.sizes.arithmetic import Range
+from mgx_mlir.rewriting.portable import portable_kernel
+from mgx_mlir.sizes.range import Range
 
 # The pass that pays on GPUs, and whose results readers of 1.0 do not know.
 LAYOUT = "mgx-layout-convolution"

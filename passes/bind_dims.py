@@ -11,8 +11,8 @@ from mgx_mlir.errors import UsageError
 from mgx_mlir.rewriting.graph import main_function
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks, element_type, shape, slice_bounds
+from mgx_mlir.rewriting.symbolic import OPEN_END, named_symbols, sizes_of, tensor_type
 from mgx_mlir.sizes.arithmetic import Number, substitute
-from mgx_mlir.sizes.types import OPEN_END, named_symbols, sizes_of, tensor_type
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.passes.place_concats import IN_PLACE
 from mgx_mlir.rewriting.fusing import WITH_EPILOGUE, contractions_of, product_of
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
+from mgx_mlir.rewriting.plan_attributes import IN_PLACE
 from mgx_mlir.rewriting.prologues import prologue_values
 from mgx_mlir.rewriting.queries import (
     BROADCASTS,

@@ -11,6 +11,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
+from mgx_mlir.rewriting.plan_attributes import IN_PLACE
 from mgx_mlir.rewriting.queries import (
     RESHAPES,
     blocks,
@@ -20,9 +21,6 @@ from mgx_mlir.rewriting.queries import (
     shape,
     users,
 )
-
-# On a concat: its operands are parts of its memory.
-IN_PLACE = "mgx.in_place"
 
 
 @dataclass(frozen=True)

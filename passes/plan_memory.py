@@ -13,19 +13,15 @@ from mlir import ir
 
 from mgx_mlir import advice
 from mgx_mlir.errors import OpenError
-from mgx_mlir.passes.place_concats import IN_PLACE
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.lifetimes import Lifetimes, Tensor, lower_bound
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
+from mgx_mlir.rewriting.plan_attributes import ARENA_BYTES, IN_PLACE, OFFSETS, STAGED
 from mgx_mlir.rewriting.queries import blocks, memory_of
+from mgx_mlir.rewriting.symbolic import named_symbols, sizes_of
 from mgx_mlir.sizes.arithmetic import symbols
-from mgx_mlir.sizes.types import named_symbols, sizes_of
 
 PLACED = ("mgx.launch", "mgx.if", "mgx.loop")
-OFFSETS = "mgx.offsets"
-# On a loop: where carried values lie that change places with each other.
-STAGED = "mgx.staged"
-ARENA_BYTES = "mgx.arena_bytes"
 
 
 @dataclass(frozen=True)

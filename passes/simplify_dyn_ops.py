@@ -9,12 +9,12 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks, element_type, erase_dead, replace
-from mgx_mlir.sizes import values as shape_values
+from mgx_mlir.rewriting.symbolic import Sizes, named_symbols, result_sizes, sizes_of, tensor_type
 from mgx_mlir.sizes.arithmetic import Number, Symbol
-from mgx_mlir.sizes.types import Sizes, named_symbols, result_sizes, sizes_of, tensor_type
 
 # The ops whose shape is an operand.
 _OF_DIMS = ("mgx.reshape_to", "mgx.broadcast_with_dims")

@@ -6,7 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from mgx_mlir.sizes.arithmetic import evaluate, parse
+from mgx_mlir.sizes.arithmetic import evaluate
+from mgx_mlir.sizes.parser import parse
 from test.onnx_models import Builder, small
 
 

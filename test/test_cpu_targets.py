@@ -12,7 +12,7 @@ from onnx import parser
 import mgx_mlir
 from mgx_mlir.artifact import target as targets
 from mgx_mlir.artifact.target import Target, check_executable, executable_levels
-from mgx_mlir.codegen.gpu.binary import disassemble
+from mgx_mlir.codegen.gpu.builders.binary import disassemble
 from mgx_mlir.errors import TargetError, UsageError
 from mgx_mlir.settings import Settings
 

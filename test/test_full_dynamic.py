@@ -17,7 +17,7 @@ from mgx_mlir.errors import ArtifactError, UnsupportedError, UsageError
 from mgx_mlir.models.specialize import SpecializedModel
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
-from mgx_mlir.sizes.arithmetic import Range
+from mgx_mlir.sizes.range import Range
 from test.dynamic_models import MODELS, SIZES, inputs_of
 from test.onnx_models import small
 

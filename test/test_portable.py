@@ -10,7 +10,7 @@ from mlir import ir
 
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import ArtifactError, CompilerError, UnsupportedError
-from mgx_mlir.pipelines.portable import (
+from mgx_mlir.rewriting.portable import (
     kernel_to_bytecode,
     portable_kernel,
     portable_ops,

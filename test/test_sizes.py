@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mgx_mlir.sizes.arithmetic import Size, Symbol, ceil_div, evaluate, exact, parse, substitute
+from mgx_mlir.sizes.arithmetic import Size, Symbol, ceil_div, evaluate, exact, substitute
+from mgx_mlir.sizes.parser import parse
 
 BATCH, SEQ = Size.of(Symbol("batch")), Size.of(Symbol("seq", 1, 512))
 

@@ -18,7 +18,7 @@ from mgx_mlir.artifact.writer import HEADER, OLDEST, VERSION
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import ArtifactError, UnsupportedError, UsageError
-from mgx_mlir.pipelines.portable import kernel_to_bytecode, read_kernel
+from mgx_mlir.rewriting.portable import kernel_to_bytecode, read_kernel
 from mgx_mlir.settings import Settings
 from mgx_mlir.tools.mgx import main
 from test.golden.files import ARTIFACTS, MODULES, VERSIONS, expected, name_of

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from mgx_mlir.errors import ArtifactError
-from mgx_mlir.sizes import arithmetic as sizes
-from mgx_mlir.sizes.arithmetic import Number, Size
+from mgx_mlir.sizes.arithmetic import Number, Size, evaluate
+from mgx_mlir.sizes.parser import parse
 
 # No number of a program is larger: bytes of a buffer, blocks of a grid.
 MOST = 1 << 46
@@ -40,7 +40,7 @@ def values(texts: Iterable[str], known: Mapping[str, int]) -> list[int]:
     found = []
     for text in texts:
         try:
-            value = sizes.evaluate(sizes.parse(text), known)
+            value = evaluate(parse(text), known)
         except (ValueError, KeyError, ZeroDivisionError) as error:
             raise ArtifactError(f"'{text:.80}' is not a formula of the program's sizes") from error
         if not 0 <= value <= MOST:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mgx_mlir.errors import ArtifactError
-from mgx_mlir.sizes.arithmetic import Symbol, parse, symbols
+from mgx_mlir.sizes.arithmetic import Symbol, symbols
+from mgx_mlir.sizes.parser import parse
 
 if TYPE_CHECKING:
     from mgx_mlir.artifact.code_object import CodeObject

@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-import mgx_mlir
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.plan import Plan, Step
 from mgx_mlir.artifact.plan_binding import dim_text, text_of
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import ArtifactError, Edge, TargetError
+from mgx_mlir.version import __version__
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Artifact:
     options: Mapping[str, Any] = field(default_factory=dict)
     pipelines: tuple[tuple[str, str], ...] = ()
     code_objects: Mapping[str, tuple[CodeObject, ...]] = field(default_factory=dict)
-    producer: str = field(default_factory=lambda: f"mgx-mlir {mgx_mlir.__version__}")
+    producer: str = field(default_factory=lambda: f"mgx-mlir {__version__}")
 
     def __post_init__(self) -> None:
         for step in (step for plan in self.plan.plans for step in plan.work()):

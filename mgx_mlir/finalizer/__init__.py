@@ -70,7 +70,7 @@ def finalize_kernel_for(
 
     The kernel is read once and, for targets of one kind, lowered once. See finalize_kernel.
     """
-    from mgx_mlir.pipelines.portable import argument_sizes, read_kernel, required_features
+    from mgx_mlir.rewriting.portable import argument_sizes, read_kernel, required_features
 
     module, kernel = read_kernel(bytecode)
     features = required_features(kernel)

@@ -6,8 +6,6 @@ import hashlib
 from functools import cache
 from pathlib import Path
 
-import mgx_mlir
-
 # Everything that the bytes of a code object depend on, below the package.
 _PARTS = (
     *("_native", "artifact/target.py", "codegen", "dialects", "finalizer", "machine"),
@@ -23,7 +21,7 @@ def build_id() -> str:
     It changes with every change of the code generators, so that a cache never gives what
     an older compiler made.
     """
-    root = Path(mgx_mlir.__file__).parent
+    root = Path(__file__).parents[1]
     files = [
         file
         for part in _PARTS

@@ -33,7 +33,7 @@ from mgx_mlir.importer.registry import Operator, operators
 from mgx_mlir.importer.tensors import Dim, dims_of_type, tensor_type
 from mgx_mlir.importer.values import Constants, Value
 from mgx_mlir.rewriting.graph import Graph, open_dims
-from mgx_mlir.sizes.arithmetic import Range
+from mgx_mlir.sizes.range import Range
 
 __all__ = ["CheckReport", "Operator", "Unsupported", "check_model", "operators", "parse_onnx"]
 

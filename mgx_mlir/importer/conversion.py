@@ -25,8 +25,8 @@ from mgx_mlir.importer import (
 from mgx_mlir.importer.node import Node, substitute
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, Value
-from mgx_mlir.sizes import types as symbolic
-from mgx_mlir.sizes import values as shape_values
+from mgx_mlir.rewriting import shape_values as shape_values
+from mgx_mlir.rewriting import symbolic as symbolic
 
 
 @dataclass

@@ -29,7 +29,7 @@ from mgx_mlir.importer import (
     symbols,
 )
 from mgx_mlir.importer.loading import Source
-from mgx_mlir.sizes.arithmetic import Range
+from mgx_mlir.sizes.range import Range
 
 # Converters understand operators as they are from this opset; older models are converted.
 OLDEST_OPSET = 7

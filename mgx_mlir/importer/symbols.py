@@ -11,7 +11,7 @@ from onnx import TensorShapeProto, ValueInfoProto
 
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError, UsageError
 from mgx_mlir.importer.loading import MAX_ELEMENTS
-from mgx_mlir.sizes.arithmetic import Range
+from mgx_mlir.sizes.range import Range
 
 
 def bind(

@@ -15,7 +15,7 @@ from mgx_mlir import advice
 from mgx_mlir.dialects import mgx, types
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
 from mgx_mlir.importer.loading import MAX_ELEMENTS
-from mgx_mlir.sizes import types as symbolic
+from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number
 
 Dim: TypeAlias = "int | str | None"

@@ -14,7 +14,7 @@ from mgx_mlir.passes.simplify_dyn_ops import SimplifyDynOps
 from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.rewriting.graph import Graph
 from mgx_mlir.rewriting.pass_base import PassContext
-from mgx_mlir.sizes.types import named_symbols
+from mgx_mlir.rewriting.symbolic import named_symbols
 
 # Each combination of optimal sizes is a whole program to compile.
 MOST = 64

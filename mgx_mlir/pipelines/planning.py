@@ -26,8 +26,6 @@ from mgx_mlir.artifact.plan import (
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import OpenError, UnsupportedError
-from mgx_mlir.passes.place_concats import IN_PLACE
-from mgx_mlir.passes.plan_memory import ARENA_BYTES, OFFSETS, STAGED
 from mgx_mlir.rewriting.flops import flops_of
 from mgx_mlir.rewriting.graph import (
     MAX_ITERATIONS,
@@ -39,9 +37,10 @@ from mgx_mlir.rewriting.graph import (
 )
 from mgx_mlir.rewriting.in_place import overwritable
 from mgx_mlir.rewriting.lifetimes import staged_values
+from mgx_mlir.rewriting.plan_attributes import ARENA_BYTES, IN_PLACE, OFFSETS, STAGED
 from mgx_mlir.rewriting.queries import RESHAPES, definition, memory_of, op_name
+from mgx_mlir.rewriting.symbolic import named_symbols, sizes_of
 from mgx_mlir.sizes.arithmetic import Number, Symbol
-from mgx_mlir.sizes.types import named_symbols, sizes_of
 
 # What a plan can hold beside launches: things that are no work at run time.
 SILENT = RESHAPES | {"mgx.constant", "mgx.literal", "mgx.yield", "func.return"}

@@ -15,7 +15,7 @@ from mlir import ir, passmanager
 from mgx_mlir.errors import CompilerError, UsageError, UserError
 from mgx_mlir.pipelines.registry import Step, print_pipeline
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.sizes.types import symbols_of
+from mgx_mlir.rewriting.symbolic import symbols_of
 
 
 @dataclass

@@ -15,8 +15,8 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError
-from mgx_mlir.passes.place_concats import IN_PLACE
 from mgx_mlir.rewriting.in_place import overwritable, updates
+from mgx_mlir.rewriting.plan_attributes import IN_PLACE
 from mgx_mlir.rewriting.queries import definition, memory_of, op_name
 
 _OWNERS = ("mgx.launch", "mgx.if", "mgx.loop")

@@ -12,7 +12,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.rewriting import views
-from mgx_mlir.sizes.types import is_named, shape_of
+from mgx_mlir.rewriting.symbolic import is_named, shape_of
 
 # Views that keep the row-major order of the elements: in contiguous memory they cost nothing.
 RESHAPES = views.RESHAPES

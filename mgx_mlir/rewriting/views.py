@@ -25,8 +25,8 @@ from typing import Self, TypeVar
 
 from mlir import ir
 
+from mgx_mlir.rewriting.symbolic import is_named, shape_of
 from mgx_mlir.sizes.arithmetic import Size, ceil_div, exact
-from mgx_mlir.sizes.types import is_named, shape_of
 
 # (size, stride) of a part of one dimension.
 Factor = tuple[int, int]

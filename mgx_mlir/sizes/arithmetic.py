@@ -16,11 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, overload
 
-# A formula of a file is no longer than this, and no deeper.
-MAX_TEXT = 4096
-MAX_DEPTH = 32
 _PLAIN = re.compile(r"[^\W\d][\w.]*")
-_TOKEN = re.compile(r"\s*(?:(\d+)|([^\W\d][\w.]*)|`([^`]+)`|(//|[-+*()]))")
 
 Number: TypeAlias = "int | Size"
 
@@ -287,84 +283,6 @@ def substitute(value: Number, known: Mapping[str, Number]) -> Number:
     return total
 
 
-def parse(text: str, known: Mapping[str, Symbol] | None = None) -> Number:
-    """The size that a text is; `known` gives the bounds of symbols, by name.
-
-    Raises ValueError for what is no size.
-    """
-    if len(text) > MAX_TEXT:
-        raise ValueError(f"a size of {len(text)} characters; at most {MAX_TEXT} are read")
-    return _Parser(text, known or {}).whole()
-
-
-class _Parser:
-    def __init__(self, text: str, known: Mapping[str, Symbol]) -> None:
-        self.text, self.known, self.depth = text, known, 0
-        self.tokens: list[tuple[str, str]] = []
-        place = 0
-        while place < len(text.rstrip()):
-            found = _TOKEN.match(text, place)
-            if found is None:
-                raise self.error()
-            kinds = ("number", "name", "name", "sign")
-            kind = kinds[(found.lastindex or 1) - 1]
-            self.tokens.append((kind, found[found.lastindex or 0]))
-            place = found.end()
-        self.place = 0
-
-    def error(self) -> ValueError:
-        return ValueError(f"'{self.text:.80}' is not a size")
-
-    def whole(self) -> Number:
-        value = self.total()
-        if self.place != len(self.tokens):
-            raise self.error()
-        return value
-
-    def sign(self, *wanted: str) -> str:
-        """The next token, taken, if it is one of the signs; '' if it is not."""
-        if self.place < len(self.tokens):
-            kind, text = self.tokens[self.place]
-            if kind == "sign" and text in wanted:
-                self.place += 1
-                return text
-        return ""
-
-    def total(self) -> Number:
-        value = self.product() if not self.sign("-") else self.product() * -1
-        while sign := self.sign("+", "-"):
-            other = self.product()
-            value = value + other if sign == "+" else value - other
-        return value
-
-    def product(self) -> Number:
-        value = self.factor()
-        while sign := self.sign("*", "//"):
-            other = self.factor()
-            if sign == "//" and bounds(other)[0] < 1:
-                raise self.error()
-            value = value * other if sign == "*" else value // other
-        return value
-
-    def factor(self) -> Number:
-        if self.sign("("):
-            self.depth += 1
-            if self.depth > MAX_DEPTH:
-                raise self.error()
-            value = self.total()
-            self.depth -= 1
-            if not self.sign(")"):
-                raise self.error()
-            return value
-        if self.place == len(self.tokens) or self.tokens[self.place][0] == "sign":
-            raise self.error()
-        kind, text = self.tokens[self.place]
-        self.place += 1
-        if kind == "number":
-            return int(text)
-        return Size.of(self.known.get(text, Symbol(text)))
-
-
 def _terms(value: Number) -> tuple[tuple[Monomial, int], ...]:
     if isinstance(value, int):
         return (((), value),) if value else ()
@@ -387,55 +305,3 @@ def _factor_text(value: Number) -> str:
         len(value.terms) == 1 and value.terms[0][1] == 1 and len(value.terms[0][0]) == 1
     )
     return str(value) if plain else f"({value})"
-
-
-@dataclass(frozen=True)
-class Range:
-    """The sizes that a dimension may have: from `low` to `high`, which None leaves open.
-
-    `optimals`, ascending, are worth a program of their own.
-    """
-
-    low: int = 1
-    high: int | None = None
-    optimals: tuple[int, ...] = ()
-
-    @staticmethod
-    def parse(text: str) -> Range:
-        """From '{1, 64}', '{1, 64, {1, 8}}' or '{min: 1, max: 64, optimals: [1, 8]}'.
-
-        Raises ValueError for another text, and for sizes that are in no order.
-        """
-        found = _RANGE.fullmatch("".join(text.split()))
-        if found is None:
-            raise ValueError(f"'{text}' is not a range of sizes, such as {{1, 64, {{1, 8}}}}")
-        optimals = tuple(int(size) for size in (found[3] or "").split(",") if size)
-        result = Range(int(found[1]), int(found[2]), optimals)
-        result.check()
-        return result
-
-    def check(self) -> None:
-        """Raises ValueError for bounds that leave no size, or optimals outside of them."""
-        high = math.inf if self.high is None else self.high
-        inside = all(self.low <= size <= high for size in self.optimals)
-        if (
-            not 1 <= self.low <= high
-            or not inside
-            or list(self.optimals) != sorted({*self.optimals})
-        ):
-            raise ValueError(
-                f"{self} is no range: sizes are from 1, and optimals ascend between its ends"
-            )
-
-    def __str__(self) -> str:
-        optimals = f", {{{', '.join(map(str, self.optimals))}}}" if self.optimals else ""
-        return f"{{{self.low}, {'?' if self.high is None else self.high}{optimals}}}"
-
-    def to_json(self) -> dict[str, object]:
-        """The range as JSON values."""
-        return {"min": self.low, "max": self.high, "optimals": list(self.optimals)}
-
-
-_RANGE = re.compile(
-    r"\{(?:min:)?(\d+),(?:max:)?(\d+)(?:,(?:optimals:)?[\[{](\d+(?:,\d+)*)?[\]}])?\}"
-)

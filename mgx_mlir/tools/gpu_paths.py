@@ -25,7 +25,7 @@ from mgx_mlir.codegen.gpu.kernel import FAMILIES
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.errors import UserError
 from mgx_mlir.models.staged import bounded
-from mgx_mlir.pipelines.portable import read_kernel
+from mgx_mlir.rewriting.portable import read_kernel
 
 CHIPS = ("gfx942", "gfx1100")
 _FILE = Path(__file__).with_name("gpu_paths.json")

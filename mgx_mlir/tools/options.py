@@ -15,7 +15,7 @@ from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines.phases import MODES
 from mgx_mlir.runtime.program import numpy_dtype
-from mgx_mlir.sizes.arithmetic import Range
+from mgx_mlir.sizes.range import Range
 from mgx_mlir.tools.files import is_artifact
 
 

@@ -23,7 +23,7 @@ from mgx_mlir.artifact.target import Target  # noqa: E402
 from mgx_mlir.finalizer import FinalizeOptions, finalize_all  # noqa: E402
 from mgx_mlir.finalizer.build import build_id  # noqa: E402
 from mgx_mlir.finalizer.cache import Cache, cache_key  # noqa: E402
-from mgx_mlir.pipelines.portable import portable_kernel, read_kernel  # noqa: E402
+from mgx_mlir.rewriting.portable import portable_kernel, read_kernel  # noqa: E402
 from test.golden.files import VERSIONS  # noqa: E402
 
 TARGETS = [Target.get("gfx942"), Target.get("gfx1100")]

@@ -6,7 +6,7 @@ from mlir import ir
 
 from mgx_mlir.artifact.record import PortableKernel
 from mgx_mlir.dialects import context
-from mgx_mlir.pipelines.portable import portable_kernel
+from mgx_mlir.rewriting.portable import portable_kernel
 
 TEXT = """
 mgx.kernel @{name}(%a: tensor<{size}xf32>, %b: tensor<{size}xf32>) -> tensor<{size}xf32>

@@ -92,7 +92,7 @@ def test_features_that_a_kernel_does_not_state_are_refused() -> None:
     from mlir import ir
 
     from mgx_mlir.dialects import context
-    from mgx_mlir.pipelines.portable import verify_portable
+    from mgx_mlir.rewriting.portable import verify_portable
 
     text = """
         mgx.kernel @k(%a: tensor<4xbf16>) -> tensor<4xbf16>

@@ -8,7 +8,7 @@ from onnx import TensorProto, helper
 
 from mgx_mlir.errors import UsageError
 from mgx_mlir.importer import parse_onnx
-from mgx_mlir.sizes.arithmetic import Range
+from mgx_mlir.sizes.range import Range
 from test.importer.agreement import assert_agrees, floats, one_node
 from test.onnx_models import random_inputs, small
 

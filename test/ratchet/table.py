@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import disassemble
+from mgx_mlir.codegen.gpu.builders.binary import disassemble
 from mgx_mlir.finalizer import finalize_all
 from mgx_mlir.finalizer.build import llvm_version
 from test.ratchet.programs import Source

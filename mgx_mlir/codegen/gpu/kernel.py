@@ -14,8 +14,9 @@ from mgx_mlir.codegen.generic.buffers.bufferize import bufferize
 from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.codegen.generic.lowering.native import native_floats
-from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.attention import any_sizes_program
 from mgx_mlir.codegen.gpu.dynamic.elements import counted_elements_program
 from mgx_mlir.codegen.gpu.dynamic.images import images_program
@@ -36,7 +37,7 @@ from mgx_mlir.codegen.gpu.families.scan.kernel import scan_program
 from mgx_mlir.codegen.gpu.families.scatter.kernel import scatter_program
 from mgx_mlir.codegen.gpu.families.suppress.kernel import suppress_program
 from mgx_mlir.codegen.gpu.families.topk.kernel import topk_program
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram, generate
+from mgx_mlir.codegen.gpu.generic.generate import generate
 
 # A family gives the program of a kernel and the schedule in words; or None, and why it
 # refuses the kernel (nothing where the kernel is none of its own).

@@ -17,13 +17,13 @@ from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.generic.lowering import lower_kernel
-from mgx_mlir.codegen.gpu.binary import gpu_module_of, llvm_tool
+from mgx_mlir.codegen.gpu.builders.binary import gpu_module_of, llvm_tool
 from mgx_mlir.codegen.gpu.builders.passes import to_llvm_ir
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import dynamic_program
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.codegen.gpu.kernel import gpu_program
 from mgx_mlir.errors import CompilerError, UnsupportedError
-from mgx_mlir.pipelines.portable import required_features
+from mgx_mlir.rewriting.portable import required_features
 
 # The chip whose passes make the LLVM IR: what is its own is replaced here.
 CHIP = "gfx1100"

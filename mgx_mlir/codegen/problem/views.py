@@ -13,7 +13,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.rewriting import views
-from mgx_mlir.sizes.types import shape_of
+from mgx_mlir.rewriting.symbolic import shape_of
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from mgx_mlir.importer.loading import MAX_ELEMENTS, small_array
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
-from mgx_mlir.sizes import values as shape_values
+from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, exact
 
 # More than any tensor has; a longer shape is a fault, or an attack.

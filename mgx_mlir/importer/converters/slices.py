@@ -11,8 +11,8 @@ from mgx_mlir.errors import ModelError, OpenError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.rewriting.symbolic import OPEN_END
 from mgx_mlir.sizes.arithmetic import Number, alone
-from mgx_mlir.sizes.types import OPEN_END
 
 # How exporters write the end of a dimension, where indices have 32 bits.
 _INT_MAX = (1 << 31) - 1

@@ -20,7 +20,7 @@ from mgx_mlir.errors import Edge, ModelError, OpenError, Unsupported, Unsupporte
 from mgx_mlir.importer import examine, loading, structure
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.models.staged import Model
-from mgx_mlir.sizes.arithmetic import Range
+from mgx_mlir.sizes.range import Range
 
 # Sizes that stand in for those nobody gave; the first that the model takes.
 TRIAL_SIZES = (64, 8, 224, 1, 512)

@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _kernel_text(kernel: PortableKernel) -> str:
-    from mgx_mlir.pipelines.portable import kernel_text
+    from mgx_mlir.rewriting.portable import kernel_text
 
     return _of_kernel(kernel, kernel_text)
 
@@ -114,7 +114,7 @@ def _print_choice(artifact: Artifact, kernel: str, arch: str | None) -> int:
 
 
 def _print_isa(artifact: Artifact, kernel: str, arch: str | None) -> int:
-    from mgx_mlir.codegen.gpu.binary import disassemble
+    from mgx_mlir.codegen.gpu.builders.binary import disassemble
 
     number = _number(artifact, kernel)
     for name in _finalized(artifact, arch):

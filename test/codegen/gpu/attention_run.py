@@ -14,7 +14,7 @@ from attention_cases import Planned, emulated, in_parts
 from emulated_run import run
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.families.attention.kernel import attention_program
 from mgx_mlir.codegen.gpu.families.attention.parts import attention_parts_program
 from test.codegen.attention_kernels import DTYPES

@@ -17,7 +17,7 @@ import scaled_kernels
 from emulated_run import run
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.families.contraction.reduced import reduced_program
 

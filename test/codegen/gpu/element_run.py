@@ -19,7 +19,7 @@ from kernel_text import result_dtypes
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.generic.lowering import lower_kernel
-from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.families.pointwise.kernel import pointwise_program
 from mgx_mlir.codegen.gpu.families.pooling.kernel import pooling_program
 from mgx_mlir.codegen.gpu.kernel import compiler, gpu_program

@@ -20,7 +20,7 @@ from hip import hip
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.builders.binary import code_object
 
 Array = np.ndarray[Any, Any]
 

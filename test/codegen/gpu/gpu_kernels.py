@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.kernel import gpu_program
 from mgx_mlir.dialects import context
 

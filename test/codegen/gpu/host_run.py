@@ -17,7 +17,7 @@ from mlir import ir
 from mlir.passmanager import PassManager
 
 from mgx_mlir.artifact.code_object import Launch
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from test.compiled import CompiledModule
 
 Array = np.ndarray[Any, Any]

@@ -15,7 +15,7 @@ from emulated_run import run
 from kernel_text import result_dtypes
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
 
 

@@ -9,7 +9,7 @@ import pytest
 from emulated import run_on
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import code_object, disassemble
+from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.families.attention import layout
 from mgx_mlir.codegen.gpu.families.attention.kernel import attention_program
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for

@@ -12,7 +12,7 @@ import pytest
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import code_object, disassemble
+from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.builders.passes import to_llvm_ir
 from mgx_mlir.codegen.gpu.kernel import gpu_program
 from mgx_mlir.dialects import context

@@ -11,7 +11,7 @@ from convolution_kernels import Convolution
 from emulated import run_on
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import code_object, disassemble
+from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.families.contraction import constraints, cost
 from mgx_mlir.codegen.gpu.families.contraction.constraints import schedule_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import stored_along

@@ -18,7 +18,7 @@ from row_kernels import RowKernel
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import disassemble
+from mgx_mlir.codegen.gpu.builders.binary import disassemble
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.machine.amdgpu_metadata import code_object_metadata
 from test.codegen.attention_kernels import AttentionCase

@@ -12,7 +12,7 @@ from movement_kernels import cumsum, gathernd, nonzero, resize, scatter, scatter
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import disassemble
+from mgx_mlir.codegen.gpu.builders.binary import disassemble
 from mgx_mlir.codegen.gpu.kernel import compiler
 
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")

@@ -14,10 +14,10 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.generic.lowering import lower_kernel
-from mgx_mlir.codegen.gpu.binary import code_object, disassemble
+from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.builders.functions import ERF, ERF_LIMIT
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.pointwise.kernel import pointwise_program
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.codegen.gpu.kernel import compiler, gpu_program
 from mgx_mlir.dialects import context
 from mgx_mlir.rewriting.in_place import overwritable

@@ -10,7 +10,7 @@ from emulated import run_on
 from row_kernels import RowKernel
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import code_object, disassemble
+from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
 from mgx_mlir.codegen.gpu.kernel import compiler
 

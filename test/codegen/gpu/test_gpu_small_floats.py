@@ -10,7 +10,7 @@ from emulated import run_on
 from kernel_text import kernel_text, parsed, tensor
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import disassemble
+from mgx_mlir.codegen.gpu.builders.binary import disassemble
 from mgx_mlir.codegen.gpu.kernel import compiler
 
 SHAPE = (4096, 4096)

@@ -10,11 +10,11 @@ from mlir import ir
 
 from mgx_mlir.artifact.record import Artifact, PortableKernel
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import disassemble
+from mgx_mlir.codegen.gpu.builders.binary import disassemble
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.finalizer import finalize_kernel
-from mgx_mlir.pipelines.portable import portable_kernel
+from mgx_mlir.rewriting.portable import portable_kernel
 from test.golden.files import ARTIFACTS, name_of
 
 SPIRV = Target.get("amdgcnspirv")

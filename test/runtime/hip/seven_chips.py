@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 import mgx_mlir  # noqa: E402
 from mgx_mlir.artifact.record import Artifact  # noqa: E402
-from mgx_mlir.codegen.gpu.binary import disassemble  # noqa: E402
+from mgx_mlir.codegen.gpu.builders.binary import disassemble  # noqa: E402
 from test.onnx_models import half, random_inputs, small  # noqa: E402
 
 # EF_AMDGPU_MACH (AMDGPUUsage), wave size, what the matrix instructions' names begin with.

@@ -12,7 +12,7 @@ import mgx_mlir
 from mgx_mlir import emulator
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.binary import disassemble
+from mgx_mlir.codegen.gpu.builders.binary import disassemble
 from mgx_mlir.settings import Settings
 from test.golden.files import VERSIONS, expected
 

@@ -30,7 +30,7 @@ from mgx_mlir.codegen.generic.lowering.kernel import Kernel
 from mgx_mlir.codegen.generic.lowering.rows import Work
 from mgx_mlir.codegen.generic.lowering.value import Indices, Stored
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.sizes import types as symbolic
+from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, symbols
 
 # Elements of a pointer's type: more than any tensor has, for types have sizes.

@@ -20,7 +20,7 @@ from functools import cache
 from mlir import ir
 
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.sizes import types as symbolic
+from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number
 
 BOOL, SIGNED, UNSIGNED, FLOAT = "bool", "signed", "unsigned", "float"

@@ -17,7 +17,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.function import Dimensions, Frame, Tensor
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 
 BLOCK = 256
 _ALIGNMENT = 256  # of a piece of scratch memory

@@ -10,7 +10,7 @@ from mlir.dialects import amdgpu, arith, llvm, vector
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES
+from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 
 # A byte offset past the end of any buffer: reads there give 0, writes are dropped
 # (CDNA 3 ISA, 9.1.5.1: range checking of raw buffers).

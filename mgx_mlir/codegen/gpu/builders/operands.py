@@ -13,12 +13,9 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import BOOL, Element
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES, vector_width
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
-from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
 from mgx_mlir.codegen.problem.problem import Axis
-
-# What one lane reads or writes at once.
-CHUNK_BYTES = 16
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from mgx_mlir.codegen.generic.lowering.index import symbol_values
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, signature
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.attention.combine import result_tensors, tensor_of
 from mgx_mlir.codegen.gpu.families.attention.constraints import (
@@ -39,12 +40,11 @@ from mgx_mlir.codegen.gpu.families.attention.cost import choose
 from mgx_mlir.codegen.gpu.families.attention.generator import Generator, tile_shapes
 from mgx_mlir.codegen.gpu.families.attention.layout import shaped
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH, MAX_BYTES
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.match import Operand, Source
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
+from mgx_mlir.rewriting.symbolic import named_symbols
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, common_factor, evaluate, symbols
-from mgx_mlir.sizes.types import named_symbols
 
 # Queries, keys and heads that a schedule is chosen for: no block of them is whole.
 USUAL = 509

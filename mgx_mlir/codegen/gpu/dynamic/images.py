@@ -27,13 +27,13 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.generic.dynamic.kernel import SCRATCH_ALIGNMENT, argument_sizes
 from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
-from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.rewriting.views import RESHAPES
-from mgx_mlir.sizes import types as symbolic
 from mgx_mlir.sizes.arithmetic import Number, Size
 
 Family = Callable[[ir.OpView, Target], "tuple[GpuProgram | None, str]"]

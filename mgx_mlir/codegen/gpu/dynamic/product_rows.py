@@ -38,7 +38,7 @@ from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix
-from mgx_mlir.sizes import types as symbolic
+from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div, substitute, symbols
 
 # The rows that a schedule is chosen for, where the bounds of the symbols allow as many.

@@ -24,11 +24,11 @@ from mgx_mlir.codegen.generic.dynamic.kernel import (
     split,
 )
 from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
-from mgx_mlir.codegen.gpu.binary import code_object
+from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.function import gpu_module
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.generic.function import BLOCK_SIZE
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div
 
 # Sizes have no bound that 32-bit offsets would follow from.

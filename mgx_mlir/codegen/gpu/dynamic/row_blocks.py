@@ -28,8 +28,8 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import Frame, Tensor
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.codegen.gpu.builders.precision import narrow, relax
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.rewriting.views import Layout
 from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div

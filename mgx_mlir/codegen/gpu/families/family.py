@@ -10,7 +10,7 @@ from mlir import ir
 from mgx_mlir.codegen.gpu.builders.function import signature, size_refusal
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.codegen.gpu.builders.precision import narrow, relax
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.rewriting.views import is_view
 

@@ -19,7 +19,6 @@ Inputs are never written. An output must not overlap an input or another output.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from mlir import ir
@@ -31,20 +30,11 @@ from mgx_mlir.codegen.generic.buffers.index import delinearise
 from mgx_mlir.codegen.generic.buffers.memory import Index, Memory, Piece
 from mgx_mlir.codegen.generic.buffers.walk import PARALLEL, Walk, arguments_of, memory_uses, root
 from mgx_mlir.codegen.gpu.builders.function import Dimensions
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.generic.function import Access, GpuBody, GpuFunction
 
 # 32-bit offsets reach elements up to this one.
 MAX_INDEX_32 = (1 << 31) - 1
-
-
-@dataclass(frozen=True)
-class GpuProgram:
-    """What the functions of `module` (one gpu.module in it) are launched with, in order."""
-
-    module: ir.Module
-    launches: tuple[Launch, ...]
-    scratch_bytes: int
-    index_bits: int
 
 
 def generate(function: ir.OpView, inputs: int, name: str = "kernel") -> GpuProgram:

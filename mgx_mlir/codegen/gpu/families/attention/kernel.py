@@ -8,12 +8,12 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.attention.constraints import base_unit, problem_refusal
 from mgx_mlir.codegen.gpu.families.attention.cost import choose
 from mgx_mlir.codegen.gpu.families.attention.generator import generate
 from mgx_mlir.codegen.gpu.families.attention.layout import shaped
 from mgx_mlir.codegen.gpu.families.attention.space import Schedule
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.codegen.problem.attention import heads_as_queries, match_attention
 from mgx_mlir.dialects.types import byte_size
 

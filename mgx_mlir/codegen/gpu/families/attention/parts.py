@@ -15,9 +15,9 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.kernel import match_program
 from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.dialects import mgx
 

@@ -10,12 +10,12 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.families.attention import layout, softmax
 from mgx_mlir.codegen.gpu.families.attention.space import Schedule
 from mgx_mlir.codegen.gpu.families.attention.tile import Reader, Tile
 from mgx_mlir.codegen.gpu.families.attention.work import Place, Queries
 from mgx_mlir.codegen.gpu.families.contraction import multiply
-from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.problem import Matrix
 

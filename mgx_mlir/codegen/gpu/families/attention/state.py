@@ -12,9 +12,10 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.families.attention import softmax
 from mgx_mlir.codegen.gpu.families.attention.space import Schedule
-from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES, Unit
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 
 # Numbers in one access of LDS.
 _WORDS = CHUNK_BYTES // 4

@@ -12,6 +12,7 @@ from mlir.dialects import arith, llvm, rocdl
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES, vector_width
 from mgx_mlir.codegen.gpu.families.attention import softmax, streams
 from mgx_mlir.codegen.gpu.families.attention.layout import (
     ROW_CHUNKS,
@@ -21,8 +22,7 @@ from mgx_mlir.codegen.gpu.families.attention.layout import (
     swizzled,
 )
 from mgx_mlir.codegen.gpu.families.attention.streams import Stream
-from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
-from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES, Unit
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
 
 # Moves that are on their way together where registers are few.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from mgx_mlir.artifact.target import Target
@@ -10,8 +9,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit, unit_for
 from mgx_mlir.codegen.problem.match import Match, Operand
-from mgx_mlir.codegen.problem.problem import Axis, Image
-from mgx_mlir.sizes.arithmetic import common_factor
+from mgx_mlir.codegen.problem.problem import Image
 
 # Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".
 MAX_BYTES = 0x7FFFFF00
@@ -138,17 +136,3 @@ def reads(
         wide = min(width, unit.chunk) or unit.chunk
         found.append((extent * unit.tile_depth // threads // wide, wide))
     return found
-
-
-def vector_width(contiguous: Axis, *others: Axis, offset: int, limit: int) -> int:
-    """How many neighbours along `contiguous` can be read at once, wherever they start.
-
-    A power of two up to `limit` that divides every distance; 1 where nothing is known.
-    """
-    if not contiguous.factors or contiguous.factors[-1][1] != 1:
-        return 1
-    strides = [stride for axis in others for _, stride in axis.factors]
-    strides += [stride for _, stride in contiguous.factors[:-1]]
-    sizes = [contiguous.factors[-1][0]] if len(contiguous.factors) > 1 else []
-    # Nor does a vector cross the end: the hardware drops all of a word that is partly outside.
-    return math.gcd(limit, *map(common_factor, (offset, contiguous.size, *strides, *sizes)))

@@ -16,6 +16,7 @@ from functools import cache
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.gpu.families.contraction.constraints import (
     besides,
@@ -27,7 +28,7 @@ from mgx_mlir.codegen.gpu.families.contraction.halfway import is_halfway
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.families.contraction.sources import Source
 from mgx_mlir.codegen.gpu.families.contraction.space import Schedule, schedules, splits
-from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES, SIDES, Unit
+from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
 from mgx_mlir.codegen.gpu.families.contraction.tile import turned
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
 

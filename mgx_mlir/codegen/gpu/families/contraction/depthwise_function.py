@@ -14,8 +14,9 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import Dimensions, grid_of, linear_block, thread_number
-from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.depthwise import (
     Depthwise,
     Schedule,
@@ -32,7 +33,6 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
     new_module,
     parameters_of,
 )
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.codegen.problem.match import Operand
 from mgx_mlir.codegen.problem.problem import Axis
 

@@ -22,6 +22,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction import direct, finish, multiply, packing
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, aligned
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
@@ -41,7 +42,6 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
 from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.families.rows.cost import weight
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.codegen.problem.match import Match, Operand, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 

@@ -11,6 +11,7 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.broad import as_broad, generate_broad
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major, stored_along
@@ -28,7 +29,6 @@ from mgx_mlir.codegen.gpu.families.contraction.skinny import as_skinny, generate
 from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import unit_for
 from mgx_mlir.codegen.gpu.families.contraction.terms import product_of_terms
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.problem import Image
 

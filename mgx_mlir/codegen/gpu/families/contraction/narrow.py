@@ -18,8 +18,8 @@ from functools import cached_property, partial
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES, vector_width
 from mgx_mlir.codegen.gpu.families.choice import least, terms
-from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     PACKED_FILTER,
     PACKED_IMAGE,
@@ -27,7 +27,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     split,
 )
 from mgx_mlir.codegen.gpu.families.contraction.cost import BLOCK_LATENCY, LDS_BYTES_A_CLOCK
-from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES, Unit
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix
 

@@ -11,7 +11,9 @@ from mlir.dialects import amdgpu, arith, rocdl
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.convolution import split
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
@@ -22,8 +24,6 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
     parameters_of,
 )
 from mgx_mlir.codegen.gpu.families.contraction.narrow import PIXEL, Narrow
-from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 
 # Tiles of results side by side that a wave computes at a time, and registers for their sums.
 MOST_SIDE, MOST_SUMS = 4, {"mfma": 32, "wmma": 16}

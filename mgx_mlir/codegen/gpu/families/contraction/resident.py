@@ -24,9 +24,10 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES, vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction import multiply
-from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.cost import BLOCK_LATENCY
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
@@ -36,8 +37,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
     new_module,
     parameters_of,
 )
-from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES, Unit
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
 

@@ -22,8 +22,9 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes as across
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES, vector_width
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
-from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanded
@@ -33,8 +34,6 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
     new_module,
     parameters_of,
 )
-from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.codegen.problem.computed import readable, repeats
 from mgx_mlir.codegen.problem.problem import (
     Computed,

@@ -13,7 +13,7 @@ from mlir.dialects import arith, vector
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.families.contraction.constraints import vector_width
+from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.problem.problem import Axis, Edge, Matrix, Windows
 
 # Emits a read, when it is called.

@@ -12,9 +12,8 @@ from functools import cached_property
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 
-# A lane reads LDS 16 bytes at a time, the widest access there is.
-CHUNK_BYTES = 16
 # Chunks of a row of a tile in LDS: half, or all, of what the 32 banks deliver in a clock.
 ROW_CHUNKS, WIDE_ROW_CHUNKS = 4, 8
 # LDS holds two tiles of each operand: one is read while the next is written.

@@ -17,8 +17,9 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Source
-from mgx_mlir.codegen.gpu.families.contraction.specs import CHUNK_BYTES, ROW_CHUNKS, Unit
+from mgx_mlir.codegen.gpu.families.contraction.specs import ROW_CHUNKS, Unit
 
 
 def swizzled(unit: Unit, row: Index) -> Index:

@@ -18,9 +18,9 @@ from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.ops.windows import beta_power
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.lrn.match import Lrn
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.codegen.problem.problem import Axis
 
 _OUTPUT = Argument("output", 0)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types, program_of
 from mgx_mlir.codegen.gpu.families.lrn.generator import Schedule, choose, generate
 from mgx_mlir.codegen.gpu.families.lrn.match import Lrn, match_lrn
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 
 
 def lrn_program(

@@ -18,8 +18,8 @@ from mgx_mlir.codegen.generic.lowering.pointwise import number
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.moves.match import Copy, Gather, Move, Moves, Pad
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 
 BLOCK = 256
 # More parts of a concat take longer to tell apart than they take to copy.

@@ -13,12 +13,12 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
 from mgx_mlir.codegen.gpu.families.pointwise.space import Schedule
 from mgx_mlir.codegen.gpu.families.pointwise.tiles import emit_tiles
 from mgx_mlir.codegen.gpu.families.pointwise.turned import BLOCK, Turned
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 
 
 def generate(

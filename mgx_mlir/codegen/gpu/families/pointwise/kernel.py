@@ -5,13 +5,13 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types, program_of
 from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
 from mgx_mlir.codegen.gpu.families.pointwise.generator import generate
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.gpu.families.pointwise.space import Schedule
 from mgx_mlir.codegen.gpu.families.pointwise.turned import Turned, turned
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 
 
 def pointwise_program(

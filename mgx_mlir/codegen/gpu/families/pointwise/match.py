@@ -16,7 +16,7 @@ from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.in_place import overwritable
-from mgx_mlir.sizes.types import shape_of
+from mgx_mlir.rewriting.symbolic import shape_of
 
 _WORK = mgx.POINTWISE | {"mgx.pointwise"}
 

@@ -21,11 +21,11 @@ from mgx_mlir.codegen.generic.lowering.convert import change, store
 from mgx_mlir.codegen.generic.lowering.ops.windows import root
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.operands import CHUNK_BYTES
+from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, Window
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.codegen.problem.match import Operand
 
 BLOCK = 256

@@ -5,10 +5,10 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types, program_of
 from mgx_mlir.codegen.gpu.families.pooling.generator import Schedule, choose, generate
 from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, match_pooling
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 
 
 def pooling_program(

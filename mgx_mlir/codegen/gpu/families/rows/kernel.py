@@ -5,12 +5,12 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types, program_of
 from mgx_mlir.codegen.gpu.families.rows.cost import choose
 from mgx_mlir.codegen.gpu.families.rows.generator import generate
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
 from mgx_mlir.codegen.gpu.families.rows.space import Schedule
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 
 
 def rows_program(

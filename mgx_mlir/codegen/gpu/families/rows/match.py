@@ -15,8 +15,8 @@ from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import shape_of
 from mgx_mlir.rewriting.views import row_major
-from mgx_mlir.sizes.types import shape_of
 
 ARGS = frozenset(("mgx.argmax", "mgx.argmin"))
 REDUCING = mgx.REDUCTIONS | ARGS

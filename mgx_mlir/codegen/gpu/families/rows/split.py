@@ -23,12 +23,12 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import I32, Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Partial, Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along, freed, held, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, Schedule
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 
 _ALIGNMENT = 256  # of a piece of scratch memory
 

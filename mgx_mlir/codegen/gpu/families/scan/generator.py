@@ -20,11 +20,11 @@ from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.scan.layouts import Across, Along, Layout, Place
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan
 from mgx_mlir.codegen.gpu.families.scan.space import Schedule
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 from mgx_mlir.codegen.problem.problem import Axis
 
 OUTPUT = Argument("output", 0)

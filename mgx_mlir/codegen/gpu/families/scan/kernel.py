@@ -5,11 +5,11 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types, program_of
 from mgx_mlir.codegen.gpu.families.scan.generator import generate
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan, match_nonzero, match_scan
 from mgx_mlir.codegen.gpu.families.scan.space import Schedule, choose
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 
 
 def scan_program(

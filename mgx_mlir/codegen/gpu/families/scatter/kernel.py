@@ -6,12 +6,12 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.function import MAX_BYTES
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types, program_of
 from mgx_mlir.codegen.gpu.families.scatter.generator import generate
 from mgx_mlir.codegen.gpu.families.scatter.match import Scatter, match_scatter
 from mgx_mlir.codegen.gpu.families.scatter.ordered import generate_ordered
 from mgx_mlir.codegen.gpu.families.scatter.sums import generate_sums
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 
 
 def scatter_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:

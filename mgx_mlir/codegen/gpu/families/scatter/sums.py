@@ -22,10 +22,10 @@ from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.element import F32, I32, I64, Element
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.scatter.generator import OUTPUT, Generator, atomic
 from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 
 _BIAS, _MANTISSA = 127, 23
 _SPECIAL = 255  # the exponent of infinities and NaN

@@ -25,9 +25,9 @@ from mgx_mlir.codegen.gpu.builders import lanes as wave
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.suppress.match import Suppress, flat
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
 
 OUTPUT = Argument("output", 0)
 _WAVES = 16  # of a block, at most

@@ -10,8 +10,8 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.symbolic import Sizes
 from mgx_mlir.sizes.arithmetic import Number, Size, exact
-from mgx_mlir.sizes.types import Sizes
 
 # Longer vectors hold data.
 MAX_ELEMENTS = 64

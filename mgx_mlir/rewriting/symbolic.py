@@ -16,7 +16,8 @@ from typing import TypeAlias, cast
 from mlir import ir
 
 from mgx_mlir.dialects import mgx, types
-from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, alone, ceil_div, exact, parse, symbols
+from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, alone, ceil_div, exact, symbols
+from mgx_mlir.sizes.parser import parse
 
 # None: a size that is not known.
 Sizes: TypeAlias = "list[Number | None]"

@@ -13,7 +13,7 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.passes import to_llvm_ir
-from mgx_mlir.codegen.gpu.generic.generate import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.errors import TargetError
 from mgx_mlir.machine.amdgpu_metadata import kernel_stats
 from mgx_mlir.machine.link_amdgpu import link

@@ -1,0 +1,25 @@
+"""How wide an access to memory may be."""
+
+from __future__ import annotations
+
+import math
+
+from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.sizes.arithmetic import common_factor
+
+# The widest access that a lane makes, to LDS and to global memory.
+CHUNK_BYTES = 16
+
+
+def vector_width(contiguous: Axis, *others: Axis, offset: int, limit: int) -> int:
+    """How many neighbours along `contiguous` can be read at once, wherever they start.
+
+    A power of two up to `limit` that divides every distance; 1 where nothing is known.
+    """
+    if not contiguous.factors or contiguous.factors[-1][1] != 1:
+        return 1
+    strides = [stride for axis in others for _, stride in axis.factors]
+    strides += [stride for _, stride in contiguous.factors[:-1]]
+    sizes = [contiguous.factors[-1][0]] if len(contiguous.factors) > 1 else []
+    # Nor does a vector cross the end: the hardware drops all of a word that is partly outside.
+    return math.gcd(limit, *map(common_factor, (offset, contiguous.size, *strides, *sizes)))

@@ -1,0 +1,59 @@
+"""The sizes that a dimension may have."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Range:
+    """The sizes that a dimension may have: from `low` to `high`, which None leaves open.
+
+    `optimals`, ascending, are worth a program of their own.
+    """
+
+    low: int = 1
+    high: int | None = None
+    optimals: tuple[int, ...] = ()
+
+    @staticmethod
+    def parse(text: str) -> Range:
+        """From '{1, 64}', '{1, 64, {1, 8}}' or '{min: 1, max: 64, optimals: [1, 8]}'.
+
+        Raises ValueError for another text, and for sizes that are in no order.
+        """
+        found = _RANGE.fullmatch("".join(text.split()))
+        if found is None:
+            raise ValueError(f"'{text}' is not a range of sizes, such as {{1, 64, {{1, 8}}}}")
+        optimals = tuple(int(size) for size in (found[3] or "").split(",") if size)
+        result = Range(int(found[1]), int(found[2]), optimals)
+        result.check()
+        return result
+
+    def check(self) -> None:
+        """Raises ValueError for bounds that leave no size, or optimals outside of them."""
+        high = math.inf if self.high is None else self.high
+        inside = all(self.low <= size <= high for size in self.optimals)
+        if (
+            not 1 <= self.low <= high
+            or not inside
+            or list(self.optimals) != sorted({*self.optimals})
+        ):
+            raise ValueError(
+                f"{self} is no range: sizes are from 1, and optimals ascend between its ends"
+            )
+
+    def __str__(self) -> str:
+        optimals = f", {{{', '.join(map(str, self.optimals))}}}" if self.optimals else ""
+        return f"{{{self.low}, {'?' if self.high is None else self.high}{optimals}}}"
+
+    def to_json(self) -> dict[str, object]:
+        """The range as JSON values."""
+        return {"min": self.low, "max": self.high, "optimals": list(self.optimals)}
+
+
+_RANGE = re.compile(
+    r"\{(?:min:)?(\d+),(?:max:)?(\d+)(?:,(?:optimals:)?[\[{](\d+(?:,\d+)*)?[\]}])?\}"
+)
