@@ -16,7 +16,7 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.transposes import build_copy, copy_items, crossed_group
-from mgx_mlir.codegen.generic.buffers import loops
+from mgx_mlir.codegen.generic.buffers import emission, loops
 from mgx_mlir.codegen.generic.buffers.body import Body
 from mgx_mlir.codegen.generic.buffers.loops import Group, Nest, Operand
 from mgx_mlir.codegen.generic.buffers.memory import Piece
@@ -111,11 +111,11 @@ def build_single(body: Body, stage: Stage, begin: ir.Value, end: ir.Value) -> No
         if split.outer:
             counts.insert(0, rest)
         dims: list[Index] = [0] * len(nest.sizes)
-        offsets = loops.start(body, nest)
+        offsets = emission.start(body, nest)
         for group, count in zip(nest.parallel, counts, strict=False):
-            offsets = loops.bind(body, nest, group, count, offsets, dims)
+            offsets = emission.bind(body, nest, group, count, offsets, dims)
         if split.outer >= len(nest.parallel):
-            loops.emit(body, nest, offsets, stage.initial, dims)
+            emission.emit(body, nest, offsets, stage.initial, dims)
             return
         size = nest.parallel[split.outer].size
         low: Index = 0
@@ -133,7 +133,7 @@ def build_single(body: Body, stage: Stage, begin: ir.Value, end: ir.Value) -> No
         low = emit.mul(begin, split.part)
         high = emit.minimum(emit.mul(end, split.part), size)
         dims: list[Index] = [0] * len(nest.sizes)
-        _inner(body, stage, nest, 0, low, high, loops.start(body, nest), dims)
+        _inner(body, stage, nest, 0, low, high, emission.start(body, nest), dims)
         return
     emit.loop(begin, end, 1, item)
 
@@ -152,7 +152,7 @@ def _inner(
 
     def descend(at: int, low: Index, high: Index, offsets: list[Index]) -> None:
         if at == len(nest.parallel):
-            loops.emit(body, nest, offsets, stage.initial, dims)
+            emission.emit(body, nest, offsets, stage.initial, dims)
             return
         group = nest.parallel[at]
         if at == len(nest.parallel) - 1 and _across(nest):
@@ -160,7 +160,7 @@ def _inner(
             return
 
         def iteration(count: Index) -> None:
-            inner = loops.bind(body, nest, group, count, offsets, dims)
+            inner = emission.bind(body, nest, group, count, offsets, dims)
             size = nest.parallel[at + 1].size if at + 1 < len(nest.parallel) else 1
             descend(at + 1, 0, size, inner)
 
@@ -203,7 +203,7 @@ def _accumulate_in_memory(
         first = len(nest.operands) - len(nest.outputs)
 
         def clear(count: Index) -> None:
-            inner = loops.bind(body, flat, group, count, offsets, dims)
+            inner = emission.bind(body, flat, group, count, offsets, dims)
             for number, value in stage.initial.items():
                 piece = nest.operands[number].view.piece  # type: ignore[union-attr]
                 body.store_at(body.value(value), piece, inner[number])
@@ -216,15 +216,15 @@ def _accumulate_in_memory(
             if position == len(nest.reduction):
 
                 def column(count: Index) -> None:
-                    inner = loops.bind(body, flat, group, count, offsets, dims)
-                    loops.emit(body, flat, inner, {}, dims)
+                    inner = emission.bind(body, flat, group, count, offsets, dims)
+                    emission.emit(body, flat, inner, {}, dims)
 
                 emit.loop(start, stop, 1, column)
                 return
             axis = nest.reduction[position]
 
             def step(count: Index) -> None:
-                reduce(position + 1, loops.bind(body, flat, axis, count, offsets, dims))
+                reduce(position + 1, emission.bind(body, flat, axis, count, offsets, dims))
 
             emit.loop(0, axis.size, 1, step)
 
@@ -365,7 +365,7 @@ def _row_of(body: Body, stage: Stage, nest: Nest, rows: int, number: Index) -> N
     groups = nest.parallel[:count]
     first = number
     dims: list[Index] = [0] * len(nest.sizes)
-    offsets = loops.start(body, nest)
+    offsets = emission.start(body, nest)
     counts: list[Index] = []
     if inner:
         part = nest.parallel[count].size // inner
@@ -377,11 +377,11 @@ def _row_of(body: Body, stage: Stage, nest: Nest, rows: int, number: Index) -> N
     if groups:
         counts.insert(0, first)
     for group, index in zip(groups, counts, strict=False):
-        offsets = loops.bind(body, nest, group, index, offsets, dims)
+        offsets = emission.bind(body, nest, group, index, offsets, dims)
     if inner:
         low = emit.mul(counts[-1], inner)
         _inner(body, stage, nest, count, low, emit.add(low, inner), offsets, dims)
     elif count < len(nest.parallel):
         _inner(body, stage, nest, count, 0, nest.parallel[count].size, offsets, dims)
     else:
-        loops.emit(body, nest, offsets, stage.initial, dims)
+        emission.emit(body, nest, offsets, stage.initial, dims)

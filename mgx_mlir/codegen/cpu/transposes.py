@@ -12,7 +12,7 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.pack import transpose
-from mgx_mlir.codegen.generic.buffers import loops
+from mgx_mlir.codegen.generic.buffers import emission
 from mgx_mlir.codegen.generic.buffers.body import Body
 from mgx_mlir.codegen.generic.buffers.loops import Nest
 from mgx_mlir.codegen.generic.buffers.memory import Piece
@@ -69,11 +69,11 @@ def build_copy(body: Body, nest: Nest, crossed: int, begin: ir.Value, end: ir.Va
 
     def item(number: Index) -> None:
         dims: list[Index] = [0] * len(nest.sizes)
-        offsets = loops.start(body, nest)
+        offsets = emission.start(body, nest)
         rest = emit.div(number, stripes)
         for position, group in reversed(list(enumerate(others))):
             here = rest if position == 0 else emit.rem(rest, group.size)
-            offsets = loops.bind(body, nest, group, here, offsets, dims)
+            offsets = emission.bind(body, nest, group, here, offsets, dims)
             rest = emit.div(rest, group.size)
         i = emit.minimum(emit.mul(emit.rem(number, stripes), SIDE), across.size - SIDE)
 

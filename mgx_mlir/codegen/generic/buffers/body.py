@@ -13,7 +13,7 @@ from math import prod
 from mlir import ir
 from mlir.dialects import arith, memref, scf
 
-from mgx_mlir.codegen.generic.buffers import loops
+from mgx_mlir.codegen.generic.buffers import emission, loops
 from mgx_mlir.codegen.generic.buffers.index import IndexBuilder
 from mgx_mlir.codegen.generic.buffers.memory import (
     DYNAMIC,
@@ -271,7 +271,7 @@ class Body:
         nest = loops.nest_of(op, self.view)
         if nest.body is None and nest.operands[0].view == nest.operands[1].view:
             return
-        loops.emit(self, nest, loops.start(self, nest), {})
+        emission.emit(self, nest, emission.start(self, nest), {})
 
     def _parallel(self, op: ir.Operation) -> None:
         """A parallel loop inside of a function runs one iteration after another."""
@@ -281,7 +281,7 @@ class Body:
             if len(chosen) == len(space.sizes):
                 self.copy_iteration(op, space, chosen)
                 return
-            with loops.counted(self.build, space.sizes[len(chosen)]) as index:
+            with emission.counted(self.build, space.sizes[len(chosen)]) as index:
                 descend([*chosen, index])
                 scf.yield_([])
 

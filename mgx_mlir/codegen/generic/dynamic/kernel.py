@@ -23,12 +23,12 @@ from mlir.dialects import arith, memref, scf
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import Body
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of, sizes_of
 from mgx_mlir.codegen.generic.lowering.index import Dim, Index, index_constant, linear
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel
 from mgx_mlir.codegen.generic.lowering.rows import Work
-from mgx_mlir.codegen.generic.lowering.value import Indices, Stored
+from mgx_mlir.codegen.generic.lowering.value import Stored
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, symbols

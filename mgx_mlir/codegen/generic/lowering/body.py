@@ -7,13 +7,15 @@ others are `tensor.extract`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mlir import ir
 from mlir.dialects import arith, scf, tensor
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
+from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.generic.lowering.index import (
     Dim,
     Index,
@@ -25,8 +27,23 @@ from mgx_mlir.codegen.generic.lowering.index import (
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.sizes.arithmetic import Number
 
-if TYPE_CHECKING:
-    from mgx_mlir.codegen.generic.lowering.value import Lazy
+Indices = tuple[Index, ...]
+
+
+class Lazy:
+    """A tensor whose elements are computed where they are read; its sizes are ints or formulas."""
+
+    def __init__(self, shape: Sequence[Number], element: Element, cost: int) -> None:
+        self.shape, self.element, self.cost = tuple(shape), element, cost
+        self.location = ir.Location.current
+
+    @property
+    def size(self) -> Number:
+        return math.prod(self.shape)
+
+    def read(self, body: Body, indices: Indices) -> ir.Value:
+        """The element at `indices`, in its storage type. Call it through `Body.at`."""
+        raise NotImplementedError
 
 
 class Body:

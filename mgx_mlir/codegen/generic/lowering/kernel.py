@@ -12,13 +12,13 @@ from mlir import ir
 from mlir.dialects import arith, tensor
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, generic
+from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, Lazy, generic
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of, sizes_of
 from mgx_mlir.codegen.generic.lowering.index import Index, fixed
 from mgx_mlir.codegen.generic.lowering.pointwise import number
 from mgx_mlir.codegen.generic.lowering.rows import Work, for_rows
 from mgx_mlir.codegen.generic.lowering.storage import storage_constant
-from mgx_mlir.codegen.generic.lowering.value import Computed, Lazy, Reshaped, Stored, reshape
+from mgx_mlir.codegen.generic.lowering.value import Computed, Reshaped, Stored, reshape
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.sizes.arithmetic import Number
 

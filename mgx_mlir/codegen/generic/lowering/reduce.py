@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from mlir import ir
 
-from mgx_mlir.codegen.generic.lowering.body import GenericBody
+from mgx_mlir.codegen.generic.lowering.body import GenericBody, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.generic.lowering.index import Index
@@ -19,7 +19,7 @@ from mgx_mlir.codegen.generic.lowering.reducers import (
     maximum,
     sum_element,
 )
-from mgx_mlir.codegen.generic.lowering.value import Computed, Indices, Lazy, Stored, reshape
+from mgx_mlir.codegen.generic.lowering.value import Computed, Stored, reshape
 from mgx_mlir.sizes.arithmetic import Number
 
 __all__ = [

@@ -10,9 +10,8 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import scf, tensor
 
-from mgx_mlir.codegen.generic.lowering.body import Body
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices
 from mgx_mlir.codegen.generic.lowering.index import Dim, Index, fixed
-from mgx_mlir.codegen.generic.lowering.value import Indices
 from mgx_mlir.sizes.arithmetic import Number
 
 # Gets the body, the indices of the row and its slices; gives the slices after the work.

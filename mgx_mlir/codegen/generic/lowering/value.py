@@ -13,28 +13,10 @@ from collections.abc import Callable, Sequence
 from mlir import ir
 from mlir.dialects import tensor
 
-from mgx_mlir.codegen.generic.lowering.body import Body
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.generic.lowering.index import Index, delinear, linear
 from mgx_mlir.sizes.arithmetic import Number, exact
-
-Indices = tuple[Index, ...]
-
-
-class Lazy:
-    """A tensor whose elements are computed where they are read; its sizes are ints or formulas."""
-
-    def __init__(self, shape: Sequence[Number], element: Element, cost: int) -> None:
-        self.shape, self.element, self.cost = tuple(shape), element, cost
-        self.location = ir.Location.current
-
-    @property
-    def size(self) -> Number:
-        return math.prod(self.shape)
-
-    def read(self, body: Body, indices: Indices) -> ir.Value:
-        """The element at `indices`, in its storage type. Call it through `Body.at`."""
-        raise NotImplementedError
 
 
 class Stored(Lazy):

@@ -25,7 +25,7 @@ from mlir import ir
 from mlir.dialects import gpu
 
 from mgx_mlir.artifact.code_object import Launch
-from mgx_mlir.codegen.generic.buffers import loops
+from mgx_mlir.codegen.generic.buffers import emission, loops
 from mgx_mlir.codegen.generic.buffers.index import delinearise
 from mgx_mlir.codegen.generic.buffers.memory import Index, Memory, Piece
 from mgx_mlir.codegen.generic.buffers.walk import PARALLEL, Walk, arguments_of, memory_uses, root
@@ -85,14 +85,14 @@ class _Generator(Walk):
         body = function.body
         with function.point:
             dims: list[Index] = [0] * len(nest.sizes)
-            offsets = loops.start(body, nest)
+            offsets = emission.start(body, nest)
             sizes = [group.size for group in nest.parallel]
             counts = delinearise(body.build, function.thread, sizes)
             for group, count in zip(nest.parallel, counts, strict=True):
-                offsets = loops.bind(body, nest, group, count, offsets, dims)
+                offsets = emission.bind(body, nest, group, count, offsets, dims)
             places = {number: nest.place(o) for number, o in enumerate(nest.operands)}
             known = {number: place for number, place in places.items() if place}
-            loops.emit(body, nest, offsets, initial, dims, known)
+            emission.emit(body, nest, offsets, initial, dims, known)
 
     def other(self, op: ir.Operation) -> None:
         if op.name in PARALLEL:

@@ -8,7 +8,7 @@ from typing import Any
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody
+from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.contractions import OPERAND_COST, multiply
@@ -21,7 +21,7 @@ from mgx_mlir.codegen.generic.lowering.reduce import (
     reduce_axes,
     rounded,
 )
-from mgx_mlir.codegen.generic.lowering.value import Computed, Indices, Lazy, reshape
+from mgx_mlir.codegen.generic.lowering.value import Computed, reshape
 
 
 @lowers("mgx.attention")

@@ -8,12 +8,11 @@ from typing import Any
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import GenericBody
+from mgx_mlir.codegen.generic.lowering.body import GenericBody, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.convert import change, load
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.reduce import accumulate, add, rounded
-from mgx_mlir.codegen.generic.lowering.value import Indices, Lazy
 
 # An operand of a contraction is read once for each row or column of the other one.
 OPERAND_COST = 2

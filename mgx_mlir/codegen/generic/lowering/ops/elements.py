@@ -9,12 +9,12 @@ import numpy as np
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.generic.lowering.body import Body
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.generic.lowering.index import Index, index_constant
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.pointwise import emit_pointwise, pointwise_ops
-from mgx_mlir.codegen.generic.lowering.value import Computed, Indices, Lazy
+from mgx_mlir.codegen.generic.lowering.value import Computed
 from mgx_mlir.dialects.constants import dense_attribute
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.sizes.arithmetic import Number

@@ -8,10 +8,9 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.generic.lowering.body import Body
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.index import Index, fixed, index_constant
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
-from mgx_mlir.codegen.generic.lowering.value import Indices, Lazy
 from mgx_mlir.sizes.arithmetic import Number
 
 

@@ -8,11 +8,10 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.generic.lowering.body import Body
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.generic.lowering.index import delinear, index_constant
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
-from mgx_mlir.codegen.generic.lowering.value import Indices, Lazy
 
 
 @lowers("mgx.unpack")

@@ -8,12 +8,12 @@ from typing import Any
 from mlir import ir
 from mlir.dialects import arith
 
-from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody
+from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.reduce import reduce_axes
 from mgx_mlir.codegen.generic.lowering.reducers import ArgReducer, add, lowest, maximum, reducer_of
-from mgx_mlir.codegen.generic.lowering.value import Computed, Indices, Lazy, reshape
+from mgx_mlir.codegen.generic.lowering.value import Computed, reshape
 
 _REDUCTIONS = ("all", "any", "max", "mean", "min", "prod", "sum")
 

@@ -19,13 +19,12 @@ from mlir.dialects import arith
 from mlir.dialects import math as mlir_math
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import Body
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.convert import change, convert, load
 from mgx_mlir.codegen.generic.lowering.element import F32, I32, shape_of
 from mgx_mlir.codegen.generic.lowering.index import Index, fixed
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
-from mgx_mlir.codegen.generic.lowering.value import Indices, Lazy
 
 
 @dataclass(frozen=True)

@@ -10,14 +10,14 @@ from mlir import ir
 from mlir.dialects import arith, tensor
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import Body
+from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.boxes import overlaps
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.element import SIGNED, Element, element_of, shape_of
 from mgx_mlir.codegen.generic.lowering.index import Index, delinear, fixed, index_constant
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.movement import runtime_index
-from mgx_mlir.codegen.generic.lowering.value import Indices, Lazy, Stored
+from mgx_mlir.codegen.generic.lowering.value import Stored
 from mgx_mlir.errors import UnsupportedError
 
 

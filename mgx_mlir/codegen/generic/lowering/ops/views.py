@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mgx_mlir.codegen.generic.lowering.body import Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.generic.lowering.index import Index
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
-from mgx_mlir.codegen.generic.lowering.value import Indices, Lazy, View, reshape
+from mgx_mlir.codegen.generic.lowering.value import View, reshape
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.sizes.arithmetic import Number
 

@@ -10,7 +10,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
-from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody
+from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.convert import change, load, store
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of, sizes_of
 from mgx_mlir.codegen.generic.lowering.index import Index, index_constant
@@ -18,7 +18,6 @@ from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.contractions import OPERAND_COST, multiply
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.codegen.generic.lowering.reduce import accumulate, add, lowest, rounded, sum_element
-from mgx_mlir.codegen.generic.lowering.value import Indices, Lazy
 from mgx_mlir.sizes.arithmetic import Number
 
 
