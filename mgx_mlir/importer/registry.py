@@ -7,14 +7,14 @@ that it becomes.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import onnx.defs
+
+from mgx_mlir.scan import import_modules
 
 if TYPE_CHECKING:
     from mgx_mlir.importer.node import Node
@@ -147,10 +147,7 @@ def operators() -> Sequence[Operator]:
 
 @cache
 def _table() -> dict[tuple[str, str], Operator]:
-    from mgx_mlir.importer import converters
-
-    for module in pkgutil.iter_modules(converters.__path__):
-        importlib.import_module(f"{converters.__name__}.{module.name}")
+    import_modules("mgx_mlir.importer.converters")
     table = dict(_REGISTERED)
     schemas = [s for s in onnx.defs.get_all_schemas() if s.domain in STANDARD and not s.deprecated]
     found = True

@@ -7,11 +7,11 @@ registry is that rule, nothing is listed twice.
 from __future__ import annotations
 
 import importlib
-import pkgutil
 from collections.abc import Iterable, Iterator
 
 from mgx_mlir.errors import UsageError
 from mgx_mlir.rewriting.pass_base import CLEANUP, Pass
+from mgx_mlir.scan import module_names
 
 PREFIX = "mgx-"
 
@@ -49,10 +49,7 @@ def pass_class(name: str) -> type[Pass]:
 
 def pass_names() -> list[str]:
     """The names of all passes, sorted: one for each file of the folder."""
-    import mgx_mlir.passes as package
-
-    modules = (m.name for m in pkgutil.iter_modules(package.__path__) if m.name[0] != "_")
-    return sorted(PREFIX + module.replace("_", "-") for module in modules)
+    return [PREFIX + module.replace("_", "-") for module in module_names("mgx_mlir.passes")]
 
 
 def parse_pipeline(text: str) -> Pipeline:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
+
+from mgx_mlir.scan import import_modules
 
 Array = np.ndarray[Any, np.dtype[Any]]
 # A meaning gets the op (for its attributes and result types), its operands and the dtype in which
@@ -32,9 +32,7 @@ def meaning(*names: str) -> Callable[[Meaning], Meaning]:
 @cache
 def meanings() -> dict[str, Meaning]:
     """Op name -> meaning, for every op of one operation (no regions, no control flow)."""
-    package = importlib.import_module("mgx_mlir.reference.ops")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    import_modules("mgx_mlir.reference.ops")
     return _MEANINGS
 
 

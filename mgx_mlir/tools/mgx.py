@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-import pkgutil
 import signal
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 
 import mgx_mlir
-import mgx_mlir.tools.verbs as verbs
 from mgx_mlir.advice import on_command_line
 from mgx_mlir.emulator import VARIABLES as EMULATOR_VARIABLES
 from mgx_mlir.errors import Edge, MgxError, UsageError
+from mgx_mlir.scan import module_names
 from mgx_mlir.settings import VARIABLES
 
 
@@ -97,7 +96,7 @@ def _join_dims(arguments: Sequence[str]) -> list[str]:
 
 def verb_names() -> list[str]:
     """The verbs: one for each file of the folder, sorted."""
-    return sorted(module.name for module in pkgutil.iter_modules(verbs.__path__))
+    return module_names("mgx_mlir.tools.verbs")
 
 
 if __name__ == "__main__":

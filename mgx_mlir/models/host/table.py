@@ -8,8 +8,6 @@ rows without a function here.
 from __future__ import annotations
 
 import enum
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
@@ -20,6 +18,7 @@ import onnx.defs
 from onnx import NodeProto, helper
 
 from mgx_mlir.errors import ModelError
+from mgx_mlir.scan import import_modules
 
 
 class Kind(enum.Enum):
@@ -155,10 +154,7 @@ def rows() -> list[HostOperator]:
 
 @cache
 def _table() -> dict[tuple[str, str], HostOperator]:
-    import mgx_mlir.models.host as package
-
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    import_modules("mgx_mlir.models.host")
     table = dict(_REGISTERED)
     listed = [(kind, "", names) for kind, names in _BY_REFERENCE.items()]
     listed += [(Kind.STRINGS, "ai.onnx.ml", "ArrayFeatureExtractor"), (Kind.CONTROL, "", _CONTROL)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -20,6 +18,7 @@ from mgx_mlir.codegen.generic.lowering.rows import Work, for_rows
 from mgx_mlir.codegen.generic.lowering.storage import storage_constant
 from mgx_mlir.codegen.generic.lowering.value import Computed, Reshaped, Stored, reshape
 from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.scan import import_modules
 from mgx_mlir.sizes.arithmetic import Number
 
 # What one read of a value may cost where every element is read many times.
@@ -60,9 +59,7 @@ def lowered_ops() -> tuple[str, ...]:
 
 @cache
 def _lowerings() -> dict[str, Lowering]:
-    package = importlib.import_module("mgx_mlir.codegen.generic.lowering.ops")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
+    import_modules("mgx_mlir.codegen.generic.lowering.ops")
     return _LOWERINGS
 
 
