@@ -1,85 +1,155 @@
-"""Dependencies point one way: tools, compiler, its stages; the runtime knows none of them."""
+"""Imports point downward: each folder may know those before it in the list, and none after it."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
-import pytest
+ROOT = Path(__file__).resolve().parents[1]
 
-PACKAGE = Path(__file__).resolve().parents[1] / "mgx_mlir"
+# The floors of the package, the lowest first. A module belongs to the longest name that it
+# begins with. Imports inside of functions, and those for type checkers, count like all others.
+FLOORS = """
+    version errors scan settings sizes
+    dialects
+    artifact
+    machine
+    emulator
+    rewriting
+    reference
+    importer
+    codegen.generic.lowering
+    codegen.generic.buffers
+    codegen.builders
+    codegen.problem
+    codegen.generic.dynamic
+    codegen.gpu.builders
+    codegen.gpu.generic
+    codegen.gpu.families.family codegen.gpu.families.choice
+    codegen.gpu.families.rows
+    codegen.gpu.families.contraction
+    codegen.gpu.families
+    codegen.gpu.dynamic
+    codegen.gpu
+    codegen.cpu
+    codegen
+    finalizer
+    passes
+    pipelines
+    runtime
+    compiler
+    loader
+    models
+    backend
+    tools
+"""
+FLOOR_OF = {name: floor for floor, line in enumerate(FLOORS.split("\n")) for name in line.split()}
+TOP = max(FLOOR_OF.values())
+# The folders that the package finds by links.
+LINKED = {"passes": ROOT / "passes", "dialects": ROOT / "dialects" / "python"}
 
-# What each part may not import, by the beginning of the module's name.
-STAGES = ("importer", "passes", "codegen", "finalizer", "portable", "runtime", "reference")
-TOP = ("tools", "compiler", "loader", "specialize", "staged", "backend")
-FORBIDDEN = {
-    "codegen": (*TOP, "importer", "passes", "runtime", "reference", "artifact"),
-    "dialects": (*TOP, *STAGES, "artifact", "plan"),
-    "emulator": (*TOP, *STAGES, "dialects", "artifact"),
-    "finalizer": (*TOP, "importer", "passes", "runtime", "reference"),
-    "host": (*TOP, *STAGES, "dialects", "artifact", "plan"),
-    "importer": (
-        *(*TOP, "host", "passes", "codegen", "finalizer", "portable", "runtime", "reference"),
-    ),
-    "passes": (*TOP, "importer", "codegen", "finalizer", "portable", "runtime"),
-    "reference": (*TOP, "importer", "passes", "codegen", "finalizer", "portable", "runtime"),
-    "runtime": (
-        *(*TOP, "importer", "passes", "codegen", "portable", "reference", "dialects"),
-        *("pass_manager", "pipelines", "rewriting", "graph", "planning"),
-    ),
-}
 
-
-def imports(file: Path) -> Iterator[str]:
-    """The modules that a file imports, wherever in it; type checkers' imports are none."""
-    tree = ast.parse(file.read_text())
-    checked_only = {
-        inner
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-        for inner in ast.walk(node)
+@cache
+def modules() -> Mapping[str, Path]:
+    """Every module of the package by its name, without that of the package."""
+    package = ROOT / "mgx_mlir"
+    files = [(file.relative_to(package), file) for file in sorted(package.rglob("*.py"))]
+    for name, folder in LINKED.items():
+        files += [(Path(name) / file.name, file) for file in sorted(folder.glob("*.py"))]
+    return {
+        ".".join(place.with_suffix("").parts).removesuffix("__init__").removesuffix("."): file
+        for place, file in files
+        if "_native" not in place.parts
     }
-    for node in ast.walk(tree):
-        if node in checked_only:
-            continue
+
+
+def imported(file: Path) -> Iterator[str]:
+    """The modules that a file imports, wherever in it."""
+    for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{file}: imports are absolute"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found = inner.removeprefix("mgx_mlir.") in modules()
+                yield inner if found else str(node.module)
 
 
-@pytest.mark.parametrize("part", sorted(FORBIDDEN))
-def test_imports_point_one_way(part: str) -> None:
-    files = sorted((PACKAGE / part).rglob("*.py"))
-    assert files
-    refused = tuple(f"mgx_mlir.{name}." for name in FORBIDDEN[part])
-    found = [
-        f"{file.relative_to(PACKAGE)} imports {name}"
-        for file in files
-        for name in imports(file)
-        if f"{name}.".startswith(refused)
+@cache
+def edges() -> Mapping[str, tuple[str, ...]]:
+    """The modules of the package that each of them imports."""
+    known = modules()
+    return {
+        name: tuple(
+            sorted(
+                {
+                    other.removeprefix("mgx_mlir.")
+                    for other in imported(file)
+                    if other.startswith("mgx_mlir.") and other.removeprefix("mgx_mlir.") in known
+                }
+                - {name}
+            )
+        )
+        for name, file in known.items()
+    }
+
+
+def floor_of(module: str) -> int:
+    """The floor that a module belongs to; the package's own module is above all."""
+    parts = module.split(".")
+    for size in range(len(parts), 0, -1):
+        floor = FLOOR_OF.get(".".join(parts[:size]))
+        if floor is not None:
+            return floor
+    assert module == "", f"{module} belongs to no floor: enter its folder in FLOORS"
+    return TOP + 1
+
+
+def test_no_import_points_upward() -> None:
+    upward = [
+        f"{module} imports {other}"
+        for module, others in edges().items()
+        for other in others
+        if floor_of(other) > floor_of(module)
     ]
-    assert not found
+    assert not upward
+
+
+def test_no_modules_import_each_other() -> None:
+    """Modules that import none of those left, or that none of them imports, are taken away."""
+    left = {module: set(others) for module, others in edges().items()}
+    while True:
+        needed = set().union(*left.values())
+        free = [module for module, others in left.items() if not others or module not in needed]
+        if not free:
+            break
+        for module in free:
+            del left[module]
+        for others in left.values():
+            others.difference_update(free)
+    assert not left, f"circles among {sorted(left)}"
 
 
 def test_the_runtime_needs_no_mlir() -> None:
-    for file in (PACKAGE / "runtime").rglob("*.py"):
-        assert not [name for name in imports(file) if name.split(".")[0] == "mlir"], file
+    for file in (ROOT / "mgx_mlir" / "runtime").rglob("*.py"):
+        assert not [name for name in imported(file) if name.split(".")[0] == "mlir"], file
 
 
 def test_only_settings_reads_the_environment() -> None:
+    package = ROOT / "mgx_mlir"
     # The emulated device is a library of its own, with variables of its own, which the
     # tools set for it.
     allowed = {
         *("settings.py", "emulator/__init__.py", "emulator/__main__.py"),
         "tools/verbs/perf.py",
     }
-    for file in PACKAGE.rglob("*.py"):
-        if "_native" in file.parts or str(file.relative_to(PACKAGE)) in allowed:
+    for file in package.rglob("*.py"):
+        if "_native" in file.parts or str(file.relative_to(package)) in allowed:
             continue
         text = file.read_text()
         assert "os.environ" not in text and "getenv" not in text, file
