@@ -48,7 +48,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class StreamSchedule:
     """Steps on several streams. Numbers count from the section's first step.
 
     `before` holds for each step those that it waits for, without those that others of them
@@ -112,7 +112,7 @@ def reduced(before: Sequence[set[int]]) -> list[tuple[int, ...]]:
     return result
 
 
-def schedule(steps: Sequence[Bound], machine: Machine) -> Schedule | None:
+def schedule(steps: Sequence[Bound], machine: Machine) -> StreamSchedule | None:
     """The steps on several streams; None where that does not pay by the estimate."""
     before = reduced(predecessors(steps))
     if all(own == (number - 1,) for number, own in enumerate(before) if number):
@@ -128,7 +128,7 @@ def schedule(steps: Sequence[Bound], machine: Machine) -> Schedule | None:
     if max(placed.streams) == 0 or together > GAIN * alone:
         return None
     before = reduced(_scratch_in_turn(steps, placed.streams, before))
-    return Schedule(tuple(before), tuple(placed.streams))
+    return StreamSchedule(tuple(before), tuple(placed.streams))
 
 
 def _scratch_in_turn(

@@ -17,7 +17,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.pack import Packed
-from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, SUM_DEPTH, Schedule, packed_element
+from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, SUM_DEPTH, CpuSchedule, packed_element
 from mgx_mlir.codegen.problem.problem import Contraction, Image
 
 # store(sums, batch, m, n, mask): what happens to a vector of results of row m from column n.
@@ -26,7 +26,7 @@ Store = Callable[[ir.Value, Index, Index, Index, ir.Value | None], None]
 
 def emit_contraction(
     problem: Contraction,
-    schedule: Schedule,
+    schedule: CpuSchedule,
     a: ir.Value,
     b: ir.Value,
     store: Store,
@@ -42,7 +42,7 @@ def emit_contraction(
 
 def emit_packing(
     problem: Contraction,
-    schedule: Schedule,
+    schedule: CpuSchedule,
     b: ir.Value,
     packed: ir.Value,
     begin: ir.Value,
@@ -79,7 +79,7 @@ class Columns:
     image_column: Index = 0
 
 
-def column_block(problem: Contraction, schedule: Schedule, number: Index) -> Columns:
+def column_block(problem: Contraction, schedule: CpuSchedule, number: Index) -> Columns:
     if not isinstance(problem.b, Image):
         first = emit.mul(number, schedule.columns)
         count: Index = schedule.columns
@@ -103,7 +103,7 @@ def column_block(problem: Contraction, schedule: Schedule, number: Index) -> Col
 
 def pack_block(
     problem: Contraction,
-    schedule: Schedule,
+    schedule: CpuSchedule,
     source: ir.Value,
     target: Packed,
     batch: Index,
@@ -138,7 +138,7 @@ def pack_block(
 
 class _Emitter:
     def __init__(
-        self, problem: Contraction, schedule: Schedule, a: ir.Value, b: ir.Value, store: Store
+        self, problem: Contraction, schedule: CpuSchedule, a: ir.Value, b: ir.Value, store: Store
     ) -> None:
         self.problem, self.schedule = problem, schedule
         self.a, self.b, self.store = a, b, store

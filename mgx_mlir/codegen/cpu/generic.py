@@ -23,7 +23,7 @@ from mgx_mlir.codegen.cpu.function import KernelBuilder
 from mgx_mlir.codegen.cpu.nests import Stage, build_rows, build_single, common_rows, item_count
 from mgx_mlir.codegen.cpu.transposes import is_copy
 from mgx_mlir.codegen.generic.buffers import loops
-from mgx_mlir.codegen.generic.buffers.body import Body
+from mgx_mlir.codegen.generic.buffers.body import BufferBody
 from mgx_mlir.codegen.generic.buffers.bufferize import bufferize
 from mgx_mlir.codegen.generic.buffers.memory import Piece
 from mgx_mlir.codegen.generic.buffers.walk import PARALLEL, Walk, arguments_of
@@ -114,7 +114,7 @@ class _Generator(Walk):
 
     def _function(self, group: Sequence[Stage], rows: int, pieces: list[tuple[Piece, ...]]) -> None:
         def build(entry: ir.Block, begin: ir.Value, end: ir.Value) -> list[Argument]:
-            body = Body(entry, self.memory, self.slots)
+            body = BufferBody(entry, self.memory, self.slots)
             over = () if rows else self._copied_over(group[0])
             if over:
                 same = arith.cmpi(arith.CmpIPredicate.eq, *(body.start(piece) for piece in over))
@@ -140,7 +140,9 @@ class _Generator(Walk):
         pieces = tuple(o.view.piece for o in stage.nest.operands if o.view is not None)
         return pieces if len(pieces) == 2 and all(map(self.memory.may_alias, pieces)) else ()
 
-    def _build_other(self, body: Body, op: ir.Operation, begin: ir.Value, end: ir.Value) -> None:
+    def _build_other(
+        self, body: BufferBody, op: ir.Operation, begin: ir.Value, end: ir.Value
+    ) -> None:
         if op.name not in PARALLEL:
             body.copy(op)
             for result in op.results:

@@ -17,8 +17,8 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.transposes import build_copy, copy_items, crossed_group
 from mgx_mlir.codegen.generic.buffers import emission, loops
-from mgx_mlir.codegen.generic.buffers.body import Body
-from mgx_mlir.codegen.generic.buffers.loops import Group, Nest, Operand
+from mgx_mlir.codegen.generic.buffers.body import BufferBody
+from mgx_mlir.codegen.generic.buffers.loops import Group, Nest, NestOperand
 from mgx_mlir.codegen.generic.buffers.memory import Piece
 
 # Elements of work worth an item of their own.
@@ -91,7 +91,7 @@ class _Split:
         return _Split(outer, parts, part, items * parts)
 
 
-def build_single(body: Body, stage: Stage, begin: ir.Value, end: ir.Value) -> None:
+def build_single(body: BufferBody, stage: Stage, begin: ir.Value, end: ir.Value) -> None:
     """The work items begin .. end of a function with one nest."""
     nest = stage.nest
     assert nest is not None
@@ -139,7 +139,7 @@ def build_single(body: Body, stage: Stage, begin: ir.Value, end: ir.Value) -> No
 
 
 def _inner(
-    body: Body,
+    body: BufferBody,
     stage: Stage,
     nest: Nest,
     position: int,
@@ -186,7 +186,7 @@ def _across(nest: Nest) -> bool:
 
 
 def _accumulate_in_memory(
-    body: Body,
+    body: BufferBody,
     stage: Stage,
     nest: Nest,
     group: Group,
@@ -299,7 +299,7 @@ def _row_groups(nest: Nest, rows: int) -> tuple[int, int] | None:
     return (len(nest.parallel), 0) if done == rows else None
 
 
-def _row_place(nest: Nest, operand: Operand, rows: int) -> tuple[int, int] | None:
+def _row_place(nest: Nest, operand: NestOperand, rows: int) -> tuple[int, int] | None:
     """(start, stride): row r of the operand lies within stride elements of start + r * stride.
 
     None where that cannot be told.
@@ -341,7 +341,7 @@ def _rows_per_item(stages: Sequence[Stage], rows: int) -> int:
 
 
 def build_rows(
-    body: Body, stages: Sequence[Stage], rows: int, begin: ir.Value, end: ir.Value
+    body: BufferBody, stages: Sequence[Stage], rows: int, begin: ir.Value, end: ir.Value
 ) -> None:
     """The work items begin .. end of a function whose stages share rows."""
     per_item = _rows_per_item(stages, rows)
@@ -358,7 +358,7 @@ def build_rows(
     emit.loop(low, high, 1, row)
 
 
-def _row_of(body: Body, stage: Stage, nest: Nest, rows: int, number: Index) -> None:
+def _row_of(body: BufferBody, stage: Stage, nest: Nest, rows: int, number: Index) -> None:
     split = _row_groups(nest, rows) if rows > 1 else (0, 0)
     assert split is not None
     count, inner = split

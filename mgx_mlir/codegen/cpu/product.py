@@ -16,7 +16,7 @@ from mgx_mlir.codegen.cpu.contraction import emit_contraction, emit_packing
 from mgx_mlir.codegen.cpu.direct import choose_direct, emit_direct
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.function import KernelBuilder, Memory
-from mgx_mlir.codegen.cpu.schedule import Machine, Schedule, choose, packed_element
+from mgx_mlir.codegen.cpu.schedule import CpuSchedule, Machine, choose, packed_element
 from mgx_mlir.codegen.cpu.skinny import choose_skinny, emit_skinny, reads_computed
 from mgx_mlir.codegen.problem.computed import vector_lanes, vector_of
 from mgx_mlir.codegen.problem.match import Match, used_arguments
@@ -228,7 +228,7 @@ def _computing_launch(
 
 
 def _packing_launch(
-    builder: KernelBuilder, problem: Contraction, schedule: Schedule, operand: Memory
+    builder: KernelBuilder, problem: Contraction, schedule: CpuSchedule, operand: Memory
 ) -> Memory:
     """Adds the launch that packs B into scratch, and gives that scratch."""
     scratch = builder.scratch(schedule.packed_size(problem), packed_element(problem))
@@ -243,7 +243,7 @@ def _packing_launch(
 
 def _generator(
     problem: Contraction, machine: Machine
-) -> tuple[int, Callable[..., None], Schedule | None]:
+) -> tuple[int, Callable[..., None], CpuSchedule | None]:
     """Work items of a contraction, and what builds them: the first generator that takes it.
 
     The general one comes with its schedule.

@@ -57,7 +57,7 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class CpuSchedule:
     """A register tile has `rows` x `vectors` accumulators of `lanes` elements.
 
     A cache block of B has `depth` rows of k and up to `columns` columns; for images a block
@@ -143,7 +143,7 @@ def _exact_depth(problem: Contraction) -> int | None:
     return (1 << 24) // (a * b)
 
 
-def choose(problem: Contraction, machine: Machine) -> Schedule:
+def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
     """The schedule with the least estimated work."""
     lanes = machine.lanes(problem.accumulator)
     tiles = {
@@ -160,7 +160,7 @@ def choose(problem: Contraction, machine: Machine) -> Schedule:
     _, rows, vectors, columns, image_rows = min(candidates)
     depth = _depth(problem, lanes, columns)
     item_rows = _item_rows(problem, lanes, rows, columns, shared=False)
-    plan = Schedule(lanes, rows, vectors, depth, columns, image_rows, item_rows, False)
+    plan = CpuSchedule(lanes, rows, vectors, depth, columns, image_rows, item_rows, False)
     # Each item packs its block again: with many, packing first is worth the barrier.
     again = plan.row_blocks(problem) * _pack_vector(problem, lanes) / problem.M
     size = plan.packed_size(problem) * emit.element_bytes(problem.accumulator)

@@ -13,7 +13,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu.pack import transpose
 from mgx_mlir.codegen.generic.buffers import emission
-from mgx_mlir.codegen.generic.buffers.body import Body
+from mgx_mlir.codegen.generic.buffers.body import BufferBody
 from mgx_mlir.codegen.generic.buffers.loops import Nest
 from mgx_mlir.codegen.generic.buffers.memory import Piece
 
@@ -56,7 +56,7 @@ def copy_items(nest: Nest, crossed: int) -> int:
     return others * ceil(nest.parallel[crossed].size / SIDE)
 
 
-def build_copy(body: Body, nest: Nest, crossed: int, begin: ir.Value, end: ir.Value) -> None:
+def build_copy(body: BufferBody, nest: Nest, crossed: int, begin: ir.Value, end: ir.Value) -> None:
     """The work items begin .. end. The last square of a row overlaps the one before it."""
     across, along = nest.parallel[crossed], nest.parallel[-1]
     others = [g for n, g in enumerate(nest.parallel[:-1]) if n != crossed]
@@ -92,6 +92,6 @@ def build_copy(body: Body, nest: Nest, crossed: int, begin: ir.Value, end: ir.Va
     emit.loop(begin, end, 1, item)
 
 
-def pointer(body: Body, piece: Piece) -> ir.Value:
+def pointer(body: BufferBody, piece: Piece) -> ir.Value:
     """The memref of a piece of memory in the function under construction."""
     return body._pointer(piece)

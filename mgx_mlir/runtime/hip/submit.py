@@ -14,7 +14,7 @@ import numpy as np
 
 from mgx_mlir.runtime.hip.library import failure, function_address, hip_python
 from mgx_mlir.runtime.hip.prepared import PreparedCopy, PreparedLaunch
-from mgx_mlir.runtime.ordering import Schedule
+from mgx_mlir.runtime.ordering import StreamSchedule
 from mgx_mlir.runtime.shared_object import open_native
 
 _INTERFACE = 1
@@ -129,7 +129,7 @@ class ParallelSection:
         self,
         steps: Sequence[PreparedLaunch | PreparedCopy],
         first: int,
-        schedule: Schedule,
+        schedule: StreamSchedule,
     ) -> None:
         """`steps` are all of the program; those of the schedule begin with number `first`."""
         self.streams = max(schedule.streams) + 1

@@ -13,7 +13,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.dialects import context
 
 Array = np.ndarray[Any, Any]
@@ -54,7 +54,7 @@ class Product:
     element: str = "f16"
     batch: tuple[int, ...] = ()
     epilogue: str = ""
-    schedule: Schedule | None = None
+    schedule: ProductSchedule | None = None
     second: str = ""
 
     @property
@@ -186,17 +186,17 @@ class Product:
         return c, bound * TOLERANCE[self.result] + (0 if self.result in ("i32", "f64") else 1e-6)
 
 
-def _parted(target: Target, splits: int) -> Schedule:
-    return Schedule(1, 1, 1, 1, 2 if target.matrix else 1, splits)
+def _parted(target: Target, splits: int) -> ProductSchedule:
+    return ProductSchedule(1, 1, 1, 1, 2 if target.matrix else 1, splits)
 
 
 def emulated(target: Target) -> list[Product]:
     """What the emulated device computes: few sizes that meet many cases."""
     found = [
         Product((16, 16, 64), "nt"),
-        Product((33, 40, 200), "nn", schedule=Schedule(2, 1, 1, 2)),
+        Product((33, 40, 200), "nn", schedule=ProductSchedule(2, 1, 1, 2)),
         Product((24, 64, 136), "tn", epilogue="bias"),
-        Product((70, 90, 100), "tt", epilogue="residual", schedule=Schedule(2, 2, 2, 2)),
+        Product((70, 90, 100), "tt", epilogue="residual", schedule=ProductSchedule(2, 2, 2, 2)),
         Product((13, 17, 19), "nt", epilogue="gelu"),
         Product((13, 17, 37), "nn", epilogue="row"),
         Product((5, 130, 300), "nt", "bf16", epilogue="bias"),
@@ -226,14 +226,14 @@ def emulated(target: Target) -> list[Product]:
         Product((24, 2, 4096), "tt", epilogue="residual"),
         Product((20, 24, 384), "nt", batch=(2,), epilogue="bias", schedule=_parted(target, 4)),
         Product((1, 37, 768), "nn", epilogue="gelu", schedule=_parted(target, 3)),
-        Product((16, 32, 32), "nt", schedule=Schedule(1, 1, 1, 2)),
-        Product((16, 128, 96), "nt", schedule=Schedule(1, 1, 1, 8)),
+        Product((16, 32, 32), "nt", schedule=ProductSchedule(1, 1, 1, 2)),
+        Product((16, 128, 96), "nt", schedule=ProductSchedule(1, 1, 1, 8)),
         # Rows of tiles go through a loop.
-        Product((57, 40, 40), "nn", "bf16", epilogue="gelu", schedule=Schedule(1, 1, 4, 2)),
+        Product((57, 40, 40), "nn", "bf16", epilogue="gelu", schedule=ProductSchedule(1, 1, 4, 2)),
     ]
     found += [
         Product((33, 40, 200), "nn", "i8"),
-        Product((32, 64, 128), "nn", "i8", schedule=Schedule(1, 2, 2, 2)),
+        Product((32, 64, 128), "nn", "i8", schedule=ProductSchedule(1, 2, 2, 2)),
         Product((17, 19, 23), "nt", "i8", epilogue="residual"),
     ]
     if target.matrix == "mfma":

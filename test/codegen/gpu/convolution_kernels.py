@@ -12,7 +12,7 @@ from contraction_kernels import DTYPES, TOLERANCE, Array, elements_of, tensor
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.dialects import context
 
 
@@ -45,7 +45,7 @@ class Convolution:
     last: bool = False
     native: bool = False
     wide: bool = False
-    schedule: Schedule | None = None
+    schedule: ProductSchedule | None = None
 
     @property
     def name(self) -> str:

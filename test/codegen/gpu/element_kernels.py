@@ -11,8 +11,8 @@ import numpy as np
 from kernel_text import DTYPES, ROUNDING, SMALLEST, Type, first_wrong, kernel_text, parsed, tensor
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.families.pointwise.space import Schedule
-from mgx_mlir.codegen.gpu.families.pooling.generator import Schedule as Windows
+from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
+from mgx_mlir.codegen.gpu.families.pooling.generator import PoolingSchedule
 
 Array = np.ndarray[Any, Any]
 
@@ -98,7 +98,10 @@ _erf = np.vectorize(math.erf)
 
 
 def gelu(
-    shape: tuple[int, ...], element: str, units: float = 2.0, schedule: Schedule | None = None
+    shape: tuple[int, ...],
+    element: str,
+    units: float = 2.0,
+    schedule: PointwiseSchedule | None = None,
 ) -> ElementKernel:
     """x + b, then gelu by erf, as a model writes it."""
     t, e = tensor(shape, element), element
@@ -128,7 +131,7 @@ def gelu(
 
 
 def bias(
-    shape: tuple[int, ...], axis: int, element: str, schedule: Schedule | None = None
+    shape: tuple[int, ...], axis: int, element: str, schedule: PointwiseSchedule | None = None
 ) -> ElementKernel:
     """x + b broadcast from one dimension, and whether it is positive."""
     small = tuple(n if d == axis else 1 for d, n in enumerate(shape))
@@ -275,7 +278,7 @@ def pooling(
     schedule: Any = None,
     biased: bool = False,
 ) -> ElementKernel:
-    """Windows of (length, stride, dilation) and padding (before, after) along H and W.
+    """PoolingSchedule of (length, stride, dilation) and padding (before, after) along H and W.
 
     `biased`: a number for each channel, and an image, are added to the results.
     """
@@ -406,13 +409,13 @@ def emulated() -> list[ElementKernel]:
     """What the emulated device computes in the gate: few sizes that meet many cases."""
     return [
         gelu((40, 100), "f16"),
-        gelu((40, 100), "f16", schedule=Schedule(256, 8, 2)),
+        gelu((40, 100), "f16", schedule=PointwiseSchedule(256, 8, 2)),
         gelu((4099,), "bf16"),
-        gelu((1000,), "f32", schedule=Schedule(64, 4, 4)),
+        gelu((1000,), "f32", schedule=PointwiseSchedule(64, 4, 4)),
         bias((5, 12, 36), 1, "f32"),
-        bias((5, 12, 36), 1, "f32", Schedule(64, 4, 2)),
-        bias((3, 12, 8), 2, "f16", Schedule(64, 8, 1)),
-        bias((6, 198), 1, "f16", Schedule(64, 4, 1)),
+        bias((5, 12, 36), 1, "f32", PointwiseSchedule(64, 4, 2)),
+        bias((3, 12, 8), 2, "f16", PointwiseSchedule(64, 8, 1)),
+        bias((6, 198), 1, "f16", PointwiseSchedule(64, 4, 1)),
         bias((6, 197), 1, "f16"),
         bias((6, 198), 0, "f32"),
         bias((3, 7, 5), 2, "f32"),
@@ -430,11 +433,11 @@ def emulated() -> list[ElementKernel]:
         transpose((1, 197, 64), (0, 2, 1), "f32"),
         residual((24, 40), "f16"),
         pooling("max", (1, 3, 16, 24), (3, 2, 1), (1, 1), "f32"),
-        pooling("max", (1, 3, 16, 24), (3, 2, 1), (1, 1), "f16", schedule=Windows(4, 8)),
-        pooling("max", (1, 3, 16, 24), (3, 2, 1), (1, 0), "f32", schedule=Windows(4, 4)),
-        pooling("average", (2, 2, 9, 16), (3, 1, 1), (1, 1), "f32", schedule=Windows(4, 4)),
-        pooling("average", (2, 2, 9, 16), (3, 1, 1), (1, 1), "f32", True, Windows(8, 4)),
-        pooling("average", (1, 2, 8, 12), (2, 2, 1), (0, 0), "f16", schedule=Windows(2, 4)),
+        pooling("max", (1, 3, 16, 24), (3, 2, 1), (1, 1), "f16", schedule=PoolingSchedule(4, 8)),
+        pooling("max", (1, 3, 16, 24), (3, 2, 1), (1, 0), "f32", schedule=PoolingSchedule(4, 4)),
+        pooling("average", (2, 2, 9, 16), (3, 1, 1), (1, 1), "f32", schedule=PoolingSchedule(4, 4)),
+        pooling("average", (2, 2, 9, 16), (3, 1, 1), (1, 1), "f32", True, PoolingSchedule(8, 4)),
+        pooling("average", (1, 2, 8, 12), (2, 2, 1), (0, 0), "f16", schedule=PoolingSchedule(2, 4)),
         pooling("average", (1, 1, 11, 13), (3, 2, 2), (1, 2), "i32"),
         pooling("max", (1, 2, 7, 7), (2, 1, 3), (0, 1), "ui8"),
         pooling("lpnorm", (1, 2, 9, 12), (3, 2, 1), (1, 1), "f32"),
@@ -447,7 +450,9 @@ def emulated() -> list[ElementKernel]:
         pooling("average", (1, 1, 70, 72), (34, 2, 2), (0, 0), "f32"),
         pooling("max", (2, 3, 16, 24), (3, 2, 1), (1, 1), "f16", biased=True),
         pooling("average", (1, 2, 9, 13), (3, 1, 1), (1, 1), "f32", biased=True),
-        pooling("average", (2, 2, 9, 16), (3, 1, 1), (1, 1), "f32", True, Windows(8, 4), True),
+        pooling(
+            "average", (2, 2, 9, 16), (3, 1, 1), (1, 1), "f32", True, PoolingSchedule(8, 4), True
+        ),
         lrn((2, 12, 5, 8), 5, 0.75, "f32"),
         lrn((1, 7, 9), 4, 0.6, "f16"),
         topk((5, 40), 6, 1, "f16"),

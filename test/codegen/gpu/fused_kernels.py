@@ -14,7 +14,7 @@ from contraction_kernels import DTYPES, TOLERANCE, Array, tensor
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.dialects import context
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.reference import evaluate_kernel
@@ -33,7 +33,7 @@ class Fused:
     lines: str
     shape: tuple[int, ...]
     element: str = "f16"
-    schedule: Schedule | None = None
+    schedule: ProductSchedule | None = None
 
     @property
     def name(self) -> str:
@@ -83,7 +83,7 @@ class Weights:
     code: str
     element: str = "f16"
     turned: bool = True
-    schedule: Schedule | None = None
+    schedule: ProductSchedule | None = None
 
     @property
     def name(self) -> str:
@@ -145,7 +145,7 @@ def _parsed(text: str) -> tuple[ir.Module, ir.OpView]:
 
 def added_dots(
     shape: tuple[int, int], depths: tuple[int, int], layout: str, element: str,
-    schedule: Schedule | None = None,
+    schedule: ProductSchedule | None = None,
 ) -> Fused:  # fmt: skip
     """relu(A B + bias + D E); 't' in the layout: B, or E, is stored transposed."""
     M, N = shape
@@ -275,7 +275,7 @@ def emulated(target: Target) -> Sequence[Fused | Weights]:
     ahead = 2 if target.matrix else 1
     return (
         added_dots((33, 40), (72, 200), "nt", "f16"),
-        added_dots((20, 24), (128, 256), "tt", "f16", Schedule(1, 1, 1, 1, ahead, 2)),
+        added_dots((20, 24), (128, 256), "tt", "f16", ProductSchedule(1, 1, 1, 1, ahead, 2)),
         added_dots((37, 17), (19, 23), "tn", "f32"),
         added_convolutions(1, 6, 1, "f16"),
         added_convolutions(2, 5, 3, "f16"),

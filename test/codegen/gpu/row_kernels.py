@@ -10,7 +10,7 @@ import numpy as np
 from kernel_text import DTYPES, ROUNDING, SMALLEST, Type, first_wrong, kernel_text, parsed, tensor
 from mlir import ir
 
-from mgx_mlir.codegen.gpu.families.rows.space import Schedule, split
+from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule, split
 
 Array = np.ndarray[Any, Any]
 
@@ -28,7 +28,7 @@ class RowKernel:
     shape: tuple[int, ...]
     axes: tuple[int, ...]
     element: str = "f32"
-    schedule: Schedule | None = None
+    schedule: RowSchedule | None = None
     special: bool = False  # infinities and NaN among the inputs
 
     @property
@@ -289,7 +289,7 @@ def schedules() -> list[RowKernel]:
             if resident and chunks > 8:
                 continue
             block = max(threads, 64)
-            schedule = Schedule(threads, block // threads, 4, chunks, False, resident)
+            schedule = RowSchedule(threads, block // threads, 4, chunks, False, resident)
             found.append(RowKernel("softmax", (5, 1000), (1,), schedule=schedule))
     for what, shape, element, lanes, parts in (
         ("softmax", (2, 10000), "f32", 4, 3),
@@ -303,7 +303,7 @@ def schedules() -> list[RowKernel]:
         found.append(RowKernel(what, shape, (1,), element, split(shape[1], lanes, parts)))
     for threads in (1, 4, 16, 32):
         for resident in (True, False):
-            schedule = Schedule(threads, 64 // threads, 4, -(-30 // threads), True, resident)
+            schedule = RowSchedule(threads, 64 // threads, 4, -(-30 // threads), True, resident)
             if not resident or schedule.chunks <= 8:
                 found.append(RowKernel("softmax", (2, 30, 20), (1,), schedule=schedule))
     return found

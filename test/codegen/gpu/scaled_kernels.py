@@ -10,7 +10,7 @@ from contraction_kernels import DTYPES, Array, tensor
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.dialects import context
 
 BLOCK = 32
@@ -28,7 +28,7 @@ class ScaledProduct:
     shape: tuple[int, int, int]
     element: str = "f8E4M3FN"
     turned: bool = True
-    schedule: Schedule | None = None
+    schedule: ProductSchedule | None = None
     result: str = "f32"
     second: str = ""
     spread: bool = False
@@ -150,9 +150,9 @@ def emulated(target: Target) -> list[ScaledProduct]:
     ]
     if "mx" in target.features:
         found += [
-            ScaledProduct((70, 96, 640), schedule=Schedule(2, 2, 2, 2)),
-            ScaledProduct((130, 130, 512), schedule=Schedule(1, 1, 8, 4)),
-            ScaledProduct((64, 64, 512), "f4E2M1FN", schedule=Schedule(1, 1, 4, 4, 2)),
+            ScaledProduct((70, 96, 640), schedule=ProductSchedule(2, 2, 2, 2)),
+            ScaledProduct((130, 130, 512), schedule=ProductSchedule(1, 1, 8, 4)),
+            ScaledProduct((64, 64, 512), "f4E2M1FN", schedule=ProductSchedule(1, 1, 4, 4, 2)),
         ]
     return found
 

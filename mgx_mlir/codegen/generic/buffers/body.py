@@ -19,8 +19,8 @@ from mgx_mlir.codegen.generic.buffers.memory import (
     DYNAMIC,
     Index,
     Memory,
+    MemoryView,
     Piece,
-    View,
     bit_width,
     static_layout,
 )
@@ -36,7 +36,7 @@ _VIEWS = frozenset(
 )
 
 
-class Body:
+class BufferBody:
     """Builds the body of a function around `entry`, its first block.
 
     `slots` gives the view that holds a scalar which an earlier function computed.
@@ -46,7 +46,7 @@ class Body:
     space: str | None = None
     private_space: str | None = None
 
-    def __init__(self, entry: ir.Block, memory: Memory, slots: dict[ir.Value, View]) -> None:
+    def __init__(self, entry: ir.Block, memory: Memory, slots: dict[ir.Value, MemoryView]) -> None:
         self.entry = entry
         self.build = IndexBuilder(entry)
         self.pieces: dict[Piece, ir.Value] = {}
@@ -58,7 +58,7 @@ class Body:
         self.memory = memory
         self._slots = slots
         self._values: dict[ir.Value, ir.Value] = {}
-        self._views: dict[ir.Value, View] = {}
+        self._views: dict[ir.Value, MemoryView] = {}
         self._indices: list[list[Index]] = []
         # What is computed again goes before this op, after the constants it uses.
         with ir.InsertionPoint(entry):
@@ -82,7 +82,7 @@ class Body:
                     self.copy(old.owner.operation)
         return self._values[old]
 
-    def view(self, old: ir.Value) -> View:
+    def view(self, old: ir.Value) -> MemoryView:
         """The view that the memref `old` is."""
         found = self._views.get(old) or self.memory.view(old)
         if found is None:
@@ -94,11 +94,11 @@ class Body:
 
     # Memory ------------------------------------------------------------------------------
 
-    def load(self, view: View, indices: Sequence[Index]) -> ir.Value:
+    def load(self, view: MemoryView, indices: Sequence[Index]) -> ir.Value:
         """The element of `view` at `indices`, in the program's type."""
         return self.load_at(view.piece, self._address(view, indices))
 
-    def store(self, value: ir.Value, view: View, indices: Sequence[Index]) -> None:
+    def store(self, value: ir.Value, view: MemoryView, indices: Sequence[Index]) -> None:
         """Stores an element, given in the program's type."""
         self.store_at(value, view.piece, self._address(view, indices))
 
@@ -136,7 +136,7 @@ class Body:
         """The address that the piece begins at, as a number."""
         return memref.extract_aligned_pointer_as_index(self._pointer(piece))
 
-    def _address(self, view: View, indices: Sequence[Index]) -> Index:
+    def _address(self, view: MemoryView, indices: Sequence[Index]) -> Index:
         address = view.offset
         for index, stride in zip(indices, view.strides, strict=True):
             address = self.build.add(address, self.build.mul(index, stride))
@@ -244,7 +244,7 @@ class Body:
         with ir.InsertionPoint(self._anchor):
             self.pieces[piece] = memref.alloca(flat, [], [])
         strides, offset = static_layout(type_)
-        self._views[op.results[0]] = View(piece, offset or 0, strides, tuple(type_.shape))
+        self._views[op.results[0]] = MemoryView(piece, offset or 0, strides, tuple(type_.shape))
 
     def _subview(self, op: ir.Operation) -> None:
         """Sizes and strides are static; the offsets may be computed."""
@@ -258,7 +258,7 @@ class Body:
             index: Index = self.value(next(dynamic)) if static == DYNAMIC else static
             offset = self.build.add(offset, self.build.mul(index, stride))
         strides, _ = static_layout(type_)
-        self._views[result] = View(source.piece, offset, strides, tuple(type_.shape))
+        self._views[result] = MemoryView(source.piece, offset, strides, tuple(type_.shape))
 
     def _dimension(self, op: ir.Operation) -> None:
         raise CompilerError("memref.dim of a dynamic size is not supported")
@@ -305,20 +305,20 @@ def _attribute(space: str | None) -> ir.Attribute | None:
     return None if space is None else ir.Attribute.parse(space)
 
 
-def _skip(body: Body, op: ir.Operation) -> None:
+def _skip(body: BufferBody, op: ir.Operation) -> None:
     """Memory is freed by whoever gave it."""
 
 
-_SPECIAL: dict[str, Callable[[Body, ir.Operation], None]] = {
-    "linalg.generic": Body._nest,
-    "linalg.index": Body._index,
-    "memref.alloc": Body._allocate,
-    "memref.alloca": Body._allocate,
-    "memref.copy": Body._nest,
+_SPECIAL: dict[str, Callable[[BufferBody, ir.Operation], None]] = {
+    "linalg.generic": BufferBody._nest,
+    "linalg.index": BufferBody._index,
+    "memref.alloc": BufferBody._allocate,
+    "memref.alloca": BufferBody._allocate,
+    "memref.copy": BufferBody._nest,
     "memref.dealloc": _skip,
-    "memref.dim": Body._dimension,
-    "memref.load": Body._load,
-    "memref.store": Body._store,
-    "scf.forall": Body._parallel,
-    "scf.parallel": Body._parallel,
+    "memref.dim": BufferBody._dimension,
+    "memref.load": BufferBody._load,
+    "memref.store": BufferBody._store,
+    "scf.forall": BufferBody._parallel,
+    "scf.parallel": BufferBody._parallel,
 }

@@ -9,16 +9,16 @@ from math import prod
 from mlir import ir
 
 from mgx_mlir.codegen.generic.buffers.index import LinearForm, extents, linear_form
-from mgx_mlir.codegen.generic.buffers.memory import DYNAMIC, Piece, View
+from mgx_mlir.codegen.generic.buffers.memory import DYNAMIC, MemoryView, Piece
 from mgx_mlir.errors import CompilerError
 
 
 @dataclass(frozen=True)
-class Operand:
+class NestOperand:
     """An operand of a nest: elements of `view` at the offsets `form`, or a scalar."""
 
     value: ir.Value
-    view: View | None
+    view: MemoryView | None
     form: LinearForm
     is_output: bool
 
@@ -54,7 +54,7 @@ class Nest:
     """
 
     op: ir.Operation
-    operands: tuple[Operand, ...]
+    operands: tuple[NestOperand, ...]
     sizes: tuple[int, ...]
     parallel: tuple[Group, ...]
     reduction: tuple[Group, ...]
@@ -70,10 +70,10 @@ class Nest:
         return prod(group.size for group in self.parallel)
 
     @property
-    def outputs(self) -> tuple[Operand, ...]:
+    def outputs(self) -> tuple[NestOperand, ...]:
         return tuple(operand for operand in self.operands if operand.is_output)
 
-    def place(self, operand: Operand) -> Place | None:
+    def place(self, operand: NestOperand) -> Place | None:
         """Where the thread of a parallel iteration finds the operand; None if in many places
         or where only the code knows."""
         form, view = operand.form, operand.view
@@ -89,7 +89,7 @@ class Nest:
             steps.append((size, step))
         return Place(view.piece, view.offset + form.constant, tuple(steps))
 
-    def accumulates(self, operand: Operand) -> bool:
+    def accumulates(self, operand: NestOperand) -> bool:
         """Whether the reduction loops leave this output in one place."""
         return (
             operand.is_output
@@ -102,7 +102,7 @@ class Nest:
         )
 
 
-def nest_of(op: ir.Operation, view: Callable[[ir.Value], View]) -> Nest:
+def nest_of(op: ir.Operation, view: Callable[[ir.Value], MemoryView]) -> Nest:
     """Reads a linalg.generic or memref.copy whose memrefs `view` knows."""
     values = list(op.operands)
     if op.name == "memref.copy":
@@ -139,12 +139,12 @@ def nest_of(op: ir.Operation, view: Callable[[ir.Value], View]) -> Nest:
 
 
 def _operand(
-    value: ir.Value, map_: ir.AffineMap, is_output: bool, view: Callable[[ir.Value], View]
-) -> Operand:
+    value: ir.Value, map_: ir.AffineMap, is_output: bool, view: Callable[[ir.Value], MemoryView]
+) -> NestOperand:
     if not isinstance(value.type, ir.MemRefType):
-        return Operand(value, None, LinearForm(), is_output)
+        return NestOperand(value, None, LinearForm(), is_output)
     place = view(value)
-    return Operand(value, place, linear_form(map_, place.strides), is_output)
+    return NestOperand(value, place, linear_form(map_, place.strides), is_output)
 
 
 def _groups(

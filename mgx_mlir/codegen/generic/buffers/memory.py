@@ -52,7 +52,7 @@ class Piece:
 
 
 @dataclass(frozen=True)
-class View:
+class MemoryView:
     """Elements of `piece` at `offset` + the sum of index times stride."""
 
     piece: Piece
@@ -60,7 +60,7 @@ class View:
     strides: tuple[int, ...]
     shape: tuple[int, ...]
 
-    def covers_same(self, other: View) -> bool:
+    def covers_same(self, other: MemoryView) -> bool:
         """Whether both views hold the same elements in the same places."""
         return (
             self.piece == other.piece
@@ -97,12 +97,12 @@ def storage_type(element: ir.Type) -> ir.Type:
     return element
 
 
-def static_view(piece: Piece, memref: ir.MemRefType) -> View:
+def static_view(piece: Piece, memref: ir.MemRefType) -> MemoryView:
     """`piece` seen as `memref`, whose layout has to be static."""
     strides, offset = static_layout(memref)
     if offset is None:
         raise CompilerError(f"a memref with a dynamic offset cannot be addressed: {memref}")
-    return View(piece, offset, strides, tuple(memref.shape))
+    return MemoryView(piece, offset, strides, tuple(memref.shape))
 
 
 def static_layout(memref: ir.MemRefType) -> tuple[tuple[int, ...], int | None]:
@@ -126,7 +126,7 @@ class Memory:
     """
 
     overwritable: frozenset[int] = frozenset()
-    views: dict[ir.Value, View] = field(default_factory=dict)
+    views: dict[ir.Value, MemoryView] = field(default_factory=dict)
     lifetimes: dict[Piece, tuple[int, int]] = field(default_factory=dict)
     _count: int = 0
 
@@ -149,7 +149,7 @@ class Memory:
         self.lifetimes[piece] = lifetime
         return piece
 
-    def view(self, value: ir.Value) -> View | None:
+    def view(self, value: ir.Value) -> MemoryView | None:
         """The view that `value` is, where it is known without computing anything."""
         if value in self.views:
             return self.views[value]
@@ -168,7 +168,7 @@ class Memory:
                 offset = source.offset if isinstance(source.offset, int) else None
             if source is None or offset is None:
                 return None
-            found = View(source.piece, offset, strides, tuple(memref.shape))
+            found = MemoryView(source.piece, offset, strides, tuple(memref.shape))
         else:
             return None
         self.views[value] = found

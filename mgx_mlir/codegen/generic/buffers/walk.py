@@ -12,7 +12,7 @@ from mlir import ir
 
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.codegen.generic.buffers import loops
-from mgx_mlir.codegen.generic.buffers.memory import Memory, Piece, View, storage_type
+from mgx_mlir.codegen.generic.buffers.memory import Memory, MemoryView, Piece, storage_type
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.rewriting.in_place import OVERWRITABLE
 
@@ -35,7 +35,7 @@ class Walk:
         overwritable = function.attributes.get(OVERWRITABLE)
         self.memory = Memory(frozenset(overwritable or ()))
         # The places of the scalars that one function of the target leaves to later ones.
-        self.slots: dict[ir.Value, View] = {}
+        self.slots: dict[ir.Value, MemoryView] = {}
         self._source = function.parent
         self._fills: dict[Piece, tuple[loops.Nest, ir.Value]] = {}
         for number, argument in enumerate(self.block.arguments):
@@ -129,12 +129,12 @@ class Walk:
                 lifetime = (position, last_use.get(value, position))
                 piece = self.memory.scratch(prod(memref.shape), memref.element_type, lifetime)
                 strides, _ = memref.get_strides_and_offset()
-                self.memory.views[value] = View(piece, 0, tuple(strides), tuple(memref.shape))
+                self.memory.views[value] = MemoryView(piece, 0, tuple(strides), tuple(memref.shape))
 
-    def slot(self, value: ir.Value) -> View:
+    def slot(self, value: ir.Value) -> MemoryView:
         """A place in scratch, for good, for one scalar."""
         piece = self.memory.scratch(1, value.type, (0, len(self.block.operations)))
-        self.slots[value] = View(piece, 0, (1,), (1,))
+        self.slots[value] = MemoryView(piece, 0, (1,), (1,))
         return self.slots[value]
 
     def touched(self, op: ir.Operation, inside: bool = False) -> set[Piece]:
@@ -143,7 +143,7 @@ class Walk:
         views = map(self.memory.view, map(root, uses))
         return {view.piece for view in views if view}
 
-    def _static_view(self, value: ir.Value) -> View:
+    def _static_view(self, value: ir.Value) -> MemoryView:
         view = self.memory.view(value)
         if view is None:
             raise CompilerError(f"memory that is placed at run time is not supported: {value.type}")
@@ -230,7 +230,7 @@ def _filled_value(nest: loops.Nest) -> ir.Value | None:
     return None if scalar.is_output else scalar.value
 
 
-def _covers(nest: loops.Nest, operand: loops.Operand) -> bool:
+def _covers(nest: loops.Nest, operand: loops.NestOperand) -> bool:
     """Whether the parallel iterations reach every element of the operand's view, once."""
     return operand.view is not None and nest.iterations == prod(operand.view.shape)
 

@@ -40,7 +40,7 @@ class Stored(Lazy):
         return Stored(value, self.element, self.owned, self.base)
 
 
-class View(Lazy):
+class LazyView(Lazy):
     """The elements of another value, found by `where`: its indices from those of the view."""
 
     def __init__(
@@ -53,7 +53,7 @@ class View(Lazy):
         return body.at(self.source, self.where(indices))
 
 
-class Reshaped(View):
+class Reshaped(LazyView):
     """The elements of another value in row-major order, in another shape."""
 
     def __init__(self, source: Lazy, shape: Sequence[Number]) -> None:

@@ -19,7 +19,7 @@ from mgx_mlir.codegen.problem.problem import Axis
 
 
 @dataclass(frozen=True)
-class Operand:
+class MemoryOperand:
     """A tensor [outer, inner] in argument `argument` of a function.
 
     Vectors run along `inner`.
@@ -37,7 +37,7 @@ class Operand:
         return all(stride == 0 for _, stride in self.inner.factors)
 
     @property
-    def turned(self) -> Operand:
+    def turned(self) -> MemoryOperand:
         """The operand with vectors along `outer`."""
         return replace(self, outer=self.inner, inner=self.outer)
 
@@ -104,7 +104,7 @@ class Operand:
         return emit.from_memory(x, "i1" if self.element.kind == BOOL else "")
 
 
-def vector_lanes(size: int, operands: Sequence[Operand]) -> int:
+def vector_lanes(size: int, operands: Sequence[MemoryOperand]) -> int:
     """How many neighbours a thread should take at a time, of `size` in a row.
 
     A power of two that divides `size`: what makes 16 bytes of the narrowest operand.

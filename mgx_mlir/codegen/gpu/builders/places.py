@@ -18,7 +18,7 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import element_of
-from mgx_mlir.codegen.gpu.builders.operands import Operand, index_of
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, index_of
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import View
 from mgx_mlir.rewriting.views import row_major
@@ -28,7 +28,7 @@ from mgx_mlir.rewriting.views import row_major
 class Coordinate:
     """What `indices` say of a point: one of `size`, each `step` slots further."""
 
-    indices: Operand
+    indices: MemoryOperand
     size: int
     step: int
 
@@ -103,8 +103,8 @@ def by_slice(indices: View, type_: ir.Type, shape: Sequence[int], axis: int) -> 
     return Places(before * chosen, base, (Coordinate(operand, shape[axis], 1),), axis + 1)
 
 
-def _operand(indices: View, type_: ir.Type, offset: int, points: Axis) -> Operand:
-    return Operand(indices.argument, element_of(type_), offset, Axis(()), points)
+def _operand(indices: View, type_: ir.Type, offset: int, points: Axis) -> MemoryOperand:
+    return MemoryOperand(indices.argument, element_of(type_), offset, Axis(()), points)
 
 
 def _known(index: Index) -> int:

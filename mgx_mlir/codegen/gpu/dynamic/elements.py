@@ -10,7 +10,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builders.function import MAX_BYTES, block_number, signature, thread_number
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.dynamic.row_blocks import USUAL_ROWS, RowBlocks, split_rows
 from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
@@ -52,7 +52,7 @@ def _program(
     steps: dict[int, int] = {}
     inner: dict[ir.Value, Axis] = {}
     for value, source in elements.sources.items():
-        if isinstance(source, Operand):
+        if isinstance(source, MemoryOperand):
             found = split_rows(source.inner, rows, columns)
             if found is None or isinstance(source.offset, Size):
                 return "rows that are not evenly apart in memory"
@@ -70,7 +70,7 @@ def _program(
             value: replace(
                 x, inner=Axis.of((max(count, 2), steps[x.argument]), *inner[value].factors)
             )
-            if isinstance(x, Operand)
+            if isinstance(x, MemoryOperand)
             else x
             for value, x in elements.sources.items()
         }

@@ -34,7 +34,7 @@ from mgx_mlir.codegen.gpu.families.contraction.cost import choose
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.families.contraction.function import AnyRows
 from mgx_mlir.codegen.gpu.families.contraction.generator import generate
-from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix
@@ -247,7 +247,7 @@ def _estimate(anchor: ir.Operation, inputs: list[ir.Type]) -> int:
 
 def _schedule(
     match: Match, strides: dict[int, int], rows: int, target: Target
-) -> tuple[Schedule, Unit] | str:
+) -> tuple[ProductSchedule, Unit] | str:
     """The schedule of one part, and the instruction, for about so many rows; or why not."""
     match = _with_rows(match, rows)
     problem = match.problem

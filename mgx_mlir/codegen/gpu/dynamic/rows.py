@@ -8,7 +8,7 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.function import MAX_BYTES, element_bytes, thread_number
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.dynamic.row_blocks import USUAL_ROWS, RowBlocks, rows_axis
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
@@ -16,7 +16,7 @@ from mgx_mlir.codegen.gpu.families.rows.cost import choose
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Along, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
-from mgx_mlir.codegen.gpu.families.rows.space import Schedule
+from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.sizes.arithmetic import Size
 
 _UNEVEN = "rows that are not evenly apart in memory"
@@ -43,7 +43,7 @@ def _program(kernel: ir.OpView, rows: Rows, target: Target) -> tuple[DynamicProg
         return "the length of its rows is an argument"
     steps: dict[int, int] = {}
     for source in rows.sources.values():
-        if isinstance(source, Operand):
+        if isinstance(source, MemoryOperand):
             step = source.outer.stride
             if step is None or isinstance(step, Size) or isinstance(source.offset, Size):
                 return _UNEVEN
@@ -66,7 +66,9 @@ def _program(kernel: ir.OpView, rows: Rows, target: Target) -> tuple[DynamicProg
     return _generate(blocks, rows, schedule, target), schedule.describe()
 
 
-def _generate(blocks: RowBlocks, rows: Rows, schedule: Schedule, target: Target) -> DynamicProgram:
+def _generate(
+    blocks: RowBlocks, rows: Rows, schedule: RowSchedule, target: Target
+) -> DynamicProgram:
     own = _with_rows(rows, schedule.together)
     reductions = [Reduction(op) for op in own.reductions]
     lds = lds_arrays(schedule, reductions, target)
@@ -81,14 +83,15 @@ def _generate(blocks: RowBlocks, rows: Rows, schedule: Schedule, target: Target)
 def _with_rows(rows: Rows, count: int) -> Rows:
     """The rows as so many."""
 
-    def counted(x: Operand) -> Operand:
+    def counted(x: MemoryOperand) -> MemoryOperand:
         return replace(x, outer=rows_axis(count, x.outer.stride or 0))
 
     return replace(
         rows,
         rows=count,
         sources={
-            value: counted(x) if isinstance(x, Operand) else x for value, x in rows.sources.items()
+            value: counted(x) if isinstance(x, MemoryOperand) else x
+            for value, x in rows.sources.items()
         },
         results=tuple(replace(x, operand=counted(x.operand)) for x in rows.results),
     )

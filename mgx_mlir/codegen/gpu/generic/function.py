@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, gpu, scf
 
-from mgx_mlir.codegen.generic.buffers.body import Body
+from mgx_mlir.codegen.generic.buffers.body import BufferBody
 from mgx_mlir.codegen.generic.buffers.loops import Place
-from mgx_mlir.codegen.generic.buffers.memory import Index, Memory, Piece, View
+from mgx_mlir.codegen.generic.buffers.memory import Index, Memory, MemoryView, Piece
 from mgx_mlir.codegen.gpu.builders.function import Dimensions, block_number, grid_of, thread_number
 
 BLOCK_SIZE = 256
@@ -28,7 +28,7 @@ class Access:
     writes: bool
 
 
-class GpuBody(Body):
+class GpuBody(BufferBody):
     """A function's body whose pointers say which of the GPU's memories they point into."""
 
     space = "#gpu.address_space<global>"
@@ -48,7 +48,7 @@ class GpuFunction:
         name: str,
         threads: int,
         memory: Memory,
-        slots: dict[ir.Value, View],
+        slots: dict[ir.Value, MemoryView],
     ) -> None:
         self.name = name
         self.threads = threads

@@ -9,7 +9,7 @@ from mgx_mlir.codegen.generic.lowering.body import Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.generic.lowering.index import Index
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
-from mgx_mlir.codegen.generic.lowering.value import View, reshape
+from mgx_mlir.codegen.generic.lowering.value import LazyView, reshape
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.sizes.arithmetic import Number
 
@@ -29,7 +29,7 @@ def transpose(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         found = dict(zip(permutation, indices, strict=True))
         return tuple(found[d] for d in range(len(permutation)))
 
-    return View(operands[0], sizes_of(op.results[0].type), where)
+    return LazyView(operands[0], sizes_of(op.results[0].type), where)
 
 
 @lowers("mgx.multibroadcast", "mgx.broadcast_with_dims")
@@ -50,7 +50,7 @@ def spread(kernel: Kernel, source: Lazy, shape: Sequence[Number], axis: int) -> 
     for size, wanted in zip(source.shape, placed, strict=True):
         if size not in (1, wanted):
             raise UnsupportedError(f"whether {size} and {wanted} are equal is not known")
-    view = View(
+    view = LazyView(
         source,
         shape,
         lambda indices: tuple(
@@ -69,7 +69,7 @@ def spread(kernel: Kernel, source: Lazy, shape: Sequence[Number], axis: int) -> 
 @lowers("mgx.slice")
 def slice_(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     starts = dict(zip(op.axes, op.starts, strict=True))
-    return View(
+    return LazyView(
         operands[0],
         sizes_of(op.results[0].type),
         lambda indices: tuple(i + starts.get(d, 0) for d, i in enumerate(indices)),
@@ -79,7 +79,7 @@ def slice_(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 @lowers("mgx.step")
 def step(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     steps = dict(zip(op.axes, op.steps, strict=True))
-    return View(
+    return LazyView(
         operands[0],
         sizes_of(op.results[0].type),
         lambda indices: tuple(i * steps.get(d, 1) for d, i in enumerate(indices)),
@@ -89,7 +89,7 @@ def step(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 @lowers("mgx.reverse")
 def reverse(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     axes, shape = set(op.axes), operands[0].shape
-    return View(
+    return LazyView(
         operands[0],
         shape,
         lambda indices: tuple(

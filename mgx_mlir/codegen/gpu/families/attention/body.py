@@ -14,7 +14,7 @@ from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.match import Operand
 
 
-class Body:
+class ScoreBody:
     """Applies the body to vectors of scores of one query and neighbouring keys.
 
     `inputs` (by number) are raw buffers: reads past their end give 0. A lane has `tiles`

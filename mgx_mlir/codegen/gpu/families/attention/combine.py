@@ -25,7 +25,7 @@ from mgx_mlir.codegen.gpu.builders.function import (
     thread_number,
 )
 from mgx_mlir.codegen.gpu.families.attention import softmax
-from mgx_mlir.codegen.gpu.families.attention.space import Schedule
+from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.problem.attention import Attention
@@ -45,7 +45,7 @@ class Partial:
     columns: int
 
     @staticmethod
-    def of(attention: Attention, schedule: Schedule) -> Partial:
+    def of(attention: Attention, schedule: AttentionSchedule) -> Partial:
         return Partial(schedule.parts, attention.batch * attention.M, attention.E)
 
     @property

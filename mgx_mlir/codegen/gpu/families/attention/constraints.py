@@ -15,7 +15,7 @@ from mgx_mlir.codegen.gpu.families.attention.layout import (
     reads_ahead,
     step_depth,
 )
-from mgx_mlir.codegen.gpu.families.attention.space import Schedule
+from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.state import merge_bytes
 from mgx_mlir.codegen.gpu.families.attention.tile import Shape
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH, MAX_BYTES
@@ -54,7 +54,11 @@ def base_unit(attention: Attention, target: Target) -> Unit | None:
 
 
 def schedule_refusal(
-    attention: Attention, schedule: Schedule, shapes: list[Shape], unit: Unit, target: Target
+    attention: Attention,
+    schedule: AttentionSchedule,
+    shapes: list[Shape],
+    unit: Unit,
+    target: Target,
 ) -> str:
     """Why a schedule is illegal on a chip; '' where it is legal. shapes: its tiles."""
     threads = schedule.waves * target.wave_size
@@ -81,7 +85,11 @@ def schedule_refusal(
 
 
 def lds_bytes(
-    attention: Attention, schedule: Schedule, shapes: Sequence[Shape], unit: Unit, target: Target
+    attention: Attention,
+    schedule: AttentionSchedule,
+    shapes: Sequence[Shape],
+    unit: Unit,
+    target: Target,
 ) -> int:
     """Bytes of LDS that a block takes."""
     sizes = [shape.elements(unit) for shape in shapes]
@@ -93,7 +101,11 @@ def lds_bytes(
 
 
 def registers(
-    attention: Attention, schedule: Schedule, shapes: list[Shape], unit: Unit, target: Target
+    attention: Attention,
+    schedule: AttentionSchedule,
+    shapes: list[Shape],
+    unit: Unit,
+    target: Target,
 ) -> int:
     """About how many vector registers a thread needs."""
     size = emit.element_bytes(unit.element)

@@ -19,7 +19,7 @@ from mgx_mlir.codegen.gpu.families.attention.constraints import (
 )
 from mgx_mlir.codegen.gpu.families.attention.generator import tile_shapes
 from mgx_mlir.codegen.gpu.families.attention.layout import PLAIN, product_clocks, shaped
-from mgx_mlir.codegen.gpu.families.attention.space import Schedule, schedules
+from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule, schedules
 from mgx_mlir.codegen.gpu.families.attention.tile import Shape
 from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
@@ -45,7 +45,7 @@ COMBINE_CLOCKS = 5000
 PARTS = (1, 2, 4, 8, 16)
 
 
-def choose(attention: Attention, base: Unit, target: Target) -> Schedule | None:
+def choose(attention: Attention, base: Unit, target: Target) -> AttentionSchedule | None:
     """The legal schedule with the least estimate; the first of several equal ones.
 
     base: the matrix instruction for tiles of 16 rows.
@@ -67,7 +67,7 @@ def choose(attention: Attention, base: Unit, target: Target) -> Schedule | None:
     return chosen[0] if chosen else None
 
 
-def _is_worth_cutting(attention: Attention, schedule: Schedule, target: Target) -> bool:
+def _is_worth_cutting(attention: Attention, schedule: AttentionSchedule, target: Target) -> bool:
     """Whether there are compute units without work, and keys enough for all parts."""
     blocks = math.ceil(attention.M / schedule.queries) * attention.batch
     idle = blocks * schedule.parts < 2 * target.compute_units
@@ -76,7 +76,11 @@ def _is_worth_cutting(attention: Attention, schedule: Schedule, target: Target) 
 
 
 def clocks(
-    attention: Attention, schedule: Schedule, shapes: list[Shape], unit: Unit, target: Target
+    attention: Attention,
+    schedule: AttentionSchedule,
+    shapes: list[Shape],
+    unit: Unit,
+    target: Target,
 ) -> float:
     """The estimate for a legal schedule."""
     simds = 4 if target.wave_size == 64 else 2
@@ -125,7 +129,7 @@ def clocks(
     return rounds * (steps * block + START_CLOCKS + merge)
 
 
-def _keys(attention: Attention, schedule: Schedule) -> float:
+def _keys(attention: Attention, schedule: AttentionSchedule) -> float:
     """Keys that a block of queries sees, on average."""
     middle = (attention.M + 1) / 2
     last: float = attention.N

@@ -22,7 +22,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.attention import layout, queries, softmax, streams
-from mgx_mlir.codegen.gpu.families.attention.body import Body
+from mgx_mlir.codegen.gpu.families.attention.body import ScoreBody
 from mgx_mlir.codegen.gpu.families.attention.combine import (
     Partial,
     add_combination,
@@ -32,9 +32,9 @@ from mgx_mlir.codegen.gpu.families.attention.combine import (
 )
 from mgx_mlir.codegen.gpu.families.attention.constraints import lds_bytes
 from mgx_mlir.codegen.gpu.families.attention.plain import work_of
-from mgx_mlir.codegen.gpu.families.attention.space import Schedule
+from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.state import Merge, State, part
-from mgx_mlir.codegen.gpu.families.attention.tile import Reader, Shape, Tile
+from mgx_mlir.codegen.gpu.families.attention.tile import AttentionTile, Reader, Shape
 from mgx_mlir.codegen.gpu.families.attention.work import Place, Queries, Shares
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
@@ -52,7 +52,7 @@ LAST_AHEAD = 3
 def generate(
     attention: Attention,
     sizes: tuple[Sequence[int], Sequence[int]],
-    schedule: Schedule,
+    schedule: AttentionSchedule,
     unit: Unit,
     target: Target,
     name: str,
@@ -65,7 +65,9 @@ def generate(
     return Generator(attention, sizes, schedule, unit, target, name).run()
 
 
-def tile_shapes(attention: Attention, schedule: Schedule, unit: Unit, threads: int) -> list[Shape]:
+def tile_shapes(
+    attention: Attention, schedule: AttentionSchedule, unit: Unit, threads: int
+) -> list[Shape]:
     """The tiles of keys and of values that a block moves, and of queries where LDS has them."""
     D = attention.D
     keys = Shape.keys(attention.k, schedule.keys, D, unit, threads)
@@ -82,7 +84,7 @@ class Generator:
         self,
         attention: Attention,
         sizes: tuple[Sequence[int], Sequence[int]],
-        schedule: Schedule,
+        schedule: AttentionSchedule,
         unit: Unit,
         target: Target,
         name: str,
@@ -141,13 +143,17 @@ class Generator:
             for tile in range(schedule.tiles)
         ]
         N, threads = attention.N, self.threads
-        k = Tile(shapes[0], attention.D, N, unit, threads, self._sources(attention.k), lds, 0)
+        k = AttentionTile(
+            shapes[0], attention.D, N, unit, threads, self._sources(attention.k), lds, 0
+        )
         start = 0 if schedule.lean else shapes[0].elements(unit)
-        v = Tile(shapes[1], N, N, unit, threads, self._sources(attention.v), lds, start)
-        self.kept: Tile | None = None
+        v = AttentionTile(shapes[1], N, N, unit, threads, self._sources(attention.v), lds, start)
+        self.kept: AttentionTile | None = None
         if schedule.lean:
             q, M, start = attention.q, attention.M, max(s.elements(unit) for s in shapes[:2])
-            self.kept = Tile(shapes[2], attention.D, M, unit, threads, self._sources(q), lds, start)
+            self.kept = AttentionTile(
+                shapes[2], attention.D, M, unit, threads, self._sources(q), lds, start
+            )
             self.kept.begin(thread, self.batch)
         k.begin(thread, self.batch)
         v.begin(thread, self.batch)
@@ -156,7 +162,7 @@ class Generator:
         place = Place(self.batch, self.queries, self.group, first_key, lanes)
         rows = self._readers(k, v, first_key)
         steps = schedule.wave_keys // layout.step_keys(unit)
-        body = Body(attention, self.inputs, schedule.tiles, steps)
+        body = ScoreBody(attention, self.inputs, schedule.tiles, steps)
         kind = work_of(unit.kind)
         self.work = kind(attention, schedule, unit, self.target, place, rows, body)
         state = self._over_keys(k, v)
@@ -191,7 +197,9 @@ class Generator:
     def _sources(self, matrix: Matrix) -> tuple[ir.Value, ir.Value]:
         return self.inputs[matrix.argument], self.pointers[matrix.argument]
 
-    def _readers(self, k: Tile, v: Tile, first_key: Index) -> tuple[Reader, Reader]:
+    def _readers(
+        self, k: AttentionTile, v: AttentionTile, first_key: Index
+    ) -> tuple[Reader, Reader]:
         """What the lane reads of keys, and of values: columns whose results are neighbours."""
         unit, column = self.unit, self.lane_row
         if unit.kind in layout.PLAIN:
@@ -206,7 +214,7 @@ class Generator:
 
     # Blocks of keys ------------------------------------------------------------------------
 
-    def _over_keys(self, k: Tile, v: Tile) -> State:
+    def _over_keys(self, k: AttentionTile, v: AttentionTile) -> State:
         attention, keys = self.attention, self.schedule.keys
         state = self.work.initial()
         end: Index = attention.N
@@ -240,7 +248,7 @@ class Generator:
             return block(self.begin, *carried)
         return emit.loop(self.begin, end, schedule.keys, block, carried)
 
-    def _one_by_one(self, k: Tile, v: Tile, state: State, end: Index) -> State:
+    def _one_by_one(self, k: AttentionTile, v: AttentionTile, state: State, end: Index) -> State:
         """Scores, shares and values of each block one after another."""
         keys = self.schedule.keys
         mine = self._queries()
@@ -278,7 +286,7 @@ class Generator:
         begin = [*state.flat(), *([] if self.schedule.lean else read(self.begin))]
         return state.like(self._loop(end, block, begin))
 
-    def _in_turn(self, k: Tile, v: Tile, state: State, end: Index) -> State:
+    def _in_turn(self, k: AttentionTile, v: AttentionTile, state: State, end: Index) -> State:
         """While the softmax of one block is computed, the matrix cores multiply for the block
         before it and the one after it.
 

@@ -13,13 +13,13 @@ from mgx_mlir.codegen.gpu.families.attention.constraints import base_unit, probl
 from mgx_mlir.codegen.gpu.families.attention.cost import choose
 from mgx_mlir.codegen.gpu.families.attention.generator import generate
 from mgx_mlir.codegen.gpu.families.attention.layout import shaped
-from mgx_mlir.codegen.gpu.families.attention.space import Schedule
+from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.problem.attention import heads_as_queries, match_attention
 from mgx_mlir.dialects.types import byte_size
 
 
 def attention_program(
-    kernel: ir.OpView, target: Target, schedule: Schedule | None = None
+    kernel: ir.OpView, target: Target, schedule: AttentionSchedule | None = None
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 

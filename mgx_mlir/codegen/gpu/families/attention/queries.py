@@ -12,8 +12,8 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.families.attention import layout, softmax
-from mgx_mlir.codegen.gpu.families.attention.space import Schedule
-from mgx_mlir.codegen.gpu.families.attention.tile import Reader, Tile
+from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
+from mgx_mlir.codegen.gpu.families.attention.tile import AttentionTile, Reader
 from mgx_mlir.codegen.gpu.families.attention.work import Place, Queries
 from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
@@ -50,7 +50,9 @@ def in_registers(
     return lambda step: [row[step] for row in found]
 
 
-def in_lds(tile: Tile, schedule: Schedule, lane_row: Index, group: Index) -> Queries:
+def in_lds(
+    tile: AttentionTile, schedule: AttentionSchedule, lane_row: Index, group: Index
+) -> Queries:
     """Reads the lane's queries from a tile with those of the block, again for each product.
 
     lane_row: the row of the lane's first query.

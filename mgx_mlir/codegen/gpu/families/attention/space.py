@@ -12,7 +12,7 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 
 
 @dataclass(frozen=True)
-class Schedule:
+class AttentionSchedule:
     """`waves` waves in a block, each with `tiles` tiles of `unit.rows` queries.
 
     `keys`: keys in LDS at a time. `overlap`: the softmax of a block of keys is computed
@@ -61,14 +61,14 @@ class Schedule:
         )
 
 
-def schedules(unit: Unit) -> Iterator[Schedule]:
+def schedules(unit: Unit) -> Iterator[AttentionSchedule]:
     """All schedules, in a fixed order; which are legal is `constraints.refusal`'s matter."""
     depth = row_elements(unit)
     for rows in (32, 16) if unit.kind == "mfma" else (unit.rows,):
         for waves, tiles, splits in product((4, 8, 2), (1, 2, 4), (1, 2, 4)):
             for part, overlap in product((depth, depth // 2), (False, True)):
                 if splits <= waves and tiles * rows <= 64:
-                    yield Schedule(waves, tiles, part * splits, overlap, splits, rows=rows)
+                    yield AttentionSchedule(waves, tiles, part * splits, overlap, splits, rows=rows)
         if unit.kind != "mfma":
             for waves in (4, 8):
-                yield Schedule(waves, 1, depth // 2, rows=rows, lean=True)
+                yield AttentionSchedule(waves, 1, depth // 2, rows=rows, lean=True)

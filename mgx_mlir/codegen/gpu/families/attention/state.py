@@ -14,7 +14,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.families.attention import softmax
-from mgx_mlir.codegen.gpu.families.attention.space import Schedule
+from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 
 # Numbers in one access of LDS.
@@ -51,13 +51,13 @@ def part(split: int, splits: int, columns: int) -> range:
     return range(split * columns // splits, (split + 1) * columns // splits)
 
 
-def _vectors(schedule: Schedule, columns: int, unit: Unit) -> int:
+def _vectors(schedule: AttentionSchedule, columns: int, unit: Unit) -> int:
     """Vectors that a lane leaves in LDS: values of others' columns, peaks and sums."""
     others = columns - columns // schedule.splits
     return schedule.tiles * (others * unit.values // _WORDS + 1)
 
 
-def merge_bytes(schedule: Schedule, columns: int, unit: Unit, target: Target) -> int:
+def merge_bytes(schedule: AttentionSchedule, columns: int, unit: Unit, target: Target) -> int:
     """Bytes of LDS for what the waves leave each other."""
     if schedule.splits == 1:
         return 0
@@ -76,7 +76,7 @@ class Merge:
         lds: ir.Value,
         unit: Unit,
         target: Target,
-        schedule: Schedule,
+        schedule: AttentionSchedule,
         place: Index,
         lane: Index,
     ) -> None:

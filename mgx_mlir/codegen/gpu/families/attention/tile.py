@@ -83,7 +83,7 @@ def _contiguous(axis: Axis) -> bool:
     return bool(axis.factors) and axis.factors[-1][1] == 1
 
 
-class Tile:
+class AttentionTile:
     """Moves tiles of one shape, one after another along the keys; all threads take part.
 
     `extent` bounds the elements along k that are read: others are zero in LDS. `keys`: all
@@ -138,7 +138,7 @@ class Tile:
     def move(self, key: Index) -> None:
         """Loads and stores a tile, some moves at a time, and keeps no address in a register
         meanwhile."""
-        here = Tile(
+        here = AttentionTile(
             self.shape, self.extent, self.keys, self.unit, self.threads,
             (self.buffer, self.pointer), self.lds, self.start,
         )  # fmt: skip
@@ -283,7 +283,7 @@ class Reader:
 
     def __init__(
         self,
-        tile: Tile,
+        tile: AttentionTile,
         lane_row: Index,
         group: Index,
         first: Index = 0,

@@ -15,9 +15,9 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.families.attention import layout, softmax, streams
-from mgx_mlir.codegen.gpu.families.attention.body import Body, plain_scale
+from mgx_mlir.codegen.gpu.families.attention.body import ScoreBody, plain_scale
 from mgx_mlir.codegen.gpu.families.attention.softmax import Total
-from mgx_mlir.codegen.gpu.families.attention.space import Schedule
+from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.state import State
 from mgx_mlir.codegen.gpu.families.attention.streams import Products, Stream
 from mgx_mlir.codegen.gpu.families.attention.tile import Reader
@@ -53,12 +53,12 @@ class Work:
     def __init__(
         self,
         attention: Attention,
-        schedule: Schedule,
+        schedule: AttentionSchedule,
         unit: Unit,
         target: Target,
         place: Place,
         rows: tuple[Reader, Reader],
-        body: Body,
+        body: ScoreBody,
     ) -> None:
         self.attention, self.schedule, self.unit, self.target = attention, schedule, unit, target
         self.place, self.body = place, body

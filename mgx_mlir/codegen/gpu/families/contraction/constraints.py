@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit, unit_for
 from mgx_mlir.codegen.problem.match import Match, Operand
 from mgx_mlir.codegen.problem.problem import Image
@@ -55,7 +55,7 @@ def _size_refusal(match: Match, sizes: dict[int, int]) -> str:
 
 
 def schedule_refusal(
-    schedule: Schedule,
+    schedule: ProductSchedule,
     unit: Unit,
     target: Target,
     widths: tuple[int, int] = (0, 0),
@@ -101,7 +101,7 @@ def besides(unit: Unit, elements: Sequence[str], turned: int) -> int:
 
 
 def registers(
-    schedule: Schedule, unit: Unit, target: Target, widths: tuple[int, int] = (0, 0)
+    schedule: ProductSchedule, unit: Unit, target: Target, widths: tuple[int, int] = (0, 0)
 ) -> int:
     """About how many vector registers a thread needs: sums, operands, the next tile."""
     sums = schedule.tiles_m * schedule.tiles_n * unit.sums
@@ -127,7 +127,7 @@ def registers(
 
 
 def reads(
-    schedule: Schedule, unit: Unit, target: Target, widths: tuple[int, int]
+    schedule: ProductSchedule, unit: Unit, target: Target, widths: tuple[int, int]
 ) -> list[tuple[int, int]]:
     """A thread's reads from memory for a tile of A and of B: how many, of how many elements."""
     threads = schedule.waves * target.wave_size

@@ -27,7 +27,7 @@ from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.families.contraction.halfway import is_halfway
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.families.contraction.sources import Source
-from mgx_mlir.codegen.gpu.families.contraction.space import Schedule, schedules, splits
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, schedules, splits
 from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
 from mgx_mlir.codegen.gpu.families.contraction.tile import turned
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
@@ -51,8 +51,8 @@ def choose(
     terms: Sequence[Contraction],
     unit: Unit,
     target: Target,
-    fits: Callable[[Schedule], bool] | None = None,
-) -> Schedule | None:
+    fits: Callable[[ProductSchedule], bool] | None = None,
+) -> ProductSchedule | None:
     """The legal schedule with the least estimate; the first of several equal ones.
 
     The sums of all terms are added: but for K, their sizes are equal. With `fits`, one of one
@@ -67,7 +67,7 @@ def choose(
         for sides in zip(*operands, strict=True)
     )
 
-    def estimate(schedule: Schedule) -> float:
+    def estimate(schedule: ProductSchedule) -> float:
         extents = schedule.rows(unit), schedule.columns(unit)
         threads = schedule.waves * target.wave_size
         narrow = any(
@@ -79,12 +79,12 @@ def choose(
         # Turning few elements takes narrow writes.
         return clocks(problem, schedule, unit, target) * (3 if narrow else 1)
 
-    def words(schedule: Schedule) -> str:
+    def words(schedule: ProductSchedule) -> str:
         return schedule.describe(unit)
 
     turning = max(sum(not side.along_k for side in sides) for sides in operands)
     more = besides(unit, [side.element for sides in operands for side in sides], turning)
-    legal: dict[tuple[int, ...], Schedule] = {}
+    legal: dict[tuple[int, ...], ProductSchedule] = {}
     for s in _legal(unit, target, (first, second), more):
         # Of those that differ in no more, the first reads farthest ahead.
         shape = (s.waves_m, s.waves_n, s.tiles_m, s.tiles_n)
@@ -103,7 +103,9 @@ def choose(
 
 
 @cache  # one enumeration for the many products of a model
-def _legal(unit: Unit, target: Target, widths: tuple[int, int], more: int) -> tuple[Schedule, ...]:
+def _legal(
+    unit: Unit, target: Target, widths: tuple[int, int], more: int
+) -> tuple[ProductSchedule, ...]:
     """The legal schedules of one part, in a fixed order (see constraints.schedule_refusal)."""
     return tuple(s for s in schedules() if not schedule_refusal(s, unit, target, widths, more))
 
@@ -117,7 +119,7 @@ def _sides(problem: Contraction, depth: int) -> tuple[Source, Source]:
     )
 
 
-def clocks(problem: Contraction, schedule: Schedule, unit: Unit, target: Target) -> float:
+def clocks(problem: Contraction, schedule: ProductSchedule, unit: Unit, target: Target) -> float:
     """The estimate for a legal schedule."""
     rows, columns = schedule.rows(unit), schedule.columns(unit)
     blocks = math.ceil(problem.M / rows) * math.ceil(problem.N / columns) * problem.batch
@@ -184,7 +186,7 @@ def operations(operand: Matrix | Image) -> float:
     return work + 1 + (2 if any(read.per_byte > 1 for read in operand.tensors) else 0)
 
 
-def resident(schedule: Schedule, unit: Unit, target: Target, wanted: int) -> int:
+def resident(schedule: ProductSchedule, unit: Unit, target: Target, wanted: int) -> int:
     """Blocks that a compute unit holds at a time, of those that it gets."""
     extents = schedule.rows(unit) + schedule.columns(unit)
     lds = target.lds_bytes // (SIDES * extents * unit.row_bytes)

@@ -29,7 +29,7 @@ _MOST_WAITING = 80
 
 
 @dataclass(frozen=True)
-class Schedule:
+class DepthwiseSchedule:
     """A thread has `lanes` channels of `rows` x `width` pixels; a block has `threads`.
 
     `mixed`: instructions multiply f16 and add to f32, else all are f32 first, which is less
@@ -68,7 +68,7 @@ class Depthwise:
         size = emit.element_bytes(self.image.element)
         return math.gcd(self.match.problem.N, min(_LANES[0], CHUNK_BYTES // size))
 
-    def counts(self, schedule: Schedule) -> tuple[int, ...]:
+    def counts(self, schedule: DepthwiseSchedule) -> tuple[int, ...]:
         """Threads along each dimension, then those along channels."""
         *outer, rows, width = (dim[2] for dim in self.geometry)
         return (
@@ -78,7 +78,7 @@ class Depthwise:
             self.match.problem.N // schedule.lanes,
         )
 
-    def threads(self, schedule: Schedule) -> int:
+    def threads(self, schedule: DepthwiseSchedule) -> int:
         """All threads that have work."""
         return self.match.problem.batch * math.prod(self.counts(schedule))
 
@@ -114,7 +114,7 @@ def as_depthwise(match: Match) -> Depthwise | None:
     return found if found.lanes > 1 else None
 
 
-def choose(depthwise: Depthwise, target: Target) -> Schedule:
+def choose(depthwise: Depthwise, target: Target) -> DepthwiseSchedule:
     """The schedule with the least estimate; of equal ones that of the most pixels."""
     found = []
     height, width = (dim[2] for dim in depthwise.geometry[-2:])
@@ -122,7 +122,7 @@ def choose(depthwise: Depthwise, target: Target) -> Schedule:
     for lanes, rows, columns, mix in itertools.product(_LANES, _SIDES, _SIDES, mixed):
         if depthwise.lanes % lanes or rows >= 2 * height or columns >= 2 * width:
             continue
-        schedule = Schedule(lanes, rows, columns, mix)
+        schedule = DepthwiseSchedule(lanes, rows, columns, mix)
         if depthwise.threads(schedule) >= THREADS * target.compute_units:
             schedule = replace(schedule, threads=THREADS)
         if rows * columns == 1 or _fits(depthwise, schedule, target):
@@ -142,7 +142,7 @@ class Step:
     users: tuple[tuple[int, int], ...]
 
 
-def steps(depthwise: Depthwise, schedule: Schedule) -> list[Step]:
+def steps(depthwise: Depthwise, schedule: DepthwiseSchedule) -> list[Step]:
     *outer, (_, _, _, window, step, dilation, _), (_, _, _, taps, _, _, _) = depthwise.geometry
     found = []
     for number, plane in enumerate(offsets(outer)):
@@ -158,14 +158,14 @@ def steps(depthwise: Depthwise, schedule: Schedule) -> list[Step]:
     return found
 
 
-def ahead(depthwise: Depthwise, schedule: Schedule) -> int:
+def ahead(depthwise: Depthwise, schedule: DepthwiseSchedule) -> int:
     """Steps whose reads are on their way before those of the first one are used."""
     size = emit.element_bytes(depthwise.image.element)
     vectors = _spans(depthwise, schedule)[1] + depthwise.geometry[-1][3]
     return max(1, _MOST_WAITING // (vectors * schedule.lanes * size // 4))
 
 
-def _spans(depthwise: Depthwise, schedule: Schedule) -> tuple[int, int]:
+def _spans(depthwise: Depthwise, schedule: DepthwiseSchedule) -> tuple[int, int]:
     """Rows and columns that the windows of a thread cover."""
     (*_, rows, columns) = depthwise.geometry
     found = []
@@ -178,7 +178,7 @@ def _spans(depthwise: Depthwise, schedule: Schedule) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def _fits(depthwise: Depthwise, schedule: Schedule, target: Target) -> bool:
+def _fits(depthwise: Depthwise, schedule: DepthwiseSchedule, target: Target) -> bool:
     lanes, pixels = schedule.lanes, schedule.rows * schedule.width
     size = emit.element_bytes(depthwise.image.element)
     *_, (_, _, _, height, step, _, _), (_, _, _, width, _, _, _) = depthwise.geometry
@@ -189,7 +189,7 @@ def _fits(depthwise: Depthwise, schedule: Schedule, target: Target) -> bool:
     return work <= _MOST_WORK and registers <= _MOST_REGISTERS * target.register_share
 
 
-def _clocks(depthwise: Depthwise, schedule: Schedule, target: Target) -> float:
+def _clocks(depthwise: Depthwise, schedule: DepthwiseSchedule, target: Target) -> float:
     """About how long the function takes on a chip.
 
     A compute unit's vector units do one instruction of a wave of 64 a clock, or two of 32; its

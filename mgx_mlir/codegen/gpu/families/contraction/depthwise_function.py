@@ -19,7 +19,7 @@ from mgx_mlir.codegen.gpu.builders.function import Dimensions, grid_of, linear_b
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.depthwise import (
     Depthwise,
-    Schedule,
+    DepthwiseSchedule,
     Step,
     ahead,
     choose,
@@ -65,7 +65,7 @@ def generate_depthwise(
 
 def _emit(
     depthwise: Depthwise,
-    schedule: Schedule,
+    schedule: DepthwiseSchedule,
     inputs: Mapping[int, ir.Value],
     outputs: Sequence[ir.Value],
     grid: Dimensions,
@@ -119,7 +119,7 @@ class _Reader:
     def __init__(
         self,
         depthwise: Depthwise,
-        schedule: Schedule,
+        schedule: DepthwiseSchedule,
         inputs: Mapping[int, ir.Value],
         starts: Sequence[Index],
         image: Index,

@@ -37,7 +37,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
 )
 from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled, Scales
-from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
 from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
@@ -49,7 +49,7 @@ from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 def generate(
     product: Product,
     sizes: tuple[Sequence[int], Sequence[int]],
-    schedule: Schedule,
+    schedule: ProductSchedule,
     unit: Unit,
     target: Target,
     name: str,
@@ -103,7 +103,7 @@ class _Generator:
         self,
         product: Product,
         sizes: tuple[Sequence[int], Sequence[int]],
-        schedule: Schedule,
+        schedule: ProductSchedule,
         unit: Unit,
         target: Target,
         name: str,
@@ -287,9 +287,11 @@ class _Generator:
         and those of the terms `before`."""
         unit = self.unit
         group: Index = lane.group if unit.groups > 1 else 0
-        rows = multiply.Operand(unit, a.lds, a.start, emit.add(lane.wave_m, lane.row), group)
+        rows = multiply.FragmentOperand(
+            unit, a.lds, a.start, emit.add(lane.wave_m, lane.row), group
+        )
         columns = [
-            multiply.Operand(unit, b.lds, b.start, emit.add(lane.wave_n, column), group)
+            multiply.FragmentOperand(unit, b.lds, b.start, emit.add(lane.wave_n, column), group)
             for column in self._lane_columns(lane)
         ]
         scales = self._scales(term, a, b, lane) if unit.scaled else ()
@@ -385,7 +387,7 @@ class _Generator:
 MOST_REPEATED = 256
 
 
-def epilogue_turns(match: Match, schedule: Schedule, unit: Unit) -> int:
+def epilogue_turns(match: Match, schedule: ProductSchedule, unit: Unit) -> int:
     """In how many turns of a loop a wave's rows of tiles go through the epilogue."""
     if match.epilogue is None:
         return 1

@@ -26,7 +26,7 @@ from mgx_mlir.codegen.gpu.families.contraction.narrow_block import generate_narr
 from mgx_mlir.codegen.gpu.families.contraction.resident import as_resident, generate_resident
 from mgx_mlir.codegen.gpu.families.contraction.scaling import exact_match, is_scaled, scaled_match
 from mgx_mlir.codegen.gpu.families.contraction.skinny import as_skinny, generate_skinny
-from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import unit_for
 from mgx_mlir.codegen.gpu.families.contraction.terms import product_of_terms
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
@@ -34,7 +34,7 @@ from mgx_mlir.codegen.problem.problem import Image
 
 
 def contraction_program(
-    kernel: ir.OpView, target: Target, schedule: Schedule | None = None
+    kernel: ir.OpView, target: Target, schedule: ProductSchedule | None = None
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
@@ -61,7 +61,7 @@ def match_program(
     sizes: tuple[Sequence[int], Sequence[int]],
     target: Target,
     name: str,
-    schedule: Schedule | None = None,
+    schedule: ProductSchedule | None = None,
 ) -> tuple[GpuProgram | None, str]:
     """The program `<name>_0` .. of a match and its schedule, or None and why there is none.
 

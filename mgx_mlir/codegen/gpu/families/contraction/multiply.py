@@ -20,7 +20,7 @@ Fragment = list[ir.Value]
 
 
 @dataclass
-class Operand:
+class FragmentOperand:
     """The rows of one operand in LDS that a lane reads: row `lane_row` of each tile.
 
     `start` is where the operand begins in a side of LDS, `group` the lane's place along k.

@@ -24,10 +24,10 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_READS
-from mgx_mlir.codegen.gpu.families.contraction.multiply import Fragment, Operand
+from mgx_mlir.codegen.gpu.families.contraction.multiply import Fragment, FragmentOperand
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scales
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Strided
-from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 
@@ -70,11 +70,11 @@ class Pipeline:
     def __init__(
         self,
         unit: Unit,
-        schedule: Schedule,
+        schedule: ProductSchedule,
         a: Tile,
         b: Tile,
-        rows: Operand,
-        columns: Sequence[Operand],
+        rows: FragmentOperand,
+        columns: Sequence[FragmentOperand],
         tile_columns: Sequence[int],
         scales: Sequence[Scales] = (),
     ) -> None:

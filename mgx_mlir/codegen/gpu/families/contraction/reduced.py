@@ -28,7 +28,7 @@ from mgx_mlir.codegen.gpu.families.contraction.cost import (
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
 from mgx_mlir.codegen.gpu.families.contraction.generator import generate
 from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
-from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
@@ -102,7 +102,7 @@ def _together(halves: Halves, target: Target) -> tuple[GpuProgram, str] | str:
     return program, f"{schedule.describe(unit)}, rows reduced in LDS"
 
 
-def _fits(tail: Tail, match: Match, unit: Unit, target: Target, schedule: Schedule) -> bool:
+def _fits(tail: Tail, match: Match, unit: Unit, target: Target, schedule: ProductSchedule) -> bool:
     return tail.fits(match.problem, schedule, unit, target)
 
 

@@ -18,7 +18,7 @@ _ROOM = 160
 
 
 @dataclass(frozen=True)
-class Schedule:
+class ProductSchedule:
     """`waves_m` x `waves_n` waves in a block, each with `tiles_m` x `tiles_n` tiles of C.
 
     A tile is what one instruction computes (`Unit.rows` x `Unit.columns`). `ahead` tiles
@@ -78,10 +78,10 @@ class Schedule:
         )
 
 
-def schedules() -> Iterator[Schedule]:
+def schedules() -> Iterator[ProductSchedule]:
     """Schedules of one part, in a fixed order; which are legal is `constraints`' matter."""
     for (waves_m, waves_n), tiles_m, tiles_n, ahead in product(_WAVES, _TILES, _TILES, _AHEAD):
-        yield Schedule(waves_m, waves_n, tiles_m, tiles_n, ahead)
+        yield ProductSchedule(waves_m, waves_n, tiles_m, tiles_n, ahead)
 
 
 def splits(tiles: int) -> Iterator[int]:

@@ -16,15 +16,15 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders.function import Frame
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.contraction.function import Parameter, outputs_of
-from mgx_mlir.codegen.gpu.families.contraction.space import Schedule
+from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Along
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
-from mgx_mlir.codegen.gpu.families.rows.space import Schedule as RowSchedule
+from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 
 # Of a read from LDS, or a reduction within a wave.
@@ -44,7 +44,9 @@ class Tail:
     @property
     def used(self) -> dict[int, str]:
         """The element type of each input that is read, beside the product."""
-        read = [source for source in self.rows.sources.values() if isinstance(source, Operand)]
+        read = [
+            source for source in self.rows.sources.values() if isinstance(source, MemoryOperand)
+        ]
         found = {source.argument: source.element.name for source in read}
         return {number: name for number, name in found.items() if number != self.product}
 
@@ -58,15 +60,17 @@ class Tail:
         M, N = problem.M, problem.N
         mine = [s for s in self.rows.sources.values() if self._is_product(s)]
         plain = Axis.of((M, N)), Axis.of((N, 1))
-        if [(x.outer, x.inner) for x in mine if isinstance(x, Operand)] != [plain]:
+        if [(x.outer, x.inner) for x in mine if isinstance(x, MemoryOperand)] != [plain]:
             return "rows that are not the product's"
         results = [result.operand for result in self.rows.results]
-        others = [s for s in self.rows.sources.values() if isinstance(s, Operand)]
+        others = [s for s in self.rows.sources.values() if isinstance(s, MemoryOperand)]
         if any(x.element.kind == "bool" or x.element.is_byte_float for x in (*results, *others)):
             return "rows of elements that are no plain numbers"
         return f"{problem.batch} matrices" if problem.batch > 1 else ""
 
-    def fits(self, problem: Contraction, schedule: Schedule, unit: Unit, target: Target) -> bool:
+    def fits(
+        self, problem: Contraction, schedule: ProductSchedule, unit: Unit, target: Target
+    ) -> bool:
         """Whether a block with a schedule has whole rows, and LDS for all of them."""
         rows, columns = schedule.rows(unit), schedule.columns(unit)
         room = SIDES * (rows + columns) * unit.tile_depth
@@ -84,7 +88,9 @@ class Tail:
                 return RowSchedule(sharing, threads // sharing, lanes, chunks, False, True)
         return None
 
-    def clocks(self, problem: Contraction, schedule: Schedule, unit: Unit, target: Target) -> float:
+    def clocks(
+        self, problem: Contraction, schedule: ProductSchedule, unit: Unit, target: Target
+    ) -> float:
         """About how long a compute unit's blocks take for it: one group of rows after another.
 
         Each is bound by latency, of LDS and of reductions that wait for one another; two blocks
@@ -97,7 +103,7 @@ class Tail:
         passes = schedule.rows(unit) // cut.together
         return passes * _LDS_CLOCKS * (1 + levels) * max(1.0, math.ceil(blocks) / 2)
 
-    def place(self, schedule: Schedule, unit: Unit, problem: Contraction) -> Matrix:
+    def place(self, schedule: ProductSchedule, unit: Unit, problem: Contraction) -> Matrix:
         """Where the product's elements lie in LDS."""
         row, column = self._axes(schedule, unit, problem)
         return Matrix(0, unit.element, 0, Axis(()), row, column)
@@ -105,7 +111,7 @@ class Tail:
     def emit(
         self,
         problem: Contraction,
-        schedule: Schedule,
+        schedule: ProductSchedule,
         unit: Unit,
         target: Target,
         thread: ir.Value,
@@ -120,7 +126,7 @@ class Tail:
         outer, inner = self._axes(schedule, unit, problem)
         sources = {
             value: replace(source, outer=outer, inner=inner)
-            if isinstance(source, Operand) and self._is_product(source)
+            if isinstance(source, MemoryOperand) and self._is_product(source)
             else source
             for value, source in self.rows.sources.items()
         }
@@ -140,9 +146,11 @@ class Tail:
         emit.loop(0, passes, 1, one)
 
     def _is_product(self, source: object) -> bool:
-        return isinstance(source, Operand) and source.argument == self.product
+        return isinstance(source, MemoryOperand) and source.argument == self.product
 
-    def _axes(self, schedule: Schedule, unit: Unit, problem: Contraction) -> tuple[Axis, Axis]:
+    def _axes(
+        self, schedule: ProductSchedule, unit: Unit, problem: Contraction
+    ) -> tuple[Axis, Axis]:
         rows, columns = schedule.rows(unit), schedule.columns(unit)
         blocks = math.ceil(problem.M / rows)
         outer = Axis(((blocks, 0), (rows, columns))) if blocks > 1 else Axis(((rows, columns),))

@@ -17,7 +17,7 @@ from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.ops.windows import beta_power
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
-from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.lrn.match import Lrn
@@ -27,7 +27,7 @@ _OUTPUT = Argument("output", 0)
 
 
 @dataclass(frozen=True)
-class Schedule:
+class LrnSchedule:
     """Vectors of `lanes` pixels in `channels` channels for each thread."""
 
     lanes: int
@@ -38,18 +38,18 @@ class Schedule:
         return f"{self.lanes} pixels at a time in {self.channels} channels"
 
 
-def choose(lrn: Lrn, target: Target) -> Schedule:
+def choose(lrn: Lrn, target: Target) -> LrnSchedule:
     """As many channels as leave all units busy."""
-    result = Operand(0, lrn.source.element, 0, Axis(()), Axis.of((lrn.pixels, 1)))
+    result = MemoryOperand(0, lrn.source.element, 0, Axis(()), Axis.of((lrn.pixels, 1)))
     lanes = min(4, vector_lanes(lrn.pixels, [lrn.source, result]))
     channels = math.gcd(lrn.channels, 8)
     size = lrn.images * lrn.channels * lrn.pixels // lanes
     while channels > 1 and size // channels < target.compute_units * BLOCK:
         channels //= 2
-    return Schedule(lanes, channels)
+    return LrnSchedule(lanes, channels)
 
 
-def generate(lrn: Lrn, types: Types, schedule: Schedule, name: str) -> GpuProgram:
+def generate(lrn: Lrn, types: Types, schedule: LrnSchedule, name: str) -> GpuProgram:
     """The function `<name>_0`, and its launch.
 
     types: of the kernel's inputs and results. Needs an active MLIR context and location.
@@ -85,6 +85,6 @@ def generate(lrn: Lrn, types: Types, schedule: Schedule, name: str) -> GpuProgra
             y = a.div(values[number + before], beta_power(a, base, lrn.beta))
             y = store(a, lrn.source.element, y)
             place = emit.mul(emit.add(image, emit.add(first, number)), lrn.pixels)
-            target = Operand(0, lrn.source.element, 0, Axis(()), Axis.of((total, 1)))
+            target = MemoryOperand(0, lrn.source.element, 0, Axis(()), Axis.of((total, 1)))
             target.store(y, work.buffers[_OUTPUT], 0, emit.add(place, pixel), work.inside)
     return launches.program()

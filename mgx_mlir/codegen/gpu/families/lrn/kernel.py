@@ -7,12 +7,12 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types, program_of
-from mgx_mlir.codegen.gpu.families.lrn.generator import Schedule, choose, generate
+from mgx_mlir.codegen.gpu.families.lrn.generator import LrnSchedule, choose, generate
 from mgx_mlir.codegen.gpu.families.lrn.match import Lrn, match_lrn
 
 
 def lrn_program(
-    kernel: ir.OpView, target: Target, schedule: Schedule | None = None
+    kernel: ir.OpView, target: Target, schedule: LrnSchedule | None = None
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 

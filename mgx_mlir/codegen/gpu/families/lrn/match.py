@@ -9,7 +9,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.element import element_of
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.problem.views import resolve
 
@@ -27,7 +27,7 @@ class Lrn:
     images: int
     channels: int
     pixels: int
-    source: Operand
+    source: MemoryOperand
     size: int
     alpha: float
     beta: float
@@ -49,7 +49,7 @@ def match_lrn(kernel: ir.OpView) -> Lrn | str:
     if op.size.value > MAX_SIZE:
         return f"{Lrn.name}: {op.size.value} channels are more than {MAX_SIZE}"
     images, channels, *rest = view.shape
-    source = Operand(
+    source = MemoryOperand(
         view.argument, element, view.offset, view.axis(0, 2), view.axis(2, len(view.shape))
     )
     numbers = op.alpha.value, op.beta.value, op.bias.value

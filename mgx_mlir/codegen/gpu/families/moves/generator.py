@@ -17,7 +17,7 @@ from mgx_mlir.codegen.generic.lowering.element import BOOL
 from mgx_mlir.codegen.generic.lowering.pointwise import number
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.moves.match import Copy, Gather, Move, Moves, Pad
 
@@ -28,7 +28,7 @@ _CHOSEN = 4  # elements with an index each that a thread takes at a time
 
 
 @dataclass(frozen=True)
-class Schedule:
+class MoveSchedule:
     """Vectors of `lanes` elements for each part, a thread takes `times` of them."""
 
     lanes: tuple[int, ...]
@@ -40,12 +40,12 @@ class Schedule:
         return f"{widths} elements at a time, {self.times} times"
 
 
-def choose(moves: Moves, units: int) -> Schedule:
+def choose(moves: Moves, units: int) -> MoveSchedule:
     """The widest vectors that no part cuts; several for a thread where there are many."""
     lanes = tuple(lanes_of(part) for part in moves.parts)
     vectors = sum(part.size // n for part, n in zip(moves.parts, lanes, strict=True))
     times = next((n for n in (4, 2) if vectors >= 8 * units * BLOCK * n), 1)
-    return Schedule(lanes, times)
+    return MoveSchedule(lanes, times)
 
 
 def lanes_of(part: Move) -> int:
@@ -59,7 +59,7 @@ def lanes_of(part: Move) -> int:
         edges = math.gcd(last.size, last.low, last.inside) if last else 1
         return vector_lanes(edges, [part.source, part.target])
     # Where a source's neighbours lie apart, vectors of results still are one access.
-    read = [part.source] if isinstance(part.source, Operand) else []
+    read = [part.source] if isinstance(part.source, MemoryOperand) else []
     lanes = vector_lanes(part.size, [*read, part.target])
     return part.target.width(lanes)
 
@@ -67,7 +67,7 @@ def lanes_of(part: Move) -> int:
 def generate(
     moves: Moves,
     types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
-    schedule: Schedule,
+    schedule: MoveSchedule,
     name: str,
 ) -> GpuProgram:
     """The functions `<name>_0` .. of some parts each, and their launches.
@@ -122,10 +122,10 @@ def _bound(body: Body, buffers: dict[int, ir.Value], output: ir.Value) -> Callab
     return lambda: body(buffers, output)
 
 
-def _read(part: Move) -> list[Operand]:
+def _read(part: Move) -> list[MemoryOperand]:
     if isinstance(part, Gather):
         return [part.source, *(c.indices for c in part.places.coordinates)]
-    return [part.source] if isinstance(part.source, Operand) else []
+    return [part.source] if isinstance(part.source, MemoryOperand) else []
 
 
 def _body(part: Move, lanes: int, times: int, block: Index, thread: Index) -> Body:
@@ -154,7 +154,7 @@ def _value(
 ) -> ir.Value:
     """The elements that belong at place .. place + lanes of the part."""
     source = part.source
-    if not isinstance(source, Operand):
+    if not isinstance(source, MemoryOperand):
         return emit.attribute_constant(source, lanes)
     buffer = buffers[source.argument]
     if isinstance(part, Copy):

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_slice, by_tuple
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import Source
@@ -28,7 +28,7 @@ class Copy:
 
     size: int
     source: Source
-    target: Operand
+    target: MemoryOperand
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Gather:
     """
 
     size: int
-    source: Operand
+    source: MemoryOperand
     places: Places
     run: int
-    target: Operand
+    target: MemoryOperand
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ class Pad:
     """x between elements of one value."""
 
     size: int
-    source: Operand
+    source: MemoryOperand
     spans: tuple[Span, ...]
     value: float
-    target: Operand
+    target: MemoryOperand
 
 
 Move: TypeAlias = "Copy | Gather | Pad"
@@ -135,8 +135,8 @@ def _concat(
         rows = Axis.of((outer, shape[axis] * inner), (own, 1))
         source: Source = view
         if isinstance(view, View):
-            source = Operand(view.argument, element, view.offset, Axis(()), _axis(view.dims))
-        parts.append(Copy(size, source, Operand(0, element, start, Axis(()), rows)))
+            source = MemoryOperand(view.argument, element, view.offset, Axis(()), _axis(view.dims))
+        parts.append(Copy(size, source, MemoryOperand(0, element, start, Axis(()), rows)))
         start += own
     return tuple(parts)
 
@@ -153,10 +153,10 @@ def _gather(op: ir.OpView, view: View, indices: View, shape: tuple[int, ...]) ->
     outer, inner = view.axis(0, depth), view.axis(depth, len(view.shape))
     return Gather(
         size,
-        Operand(view.argument, element, view.offset, outer, inner),
+        MemoryOperand(view.argument, element, view.offset, outer, inner),
         places,
         math.prod(view.shape[depth:]),
-        Operand(0, element, 0, Axis(()), Axis.of((size, 1))),
+        MemoryOperand(0, element, 0, Axis(()), Axis.of((size, 1))),
     )
 
 
@@ -182,9 +182,13 @@ def _pad(op: ir.OpView, view: View, element: Element, shape: tuple[int, ...]) ->
     size = math.prod(shape)
     outer = Axis.of(*(factor for span in spans[:-1] for factor in span.axis.factors))
     last = spans[-1].axis if spans else Axis(())
-    source = Operand(view.argument, element, view.offset, outer, last)
+    source = MemoryOperand(view.argument, element, view.offset, outer, last)
     return Pad(
-        size, source, tuple(spans), value, Operand(0, element, 0, Axis(()), Axis.of((size, 1)))
+        size,
+        source,
+        tuple(spans),
+        value,
+        MemoryOperand(0, element, 0, Axis(()), Axis.of((size, 1))),
     )
 
 

@@ -10,10 +10,10 @@ import math
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
-from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
-from mgx_mlir.codegen.gpu.families.pointwise.space import Schedule, schedules
+from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule, schedules
 from mgx_mlir.codegen.gpu.families.rows.cost import (
     GLOBAL_BYTES_A_CLOCK,
     GLOBAL_LATENCY,
@@ -29,18 +29,18 @@ _IN_FLIGHT = 128
 _DIVISION = 6
 
 
-def choose(elements: Elements, target: Target) -> Schedule:
+def choose(elements: Elements, target: Target) -> PointwiseSchedule:
     """The schedule with the least estimate; the first of several equal ones."""
     operands = elements.operands
     lanes = vector_lanes(elements.size, operands)
     most = max(1, int(_IN_FLIGHT * target.register_share) // len(operands))
     legal = [s for s in schedules(lanes) if s.lanes * s.times <= most]
-    chosen = least(legal, lambda s: clocks(elements, s, target), Schedule.describe)
+    chosen = least(legal, lambda s: clocks(elements, s, target), PointwiseSchedule.describe)
     assert chosen is not None  # one element at a time is always legal
     return chosen
 
 
-def clocks(elements: Elements, schedule: Schedule, target: Target) -> float:
+def clocks(elements: Elements, schedule: PointwiseSchedule, target: Target) -> float:
     """The estimate for a schedule."""
     issue, simds = (4, 4) if target.wave_size == 64 else (1, 2)
     blocks = -(-elements.size // schedule.elements)
@@ -64,7 +64,7 @@ def clocks(elements: Elements, schedule: Schedule, target: Target) -> float:
     return max(busy, memory, rounds * latency) + (busy + memory) / 8
 
 
-def _instructions(operand: Operand, lanes: int) -> int:
+def _instructions(operand: MemoryOperand, lanes: int) -> int:
     """Instructions that access a vector of an operand."""
     if operand.repeated:
         return 0
@@ -72,7 +72,7 @@ def _instructions(operand: Operand, lanes: int) -> int:
     return parts * (2 + _DIVISION * (len(operand.inner.factors) - 1))
 
 
-def _moved(operand: Operand, lanes: int) -> float:
+def _moved(operand: MemoryOperand, lanes: int) -> float:
     """Bytes that memory moves for a lane's vector of an operand."""
     if operand.repeated:
         return 0.0

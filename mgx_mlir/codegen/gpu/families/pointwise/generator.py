@@ -12,10 +12,10 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import function as builder
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
-from mgx_mlir.codegen.gpu.families.pointwise.space import Schedule
+from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
 from mgx_mlir.codegen.gpu.families.pointwise.tiles import emit_tiles
 from mgx_mlir.codegen.gpu.families.pointwise.turned import BLOCK, Turned
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator
@@ -24,7 +24,7 @@ from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator
 def generate(
     elements: Elements,
     types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
-    schedule: Schedule | Turned,
+    schedule: PointwiseSchedule | Turned,
     target: Target,
     name: str,
 ) -> GpuProgram:
@@ -64,7 +64,7 @@ def generate(
 
 def emit_elements(
     elements: Elements,
-    schedule: Schedule,
+    schedule: PointwiseSchedule,
     sources: dict[int, ir.Value],
     outputs: Sequence[ir.Value],
     first: Index,
@@ -84,7 +84,7 @@ def emit_elements(
     # All reads go first: they are under way together, and may be of what is written.
     for chunk in chunks:
         for value, source in elements.sources.items():
-            if isinstance(source, Operand) and elements.is_whole(value):
+            if isinstance(source, MemoryOperand) and elements.is_whole(value):
                 values.whole(value, chunk)
     for chunk in chunks:
         guards = [chunk.inside] if chunk.inside is not None else []
@@ -101,12 +101,12 @@ class _Layout:
     lanes: int
     sources: dict[int, ir.Value]
 
-    def load(self, source: Operand, chunk: Chunk) -> ir.Value:
+    def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value:
         # What lies behind the last element is read as zero, or for nothing.
         buffer = self.sources[source.argument]
         return source.load(buffer, source.start(0), chunk.column, self.lanes, [])
 
-    def load_row(self, source: Operand) -> ir.Value:
+    def load_row(self, source: MemoryOperand) -> ir.Value:
         return source.load_one(self.sources[source.argument], source.start(0))
 
     def of_row(self, value: ir.Value) -> ir.Value:

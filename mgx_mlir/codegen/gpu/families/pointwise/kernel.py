@@ -10,12 +10,12 @@ from mgx_mlir.codegen.gpu.families.family import Types, program_of
 from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
 from mgx_mlir.codegen.gpu.families.pointwise.generator import generate
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
-from mgx_mlir.codegen.gpu.families.pointwise.space import Schedule
+from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
 from mgx_mlir.codegen.gpu.families.pointwise.turned import Turned, turned
 
 
 def pointwise_program(
-    kernel: ir.OpView, target: Target, schedule: Schedule | Turned | None = None
+    kernel: ir.OpView, target: Target, schedule: PointwiseSchedule | Turned | None = None
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 

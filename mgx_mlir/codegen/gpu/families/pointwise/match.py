@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import is_free
-from mgx_mlir.codegen.gpu.families.rows.match import Body, Source
+from mgx_mlir.codegen.gpu.families.rows.match import RowBody, Source
 from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant
@@ -31,7 +31,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Elements(Body):
+class Elements(RowBody):
     """A kernel over `size` elements, in the row-major order of its results.
 
     Operands have the elements' number as their inner index. The result may be written over
@@ -43,12 +43,12 @@ class Elements(Body):
     overwritable: frozenset[int]
 
     @property
-    def operands(self) -> tuple[Operand, ...]:
+    def operands(self) -> tuple[MemoryOperand, ...]:
         """What is read with an element for each of the results, and what is written."""
         return (*self.read, *(self.operand_of(r) for r in self.results))
 
-    def operand_of(self, result: Result) -> Operand:
-        return Operand(result.number, result.element, 0, Axis(()), Axis.of((self.size, 1)))
+    def operand_of(self, result: Result) -> MemoryOperand:
+        return MemoryOperand(result.number, result.element, 0, Axis(()), Axis.of((self.size, 1)))
 
 
 def match_elements(kernel: ir.OpView) -> Elements | str:
@@ -75,7 +75,7 @@ def match_elements(kernel: ir.OpView) -> Elements | str:
         if found is None:
             return False
         sources[value] = found
-        if isinstance(found, Operand) and not found.repeated:
+        if isinstance(found, MemoryOperand) and not found.repeated:
             wholes.add(value)
         return True
 
@@ -103,4 +103,4 @@ def _source(value: ir.Value, size: int) -> Source | None:
     if view is None or math.prod(view.shape) != size:
         return None
     inner = Axis.of(*(factor for dim in view.dims for factor in dim))
-    return Operand(view.argument, element_of(value.type), view.offset, Axis(()), inner)
+    return MemoryOperand(view.argument, element_of(value.type), view.offset, Axis(()), inner)

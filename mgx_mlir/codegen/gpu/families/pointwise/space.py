@@ -11,7 +11,7 @@ _TIMES = (1, 2, 4, 8)
 
 
 @dataclass(frozen=True)
-class Schedule:
+class PointwiseSchedule:
     """Blocks of `block` threads, each of which takes `times` vectors of `lanes` elements."""
 
     block: int
@@ -28,8 +28,8 @@ class Schedule:
         return f"{self.lanes} elements at a time, {self.times} times, {self.block} threads a block"
 
 
-def schedules(lanes: int) -> Iterator[Schedule]:
+def schedules(lanes: int) -> Iterator[PointwiseSchedule]:
     """All schedules with vectors of up to `lanes` elements, in a fixed order."""
     widths = [width for width in (16, 8, 4, 2, 1) if width <= lanes]
     for width, block, times in product(widths, _BLOCKS, _TIMES):
-        yield Schedule(block, width, times)
+        yield PointwiseSchedule(block, width, times)

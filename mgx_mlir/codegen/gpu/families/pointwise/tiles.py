@@ -11,7 +11,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes, memory
 from mgx_mlir.codegen.gpu.builders.function import Frame
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
 from mgx_mlir.codegen.gpu.families.pointwise.turned import BLOCK, Turned, outer, strides
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator
@@ -34,7 +34,7 @@ def emit_tiles(
     # All reads go first: they are under way together, and may be of what is written.
     for chunk in chunks:
         for value, source in elements.sources.items():
-            if isinstance(source, Operand) and elements.is_whole(value):
+            if isinstance(source, MemoryOperand) and elements.is_whole(value):
                 values.whole(value, chunk)
     for number, chunk in enumerate(chunks):
         for result in elements.results:
@@ -58,7 +58,7 @@ class _Tile:
     ) -> None:
         self.elements, self.schedule, self.frame, self.target = elements, schedule, frame, target
         self.numbers = {number: position for position, number in enumerate(used)}
-        self._read: dict[Operand, list[ir.Value]] = {}
+        self._read: dict[MemoryOperand, list[ir.Value]] = {}
 
     def begin(self, thread: Index, block: Index) -> None:
         schedule, wave = self.schedule, self.target.wave_size
@@ -84,18 +84,20 @@ class _Tile:
             inside.append(emit.compare("slt", self.b, schedule.sizes[schedule.b]))
         self.inside = inside
 
-    def along_a(self, operand: Operand, number: int) -> tuple[Operand, Index]:
+    def along_a(self, operand: MemoryOperand, number: int) -> tuple[MemoryOperand, Index]:
         """The operand with vectors along A, and where those start for one place along B."""
         made, steps = outer(operand, self.schedule.sizes, len(self.schedule.sizes) - 1)
         return made, self._start(operand, steps, (self.schedule.b, emit.add(self.b, number)))
 
-    def _start(self, operand: Operand, steps: Sequence[int], *more: tuple[int, Index]) -> Index:
+    def _start(
+        self, operand: MemoryOperand, steps: Sequence[int], *more: tuple[int, Index]
+    ) -> Index:
         start: Index = operand.offset
         for d, index in [*self.places.items(), *more]:
             start = emit.add(start, emit.mul(index, steps[d]))
         return start
 
-    def load(self, source: Operand, chunk: Chunk) -> ir.Value:
+    def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value:
         assert isinstance(chunk.column, int)
         schedule = self.schedule
         steps = strides(source, schedule.sizes)
@@ -119,7 +121,7 @@ class _Tile:
             ]
         return memory.joined([memory.element(x, chunk.column) for x in self._read[source]])
 
-    def load_row(self, source: Operand) -> ir.Value:
+    def load_row(self, source: MemoryOperand) -> ir.Value:
         buffer = self.frame.buffers[self.numbers[source.argument]]
         return source.load_one(buffer, source.start(0))
 

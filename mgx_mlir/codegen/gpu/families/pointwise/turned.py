@@ -16,7 +16,7 @@ from itertools import pairwise
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
 from mgx_mlir.codegen.problem.problem import Axis
 
@@ -64,7 +64,7 @@ class Turned:
         )
 
 
-def strides(operand: Operand, sizes: Sequence[int]) -> tuple[int, ...] | None:
+def strides(operand: MemoryOperand, sizes: Sequence[int]) -> tuple[int, ...] | None:
     """The operand's stride along each dimension; None where there is no such thing."""
     found: list[int] = []
     rest = list(reversed(operand.inner.factors or ((1, 0),)))
@@ -79,7 +79,7 @@ def strides(operand: Operand, sizes: Sequence[int]) -> tuple[int, ...] | None:
     return tuple(reversed(found))
 
 
-def dimensions(operands: Sequence[Operand], size: int) -> tuple[int, ...] | None:
+def dimensions(operands: Sequence[MemoryOperand], size: int) -> tuple[int, ...] | None:
     """The fewest dimensions that all operands move through in strides, the slowest first."""
     places = {1, size}
     for operand in operands:
@@ -120,12 +120,12 @@ def turned(elements: Elements, target: Target) -> Turned | None:
     return Turned(sizes, b, lanes_a, target.wave_size // lanes_a, run_a, run_b)
 
 
-def _lies_across(operand: Operand) -> bool:
+def _lies_across(operand: MemoryOperand) -> bool:
     """Whether neighbours among the results are not neighbours in memory."""
     return bool(operand.inner.factors) and operand.inner.factors[-1][1] not in (0, 1)
 
 
-def _aligned(operand: Operand, sizes: Sequence[int], along: int, limit: int) -> int:
+def _aligned(operand: MemoryOperand, sizes: Sequence[int], along: int, limit: int) -> int:
     """Elements of a vector along a dimension that one access takes, wherever it starts."""
     found = strides(operand, sizes)
     if found is None or found[along] not in (0, 1):
@@ -139,11 +139,13 @@ def _power(number: int) -> int:
     return 1 << max(0, number.bit_length() - 1)
 
 
-def outer(operand: Operand, sizes: Sequence[int], along: int) -> tuple[Operand, tuple[int, ...]]:
+def outer(
+    operand: MemoryOperand, sizes: Sequence[int], along: int
+) -> tuple[MemoryOperand, tuple[int, ...]]:
     """The operand with vectors along one dimension, and its strides along all."""
     found = strides(operand, sizes)
     assert found is not None
     steps = [(n, s) for d, (n, s) in enumerate(zip(sizes, found, strict=True)) if d != along]
     inner = Axis.of((sizes[along], found[along]))
-    made = Operand(operand.argument, operand.element, operand.offset, Axis.of(*steps), inner)
+    made = MemoryOperand(operand.argument, operand.element, operand.offset, Axis.of(*steps), inner)
     return made, found

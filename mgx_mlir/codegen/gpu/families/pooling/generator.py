@@ -34,7 +34,7 @@ MAX_CODE = 512
 
 
 @dataclass(frozen=True)
-class Schedule:
+class PoolingSchedule:
     """A thread makes `run` neighbours, and reads x in vectors of `lanes`."""
 
     run: int
@@ -45,7 +45,7 @@ class Schedule:
         return f"{self.run} results a thread, {self.lanes} elements at a time"
 
 
-def choose(pooling: Pooling, units: int) -> Schedule:
+def choose(pooling: Pooling, units: int) -> PoolingSchedule:
     """As many neighbours as one access stores, fewer where they would leave units idle."""
     last = pooling.windows[-1]
     size = builder.element_bytes(pooling.element)
@@ -55,11 +55,11 @@ def choose(pooling: Pooling, units: int) -> Schedule:
     # Vectors start at multiples of their length, at each part of a row too.
     part = pooling.row * last.dilation if pooling.row < last.length else 0
     width = pooling.source.width(CHUNK_BYTES // size)
-    return Schedule(run, math.gcd(width, last.size, run * last.stride, part))
+    return PoolingSchedule(run, math.gcd(width, last.size, run * last.stride, part))
 
 
 def generate(pooling: Pooling, types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
-             schedule: Schedule, name: str) -> GpuProgram:  # fmt: skip
+             schedule: PoolingSchedule, name: str) -> GpuProgram:  # fmt: skip
     """The function `<name>_0`, and its launch.
 
     types: of the kernel's inputs and results. Needs an active MLIR context and location.
@@ -104,7 +104,7 @@ class _Windows:
     """The windows of one thread."""
 
     def __init__(
-        self, pooling: Pooling, schedule: Schedule, buffer: ir.Value, thread: Index
+        self, pooling: Pooling, schedule: PoolingSchedule, buffer: ir.Value, thread: Index
     ) -> None:
         self.pooling, self.schedule, self.buffer = pooling, schedule, buffer
         self.reducer = pooling.reducer

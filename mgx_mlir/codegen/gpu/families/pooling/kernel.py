@@ -7,12 +7,12 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types, program_of
-from mgx_mlir.codegen.gpu.families.pooling.generator import Schedule, choose, generate
+from mgx_mlir.codegen.gpu.families.pooling.generator import PoolingSchedule, choose, generate
 from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, match_pooling
 
 
 def pooling_program(
-    kernel: ir.OpView, target: Target, schedule: Schedule | None = None
+    kernel: ir.OpView, target: Target, schedule: PoolingSchedule | None = None
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 

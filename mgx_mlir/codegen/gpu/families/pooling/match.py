@@ -13,7 +13,7 @@ from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.codegen.generic.lowering.ops.windows import power
 from mgx_mlir.codegen.generic.lowering.reducers import Reducer, add, lowest, maximum, sum_element
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.problem.match import Match, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
@@ -68,7 +68,7 @@ class Pooling:
     """
 
     images: int
-    source: Operand
+    source: MemoryOperand
     element: Element
     windows: tuple[Window, ...]
     mode: str
@@ -136,7 +136,7 @@ def match_pooling(kernel: ir.OpView) -> Pooling | str:
     element = element_of(result.type)
     if element.is_byte_float or (mode == "lpnorm" and not element.is_float):
         return f"mgx.pooling: elements of type {element.name}"
-    source = Operand(view.argument, element, view.offset, outer, inner)
+    source = MemoryOperand(view.argument, element, view.offset, outer, inner)
     padded = bool(op.count_include_pad.value)
     order = op.lp_order.value
     images, pixels = shape[0] * shape[1], math.prod(window.outputs for window in windows)

@@ -25,7 +25,7 @@ from mgx_mlir.codegen.generic.lowering.pointwise import number
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import lanes, memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
-from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.resize.match import Resize, Shared, Taps
 from mgx_mlir.codegen.problem.problem import Axis
@@ -40,7 +40,7 @@ _OUTPUT = Argument("output", 0)
 
 
 @dataclass(frozen=True)
-class Schedule:
+class ResizeSchedule:
     """`across` threads share a line, with vectors of `lanes` elements; a thread has `lines`."""
 
     across: int
@@ -52,10 +52,10 @@ class Schedule:
         return f"{self.lanes} elements at a time, {self.across} threads a line, {self.lines} lines"
 
 
-def choose(resize: Resize, target: Target) -> Schedule:
+def choose(resize: Resize, target: Target) -> ResizeSchedule:
     """Vectors of what is copied; several lines for a thread where there are many."""
     size = math.prod(resize.shape)
-    result = Operand(0, resize.element, 0, Axis(()), Axis.of((resize.copied, 1)))
+    result = MemoryOperand(0, resize.element, 0, Axis(()), Axis.of((resize.copied, 1)))
     width = vector_lanes(resize.copied, [resize.source, result]) if resize.copied > 1 else 1
     line = resize.shape[resize.last] * resize.copied // width
     # Whole waves in a line find their tables' numbers once; of these the fewest without work.
@@ -70,13 +70,13 @@ def choose(resize: Resize, target: Target) -> Schedule:
         # What lines have in common is found where no thread has fewer of them.
         many = [n for n in many if height % n == 0]
     lines = many[0] if many else 1
-    return Schedule(across, width, lines)
+    return ResizeSchedule(across, width, lines)
 
 
 def generate(
     resize: Resize,
     types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
-    schedule: Schedule,
+    schedule: ResizeSchedule,
     target: Target,
     name: str,
 ) -> GpuProgram:
@@ -125,7 +125,7 @@ def generate(
 
 
 def _shared(
-    resize: Resize, schedule: Schedule, launches: Launches
+    resize: Resize, schedule: ResizeSchedule, launches: Launches
 ) -> tuple[Shared, Callable[[], ir.Value]] | None:
     """What lines of a thread read together, and the table that says where it is."""
     taps = resize.taps.get(resize.last - 1)
@@ -182,7 +182,7 @@ class _Lines:
     def __init__(
         self,
         resize: Resize,
-        schedule: Schedule,
+        schedule: ResizeSchedule,
         tables: dict[int, _Tables],
         buffers: dict[Argument, ir.Value],
         source: Argument,
@@ -265,7 +265,7 @@ class _Lines:
         total = self._cropped(total, places)
         place = emit.add(emit.mul(number_, resize.copied), self.along)
         size = math.prod(resize.shape)
-        target = Operand(0, resize.element, 0, Axis(()), Axis.of((size, 1)))
+        target = MemoryOperand(0, resize.element, 0, Axis(()), Axis.of((size, 1)))
         target.store(total, self.output, 0, place, inside)
 
     def _sum(self, others: Sequence[tuple[_Tables, Index]], start: Index) -> ir.Value:

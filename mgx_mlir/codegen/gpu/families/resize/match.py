@@ -14,7 +14,7 @@ from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.codegen.generic.lowering.ops.resize import Axis as Resized
 from mgx_mlir.codegen.generic.lowering.ops.resize import axes_of
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve
@@ -82,7 +82,7 @@ class Resize:
 
     name: str
     shape: tuple[int, ...]
-    source: Operand
+    source: MemoryOperand
     strides: tuple[Axis, ...]
     taps: dict[int, Taps]
     outside: float
@@ -129,7 +129,7 @@ def match_resize(kernel: ir.OpView) -> Resize | str:
         outside = op.extrapolation_value.value
     last = max(taps, default=0)
     numbers = sum(2 * t.indices.size for t in taps.values())
-    source = Operand(
+    source = MemoryOperand(
         view.argument, element, view.offset, view.axis(0, last + 1), view.axis(last + 1, len(shape))
     )
     found = Resize(name, shape, source, strides, taps, outside)

@@ -16,7 +16,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator, Partial, Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
-from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, Schedule
+from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, RowSchedule
 
 
 class RowsBody:
@@ -25,7 +25,7 @@ class RowsBody:
     def __init__(
         self,
         rows: Rows,
-        schedule: Schedule,
+        schedule: RowSchedule,
         layout: Along | Across,
         reductions: Sequence[Reduction],
         bounded: bool,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
-from mgx_mlir.codegen.gpu.families.rows.space import Schedule
+from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.problem.problem import Axis
 
 # Registers for the elements of a row that a thread keeps.
@@ -28,7 +28,7 @@ def is_across(rows: Rows) -> bool:
     return votes < 0
 
 
-def schedule_refusal(rows: Rows, schedule: Schedule, target: Target) -> str:
+def schedule_refusal(rows: Rows, schedule: RowSchedule, target: Target) -> str:
     """Why a schedule is illegal; '' where it is legal."""
     if schedule.block > 1024:
         return f"{schedule.block} threads"

@@ -16,7 +16,13 @@ from mgx_mlir.codegen.gpu.builders.function import element_bytes
 from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.gpu.families.rows.constraints import is_across, lanes_of, schedule_refusal
 from mgx_mlir.codegen.gpu.families.rows.match import REDUCING, Rows
-from mgx_mlir.codegen.gpu.families.rows.space import SPLIT_BLOCK, UNROLL, Schedule, schedules, split
+from mgx_mlir.codegen.gpu.families.rows.space import (
+    SPLIT_BLOCK,
+    UNROLL,
+    RowSchedule,
+    schedules,
+    split,
+)
 
 START = 600  # the first instructions of a wave: its arguments
 GLOBAL_LATENCY = 600
@@ -35,7 +41,7 @@ _COSTLY = frozenset(
 )
 
 
-def choose(rows: Rows, target: Target, whole: bool = False) -> Schedule | None:
+def choose(rows: Rows, target: Target, whole: bool = False) -> RowSchedule | None:
     """The legal schedule with the least estimate; the first of several equal ones.
 
     whole: only those where a block has whole rows, of neighbours in memory.
@@ -46,7 +52,7 @@ def choose(rows: Rows, target: Target, whole: bool = False) -> Schedule | None:
         found = schedules(rows.columns, lanes, target.wave_size, across)
         legal += [s for s in found if not schedule_refusal(rows, s, target)]
     if whole:
-        return least(legal, lambda s: clocks(rows, s, target), Schedule.describe)
+        return least(legal, lambda s: clocks(rows, s, target), RowSchedule.describe)
     # As many blocks as the chip has compute units, or twice that, with work for each thread.
     lanes = lanes_of(rows, False)
     for times in (1, 2):
@@ -55,10 +61,10 @@ def choose(rows: Rows, target: Target, whole: bool = False) -> Schedule | None:
         if parts > 1:
             legal.append(split(rows.columns, lanes, parts))
     legal += _split_across(rows, target)
-    return least(legal, lambda s: clocks(rows, s, target), Schedule.describe)
+    return least(legal, lambda s: clocks(rows, s, target), RowSchedule.describe)
 
 
-def _split_across(rows: Rows, target: Target) -> list[Schedule]:
+def _split_across(rows: Rows, target: Target) -> list[RowSchedule]:
     """Columns that several blocks share: vectors of rows beside each other that are as wide as
     memory likes, and parts for all compute units."""
     lanes = lanes_of(rows, True)
@@ -79,7 +85,7 @@ def _split_across(rows: Rows, target: Target) -> list[Schedule]:
     return found
 
 
-def clocks(rows: Rows, schedule: Schedule, target: Target) -> float:
+def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
     """The estimate for a legal schedule."""
     issue, simds = (4, 4) if target.wave_size == 64 else (1, 2)
     vectors = rows.rows // schedule.lanes if schedule.across else rows.rows

@@ -21,8 +21,8 @@ from mgx_mlir.codegen.generic.lowering.convert import load
 from mgx_mlir.codegen.generic.lowering.element import I32, Element
 from mgx_mlir.codegen.generic.lowering.reducers import ArgReducer, Reducer, reducer_of
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.operands import Operand
-from mgx_mlir.codegen.gpu.families.rows.match import ARGS, REDUCING, Body
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
+from mgx_mlir.codegen.gpu.families.rows.match import ARGS, REDUCING, RowBody
 
 _BROADCASTS = frozenset(("mgx.broadcast", "mgx.multibroadcast", "mgx.identity"))
 _EXTREMA = {"mgx.reduce_max": arith.maxnumf, "mgx.reduce_min": arith.minnumf}
@@ -41,8 +41,8 @@ class Chunk:
 class Layout(Protocol):
     """How a thread's chunks lie: along rows or across them."""
 
-    def load(self, source: Operand, chunk: Chunk) -> ir.Value: ...
-    def load_row(self, source: Operand) -> ir.Value: ...
+    def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value: ...
+    def load_row(self, source: MemoryOperand) -> ir.Value: ...
     def of_row(self, value: ir.Value) -> ir.Value: ...
     def repeated(self, value: ir.Value) -> ir.Value: ...
     def columns_of(self, chunk: Chunk) -> ir.Value: ...
@@ -51,7 +51,7 @@ class Layout(Protocol):
 class Evaluator:
     """Computes values at the insertion point; what is of a row stays known afterwards."""
 
-    def __init__(self, rows: Body, layout: Layout) -> None:
+    def __init__(self, rows: RowBody, layout: Layout) -> None:
         self.rows, self.layout = rows, layout
         self._known: dict[ir.Value, ir.Value] = {}
         self._producer = {result: op for op in rows.ops for result in op.operation.results}
@@ -63,7 +63,7 @@ class Evaluator:
         if value not in chunk.known:
             if value in self.rows.sources:
                 source = self.rows.sources[value]
-                assert isinstance(source, Operand)
+                assert isinstance(source, MemoryOperand)
                 chunk.known[value] = self.layout.load(source, chunk)
             else:
                 op = self._producer[value]
@@ -75,7 +75,7 @@ class Evaluator:
         """A value that is the same in all of a row. Its reductions have to be known."""
         if value not in self._known:
             source = self.rows.sources.get(value)
-            if isinstance(source, Operand):
+            if isinstance(source, MemoryOperand):
                 self._known[value] = self.layout.load_row(source)
             elif source is not None:
                 self._known[value] = memory.element(emit.attribute_constant(source, 1), 0)

@@ -14,14 +14,14 @@ from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
-from mgx_mlir.codegen.gpu.families.rows.space import Schedule
+from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.gpu.families.rows.split import generate_split
 
 
 def generate(
     rows: Rows,
     types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
-    schedule: Schedule,
+    schedule: RowSchedule,
     target: Target,
     name: str,
 ) -> GpuProgram:

@@ -10,11 +10,11 @@ from mgx_mlir.codegen.gpu.families.family import Types, program_of
 from mgx_mlir.codegen.gpu.families.rows.cost import choose
 from mgx_mlir.codegen.gpu.families.rows.generator import generate
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
-from mgx_mlir.codegen.gpu.families.rows.space import Schedule
+from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 
 
 def rows_program(
-    kernel: ir.OpView, target: Target, schedule: Schedule | None = None
+    kernel: ir.OpView, target: Target, schedule: RowSchedule | None = None
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 

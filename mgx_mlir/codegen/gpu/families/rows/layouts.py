@@ -15,10 +15,10 @@ from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu.builders import lanes as wave
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import Frame
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Partial, Reduction
 from mgx_mlir.codegen.gpu.families.rows.match import Result, Rows
-from mgx_mlir.codegen.gpu.families.rows.space import Schedule
+from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.problem.problem import Axis
 
 # Partial results of other threads that a thread reads from LDS at a time.
@@ -30,7 +30,7 @@ class _Layout:
     """What both have in common. `row` is the thread's first row, `part` its place along it."""
 
     rows: Rows
-    schedule: Schedule
+    schedule: RowSchedule
     target: Target
     frame: Frame
     numbers: dict[int, int]  # an input's number: that of its buffer
@@ -42,10 +42,10 @@ class _Layout:
 
     def __post_init__(self) -> None:
         self.lanes = self.schedule.lanes
-        self._starts: dict[Operand, Index] = {}
+        self._starts: dict[MemoryOperand, Index] = {}
         self._lds = iter(self.frame.lds)
 
-    def source(self, operand: Operand) -> ir.Value:
+    def source(self, operand: MemoryOperand) -> ir.Value:
         return self.frame.buffers[self.numbers[operand.argument]]
 
     def target_of(self, result: Result) -> ir.Value:
@@ -68,10 +68,10 @@ class _Layout:
         first = [emit.compare("eq", self.block_part, 0)] if other_blocks else []
         return [*self.first_only(), *first]
 
-    def kept(self, element: Element) -> Operand:
+    def kept(self, element: Element) -> MemoryOperand:
         """Where the blocks of a row keep partial results: parts and rows."""
         rows, parts = self.rows.rows, self.schedule.parts
-        return Operand(0, element, 0, Axis.of((parts, rows)), Axis.of((rows, 1)))
+        return MemoryOperand(0, element, 0, Axis.of((parts, rows)), Axis.of((rows, 1)))
 
 
 class Along(_Layout):
@@ -101,12 +101,12 @@ class Along(_Layout):
         inside = emit.compare("slt", column, self.rows.columns) if last else None
         return Chunk(column, inside)
 
-    def load(self, source: Operand, chunk: Chunk) -> ir.Value:
+    def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value:
         inside = [chunk.inside] if chunk.inside is not None else []
         start = self._starts[source]
         return source.load(self.source(source), start, chunk.column, self.lanes, inside)
 
-    def load_row(self, source: Operand) -> ir.Value:
+    def load_row(self, source: MemoryOperand) -> ir.Value:
         return source.load_one(self.source(source), source.start(self.row))
 
     def repeated(self, value: ir.Value) -> ir.Value:
@@ -186,13 +186,13 @@ class Across(_Layout):
         inside = emit.compare("slt", column, self.rows.columns) if last else None
         return Chunk(column, inside)
 
-    def load(self, source: Operand, chunk: Chunk) -> ir.Value:
+    def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value:
         turned = source.turned
         start = turned.start(chunk.column)
         inside = [chunk.inside] if chunk.inside is not None else []
         return turned.load(self.source(source), start, self.row, self.lanes, inside)
 
-    def load_row(self, source: Operand) -> ir.Value:
+    def load_row(self, source: MemoryOperand) -> ir.Value:
         turned = source.turned
         return turned.load(self.source(source), turned.start(0), self.row, self.lanes, [])
 
@@ -293,7 +293,7 @@ def _like(x: ir.Value, element: ir.Type) -> ir.Type:
 
 
 def lds_arrays(
-    schedule: Schedule, reductions: Sequence[Reduction], target: Target
+    schedule: RowSchedule, reductions: Sequence[Reduction], target: Target
 ) -> list[tuple[int, ir.Type]]:
     """Size and type of the arrays in LDS that reductions need, in the order they are taken."""
     if schedule.across:

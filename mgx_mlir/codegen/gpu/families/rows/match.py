@@ -10,7 +10,7 @@ from typing import TypeAlias
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant
@@ -22,11 +22,11 @@ ARGS = frozenset(("mgx.argmax", "mgx.argmin"))
 REDUCING = mgx.REDUCTIONS | ARGS
 
 # What the body reads: memory, or a constant that is the same everywhere.
-Source: TypeAlias = "Operand | ir.Attribute"
+Source: TypeAlias = "MemoryOperand | ir.Attribute"
 
 
 @dataclass(frozen=True)
-class Body:
+class RowBody:
     """What a kernel computes: `ops`, in order, from `sources`.
 
     A value is *whole* where its elements differ, along a row or at all.
@@ -41,16 +41,16 @@ class Body:
         return value in self.wholes
 
     @property
-    def read(self) -> tuple[Operand, ...]:
+    def read(self) -> tuple[MemoryOperand, ...]:
         """What is read with an element for each of a row, or of the results."""
         return tuple(
-            s for v, s in self.sources.items() if isinstance(s, Operand) and v in self.wholes
+            s for v, s in self.sources.items() if isinstance(s, MemoryOperand) and v in self.wholes
         )
 
     @property
     def used(self) -> list[int]:
         """The numbers of the inputs that are read at all."""
-        return sorted({s.argument for s in self.sources.values() if isinstance(s, Operand)})
+        return sorted({s.argument for s in self.sources.values() if isinstance(s, MemoryOperand)})
 
 
 @dataclass(frozen=True)
@@ -58,12 +58,12 @@ class Result:
     """A result of the kernel: a value of the body, and where it goes."""
 
     value: ir.Value
-    operand: Operand
+    operand: MemoryOperand
     whole: bool
 
 
 @dataclass(frozen=True)
-class Rows(Body):
+class Rows(RowBody):
     """A kernel that works on `rows` rows of `columns` elements, row after row.
 
     What is not whole is one element for a row. Operands have the rows as their outer index
@@ -79,7 +79,7 @@ class Rows(Body):
         return tuple(op for op in self.ops if op.operation.name in REDUCING)
 
     @cached_property
-    def operands(self) -> tuple[Operand, ...]:
+    def operands(self) -> tuple[MemoryOperand, ...]:
         """What is read or written with an element for each column."""
         return (*self.read, *(r.operand for r in self.results if r.whole))
 
@@ -121,7 +121,7 @@ def match_rows(kernel: ir.OpView) -> Rows | str:
         if source is None:
             return f"{name}: an input that is no strided view"
         sources[argument] = source
-        if isinstance(source, Operand) and not source.repeated:
+        if isinstance(source, MemoryOperand) and not source.repeated:
             wholes.add(argument)
     for op in body:
         operation = op.operation
@@ -168,7 +168,7 @@ def source_of(value: ir.Value, axes: Sequence[int]) -> Source | None:
         return None
     kept = [dim for d, dim in enumerate(view.dims) if d not in axes]
     reduced = [dim for d, dim in enumerate(view.dims) if d in axes]
-    return Operand(
+    return MemoryOperand(
         view.argument,
         element_of(value.type),
         view.offset,
@@ -177,9 +177,11 @@ def source_of(value: ir.Value, axes: Sequence[int]) -> Source | None:
     )
 
 
-def result_of(number: int, element: Element, shape: Sequence[int], axes: Sequence[int]) -> Operand:
+def result_of(
+    number: int, element: Element, shape: Sequence[int], axes: Sequence[int]
+) -> MemoryOperand:
     """A result in row-major order, with rows along `axes`."""
     dims = list(zip(shape, row_major(shape), strict=True))
     kept = [dim for d, dim in enumerate(dims) if d not in axes]
     reduced = [dim for d, dim in enumerate(dims) if d in axes]
-    return Operand(number, element, 0, Axis.of(*kept), Axis.of(*reduced))
+    return MemoryOperand(number, element, 0, Axis.of(*kept), Axis.of(*reduced))

@@ -13,7 +13,7 @@ UNROLL = 4  # chunks that a thread reads ahead where a row does not fit
 
 
 @dataclass(frozen=True)
-class Schedule:
+class RowSchedule:
     """`threads` threads share a row, and a block has `together` rows (or vectors of rows).
 
     A thread works on chunks of `lanes` neighbours: elements of a row, or, `across`, the same
@@ -50,7 +50,7 @@ class Schedule:
         )
 
 
-def schedules(columns: int, lanes: int, wave: int, across: bool) -> Iterator[Schedule]:
+def schedules(columns: int, lanes: int, wave: int, across: bool) -> Iterator[RowSchedule]:
     """All schedules for rows of so many columns, in a fixed order."""
     step = 1 if across else lanes
     for threads in _POWERS[: 8 if across else None]:
@@ -63,12 +63,12 @@ def schedules(columns: int, lanes: int, wave: int, across: bool) -> Iterator[Sch
                     continue
                 if not resident and chunks <= UNROLL:
                     continue
-                yield Schedule(threads, block // threads, lanes, chunks, across, resident)
+                yield RowSchedule(threads, block // threads, lanes, chunks, across, resident)
 
 
-def split(columns: int, lanes: int, parts: int, together: int = 0) -> Schedule:
+def split(columns: int, lanes: int, parts: int, together: int = 0) -> RowSchedule:
     """Rows that several blocks share; across, with so many vectors of rows `together`."""
     threads = SPLIT_BLOCK // max(1, together)
     chunks = -(-columns // (threads * parts * (1 if together else lanes)))
     resident = chunks * lanes <= _RESIDENT
-    return Schedule(threads, max(1, together), lanes, chunks, together > 0, resident, parts)
+    return RowSchedule(threads, max(1, together), lanes, chunks, together > 0, resident, parts)

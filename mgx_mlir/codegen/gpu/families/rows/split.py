@@ -28,7 +28,7 @@ from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Partial, Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along, freed, held, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
-from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, Schedule
+from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, RowSchedule
 
 _ALIGNMENT = 256  # of a piece of scratch memory
 
@@ -49,7 +49,7 @@ class _Piece:
 def generate_split(
     rows: Rows,
     types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
-    schedule: Schedule,
+    schedule: RowSchedule,
     target: Target,
     name: str,
 ) -> GpuProgram:
@@ -62,7 +62,7 @@ class _Split:
         self,
         rows: Rows,
         types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
-        schedule: Schedule,
+        schedule: RowSchedule,
         target: Target,
         name: str,
     ) -> None:

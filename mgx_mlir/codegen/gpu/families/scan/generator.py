@@ -19,12 +19,12 @@ from mgx_mlir.codegen.generic.lowering.element import I32, Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
-from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.scan.layouts import Across, Along, Layout, Place
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan
-from mgx_mlir.codegen.gpu.families.scan.space import Schedule
+from mgx_mlir.codegen.gpu.families.scan.space import ScanSchedule
 from mgx_mlir.codegen.problem.problem import Axis
 
 OUTPUT = Argument("output", 0)
@@ -33,7 +33,7 @@ Term: TypeAlias = "Callable[[ir.Value], ir.Value]"
 
 
 def generate(
-    work: Scan | NonZero, types: Types, schedule: Schedule, target: Target, name: str
+    work: Scan | NonZero, types: Types, schedule: ScanSchedule, target: Target, name: str
 ) -> GpuProgram:
     """The functions `<name>_0` .., and their launches.
 
@@ -53,7 +53,7 @@ class _Functions:
     """What both kinds have in common: sums of parts, then of what comes before."""
 
     def __init__(
-        self, work: Scan | NonZero, types: Types, schedule: Schedule, target: Target, name: str
+        self, work: Scan | NonZero, types: Types, schedule: ScanSchedule, target: Target, name: str
     ) -> None:
         self.launches = Launches(name, types)
         self.schedule, self.target, self.source = schedule, target, work.source
@@ -156,7 +156,7 @@ def _widened(element: Element, wide: Element, x: ir.Value) -> ir.Value:
 
 def _indices(work: NonZero, functions: _Functions) -> None:
     target, size = work.target, len(work.shape) * work.columns
-    whole = Operand(0, target.element, 0, Axis(()), Axis.of((size, 1)))
+    whole = MemoryOperand(0, target.element, 0, Axis(()), Axis.of((size, 1)))
     lanes = vector_lanes(size, [whole])
     with functions.launches.each([], [OUTPUT], size, lanes) as all_:
         zeros = Arithmetic([lanes]).constant(0, target.element.storage())

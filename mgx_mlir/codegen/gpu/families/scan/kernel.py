@@ -9,11 +9,11 @@ from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types, program_of
 from mgx_mlir.codegen.gpu.families.scan.generator import generate
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan, match_nonzero, match_scan
-from mgx_mlir.codegen.gpu.families.scan.space import Schedule, choose
+from mgx_mlir.codegen.gpu.families.scan.space import ScanSchedule, choose
 
 
 def scan_program(
-    kernel: ir.OpView, target: Target, schedule: Schedule | None = None
+    kernel: ir.OpView, target: Target, schedule: ScanSchedule | None = None
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 

@@ -17,8 +17,8 @@ from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu.builders import lanes as wave
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.operands import Operand
-from mgx_mlir.codegen.gpu.families.scan.space import UNROLL, Schedule
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
+from mgx_mlir.codegen.gpu.families.scan.space import UNROLL, ScanSchedule
 from mgx_mlir.codegen.problem.problem import Axis
 
 # Where a vector starts in its row, and what has to hold for it to be there.
@@ -35,7 +35,7 @@ class Layout(ABC):
     rows: int
     columns: int
     element: Element
-    schedule: Schedule
+    schedule: ScanSchedule
     target: Target
     number: Index
     reverse: bool = False
@@ -48,7 +48,7 @@ class Layout(ABC):
 
     @staticmethod
     @abstractmethod
-    def threads(rows: int, schedule: Schedule) -> int:
+    def threads(rows: int, schedule: ScanSchedule) -> int:
         """How many there are, of all blocks together."""
 
     @abstractmethod
@@ -56,11 +56,11 @@ class Layout(ABC):
         """Finds the thread's rows and part."""
 
     @abstractmethod
-    def load(self, operand: Operand, buffer: ir.Value, place: Place) -> ir.Value:
+    def load(self, operand: MemoryOperand, buffer: ir.Value, place: Place) -> ir.Value:
         """A vector as memory holds it; zeros beyond the end."""
 
     @abstractmethod
-    def store(self, operand: Operand, x: ir.Value, buffer: ir.Value, place: Place) -> None:
+    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, place: Place) -> None:
         """Stores a vector, where it is not beyond the end."""
 
     @abstractmethod
@@ -77,7 +77,7 @@ class Layout(ABC):
 
     @property
     @abstractmethod
-    def totals(self) -> Operand:
+    def totals(self) -> MemoryOperand:
         """Where the sums of all parts are."""
 
     @abstractmethod
@@ -121,7 +121,7 @@ class Along(Layout):
     """`group` lanes along a part of a row, with a vector each; parts are neighbours."""
 
     @staticmethod
-    def threads(rows: int, schedule: Schedule) -> int:
+    def threads(rows: int, schedule: ScanSchedule) -> int:
         return rows * schedule.parts * schedule.group
 
     def begin(self) -> None:
@@ -132,11 +132,11 @@ class Along(Layout):
         self.row = emit.div(self.piece, schedule.parts)
         self.part = emit.rem(self.piece, schedule.parts)
 
-    def load(self, operand: Operand, buffer: ir.Value, place: Place) -> ir.Value:
+    def load(self, operand: MemoryOperand, buffer: ir.Value, place: Place) -> ir.Value:
         column, inside = place
         return operand.load(buffer, operand.start(self.row), column, self.schedule.lanes, inside)
 
-    def store(self, operand: Operand, x: ir.Value, buffer: ir.Value, place: Place) -> None:
+    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, place: Place) -> None:
         column, inside = place
         operand.store(x, buffer, operand.start(self.row), column, inside)
 
@@ -177,9 +177,9 @@ class Along(Layout):
         return carried
 
     @property
-    def totals(self) -> Operand:
+    def totals(self) -> MemoryOperand:
         size = self.rows * self.schedule.parts
-        return Operand(0, self.element, 0, Axis(()), Axis.of((size, 1)))
+        return MemoryOperand(0, self.element, 0, Axis(()), Axis.of((size, 1)))
 
     def keep(self, total: ir.Value, buffer: ir.Value) -> None:
         first = [emit.compare("eq", self.along, 0), *self.guards]
@@ -209,7 +209,7 @@ class Across(Layout):
     """A thread for `lanes` neighbouring rows; threads beside each other, parts after them."""
 
     @staticmethod
-    def threads(rows: int, schedule: Schedule) -> int:
+    def threads(rows: int, schedule: ScanSchedule) -> int:
         return rows // schedule.lanes * schedule.parts
 
     def begin(self) -> None:
@@ -217,11 +217,11 @@ class Across(Layout):
         self.row = emit.mul(emit.rem(self.number, vectors), self.schedule.lanes)
         self.part = emit.div(self.number, vectors)
 
-    def load(self, operand: Operand, buffer: ir.Value, place: Place) -> ir.Value:
+    def load(self, operand: MemoryOperand, buffer: ir.Value, place: Place) -> ir.Value:
         (column, inside), across = place, operand.turned
         return across.load(buffer, across.start(column), self.row, self.schedule.lanes, inside)
 
-    def store(self, operand: Operand, x: ir.Value, buffer: ir.Value, place: Place) -> None:
+    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, place: Place) -> None:
         (column, inside), across = place, operand.turned
         across.store(x, buffer, across.start(column), self.row, inside)
 
@@ -243,9 +243,9 @@ class Across(Layout):
         return self.add(carried, x)
 
     @property
-    def totals(self) -> Operand:
+    def totals(self) -> MemoryOperand:
         parts = Axis.of((self.schedule.parts, self.rows))
-        return Operand(0, self.element, 0, parts, Axis.of((self.rows, 1)))
+        return MemoryOperand(0, self.element, 0, parts, Axis.of((self.rows, 1)))
 
     def keep(self, total: ir.Value, buffer: ir.Value) -> None:
         self.totals.store(total, buffer, self.totals.start(self.part), self.row, self.guards)

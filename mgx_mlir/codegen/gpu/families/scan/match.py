@@ -10,7 +10,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.element import element_of
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 
@@ -27,8 +27,8 @@ class Scan:
 
     rows: int
     columns: int
-    source: Operand
-    target: Operand
+    source: MemoryOperand
+    target: MemoryOperand
     exclusive: bool
     reverse: bool
     product: bool
@@ -44,8 +44,8 @@ class NonZero:
     the result is index d of the i-th one, and 0 where there are fewer than `columns`."""
 
     shape: tuple[int, ...]
-    source: Operand
-    target: Operand
+    source: MemoryOperand
+    target: MemoryOperand
     columns: int
     name: ClassVar[str] = "mgx.nonzero"
 
@@ -81,11 +81,11 @@ def match_nonzero(kernel: ir.OpView) -> NonZero | str:
     return NonZero(shape, source, result_of(0, element_of(type_), made, [1]), made[1])
 
 
-def _source(op: ir.OpView, axes: Sequence[int]) -> Operand | str:
+def _source(op: ir.OpView, axes: Sequence[int]) -> MemoryOperand | str:
     """What an op reads, with rows along `axes`."""
     name, value = op.operation.name, op.operation.operands[0]
     source = source_of(value, axes)
-    if not isinstance(source, Operand):
+    if not isinstance(source, MemoryOperand):
         return f"{name}: an input that is no strided view"
     if 0 in value.type.shape or source.element.is_byte_float:
         return f"{name}: {math.prod(value.type.shape)} elements of type {source.element.name}"

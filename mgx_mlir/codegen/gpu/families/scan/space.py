@@ -16,7 +16,7 @@ _CHUNKS = 8  # vectors of a lane in a part, at least
 
 
 @dataclass(frozen=True)
-class Schedule:
+class ScanSchedule:
     """`group` lanes go along a part of a row, with vectors of `lanes` neighbours, or, `across`,
     one thread goes along a part of `lanes` neighbouring rows.
 
@@ -38,7 +38,7 @@ class Schedule:
         )
 
 
-def choose(scan: Scan | NonZero, target: Target) -> Schedule:
+def choose(scan: Scan | NonZero, target: Target) -> ScanSchedule:
     """Along the rows where their elements are neighbours; as many parts as keep units busy."""
     if isinstance(scan, NonZero):
         return along(
@@ -55,11 +55,11 @@ def choose(scan: Scan | NonZero, target: Target) -> Schedule:
             lanes //= 2
         parts = min(-(-busy // (scan.rows // lanes)), most)
         chunks = -(-scan.columns // max(1, parts))
-        return Schedule(1, lanes, chunks, -(-scan.columns // chunks), True)
+        return ScanSchedule(1, lanes, chunks, -(-scan.columns // chunks), True)
     return along(scan.rows, scan.columns, vector_lanes(scan.columns, operands), target)
 
 
-def along(rows: int, columns: int, lanes: int, target: Target) -> Schedule:
+def along(rows: int, columns: int, lanes: int, target: Target) -> ScanSchedule:
     """A wave, or a part of one, along each part of a row."""
     vectors = columns // lanes
     group = min(target.wave_size, 1 << (vectors - 1).bit_length())
@@ -68,4 +68,4 @@ def along(rows: int, columns: int, lanes: int, target: Target) -> Schedule:
     chunks = -(-vectors // (group * max(1, parts)))
     if chunks > UNROLL:
         chunks = -(-chunks // UNROLL) * UNROLL
-    return Schedule(group, lanes, chunks, -(-vectors // (group * chunks)), False)
+    return ScanSchedule(group, lanes, chunks, -(-vectors // (group * chunks)), False)

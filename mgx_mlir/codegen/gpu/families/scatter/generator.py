@@ -26,7 +26,7 @@ from mgx_mlir.codegen.generic.lowering.convert import load, store
 from mgx_mlir.codegen.generic.lowering.element import I32, I64, UNSIGNED, Element
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches, Work
-from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
@@ -43,14 +43,14 @@ class Generator:
         self.launches = Launches(name, types, scatter.overwritable)
         self.target = self.words(scatter.element)
 
-    def words(self, element: Element) -> Operand:
+    def words(self, element: Element) -> MemoryOperand:
         """Elements beside each other, one for each of the result."""
-        return Operand(0, element, 0, Axis(()), Axis.of((self.scatter.size, 1)))
+        return MemoryOperand(0, element, 0, Axis(()), Axis.of((self.scatter.size, 1)))
 
     @property
     def x(self) -> list[Argument]:
         x = self.scatter.x
-        return [Argument("input", x.argument)] if isinstance(x, Operand) else []
+        return [Argument("input", x.argument)] if isinstance(x, MemoryOperand) else []
 
     @property
     def updates(self) -> Argument:
@@ -76,7 +76,7 @@ class Generator:
     def original(self, work: Work, lanes: int, inside: Sequence[ir.Value] = ()) -> ir.Value:
         """Elements of x."""
         x = self.scatter.x
-        if not isinstance(x, Operand):
+        if not isinstance(x, MemoryOperand):
             return emit.attribute_constant(x, lanes)
         buffer = work.buffers[self.x[0]]
         return x.load(buffer, x.start(0), work.place, lanes, [*work.inside, *inside])
@@ -91,9 +91,9 @@ class Generator:
         )
         return [arith.cmpi(arith.CmpIPredicate.ne, here, there)]
 
-    def lanes(self, *others: Operand) -> int:
+    def lanes(self, *others: MemoryOperand) -> int:
         """Elements of a vector of x and of the result."""
-        x = [self.scatter.x] if isinstance(self.scatter.x, Operand) else []
+        x = [self.scatter.x] if isinstance(self.scatter.x, MemoryOperand) else []
         return vector_lanes(self.scatter.size, [*x, self.target, *others])
 
 
@@ -121,7 +121,7 @@ def _replace(g: Generator) -> None:
         atomic("maxu", number, work.buffers[words], slot)
     many = scatter.run > 1
     size = scatter.run if many else scatter.size
-    x = [scatter.x] if isinstance(scatter.x, Operand) else []
+    x = [scatter.x] if isinstance(scatter.x, MemoryOperand) else []
     lanes = vector_lanes(size, [*x, g.target, *([scatter.updates] if many else [])])
     read = [*g.x, g.updates, words]
     with launches.each(read, [OUTPUT], scatter.size, lanes) as work:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_tuple
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import Source
@@ -41,7 +41,7 @@ class Scatter:
     slots: int
     run: int
     x: Source
-    updates: Operand
+    updates: MemoryOperand
     overwritable: frozenset[int]
 
     @property
@@ -86,8 +86,10 @@ def match_scatter(kernel: ir.OpView) -> Scatter | str:
         split = places.depth
     source: Source = constant
     if view is not None:
-        source = Operand(view.argument, element, view.offset, Axis(()), view.axis(0, len(shape)))
-    made = Operand(
+        source = MemoryOperand(
+            view.argument, element, view.offset, Axis(()), view.axis(0, len(shape))
+        )
+    made = MemoryOperand(
         updates.argument,
         element,
         updates.offset,

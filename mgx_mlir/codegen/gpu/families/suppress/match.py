@@ -9,7 +9,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.element import element_of
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 from mgx_mlir.codegen.problem.problem import Axis
@@ -30,9 +30,9 @@ class Suppress:
 
     rows: int
     size: int
-    boxes: Operand
-    candidates: Operand
-    kept: Operand
+    boxes: MemoryOperand
+    candidates: MemoryOperand
+    kept: MemoryOperand
     threshold: float
     most: int
     name: ClassVar[str] = "mgx.suppress"
@@ -48,7 +48,7 @@ def match_suppress(kernel: ir.OpView) -> Suppress | str:
     rows, size = math.prod(shape[:-1]), shape[-1]
     last = len(shape) - 1
     corners, flags = source_of(boxes, [last, last + 1]), source_of(candidates, [last])
-    if not isinstance(corners, Operand) or not isinstance(flags, Operand):
+    if not isinstance(corners, MemoryOperand) or not isinstance(flags, MemoryOperand):
         return f"{Suppress.name}: an input that is no strided view"
     most = min(op.most.value, size)
     if most > MAX_KEPT or size > MAX_BOXES:
@@ -58,7 +58,7 @@ def match_suppress(kernel: ir.OpView) -> Suppress | str:
     return Suppress(rows, size, corners, flags, kept, op.threshold.value, most)
 
 
-def flat(suppress: Suppress) -> Operand:
+def flat(suppress: Suppress) -> MemoryOperand:
     """The result as one row."""
     size = suppress.rows * suppress.size
-    return Operand(0, suppress.kept.element, 0, Axis(()), Axis.of((size, 1)))
+    return MemoryOperand(0, suppress.kept.element, 0, Axis(()), Axis.of((size, 1)))

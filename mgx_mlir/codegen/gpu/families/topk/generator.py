@@ -27,7 +27,7 @@ from mgx_mlir.codegen.generic.lowering.element import I64, SIGNED, Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.launches import Launches
-from mgx_mlir.codegen.gpu.builders.operands import Operand, vector_lanes
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, run_of
 from mgx_mlir.codegen.gpu.families.topk.merge import merge
@@ -57,7 +57,7 @@ class Round:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class TopKSchedule:
     """`threads` threads sort twice as many elements; a block has `together` of such pieces.
 
     runs: the pieces of a row, which are merged. rounds: with these, nothing is sorted but what
@@ -70,7 +70,7 @@ class Schedule:
     rounds: tuple[Round, ...]
 
     @staticmethod
-    def of(topk: Topk, units: int) -> Schedule:
+    def of(topk: Topk, units: int) -> TopKSchedule:
         """A thread for each pair that is compared; pieces for most compute units."""
         columns, k = topk.columns, topk.k
         size = max(2, 1 << (columns - 1).bit_length())
@@ -84,7 +84,7 @@ class Schedule:
                 rounds.append(Round.of(columns, piece))
                 columns = rounds[-1].parts * k
             rounds.append(Round.of(columns, columns))
-        return Schedule(threads, max(1, _BLOCK // threads), runs, tuple(rounds))
+        return TopKSchedule(threads, max(1, _BLOCK // threads), runs, tuple(rounds))
 
     def describe(self) -> str:
         """For people."""
@@ -100,7 +100,7 @@ class Schedule:
 def generate(
     topk: Topk,
     types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
-    schedule: Schedule,
+    schedule: TopKSchedule,
     target: Target,
     name: str,
 ) -> GpuProgram:
@@ -112,7 +112,9 @@ def generate(
 
 
 class _Functions:
-    def __init__(self, topk: Topk, launches: Launches, schedule: Schedule, target: Target) -> None:
+    def __init__(
+        self, topk: Topk, launches: Launches, schedule: TopKSchedule, target: Target
+    ) -> None:
         self.topk, self.launches, self.schedule, self.target = topk, launches, schedule, target
         self.input = Argument("input", topk.source.argument)
         self.size = 2 * schedule.threads  # of a piece
@@ -333,7 +335,7 @@ class _Functions:
         wide = topk.indices.element
         if wide.bits > 32:
             index = arith.extsi(wide.storage(), index)
-        results: list[tuple[Operand, ir.Value]] = [
+        results: list[tuple[MemoryOperand, ir.Value]] = [
             (topk.values, x),
             (topk.indices, emit.splat(index, 1)),
         ]

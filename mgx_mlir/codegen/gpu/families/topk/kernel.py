@@ -7,7 +7,7 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types, program_of
-from mgx_mlir.codegen.gpu.families.topk.generator import Schedule, generate
+from mgx_mlir.codegen.gpu.families.topk.generator import TopKSchedule, generate
 from mgx_mlir.codegen.gpu.families.topk.match import Topk, match_topk
 
 
@@ -19,7 +19,7 @@ def topk_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, 
     """
 
     def made(topk: Topk, types: Types, name: str) -> tuple[GpuProgram, str]:
-        schedule = Schedule.of(topk, target.compute_units)
+        schedule = TopKSchedule.of(topk, target.compute_units)
         return generate(topk, types, schedule, target, name), schedule.describe()
 
     return program_of(kernel, match_topk, made)

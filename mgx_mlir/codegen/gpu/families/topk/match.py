@@ -10,7 +10,7 @@ from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders.function import MAX_BYTES
-from mgx_mlir.codegen.gpu.builders.operands import Operand
+from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 
@@ -28,9 +28,9 @@ class Topk:
     columns: int
     k: int
     largest: bool
-    source: Operand
-    values: Operand
-    indices: Operand
+    source: MemoryOperand
+    values: MemoryOperand
+    indices: MemoryOperand
     name: ClassVar[str] = "mgx.topk"
 
 
@@ -51,7 +51,7 @@ def match_topk(kernel: ir.OpView) -> Topk | str:
     shape, made = tuple(value.type.shape), tuple(results[0].type.shape)
     axis = op.axis.value % len(shape)
     source = source_of(value, [axis])
-    if not isinstance(source, Operand):
+    if not isinstance(source, MemoryOperand):
         return "mgx.topk: an input that is no strided view"
     k, columns = made[axis], shape[axis]
     if math.prod(shape) * 16 > MAX_BYTES:
