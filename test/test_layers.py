@@ -14,10 +14,10 @@ ROOT = Path(__file__).resolve().parents[1]
 # The floors of the package, the lowest first. A module belongs to the longest name that it
 # begins with. Imports inside of functions, and those for type checkers, count like all others.
 FLOORS = """
-    version errors scan settings sizes
+    version errors advice scan settings sizes
     dialects
-    artifact
     machine
+    artifact
     emulator
     rewriting
     reference

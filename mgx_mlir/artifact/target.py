@@ -66,16 +66,6 @@ class Target:
         return _TARGETS[name]
 
     @staticmethod
-    def of_device(ordinal: int = 0) -> Target:
-        """The target of a device of the HIP library, by the chip that HIP names.
-
-        Raises DeviceError where there is no such device, TargetError for an unknown chip.
-        """
-        from mgx_mlir.runtime.hip.device import device  # needs HIP
-
-        return Target.get(device(ordinal).chip)
-
-    @staticmethod
     def names() -> list[str]:
         """All target names, 'cpu' first."""
         return ["cpu", *sorted(_TARGETS)]
@@ -94,8 +84,6 @@ class Target:
                 raise UsageError(f"MGX_CPU is '{name}'; use one of {', '.join(levels)}")
             check_executable(levels[name])
             return levels[name]
-        from mgx_mlir.machine.host import host_target  # loads LLVM
-
         return host_target()
 
     @staticmethod
@@ -200,6 +188,43 @@ _TARGETS: dict[str, Target] = {
         ),
     )
 }  # fmt: skip
+
+
+# What generators know of CPUs, and LLVM's features that give it.
+_GIVEN_BY = {
+    "x86_64": {"fma": "fma", "f16-convert": "f16c", "bf16-round": "avx512bf16"},
+    "aarch64": {"fma": "neon", "f16-convert": "neon", "bf16-round": "bf16"},
+}
+_AVX512 = frozenset(("avx512f", "avx512vl", "avx512bw", "avx512dq"))
+
+
+@cache
+def host_target() -> Target:
+    """The host as a target: kind 'cpu', `cpu_features` LLVM's name and features.
+
+    The name is 'x86-64' or 'aarch64'. `cpu_features` reads 'znver4+avx2+avx512f+...', sorted,
+    so that equal machines give equal text. Raises TargetError on another architecture.
+    """
+    from mgx_mlir.machine.host import host_processor  # loads LLVM
+
+    host = host_processor()
+    if host.machine not in _GIVEN_BY:
+        raise TargetError(f"the cpu target needs x86-64 or aarch64; this machine is {host.machine}")
+    known = [name for name, by in _GIVEN_BY[host.machine].items() if by in host.features]
+    return Target(
+        host.machine.replace("_", "-"),
+        "cpu",
+        features=frozenset((*CPU_FEATURES.split(), *known)),
+        cpu_features="+".join([host.name, *sorted(host.features)]),
+        vector_bytes=_vector_bytes(host.features),
+        generic=tuple(target.identity for target in executable_levels()),
+    )
+
+
+def _vector_bytes(features: frozenset[str]) -> int:
+    if features >= _AVX512:
+        return 64
+    return 32 if features >= {"avx2", "fma", "f16c"} else 16
 
 
 @cache

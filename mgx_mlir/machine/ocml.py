@@ -11,7 +11,6 @@ import re
 from functools import cache
 from pathlib import Path
 
-from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import TargetError
 
 # Debian's package rocm-device-libs, and ROCm's own place.
@@ -24,8 +23,8 @@ FOLDERS = (
 _CALL = re.compile(r"@(__ocml_\w+)")
 
 
-def libraries_for(ir_text: str, target: Target) -> tuple[bytes, ...]:
-    """What to link to LLVM IR: nothing, or OCML and its constants for the target.
+def libraries_for(ir_text: str, chip: str, wave_size: int) -> tuple[bytes, ...]:
+    """What to link to LLVM IR: nothing, or OCML and its constants for a chip and its wave size.
 
     Raises TargetError naming the functions when OCML is needed and not installed.
     """
@@ -38,7 +37,7 @@ def libraries_for(ir_text: str, target: Target) -> tuple[bytes, ...]:
             f"the kernel needs {', '.join(calls)} of AMD's device library, which is in none of "
             f"{', '.join(FOLDERS)}; install rocm-device-libs"
         )
-    return library, _constants(target)
+    return library, _constants(chip, wave_size)
 
 
 @cache
@@ -48,15 +47,15 @@ def _ocml() -> bytes | None:
     return found.read_bytes() if found else None
 
 
-def _constants(target: Target) -> bytes:
+def _constants(chip: str, wave_size: int) -> bytes:
     """The control constants, as rocm-device-libs' doc/OCML.md describes them."""
     values = {
-        "__oclc_ISA_version": ("i32", _isa_version(target.chip)),
+        "__oclc_ISA_version": ("i32", _isa_version(chip)),
         "__oclc_correctly_rounded_sqrt32": ("i8", 1),
         "__oclc_daz_opt": ("i8", 0),
         "__oclc_finite_only_opt": ("i8", 0),
         "__oclc_unsafe_math_opt": ("i8", 0),
-        "__oclc_wavefrontsize64": ("i8", int(target.wave_size == 64)),
+        "__oclc_wavefrontsize64": ("i8", int(wave_size == 64)),
     }
     lines = (
         f"@{name} = linkonce_odr hidden addrspace(4) constant {kind} {value}"

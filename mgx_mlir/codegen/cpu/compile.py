@@ -27,10 +27,9 @@ from mgx_mlir.codegen.cpu import functions
 from mgx_mlir.codegen.cpu.conversions import missing_functions
 from mgx_mlir.codegen.generic.lowering.expand import expand, expand_pass
 from mgx_mlir.errors import CompilerError, TargetError
-from mgx_mlir.machine import link_x86 as elf
-from mgx_mlir.machine import llvm_x86 as llvm
+from mgx_mlir.machine import link_cpu as elf
+from mgx_mlir.machine import llvm_cpu as llvm
 from mgx_mlir.machine.elf_architectures import UnsupportedObjectError
-from mgx_mlir.machine.host import processor
 
 BODY_SUFFIX = "_body"
 
@@ -217,3 +216,10 @@ def _link_by_lld(data: bytes) -> bytes:
         if done.returncode:
             raise CompilerError(f"linking a kernel failed: {done.stderr.strip()}")
         return result.read_bytes()
+
+
+def processor(target: Target) -> tuple[str, str, str]:
+    """LLVM's triple, processor name and feature list of a cpu target."""
+    machine = "aarch64" if target.name.startswith("aarch64") else "x86_64"
+    name, *features = (target.cpu_features or target.name).split("+")
+    return f"{machine}-unknown-linux-gnu", name, ",".join(f"+{feature}" for feature in features)

@@ -13,7 +13,7 @@ from emulated_cpu import EmulatedKernel
 
 from mgx_mlir.artifact.target import Target, executable_levels
 from mgx_mlir.machine import elf
-from mgx_mlir.machine.link_x86 import read_imports
+from mgx_mlir.machine.link_cpu import read_imports
 
 LEVELS = [target.name for target in Target.cpu_levels()]
 HERE = frozenset(target.name for target in executable_levels())

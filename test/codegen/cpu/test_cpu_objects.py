@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from mgx_mlir.artifact.code_object import CodeObject
-from mgx_mlir.codegen.cpu.compile import link
+from mgx_mlir.artifact.target import host_target
+from mgx_mlir.codegen.cpu.compile import link, processor
 from mgx_mlir.errors import CompilerError
-from mgx_mlir.machine import link_x86 as elf
-from mgx_mlir.machine import llvm_x86 as llvm
+from mgx_mlir.machine import link_cpu as elf
+from mgx_mlir.machine import llvm_cpu as llvm
 from mgx_mlir.machine.elf_architectures import UnsupportedObjectError
-from mgx_mlir.machine.host import host_target, processor
 from mgx_mlir.runtime.cpu import CodeLibrary
 
 FUNCTIONS = """

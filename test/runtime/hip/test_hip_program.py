@@ -12,7 +12,6 @@ from hip_programs import CHIPS, close, digits, expected, image, program, used_by
 
 import mgx_mlir
 from mgx_mlir import emulator
-from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import TargetError, UsageError
 from mgx_mlir.runtime.hip.device import devices
 from mgx_mlir.runtime.hip.tensor import DeviceTensor
@@ -165,9 +164,8 @@ def test_refuses_tensors_of_another_device() -> None:
     assert close(program("gfx1100").run({"image": tensor})["probabilities"], image(0))
 
 
-def test_devices_and_their_targets() -> None:
+def test_devices_by_their_numbers() -> None:
     assert [device.chip for device in devices()] == list(CHIPS)
-    assert [Target.of_device(n).name for n in range(2)] == list(CHIPS)
     assert mgx_mlir.compile(digits(), "gpu", device=1).device.chip == "gfx1100"
 
 

@@ -33,7 +33,7 @@ def code_object(program: GpuProgram, target: Target) -> CodeObject:
     text = to_llvm_ir(gpu_module_of(program), target.chip, program.index_bits)
     # 16-bit halves of registers as registers of their own (RDNA 3) cost moves.
     features = "-real-true16" if target.name.startswith("gfx11") else ""
-    libraries = libraries_for(text, target)
+    libraries = libraries_for(text, target.chip, target.wave_size)
     data = link(emit_object(text, target.name, features=features, libraries=libraries))
     return CodeObject(
         target.name, data, program.launches, program.scratch_bytes, kernel_stats(data)
