@@ -1,7 +1,7 @@
 """Numbers that depend on sizes, among numbers that do not.
 
 In a program with symbolic sizes a number from 0 is itself, and -1 - n stands for formula n of
-a list of texts (see mgx_mlir.sizes.arithmetic): of the plan, or of a code object. Binding the sizes
+a list of texts (see mgx_mlir.sizes): of the plan, or of a code object. Binding the sizes
 replaces it by its value.
 """
 

@@ -2,7 +2,7 @@
 
 The dialect's own inference carries names of dimensions along; what is computed of sizes it
 leaves without a name. Here such a dimension gets the text of its size as its name, so that
-equal names stay equal sizes (see mgx_mlir.sizes.arithmetic).
+equal names stay equal sizes (see mgx_mlir.sizes).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ factors, each a size and a stride, slowest first; a stride of 0 repeats elements
 compose by applying op after op, are equal when their canonical forms are, and are turned
 back into the shortest chain of ops that gives them, or undone by another chain.
 
-Sizes of named dimensions (see mgx_mlir.sizes.arithmetic) stand where numbers do, though types say int. What
+Sizes of named dimensions (see mgx_mlir.sizes) stand where numbers do, though types say int. What
 is said of them holds for all sizes; what cannot be proven has no view.
 """
 

@@ -1,7 +1,7 @@
 """Short forms for building MLIR: index arithmetic that folds, counted loops, vectors in memory.
 
 An index is a Python int where it is known and an `index` Value elsewhere; arithmetic on
-known indices costs no op. Sizes of named dimensions (see mgx_mlir.sizes.arithmetic) stand for ints until code
+known indices costs no op. Sizes of named dimensions (see mgx_mlir.sizes) stand for ints until code
 needs their values, which `symbol_values` gives. Memory is a one-dimensional memref; vectors
 start at any element.
 """
