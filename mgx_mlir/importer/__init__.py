@@ -28,8 +28,9 @@ from mgx_mlir.errors import (
     UnsupportedError,
 )
 from mgx_mlir.importer import budget, element_types, loading, prepare, structure
-from mgx_mlir.importer.conversion import Conversion, Scope, dims_of_proto, resolve, used_names
+from mgx_mlir.importer.conversion import Conversion, dims_of_proto, resolve, used_names
 from mgx_mlir.importer.registry import Operator, operators
+from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim, dims_of_type, tensor_type
 from mgx_mlir.importer.values import Constants, Value
 from mgx_mlir.rewriting.graph import Graph, open_dims

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
@@ -23,37 +22,11 @@ from mgx_mlir.importer import (
     tensors,
 )
 from mgx_mlir.importer.node import Node, substitute
+from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, Value
 from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.rewriting import symbolic as symbolic
-
-
-@dataclass
-class Scope:
-    """The values that nodes of one graph or function body can read.
-
-    An absent optional input of a function is None. `used` holds the names that something
-    reads. `function` and `operator` name the node whose body this is; they are '' in a
-    graph of the model.
-    """
-
-    opsets: Mapping[str, int]
-    used: frozenset[str]
-    outer: Scope | None = None
-    function: str = ""
-    operator: str = ""
-    values: dict[str, Value | None] = field(default_factory=dict)
-
-    def find(self, name: str) -> Value | None:
-        """The value of that name, from here outwards."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.values:
-                return scope.values[name]
-            scope = scope.outer
-        raise ModelError(f"nothing defines '{name}'")
-
 
 # Stands for results of nodes that could not be converted.
 _UNAVAILABLE = Value("<unavailable>")

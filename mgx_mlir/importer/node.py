@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
@@ -11,17 +11,30 @@ import onnx.defs
 from mlir import ir
 from onnx import AttributeProto, NodeProto, helper
 
-from mgx_mlir.errors import ModelError, OpenError, UnsupportedError
+from mgx_mlir.errors import ModelError, OpenError, Unsupported, UnsupportedError
 from mgx_mlir.importer import tensors
+from mgx_mlir.importer.scope import Scope
 from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import Constants, Value
 from mgx_mlir.sizes.arithmetic import Number, Size
 
-if TYPE_CHECKING:
-    from mgx_mlir.importer.conversion import Conversion, Scope
-
 # Attributes without influence on what an inference computes.
 WITHOUT_EFFECT = frozenset(("consumed_inputs", "is_test"))
+
+
+class Importing(Protocol):
+    """The conversion of a model, as far as its nodes ask it (see conversion.Conversion)."""
+
+    constants: Constants
+    limits: dict[str, int]
+    max_loop_iterations: int
+    symbols: frozenset[str]
+    unsupported: list[Unsupported]
+
+    def inferred_dims(self, name: str, scope: Scope) -> tuple[Dim, ...] | None: ...
+    def inline(self, node: Node, name: str, arguments: Sequence[Value]) -> list[Value]: ...
+    def sizes_in(self, value: Value) -> np.ndarray | None: ...
+    def subgraph(self, node: Node, name: str, arguments: Sequence[Value]) -> list[ir.Value]: ...
 
 
 class Node:
@@ -37,7 +50,7 @@ class Node:
         proto: NodeProto,
         schema: onnx.defs.OpSchema | None,
         inputs: Sequence[Value | None],
-        conversion: Conversion,
+        conversion: Importing,
         scope: Scope,
     ) -> None:
         self.proto = proto
