@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
     from mgx_mlir.errors import MgxError
     from mgx_mlir.importer import check_model, parse_onnx
-    from mgx_mlir.loader import compile, finalize, load, save
+    from mgx_mlir.loader import finalize, load, save
+    from mgx_mlir.models.compile import compile
     from mgx_mlir.models.staged import Model
     from mgx_mlir.models.staged.check import check
     from mgx_mlir.rewriting.graph import Graph
@@ -43,7 +44,7 @@ _HOME = {
     "Target": "artifact.target",
     "check": "models.staged.check",
     "check_model": "importer",
-    "compile": "loader",
+    "compile": "models.compile",
     "compile_to_bytecode": "compiler",
     "finalize": "loader",
     "load": "loader",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mgx_mlir.artifact.plan import Plan
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target, check_executable, executable_levels
-from mgx_mlir.errors import Edge, UnsupportedError
+from mgx_mlir.errors import Edge
 from mgx_mlir.finalizer import finalize_all
 from mgx_mlir.finalizer.cache import Cache
 from mgx_mlir.runtime.program import Program
@@ -145,12 +145,8 @@ def _program(plan: Plan, make: Make) -> Program:
 
 def _compiled(model: Any, options: CompileOptions | None, target: Target) -> Artifact:
     from mgx_mlir.compiler import compile_to_bytecode, options_for  # needs MLIR
-    from mgx_mlir.models.staged.check import refusal
 
-    try:
-        return compile_to_bytecode(model, options_for(options, target))
-    except UnsupportedError as error:
-        raise refusal(error, model, options, target) from error
+    return compile_to_bytecode(model, options_for(options, target))
 
 
 def hip_device(target: str | Target, settings: Settings, ordinal: int | None = None) -> Device:

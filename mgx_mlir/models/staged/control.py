@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from onnx import GraphProto, NodeProto, TypeProto, helper
@@ -11,22 +11,37 @@ from onnx import GraphProto, NodeProto, TypeProto, helper
 from mgx_mlir.artifact.plan import ENDLESS
 from mgx_mlir.errors import MgxError, ModelError
 from mgx_mlir.importer import prepare, structure
+from mgx_mlir.importer.loading import Source
 from mgx_mlir.models.host.values import show, type_of
 from mgx_mlir.models.staged.context import Context
-from mgx_mlir.models.staged.graph import StagedGraph, Survey
-from mgx_mlir.models.staged.partition import source_of
+from mgx_mlir.models.staged.partition import Known, source_of
+from mgx_mlir.models.staged.survey import Survey
 
 Find = Callable[[str], Any]
+
+
+class Staged(Protocol):
+    """A staged graph, as far as control flow asks it (see graph.Staged)."""
+
+    source: Source
+    types: Mapping[str, TypeProto]
+    known: dict[str, Known]
+
+    @property
+    def max_loop_iterations(self) -> int: ...
+    def body(self, source: Source, types: Mapping[str, TypeProto]) -> Staged: ...
+    def run(self, values: Mapping[str, Any], context: Context) -> list[Any]: ...
+    def survey(self) -> Survey: ...
 
 
 class Body:
     """A graph attribute of a node: one staged graph for each combination of input types."""
 
-    def __init__(self, graph: GraphProto, outer: StagedGraph) -> None:
+    def __init__(self, graph: GraphProto, outer: Staged) -> None:
         self.graph = graph
         self._outer = outer
         self._captured = sorted(structure.free_names(graph) - outer.known.keys())
-        self._graphs: dict[tuple[bytes, ...], StagedGraph] = {}
+        self._graphs: dict[tuple[bytes, ...], Staged] = {}
 
     def run(self, arguments: Sequence[Any], find: Find, context: Context) -> list[Any]:
         """The outputs. `find` gives the values that the body reads from around it."""
@@ -39,13 +54,13 @@ class Body:
         values |= {name: find(name) for name in self._captured}
         return self.staged(values).run(values, context)
 
-    def staged(self, values: Mapping[str, Any]) -> StagedGraph:
+    def staged(self, values: Mapping[str, Any]) -> Staged:
         """The staged graph for inputs of the types of these values."""
         declared = self._declared()
         return self._of_types({n: _input_type(v, declared.get(n)) for n, v in values.items()})
 
     def survey(self) -> Survey:
-        """As StagedGraph's, for inputs of the types that are declared; nothing without these."""
+        """As Staged's, for inputs of the types that are declared; nothing without these."""
         types = self._declared()
         names = [*self._captured, *(v.name for v in self.graph.input)]
         if any(types.get(n, TypeProto()).WhichOneof("value") is None for n in names):
@@ -56,7 +71,7 @@ class Body:
         declared = {n: self._outer.types[n] for n in self._captured if n in self._outer.types}
         return declared | {v.name: v.type for v in self.graph.input}
 
-    def _of_types(self, types: dict[str, TypeProto]) -> StagedGraph:
+    def _of_types(self, types: dict[str, TypeProto]) -> Staged:
         key = tuple(t.SerializeToString(deterministic=True) for t in types.values())
         if key not in self._graphs:
             known = self._outer.known | {t.name: t for t in self.graph.initializer}
@@ -67,18 +82,17 @@ class Body:
                 inferred = prepare.infer(source.model)
             except ModelError:  # without sizes; the island with sizes says what is wrong
                 inferred = types
-            compilation = self._outer.compilation
-            self._graphs[key] = StagedGraph(source, inferred, compilation, inner=True)
+            self._graphs[key] = self._outer.body(source, inferred)
         return self._graphs[key]
 
 
 class Control:
     """One node of control flow."""
 
-    def __init__(self, node: NodeProto, version: int, outer: StagedGraph) -> None:
+    def __init__(self, node: NodeProto, version: int, outer: Staged) -> None:
         self._node = node
         self._version = version
-        self._most = outer.compilation.options.max_loop_iterations
+        self._most = outer.max_loop_iterations
         self._attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         self._bodies = {
             name: Body(value, outer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,9 @@ from mgx_mlir.models.host.values import is_compiled_type, is_tensor, normal, sho
 from mgx_mlir.models.specialize import SpecializedModel, Values
 from mgx_mlir.models.staged import bounded
 from mgx_mlir.models.staged.context import Context
+from mgx_mlir.models.staged.control import Control
 from mgx_mlir.models.staged.partition import Known, Step, known_values, partition, source_of
+from mgx_mlir.models.staged.survey import Survey
 
 if TYPE_CHECKING:
     from mgx_mlir.runtime.program import Program
@@ -51,23 +53,6 @@ class Compilation:
         """The model of an island, whose sizes are those of each run."""
         options = replace(self.options, input_dims={}, dim_params={}, default_dim=None)
         return SpecializedModel(source, self.target, options, limit=_PROGRAMS, **self.arguments)
-
-
-@dataclass
-class Survey:
-    """What is known of a graph before it runs.
-
-    `host`: nodes that the host runs. `late`: nodes that compile, or run on the host, once a run
-    shows sizes or values, by their number. `lacking`: nodes that nothing runs.
-    """
-
-    host: list[Unsupported] = field(default_factory=list)
-    late: dict[int, Unsupported] = field(default_factory=dict)
-    lacking: list[Unsupported] = field(default_factory=list)
-
-    def add(self, body: Survey) -> None:
-        """Adds what a body of a node lacks."""
-        self.lacking += [entry for entry in body.lacking if entry not in self.lacking]
 
 
 class _ReplanError(Exception):
@@ -107,6 +92,15 @@ class StagedGraph:
         self._evaluators: dict[int, Any] = {}
         self._constants: dict[str, Any] = {}
         self._lock = threading.RLock()
+
+    @property
+    def max_loop_iterations(self) -> int:
+        """The most trips of a loop that states no number of them."""
+        return self.compilation.options.max_loop_iterations
+
+    def body(self, source: Source, types: Mapping[str, TypeProto]) -> StagedGraph:
+        """The staged graph of a node's body, for inputs of these types."""
+        return StagedGraph(source, types, self.compilation, inner=True)
 
     @property
     def host_nodes(self) -> list[Unsupported]:
@@ -319,7 +313,6 @@ class StagedGraph:
         return dict(zip(node.output, results, strict=False))
 
     def _control(self, index: int, node: NodeProto) -> Any:
-        from mgx_mlir.models.staged.control import Control  # its bodies are graphs of this class
 
         with self._lock:
             if index not in self._evaluators:
