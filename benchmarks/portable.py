@@ -24,7 +24,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.compile import CHIP, Cost, iree, mgx, prepare
-from mgx_mlir.artifact.record import size_text
+from mgx_mlir.artifact.contents import size_text
 from mgx_mlir.artifact.writer import HEADER
 
 WARM = """

@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 import mgx_mlir
-from mgx_mlir.artifact.record import size_text
+from mgx_mlir.artifact.contents import size_text
 from mgx_mlir.tools.console import progress
 
 HERE = Path(__file__).resolve().parent

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from mgx_mlir import advice
+from mgx_mlir.artifact.contents import PortableKernel
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS, Plan, renumbered
-from mgx_mlir.artifact.record import Artifact, PortableKernel
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import Edge, OpenError, UsageError
 from mgx_mlir.importer import parse_onnx

@@ -103,8 +103,10 @@ fi
 
 native_build() { cat .venv/native-build 2>/dev/null || true; }
 cmake_files=$(git ls-files '*CMakeLists.txt' 2>/dev/null || find . -name CMakeLists.txt -not -path './build/*')
+# An installed checkout knows its modules by name: one that comes, goes or moves installs it anew.
+modules() { git ls-files 'mgx_mlir/*.py' 2>/dev/null || find mgx_mlir -name '*.py' | sort; }
 # shellcheck disable=SC2086
-if changed package pyproject.toml $cmake_files || [ ! -d "$(native_build)" ]; then
+if changed package pyproject.toml $cmake_files <(modules) || [ ! -d "$(native_build)" ]; then
   step "the package, with its native parts"
   watch "$python" -m pip install --no-build-isolation --no-deps -v --disable-pip-version-check -e . ||
     fail "the native build failed, see above"

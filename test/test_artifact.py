@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
+from mgx_mlir.artifact.contents import PortableKernel, canonical_json
 from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
-from mgx_mlir.artifact.record import Artifact, PortableKernel, canonical_json
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.artifact.writer import HEADER, MAGIC, VERSION

@@ -12,7 +12,8 @@ from onnx import TensorProto, helper
 
 import mgx_mlir
 from mgx_mlir._native import _mgx
-from mgx_mlir.artifact.record import Artifact, PortableKernel
+from mgx_mlir.artifact.contents import PortableKernel
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.weights import is_splat
 from mgx_mlir.artifact.writer import HEADER, OLDEST, VERSION
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode

@@ -2,3 +2,8 @@
 
 Imports neither MLIR nor LLVM.
 """
+
+from mgx_mlir.artifact.contents import PortableKernel
+from mgx_mlir.artifact.record import Artifact
+
+__all__ = ["Artifact", "PortableKernel"]

@@ -9,17 +9,18 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
 
 from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.contents import Contents, PortableKernel, canonical_json
 from mgx_mlir.artifact.plan import DTYPES, Plan
-from mgx_mlir.artifact.record import Artifact, PortableKernel, canonical_json
 from mgx_mlir.artifact.weights import Weight, chunks_of
 from mgx_mlir.artifact.writer import ALIGNMENT, HEADER, MAGIC, VERSION, WEIGHT_ALIGNMENT
 from mgx_mlir.errors import ArtifactError
@@ -29,10 +30,12 @@ MAX_MANIFEST = 1 << 28
 MAX_RANK = 64
 MAX_SPLAT = 1 << 36
 
+Made = TypeVar("Made", bound=Contents)
+
 _REPAIR = "compile the model again, or fetch the file again"
 
 
-def open_file(path: Path, allow_absolute: bool) -> Artifact:
+def open_file(path: Path, allow_absolute: bool, make: Callable[..., Made]) -> Made:
     """Maps `path` and reads it. See Artifact.open."""
     try:
         with path.open("rb") as stream:
@@ -42,13 +45,15 @@ def open_file(path: Path, allow_absolute: bool) -> Artifact:
     except OSError as error:
         raise ArtifactError(f"{path} cannot be opened: {error.strerror or error}") from error
     try:
-        return parse(memoryview(mapped), path.absolute().parent, allow_absolute)
+        return parse(memoryview(mapped), path.absolute().parent, allow_absolute, make)
     except ArtifactError as error:
         raise ArtifactError(f"{path}: {error}") from error
 
 
-def parse(data: memoryview, folder: Path | None, allow_absolute: bool) -> Artifact:
-    """The artifact in `data`. Weights outside of it are looked up from `folder`.
+def parse(
+    data: memoryview, folder: Path | None, allow_absolute: bool, make: Callable[..., Made]
+) -> Made:
+    """The artifact in `data`, built by `make`. Weights outside of it are looked up from `folder`.
 
     Raises ArtifactError, saying what is wrong and what to do.
     """
@@ -56,7 +61,7 @@ def parse(data: memoryview, folder: Path | None, allow_absolute: bool) -> Artifa
     sections = _check_sections(data, manifest, end)
     reader = _Reader(data, sections, folder, allow_absolute)
     try:
-        artifact = Artifact(
+        artifact = make(
             name=_typed(manifest, "name", str),
             plan=Plan.from_json(_typed(manifest, "plan", dict)),
             kernels=tuple(reader.kernel(k) for k in _typed(manifest, "kernels", list)),

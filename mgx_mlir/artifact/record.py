@@ -1,168 +1,21 @@
 """The artifact: a compiled program as one value, and as one `.mgx` file.
 
-It holds the host plan, each kernel in portable form, the weights or where they lie, and any
-number of code objects beside them. docs/artifact.md describes the file byte for byte;
-`writer.py` writes it, `reader.py` reads it. Knows no MLIR.
+docs/artifact.md describes the file byte for byte; `writer.py` writes it, `reader.py` reads it.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-import operator
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from mgx_mlir.artifact.code_object import CodeObject
-from mgx_mlir.artifact.plan import Plan, Step
-from mgx_mlir.artifact.plan_binding import dim_text, text_of
-from mgx_mlir.artifact.target import Target
-from mgx_mlir.artifact.weights import Weight
-from mgx_mlir.errors import ArtifactError, Edge, TargetError
-from mgx_mlir.version import __version__
+from mgx_mlir.artifact import reader, writer
+from mgx_mlir.artifact.contents import Contents
+from mgx_mlir.errors import Edge
 
 
 @dataclass(frozen=True)
-class PortableKernel:
-    """One kernel as bytecode of mgx ops, for no chip.
-
-    `name` and `nodes` say where it comes from; the bytes do not depend on them. `features`
-    are what a chip needs, by the names of `Target.features`; `dialect` is the version of the
-    mgx dialect in the bytes. The bytes of a kernel `from_file` may be anything: they are read
-    in a process of their own.
-    """
-
-    name: str
-    bytecode: bytes = field(repr=False)
-    features: tuple[str, ...] = ()
-    nodes: tuple[str, ...] = ()
-    dialect: tuple[int, int] = (0, 0)
-    from_file: bool = field(default=False, compare=False)
-
-    @cached_property
-    def sha256(self) -> str:
-        """The hash of the bytecode, in hexadecimal: equal kernels have equal ones."""
-        return hashlib.sha256(self.bytecode).hexdigest()
-
-
-@dataclass(frozen=True)
-class Artifact:
-    """A compiled program.
-
-    `kernels` are those that the plan's steps number. `code_objects` holds, by the identity
-    of a target, one code object for each kernel, in the same order. `pipelines` are name
-    and text of what the program went through, `options` what it was compiled with.
-    """
-
-    name: str
-    plan: Plan
-    kernels: tuple[PortableKernel, ...]
-    weights: Mapping[str, Weight]
-    options: Mapping[str, Any] = field(default_factory=dict)
-    pipelines: tuple[tuple[str, str], ...] = ()
-    code_objects: Mapping[str, tuple[CodeObject, ...]] = field(default_factory=dict)
-    producer: str = field(default_factory=lambda: f"mgx-mlir {__version__}")
-
-    def __post_init__(self) -> None:
-        for step in (step for plan in self.plan.plans for step in plan.work()):
-            if isinstance(step, Step) and step.kernel >= len(self.kernels):
-                raise ArtifactError(f"the plan launches kernel {step.kernel}, which is not there")
-        for buffer in (buffer for plan in self.plan.plans for buffer in plan.buffers):
-            if buffer.kind == "weight" and buffer.key not in self.weights:
-                raise ArtifactError(f"the plan reads weight '{buffer.key}', which is not there")
-            if buffer.kind == "weight" and buffer.bytes != self.weights[buffer.key].nbytes:
-                raise ArtifactError(f"weight '{buffer.key}' is not of the size that the plan reads")
-        for arch, found in self.code_objects.items():
-            if len(found) != len(self.kernels):
-                raise ArtifactError(f"{arch} has {len(found)} of {len(self.kernels)} code objects")
-            for plan in self.plan.plans:
-                self._check_sizes(plan, found)
-
-    def _check_sizes(self, plan: Plan, found: Sequence[CodeObject]) -> None:
-        """No launch gets less memory than its kernel reads and writes.
-
-        Of a plan for any sizes that is checked when they are known.
-        """
-        for step in () if plan.dims else plan.work():
-            if not isinstance(step, Step) or step.kernel < 0 or not found[step.kernel].sizes:
-                continue
-            given = tuple(plan.buffers[number].bytes for number in step.arguments)
-            needed = found[step.kernel].sizes
-            if len(given) != len(needed) or any(map(operator.lt, given, needed)):
-                raise ArtifactError(
-                    f"the plan gives kernel {self.kernels[step.kernel].name} arguments of "
-                    f"{given} bytes where it needs {needed}"
-                )
-
-    # Code objects ------------------------------------------------------------------------
-
-    def has_code_objects(self, target: Target) -> bool:
-        """Whether the program is finalized for the target."""
-        return target.identity in self.code_objects
-
-    def runs_on(self, target: Target) -> bool:
-        """Whether there are code objects that the target runs: its own, or generic ones."""
-        return self._identity_for(target) is not None
-
-    def code_objects_for(self, target: Target) -> tuple[CodeObject, ...]:
-        """The code objects that a target runs, by kernel: its own, else those of its generic
-        processor. TargetError when it has none."""
-        identity = self._identity_for(target)
-        if identity is None:
-            there = ", ".join(self.code_objects) or "none"
-            raise TargetError(
-                f"the artifact is not finalized for {target.name} (it is for: {there}); "
-                "use mgx finalize"
-            )
-        return self.code_objects[identity]
-
-    def _identity_for(self, target: Target) -> str | None:
-        """The identity of the best code objects that the target runs."""
-        there = (name for name in (target.identity, *target.generic) if name in self.code_objects)
-        return next(there, None)
-
-    def with_code_objects(self, found: Mapping[str, Sequence[CodeObject]]) -> Artifact:
-        """The same program with code objects added: by a target's identity, one a kernel."""
-        added = {arch: tuple(objects) for arch, objects in found.items()}
-        return replace(self, code_objects={**self.code_objects, **added})
-
-    # Weights -----------------------------------------------------------------------------
-
-    @Edge("reading the weights")
-    def weight_arrays(self) -> dict[str, np.ndarray]:
-        """Every weight as a read-only array, by key; mapped where it lies in a file.
-
-        Raises ArtifactError where the bytes are not those that were saved.
-        """
-        return {key: weight.array() for key, weight in self.weights.items()}
-
-    # Identity ----------------------------------------------------------------------------
-
-    @property
-    def dialect(self) -> tuple[int, int]:
-        """The newest version of the mgx dialect among the kernels."""
-        return max((kernel.dialect for kernel in self.kernels), default=(0, 0))
-
-    @cached_property
-    def content_hash(self) -> str:
-        """A SHA-256 of the portable program: the same on every machine, and the same with
-        code objects and without, with weights inside or beside. docs/artifact.md defines it."""
-        content = {
-            "dialect": list(self.dialect),
-            "kernels": [kernel.sha256 for kernel in self.kernels],
-            "options": dict(self.options),
-            "pipelines": [list(pipeline) for pipeline in self.pipelines],
-            "plan": self.plan.to_json(counts=False),
-            "weights": {key: weight.sha256 for key, weight in self.weights.items()},
-        }
-        return hashlib.sha256(canonical_json(content)).hexdigest()
-
-    # Files -------------------------------------------------------------------------------
+class Artifact(Contents):
+    """A compiled program, which files hold."""
 
     @staticmethod
     @Edge("opening the artifact")
@@ -172,17 +25,13 @@ class Artifact:
         Weights beside the file must lie below its folder; `allow_absolute` lets them lie
         anywhere, for files that the user trusts.
         """
-        from mgx_mlir.artifact import reader as artifact_reader
-
-        return artifact_reader.open_file(path, allow_absolute)
+        return reader.open_file(path, allow_absolute, Artifact)
 
     @staticmethod
     @Edge("reading the artifact")
     def from_bytes(data: bytes) -> Artifact:
         """The artifact that `to_bytes` gave. ArtifactError where the bytes are not sound."""
-        from mgx_mlir.artifact import reader as artifact_reader
-
-        return artifact_reader.parse(memoryview(data), None, False)
+        return reader.parse(memoryview(data), None, False, Artifact)
 
     @Edge("saving the artifact")
     def save(
@@ -195,106 +44,9 @@ class Artifact:
         understand the file, by default this one. Raises UsageError, also for a kernel that
         the version cannot hold, and UserError where the file cannot be written.
         """
-        from mgx_mlir.artifact import writer as artifact_file
-
-        artifact_file.save(self, path, weights, version)
+        writer.save(self, path, weights, version)
 
     @Edge("writing the artifact")
     def to_bytes(self, *, version: tuple[int, int] | None = None) -> bytes:
         """The file, with the weights inside, in memory. See `save`."""
-        from mgx_mlir.artifact import writer as artifact_file
-
-        return artifact_file.to_bytes(self, version)
-
-    # For people --------------------------------------------------------------------------
-
-    def to_json(self) -> dict[str, Any]:
-        """Everything but the bytes, as JSON values: what `mgx inspect --json` prints."""
-        return {
-            "name": self.name,
-            "producer": self.producer,
-            "dialect": list(self.dialect),
-            "content_hash": self.content_hash,
-            "options": dict(self.options),
-            "pipelines": [list(pipeline) for pipeline in self.pipelines],
-            "steps": self.plan.step_count,
-            "launches": {
-                arch: self.plan.launches(found) for arch, found in sorted(self.code_objects.items())
-            },
-            "plan": self.plan.to_json(),
-            "kernels": [
-                {
-                    "name": kernel.name,
-                    "bytes": len(kernel.bytecode),
-                    "sha256": kernel.sha256,
-                    "features": list(kernel.features),
-                    "nodes": list(kernel.nodes),
-                }
-                for kernel in self.kernels
-            ],
-            "code_objects": {
-                arch: [code.to_json() for code in found]
-                for arch, found in sorted(self.code_objects.items())
-            },
-            "weights": [
-                {
-                    "key": key,
-                    "dtype": weight.dtype.name,
-                    "shape": list(weight.shape),
-                    "sha256": weight.sha256,
-                }
-                for key, weight in self.weights.items()
-            ],
-        }
-
-    def summary(self) -> str:
-        """A few lines on what the artifact holds."""
-        weights = sum(weight.nbytes for weight in self.weights.values())
-        bytecode = sum(len(kernel.bytecode) for kernel in self.kernels)
-        distinct = len({kernel.sha256 for kernel in self.kernels})
-        features = sorted({name for kernel in self.kernels for name in kernel.features})
-        lines = [
-            f"program       {self.name}",
-            f"written by    {self.producer}, mgx dialect {version_text(self.dialect)}",
-            f"content hash  {self.content_hash}",
-            *(f"input         {s.name}: {text_of(self.plan, s)}" for s in self.plan.inputs),
-            *(f"output        {s.name}: {text_of(self.plan, s)}" for s in self.plan.outputs),
-            *(f"size          {dim_text(dim)}" for dim in self.plan.dims),
-            f"steps         {self.plan.step_count}, arena "
-            + (size_text(self.plan.arena_bytes) if not self.plan.dims else "by the sizes"),
-            *(
-                f"steps         {plan.step_count}, arena {size_text(plan.arena_bytes)}, for "
-                + ", ".join(f"{name} = {size}" for name, size in sizes.items())
-                for sizes, plan in self.plan.programs
-            ),
-            f"kernels       {len(self.kernels)} ({distinct} distinct), {size_text(bytecode)} "
-            f"of bytecode, features: {' '.join(features) or 'none'}",
-            f"weights       {len(self.weights)}, {size_text(weights)}",
-        ]
-        for arch, found in sorted(self.code_objects.items()):
-            size = sum(len(data) for data in {code.data for code in found})
-            functions = sum(len(code.launches) for code in found)
-            launches = ", ".join(str(p.launches(found)) for p in self.plan.plans if p.steps)
-            lines.append(
-                f"code objects  {arch.partition(':')[0]}: {len(found)}, {functions} functions, "
-                f"{size_text(size)}; launches of a run: {launches or 0}"
-            )
-        return "\n".join(lines)
-
-
-def canonical_json(value: Any) -> bytes:
-    """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
-
-
-def version_text(version: tuple[int, int]) -> str:
-    """A version for people: '1.0'."""
-    return f"{version[0]}.{version[1]}"
-
-
-def size_text(size: int) -> str:
-    """A number of bytes for people: '1.5 MB'."""
-    for unit, factor in (("GB", 1 << 30), ("MB", 1 << 20), ("kB", 1 << 10)):
-        if size >= factor:
-            return f"{size / factor:.1f} {unit}"
-    return f"{size} bytes"
+        return writer.to_bytes(self, version)

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from mgx_mlir.artifact.contents import Contents, canonical_json, version_text
 from mgx_mlir.artifact.files import atomic_file
-from mgx_mlir.artifact.record import Artifact, canonical_json, version_text
 from mgx_mlir.artifact.weights import Weight, is_splat, splat_element
 from mgx_mlir.errors import UsageError
 
@@ -59,7 +59,7 @@ class _Sections:
         return end
 
 
-def save(artifact: Artifact, path: Path, weights: str, version: tuple[int, int] | None) -> None:
+def save(artifact: Contents, path: Path, weights: str, version: tuple[int, int] | None) -> None:
     """Writes `artifact` to `path`. See Artifact.save."""
     if weights not in ("inside", "beside"):
         raise UsageError(f"weights are saved 'inside' or 'beside', not '{weights}'")
@@ -70,7 +70,7 @@ def save(artifact: Artifact, path: Path, weights: str, version: tuple[int, int] 
             stream.write(chunk)
 
 
-def to_bytes(artifact: Artifact, version: tuple[int, int] | None) -> bytes:
+def to_bytes(artifact: Contents, version: tuple[int, int] | None) -> bytes:
     """The file in memory, weights inside."""
     _check_version(artifact, version)
     return b"".join(_chunks(artifact, None, version or VERSION))
@@ -85,7 +85,7 @@ def check_version(version: tuple[int, int]) -> None:
         )
 
 
-def _check_version(artifact: Artifact, version: tuple[int, int] | None) -> None:
+def _check_version(artifact: Contents, version: tuple[int, int] | None) -> None:
     if version is None:
         return  # kernels are what they are: a later compiler's stay in its form
     check_version(version)
@@ -110,7 +110,7 @@ def _check_version(artifact: Artifact, version: tuple[int, int] | None) -> None:
 
 
 def _chunks(
-    artifact: Artifact, folder: Path | None, newest: tuple[int, int]
+    artifact: Contents, folder: Path | None, newest: tuple[int, int]
 ) -> Iterator[bytes | memoryview]:
     sections = _Sections()
     manifest = _manifest(artifact, sections, folder, newest >= SPLATS)
@@ -138,7 +138,7 @@ def _chunks(
 
 
 def _manifest(
-    artifact: Artifact, sections: _Sections, folder: Path | None, splats: bool
+    artifact: Contents, sections: _Sections, folder: Path | None, splats: bool
 ) -> dict[str, Any]:
     kernels = [
         {

@@ -31,7 +31,7 @@ from mgx_mlir.finalizer.cache import Cache, cache_key
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
 
 if TYPE_CHECKING:
-    from mgx_mlir.artifact.record import PortableKernel
+    from mgx_mlir.artifact.contents import PortableKernel
 
 # Seconds for one kernel, all its targets together.
 TIME_LIMIT = 300.0

@@ -14,7 +14,7 @@ from mlir import ir
 from mlir.passmanager import PassManager
 
 from mgx_mlir._native import _mgx
-from mgx_mlir.artifact.record import PortableKernel, version_text
+from mgx_mlir.artifact.contents import PortableKernel, version_text
 from mgx_mlir.dialects import context as new_context
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import ArtifactError, CompilerError, UnsupportedError

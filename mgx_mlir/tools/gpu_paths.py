@@ -19,7 +19,7 @@ from typing import Any
 
 from mlir import ir
 
-from mgx_mlir.artifact.record import PortableKernel
+from mgx_mlir.artifact.contents import PortableKernel
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.kernel import FAMILIES
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode

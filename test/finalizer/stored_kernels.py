@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mlir import ir
 
-from mgx_mlir.artifact.record import PortableKernel
+from mgx_mlir.artifact.contents import PortableKernel
 from mgx_mlir.dialects import context
 from mgx_mlir.rewriting.portable import portable_kernel
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from mgx_mlir.artifact.record import Artifact, PortableKernel
+from mgx_mlir.artifact.contents import PortableKernel
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import ArtifactError, CompilerError
 from mgx_mlir.finalizer import finalize_all

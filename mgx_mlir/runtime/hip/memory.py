@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
-from mgx_mlir.artifact.record import size_text
+from mgx_mlir.artifact.contents import size_text
 from mgx_mlir.errors import DeviceError
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.library import OUT_OF_MEMORY, call, release

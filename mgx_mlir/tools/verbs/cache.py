@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(cache: Cache, options: argparse.Namespace) -> int:
-    from mgx_mlir.artifact.record import size_text
+    from mgx_mlir.artifact.contents import size_text
     from mgx_mlir.finalizer.cache import read_entry
 
     entries = sorted(cache.entries(), key=lambda entry: (-entry.used, entry.key))
@@ -85,7 +85,7 @@ def _verify(cache: Cache, options: argparse.Namespace) -> int:
 
 
 def _prune(cache: Cache, options: argparse.Namespace) -> int:
-    from mgx_mlir.artifact.record import size_text
+    from mgx_mlir.artifact.contents import size_text
     from mgx_mlir.errors import UsageError
 
     if options.to is not None and options.to < 0:

@@ -45,7 +45,7 @@ def _version(text: str) -> tuple[int, int]:
 
 
 def run(options: argparse.Namespace) -> int:
-    from mgx_mlir.artifact.record import size_text
+    from mgx_mlir.artifact.contents import size_text
     from mgx_mlir.artifact.writer import check_version
     from mgx_mlir.compiler import Report, compile_to_bytecode
     from mgx_mlir.errors import UnsupportedError

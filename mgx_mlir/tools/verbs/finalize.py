@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     import mgx_mlir
-    from mgx_mlir.artifact.record import size_text
+    from mgx_mlir.artifact.contents import size_text
     from mgx_mlir.tools.console import progress
     from mgx_mlir.tools.files import check_output, chips, expect_artifact
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from mgx_mlir.errors import ArtifactError, UsageError
 
 if TYPE_CHECKING:
-    from mgx_mlir.artifact.record import Artifact, PortableKernel
+    from mgx_mlir.artifact.contents import PortableKernel
+    from mgx_mlir.artifact.record import Artifact
 
 # Seconds to read a kernel.
 READ_LIMIT = 60

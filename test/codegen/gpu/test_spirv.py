@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from mlir import ir
 
-from mgx_mlir.artifact.record import Artifact, PortableKernel
+from mgx_mlir.artifact.contents import PortableKernel
+from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import disassemble
 from mgx_mlir.dialects import context
