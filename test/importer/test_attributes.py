@@ -19,12 +19,17 @@ from mgx_mlir.tools.converters import strings_read
 
 # Attributes that no converter reads, so that nodes which state them are refused, and why.
 STRINGS = "strings have no form on a device; where the host takes them, it reads them itself"
+LATER = "not of the releases of onnxruntime before 1.32; nothing writes it yet"
 REFUSED: dict[tuple[str, str], str] = {
     ("Constant", "sparse_value"): "made dense before",
     ("Constant", "value_string"): STRINGS,
     ("Constant", "value_strings"): STRINGS,
+    ("GroupQueryAttention", "k_norm_epsilon"): LATER,
+    ("GroupQueryAttention", "q_norm_epsilon"): LATER,
     ("LinearClassifier", "classlabels_strings"): STRINGS,
+    ("MoE", "swiglu_limit_after_activation"): LATER,
     ("OneHotEncoder", "cats_strings"): STRINGS,
+    ("QMoE", "swiglu_limit_after_activation"): LATER,
     ("TreeEnsembleClassifier", "classlabels_strings"): STRINGS,
 }
 
@@ -50,6 +55,10 @@ def attributes_of(row: Operator) -> set[str]:
 @pytest.mark.parametrize("row", TABLE, ids=lambda row: f"{row.domain or 'onnx'}-{row.name}")
 def test_attributes_are_read_or_known_to_be_refused(row):
     read, patterns = strings_read(row.converter)
-    wanted = attributes_of(row) - read - WITHOUT_EFFECT
+    attributes = attributes_of(row)
+    wanted = attributes - read - WITHOUT_EFFECT
     unread = {name for name in wanted if not any(re.fullmatch(p, name) for p in patterns)}
-    assert unread == {name for operator, name in REFUSED if operator == row.name}
+    refused = {name for operator, name in REFUSED if operator == row.name}
+    assert unread == {
+        name for name in refused if name in attributes or REFUSED[row.name, name] != LATER
+    }
