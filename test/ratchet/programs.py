@@ -16,8 +16,9 @@ from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from test import dynamic_models
 from test.onnx_models import bert, gpt2, half, light, lstm, resnet, vit
 
-# Their code objects do not depend on the machine that makes them.
+# Targets whose code does not depend on the machine that makes it.
 CHIPS = ("gfx90a", "gfx942", "gfx1100", "gfx1201")
+CPU = "x86-64-v3"
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Source:
 
     model: Callable[[], onnx.ModelProto]
     mode: str = "default"
-    targets: tuple[str, ...] = CHIPS
+    targets: tuple[str, ...] = (*CHIPS, CPU)
 
     def compile(self) -> Artifact:
         return compile_to_bytecode(self.model().SerializeToString(), CompileOptions(mode=self.mode))
@@ -37,13 +38,13 @@ _MODELS: dict[str, Source] = {
     "bert f16": Source(lambda: half(bert(layers=1))),
     "gpt2 f16": Source(lambda: half(gpt2(layers=1))),
     "lstm": Source(partial(lstm, layers=1, tokens=4)),
-    "mobilenet f16": Source(lambda: half(NETS["mobilenet"](1)), targets=("gfx942", "gfx1100")),
+    "mobilenet f16": Source(lambda: half(NETS["mobilenet"](1)), targets=("gfx942", "gfx1100", CPU)),
     "resnet f16": Source(lambda: half(resnet(stages=(1, 1, 1, 1)))),
-    "shufflenet": Source(partial(light, "shufflenet", seed=0), targets=("gfx942", "gfx1100")),
+    "shufflenet": Source(partial(light, "shufflenet", seed=0), targets=("gfx942", "gfx1100", CPU)),
     "squeezenet": Source(partial(light, "squeezenet", seed=0)),
     "vit f16": Source(lambda: half(vit(layers=1))),
     **{
-        f"any sizes: {model.__name__}": Source(model, "full-dynamic", ("gfx942", "gfx1100"))
+        f"any sizes: {model.__name__}": Source(model, "full-dynamic", ("gfx942", "gfx1100", CPU))
         for model in (dynamic_models.bert, dynamic_models.conv, dynamic_models.mlp)
     },
 }

@@ -19,7 +19,7 @@ from test.ratchet.programs import Source
 
 TABLE = Path(__file__).parent / "kernels.tsv"
 PORTABLE = "*"  # in the place of a kernel's name: the portable program
-_INSTRUCTION = re.compile(r"^\t[a-z]\w*", re.MULTILINE)
+_INSTRUCTION = re.compile(r"^(?: *[0-9a-f]+: *)?\t[a-z]\w*", re.MULTILINE)
 
 
 class Key(NamedTuple):
@@ -99,10 +99,10 @@ def _row(code: CodeObject, digest: str, clocks: bool) -> Row:
         digest,
         len(code.launches),
         len(_INSTRUCTION.findall(disassemble(code.data))) if code.data else 0,
-        max((figures["vgpr"] for figures in stats), default=0),
-        max((figures["lds_bytes"] for figures in stats), default=0),
-        sum(figures["vgpr_spills"] + figures["sgpr_spills"] for figures in stats),
-        _clocks(code) if clocks and code.data else 0,
+        max((figures.get("vgpr", 0) for figures in stats), default=0),
+        max((figures.get("lds_bytes", 0) for figures in stats), default=0),
+        sum(figures.get(f"{kind}_spills", 0) for figures in stats for kind in ("vgpr", "sgpr")),
+        _clocks(code) if clocks and code.data and code.arch.startswith("gfx") else 0,
     )
 
 
