@@ -67,6 +67,8 @@ class _Planner:
     formulas: Formulas = field(default_factory=Formulas)
     symbols: dict[str, Symbol] = field(default_factory=dict)
     buffers: list[Buffer] = field(default_factory=list)
+    # The first of equal buffers.
+    places: dict[Buffer, int] = field(default_factory=dict)
     numbers: dict[ir.Value, int] = field(default_factory=dict)
     # Number and arithmetic operations of each kernel, by symbol.
     kernels: dict[str, tuple[int, int]] = field(default_factory=dict)
@@ -205,7 +207,7 @@ class _Planner:
         for number, offset in zip(staged, offsets, strict=True):
             aside = Buffer("arena", self.buffers[places[number]].bytes, offset=offset)
             steps += self._copy(sources[number], aside, node)
-            sources[number] = self.buffers.index(aside)
+            sources[number] = self.places[aside]
         for source, place in zip(sources, places, strict=False):
             steps += self._copy(source, self.buffers[place], node)
         return steps
@@ -232,9 +234,18 @@ class _Planner:
         """The step that brings a buffer to a place; none where it lies there."""
         if self.buffers[source] == place:
             return []
-        if place not in self.buffers:
-            self.buffers.append(place)
-        return [Step(-1, (source, self.buffers.index(place)), node)]
+        return [Step(-1, (source, self._place(place)), node)]
+
+    def _place(self, place: Buffer) -> int:
+        """The number of the first buffer that is this one, added where there is none."""
+        if place not in self.places:
+            self._append(place)
+        return self.places[place]
+
+    def _append(self, buffer: Buffer) -> int:
+        self.places.setdefault(buffer, len(self.buffers))
+        self.buffers.append(buffer)
+        return len(self.buffers) - 1
 
     def _buffer(self, value: ir.Value) -> int:
         source = memory_of(value)
@@ -249,8 +260,7 @@ class _Planner:
         return self.numbers[source]
 
     def _add(self, value: ir.Value, buffer: Buffer) -> None:
-        self.numbers[value] = len(self.buffers)
-        self.buffers.append(buffer)
+        self.numbers[value] = self._append(buffer)
 
     # Types ---------------------------------------------------------------------------------
 
