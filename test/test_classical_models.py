@@ -10,10 +10,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from mgx_mlir.models.host.machines import coupled
 from onnx import TensorProto, TypeProto, helper, numpy_helper
 
 from mgx_mlir.errors import ModelError, UsageError
+from mgx_mlir.models.host.machines import coupled
 from mgx_mlir.models.staged import Model
 from mgx_mlir.models.staged.check import check
 from mgx_mlir.tools import mgx
