@@ -16,6 +16,7 @@ from mgx_mlir.rewriting.prologues import prologue_of
 from mgx_mlir.rewriting.queries import (
     CONTRACTIONS,
     DOTS,
+    MOST_BEHIND,
     blocks,
     create_like,
     definition,
@@ -170,14 +171,17 @@ def _branch(op: ir.OpView) -> _Branch | None:
 def _is_added(branch: _Branch) -> bool:
     """Whether all that becomes of a branch is that another contraction's sums are added to it.
 
-    They are one kernel (see `fusing.contractions_of`), and the branch is never written.
+    They are one kernel (see `fusing.contractions_of`), and the branch is never written. A chain of
+    more than MOST_BEHIND ops counts as none.
     """
     if branch.relu is not None or any(op_name(op) != "mgx.add" for op in branch.ops[1:]):
         return False
     if not has_one_use(branch.result) or op_name(user := users(branch.result)[0]) != "mgx.add":
         return False
     (other,) = [v for v in user.operation.operands if v != branch.result] or [None]
-    while other is not None and has_one_use(other):
+    for _ in range(MOST_BEHIND):
+        if other is None or not has_one_use(other):
+            return False
         producer = definition(other)
         if producer is None or op_name(producer) != "mgx.add":
             return producer is not None and are_alike(producer, branch.ops[0].operation)
@@ -195,10 +199,15 @@ def _reads_slices(value: ir.Value) -> bool:
 
 
 def _ends_contraction(pointwise: ir.OpView, value: ir.Value) -> bool:
-    """Whether another operand than `value` brings the contraction that does the op's work."""
+    """Whether another operand than `value` brings the contraction that does the op's work.
+
+    It is at most MOST_BEHIND ops away.
+    """
     for operand in pointwise.operation.operands:
         producer = definition(operand)
-        while operand != value and producer is not None and has_one_use(operand):
+        for _ in range(MOST_BEHIND):
+            if operand == value or producer is None or not has_one_use(operand):
+                break
             operation = producer.operation
             if operation.name in CONTRACTIONS:
                 return True
