@@ -1,11 +1,11 @@
-"""Products with few rows whose B has its columns' elements as neighbours in memory.
+"""Products with few rows, where neighbours of B in memory lie along n.
 
     C[m, n] = sum over k of A[m, k] * B[k, n], few m, and neighbours of B in memory along n
 
-A lane holds the sums of some neighbouring columns. It reads them of a few rows of B, with the
-elements of A that meet these, the next ones while it multiplies. Lanes that hold the same columns,
-and the waves of a block, share k; what they have is added up in order in LDS, once. As in
-`skinny`, B is read once and nothing of it goes through LDS.
+A lane holds the sums of some neighbouring columns. It reads these columns of a few rows of B and
+the elements of A that meet them, and prefetches the next ones while it multiplies. Lanes that
+hold the same columns, and the waves of a work-group, share k; their sums are added in order in
+LDS, once. As in `skinny`, B is read once and nothing of it goes through LDS.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix, Wind
 # With more rows the matrix cores, where there are any, are worth the way through LDS.
 MAX_ROWS = 4
 _ELEMENTS = frozenset(("bf16", "f16", "f32"))
-# Lanes side by side along the columns, the most first: 128 bytes of 16 each are a line of a cache.
+# Lanes side by side along the columns, the most first: 8 lanes of 16 bytes read a cache line.
 _LANES = (8, 4, 2)
 _MOST_WAVES = 8
 _DPP_ROW = 16
-# Results of a thread in the end.
+# Results that a thread stores.
 _RESULTS = 4
 
 
@@ -59,7 +59,7 @@ class Broad:
 
     @property
     def columns(self) -> int:
-        """Of a block."""
+        """Columns of a work-group."""
         return self.width * self.lanes
 
     def groups(self, wave_size: int) -> int:
@@ -96,7 +96,7 @@ def _cut(problem: Contraction, target: Target) -> Broad | None:
     if b.element == "f16" and depth % 2:
         return None
     blocks = [math.ceil(problem.N / (width * lanes)) * problem.batch for lanes in _LANES]
-    # A quarter of the compute units ask memory for all that it gives.
+    # A quarter of the compute units take all of the memory's bandwidth.
     enough = [
         n for n, count in zip(_LANES, blocks, strict=True) if 4 * count >= target.compute_units
     ]
@@ -151,7 +151,7 @@ class _Block:
         self.inputs, self.lds = inputs, lds
         self.threads = cut.waves * target.wave_size
         self.step = self.threads // cut.lanes * cut.depth
-        # Of f16, an instruction multiplies two neighbours along k.
+        # An instruction multiplies two neighbours of f16 along k.
         self.pairs = problem.a.element == problem.b.element == "f16"
 
     def emit(self, thread: ir.Value, block: Index, batch: Index, epilogue: Epilogue) -> None:
@@ -198,7 +198,7 @@ class _Block:
         return found
 
     def _multiply(self, values: list[ir.Value], sums: Sequence[ir.Value]) -> list[ir.Value]:
-        """The sums of each row of A, and the products of what `_read` gave."""
+        """Adds the products of the values that `_read` gave to the sums of each row of A."""
         cut = self.cut
         rows, values = values[: cut.depth], values[cut.depth :]
         each = len(values) // self.problem.M

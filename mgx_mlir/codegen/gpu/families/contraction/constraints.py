@@ -1,4 +1,4 @@
-"""What the family takes: problems, and schedules for them. Each refusal says why."""
+"""The problems that the family takes, and their legal schedules. Each refusal says why."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit, unit_fo
 from mgx_mlir.codegen.problem.match import Match, Operand
 from mgx_mlir.codegen.problem.problem import Image
 
-# Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".
+# Byte offsets in a raw buffer have 32 bits; the upper half means "outside".
 MAX_BYTES = 0x7FFFFF00
 # With fewer products a result, moving tiles through LDS costs more than it saves.
 MIN_DEPTH = 8
@@ -20,7 +20,7 @@ MAX_BATCH = 65535
 
 
 def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
-    """Why no function can be had for a match; '' where one can.
+    """Why no function can be generated for a match; '' where one can.
 
     sizes: bytes of each operand, by its argument's number.
     """
@@ -64,7 +64,7 @@ def schedule_refusal(
     """Why a schedule is illegal for an instruction on a chip; '' where it is legal.
 
     widths: elements of A and of B that one read takes; 0 for as many as 16 bytes hold.
-    besides: registers for what happens to the two on their way to LDS.
+    besides: registers to transpose or decode both on their way to LDS (see `besides`).
     """
     threads = schedule.waves * target.wave_size
     rows, columns = schedule.rows(unit), schedule.columns(unit)
@@ -84,17 +84,17 @@ def schedule_refusal(
     return f"about {used} registers" if used > limit else ""
 
 
-# What the hardware counts of a wave's reads that have not arrived, less a few.
+# Outstanding reads of a wave that the hardware can count, less a few.
 MAX_READS = 60
-# Registers that turning an operand of bytes takes, four vectors at a time; and decoding 8-bit
-# floats, of which all of a vector are on their way at once.
+# Registers to transpose an operand of bytes, four vectors at a time; and to decode 8-bit floats,
+# where all floats of a vector are decoded at once.
 _TURNING, _DECODING = 10, 56
 # Above these estimates LLVM spills, or uses the file that one wave a SIMD has for itself.
 _LIMITS = {"fma": 170, "mfma": 240, "wmma": 240}
 
 
 def besides(unit: Unit, elements: Sequence[str], turned: int) -> int:
-    """Registers for operands of some elements on their way to LDS, where `turned` are turned."""
+    """Registers for operands of some elements on their way to LDS; `turned` are transposed."""
     size = emit.element_bytes(unit.element)
     decoded = any(x in emit.BYTE_FLOATS and x != unit.element for x in elements)
     return (_TURNING * turned if size == 1 else 0) + (_DECODING if decoded else 0)
@@ -103,7 +103,7 @@ def besides(unit: Unit, elements: Sequence[str], turned: int) -> int:
 def registers(
     schedule: ProductSchedule, unit: Unit, target: Target, widths: tuple[int, int] = (0, 0)
 ) -> int:
-    """About how many vector registers a thread needs: sums, operands, the next tile."""
+    """Estimated vector registers of a thread: sums, operands, prefetched tiles."""
     sums = schedule.tiles_m * schedule.tiles_n * unit.sums
     size = emit.element_bytes(unit.element)
     if unit.kind == "fma":
@@ -111,17 +111,17 @@ def registers(
         places = 8
     else:
         operands = schedule.fragments(unit)
-        # Of chunks in LDS.
+        # Offsets of chunks in LDS.
         places = 2 * unit.row_chunks // unit.groups
         if unit.groups > 1 and unit.lane_chunks > 1:
             # Columns of the next step are read before the last one's registers are free.
             operands += schedule.tiles_n * unit.fragment
         if unit.scaled:
-            # Scales of two steps, and where they lie.
+            # Scales of two steps, and their offsets.
             operands += 3 * (schedule.tiles_m + schedule.tiles_n)
     ahead = 0
     for count, wide in reads(schedule, unit, target, widths):
-        # Its address and what it gives; and where it goes, or 4 places of turned rows.
+        # A read's address and its values; and its offset in LDS, or 4 offsets of transposed rows.
         ahead += count * (1 + schedule.ahead * max(1, wide * size // 4)) + min(count, 4)
     return sums + operands + places + ahead + 8
 

@@ -1,6 +1,6 @@
 """A convolution as a product of matrices: its operands with channels last.
 
-Operands that are stored so are read as they are, others are packed first (see packing).
+Operands stored with channels last are read as they are; others are packed first (see packing).
 
 The images of a batch are neighbours along the product's columns, so that tiles cross from
 one image to the next. Each group of channels is a product of its own.
@@ -31,7 +31,7 @@ from mgx_mlir.codegen.problem.problem import (
 
 # Numbers of the packed operands, as arguments of the product.
 PACKED_IMAGE, PACKED_FILTER = -1, -2
-# Of the packed operands' places in scratch memory.
+# Alignment of the packed operands' offsets in scratch memory, in bytes.
 ALIGNMENT = 256
 # Bits for the taps of a window along one dimension.
 MAX_WINDOW = 28
@@ -39,10 +39,10 @@ MAX_WINDOW = 28
 
 @dataclass(frozen=True)
 class Product:
-    """What the matrix cores do: a match whose `problem` has two matrices.
+    """The product that the matrix cores compute: a match whose `problem` has two matrices.
 
-    `result`: where [batch, row, column] of the product lies in each result of the kernel.
-    `packings`: operands to be made first, by their argument's number in `match`.
+    `result`: the offset of the product's [batch, row, column] in each result of the kernel.
+    `packings`: operands to be packed first, by their argument's number in `match`.
     """
 
     match: Match
@@ -81,7 +81,7 @@ def product_of(match: Match) -> Product:
     )  # fmt: skip
     pixel, run = _narrow(image)
     if run and split(problem.a.column, problem.K // image.window[-1])[1].stride is None:
-        pixel, run = 0, 0  # a row of taps lies as no one step goes
+        pixel, run = 0, 0  # no one stride goes through a row of taps
     if whole and _lie_last(image) and max(image.window) <= MAX_WINDOW:
         windows = partial(_windows, edges=_edges(image, after))
         b = image.computed(windows) if isinstance(image, ComputedImage) else windows(image)
@@ -103,7 +103,7 @@ def product_of(match: Match) -> Product:
     depth = taps * channels
     a = _filter(problem, image.window, channels, packings, run)
     if run:
-        # Of what `_windows` gives, rows of taps may be one with those before.
+        # `_windows` may give rows of taps merged with the factors before them.
         strides = packings[PACKED_IMAGE].packed_strides
         outer = Axis.of(
             *list(zip(image.window, map(mul, image.dilations, strides), strict=True))[:-1]
@@ -133,7 +133,7 @@ def _windows(image: Image, edges: tuple[Edge, ...]) -> Matrix:
 
 
 def _lie_last(image: Image) -> bool:
-    """Whether channels are neighbours in memory, or all of what is read there is the same."""
+    """Whether channels are neighbours in memory, or share one element in some of the tensors."""
     if not isinstance(image, ComputedImage):
         return _last(image.channel)
     return all(x.channel.stride in (0, 1) for x in image.tensors) and any(
@@ -142,10 +142,10 @@ def _lie_last(image: Image) -> bool:
 
 
 def _narrow(image: Image) -> tuple[int, int]:
-    """Channels that a pixel of few is padded to, and elements of a run of a window's pixels.
+    """Channels to which a pixel of few is padded, and elements of a run of a window's pixels.
 
-    A row of a window is one run, of a row of LDS, and not so many chunks as it has pixels.
-    Zeros where that is no fewer.
+    A row of a window is one run, of a row of LDS, in place of one chunk for each of its pixels.
+    Zeros where that takes no fewer elements.
     """
     size, last = emit.element_bytes(image.element), image.window[-1]
     pixel = 1 << (image.channel.size - 1).bit_length()
@@ -172,7 +172,7 @@ def _edges(image: Image, after: tuple[int, ...]) -> tuple[Edge, ...]:
 
 
 def stored_along(product: Product) -> Product:
-    """The product, or that of the transposed matrices: its rows are neighbours in memory."""
+    """The product, transposed where only the columns of its result are contiguous in memory."""
     result = product.result
     if result.column.stride == 1 or result.row.stride != 1:
         return product
@@ -230,7 +230,7 @@ def _filter(
     shared = a.batch.factors[0] if a.batch.factors and a.batch.factors[0][1] == 0 else None
     groups = Axis(a.batch.factors[1:] if shared else a.batch.factors)
     start = sum(aligned(p.bytes) for p in packings.values())
-    # A view's taps may lie so that no one step goes through them.
+    # No one stride may go through all taps of a view.
     outer, row = split(tap, taps // window[-1])
     factors = [*(outer.factors or ((1, 0),)), *(row.factors or ((1, 0),))]
     sizes, strides = (tuple(numbers) for numbers in zip(*factors, strict=True))
@@ -265,7 +265,7 @@ def split(axis: Axis, outer: int) -> tuple[Axis, Axis]:
 
 
 def subsampled(image: Image) -> Image:
-    """Where the window does not move over a dimension's pixels, only those it meets."""
+    """The image with only the pixels that windows meet, along dimensions of windows of size 1."""
     if isinstance(image, ComputedImage):
         return image.mapped(subsampled)
     sizes, strides, steps = list(image.sizes), list(image.strides), list(image.steps)
@@ -280,6 +280,6 @@ def _last(axis: Axis) -> bool:
 
 
 def row_major(problem: Contraction) -> Matrix:
-    """Where [batch, m, n] lies in a result as the kernel returns it."""
+    """The offset of [batch, m, n] in a row-major result of the kernel."""
     M, N = problem.M, problem.N
     return Matrix(0, "", 0, Axis.of((problem.batch, M * N)), Axis.of((M, N)), Axis.of((N, 1)))

@@ -1,9 +1,9 @@
-"""How long a matrix product takes on a chip: an estimate from sizes alone, in clocks.
+"""Estimates the clocks of a matrix product on a chip, from sizes alone.
 
-A compute unit is bound by the slowest of its matrix cores, its LDS and its path to the
-caches, or by latency where it holds too few blocks. LDS gives 128 bytes a clock, the L2
-cache that all units share 54 to each (CDNA 3 white paper: 2 KiB a clock for 38 units), or 24
-(RDNA 3: about 2.3 KiB for 96).
+A compute unit is bound by the slowest of its matrix cores, its LDS and its path to the caches,
+or by latency where it holds too few work-groups. LDS gives 128 bytes a clock. The L2 cache, which
+all units share, gives each unit 54 bytes a clock (CDNA 3 white paper: 2 KiB a clock for 38 units),
+or 24 (RDNA 3: about 2.3 KiB for 96).
 Latencies are orders of magnitude. Only the order of the estimates matters.
 """
 
@@ -33,15 +33,15 @@ from mgx_mlir.codegen.gpu.families.contraction.tile import turned
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
 
 GLOBAL_LATENCY = 600
-# The barrier, and waves that are not in step.
+# Clocks of a tile's barrier, and of waves that are not in step.
 TILE_LATENCY = 100
-# Starting a block and filling the pipeline, seen where nothing else runs beside it.
+# Clocks to start a work-group and fill its pipeline, where nothing else runs beside it.
 BLOCK_LATENCY = 1500
-# The instructions of that, which others cannot hide.
+# Clocks of the start's own instructions, which other work-groups cannot hide.
 BLOCK_CLOCKS = 300
-# Between two functions, the second's first reads included.
+# Clocks between two functions, the second's first reads included.
 LAUNCH_CLOCKS = 3500
-# Elements that a compute unit's vector units do something with.
+# Elements that a compute unit's vector units process in a clock.
 LANES_A_CLOCK = 64
 LDS_BYTES_A_CLOCK = 128
 GLOBAL_BYTES_A_CLOCK = {64: 54, 32: 24}  # by the size of a wave
@@ -55,8 +55,8 @@ def choose(
 ) -> ProductSchedule | None:
     """The legal schedule with the least estimate; the first of several equal ones.
 
-    The sums of all terms are added: but for K, their sizes are equal. With `fits`, one of one
-    part for which that holds.
+    The sums of all terms are added; their sizes are equal but for K. With `fits`, the choice is
+    among schedules without split-K for which `fits` holds.
     """
     size, depth = emit.element_bytes(terms[0].a.element), unit.tile_depth
     parts = [math.ceil(term.K / depth) for term in terms]
@@ -76,7 +76,7 @@ def choose(
             for sides in operands
             for side, extent, wide in zip(sides, extents, (first, second), strict=True)
         )
-        # Turning few elements takes narrow writes.
+        # Transposing few elements takes narrow writes.
         return clocks(problem, schedule, unit, target) * (3 if narrow else 1)
 
     def words(schedule: ProductSchedule) -> str:
@@ -86,7 +86,7 @@ def choose(
     more = besides(unit, [side.element for sides in operands for side in sides], turning)
     legal: dict[tuple[int, ...], ProductSchedule] = {}
     for s in _legal(unit, target, (first, second), more):
-        # Of those that differ in no more, the first reads farthest ahead.
+        # Schedules of one shape differ only in prefetch distance; the first has the longest.
         shape = (s.waves_m, s.waves_n, s.tiles_m, s.tiles_n)
         if shape not in legal and (fits is None or fits(s)):
             legal[shape] = s
@@ -106,12 +106,12 @@ def choose(
 def _legal(
     unit: Unit, target: Target, widths: tuple[int, int], more: int
 ) -> tuple[ProductSchedule, ...]:
-    """The legal schedules of one part, in a fixed order (see constraints.schedule_refusal)."""
+    """The legal schedules without split-K, in a fixed order (see constraints.schedule_refusal)."""
     return tuple(s for s in schedules() if not schedule_refusal(s, unit, target, widths, more))
 
 
 def _sides(problem: Contraction, depth: int) -> tuple[Source, Source]:
-    """Both operands as they are read."""
+    """The sources of A and B."""
     assert isinstance(problem.b, Matrix)
     return (
         source_of(problem.a, False, problem.K, depth),
@@ -120,7 +120,7 @@ def _sides(problem: Contraction, depth: int) -> tuple[Source, Source]:
 
 
 def clocks(problem: Contraction, schedule: ProductSchedule, unit: Unit, target: Target) -> float:
-    """The estimate for a legal schedule."""
+    """The estimate for a legal schedule, in clocks."""
     rows, columns = schedule.rows(unit), schedule.columns(unit)
     blocks = math.ceil(problem.M / rows) * math.ceil(problem.N / columns) * problem.batch
     blocks *= schedule.splits
@@ -138,23 +138,23 @@ def clocks(problem: Contraction, schedule: ProductSchedule, unit: Unit, target: 
     lds = (read * 32 / unit.banks + rows + columns) * unit.row_bytes / LDS_BYTES_A_CLOCK
     memory = (rows + columns) * unit.row_bytes / GLOBAL_BYTES_A_CLOCK[target.wave_size]
     if unit.scaled:
-        # Each wave asks for a byte of every row, and for that of every column: a line each.
+        # Each wave reads one byte for every row and every column: a cache line each.
         memory += read
     vector = sum(
         extent * unit.tile_depth * operations(operand) / LANES_A_CLOCK
         for extent, operand in ((rows, problem.a), (columns, problem.b))
     )
     vector *= uneven
-    # What overlaps does so imperfectly.
+    # These overlap, but imperfectly.
     busy: float = sum(x**3 for x in (matrix, lds, memory, vector)) ** (1 / 3)
-    # Nor does a wave multiply while it reads fragments, or waits for a tile.
+    # A wave does not multiply while it reads fragments or waits for a tile.
     fragments = 1 / schedule.tiles_m + 1 / schedule.tiles_n
     if unit.groups > 1:
         fragments *= unit.per_lane / unit.chunk
     busy *= 1 + fragments / 10 + 0.02 / schedule.ahead
 
     if not schedule.roomy(unit) and schedule.waves * together <= 4:
-        # A wave that has its SIMD for itself, and waits for fragments.
+        # Each wave has its SIMD for itself, and waits for fragments.
         busy *= 1.1
     alone = max(GLOBAL_LATENCY / schedule.ahead, TILE_LATENCY + busy)
     rounds = a_unit / together
@@ -162,7 +162,7 @@ def clocks(problem: Contraction, schedule: ProductSchedule, unit: Unit, target: 
     start = max(rounds * BLOCK_LATENCY, a_unit * BLOCK_CLOCKS)
     total = loop + start
     if schedule.splits > 1:
-        # Parts are written, and read by another function.
+        # With split-K, partial sums are written, and read by another function.
         size = 2 * schedule.splits * problem.batch * problem.M * problem.N
         size *= emit.element_bytes(problem.accumulator)
         rate = GLOBAL_BYTES_A_CLOCK[target.wave_size] * target.compute_units
@@ -187,11 +187,11 @@ def operations(operand: Matrix | Image) -> float:
 
 
 def resident(schedule: ProductSchedule, unit: Unit, target: Target, wanted: int) -> int:
-    """Blocks that a compute unit holds at a time, of those that it gets."""
+    """Work-groups that a compute unit holds at a time (its occupancy), of the `wanted` it gets."""
     extents = schedule.rows(unit) + schedule.columns(unit)
     lds = target.lds_bytes // (SIDES * extents * unit.row_bytes)
-    # A SIMD has 512 vector registers for a lane of 64; RDNA's 1536 for one of 32 are of
-    # two SIMDs a compute unit.
+    # A SIMD has 512 vector registers a lane for waves of 64, and a compute unit four SIMDs. RDNA
+    # has 1536 for waves of 32, and two SIMDs.
     file, simds = (512, 4) if target.wave_size == 64 else (1536, 2)
     waves = file // registers(schedule, unit, target) * simds
     return max(1, min(lds, waves // schedule.waves, wanted))

@@ -1,7 +1,7 @@
 """Convolutions of one channel a group with channels last: each thread has neighbouring channels.
 
-It computes them in some neighbouring pixels, whose windows overlap: it reads each pixel that
-they share once, as one vector, and the filter's elements of its channels.
+A thread computes its channels of some neighbouring pixels, whose windows overlap. It reads each
+pixel that the windows share once, as one vector, and the filter's elements of its channels.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from mgx_mlir.codegen.gpu.families.contraction.direct import Dimension, dimensio
 from mgx_mlir.codegen.problem.match import Match, Operand, Source
 from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
 
-# What a thread may have: channels, and pixels along a dimension.
+# Channels that a thread may have, and its pixels along a dimension.
 _LANES, _SIDES = (8, 4, 2), (8, 4, 2, 1)
 THREADS = 256
 # Multiply-adds of a thread, each of which is an instruction, and its registers, about.
 _MOST_WORK, _MOST_REGISTERS = 3200, 128
-# Registers for what is on its way from memory.
+# Registers for values on their way from memory.
 _MOST_WAITING = 80
 
 
 @dataclass(frozen=True)
 class DepthwiseSchedule:
-    """A thread has `lanes` channels of `rows` x `width` pixels; a block has `threads`.
+    """A thread has `lanes` channels of `rows` x `width` pixels; a work-group has `threads`.
 
-    `mixed`: instructions multiply f16 and add to f32, else all are f32 first, which is less
-    work where a chip multiplies two at a time and pixels have several users.
+    `mixed`: instructions multiply f16 and add to f32. Otherwise all values become f32 first,
+    which is less work where a chip multiplies two at a time and pixels have several users.
     """
 
     lanes: int
@@ -51,9 +51,9 @@ class DepthwiseSchedule:
 class Depthwise:
     """The convolution as matrices [image, pixel, channel].
 
-    `match`: its sizes, sources and place are those; its operands are here. `image.batch` counts
-    images, `channel` their channels. `filter`: [-, tap, channel]. `geometry`: the spatial
-    dimensions, two at least.
+    `match`: its sizes, sources and place are those of these matrices; its operands are the fields
+    here. `image.batch` counts images, `channel` their channels. `filter`: [-, tap, channel].
+    `geometry`: the spatial dimensions, two at least.
     """
 
     match: Match
@@ -64,7 +64,7 @@ class Depthwise:
 
     @property
     def lanes(self) -> int:
-        """Channels of a thread, at most: what one access takes."""
+        """The most channels of a thread: as many as one access takes."""
         size = emit.element_bytes(self.image.element)
         return math.gcd(self.match.problem.N, min(_LANES[0], CHUNK_BYTES // size))
 
@@ -84,7 +84,10 @@ class Depthwise:
 
 
 def as_depthwise(match: Match) -> Depthwise | None:
-    """A match that `direct` does not refuse, where its channels are last and go in vectors."""
+    """A match that `direct` does not refuse, as matrices [image, pixel, channel].
+
+    None where its channels are not last, or not read as vectors.
+    """
     problem, image, a = match.problem, match.problem.b, match.problem.a
     assert isinstance(image, Image)
     pixels = math.prod(image.outputs)
@@ -132,7 +135,7 @@ def choose(depthwise: Depthwise, target: Target) -> DepthwiseSchedule:
 
 @dataclass(frozen=True)
 class Step:
-    """A row of pixels: its place in the windows, and the rows of results and of filters it meets.
+    """A row of pixels: its offset in the windows, and the rows of results and filters it meets.
 
     `users`: each a row of results, and the number of the first tap.
     """
@@ -159,7 +162,7 @@ def steps(depthwise: Depthwise, schedule: DepthwiseSchedule) -> list[Step]:
 
 
 def ahead(depthwise: Depthwise, schedule: DepthwiseSchedule) -> int:
-    """Steps whose reads are on their way before those of the first one are used."""
+    """The prefetch distance: steps whose reads are on their way before the first's are used."""
     size = emit.element_bytes(depthwise.image.element)
     vectors = _spans(depthwise, schedule)[1] + depthwise.geometry[-1][3]
     return max(1, _MOST_WAITING // (vectors * schedule.lanes * size // 4))
@@ -182,7 +185,7 @@ def _fits(depthwise: Depthwise, schedule: DepthwiseSchedule, target: Target) -> 
     lanes, pixels = schedule.lanes, schedule.rows * schedule.width
     size = emit.element_bytes(depthwise.image.element)
     *_, (_, _, _, height, step, _, _), (_, _, _, width, _, _, _) = depthwise.geometry
-    # Sums; a row of pixels; what is kept of the filter while rows of results need it.
+    # Sums; a row of pixels; elements of the filter, kept while rows of results need them.
     kept = _spans(depthwise, schedule)[1] + width * min(height, 1 + (schedule.rows - 1) * step)
     registers = lanes * pixels + kept * lanes * size // 4
     work = depthwise.match.problem.K * lanes * pixels
@@ -190,7 +193,7 @@ def _fits(depthwise: Depthwise, schedule: DepthwiseSchedule, target: Target) -> 
 
 
 def _clocks(depthwise: Depthwise, schedule: DepthwiseSchedule, target: Target) -> float:
-    """About how long the function takes on a chip.
+    """Estimated clocks of the function on a chip.
 
     A compute unit's vector units do one instruction of a wave of 64 a clock, or two of 32; its
     path to memory gives 64 bytes a clock.
@@ -201,7 +204,7 @@ def _clocks(depthwise: Depthwise, schedule: DepthwiseSchedule, target: Target) -
     reads = len(steps(depthwise, schedule)) * _spans(depthwise, schedule)[1]
     work = taps * lanes * pixels
     if not schedule.mixed:
-        # Two at a time (CDNA), and what is converted.
+        # Two products at a time (CDNA), and the conversions.
         work = work // (2 if wave == 64 else 1) + (size < 4) * lanes * (reads + taps)
     work += 6 * reads + 30 * pixels
     simds = 4 if wave == 64 else 2

@@ -71,7 +71,7 @@ def _emit(
     grid: Dimensions,
     thread: Index,
 ) -> None:
-    """What thread number `thread` of all does; `inputs` and `outputs` are raw buffers."""
+    """Emits the work of thread number `thread` of all; `inputs` and `outputs` are raw buffers."""
     match, problem = depthwise.match, depthwise.match.problem
     total, lanes = depthwise.threads(schedule), schedule.lanes
     inside: list[ir.Value] = []
@@ -114,7 +114,7 @@ def _emit(
 
 
 class _Reader:
-    """What a thread reads: pixels of its windows, and elements of the filter, each once."""
+    """A thread's reads: pixels of its windows, and elements of the filter, each once."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class _Reader:
         self._pixels: dict[Step, dict[int, ir.Value]] = {}
 
     def start_step(self, step: Step) -> None:
-        """Reads what a step needs first."""
+        """Reads a step's pixels, and the elements of the filter that no step before it read."""
         depthwise, schedule = self.depthwise, self.schedule
         (_, stride, _, taps, move, dilation, _) = dim = depthwise.geometry[-1]
         for _, first in step.users:
@@ -165,7 +165,7 @@ class _Reader:
         self._pixels[step] = found
 
     def multiply(self, step: Step, sums: list[list[ir.Value]]) -> None:
-        """Adds to the results' sums, row by row, what a row of pixels gives."""
+        """Adds the products of a row of pixels to the results' sums, row by row."""
         _, _, _, taps, move, dilation, _ = self.depthwise.geometry[-1]
         pixels = self._pixels.pop(step)
         if not self.schedule.mixed:
@@ -204,7 +204,7 @@ class _Reader:
     def _along(
         self, dim: Dimension, start: Index, move: int, count: int
     ) -> tuple[Index, list[ir.Value]]:
-        """A place along a dimension, and what has to hold for it to lie in the image.
+        """A coordinate along a dimension, and the conditions for it to lie in the image.
 
         count: results of a thread along it, from `start` on.
         """

@@ -1,8 +1,8 @@
 """Convolutions of one channel a group (depthwise): no product of matrices, but plain sums.
 
 A thread computes neighbouring results of a few rows. It reads each row of its window once,
-as vectors where the image's rows allow. Where images are large, the filter's elements are
-the same for all of a block's threads.
+as vectors where the image's rows allow. Where images are large, all threads of a work-group
+share the filter's elements.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_TAPS = 64
 
 
 def direct_refusal(match: Match) -> str:
-    """Why the plain sums do not serve a convolution; '' where they do."""
+    """Why plain sums do not serve a convolution; '' where they do."""
     problem, image = match.problem, match.problem.b
     assert isinstance(image, Image)
     if isinstance(image, ComputedImage):
@@ -45,7 +45,7 @@ def direct_refusal(match: Match) -> str:
     return ""
 
 
-# Of a dimension: its size, the stride in memory, outputs, window, step, dilation, pad before.
+# A dimension's size, stride in memory, outputs, window, step, dilation and pad before.
 Dimension: TypeAlias = tuple[int, int, int, int, int, int, int]
 
 
@@ -87,7 +87,7 @@ class Direct:
 
     @property
     def flat(self) -> bool:
-        """Whether a block has several channels, each too small for one of its own."""
+        """Whether a work-group has several channels, each too small for one of its own."""
         return math.prod(self.counts) < THREADS * 3 // 4
 
     @property
@@ -112,10 +112,10 @@ def emit_direct(
     outputs: Sequence[ir.Value],
     place: tuple[Index, Index, Index],
 ) -> None:
-    """What a thread does.
+    """Emits the work of a thread.
 
-    `place`: its number, and the block's row of filters and batch. `inputs` and `outputs` are
-    raw buffers, `pointers` the inputs as they are.
+    `place`: its number, and the work-group's row of filters and batch. `inputs` and `outputs`
+    are raw buffers, `pointers` the inputs as plain pointers.
     """
     match, problem = direct.match, direct.match.problem
     number, m, batch = place
@@ -170,7 +170,7 @@ def emit_direct(
 
 
 def offsets(outer: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """The window's places in the dimensions before the last two."""
+    """The offsets of the window's taps in the dimensions before the last two."""
     found: list[tuple[int, ...]] = [()]
     for dim in outer:
         found = [(*x, tap * dim[5]) for x in found for tap in range(dim[3])]
@@ -201,7 +201,7 @@ class _Reader:
             )
 
     def row(self, plane: tuple[int, ...], row: int) -> dict[int, ir.Value]:
-        """Elements by their distance from the first result's place times the step.
+        """Elements by their distance from the first result's coordinate times the step.
 
         plane, row: distances from the first window's corner.
         """
@@ -243,7 +243,7 @@ class _Reader:
         return (outputs - self.direct.width) * step + last >= size
 
     def window(self, elements: Mapping[int, ir.Value], tap: int) -> ir.Value:
-        """What all results of a row multiply with one tap."""
+        """The elements that the results of a row multiply with one tap."""
         _, _, _, _, step, dilation, pad = self.direct.geometry[-1]
         x = memory.joined(
             [elements[i * step + tap * dilation - pad] for i in range(self.direct.width)]

@@ -1,4 +1,4 @@
-"""What happens to the sums of a contraction on their way to memory, on a lane's vectors."""
+"""The epilogue of a contraction: from sums to results in memory, on a lane's vectors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Epilogue:
     """Converts sums to the result's type, inlines the kernel's `mgx.pointwise`, stores.
 
     `inputs` (by number) and `outputs` are raw buffers: reads past their end give 0.
-    `result`: where an element of the product lies in each output.
+    `result`: the offset of an element of the product in each output.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class Epilogue:
         self._loaded: dict[tuple[int, Index, Index], ir.Value] = {}
 
     def prepare(self, batch: Index, n: Index, lanes: int) -> None:
-        """Reads what does not differ between rows, ahead of a loop over them."""
+        """Reads the operands that do not differ between rows, before a loop over them."""
         for number, source in enumerate(self._match.sources):
             if isinstance(source, Operand) and source.row.stride == 0:
                 self._load(number, source, batch, 0, n, lanes)
@@ -51,7 +51,7 @@ class Epilogue:
     ) -> None:
         """Stores results [batch, m, n ..] of a vector of sums.
 
-        `inside`: what has to hold of m. `bounded`: columns may lie past the last one.
+        `inside`: conditions that m has to meet. `bounded`: columns may lie past the last one.
         """
         match, problem = self._match, self._match.problem
         lanes = ir.VectorType(sums.type).shape[0]
@@ -111,8 +111,8 @@ class Epilogue:
 def seen(
     x: ir.Value, first: Index, limit: Index | None, least: Index | None, element: str
 ) -> ir.Value:
-    """A vector of columns from `first` on; those from `limit` on, and before `least`, where
-    these are given, become -inf."""
+    """A vector of columns from `first` on. Columns from `limit` on, and columns before `least`,
+    become -inf where these are given."""
     lowest = emit.constant(float("-inf"), element)
     elements = [memory.element(x, i) for i in range(ir.VectorType(x.type).shape[0])]
     for bound, holds in ((limit, "slt"), (least, "sge")):
@@ -135,7 +135,7 @@ def operand_vector(
 def stored_vector(
     buffer: ir.Value, source: Operand, batch: Index, m: Index, n: Index, lanes: int
 ) -> ir.Value:
-    """The same as memory holds it: a bool is a byte."""
+    """The elements of `operand_vector` as memory holds them: a bool is a byte."""
     place = emit.add(source.offset, source.batch.offset(batch))
     place = emit.add(place, source.row.offset(m))
     if source.column.stride == 0:

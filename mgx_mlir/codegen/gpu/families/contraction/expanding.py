@@ -1,6 +1,6 @@
 """Operands that are computed between memory and LDS: weights of few bits, above all.
 
-What was read waits in registers as memory holds it, and becomes elements on its way to LDS.
+Values wait in registers as memory holds them, and become elements on their way to LDS.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def source_of(
     tile_depth: int,
     buffers: Mapping[int, ir.Value] | None = None,
 ) -> Source:
-    """What reads a matrix' rows, or its columns, along k."""
+    """The source that reads a matrix' rows, or its columns, along k."""
     if isinstance(matrix, Computed) and not isinstance(matrix, Scaled):
         return Expanding(matrix, columns, depth, tile_depth, buffers)
     buffer = buffers[matrix.argument] if buffers is not None else None
@@ -45,9 +45,9 @@ def source_of(
 
 
 def expanded(matrix: Computed, values: Sequence[ir.Value], lanes: int) -> ir.Value:
-    """`lanes` elements, from what memory holds for them of each tensor that is read.
+    """`lanes` elements, from the `values` that memory holds for them of each tensor read.
 
-    Numbers that share bytes do so still; one element stands for equal ones.
+    In `values`, packed numbers still share bytes; a single element serves all lanes.
     """
     halfway = is_halfway(matrix, lanes)
     tensors = []
@@ -60,13 +60,13 @@ def expanded(matrix: Computed, values: Sequence[ir.Value], lanes: int) -> ir.Val
     if halfway:
         return compute_halfway(matrix, tensors)
     x = compute(matrix, tensors)
-    # What `scaling.exact_match` found to be exact.
+    # `scaling.exact_match` found this to be exact.
     is_f32 = isinstance(ir.VectorType(x.type).element_type, ir.F32Type)
     return emit.upper_half(x) if is_f32 and matrix.element == "bf16" else x
 
 
 def expanding_refusal(terms: Sequence[Contraction], tile_depth: int) -> str:
-    """Why computed operands cannot be read so; '' where they can, or there are none."""
+    """Why operands cannot be computed on their way to LDS; '' where they can, or none is."""
     for term in terms:
         found = [source_of(term.a, False, term.K, tile_depth)]
         if isinstance(term.b, Matrix):
@@ -99,7 +99,7 @@ class Expanding:
             else _WindowSide(read, *self._axes(read), depth, tile_depth, buffers)
             for read in matrix.tensors
         ]
-        # Zero is what is computed beyond an image's edges, and not of zeros there.
+        # Elements beyond an image's edges are zero; they are not computed from zeros.
         self._windows = next((x for x in self.sides if isinstance(x, _WindowSide)), None)
         row, k = (matrix.column, matrix.row) if columns else (matrix.row, matrix.column)
         self.along_k = Strided(matrix, row, k, depth, tile_depth).along_k
@@ -122,11 +122,11 @@ class Expanding:
 
     @property
     def reads(self) -> int:
-        """Values that one of `loads` stands for."""
+        """Reads in `loads` for one vector of elements."""
         return len(self.sides) + (self._windows is not None)
 
     def refusal(self, tile_depth: int) -> str:
-        """Why the operand cannot be read so; '' where it can."""
+        """Why the operand cannot be computed on its way to LDS; '' where it can."""
         least = max(read.per_byte for read in self.matrix.tensors)
         if self.width(16) < least or (least > 1 and not self.along_k):
             return "packed numbers that are no neighbours along k"
@@ -139,7 +139,7 @@ class Expanding:
             side.begin(batch, rows, k, limit)
 
     def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
-        """For each row and part, what is read of each tensor, and whether it is outside."""
+        """For each row and part, the reads of each tensor, and a flag for reads outside."""
         self._lanes = width
         found = [side.loads(k0, parts, side.lanes(self.along_k, width)) for side in self.sides]
         if self._windows is not None:
@@ -148,7 +148,7 @@ class Expanding:
         return [load for loads in zip(*found, strict=True) for load in loads]
 
     def finish(self, values: Sequence[ir.Value]) -> list[ir.Value]:
-        """The vectors of elements that come of what `loads` read."""
+        """The vectors of elements computed from the values that `loads` read."""
         count, made = len(self.sides), []
         for at in range(0, len(values), self.reads):
             x = expanded(self.matrix, values[at : at + count], self._lanes)
@@ -164,7 +164,7 @@ def _known(x: ir.Value) -> ir.Value:
 
 
 class _Side(Strided):
-    """One of the tensors that elements are computed from; places count its numbers."""
+    """One of the tensors that elements are computed from; offsets count its numbers."""
 
     def __init__(
         self,
@@ -192,4 +192,4 @@ class _Side(Strided):
 
 
 class _WindowSide(_Side, Windowed):
-    """The same for windows of an image."""
+    """A `_Side` whose tensor is an image, read by windows."""

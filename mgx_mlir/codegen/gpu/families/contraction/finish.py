@@ -1,4 +1,4 @@
-"""Adds what several blocks computed of the same sums, each over its part of k, in order.
+"""The second function of split-K: adds the partial sums that work-groups computed, in order.
 
     parts[split, batch, m, n]  ->  epilogue(sum over split)
 
@@ -21,9 +21,9 @@ from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Matrix
 
-# Few, so that few sums are added by many compute units.
+# Few, so that many compute units take part in adding few sums.
 THREADS = 64
-# Parts that are read before the first is waited for.
+# Partial sums that are read before the first is waited for.
 _TOGETHER = 8
 
 
@@ -46,7 +46,7 @@ def emit_finish(
     outputs: Sequence[ir.Value],
     number: Index,
 ) -> None:
-    """What thread `number` does; `parts`, `inputs` and `outputs` are raw buffers."""
+    """Emits the work of thread `number`; `parts`, `inputs` and `outputs` are raw buffers."""
     problem, width = match.problem, lanes(match)
     size = problem.batch * problem.M * problem.N
     place = emit.mul(number, width)

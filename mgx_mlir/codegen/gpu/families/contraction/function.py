@@ -1,4 +1,4 @@
-"""Functions of a contraction's program: their parameters, and their places in a launch."""
+"""Functions of a contraction's program: their parameters and their launches."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ class Parameter:
 
 @dataclass(frozen=True)
 class AnyRows:
-    """Rows that a size counts, of which each block along x has `block`; see any_rows.
+    """Dynamic rows, which a size counts: each work-group along x has `block` of them.
 
-    size: what the count is. blocks: the number of blocks, or what stands for it. steps: elements
-    from row to row, of each buffer that has these rows.
+    size: the argument that holds the count. blocks: the number of work-groups, or the number of
+    the formula that gives it (see artifact.formulas). steps: elements from row to row, of each
+    buffer that has these rows.
     """
 
     size: Argument
@@ -40,7 +41,7 @@ class AnyRows:
     steps: Mapping[Argument, int]
 
 
-# What a function's body gets: its buffers as pointers, in order, and LDS (if it has any).
+# Emits a function's body from its buffers, as pointers in order, and its LDS (if it has any).
 Body = Callable[[Sequence[ir.Value], ir.Value | None], None]
 
 
@@ -57,8 +58,9 @@ def add_function(
 ) -> Launch:
     """Appends a kernel to a gpu.module's block; `lds`: elements and their type.
 
-    `is_vectors`: LLVM need not look for more vectors in the body, as with LDS. With `rows`, the
-    body gets the buffers of one block's rows, and the grid's x is theirs.
+    `is_vectors`: the body is vectors already, so that LLVM need not look for more; a body with
+    LDS always is. With `rows`, the body gets the buffers of one work-group's rows, and the grid's
+    x is `rows.blocks`.
     """
     types: list[ir.Type] = [
         ir.MemRefType.get(
@@ -117,7 +119,7 @@ def add_function(
 def _of_block(
     pointers: Sequence[ir.Value], arguments: Sequence[Argument], rows: AnyRows, count: ir.Value
 ) -> list[ir.Value]:
-    """The buffers of the block's rows, of `count` in all; the others as they are."""
+    """The buffers moved to the work-group's rows, of `count` in all; the others unchanged."""
     i64 = ir.IntegerType.get_signless(64)
     attributes = {"dimension": ir.Attribute.parse("#gpu<dim x>")}
     block = ir.Operation.create(
@@ -158,12 +160,12 @@ def outputs_of(elements: Sequence[str], sizes: Sequence[int]) -> list[Parameter]
 
 
 def raw_buffers(pointers: Mapping[int, ir.Value]) -> dict[int, ir.Value]:
-    """Each as a raw buffer, whose bounds the hardware checks."""
+    """Each pointer as a raw buffer, whose bounds the hardware checks."""
     return {number: memory.buffer(pointer) for number, pointer in pointers.items()}
 
 
 def parameters_of(match: Match, sizes: tuple[Sequence[int], Sequence[int]]) -> list[Parameter]:
-    """What a function that does all of a kernel reads, and then what it writes.
+    """The parameters of a function that does all of a kernel: inputs, then results.
 
     sizes: elements of each of the kernel's inputs and of each result.
     """
@@ -174,7 +176,7 @@ def parameters_of(match: Match, sizes: tuple[Sequence[int], Sequence[int]]) -> l
 def buffers_of(
     match: Match, pointers: Sequence[ir.Value]
 ) -> tuple[dict[int, ir.Value], list[ir.Value]]:
-    """Raw buffers of such a function: of the inputs by their numbers, and of the results."""
+    """Raw buffers of a function with `parameters_of`: the inputs by number, and the results."""
     numbers = [number for number, _ in used_arguments(match)]
     inputs = raw_buffers(dict(zip(numbers, pointers, strict=False)))
     return inputs, list(raw_buffers(dict(enumerate(pointers[len(numbers) :]))).values())

@@ -1,9 +1,8 @@
 """The functions of a product of matrices: tiles through LDS, sums in registers.
 
-A block of threads owns one tile of C. How its operands' tiles move along k is `pipeline`'s
-matter; the sums leave through the epilogue. Memory is read and written through raw buffers,
-so that sizes that no tile divides need no branches. Operands that have to be packed first
-are, by a function of their own.
+A work-group owns one tile of C. `pipeline` moves its operands' tiles along k, and the sums leave
+through the epilogue. Memory is read and written through raw buffers, so that sizes that no tile
+divides need no branches. A function of its own packs operands that have to be packed first.
 """
 
 from __future__ import annotations
@@ -58,9 +57,9 @@ def generate(
 ) -> GpuProgram:
     """The functions `<name>_0` .. for a product that `constraints` do not refuse.
 
-    sizes: elements of each input and of each result. `tail`: what becomes of the product's
-    rows instead of results. With `rows`, the product is that of one block's rows, by a
-    schedule of one part. Needs an active MLIR context and location.
+    sizes: elements of each input and of each result. `tail`: the work on the product's whole
+    rows, in place of results. With `rows`, the product is that of one work-group's dynamic rows,
+    by a schedule without split-K. Needs an active MLIR context and location.
     """
     return _Generator(product, sizes, schedule, unit, target, name, tail, rows).run()
 
@@ -68,7 +67,8 @@ def generate(
 def generate_direct(
     match: Match, image: Image, sizes: tuple[Sequence[int], Sequence[int]], name: str
 ) -> tuple[GpuProgram, str]:
-    """The function `<name>_0` for a convolution that `direct` does not refuse, in words too."""
+    """The function `<name>_0` for a convolution that `direct` does not refuse, and its schedule
+    in words."""
     plan = direct.Direct(match, image)
     used = used_arguments(match)
     numbers = [number for number, _ in used]
@@ -90,7 +90,7 @@ def generate_direct(
 
 @dataclass(frozen=True)
 class _Lane:
-    """Where a thread stands: in its wave's tiles of C, and along k."""
+    """A thread's offsets: its wave's in the tile of C, its row in a tile, its group along k."""
 
     wave_m: Index
     wave_n: Index
@@ -121,7 +121,7 @@ class _Generator:
             math.ceil(self.problem.N / self.columns),
             self.problem.batch * schedule.splits,
         )
-        # What the tiles' sums become: the results, or parts of them in scratch memory.
+        # The tiles' sums become the results or, with split-K, partial sums in scratch memory.
         self.stored, self.place = self.match, product.result
         if schedule.splits > 1:
             self.stored, self.place = _parts(self.match, schedule.splits)
@@ -246,7 +246,7 @@ class _Generator:
             epilogue = Epilogue(self.stored, self.place, inputs, outputs)
             self._store(sums, epilogue, lane, batch, m0, n0)
             return
-        amdgpu.LDSBarrierOp()  # nobody reads or writes tiles any more
+        amdgpu.LDSBarrierOp()  # no thread reads or writes tiles any more
         self._store(sums, Epilogue(self.stored, self.place, inputs, [lds]), lane, batch, m0, n0)
         amdgpu.LDSBarrierOp()
         block = block_number("x", self.grid[0])
@@ -283,8 +283,8 @@ class _Generator:
         split: Index,
         before: Sequence[ir.Value] | None,
     ) -> list[ir.Value]:
-        """The sums of all tiles of the thread's wave, row by row of tiles, over a part of k,
-        and those of the terms `before`."""
+        """The sums of all tiles of the thread's wave, row by row of tiles, over one part of
+        split-K. `before`: sums of the terms before this one, to which these are added."""
         unit = self.unit
         group: Index = lane.group if unit.groups > 1 else 0
         rows = multiply.FragmentOperand(
@@ -300,7 +300,7 @@ class _Generator:
         return pipeline.run(tiles, emit.mul(split, tiles * unit.tile_depth), before)
 
     def _scales(self, term: Contraction, a: Tile, b: Tile, lane: _Lane) -> tuple[Scales, Scales]:
-        """What reads the scales of rows, and of columns."""
+        """The readers of the scales of rows, and of columns."""
         unit, pointers = self.unit, self.pointers
         assert isinstance(term.a, Scaled) and isinstance(term.b, Scaled)
         (column,) = self._lane_columns(lane)
@@ -315,7 +315,7 @@ class _Generator:
         )
 
     def _lane_columns(self, lane: _Lane) -> list[Index]:
-        """The column of a tile that a lane reads: such that its results are neighbours."""
+        """The columns of a tile that a lane reads, such that its results are neighbours."""
         unit = self.unit
         if unit.kind == "fma":
             return [emit.add(emit.mul(lane.group, unit.values), i) for i in range(unit.values)]
@@ -332,7 +332,7 @@ class _Generator:
         return [emit.add(stripe, emit.rem(lane.row, unit.values))]
 
     def _tile_columns(self) -> list[int]:
-        """Where each tile's columns begin; those of `joined` tiles alternate."""
+        """The first column of each tile; the columns of `joined` tiles alternate."""
         unit, joined = self.unit, self.joined
         return [
             j // joined * joined * unit.columns + j % joined * unit.values
@@ -388,7 +388,7 @@ MOST_REPEATED = 256
 
 
 def epilogue_turns(match: Match, schedule: ProductSchedule, unit: Unit) -> int:
-    """In how many turns of a loop a wave's rows of tiles go through the epilogue."""
+    """Iterations of the loop that takes a wave's rows of tiles through the epilogue."""
     if match.epilogue is None:
         return 1
     row = schedule.tiles_n * unit.values * weight(match.epilogue)
@@ -403,7 +403,7 @@ def epilogue_turns(match: Match, schedule: ProductSchedule, unit: Unit) -> int:
 
 
 def _parts(match: Match, splits: int) -> tuple[Match, Matrix]:
-    """The match that leaves its sums as they are, and where they lie in scratch memory."""
+    """The match that stores its sums without an epilogue, and their layout in scratch memory."""
     problem, element = match.problem, match.problem.accumulator
     sums = replace(
         match, result_element=element, epilogue=None, sources=(), results=(0,),

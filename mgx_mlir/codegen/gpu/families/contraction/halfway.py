@@ -1,10 +1,10 @@
-"""Numbers of 4 bits as f16, two an instruction, and what is done with them in f16.
+"""Converts numbers of 4 bits to f16, two an instruction, and computes with them in f16.
 
     0x6400 | n, read as f16, is 1024 + n; with n four bits further up, 1024 + 16 n.
 
 One permutation puts a byte into both halves of a register, one operation masks a number in each
-and sets the exponents, and one multiply-add makes both of them the numbers themselves, exactly:
-or numbers less a zero point that all have.
+and sets the exponents, and one multiply-add gives both numbers exactly. It may also subtract a
+zero point that all numbers share.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from mgx_mlir.codegen.problem.problem import Computed, Read
 
 _PLAIN = {"mgx.add": arith.addf, "mgx.mul": arith.mulf, "mgx.sub": arith.subf}
 _OPS = frozenset(_PLAIN) | {"mgx.constant", "mgx.convert", "mgx.neg", "mgx.yield"}
-# What f16 holds exactly beside 1024, and more than any zero point of 4 bits.
+# f16 holds numbers up to this exactly beside 1024, and no zero point of 4 bits is as large.
 _MOST_ADDED = 512
-_NUMBERS = {"i4": 8, "ui4": 0}  # what is added to a number, so that it is not negative
+_NUMBERS = {"i4": 8, "ui4": 0}  # the bias that makes a number not negative
 
 
 def is_halfway(matrix: Computed, lanes: int) -> bool:
-    """Whether all that is done is arithmetic of f16, with numbers of 4 bits that become f16."""
+    """Whether a matrix is computed by f16 arithmetic alone, from numbers of 4 bits and f16."""
     block = matrix.op.regions[0].blocks[0]
     if matrix.element != "f16" or lanes % 8 or any(o.operation.name not in _OPS for o in block):
         return False
@@ -82,7 +82,7 @@ def compute_halfway(matrix: Computed, tensors: Sequence[ir.Value]) -> ir.Value:
                 values[op.operation.results[0]] = found[0] if added is None else added
                 continue
             plain = [x.value() if isinstance(x, _Numbers) else x for x in found]
-            # Once, where others use it too.
+            # Converted once, where other ops use it too.
             values.update(zip(operands, plain, strict=True))
             if name == "mgx.yield":
                 return plain[0]
@@ -97,7 +97,7 @@ def compute_halfway(matrix: Computed, tensors: Sequence[ir.Value]) -> ir.Value:
 
 
 def _added(op: ir.OpView, values: Mapping[ir.Value, ir.Value | _Numbers]) -> _Numbers | None:
-    """What an op makes of numbers to which it adds, or from which it takes, a small integer."""
+    """The numbers plus or minus a small integer, where an op computes that; None for others."""
     name, operands = op.operation.name, list(op.operation.operands)
     if name not in ("mgx.add", "mgx.sub"):
         return None

@@ -1,4 +1,4 @@
-"""From tiles in LDS to sums: what a lane reads, and the instructions that multiply."""
+"""From tiles in LDS to sums: a lane's reads of fragments, and the instructions that multiply."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Fragment = list[ir.Value]
 class FragmentOperand:
     """The rows of one operand in LDS that a lane reads: row `lane_row` of each tile.
 
-    `start` is where the operand begins in a side of LDS, `group` the lane's place along k.
+    `start` is the operand's offset in a half of LDS, `group` the lane's group along k.
     Addresses that differ by a constant share a register.
     """
 
@@ -41,14 +41,14 @@ class FragmentOperand:
         self.place = exclusive_or(row, emit.mul(place, unit.chunk))
 
     def prepare(self, rows: Sequence[int], steps: int) -> None:
-        """Builds the addresses of all reads ahead of the loop."""
+        """Builds the addresses of all reads before the loop."""
         for row in rows:
             for step in range(steps):
                 for chunk in self._chunks(step):
                     self._base(chunk ^ self.unit.swizzle(row))
 
     def read(self, row: int, step: Index, side: Index) -> Fragment:
-        """The lane's chunks of the tile that begins at `row`, in a side of LDS."""
+        """The lane's chunks of the tile that begins at `row`, in the half of LDS at `side`."""
         unit, start = self.unit, self.start + row * self.unit.tile_depth
         if isinstance(step, int):
             places = [self._base(chunk ^ unit.swizzle(row)) for chunk in self._chunks(step)]
@@ -72,12 +72,12 @@ class FragmentOperand:
 
 
 def zero(unit: Unit) -> ir.Value:
-    """The sums of one tile at the start."""
+    """The initial sums of one tile."""
     return emit.constant(0, unit.accumulator, unit.values)
 
 
 def pieces(unit: Unit, fragment: Fragment) -> list[ir.Value]:
-    """A fragment as what one instruction after another takes of it."""
+    """A fragment as the operands of one instruction after another."""
     if unit.kind == "fma" and unit.depth == 1:
         return [memory.element(x, k) for x in fragment for k in range(unit.chunk)]
     if unit.kind == "fma":
@@ -104,7 +104,7 @@ def multiply(
 ) -> ir.Value:
     """sums + row * columns by one instruction of a tile.
 
-    `elements`: of A and B, which tell what bytes in LDS are. `scales`: of both, as i32.
+    `elements`: types of A and B, which tell the kinds of bytes in LDS. `scales`: of both, as i32.
 
     The result is transposed: columns are the instruction's first operand.
     """

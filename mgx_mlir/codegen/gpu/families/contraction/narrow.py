@@ -1,12 +1,12 @@
 """Convolutions of images with three or four channels, a model's first layer, by one function.
 
-A block takes what its windows see of an image to LDS, where a pixel has four elements, and its
-filters to registers as the matrix cores take them: each lane of a step has one tap, a pixel,
-of its row of results and of its filter. Pixels that one row of results needs at once, every
-second where windows move by two, lie together.
+A work-group loads the pixels under its windows to LDS, where a pixel has four elements. It loads
+its filters to registers in the layout of the matrix cores: in a step, each lane has one tap, a
+pixel, of its row of results and of its filter. Pixels that one row of results needs at once lie
+together in LDS: every second pixel, where windows move by two.
 
-Filters have four channels too (see mgx-layout-weights); what the fourth of three holds is no
-matter.
+Filters have four channels too (see mgx-layout-weights). Where three are in use, the fourth may
+have any value.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ PIXEL = 4
 MOST_WAVES = 4
 # Registers for a lane's filters, and for these and the pixels that a thread takes to LDS.
 MOST_FILTERS, MOST_WAITING = 112, {"mfma": 160, "wmma": 128}
-# What a compute unit's loads and stores give: a line of the cache.
+# Bytes that a compute unit loads or stores in a clock: a line of the cache.
 MEMORY_BYTES_A_CLOCK = 64
-# Of a block's instructions before it multiplies, half of which others can hide.
+# Clocks of a work-group's instructions before it multiplies; other work-groups can hide half.
 START_CLOCKS = 2000
 
 
 @dataclass(frozen=True)
 class Narrow:
-    """`high` x `wide` results of a block, a row of them by each of `waves_m` waves at a time.
+    """A work-group has `high` x `wide` results; each of `waves_m` waves computes a row at a time.
 
-    `filters`: rows of them, columns (channel, tap). `turned`: whether filters are the product's
-    columns, and not its rows. `tiles`: of filters, that a wave has.
+    `filters`: a matrix with a row for each filter and columns (channel, tap). `turned`: whether
+    filters are the product's columns, and not its rows. `tiles`: tiles of filters of a wave.
     """
 
     product: Product
@@ -64,7 +64,7 @@ class Narrow:
 
     @cached_property
     def count(self) -> int:
-        """Filters."""
+        """The number of filters."""
         return self.filters.row.size
 
     @cached_property
@@ -91,18 +91,18 @@ class Narrow:
 
     @cached_property
     def shift(self) -> int:
-        """Columns of pixels before a block's first window, in whole groups."""
+        """Columns of pixels before a work-group's first window, in whole groups."""
         return math.ceil(self.image.pads[1] / self.group) * self.group
 
     @cached_property
     def parts(self) -> int:
-        """Kinds of columns that lie together: as many as windows move by."""
+        """Kinds of columns that lie together in LDS: as many as windows move by."""
         step = self.image.steps[1]
         return step if self.group % step == 0 else 1
 
     @cached_property
     def patch(self) -> tuple[int, int]:
-        """Rows of the pixels under a block's windows, and groups of columns."""
+        """Rows of the pixels under a work-group's windows, and groups of columns."""
         image, lines = self.image, (self.high - 1) * self.image.steps[0] + 1
         reach = [(w - 1) * d for w, d in zip(image.window, image.dilations, strict=True)]
         columns = self.shift - image.pads[1] + (self.wide - 1) * image.steps[1] + reach[1] + 1
@@ -127,7 +127,7 @@ class Narrow:
 
     @property
     def registers(self) -> int:
-        """For a lane's filters."""
+        """Registers of a lane's filters."""
         return self.tiles * self.steps * self.together * PIXEL * self.size // 4
 
     @property
@@ -139,7 +139,7 @@ class Narrow:
 
     @cached_property
     def blocks(self) -> tuple[int, int, int]:
-        """By image, row and column of results."""
+        """Work-groups by image, row and column of results."""
         high, wide = self.image.outputs
         return self.image.batch.size, math.ceil(high / self.high), math.ceil(wide / self.wide)
 
@@ -150,13 +150,13 @@ class Narrow:
 
     @property
     def instructions(self) -> int:
-        """That multiply, of one wave."""
+        """Instructions of one wave that multiply."""
         pieces = min(PIXEL // self.unit.per_lane, self.image.channel.size)
         tiles = self.high // self.waves_m * math.ceil(self.wide / self.unit.rows) * self.tiles
         return tiles * self.steps * max(1, pieces)
 
     def clocks(self, target: Target) -> float:
-        """An estimate; see `cost`."""
+        """Estimated clocks; see `cost`."""
         unit, simds = self.unit, 4 if target.wave_size == 64 else 2
         each = 2 * unit.rows * unit.columns * unit.depth / (unit.flops / simds)
         matrix = self.instructions * each * max(1.0, self.waves / simds)
@@ -184,8 +184,10 @@ class Narrow:
 
 
 def pixel_group(image: Image) -> int:
-    """Pixels whose channels are read at once, 16 bytes each at most: neighbours along a row, or
-    all of a pixel's channels are. 1 where nothing else is known."""
+    """Pixels whose channels are read at once, by reads of 16 bytes at most.
+
+    Neighbours in memory are either pixels of a row, or all channels of a pixel. 1 for others.
+    """
     chunk = CHUNK_BYTES // emit.element_bytes(image.element)
     channels, last = image.channel, image.strides[1]
     rows = Axis.of((image.sizes[0], image.strides[0]))
@@ -200,7 +202,10 @@ def pixel_group(image: Image) -> int:
 
 
 def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> str:
-    """Why such blocks do not serve a convolution; '' where they do. sizes: of inputs."""
+    """Why such work-groups do not serve a convolution; '' where they do.
+
+    sizes: elements of each input.
+    """
     image, problem = match.problem.b, match.problem
     if not isinstance(image, Image) or isinstance(image, ComputedImage) or match.added:
         return "no convolution of an image as it is"
@@ -233,9 +238,9 @@ def as_narrow(
     unit: Unit,
     target: Target,
 ) -> Narrow | None:
-    """The best of such blocks for a convolution and the product that it is; None for others.
+    """The best such work-groups for a convolution and its product; None where none serve.
 
-    turned: whether that is the transposed one. sizes: elements of each input.
+    turned: whether the product is transposed. sizes: elements of each input.
     """
     image = match.problem.b
     if not isinstance(image, Image) or narrow_refusal(match, sizes, unit):
@@ -254,7 +259,7 @@ def as_narrow(
 def _cuts(
     make: Callable[..., Narrow], image: Image, filters: Matrix, unit: Unit
 ) -> Iterator[Narrow]:
-    """The ways to cut the results into blocks."""
+    """The ways to divide the results among work-groups."""
     total, columns = math.ceil(filters.row.size / unit.rows), image.outputs[1]
     parts = math.ceil(columns / unit.rows)
     wides = sorted({math.ceil(parts / n) * unit.rows for n in (1, 2, 3, 4, 8, 16)}, reverse=True)

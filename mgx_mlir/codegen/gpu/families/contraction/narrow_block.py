@@ -50,7 +50,7 @@ def generate_narrow(
 
 
 class _Block:
-    """What a thread does."""
+    """The work of a thread."""
 
     def __init__(self, found: Narrow, thread: Index, lds: ir.Value) -> None:
         self.found, self.image, self.unit, self.lds = found, found.image, found.unit, lds
@@ -68,19 +68,19 @@ class _Block:
         own = found.tiles * unit.rows
         first = emit.linear(wave_n, (block_number("y", found.grid[1]), found.waves_n))
         self.n0 = emit.mul(first, own)
-        # Where a lane's own place along k begins, among those of all.
+        # The lane's first tap in a step.
         self.tap: Index = emit.mul(self.group, found.together) if unit.groups > 1 else 0
 
     def emit(self, inputs: Mapping[int, ir.Value], epilogue: Epilogue) -> None:
         found, unit = self.found, self.unit
         patches = self._read_pixels(inputs[self.image.argument])
         read = self._read_filters(inputs[found.filters.argument])
-        # One for each of a wave's tiles, or for those that are stored together.
+        # One for each of a wave's tiles, or for tiles that are stored together.
         self.columns = self._columns()
         if found.turned:
             for n in self.columns:
                 epilogue.prepare(0, n, unit.values * found.joined)
-        _fence()  # all is asked for before any of it is waited for
+        _fence()  # all reads are issued before any is waited for
         for mine, place, values in patches:
             for x in values if mine is not True else ():
                 memory.held(x)
@@ -110,7 +110,7 @@ class _Block:
         emit.loop(0, found.high // found.waves_m, 1, results, rolled=True)
 
     def _columns(self) -> list[Index]:
-        """The first filter of a lane's results."""
+        """The first filter of a lane's results, for each tile or joined tiles of its wave."""
         found = self.found
         own = self.row
         if found.turned:
@@ -132,7 +132,7 @@ class _Block:
         )
 
     def _tile(self, number: int) -> int:
-        """Where the filters of a wave's tile begin; those of `joined` tiles alternate."""
+        """The first filter of a wave's tile; the filters of `joined` tiles alternate."""
         joined, unit = self.found.joined, self.unit
         return number // joined * joined * unit.rows + number % joined * unit.values
 
@@ -142,12 +142,12 @@ class _Block:
         return [emit.add(self.tap, first + i) for i in range(found.together)]
 
     def _all_inside(self, step: int) -> bool:
-        """Whether all lanes' taps of a step are of the window."""
+        """Whether the taps of all lanes in a step lie in the window."""
         return (step + 1) * self.unit.groups * self.found.together <= self.found.taps
 
     def _read_pixels(self, buffer: ir.Value) -> list[tuple[ir.Value | bool, Index, list[ir.Value]]]:
-        """The thread's groups of pixels: whether there is one, where it goes in LDS, and what
-        was read."""
+        """The thread's groups of pixels: for each whether there is one, its offset in LDS, and
+        the values read."""
         found, image = self.found, self.image
         threads, (lines, groups) = found.waves * found.wave_size, found.patch
         total, size, channels = lines * groups, found.size, image.channel.size
@@ -176,7 +176,7 @@ class _Block:
         return read
 
     def _put(self, place: Index, values: Sequence[ir.Value]) -> None:
-        """Stores a group's pixels, those of a kind together."""
+        """Stores a group's pixels to LDS, pixels of a kind together."""
         found, planar = self.found, self.image.strides[1] == 1
         channels, kinds = len(values), found.parts
         zero = emit.constant(0, self.image.element)
@@ -234,7 +234,7 @@ class _Block:
         return memory.joined([*kept, *[zero] * (PIXEL - channels)])
 
     def _places(self, lane: Index) -> list[list[Index]]:
-        """For each step where a lane's pixels lie in LDS, for the first row of results."""
+        """For each step the offsets of a lane's pixels in LDS, for the first row of results."""
         found, image = self.found, self.image
         part = found.patch[1] * found.group // found.parts
         base = emit.mul(lane, image.steps[1] // found.parts)
@@ -264,7 +264,7 @@ class _Block:
         line: Index,
         starts: Sequence[int],
     ) -> list[list[ir.Value]]:
-        """Tiles of results from some columns of the block on, for each of the wave's filters."""
+        """Tiles of results that begin at some columns of the work-group, for the wave's filters."""
         found, unit = self.found, self.unit
         sums = [[multiply.zero(unit)] * found.tiles for _ in starts]
         for step in range(found.steps):
@@ -279,14 +279,14 @@ class _Block:
     def _pixels(
         self, places: Sequence[Sequence[Index]], step: int, line: Index, x: int
     ) -> list[ir.Value]:
-        """What a lane multiplies in a step of a tile that begins at column x of the block."""
+        """A lane's operands in a step, of a tile that begins at column x of the work-group."""
         found, unit = self.found, self.unit
         far = x * self.image.steps[1] // found.parts * PIXEL
         parts = []
         for place, t in zip(places[step], self._taps(step), strict=True):
             here = emit.add(emit.add(place, line), far)
             if found.wide - x < unit.rows:
-                # Lanes beyond a block's results read others.
+                # Lanes beyond a work-group's results read other pixels.
                 here = emit.minimum(here, found.lds_elements - PIXEL)
             pixel = memory.load(self.lds, here, PIXEL)
             if not self._all_inside(step):
@@ -296,7 +296,7 @@ class _Block:
         return self._pieces(reduce(memory.concatenated, parts))
 
     def _pieces(self, x: ir.Value) -> list[ir.Value]:
-        """What one instruction after another takes of a lane's pixels."""
+        """A lane's pixels as the operands of one instruction after another."""
         unit, channels = self.unit, self.image.channel.size
         if unit.per_lane >= PIXEL:
             return [x]
@@ -306,7 +306,7 @@ class _Block:
         return [memory.part(x, start, unit.per_lane) for start in starts]
 
     def _store(self, epilogue: Epilogue, y: Index, x: int, sums: Sequence[ir.Value]) -> None:
-        """Stores the results of a tile of pixels from column x of row y of the block on."""
+        """Stores a tile's results, from column x of row y of the work-group on."""
         found, unit, (high, wide) = self.found, self.unit, self.image.outputs
         lane = self.row if found.turned else emit.mul(self.group, unit.values)
         here = emit.add(x, lane)
@@ -331,5 +331,5 @@ class _Block:
 
 
 def _fence() -> None:
-    """Nothing moves across when LLVM schedules instructions."""
+    """Keeps LLVM's scheduler from moving instructions across this point."""
     rocdl.sched_barrier(0)

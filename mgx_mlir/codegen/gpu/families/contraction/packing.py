@@ -1,4 +1,4 @@
-"""Images and filters with channels last: what makes a convolution a product of matrices.
+"""Packs images and filters with channels last: a convolution becomes a product of matrices.
 
     x[n, c, y, x]  ->  p[n, y + before, x + before, c]
 
@@ -7,8 +7,8 @@ bytes. A window of `p` is then a row of a matrix whose strides overlap: k = (r, 
 through it in three strides, and no read has to ask whether it is inside of the image.
 
 One function does this for all of a kernel's operands that need it, into scratch memory. A
-thread turns the channels of a chunk for as many neighbouring pixels as one read gives. Pixels
-that are computed are so here, each once.
+thread transposes the channels of a chunk for as many neighbouring pixels as one read gives.
+Computed pixels are computed here, each once.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ THREADS = 512
 
 @dataclass(frozen=True)
 class Packing:
-    """One operand: where it lies in input `argument`, and its form in scratch memory.
+    """One operand: its layout in input `argument`, and its layout in scratch memory.
 
     `sizes`, `strides`, `before` and `after` (zeros around it) have one number for each
     spatial dimension; `start` is its first byte in scratch memory. `chunk`: channels of a
-    thread, which they are padded to a multiple of; 0 for those of 16 bytes. `computed`: what
-    elements are computed of, where they are not read as they are.
+    thread, in elements; channels are padded to a multiple of it; 0 for as many as 16 bytes hold.
+    `computed`: the image that computes the elements; None where they are read unchanged.
     """
 
     argument: int
@@ -79,7 +79,7 @@ class Packing:
 
     @property
     def tensors(self) -> Sequence[Packing | Image]:
-        """What is read."""
+        """The tensors that are read."""
         return self.computed.tensors if self.computed else (self,)
 
     @property
@@ -112,7 +112,7 @@ class Packing:
 
     @property
     def packed_strides(self) -> tuple[int, ...]:
-        """Of the spatial dimensions."""
+        """Strides of the spatial dimensions."""
         padded = self.padded
         return tuple(math.prod(padded[i + 1 :]) * self.channels for i in range(len(padded)))
 
@@ -128,7 +128,7 @@ def emit_packing(
     block: Index,
     thread: ir.Value,
 ) -> None:
-    """The function's body: blocks of the first operand, then those of the next.
+    """Emits the function's body: work-groups of the first operand, then those of the next.
 
     `inputs` by number, `outputs` one for each operand: raw buffers.
     """
@@ -138,7 +138,7 @@ def emit_packing(
         first += packing.blocks
         inside: ir.Value | bool = True
         if len(packings) > 1:
-            # Blocks before the first are negative: large, as unsigned numbers.
+            # Work-groups before the operand's first are negative: large, as unsigned numbers.
             inside = emit.compare("ult", here, packing.blocks)
         number = emit.linear(thread, (here, THREADS))
         emit.when(inside, partial(_move, packing, inputs, output, number))
@@ -147,7 +147,7 @@ def emit_packing(
 def _move(
     packing: Packing, inputs: Mapping[int, ir.Value], target: ir.Value, number: Index
 ) -> None:
-    """What thread `number` of an operand does."""
+    """Emits the work of thread `number` of an operand."""
     chunk, size = packing.chunk, emit.element_bytes(packing.element)
     chunks, width, padded = packing.channels // chunk, packing.width, packing.padded
     mine = emit.compare("ult", number, packing.threads)
@@ -207,14 +207,14 @@ def _move(
 
 
 def _pixels(source: ir.Value, place: Index, width: int, equal: bool) -> ir.Value:
-    """Neighbours along a row; `equal`: which are all the same one."""
+    """Neighbouring pixels along a row; `equal`: they are all the same element."""
     if not equal:
         return memory.load(source, place, width)
     return emit.splat(memory.element(memory.load(source, place, 1), 0), width)
 
 
 def _computed(packing: Packing, read: Sequence[ir.Value], inside: Sequence[ir.Value]) -> ir.Value:
-    """What is computed of neighbours, and zeros unless all of `inside` hold."""
+    """Elements computed from neighbouring pixels; zeros unless all of `inside` hold."""
     assert packing.computed is not None
     x = compute(packing.computed, read)
     if not inside:

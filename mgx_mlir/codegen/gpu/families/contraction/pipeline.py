@@ -1,12 +1,13 @@
-"""The loop along k: what a block does at what time, so that nothing waits.
+"""The loop along k: a work-group's reads, writes and products, in an order that hides waits.
 
-LDS has two sides. While the matrix cores multiply tile t out of one, tile t + 1 lies in the
-other, and the `ahead` tiles after it are on their way from memory to registers. One barrier
-a tile: after it tile t + 1 may be read and tile t overwritten.
+LDS holds a double buffer. While the matrix cores multiply tile t from one half, tile t + 1 lies
+in the other, and the `ahead` tiles after it (the prefetch distance) are on their way from memory
+to registers. One barrier a tile: after it tile t + 1 may be read and tile t overwritten.
 
-A wave reads fragments out of LDS a step ahead where it has registers for two steps ('roomy').
-Else it reads them just after it used the ones before them, so that they share registers: in a
-step, the rows of A are used in parts, and the columns of B one after another in each.
+A wave with registers for the fragments of two steps ('roomy') reads fragments from LDS one step
+early. Any other wave reads fragments just after the last use of those before them, so that both
+share registers: in a step, the rows of A are used in parts, and for each part the columns of B
+one after another.
 """
 
 from __future__ import annotations
@@ -33,17 +34,18 @@ from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 
 Action = Callable[[], None]
 
-# s_waitcnt of lgkmcnt(0) and nothing else: of gfx9 and gfx11. gfx12 has other instructions.
+# Operands of s_waitcnt that wait for lgkmcnt(0) alone, on gfx9 and on gfx11. gfx12 has other
+# instructions.
 _LDS_DONE = {("mfma", 4): 0xC07F, ("wmma", 1): 0xFC07}
-# With fewer tiles, reading some beyond the last would take long.
+# With fewer tiles, reads beyond the last tile would take long.
 _FEW = 40
 
-# What is done with a tile, given k, the side of LDS, the values that are passed on from tile
-# to tile, and whether tiles are read ahead.
+# Emits the work on a tile, given k, the offset of its half of LDS, the values carried from tile
+# to tile, and whether further tiles are prefetched. Gives the values carried on.
 _TileBody = Callable[[Index, int, Sequence[ir.Value], bool], list[ir.Value]]
 
 
-# What reads a fragment, by its number.
+# Gives the action that reads a fragment, by the fragment's number.
 Reading = Callable[[int], Action]
 
 
@@ -51,7 +53,7 @@ Reading = Callable[[int], Action]
 class _State:
     """A wave's sums, and the fragments that it holds: of rows and of columns of tiles.
 
-    `scales`: of all rows, then of all columns, where blocks have them.
+    `scales`: those of all rows, then those of all columns, where blocks of elements have scales.
     """
 
     sums: list[ir.Value]
@@ -64,7 +66,7 @@ class Pipeline:
     """The sums of a wave's tiles, row by row of tiles, over `tiles` tiles along k.
 
     `rows` reads A, `columns` B: one operand, or one for each column of a lane ('fma').
-    `tile_columns`: where each tile's columns begin.
+    `tile_columns`: the first column of each tile.
     """
 
     def __init__(
@@ -83,22 +85,22 @@ class Pipeline:
         self.elements = (a.source.element, b.source.element)
         self.tile_columns, self.scales = tile_columns, scales
         self.steps = unit.row_chunks // unit.step_chunks
-        # Elements of one side of LDS.
+        # Elements of one half of LDS.
         self.side = (a.rows + b.rows) * unit.tile_depth
 
     def run(
         self, tiles: int, start: Index, before: Sequence[ir.Value] | None = None
     ) -> list[ir.Value]:
-        """Emits the loop over `tiles` tiles from `start` on; gives the sums.
+        """Emits the loop over `tiles` tiles from offset `start` along k; gives the sums.
 
-        They are added to those of another pipeline that ran `before` on the same LDS.
+        `before`: sums of a pipeline that ran earlier on the same LDS, to which these are added.
         """
         self.start = start
         if before is None:
             sums = [multiply.zero(self.unit)] * (self.schedule.tiles_m * self.schedule.tiles_n)
         else:
             sums = list(before)
-            amdgpu.LDSBarrierOp()  # nobody reads or writes tiles of that one any more
+            amdgpu.LDSBarrierOp()  # no thread reads or writes that pipeline's tiles any more
         depth = self.unit.tile_depth
         ahead = self.schedule.ahead
         if self.unit.kind != "fma":
@@ -134,10 +136,11 @@ class Pipeline:
         return [load() for load in self._loads(k0)]
 
     def _repeat(self, tiles: int, tile: _TileBody, carried: list[ir.Value]) -> list[ir.Value]:
-        """`tile` for each, in turns of so many that leave registers in place.
+        """Emits `tile` for every tile, in a loop unrolled so that carried values stay in place.
 
-        Where there are few, the last ones are a loop of their own that reads nothing; but where
-        operands are computed LLVM makes one loop of the two, whose counter is a vector register.
+        Where there are few tiles, the last ones are a loop of their own that reads nothing from
+        memory. Not so where operands are computed: LLVM makes one loop of the two, whose counter
+        is a vector register.
         """
         depth, turn = self.unit.tile_depth, math.lcm(SIDES, self.schedule.ahead)
         distance = SIDES + self.schedule.ahead
@@ -170,9 +173,12 @@ class Pipeline:
     def _exchanged(
         self, values: Sequence[ir.Value], side: Index, reading: Sequence[Action]
     ) -> Iterator[Action]:
-        """Each write of a tile to LDS, and `reading` from memory after those whose registers it
-        takes: A's in between, so that fewer reads are neighbours, which an instruction of RDNA 3
-        would announce."""
+        """Each write of a tile to LDS, and the `reading` from memory after the writes whose
+        registers it takes.
+
+        The reads of A alternate with its writes, so that fewer reads are neighbours: on RDNA 3
+        an instruction announces neighbouring reads.
+        """
         reads = self.a.reads
         for tile, mine, later in (
             (self.a, values[:reads], reading[:reads]),
@@ -195,7 +201,7 @@ class Pipeline:
         return [operand.read(first, step, side) for operand in self.columns]
 
     def _alone(self, sums: list[ir.Value]) -> list[ir.Value]:
-        """The sums of one tile, in side 0."""
+        """The sums of one tile, in the first half of LDS."""
         if self.unit.kind == "fma":
             return self._rolled(sums, 0)
         schedule, scales = self.schedule, self._read_scales(0)
@@ -253,7 +259,7 @@ class Pipeline:
                 columns={j: [_take(values, reads)] for j in kept_columns},
                 scales=_take(values, len(scales)),
             )
-            # Those after the last tile may be anything.
+            # Scales read past the last tile may have any value.
             following_scales = self._read_scales(emit.add(k, self.unit.tile_depth))
             ahead = _take(values, len(aheads[0]))
             loaded: list[ir.Value] = [] if following else ahead
@@ -261,7 +267,7 @@ class Pipeline:
                 self._await_fragments()
 
             def exchange() -> list[Action]:
-                """The barrier; then what moves tiles on."""
+                """Emits the barrier; gives the writes to LDS and the reads from memory after it."""
                 _fence()
                 amdgpu.LDSBarrierOp()
                 if self.unit.kind == "wmma" and self.unit.groups == 1:
@@ -285,17 +291,19 @@ class Pipeline:
 
     @property
     def _waits_by_step(self) -> bool:
-        """Whether a tight step waits for all that it reads at once: where there are other waves
-        that multiply meanwhile, and each wait is one of few instructions."""
+        """Whether a tight step waits once for all that it reads from LDS.
+
+        It does where other waves multiply meanwhile, and each wait is one of few instructions.
+        """
         return self.unit.kind == "wmma"
 
     def _await_fragments(self) -> None:
-        """One wait for what was read, instead of one for each fragment."""
+        """Waits once for all fragments read so far, instead of once for each."""
         if (self.unit.kind, self.unit.groups) in _LDS_DONE:
             rocdl.s_waitcnt(_LDS_DONE[self.unit.kind, self.unit.groups])
 
     def _reading(self, state: _State, step: int, side: int) -> tuple[Reading, Reading]:
-        """What reads a row, and a column, of a step."""
+        """The reads of a row's fragment, and of a column's, of a step into `state`."""
 
         def row(i: int) -> Action:
             return lambda: state.rows.update({i: self._read_row(i, step, side)})
@@ -306,10 +314,10 @@ class Pipeline:
         return row, column
 
     def _tight(self, state: _State, side: int, exchange: Callable[[], list[Action]]) -> None:
-        """A tile whose fragments take the registers of those before them."""
+        """Emits a tile whose fragments take the registers of those before them."""
         tiles_m, last = self.schedule.tiles_m, self.schedule.tiles_n - 1
         each = self.schedule.together(self.unit)
-        # At least two: the next rows are read when those before the last part are used no more.
+        # At least two parts: while the last is multiplied, the next step's first rows are read.
         ends = range(each, max(tiles_m, each + 1) + each, each)
         parts = [range(end - each, min(end, tiles_m)) for end in ends]
         for step in range(self.steps):
@@ -336,7 +344,7 @@ class Pipeline:
             self._instructions(state, parts[-1], [*fragments, *actions], [], after)
 
     def _roomy(self, state: _State, side: int, exchange: Callable[[], list[Action]]) -> None:
-        """A tile whose fragments were read, all, during the one before it."""
+        """Emits a tile: a step multiplies fragments that were all read during the step before."""
         tiles_m, tiles_n = range(self.schedule.tiles_m), range(self.schedule.tiles_n)
         for step in range(self.steps):
             end = step + 1 == self.steps
@@ -359,8 +367,8 @@ class Pipeline:
     ) -> None:
         """Multiplies some rows with all columns.
 
-        In between: `early`, one after each instruction, and then `actions`, evenly.
-        `after`: what follows a column.
+        Between the instructions come `early`, one action after each, and then `actions`, evenly
+        spread. `after`: the action that follows a column, by the column's number.
         """
         parts = self.unit.chunk // self.unit.per_lane if self.unit.groups > 1 else 1
         count = max(1, len(numbers) * self.schedule.tiles_n * max(parts, 1) - len(early))
@@ -400,7 +408,7 @@ class Pipeline:
             beyond = emit.add(k, (SIDES + 1) * self.unit.tile_depth)
             loaded = self._load(beyond) if following else ahead
             sums = self._rolled(sums, side)
-            amdgpu.LDSBarrierOp()  # nobody reads this side any more
+            amdgpu.LDSBarrierOp()  # no thread reads this half any more
             self._store(ahead, side)
             amdgpu.LDSBarrierOp()
             return [*sums, *loaded]
@@ -435,10 +443,10 @@ def _call(read: Callable[[], ir.Value], results: list[ir.Value]) -> None:
 
 
 def _loads_done(later: int) -> int:
-    """s_waitcnt of gfx11 for all reads from memory but some later ones, and nothing else."""
+    """The operand of gfx11's s_waitcnt for all reads from memory but the `later` last ones."""
     return min(later, 63) << 10 | 0x3F7
 
 
 def _fence() -> None:
-    """Nothing moves across when LLVM schedules instructions."""
+    """Keeps LLVM's scheduler from moving instructions across this point."""
     rocdl.sched_barrier(0)

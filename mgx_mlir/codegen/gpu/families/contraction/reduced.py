@@ -1,4 +1,4 @@
-"""Kernels that reduce the rows of a product: one function where a block has whole rows.
+"""Kernels that reduce the rows of a product: one function where a work-group has whole rows.
 
 Else two, one after the other, with the product in scratch memory between them.
 """
@@ -63,7 +63,7 @@ def reduced_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | Non
 
 
 def _together(halves: Halves, target: Target) -> tuple[GpuProgram, str] | str:
-    """One function for both, in words too; or why there is none."""
+    """One function for both halves and its schedule in words, or why there is none."""
     match, rows = match_contraction(halves.first), match_rows(halves.second)
     name, (inputs, _) = signature(halves.first)
     _, (_, results) = signature(halves.second)

@@ -1,13 +1,13 @@
-"""Convolutions too small to fill a chip: a block's pixels stay in LDS, its filters in registers.
+"""Convolutions too small to fill a chip: pixels stay in LDS and filters in registers.
 
     y[n, y, x, f] = sum over r, s, c of x[n, y + r, x + s, c] * w[f, r, s, c]
 
-A block makes a few rows of at most 16 neighbouring results, of 16 filters a wave. All that it
-reads is on its way before the first of it is waited for: the pixels under its windows, which go
-to LDS once, and each wave's filters, which go to its registers as the matrix cores take them.
-A row of pixels is read from LDS once for all the rows of results whose windows meet it.
+A work-group computes a few rows of at most 16 neighbouring results, for 16 filters a wave. It
+issues all its reads before it waits for the first. The pixels under its windows go to LDS once;
+each wave's filters go to its registers in the layout of the matrix cores. A row of pixels is
+read from LDS once for all the rows of results whose windows meet it.
 
-With many results, blocks that share filters and pixels by larger tiles read less: `pipeline`.
+With many results, the larger tiles of `pipeline` read less: they share filters and pixels.
 """
 
 from __future__ import annotations
@@ -41,15 +41,16 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
 
-# Rows of results of a block.
+# Rows of results of a work-group.
 HEIGHT = 2
 MOST_WAVES = 4
 # 16-byte reads of filters that a lane holds.
 MOST_READS = 40
-# What a compute unit's loads give: a line of the cache.
+# Bytes that a compute unit loads in a clock: a line of the cache.
 LOAD_BYTES_A_CLOCK = 64
-# Between pixels in LDS, so that no phase of a read meets a bank twice: 16 lanes read chunks of
-# neighbouring pixels, whose distance is this beyond a multiple of 128 bytes (a test counts).
+# Padding between pixels in LDS, so that no phase of a read has a bank conflict: 16 lanes read
+# chunks of neighbouring pixels, whose distance is a multiple of 128 bytes plus this padding (a
+# test counts the conflicts).
 GAP_BYTES = 32
 
 
@@ -79,12 +80,12 @@ class Resident:
 
     @property
     def reads(self) -> int:
-        """Of filters, by a lane."""
+        """Reads of filters by a lane, of 16 bytes each."""
         return math.prod(self.image.window) * self.channels // self.step
 
     @property
     def width(self) -> int:
-        """Results of a row of a block: as even as can be."""
+        """Results of a row of a work-group: an image's row is divided as evenly as can be."""
         outputs = self.image.outputs[1]
         return math.ceil(outputs / math.ceil(outputs / self.unit.rows))
 
@@ -94,7 +95,7 @@ class Resident:
 
     @property
     def patch(self) -> tuple[int, int]:
-        """Rows and columns of the pixels under a block's windows."""
+        """Rows and columns of the pixels under a work-group's windows."""
         window = self.image.window
         return HEIGHT + window[0] - 1, self.width + window[1] - 1
 
@@ -110,7 +111,7 @@ class Resident:
 
     @property
     def tiles(self) -> tuple[int, int, int]:
-        """Blocks by image, row and column of results."""
+        """Work-groups by image, row and column of results."""
         high, wide = self.image.outputs
         rows, columns = math.ceil(high / HEIGHT), math.ceil(wide / self.width)
         return self.image.batch.size, rows, columns
@@ -122,7 +123,7 @@ class Resident:
 
     @property
     def clocks(self) -> float:
-        """An estimate for blocks that each have a compute unit for themselves."""
+        """Estimated clocks, where each work-group has a compute unit for itself."""
         depth = self.reads * self.step
         rows = HEIGHT * self.unit.rows
         # A wave has one of four SIMDs.
@@ -140,7 +141,7 @@ class Resident:
 
 
 def resident_refusal(match: Match, product: Product, unit: Unit, target: Target) -> str:
-    """Why such blocks do not serve a convolution; '' where they do."""
+    """Why such work-groups do not serve a convolution; '' where they do."""
     image, problem = match.problem.b, product.match.problem
     if not isinstance(image, Image) or match.added or product.packings:
         return "no convolution of an image with channels last"
@@ -174,7 +175,7 @@ def resident_refusal(match: Match, product: Product, unit: Unit, target: Target)
 
 
 def as_resident(match: Match, product: Product, unit: Unit, target: Target) -> Resident | None:
-    """Such blocks for a convolution and the product that it is, where they serve it."""
+    """The work-groups for a convolution and its product; None where `resident_refusal` refuses."""
     image = match.problem.b
     if not isinstance(image, Image) or resident_refusal(match, product, unit, target):
         return None
@@ -194,7 +195,7 @@ def generate_resident(
         assert lds is not None
         _fence()
         block = _Block(found, thread_number(threads), lds)
-        _fence()  # all of this after the pointers are asked for, and before they have come
+        _fence()  # offsets are computed while the loads of the pointers are in flight
         inputs, outputs = buffers_of(match, pointers)
         block.emit(inputs, Epilogue(match, found.product.result, inputs, outputs))
 
@@ -204,7 +205,7 @@ def generate_resident(
 
 
 class _Block:
-    """What a thread does; its places are computed at once."""
+    """The work of a thread; the constructor computes its offsets."""
 
     def __init__(self, found: Resident, thread: Index, lds: ir.Value) -> None:
         self.found, self.image, self.unit, self.lds = found, found.image, found.unit, lds
@@ -227,14 +228,14 @@ class _Block:
         # Kept in a register: else it is computed when all wait for the results to be stored.
         column, (high, wide) = emit.add(self.x0, self.row), self.image.outputs
         self.m = memory.opaque(emit.linear(column, (self.y0, wide), (self.number, high * wide)))
-        # Lanes beyond a block's results repeat its last one.
+        # Lanes beyond a work-group's results repeat its last one.
         here = emit.minimum(self.row, found.width - 1) if found.width < unit.rows else self.row
         self.lane = emit.linear(0, (here, found.pixel), (group, unit.chunk))
 
     def emit(self, inputs: Mapping[int, ir.Value], epilogue: Epilogue) -> None:
         found, outputs = self.found, self.image.outputs
         buffer = inputs[self.image.argument]
-        # In the order in which it is used.
+        # In the order of use.
         pixels = [memory.load(buffer, place, self.unit.chunk) for _, _, place in self.pixels]
         filters = self._filters(inputs[found.filters.argument])
         epilogue.prepare(0, self.n, self.unit.values)
@@ -256,8 +257,8 @@ class _Block:
             epilogue(x, 0, m, self.n, inside, False)
 
     def _pixels(self, thread: Index) -> list[tuple[ir.Value | bool, Index, Index]]:
-        """The thread's part of the block's pixels: whether there is one, where it goes in LDS,
-        and where it lies in memory."""
+        """The thread's reads of the work-group's pixels: for each whether there is one, its offset
+        in LDS, and its offset in memory."""
         found, shape, chunk = self.found, self.image, self.unit.chunk
         threads, (high, wide) = found.waves * found.wave_size, found.patch
         chunks = found.channels // chunk
@@ -280,7 +281,7 @@ class _Block:
         return read
 
     def _filters(self, buffer: ir.Value) -> list[ir.Value]:
-        """A lane's part of its filter, in the order in which it is used."""
+        """A lane's part of its filter, in the order of use."""
         high, wide = self.image.window
         read = []
         for c, s in self._turns():
@@ -291,7 +292,7 @@ class _Block:
         return read
 
     def _turns(self) -> list[tuple[int, int]]:
-        """The loop: first channel of a step, and column of the windows."""
+        """The loop's iterations: first channel of a step, and column of the windows."""
         steps = range(0, self.found.channels, self.found.step)
         return [(c, s) for c in steps for s in range(self.image.window[1])]
 
@@ -301,7 +302,7 @@ class _Block:
         turns = self._turns()
 
         def lines(c: int, s: int) -> list[list[ir.Value]]:
-            """What a lane multiplies of each row of pixels, by column `s` of the windows."""
+            """A lane's operands from each row of pixels, for column `s` of the windows."""
             rows = []
             for y in range(found.patch[0]):
                 place = (y * found.patch[1] + s) * found.pixel + c
@@ -327,5 +328,5 @@ class _Block:
 
 
 def _fence() -> None:
-    """Nothing moves across when LLVM schedules instructions."""
+    """Keeps LLVM's scheduler from moving instructions across this point."""
     rocdl.sched_barrier(0)

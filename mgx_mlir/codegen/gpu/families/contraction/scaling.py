@@ -4,8 +4,9 @@
     %b = mgx.pointwise(%codes, %scales) { dequantizelinear }
     %c = mgx.dot %a, %b
 
-The codes go to LDS as bytes; a lane reads the scale of its block of each row and column from
-memory, one tile ahead. Scales are powers of two (f8E8M0FNU), so that products are exact.
+The codes go to LDS as bytes. A lane reads the scale of its block of each row and column from
+memory, with a prefetch distance of one tile. Scales are powers of two (f8E8M0FNU), so that
+products are exact.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix, Read
 
-# Elements that share a scale (OCP Microscaling Formats 1.0, table 1), and those of a step.
+# Elements that share a scale (OCP Microscaling Formats 1.0, table 1), and elements of a step.
 BLOCK, STEP = 32, 128
 _KINDS = frozenset(("f8E4M3FN", "f8E5M2", "f4E2M1FN"))
 
@@ -33,8 +34,8 @@ _KINDS = frozenset(("f8E4M3FN", "f8E5M2", "f4E2M1FN"))
 class Scaled(Computed):
     """Codes as bytes, and the scales of their blocks.
 
-    Places and sizes count bytes, each of `per_byte` codes; along k those of `scales` count
-    blocks. `element`: the codes' kind.
+    Offsets and sizes count bytes, each of `per_byte` codes; the offsets and sizes of `scales`
+    count blocks along k. `element`: the codes' kind.
     """
 
     scales: Matrix
@@ -61,9 +62,10 @@ def scaled_match(match: Match, target: Target) -> Match:
 
 
 def exact_match(match: Match) -> Match:
-    """The match with operands of f32 that are codes times powers of two as bf16, which is that.
+    """The match with bf16 for f32 operands that are codes times powers of two: bf16 is exact.
 
-    But for numbers below 2^-126, which bf16 rounds and matrix cores may take for zero.
+    The exception are numbers below 2^-126: bf16 rounds them, and matrix cores may take them for
+    zero.
     """
     problem = match.problem
     operands = (problem.a, problem.b)
@@ -107,7 +109,7 @@ def _scaled(matrix: Computed) -> Scaled | None:
     if codes.element not in _KINDS or scales.element != "f8E8M0FNU" or scales.per_byte != 1:
         return None
     if codes.element == "f4E2M1FN" and codes.per_byte == 1:
-        return None  # instructions take two of a byte
+        return None  # instructions take two codes of a byte
     *outer, block = scales.matrix.column.factors or ((1, 1),)
     places = _bytes(codes)
     if block != (BLOCK, 0) or places is None:
@@ -119,7 +121,7 @@ def _scaled(matrix: Computed) -> Scaled | None:
 
 
 def _bytes(codes: Read) -> Matrix | None:
-    """Where the bytes of codes lie; None where a byte's codes are no neighbours along k."""
+    """The matrix of the codes' bytes; None where a byte's codes are no neighbours along k."""
     matrix, per_byte = codes.matrix, codes.per_byte
     if per_byte == 1:
         return matrix
@@ -162,7 +164,7 @@ class Scales:
         ]
 
     def read(self, k: Index) -> list[ir.Value]:
-        """Those of the step from byte k on, each as an i32."""
+        """The scales of the step from byte k on, each as an i32."""
         i32 = ir.IntegerType.get_signless(32)
         step = self.blocks.offset(emit.div(k, self.block_bytes))
         found = (memory.load_far(self.buffer, place, step, 1) for place in self.places)

@@ -2,9 +2,9 @@
 
     C[m, n] = sum over k of A[m, k] * B[k, n], few m, and neighbours of B in memory along k
 
-A wave sums up some columns: each lane reads 16 bytes of one at a time and the elements of A's
-rows that meet them, the next ones while it multiplies. Then the lanes add up what they have.
-Several waves share a column's k where there are few columns.
+A wave computes some columns. Each lane reads 16 bytes of a column at a time and the elements of
+A's rows that meet them, and prefetches the next ones while it multiplies. Then the lanes add up
+their sums. Where there are few columns, several waves of a work-group share a column's k.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ _ELEMENTS = frozenset(("bf16", "f16", "f32"))
 
 @dataclass(frozen=True)
 class Skinny:
-    """`waves` of a block, `shared` of which sum up the same `columns`, `lanes` elements a lane."""
+    """A work-group has `waves`, of which `shared` compute the same `columns`.
+
+    A lane takes `lanes` elements along k in a step.
+    """
 
     lanes: int
     columns: int
@@ -120,7 +123,7 @@ def _cut(problem: Contraction, target: Target) -> Skinny | None:
 
 
 def _lanes(problem: Contraction, b: Matrix) -> int:
-    """Neighbours along k that a lane takes: what makes 16 bytes of B, where all can be read so."""
+    """Neighbours along k that a lane takes: 16 bytes of B, where all of B can be read so."""
     if isinstance(b, Computed):
         moving = [x for x in b.tensors if not repeats(x.matrix.row, 2)]
         sizes = (emit.element_bytes(x.matrix.element) / x.per_byte for x in moving)
@@ -186,7 +189,7 @@ class _Wave:
     ) -> None:
         self.problem, self.cut, self.target = problem, cut, target
         self.inputs, self.lds = inputs, lds
-        # Of f16, an instruction multiplies two neighbours and adds both products to a sum in f32.
+        # An instruction multiplies two neighbours of f16 and adds both products to a sum in f32.
         self.pairs = problem.a.element == "f16" and cut.lanes % 2 == 0
         self.step = cut.shared * target.wave_size * cut.lanes
 
@@ -234,7 +237,7 @@ class _Wave:
             epilogue(row, batch, m, n, mine, False)
 
     def _multiply(self, a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
-        """Sums and the products of elements, those of neighbours together where they are f16."""
+        """Adds the products of elements to sums; pairs of neighbours at once where all is f16."""
         return dot_products(a, b, sums) if self.pairs else emit.multiply_add(a, b, sums, "f32")
 
     def _shared(self, sums: list[ir.Value], wave: Index, lane: Index) -> list[ir.Value]:
@@ -310,12 +313,12 @@ class _Wave:
         return found
 
     def _elements(self, values: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
-        """Vectors of A's rows and B's columns of what `_read` gave: as factors of `_multiply`."""
+        """Vectors of A's rows and B's columns, from the values of `_read`: `_multiply`'s factors."""
         problem, lanes, b = self.problem, self.cut.lanes, self.problem.b
         assert isinstance(b, Matrix)
 
         def take(per_byte: int = 1, single: bool = False) -> ir.Value:
-            """As memory holds them."""
+            """The next vector, as memory holds it."""
             x = values.pop(0)
             while not single and ir.VectorType(x.type).shape[0] * per_byte < lanes:
                 x = memory.concatenated(x, values.pop(0))

@@ -38,17 +38,16 @@ class Source(Protocol):
         """Elements that one read may take."""
 
     def begin(self, batch: Index, rows: Sequence[Index], k: Index, limit: int | None) -> None:
-        """Builds what no step along k changes, for reads at some rows from `k` on.
+        """Builds the values that no step along k changes, for reads of `rows` from `k` on.
 
         Rows from `limit` on are zero.
         """
 
     def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
-        """For each row, a vector of `width` elements at k0 + k + part for each part: of
-        `reads` values each, which `finish` makes it from.
+        """For each row and each part, the reads of a vector of `width` elements at k0 + k + part.
 
-        Elements outside of the operand are zero, or anything from the first step on that has
-        none inside.
+        A vector takes `reads` reads, and `finish` makes it from their values. Elements outside of
+        the operand are zero; in steps that have no element inside they may have any value.
         """
 
 
@@ -86,7 +85,7 @@ class Strided:
 
     @property
     def _even(self) -> bool:
-        """Whether a step's elements are at one place plus what no step changes."""
+        """Whether a step's offsets are one offset of the step plus offsets that no step changes."""
         factors = self.k.factors
         inner = factors[-1][0] if len(factors) > 1 else self.depth
         steps = self.depth % self.tile_depth == 0 and inner % self.tile_depth == 0
@@ -109,7 +108,7 @@ class Strided:
 
     def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
         if self._even:
-            # Beyond the last step, the last one again: its rows' bounds are known to hold.
+            # Past the last step, the last one is read again: its rows' bounds are known to hold.
             step = self.k.offset(emit.minimum(k0, self.depth - self.tile_depth))
             return [
                 self._at(emit.add(row, part * self._stride), width, step)
@@ -132,10 +131,10 @@ class Strided:
 
 
 class Windowed(Strided):
-    """Rows are windows of an image, k their taps: what lies beyond the image's edges is zero.
+    """Rows are windows of an image, k their taps. Elements beyond the image's edges are zero.
 
-    For each row and edge one register says by bits which taps are outside. That bit, as the
-    highest of an offset in bytes, puts a read outside of the buffer.
+    For each row and edge, one register has a bit for each tap: whether it is outside. This bit,
+    as the highest bit of an offset in bytes, puts a read outside of the buffer.
     """
 
     matrix: Windows
@@ -168,15 +167,15 @@ class Windowed(Strided):
         ]
 
     def beyond(self, k0: Index, parts: Sequence[int]) -> list[ir.Value]:
-        """For each of `loads`, what is not 0 where it lies beyond an edge."""
+        """For each of `loads`, a value that is not 0 where the read lies beyond an edge."""
         return self._ahead(k0, parts)[1]
 
     def _ahead(self, k0: Index, parts: Sequence[int]) -> tuple[list[Index], list[ir.Value]]:
-        """How far each part is ahead of a row's start, and `beyond`."""
+        """The offset of each part from a row's start, and `beyond`."""
         steps: list[Index] = []
         ahead: list[tuple[list[Index], list[ir.Value]]] = []
         if self._even:
-            # Beyond the last step, the last one again.
+            # Past the last step, the last one is read again.
             k0 = emit.minimum(k0, self.depth - self.tile_depth)
             step, taps = self.k.offset(k0), self._taps(k0)
             steps = [emit.add(step, part * self._stride) for part in parts]
@@ -193,7 +192,7 @@ class Windowed(Strided):
         return steps, [self._beyond(bits, *where) for bits in self.outside for where in ahead]
 
     def _taps(self, k: Index) -> list[Index]:
-        """Which tap along each edge an element at k is."""
+        """The tap, along each edge, of the element at k."""
         return [
             emit.rem(emit.div(k, edge.taps), edge.window)
             if edge.taps * edge.window < self.depth
@@ -214,12 +213,12 @@ class Windowed(Strided):
 
     def _at(self, place: Index, width: int, step: Index = 0) -> Load:
         if any(edge.pad for edge in self.matrix.edges):
-            place = memory.opaque(place)  # its parts may be negative
+            place = memory.opaque(place)  # its terms may be negative
         return lambda: memory.load_far(self.buffer, place, step, width)
 
 
 class Cut(Strided):
-    """Rows are windows of an image, k runs of their taps, of which the first few count.
+    """Rows are windows of an image, k runs of their taps; the first `kept` elements of a run count.
 
     A step takes whole runs.
     """
@@ -243,7 +242,7 @@ class Cut(Strided):
         ]
 
     def _mask(self, k: Index, width: int) -> ir.Value:
-        """All bits of the words that count, of `width` elements from k on."""
+        """A mask of `width` elements from k on: all bits of the words that count."""
         each = 4 // emit.element_bytes(self.element)
         all_, none = (emit.constant(x, "i32") for x in (-1, 0))
         places = [emit.rem(emit.add(k, i), self.matrix.run) for i in range(0, width, each)]
@@ -256,14 +255,14 @@ class Cut(Strided):
 
 
 def _outside(edge: Edge, row: Index, rows: int) -> ir.Value:
-    """Bit t of a window's: whether its tap t lies beyond the edge."""
+    """A word for a window, whose bit t tells whether tap t lies beyond the edge."""
     position = emit.div(row, edge.windows)
     if edge.windows * edge.outputs < rows:
         position = emit.rem(position, edge.outputs)
     start = emit.sub(emit.mul(position, edge.step), edge.pad)
 
     def taps(limit: int) -> Index:
-        """Those before `limit` in the image."""
+        """The number of taps before `limit` in the image."""
         count = emit.maximum(emit.sub(limit, start), 0)
         count = emit.div(emit.add(count, edge.dilation - 1), edge.dilation)
         return emit.minimum(count, edge.window)
@@ -276,7 +275,7 @@ def _outside(edge: Edge, row: Index, rows: int) -> ir.Value:
 def strided(
     matrix: Matrix, columns: bool, depth: int, tile_depth: int, buffer: ir.Value | None = None
 ) -> Strided:
-    """A matrix' rows, or its columns."""
+    """The source of a matrix' rows, or of its columns."""
     row, k = (matrix.column, matrix.row) if columns else (matrix.row, matrix.column)
     kind = Strided
     if isinstance(matrix, Windows):

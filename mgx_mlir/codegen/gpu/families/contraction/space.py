@@ -1,4 +1,4 @@
-"""The schedules of a matrix product: how a block of threads cuts its tile of C."""
+"""The schedules of a matrix product: how a work-group divides its tile of C."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _ROOM = 160
 
 @dataclass(frozen=True)
 class ProductSchedule:
-    """`waves_m` x `waves_n` waves in a block, each with `tiles_m` x `tiles_n` tiles of C.
+    """`waves_m` x `waves_n` waves in a work-group, each with `tiles_m` x `tiles_n` tiles of C.
 
-    A tile is what one instruction computes (`Unit.rows` x `Unit.columns`). `ahead` tiles
-    along k are on their way from memory at a time. `splits` blocks compute the same tile of
-    C, each over its part of k, for another function to add.
+    One instruction computes one tile (`Unit.rows` x `Unit.columns`). `ahead` is the prefetch
+    distance: so many tiles along k are on their way from memory at a time. `splits` is the factor
+    of split-K: so many work-groups compute the same tile of C, each over its part of k, and
+    another function adds their sums.
     """
 
     waves_m: int
@@ -51,7 +52,7 @@ class ProductSchedule:
         return (rows + self.tiles_n) * unit.fragment
 
     def most_ahead(self, unit: Unit) -> int:
-        """Tiles ahead that pay: the loop's code grows with them."""
+        """The longest prefetch distance that pays, in tiles: the loop's code grows with it."""
         if unit.kind == "fma" or not self.roomy(unit):
             return 1
         return 4 if self.tiles_m * self.tiles_n <= 12 else 2
@@ -61,15 +62,15 @@ class ProductSchedule:
         return self.waves_m * self.waves_n
 
     def rows(self, unit: Unit) -> int:
-        """Rows of C of a block."""
+        """Rows of C of a work-group."""
         return self.waves_m * self.tiles_m * unit.rows
 
     def columns(self, unit: Unit) -> int:
-        """Columns of C of a block."""
+        """Columns of C of a work-group."""
         return self.waves_n * self.tiles_n * unit.columns
 
     def describe(self, unit: Unit) -> str:
-        """For people: block tile, waves and instruction."""
+        """For people: the work-group's tile, its waves and its instruction."""
         return (
             f"tile {self.rows(unit)}x{self.columns(unit)}x{unit.tile_depth}, "
             f"{self.waves_m}x{self.waves_n} waves, {self.ahead} ahead, "
@@ -79,11 +80,11 @@ class ProductSchedule:
 
 
 def schedules() -> Iterator[ProductSchedule]:
-    """Schedules of one part, in a fixed order; which are legal is `constraints`' matter."""
+    """Schedules without split-K, in a fixed order; `constraints` tells which are legal."""
     for (waves_m, waves_n), tiles_m, tiles_n, ahead in product(_WAVES, _TILES, _TILES, _AHEAD):
         yield ProductSchedule(waves_m, waves_n, tiles_m, tiles_n, ahead)
 
 
 def splits(tiles: int) -> Iterator[int]:
-    """Into how many equal parts k may be cut, where it has so many tiles."""
+    """The possible factors of split-K, for so many tiles along k: the parts are equal."""
     return (n for n in range(2, min(tiles, _MOST_SPLITS) + 1) if tiles % n == 0)

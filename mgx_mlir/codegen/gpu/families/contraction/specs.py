@@ -1,4 +1,4 @@
-"""Facts of the instructions that multiply: what a wave's lanes hold of operands and result.
+"""The instructions that multiply: the elements of operands and result that each lane holds.
 
 Every instruction computes a tile of C transposed: its rows are columns of C, so that the
 results of a lane are neighbours in memory. Layouts: AMD's CDNA 3 and RDNA 3 / 4 ISA documents
@@ -14,18 +14,18 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 
-# Chunks of a row of a tile in LDS: half, or all, of what the 32 banks deliver in a clock.
+# Chunks of a row of a tile in LDS: half, or all, of the bytes that 32 banks deliver in a clock.
 ROW_CHUNKS, WIDE_ROW_CHUNKS = 4, 8
-# LDS holds two tiles of each operand: one is read while the next is written.
+# Halves of the double buffer in LDS: one tile is read while the next is written.
 SIDES = 2
 
-# Two rows share 128 bytes, eight places of 16 bytes: chunk c of row r lies at place
+# Two rows share 128 bytes, eight slots of 16 bytes: chunk c of row r lies in slot
 # (r % 2 * 4 + c) ^ swizzle(r) of row pair r / 2. `swizzle` is linear in r's bits; these are
-# its values for bits 0 .. 3. Chosen so that no phase of an LDS access (8 lanes for 128 bits)
-# meets a bank twice: rows as operands of MFMA and WMMA need them, and rows written one after
-# another, every second, fourth or eighth (a test counts the conflicts).
+# its values for bits 0 .. 3. They are chosen so that no phase of an LDS access (8 lanes for 128
+# bits) has a bank conflict: neither in reads of rows as operands of MFMA and WMMA, nor in writes
+# of successive rows, or of every second, fourth or eighth (a test counts the conflicts).
 SWIZZLE = (0, 5, 6, 6)
-# The same for rows of 128 bytes: chunk c of row r lies at place c ^ swizzle(r).
+# The same for rows of 128 bytes: chunk c of row r lies in slot c ^ swizzle(r).
 WIDE_SWIZZLE = (1, 2, 4, 0)
 # Both for 64 banks, which serve 16 lanes at a time.
 SWIZZLE_64, WIDE_SWIZZLE_64 = (0, 0, 4, 6), (0, 2, 4, 5)
@@ -33,7 +33,7 @@ SWIZZLE_64, WIDE_SWIZZLE_64 = (0, 0, 4, 6), (0, 2, 4, 5)
 
 @dataclass(frozen=True)
 class Unit:
-    """A kind of instruction and what a wave does with it.
+    """A kind of instruction, and the layout of its operands and result in a wave's lanes.
 
     kind: 'mfma', 'wmma', or 'fma' for plain vector instructions.
     element: the operands' type in LDS. accumulator: the type of the sums.
@@ -41,7 +41,7 @@ class Unit:
     groups: groups of lanes along k. rows: rows of C of one tile; as many lanes differ in row.
     columns, values: columns of C of one tile, and of one lane in it.
     flops: multiplications and additions a clock of one compute unit. scaled: whether each
-    lane gives a scale of its elements too. banks: of 4 bytes, of LDS.
+    lane gives a scale of its elements too. banks: the number of LDS banks, of 4 bytes each.
     """
 
     kind: str
@@ -69,7 +69,7 @@ class Unit:
 
     @cached_property
     def fragment(self) -> int:
-        """Registers of what a lane holds of a row or column of tiles in one step."""
+        """Registers of a lane's fragment of a row or column of tiles in one step."""
         return max(4, self.per_lane * emit.element_bytes(self.element) // 4)
 
     @cached_property
@@ -79,7 +79,7 @@ class Unit:
 
     @cached_property
     def tile_depth(self) -> int:
-        """k of a block's tile in LDS."""
+        """k of a work-group's tile in LDS."""
         return self.row_chunks * self.chunk
 
     @cached_property
@@ -104,14 +104,14 @@ class Unit:
 
     @cached_property
     def swizzles(self) -> tuple[int, ...]:
-        """What each bit of a row's number XORs its chunks with."""
+        """For each bit of a row's number, the value that is XORed with the row's chunks."""
         wide = self.row_chunks == WIDE_ROW_CHUNKS
         if self.banks == 64:
             return WIDE_SWIZZLE_64 if wide else SWIZZLE_64
         return WIDE_SWIZZLE if wide else SWIZZLE
 
     def swizzle(self, row: int) -> int:
-        """What the chunks of a row are XORed with."""
+        """The value that is XORed with the chunks of a row."""
         result = 0
         for bit, value in enumerate(self.swizzles):
             if row >> bit & 1:
@@ -190,7 +190,7 @@ def unit_for(target: Target, element: str, accumulator: str, other: str = "") ->
     """The instruction for operands of a type on a chip; None where there is none.
 
     `other`: the second operand's type where both are 8-bit floats, of any kinds: instructions
-    take any two that they take alone.
+    take any pair of the kinds that they take alone.
 
     Types that plain FMAs take are converted to f32 on their way to LDS, 8-bit floats that the
     chip's instructions do not take to bf16, which holds them exactly (gfx90a's instructions

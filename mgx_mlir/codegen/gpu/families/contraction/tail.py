@@ -1,7 +1,7 @@
-"""What a block does with whole rows of its product: reductions, and results that follow them.
+"""The work of a work-group on whole rows of its product: reductions, and results after them.
 
-The sums come to LDS, where tiles were, in the product's element type. Waves then take rows as
-those of a kernel of rows do (see gpu.rows), and store results to memory.
+The sums go to LDS, in place of the tiles, in the product's element type. Waves then take rows as
+the waves of a kernel of rows do (see families.rows), and store results to memory.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 
-# Of a read from LDS, or a reduction within a wave.
+# Clocks of a read from LDS, or of a reduction within a wave.
 _LDS_CLOCKS = 100
 # Elements of a row that a lane keeps.
 _KEPT = 16
@@ -56,7 +56,7 @@ class Tail:
         return outputs_of([r.operand.element.name for r in by_number], self.sizes)
 
     def refusal(self, problem: Contraction) -> str:
-        """Why no block can do it for a product, whatever its schedule; '' where one may."""
+        """Why no work-group can do it for a product, by any schedule; '' where one may."""
         M, N = problem.M, problem.N
         mine = [s for s in self.rows.sources.values() if self._is_product(s)]
         plain = Axis.of((M, N)), Axis.of((N, 1))
@@ -71,7 +71,7 @@ class Tail:
     def fits(
         self, problem: Contraction, schedule: ProductSchedule, unit: Unit, target: Target
     ) -> bool:
-        """Whether a block with a schedule has whole rows, and LDS for all of them."""
+        """Whether a work-group with a schedule has whole rows, and LDS for all of them."""
         rows, columns = schedule.rows(unit), schedule.columns(unit)
         room = SIDES * (rows + columns) * unit.tile_depth
         cut = self.cut(problem, schedule.waves * target.wave_size, target)
@@ -79,7 +79,7 @@ class Tail:
         return whole and cut is not None and rows % cut.together == 0
 
     def cut(self, problem: Contraction, threads: int, target: Target) -> RowSchedule | None:
-        """How a block's threads share rows: all of them busy, each row within a wave."""
+        """How a work-group's threads share rows: all of them busy, each row within a wave."""
         for lanes in (4, 8, 2, 1):
             for sharing in (64, 32, 16, 8, 4):
                 chunks, rest = divmod(problem.N, sharing * lanes)
@@ -91,10 +91,10 @@ class Tail:
     def clocks(
         self, problem: Contraction, schedule: ProductSchedule, unit: Unit, target: Target
     ) -> float:
-        """About how long a compute unit's blocks take for it: one group of rows after another.
+        """Estimated clocks of a compute unit's work-groups: one group of rows after another.
 
-        Each is bound by latency, of LDS and of reductions that wait for one another; two blocks
-        hide half of it from each other.
+        Each group is bound by latency, of LDS and of reductions that wait for one another. Two
+        work-groups hide half of it from each other.
         """
         cut = self.cut(problem, schedule.waves * target.wave_size, target)
         assert cut is not None
@@ -104,7 +104,7 @@ class Tail:
         return passes * _LDS_CLOCKS * (1 + levels) * max(1.0, math.ceil(blocks) / 2)
 
     def place(self, schedule: ProductSchedule, unit: Unit, problem: Contraction) -> Matrix:
-        """Where the product's elements lie in LDS."""
+        """The layout of the product's elements in LDS."""
         row, column = self._axes(schedule, unit, problem)
         return Matrix(0, unit.element, 0, Axis(()), row, column)
 
@@ -120,7 +120,7 @@ class Tail:
         outputs: Sequence[ir.Value],
         lds: ir.Value,
     ) -> None:
-        """Builds what a block does; `inputs` (by number) and `outputs` are raw buffers."""
+        """Emits the work of a work-group; `inputs` (by number) and `outputs` are raw buffers."""
         cut = self.cut(problem, schedule.waves * target.wave_size, target)
         assert cut is not None
         outer, inner = self._axes(schedule, unit, problem)

@@ -1,4 +1,4 @@
-"""Several products whose sums are added, as one: the loop along k goes on with the next's operands.
+"""Several products whose sums are added, as one: the loop along k takes their operands in turn.
 
     C[batch, m, n] = epilogue(sum over k of A B + sum over l of D E)
 
@@ -57,7 +57,7 @@ def scratch_end(packings: dict[int, Packing]) -> int:
 
 
 def _places(product: Product) -> tuple[object, ...]:
-    """What the products of all terms have in common."""
+    """The sizes and the result's layout, which the products of all terms have in common."""
     problem = product.match.problem
     return problem.batch, problem.M, problem.N, product.result
 

@@ -1,9 +1,9 @@
 """A tile of an operand on its way from memory through registers to LDS.
 
 In LDS every row of A, and every column of B, is a row of 64 bytes along k, in chunks of
-16 bytes whose places are swizzled (see specs). Where the operand's neighbours in memory lie
+16 bytes whose offsets are swizzled (see specs). Where the operand's neighbours in memory lie
 along k, a thread moves chunks; otherwise it reads vectors across the rows at several k and
-turns them in registers. Where an element lies in memory is its source's matter.
+transposes them in registers. The operand's source gives the offsets of elements in memory.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def exclusive_or(a: Index, b: Index) -> Index:
 
 
 class Tile:
-    """Moves tiles of `rows` rows of an operand; all of a block's threads take part."""
+    """Moves tiles of `rows` rows of an operand; all threads of a work-group take part."""
 
     def __init__(
         self, source: Source, unit: Unit, rows: int, threads: int, lds: ir.Value, start: int
@@ -64,9 +64,9 @@ class Tile:
         self.moves = each // (self.run * self.across)
 
     def begin(self, thread: ir.Value, batch: Index, first: Index, extent: int) -> None:
-        """Builds what no step changes: the thread's places in memory and in LDS.
+        """Builds the values that no step changes: the thread's offsets in memory and in LDS.
 
-        `first`: the block's first row, of `extent` rows of the operand.
+        `first`: the work-group's first row, of `extent` rows of the operand.
         """
         unit = self.unit
         self.batch, self.first = batch, first
@@ -86,7 +86,7 @@ class Tile:
 
     @property
     def parts(self) -> range:
-        """Where the reads of one move begin along k."""
+        """The offsets along k of the reads of one move."""
         return range(0, self.run, self.width if self.source.along_k else 1)
 
     @property
@@ -99,7 +99,7 @@ class Tile:
         return self.source.loads(k0, self.parts, self.width)
 
     def stores(self, values: Sequence[ir.Value]) -> Iterator[Callable[[Index], None]]:
-        """Writes of what `loads` gave, each to be called with a side of LDS."""
+        """Writes of the values that `loads` gave, each called with the offset of a half of LDS."""
         each = len(values) // self.moves
         for move, target in enumerate(self.targets):
             mine = values[move * each :][:each]
@@ -121,7 +121,7 @@ class Tile:
 
     def _store_turned(self, column: Column, target: Index, i: int, side: Index) -> None:
         unit = self.unit
-        # The lowest bit of a row and its swizzle may share the place in 128 bytes.
+        # The lowest bit of a row and its swizzle may change the same bit of a slot's number.
         odd = i % 2 if unit.row_chunks == ROW_CHUNKS else 0
         turn = (odd * unit.tile_depth) ^ (unit.swizzle(i) * unit.chunk)
         at = emit.add(exclusive_or(target, turn), (i - odd) * unit.tile_depth)
@@ -129,7 +129,7 @@ class Tile:
 
     def _converted(self, x: ir.Value) -> ir.Value:
         kinds = {self.source.element, self.unit.element}
-        # Of two kinds of 8-bit floats, an instruction is told which an operand has.
+        # An instruction is told which of two kinds of 8-bit floats an operand has.
         if kinds <= emit.BYTE_FLOATS:
             return x
         return emit.convert(x, self.source.element, self.unit.element)
@@ -138,18 +138,21 @@ class Tile:
 def _column(
     source: Source, values: Sequence[ir.Value], found: list[Column], number: int
 ) -> ir.Value:
-    """Column `number` of the vectors that a source makes from values, once: `found`, then."""
+    """Column `number` of the vectors that a source makes from values.
+
+    The first call makes the columns; `found` keeps them for the others.
+    """
     if not found:
         found.append(columns(source.finish(values)))
     return found[0](number)
 
 
-# The elements number i of vectors, as a vector.
+# Gives element i of each vector, as one vector.
 Column = Callable[[int], ir.Value]
 
 
 def columns(rows: Sequence[ir.Value]) -> Column:
-    """Vectors, turned. Bytes are turned in blocks of 4 by 4, two instructions a register."""
+    """The transposed vectors. Bytes are transposed 4 by 4, by two instructions a register."""
     type_ = ir.VectorType(rows[0].type)
     if type_.element_type.width != 8 or type_.shape[0] % 4 or len(rows) % 4:
         return lambda i: memory.joined([memory.element(x, i) for x in rows])
@@ -165,7 +168,7 @@ def columns(rows: Sequence[ir.Value]) -> Column:
 
 
 def _turned_bytes(rows: Sequence[ir.Value]) -> list[ir.Value]:
-    """Four words of four bytes as a matrix, turned."""
+    """The transpose of four words of four bytes."""
     first, second, third, fourth = rows
     result = []
     # The lower two bytes of each, alternating; the upper two.
@@ -176,10 +179,10 @@ def _turned_bytes(rows: Sequence[ir.Value]) -> list[ir.Value]:
 
 
 def turned(chunk: int, width: int, each: int, size: int) -> tuple[int, int]:
-    """How many k's and rows a thread turns at a time, of `each` elements that it moves.
+    """How many k's and rows a thread transposes at a time, of `each` elements that it moves.
 
-    The longest run along k, for wide writes to LDS, that leaves reads of 16 bytes; or of 8
-    with writes of 8.
+    The run along k is the longest, for wide writes to LDS, that leaves reads of 16 bytes, or
+    reads of 8 bytes with writes of 8.
     """
     each &= -each  # a power of two, as the others are
     run = chunk
