@@ -40,7 +40,8 @@ from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix, Wind
 # With more rows the matrix cores, where there are any, are worth the way through LDS.
 MAX_ROWS = 4
 _ELEMENTS = frozenset(("bf16", "f16", "f32"))
-# Lanes side by side along the columns, the most first: 8 lanes of 16 bytes read a cache line.
+# Lanes side by side along the columns, the most first: 8 lanes of 16 bytes coalesce to a line of a
+# cache, 128 bytes.
 _LANES = (8, 4, 2)
 _MOST_WAVES = 8
 _DPP_ROW = 16
@@ -71,7 +72,7 @@ class Broad:
 
 
 def as_broad(found: Product, target: Target) -> tuple[Product, Broad] | None:
-    """The product with few rows, or its transposed one, and how it is cut; None for others."""
+    """The product with few rows, or its transpose, and its schedule; None for others."""
     problem = found.match.problem
     if found.packings or found.match.added or problem.accumulator != "f32":
         return None

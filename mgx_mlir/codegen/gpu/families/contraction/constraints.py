@@ -88,7 +88,7 @@ def schedule_refusal(
 MAX_READS = 60
 # Registers to transpose an operand of bytes, four vectors at a time; and to decode 8-bit floats,
 # where all floats of a vector are decoded at once.
-_TURNING, _DECODING = 10, 56
+_TRANSPOSING, _DECODING = 10, 56
 # Above these estimates LLVM spills, or uses the file that one wave a SIMD has for itself.
 _LIMITS = {"fma": 170, "mfma": 240, "wmma": 240}
 
@@ -97,7 +97,7 @@ def besides(unit: Unit, elements: Sequence[str], turned: int) -> int:
     """Registers for operands of some elements on their way to LDS; `turned` are transposed."""
     size = emit.element_bytes(unit.element)
     decoded = any(x in emit.BYTE_FLOATS and x != unit.element for x in elements)
-    return (_TURNING * turned if size == 1 else 0) + (_DECODING if decoded else 0)
+    return (_TRANSPOSING * turned if size == 1 else 0) + (_DECODING if decoded else 0)
 
 
 def registers(
@@ -119,11 +119,11 @@ def registers(
         if unit.scaled:
             # Scales of two steps, and their offsets.
             operands += 3 * (schedule.tiles_m + schedule.tiles_n)
-    ahead = 0
+    prefetched = 0
     for count, wide in reads(schedule, unit, target, widths):
         # A read's address and its values; and its offset in LDS, or 4 offsets of transposed rows.
-        ahead += count * (1 + schedule.ahead * max(1, wide * size // 4)) + min(count, 4)
-    return sums + operands + places + ahead + 8
+        prefetched += count * (1 + schedule.ahead * max(1, wide * size // 4)) + min(count, 4)
+    return sums + operands + places + prefetched + 8
 
 
 def reads(

@@ -81,7 +81,7 @@ def product_of(match: Match) -> Product:
     )  # fmt: skip
     pixel, run = _narrow(image)
     if run and split(problem.a.column, problem.K // image.window[-1])[1].stride is None:
-        pixel, run = 0, 0  # no one stride goes through a row of taps
+        pixel, run = 0, 0  # a row of taps has no single stride
     if whole and _lie_last(image) and max(image.window) <= MAX_WINDOW:
         windows = partial(_windows, edges=_edges(image, after))
         b = image.computed(windows) if isinstance(image, ComputedImage) else windows(image)
@@ -230,7 +230,7 @@ def _filter(
     shared = a.batch.factors[0] if a.batch.factors and a.batch.factors[0][1] == 0 else None
     groups = Axis(a.batch.factors[1:] if shared else a.batch.factors)
     start = sum(aligned(p.bytes) for p in packings.values())
-    # No one stride may go through all taps of a view.
+    # The taps of a view may need several strides.
     outer, row = split(tap, taps // window[-1])
     factors = [*(outer.factors or ((1, 0),)), *(row.factors or ((1, 0),))]
     sizes, strides = (tuple(numbers) for numbers in zip(*factors, strict=True))

@@ -82,8 +82,8 @@ def choose(
     def words(schedule: ProductSchedule) -> str:
         return schedule.describe(unit)
 
-    turning = max(sum(not side.along_k for side in sides) for sides in operands)
-    more = besides(unit, [side.element for sides in operands for side in sides], turning)
+    transposed = max(sum(not side.along_k for side in sides) for sides in operands)
+    more = besides(unit, [side.element for sides in operands for side in sides], transposed)
     legal: dict[tuple[int, ...], ProductSchedule] = {}
     for s in _legal(unit, target, (first, second), more):
         # Schedules of one shape differ only in prefetch distance; the first has the longest.

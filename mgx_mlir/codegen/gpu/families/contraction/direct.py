@@ -92,7 +92,7 @@ class Direct:
 
     @property
     def threads(self) -> int:
-        """Threads of one channel of one image, or of all."""
+        """Threads of one channel of one image; of all channels and images where `flat`."""
         problem, plane = self.match.problem, math.prod(self.counts)
         return problem.batch * problem.M * plane if self.flat else plane
 

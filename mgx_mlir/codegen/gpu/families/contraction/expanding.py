@@ -66,7 +66,7 @@ def expanded(matrix: Computed, values: Sequence[ir.Value], lanes: int) -> ir.Val
 
 
 def expanding_refusal(terms: Sequence[Contraction], tile_depth: int) -> str:
-    """Why operands cannot be computed on their way to LDS; '' where they can, or none is."""
+    """Why operands cannot be computed on their way to LDS; '' where they can, or none are."""
     for term in terms:
         found = [source_of(term.a, False, term.K, tile_depth)]
         if isinstance(term.b, Matrix):

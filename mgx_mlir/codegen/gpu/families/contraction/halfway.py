@@ -21,7 +21,7 @@ from mgx_mlir.codegen.problem.problem import Computed, Read
 
 _PLAIN = {"mgx.add": arith.addf, "mgx.mul": arith.mulf, "mgx.sub": arith.subf}
 _OPS = frozenset(_PLAIN) | {"mgx.constant", "mgx.convert", "mgx.neg", "mgx.yield"}
-# f16 holds numbers up to this exactly beside 1024, and no zero point of 4 bits is as large.
+# f16 holds integers up to this exactly beside 1024, and no zero point of 4 bits is as large.
 _MOST_ADDED = 512
 _NUMBERS = {"i4": 8, "ui4": 0}  # the bias that makes a number not negative
 
@@ -47,7 +47,7 @@ def is_halfway(matrix: Computed, lanes: int) -> bool:
 
 @dataclass
 class _Numbers:
-    """Numbers of 4 bits, as bytes hold them, plus `added`, an integer."""
+    """Numbers of 4 bits, two a byte, plus `added`, an integer."""
 
     bytes: ir.Value
     bias: int

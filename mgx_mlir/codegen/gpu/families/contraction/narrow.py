@@ -186,7 +186,8 @@ class Narrow:
 def pixel_group(image: Image) -> int:
     """Pixels whose channels are read at once, by reads of 16 bytes at most.
 
-    Neighbours in memory are either pixels of a row, or all channels of a pixel. 1 for others.
+    Neighbours in memory are either pixels of a row, or all channels of a pixel. 1 for
+    other layouts.
     """
     chunk = CHUNK_BYTES // emit.element_bytes(image.element)
     channels, last = image.channel, image.strides[1]

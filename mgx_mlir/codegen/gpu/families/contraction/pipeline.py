@@ -2,7 +2,8 @@
 
 LDS holds a double buffer. While the matrix cores multiply tile t from one half, tile t + 1 lies
 in the other, and the `ahead` tiles after it (the prefetch distance) are on their way from memory
-to registers. One barrier a tile: after it tile t + 1 may be read and tile t overwritten.
+to registers. One barrier a tile: after it tile t + 1 may be read and tile t overwritten. Plain
+multiply-adds take two barriers a tile.
 
 A wave with registers for the fragments of two steps ('roomy') reads fragments from LDS one step
 early. Any other wave reads fragments just after the last use of those before them, so that both

@@ -43,7 +43,7 @@ def reduced_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | Non
     """The program of an `mgx.kernel` that reduces a product, and its schedule in words.
 
     None, and why the family refuses it, for other kernels; an empty reason where the kernel
-    holds no such thing.
+    reduces no product.
     """
     with kernel.context, kernel.location:
         halves = split_kernel(kernel)
@@ -89,7 +89,7 @@ def _together(halves: Halves, target: Target) -> tuple[GpuProgram, str] | str:
     if schedule is None or alone is None:
         return f"{problem.N} columns are more than a block has"
     whole = replace(problem, K=sum(term.K for term in match.terms))
-    between = 2 * counts[-1] * emit.element_bytes(unit.element)  # the product, there and back
+    between = 2 * counts[-1] * emit.element_bytes(unit.element)  # the product, written and read
     between /= GLOBAL_BYTES_A_CLOCK[target.wave_size] * target.compute_units
     saved = LAUNCH_CLOCKS + between
     together = clocks(whole, schedule, unit, target) + tail.clocks(problem, schedule, unit, target)

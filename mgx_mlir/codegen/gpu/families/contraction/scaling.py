@@ -64,7 +64,7 @@ def scaled_match(match: Match, target: Target) -> Match:
 def exact_match(match: Match) -> Match:
     """The match with bf16 for f32 operands that are codes times powers of two: bf16 is exact.
 
-    The exception are numbers below 2^-126: bf16 rounds them, and matrix cores may take them for
+    Numbers below 2^-126 are the exception: bf16 rounds them, and matrix cores may take them for
     zero.
     """
     problem = match.problem

@@ -74,7 +74,7 @@ class Skinny:
 
 
 def as_skinny(match_product: Product, target: Target) -> tuple[Product, Skinny] | None:
-    """The product with few rows, or its transposed one, and how it is cut; None for others."""
+    """The product with few rows, or its transpose, and its schedule; None for others."""
     problem = match_product.match.problem
     if match_product.packings or match_product.match.added or problem.accumulator != "f32":
         return None
@@ -92,7 +92,7 @@ def as_skinny(match_product: Product, target: Target) -> tuple[Product, Skinny] 
 
 
 def of_fewer_rows(found: Product) -> Product:
-    """The product, or its transposed one where that has fewer rows; of operands without windows."""
+    """The product, or its transpose where that has fewer rows; of operands without windows."""
     problem = found.match.problem
     if problem.N >= problem.M or found.match.causal is not None:
         return found
@@ -167,7 +167,7 @@ def generate_skinny(
 
 
 def dot_products(a: ir.Value, b: ir.Value, sums: ir.Value) -> ir.Value:
-    """Sums in f32, and to each the products of two neighbours of f16."""
+    """Adds to each sum, in f32, the products of two neighbours of f16."""
     no = arith.constant(ir.IntegerType.get_signless(1), 0)
     totals = []
     for i in range(ir.VectorType(sums.type).shape[0]):
@@ -313,7 +313,7 @@ class _Wave:
         return found
 
     def _elements(self, values: list[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
-        """Vectors of A's rows and B's columns, from the values of `_read`: `_multiply`'s factors."""
+        """Factors of `_multiply`: A's rows and B's columns as vectors, from `_read`'s values."""
         problem, lanes, b = self.problem, self.cut.lanes, self.problem.b
         assert isinstance(b, Matrix)
 

@@ -93,7 +93,7 @@ class Strided:
 
     @property
     def _stride(self) -> int:
-        """The distance of neighbours along k, inside of a read or a run of reads."""
+        """The distance in memory of neighbours along k, inside of a read or a run of reads."""
         return self.k.factors[-1][1] if self.k.factors else 0
 
     def begin(self, batch: Index, rows: Sequence[Index], k: Index, limit: int | None) -> None:
@@ -117,12 +117,12 @@ class Strided:
             ]
         size = emit.element_bytes(self.element)
         first = emit.add(self.first, k0)
-        ahead = []
+        offsets = []
         for part in parts:
             k = emit.add(first, part)
             place = self.k.offset(k)
-            ahead.append(memory.guarded(place, [emit.compare("slt", k, self.depth)], size))
-        return [self._at(emit.add(row, place), width) for row in self.rows for place in ahead]
+            offsets.append(memory.guarded(place, [emit.compare("slt", k, self.depth)], size))
+        return [self._at(emit.add(row, place), width) for row in self.rows for place in offsets]
 
     def _at(self, place: Index, width: int, step: Index = 0) -> Load:
         if not (self.row.grows and self.k.grows and self.matrix.batch.grows):
@@ -141,7 +141,7 @@ class Windowed(Strided):
 
     @property
     def _even(self) -> bool:
-        """Whether all taps of a step are the same, but for their channel."""
+        """Whether all elements of a step have the same tap, and differ only in channel."""
         return self.matrix.run % self.tile_depth == 0
 
     def begin(self, batch: Index, rows: Sequence[Index], k: Index, limit: int | None) -> None:
@@ -159,7 +159,7 @@ class Windowed(Strided):
                 bits[0] = arith.select(inside, bits[0], emit.value(-1))
 
     def loads(self, k0: Index, parts: Sequence[int], width: int) -> list[Load]:
-        steps, beyond = self._ahead(k0, parts)
+        steps, beyond = self._offsets(k0, parts)
         places = [emit.add(row, step) for row in self.rows for step in steps]
         return [
             self._at(arith.ori(emit.value(place), bit), width)
@@ -168,18 +168,18 @@ class Windowed(Strided):
 
     def beyond(self, k0: Index, parts: Sequence[int]) -> list[ir.Value]:
         """For each of `loads`, a value that is not 0 where the read lies beyond an edge."""
-        return self._ahead(k0, parts)[1]
+        return self._offsets(k0, parts)[1]
 
-    def _ahead(self, k0: Index, parts: Sequence[int]) -> tuple[list[Index], list[ir.Value]]:
+    def _offsets(self, k0: Index, parts: Sequence[int]) -> tuple[list[Index], list[ir.Value]]:
         """The offset of each part from a row's start, and `beyond`."""
         steps: list[Index] = []
-        ahead: list[tuple[list[Index], list[ir.Value]]] = []
+        found: list[tuple[list[Index], list[ir.Value]]] = []
         if self._even:
             # Past the last step, the last one is read again.
             k0 = emit.minimum(k0, self.depth - self.tile_depth)
             step, taps = self.k.offset(k0), self._taps(k0)
             steps = [emit.add(step, part * self._stride) for part in parts]
-            ahead = [(taps, [])] * len(parts)
+            found = [(taps, [])] * len(parts)
         else:
             for part in parts:
                 k = emit.add(emit.add(self.first, k0), part)
@@ -188,8 +188,8 @@ class Windowed(Strided):
                     over = emit.compare("sge", k, self.depth)
                     past = [arith.select(over, emit.value(-1), emit.value(0))]
                 steps.append(self.k.offset(k))
-                ahead.append((self._taps(k), past))
-        return steps, [self._beyond(bits, *where) for bits in self.outside for where in ahead]
+                found.append((self._taps(k), past))
+        return steps, [self._beyond(bits, *where) for bits in self.outside for where in found]
 
     def _taps(self, k: Index) -> list[Index]:
         """The tap, along each edge, of the element at k."""

@@ -11,7 +11,7 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 
 _WAVES = ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))
 _TILES = (1, 2, 3, 4, 6, 8)
-_AHEAD = (4, 2, 1)
+_DISTANCES = (4, 2, 1)
 _MOST_SPLITS = 32
 # Registers for sums and the fragments of two steps.
 _ROOM = 160
@@ -81,7 +81,7 @@ class ProductSchedule:
 
 def schedules() -> Iterator[ProductSchedule]:
     """Schedules without split-K, in a fixed order; `constraints` tells which are legal."""
-    for (waves_m, waves_n), tiles_m, tiles_n, ahead in product(_WAVES, _TILES, _TILES, _AHEAD):
+    for (waves_m, waves_n), tiles_m, tiles_n, ahead in product(_WAVES, _TILES, _TILES, _DISTANCES):
         yield ProductSchedule(waves_m, waves_n, tiles_m, tiles_n, ahead)
 
 

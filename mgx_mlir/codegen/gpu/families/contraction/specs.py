@@ -166,7 +166,7 @@ _MFMA: dict[str, tuple[Unit, ...]] = {
         _mfma("f64", "f64", 4, 128),
         _mfma("i8", "i32", 64, 8192),
         *_byte_floats("f8E4M3FN f8E5M2", _mfma("", "f32", 128, 8192)),
-        # By bytes of two.
+        # Counts bytes, of two elements each.
         _mfma("f4E2M1FN", "f32", 64, 8192),
     ),
 }

@@ -1,6 +1,6 @@
 """A tile of an operand on its way from memory through registers to LDS.
 
-In LDS every row of A, and every column of B, is a row of 64 bytes along k, in chunks of
+In LDS every row of A, and every column of B, is a row of 64 or 128 bytes along k, in chunks of
 16 bytes whose offsets are swizzled (see specs). Where the operand's neighbours in memory lie
 along k, a thread moves chunks; otherwise it reads vectors across the rows at several k and
 transposes them in registers. The operand's source gives the offsets of elements in memory.
@@ -108,7 +108,7 @@ class Tile:
             else:
                 column = partial(_column, self.source, mine, [])
                 yield from (
-                    partial(self._store_turned, column, target, i) for i in range(self.across)
+                    partial(self._store_transposed, column, target, i) for i in range(self.across)
                 )
 
     def _store_chunk(self, parts: Sequence[ir.Value], target: Index, side: Index) -> None:
@@ -119,7 +119,7 @@ class Tile:
             x = memory.joined([memory.element(p, i) for p in mine for i in range(lanes)])
         memory.store(x, self.lds, emit.add(target, side))
 
-    def _store_turned(self, column: Column, target: Index, i: int, side: Index) -> None:
+    def _store_transposed(self, column: Column, target: Index, i: int, side: Index) -> None:
         unit = self.unit
         # The lowest bit of a row and its swizzle may change the same bit of a slot's number.
         odd = i % 2 if unit.row_chunks == ROW_CHUNKS else 0
@@ -129,7 +129,7 @@ class Tile:
 
     def _converted(self, x: ir.Value) -> ir.Value:
         kinds = {self.source.element, self.unit.element}
-        # An instruction is told which of two kinds of 8-bit floats an operand has.
+        # An instruction takes either kind of 8-bit floats: it is told which an operand has.
         if kinds <= emit.BYTE_FLOATS:
             return x
         return emit.convert(x, self.source.element, self.unit.element)
@@ -161,13 +161,13 @@ def columns(rows: Sequence[ir.Value]) -> Column:
     def column(i: int) -> ir.Value:
         if i // 4 not in done:
             words = [memory.word(x, i // 4) for x in rows]
-            done[i // 4] = [_turned_bytes(words[k : k + 4]) for k in range(0, len(words), 4)]
+            done[i // 4] = [_transposed_bytes(words[k : k + 4]) for k in range(0, len(words), 4)]
         return memory.of_words([block[i % 4] for block in done[i // 4]], type_.element_type)
 
     return column
 
 
-def _turned_bytes(rows: Sequence[ir.Value]) -> list[ir.Value]:
+def _transposed_bytes(rows: Sequence[ir.Value]) -> list[ir.Value]:
     """The transpose of four words of four bytes."""
     first, second, third, fourth = rows
     result = []
