@@ -1,4 +1,4 @@
-// RUN: %python -m mgx_mlir.codegen.lowering %s | FileCheck %s
+// RUN: %python -m mgx_mlir.codegen.generic.lowering %s | FileCheck %s
 
 // A chain of views and pointwise ops is one linalg.generic; the views are its indexing maps.
 // CHECK-DAG: #[[TRANSPOSED:.+]] = affine_map<(d0, d1) -> (d1, d0)>

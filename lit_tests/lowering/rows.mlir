@@ -1,4 +1,4 @@
-// RUN: %python -m mgx_mlir.codegen.lowering %s | FileCheck %s
+// RUN: %python -m mgx_mlir.codegen.generic.lowering %s | FileCheck %s
 
 // Rows are independent: parallel outside, one loop inside.
 // CHECK-LABEL: func.func @prefix_sum(

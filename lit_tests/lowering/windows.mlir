@@ -1,4 +1,4 @@
-// RUN: %python -m mgx_mlir.codegen.lowering %s | FileCheck %s
+// RUN: %python -m mgx_mlir.codegen.generic.lowering %s | FileCheck %s
 
 // Without padding every read is an operand of the linalg.generic.
 // CHECK-LABEL: func.func @unpadded(
