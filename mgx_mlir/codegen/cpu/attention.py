@@ -1,7 +1,7 @@
-"""Attention on the host: scores into scratch, their softmax in place, the shares of v.
+"""Attention on the host: scores into scratch, their softmax in place, then the product with v.
 
-The products are contractions like any other; the body of the attention is the epilogue of the
-first. Scores have the type in which they are computed, so nothing is rounded in between.
+The two products are contractions like any other. The body of the attention is the epilogue of
+the first. Scores have the type in which they are computed, so nothing is rounded in between.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mgx_mlir.codegen.cpu.product import add_contraction
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.problem.attention import Attention
 
-# step(at, mask, carried): what happens to the vector at `at`; gives the next carried one.
+# step(at, mask, carried): handles the vector at offset `at`; gives the next carried value.
 Step = Callable[[Index, ir.Value | None, ir.Value], ir.Value]
 # Names the scratch memory among the inputs.
 _SCRATCH = -1
@@ -102,13 +102,13 @@ class _Row:
             )
 
     def _without_shares(self, largest: ir.Value, total: ir.Value) -> ir.Value | None:
-        """Whether the shares are NaN and count as 0, where they can be."""
+        """Whether the row's shares become 0 (an i1); None where no row can be without shares."""
         if self.empty_as_zero and not self.nan_as_zero:
             lowest = emit.constant(float("-inf"), self.element)
             return arith.cmpf(arith.CmpFPredicate.OEQ, largest, lowest)
         if not self.nan_as_zero:
             return None
-        # Powers are NaN, and so is their sum. Others add up to 1 or more.
+        # Where shares are NaN, the powers are NaN, and so is their sum; else it is 1 or more.
         return arith.cmpf(arith.CmpFPredicate.UNE, total, total)
 
     def _place(self, at: Index) -> Index:
@@ -118,7 +118,7 @@ class _Row:
         return emit.load_vector(self.memory, self._place(at), self.lanes, mask, fill)
 
     def _over(self, step: Step, initial: ir.Value) -> ir.Value:
-        """step(at, mask, carried) over the vectors of what the query sees."""
+        """Runs step(at, mask, carried) over the vectors of scores of keys that the query sees."""
         whole = emit.mul(emit.div(self.seen, self.lanes), self.lanes)
         (carried,) = emit.loop(0, whole, self.lanes, lambda at, x: [step(at, None, x)], [initial])
         if isinstance(whole, int) and whole == self.seen:

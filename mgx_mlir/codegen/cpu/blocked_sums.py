@@ -1,6 +1,6 @@
 """Long sums of floats in loops, cut into blocks: each goes to a total.
 
-The error of a sum grows with the number of its terms; that of a block's total does not:
+The error of a sum grows with the number of its terms. The error of a block's total does not:
 
     for k in 0 .. K:                 for first in 0 .. K step 256:
       sum += term                      sum = 0
@@ -19,7 +19,7 @@ from mlir.dialects import arith, scf
 from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH
 from mgx_mlir.codegen.generic.lowering.index import index_constant
 
-# Of a sum whose order is free, at least so many parts are summed side by side.
+# Where the order of a sum is free, LLVM keeps at least this many partial sums in parallel.
 _SHARED = 4
 
 
@@ -40,7 +40,7 @@ def block_sums(block: ir.Block) -> None:
 
 
 def _only_sums(loop: scf.ForOp) -> bool:
-    """Whether a loop's carried values are sums of floats, of terms that do not depend on them."""
+    """Whether a loop carries nothing but sums of floats, whose terms do not depend on the sums."""
     *operations, last = loop.body.operations
     carried = list(loop.inner_iter_args)
     if not carried or any(op.operation.regions for op in operations):
@@ -57,7 +57,7 @@ def _only_sums(loop: scf.ForOp) -> bool:
 
 
 def _depth(loop: scf.ForOp) -> int:
-    """The terms of a block: more where LLVM makes a vector of sums, which share them."""
+    """The terms of a block. It is larger where LLVM makes a vector of sums, which share them."""
     *_, last = loop.body.operations
     add = last.operands[0].owner
     return SUM_DEPTH * (_SHARED if "reassoc" in str(add.attributes["fastmath"]) else 1)

@@ -1,4 +1,4 @@
-"""From a module of MLIR to a shared object for a CPU.
+"""Compiles a module of MLIR to a shared object for a CPU.
 
 A kernel's work is written as `func.func` on static memrefs, each taking the pointers that
 its launch names and a range of work items:
@@ -59,7 +59,7 @@ def compile_module(
     `independent`: no iteration of a loop reads what another one writes, whatever the pointers.
 
     `entries` are the exported functions: name, and for each argument whether it is a size,
-    which has the place of a pointer. The module holds the body of `name` as `name_body`. The
+    which is passed in place of a pointer. The module holds the body of `name` as `name_body`. The
     same module gives the same bytes.
     """
     rounds = "bf16-round" in target.features
@@ -91,12 +91,12 @@ def compile_text(text: str, target: Target, explicit: bool = False) -> bytes:
 
 
 # LLVM 22's loop vectorizer follows every path of a chain like x + x, ..., where a loop has fewer
-# than 16 trips (its TinyTripCountVectorThreshold): 24 additions take 6 s, each more twice that.
+# than 16 trips (its TinyTripCountVectorThreshold): 24 additions take 6 s, each more doubles that.
 _FEW_TRIPS, _MANY_PATHS = 16, 1 << 20
 
 
 def _has_many_paths(module: ir.Module) -> bool:
-    """Whether a short loop is there, and a value to which more paths lead than LLVM may follow."""
+    """Whether a short loop exists, and a value to which more paths lead than LLVM may follow."""
     paths: dict[ir.Value, int] = {}
     found = {"short": False, "many": False}
 
@@ -118,7 +118,7 @@ def _has_many_paths(module: ir.Module) -> bool:
 
 
 def _check_lowered(module: ir.Module) -> None:
-    """Translating what is not of the LLVM dialect would end the process."""
+    """Raises for ops outside the LLVM dialect: translating them would end the process."""
     left: dict[str, ir.Operation] = {}
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -170,7 +170,7 @@ def _state_independence(module: ir.Module) -> None:
                 if op.operation.name in ("llvm.load", "llvm.store"):
                     op.attributes["access_groups"] = groups
             *_, last = block.operations
-            # A loop's blocks follow its header: what jumps back is its end.
+            # A loop's blocks follow its header: a branch backwards is the loop's end.
             if any(target in blocks[: number + 1] for target in last.operation.successors):
                 last.operation.attributes["loop_annotation"] = annotation
 
@@ -206,7 +206,7 @@ def link(data: bytes) -> bytes:
 
 
 def _link_by_lld(data: bytes) -> bytes:
-    """The same by LLVM's linker, which knows every object."""
+    """Links as `link` does, by LLVM's linker, which reads every object."""
     with tempfile.TemporaryDirectory(prefix="mgx-link-") as folder:
         source, result = Path(folder, "kernel.o"), Path(folder, "kernel.so")
         source.write_bytes(data)

@@ -1,7 +1,7 @@
 """Matrix products and convolutions as register tiles over packed blocks.
 
 A work item owns some rows and one block of columns of C. It packs its block of B, and for
-each register tile of rows the rows of A; the tile's sums stay in registers for the whole
+each register tile of rows the rows of A. The tile's sums stay in registers for the whole
 depth of a block, pass through a small tile in memory, and leave through the epilogue.
 """
 
@@ -20,7 +20,7 @@ from mgx_mlir.codegen.cpu.pack import Packed
 from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, SUM_DEPTH, CpuSchedule, packed_element
 from mgx_mlir.codegen.problem.problem import Contraction, Image
 
-# store(sums, batch, m, n, mask): what happens to a vector of results of row m from column n.
+# store(sums, batch, m, n, mask): handles a vector of results of row m from column n on.
 Store = Callable[[ir.Value, Index, Index, Index, ir.Value | None], None]
 
 
@@ -35,7 +35,7 @@ def emit_contraction(
 ) -> None:
     """Builds the work of items begin .. end at the insertion point.
 
-    `b` is the operand or, with a schedule that shares it, what `emit_packing` made of it.
+    `b` is the operand or, with a schedule that shares it, the block that `emit_packing` made.
     """
     _Emitter(problem, schedule, a, b, store).emit(begin, end)
 
@@ -48,7 +48,7 @@ def emit_packing(
     begin: ir.Value,
     end: ir.Value,
 ) -> None:
-    """Builds the packing of B for all items: parts begin .. end of its rows and blocks."""
+    """Builds the packing of B for all items: pieces begin .. end, PACK_DEPTH rows of a block."""
     parts = math.ceil(problem.K / PACK_DEPTH)
     blocks = schedule.column_blocks(problem)
 
@@ -70,7 +70,7 @@ def emit_packing(
 
 @dataclass(frozen=True)
 class Columns:
-    """One block of columns: first column of C, how many, and where they come from."""
+    """One block of columns: the first column of C, their count, and their position in the image."""
 
     first: Index
     count: Index
@@ -166,7 +166,7 @@ class _Emitter:
         self.sums = emit.stack(tiles * schedule.rows * row, problem.accumulator)
 
     def emit(self, begin: ir.Value, end: ir.Value) -> None:
-        """Items are ordered [batch, column block, row block], so that neighbours share B."""
+        """Orders items [batch, column block, row block], so that neighbours share B."""
         row_blocks = self.schedule.row_blocks(self.problem)
         column_blocks = self.schedule.column_blocks(self.problem)
 
@@ -187,7 +187,7 @@ class _Emitter:
             elif self.depths > 1 or row_blocks == 1:
                 fresh = True
             else:
-                # The block of B that the item before packed serves this one too.
+                # The previous item's packed block of B serves this one too.
                 fresh = emit.either(
                     emit.compare("eq", row_block, 0), emit.compare("eq", number, begin)
                 )

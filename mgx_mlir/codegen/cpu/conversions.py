@@ -1,6 +1,6 @@
 """Conversions that a processor has no instruction for, as functions of LLVM IR.
 
-LLVM calls functions of its run-time library for them, which a program may not have loaded.
+LLVM would call functions of its run-time library, which a program may not have loaded.
 They round to the nearest, ties to even, and keep a NaN quiet.
 """
 

@@ -1,7 +1,7 @@
 """Convolutions with few outputs for each group (depthwise), directly over rows of output.
 
-A work item copies the rows of input that it needs to the stack, zeros around them included,
-columns apart by the stride in planes of their own. Every tap of the window then reads
+A work item copies the rows of input that it needs to the stack, with the zeros around them.
+Columns that the stride sets apart go to planes of their own. Every tap of the window then reads
 neighbours, whatever the stride:
 
     stride 2: columns 0 2 4 ... | columns 1 3 5 ...
@@ -31,7 +31,7 @@ ITEM_MULTIPLY_ADDS = 1 << 18
 
 @dataclass(frozen=True)
 class Direct:
-    """How a direct convolution is cut: rows of output of a work item; sizes of its copy.
+    """How a direct convolution is cut: rows of output of a work item, and sizes of its copy.
 
     The copy has `rows` rows for each channel, each of `planes` planes of `width` columns.
     """
@@ -53,7 +53,7 @@ class Direct:
 
 
 def choose_direct(problem: Contraction, machine: Machine) -> Direct | None:
-    """The cut of a convolution that this generator takes; None for anything else."""
+    """The cut of a convolution that this generator takes; None for any other kernel."""
     image = problem.b
     if not isinstance(image, Image) or len(image.sizes) > 2 or problem.M > MAX_ROWS:
         return None
@@ -123,7 +123,7 @@ def copy_rows(
     first: Index,
     fill: ir.Value | None = None,
 ) -> None:
-    """Copies what `cut.image_rows` rows of output from `first` on read; `fill` around it."""
+    """Copies the input of `cut.image_rows` rows of output from `first` on; `fill` around it."""
     channels = problem.K // math.prod(image.window)
     read = _plane_reader(source, image, cut.lanes, fill)
     start = image.start(batch)
@@ -159,7 +159,7 @@ def copy_rows(
 def _plane_reader(
     source: ir.Value, image: Image, lanes: int, fill: ir.Value | None
 ) -> Callable[[Index, Index, Index], list[ir.Value]]:
-    """read(place, at, limit): vectors of columns at, at + 1, ... of the planes."""
+    """read(start, at, limit): vectors of columns at, at + 1, ... of the planes."""
     step = image.steps[-1]
     if step == 2 and image.strides[-1] == 1:
         whole = pack.row_reader(source, replace(image, steps=(*image.steps[:-1], 1)), lanes, fill)
@@ -220,7 +220,7 @@ def _row_of_channel(
 
 
 def tap_offsets(problem: Contraction, image: Image, cut: Direct) -> list[int]:
-    """Where each tap of the window lies in the copy, for the first output."""
+    """The offset of each tap of the window in the copy, for the first output."""
     size = cut.planes * cut.width
     tall = len(image.sizes) == 2
     offsets = []

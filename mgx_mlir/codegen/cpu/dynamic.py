@@ -1,4 +1,4 @@
-"""Kernels whose sizes are arguments, for the host: rows of elements are the work items."""
+"""Kernels for the host whose sizes are arguments: the work items are rows of elements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mgx_mlir.codegen.generic.dynamic.kernel import (
 from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol
 
-# Reductions side by side: rows, and two vectors of f32 along each.
+# A reduction block: rows, and columns (two vectors of f32) of each, reduced in parallel.
 ROWS, COLUMNS = 4, 16
 
 
@@ -55,7 +55,7 @@ def compile_dynamic(kernel: ir.OpView, target: Target) -> CodeObject:
 
 @dataclass
 class _Function:
-    """A function's pointers, as its body asks for them."""
+    """A function's pointers, added as its body asks for them."""
 
     entry: ir.Block
     pointers: dict[Place, ir.Value] = field(default_factory=dict)
@@ -76,9 +76,9 @@ class _Functions:
         self.places: list[tuple[Place, ...]] = []
 
     def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
-        """The last dimension is a loop in the function, the others are its items.
+        """Adds a loop over the last dimension in a function; the other dimensions are its items.
 
-        Neighbours go side by side, of some rows at once: LLVM makes vectors of them.
+        Neighbours of some rows are computed together: LLVM makes vectors of them.
         """
         outer = list(extents[:-1]) if len(extents) > 1 else list(extents)
         inner = list(extents[-1:]) if len(extents) > 1 else []

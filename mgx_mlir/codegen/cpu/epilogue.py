@@ -1,4 +1,4 @@
-"""What happens to the results of a contraction on their way to memory, on vectors."""
+"""The epilogue of a contraction, on vectors: it converts, combines and stores the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Epilogue:
     def __call__(
         self, sums: ir.Value, batch: Index, m: Index, n: Index, mask: ir.Value | None
     ) -> None:
-        """Stores results [batch, m, n ..] of a vector of sums; masked lanes are left alone."""
+        """Stores results [batch, m, n ..] of a vector of sums; masked lanes are not written."""
         match, problem = self._match, self._match.problem
         lanes = ir.VectorType(sums.type).shape[0]
         x = emit.convert(sums, problem.accumulator, match.result_element)
@@ -58,7 +58,7 @@ class Epilogue:
         n: Index,
         mask: ir.Value | None,
     ) -> None:
-        """One lane after another, to results whose columns are not neighbours."""
+        """Stores one lane after another, to results whose columns are not neighbours."""
         place = self._match.place
         assert place is not None
         for lane in range(ir.VectorType(stored[0][1].type).shape[0]):
@@ -95,7 +95,7 @@ class Epilogue:
     def _load_lanes(
         self, memory: ir.Value, source: Operand, place: Index, n: Index, lanes: int
     ) -> ir.Value:
-        """One lane after another; those past the last column repeat it."""
+        """Loads one lane after another; lanes past the last column repeat it."""
         last = self._match.problem.N - 1
         scalars = []
         for lane in range(lanes):

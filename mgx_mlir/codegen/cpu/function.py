@@ -16,7 +16,7 @@ from mgx_mlir.codegen.cpu.compile import BODY_SUFFIX, compile_module
 
 @dataclass(frozen=True)
 class Memory:
-    """One pointer of a function: what it points to, the element type, and how many."""
+    """One pointer of a function: its argument, the element type, and the number of elements."""
 
     argument: Argument
     element: str
@@ -29,9 +29,9 @@ class KernelBuilder:
 
     name: str
     module: ir.Module
-    # Inputs that the one result may be written over.
+    # Inputs that the one result may overwrite.
     overwritable: frozenset[int] = frozenset()
-    # Whether no iteration of a loop reads what another one writes, even then.
+    # Whether no iteration of a loop reads what another one writes, even if it overwrites.
     independent: bool = False
     launches: list[Launch] = field(default_factory=list)
     scratch_bytes: int = 0
@@ -67,10 +67,10 @@ class KernelBuilder:
         items: int,
         build: Callable[[ir.Block, ir.Value, ir.Value], Sequence[Argument]],
     ) -> None:
-        """Adds a launch whose function learns its pointers while it is built.
+        """Adds a launch whose pointers are known only once its function is built.
 
-        `build(entry, begin, end)` adds an argument to `entry` for each pointer, and each
-        size, and gives what they are, in order.
+        `build(entry, begin, end)` adds an argument to `entry` for each pointer and each size,
+        and gives the launch's arguments in that order.
         """
         name = f"{self.name}_{len(self.launches)}"
         index = ir.IndexType.get()
@@ -94,7 +94,7 @@ class KernelBuilder:
         self.launches.append(Launch(name, (items, 1, 1), (1, 1, 1), arguments))
 
     def resolve(self, arguments: Sequence[Sequence[Argument]]) -> None:
-        """Says what the pointers of each launch are, where that was not known before."""
+        """Sets the arguments of each launch, where they were not known before."""
         self.launches = [
             replace(launch, arguments=tuple(own))
             for launch, own in zip(self.launches, arguments, strict=True)
@@ -110,7 +110,7 @@ class KernelBuilder:
     def take(self, other: KernelBuilder, inputs: Mapping[int, Memory]) -> None:
         """Appends the launches of another builder of the same module.
 
-        inputs: what some of its inputs are here.
+        inputs: the memory here of some of its inputs.
         """
         start = -(-self.scratch_bytes // 256) * 256
 
@@ -127,7 +127,7 @@ class KernelBuilder:
         self.scratch_bytes = start + other.scratch_bytes
 
     def finish(self, target: Target, explicit: bool = False) -> CodeObject:
-        """Compiles what was added. The module is used up."""
+        """Compiles the added functions. The module is used up."""
         if self.overwritable:
             self._allow_in_place()
         entries = [
@@ -140,7 +140,7 @@ class KernelBuilder:
         )
 
     def _allow_in_place(self) -> None:
-        """Takes back the promises that are none where the result is written over an input."""
+        """Removes the promises that do not hold where the result overwrites an input."""
         plain = ir.DictAttr.get({})
         functions = [op for op in self.module.body.operations if isinstance(op, func.FuncOp)]
         for launch, op in zip(self.launches, functions, strict=True):

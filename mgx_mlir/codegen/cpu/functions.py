@@ -1,8 +1,8 @@
 """Functions that MLIR's lowering for CPUs gets wrong somewhere.
 
-Of f64, it has log1p(x) as log(1 + x) and expm1(x) as exp(x) - 1, which lose the digits of a small
-x; the other functions of f64 are libm's. Of f32, its log takes subnormal numbers for the smallest
-normal one.
+It computes log1p(x) of f64 as log(1 + x) and expm1(x) as exp(x) - 1, which lose the digits of a
+small x; the other functions of f64 are libm's. Its log of f32 takes subnormal numbers for the
+smallest normal one.
 """
 
 from __future__ import annotations

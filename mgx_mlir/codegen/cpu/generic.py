@@ -1,9 +1,9 @@
-"""Any kernel: its lowering to linalg, bufferized, as loops that LLVM vectorises.
+"""The generic path for any kernel: linalg, bufferized, as loops that LLVM vectorises.
 
 Each linalg op becomes a loop nest; the outermost parallel iterations are the work items.
-Ops that go through the same outer iterations, each touching only its own part of what the
-others write, share one function, so that a row of a softmax stays in the cache from its
-maximum to its quotient:
+Ops share one function if they go through the same outer iterations and each touches only its
+own part of what the others write. So a row of a softmax stays in the cache from its maximum to
+its quotient:
 
     for row in begin .. end:
         max, exp, sum, divide
@@ -85,7 +85,7 @@ class _Generator(Walk):
     # Grouping ----------------------------------------------------------------------------
 
     def _grouped(self) -> list[tuple[list[Stage], int]]:
-        """Stages by function, with the number of rows that a shared function goes through."""
+        """Stages by function, with the number of rows that a shared function iterates over."""
         groups: list[tuple[list[Stage], int]] = []
         for stage in self._stages:
             if groups:
@@ -98,7 +98,7 @@ class _Generator(Walk):
         return groups
 
     def _place(self, groups: Sequence[tuple[list[Stage], int]]) -> None:
-        """Scratch is taken from the first to the last function that touches it."""
+        """Allocates scratch from the first to the last function that touches it."""
         lifetimes: dict[Piece, tuple[int, int]] = {}
         for number, (group, _) in enumerate(groups):
             for stage in group:
@@ -134,7 +134,7 @@ class _Generator(Walk):
         self._builder.add_function(item_count(group, rows), build)
 
     def _copied_over(self, stage: Stage) -> tuple[Piece, ...]:
-        """Input and output of a copy that may be the same memory, where nothing is to be done."""
+        """Input and output of a copy that may be one memory: then nothing has to be copied."""
         if stage.nest is None or len(stage.nest.operands) != 2 or not is_copy(stage.nest):
             return ()
         pieces = tuple(o.view.piece for o in stage.nest.operands if o.view is not None)

@@ -1,4 +1,4 @@
-"""One kernel for the host: which generator it takes, and the code object that comes out."""
+"""Compiles one kernel for the host: chooses the generator and gives its code object."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _DIALECTS = ("arith", "func", "linalg", "llvm", "math", "memref", "scf", "tensor
 def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
     """The code object of an `mgx.kernel` for a cpu target.
 
-    Raises UnsupportedError, naming the op, for what no generator takes, and CompilerError
-    where one fails.
+    Raises UnsupportedError, naming the op, where no generator takes the kernel, and
+    CompilerError where one fails.
     """
     for dialect in _DIALECTS:
         kernel.context.get_dialect_descriptor(dialect)  # loads it
@@ -101,7 +101,7 @@ def _contraction(kernel: ir.OpView, match: Match, target: Target) -> CodeObject:
 
 
 def _reduced_product(halves: Halves, match: Match, name: str, target: Target) -> CodeObject:
-    """A product into scratch, and what reduces its rows."""
+    """Compiles a product into scratch, then the kernel that reduces its rows."""
     module = ir.Module.create()
     builder = KernelBuilder(name, module)
     inputs, (result,) = _memories(halves.first, used_arguments(match))

@@ -21,9 +21,9 @@ from mgx_mlir.codegen.generic.buffers.body import BufferBody
 from mgx_mlir.codegen.generic.buffers.loops import Group, Nest, NestOperand
 from mgx_mlir.codegen.generic.buffers.memory import Piece
 
-# Elements of work worth an item of their own.
+# Elements of work that are worth an item of their own.
 ITEM_WORK = 8192
-# Columns that a reduction across memory keeps in flight: a few cache lines.
+# Columns that a reduction across memory accumulates at a time: a few cache lines.
 COLUMN_BLOCK = 256
 # Reductions of at most so many iterations are unrolled by LLVM, and vectorise outside.
 UNROLLED = 32
@@ -34,7 +34,7 @@ MAX_ITEMS = 4096
 class Stage:
     """One op of a bufferized function: a nest with its known initial values, or another op.
 
-    `loaded`: the pieces of memory, of all `pieces`, that its body reads at places of its own.
+    `loaded`: the members of `pieces` that its body reads at indices that it computes.
     """
 
     op: ir.Operation
@@ -45,7 +45,7 @@ class Stage:
 
 
 def item_count(group: Sequence[Stage], rows: int) -> int:
-    """Work items of a function: of shared rows, or of its only stage."""
+    """The number of work items of a function: of its shared rows, or of its only stage."""
     if rows:
         return ceil(rows / _rows_per_item(group, rows))
     stage = group[0]
@@ -128,7 +128,7 @@ def build_single(body: BufferBody, stage: Stage, begin: ir.Value, end: ir.Value)
         _inner(body, stage, nest, split.outer, low, high, offsets, dims)
 
     if len(nest.parallel) == 1 and split.parts > 1 and not nest.reduction:
-        # Items are neighbouring parts of one loop: one loop does them all.
+        # Items are neighbouring parts of one loop: one loop covers them all.
         size = nest.parallel[0].size
         low = emit.mul(begin, split.part)
         high = emit.minimum(emit.mul(end, split.part), size)
@@ -237,10 +237,10 @@ def _accumulate_in_memory(
 
 
 def common_rows(stages: Sequence[Stage]) -> int:
-    """Into how many rows all the nests split so that no row needs another; 0 if none.
+    """The number of rows into which all nests split so that no row needs another; 0 if none.
 
-    Rows are the same number of parts of each nest's slowest parallel iterations. What one
-    stage writes and another touches lies in parts of equal size, one for each row.
+    Each nest's slowest parallel iterations are cut into this number of rows. Memory that one
+    stage writes and another touches is cut into parts of equal size, one for each row.
     """
     nests = [stage.nest for stage in stages]
     if any(nest is None for nest in nests):
@@ -302,7 +302,7 @@ def _row_groups(nest: Nest, rows: int) -> tuple[int, int] | None:
 def _row_place(nest: Nest, operand: NestOperand, rows: int) -> tuple[int, int] | None:
     """(start, stride): row r of the operand lies within stride elements of start + r * stride.
 
-    None where that cannot be told.
+    None where the strides do not show that.
     """
     view, form = operand.view, operand.form
     assert view is not None
@@ -312,7 +312,7 @@ def _row_place(nest: Nest, operand: NestOperand, rows: int) -> tuple[int, int] |
     assert split is not None
     count, inner = split
     stride: int | None = None
-    # The slowest dimensions have to step evenly: each is the next one's size times its step.
+    # The slowest dimensions must step evenly: each step is the next one's size times its step.
     parts = [(g.size, form.coefficient(g.dims[-1])) for g in nest.parallel[:count]]
     if inner:
         group = nest.parallel[count]

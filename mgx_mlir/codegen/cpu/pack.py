@@ -1,8 +1,8 @@
 """Copies of operand blocks into the layout that the register tiles read.
 
-A block of A is packed for one register tile, a block of B for all tiles of a work item:
-converted to the accumulator's type, next to each other in memory, and complete: rows and
-columns past the end hold numbers that no stored result depends on.
+A block of A is packed for one register tile, a block of B for all tiles of a work item. Its
+elements have the accumulator's type and are contiguous. Blocks are complete: rows and columns
+past the end hold numbers that no stored result depends on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Packed:
 
 
 def by_rows(matrix: Matrix, lanes: int) -> bool:
-    """Whether the packed block of A keeps rows of k together."""
+    """Whether the packed block of A keeps the elements of a row (one m, all k) together."""
     return not matrix.row.contiguous(lanes) or matrix.column.contiguous(lanes)
 
 
@@ -46,9 +46,9 @@ def pack_a(
     k: Index,
     depth: Index,
 ) -> None:
-    """Rows first .. first + rows and columns k .. k + depth of A; rows past the end repeat.
+    """Packs rows first .. first + rows and columns k .. k + depth of A; the last row repeats.
 
-    A target with `k_step` 1 keeps rows of k together; with another, the rows of one k.
+    With a target of `k_step` 1, each row's elements are contiguous; else those of each k are.
     """
     start = matrix.start(batch)
     last = matrix.row.size - 1
@@ -111,12 +111,12 @@ def pack_b(
     k: Index,
     depth: Index,
 ) -> None:
-    """Rows k .. k + depth and `vectors` vectors of columns from `first` of B."""
+    """Packs rows k .. k + depth of B, `vectors` vectors of columns from `first` on."""
     start = matrix.start(batch)
     columns = matrix.column.size
 
     def narrow(column: Index) -> ir.Value | None:
-        """The mask of the columns from `column` that exist."""
+        """The mask of the vector at `column`: the columns that exist; None if all do."""
         return None if columns % lanes == 0 else emit.lane_mask(emit.sub(columns, column), lanes)
 
     def put(x: ir.Value, row: Index, column: Index) -> None:
@@ -187,7 +187,7 @@ def pack_b(
 
 
 def transpose(rows: list[ir.Value]) -> list[ir.Value]:
-    """The columns of a square of n vectors of n lanes, n a power of two: log2(n) stages."""
+    """Transposes a square of n vectors of n lanes, n a power of two, in log2(n) stages."""
     n = len(rows)
     distance = n // 2
     while distance:
@@ -219,9 +219,9 @@ def pack_image(
     k: Index,
     depth: Index,
 ) -> None:
-    """Rows k .. k + depth of B for `rows` rows of output from `first_row` on.
+    """Packs rows k .. k + depth of B for `rows` rows of output from `first_row` on.
 
-    Of each row it takes `columns` outputs from `first_column` on. A vector may write past
+    It takes `columns` outputs of each row, from `first_column` on. A vector may write past
     the end of its row of output: the next row, written later, covers it.
     """
     start = image.start(batch)
@@ -235,7 +235,7 @@ def pack_image(
             rest = emit.div(rest, size)
         channel = emit.add(start, image.channel.offset(rest))
         base = emit.linear(target.start, (i, target.k_step))
-        # Where the window's tap lies for the first output of each dimension.
+        # The window tap's position for the first output of each dimension.
         shifts = [
             emit.add(emit.mul(tap, dilation), -pad)
             for tap, dilation, pad in zip(taps, image.dilations, image.pads, strict=True)
@@ -283,7 +283,7 @@ def row_reader(
 ) -> Callable[[Index, Index, Index], ir.Value]:
     """read(place, at, limit): elements at, at + step, ... of the row that starts at `place`.
 
-    Outside of [0, limit) it gives `fill`, a vector; zero by default.
+    Elements outside of [0, limit) are `fill`, a vector; zero by default.
     """
     step, stride = image.steps[-1], image.strides[-1]
     padded = bool(image.pads[-1])

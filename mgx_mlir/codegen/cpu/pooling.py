@@ -1,6 +1,6 @@
-"""Pooling over rows of output: the windows of a direct convolution, with another sum.
+"""Pooling over rows of output: the windows of a direct convolution, with another reduction.
 
-What lies around the image is the neutral element: minus infinity of a maximum, zero of an
+Padding is the neutral element: minus infinity of a maximum, zero of an
 average, which counts the elements inside.
 """
 
@@ -36,7 +36,7 @@ _SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
 class Pooling:
     """The windows as those of a convolution; `mode` is 'max' or 'average'.
 
-    `match`: what becomes of the results.
+    `match`: the epilogue and the results.
     """
 
     match: Match
@@ -47,7 +47,7 @@ class Pooling:
 
     @property
     def problem(self) -> Contraction:
-        """The sizes."""
+        """The sizes, as a contraction."""
         return self.match.problem
 
 
@@ -93,7 +93,7 @@ def match_pooling(kernel: ir.OpView, machine: Machine) -> Pooling | None:
         _SUMMED_AS[element],
     )
     cut = choose_direct(problem, machine)
-    # Few outputs in a row leave most lanes idle; a reduction serves those better.
+    # Few outputs in a row leave most lanes idle: a reduction is faster.
     if cut is None or image.width < cut.lanes // 2:
         return None
     match = with_epilogue(kernel.regions[0].blocks[0], [op], problem)
@@ -165,7 +165,7 @@ def emit_pooling(
 
 
 def _count(pooling: Pooling, row: Index, column: Index) -> ir.Value:
-    """How many elements the windows at `column` and the lanes after it divide by."""
+    """The divisors of the averages: elements in the windows at `column` and the next lanes."""
     image, lanes = pooling.image, pooling.cut.lanes
     accumulator = pooling.problem.accumulator
     if pooling.counts_padding or not (any(image.pads) or _reaches(image)):
@@ -191,14 +191,14 @@ def _count(pooling: Pooling, row: Index, column: Index) -> ir.Value:
 
 
 def _inside(image: Image, axis: int, out: Index) -> Index:
-    """How much of the window at `out` lies inside of the image along an axis."""
+    """The number of elements of the window at `out` that lie in the image, along an axis."""
     start = emit.add(emit.mul(out, image.steps[axis]), -image.pads[axis])
     stop = emit.minimum(emit.add(start, image.window[axis]), image.sizes[axis])
     return emit.sub(stop, emit.maximum(start, 0))
 
 
 def _reaches(image: Image) -> bool:
-    """Whether the last window reaches behind the image."""
+    """Whether the last window reaches beyond the image."""
     return any(
         (out - 1) * step - pad + window > size
         for out, step, pad, window, size in zip(

@@ -1,4 +1,4 @@
-"""A contraction as launches of a kernel: the generator that takes it, and its memory."""
+"""The launches of a contraction: the choice of its generator, and its memory."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from mgx_mlir.codegen.problem.problem import (
 )
 from mgx_mlir.rewriting.views import row_major
 
-# The number, as an argument, of an image that is turned first.
+# The argument number of an image that is transposed first.
 _IMAGE = -3
-# Of one whose pixels are computed first.
+# The argument number of an image whose pixels are computed first.
 _PIXELS = -4
-# Pixels whose channels are turned together: each is a line of the cache.
-_TURNED = 16
+# Pixels whose channels are transposed together: each is a cache line.
+_TRANSPOSED = 16
 
 
 def add_contraction(
@@ -48,14 +48,14 @@ def add_contraction(
 ) -> None:
     """Adds the launches of a contraction. `inputs` has the memory of each argument it reads.
 
-    Products whose sums are added come before, each in launches of its own.
+    Products whose sums are added to it come before it, each in launches of its own.
     """
     before = [_add_sums(builder, term, inputs, machine) for term in match.added]
     match, inputs = _with_image(builder, replace(match, added=()), inputs)
     match = match.as_row()
     image = match.problem.b
     if isinstance(image, Image) and image.strides[-1] != 1 and image.matrix() is None:
-        image, memory = _turning_launch(builder, image, inputs)
+        image, memory = _transposing_launch(builder, image, inputs)
         inputs = {**inputs, image.argument: memory}
         match = replace(match, problem=replace(match.problem, b=image))
     if not reads_computed(match.problem, machine):
@@ -107,7 +107,7 @@ def _store_total(
     n: Index,
     mask: ir.Value | None,
 ) -> None:
-    """Stores sums and those of other products, which lie in memory as the result will."""
+    """Adds the sums of other products, which have the result's layout, and stores the total."""
     place = emit.linear(n, (batch, problem.M * problem.N), (m, problem.N))
     lanes = ir.VectorType(sums.type).shape[0]
     for memory in before:
@@ -116,14 +116,14 @@ def _store_total(
     store(sums, batch, m, n, mask)
 
 
-def _turning_launch(
+def _transposing_launch(
     builder: KernelBuilder, image: Image, inputs: Mapping[int, Memory]
 ) -> tuple[Image, Memory]:
-    """Adds the launch that copies an image with channels last; gives it with rows in scratch."""
+    """Adds the launch that transposes an image with channels last; gives it by rows, in scratch."""
     batch, channels, pixels = image.batch.size, image.channel.size, prod(image.sizes)
     plane = Axis.of(*zip(image.sizes, image.strides, strict=True))
     scratch = builder.scratch(batch * channels * pixels, image.element)
-    lanes = min(_TURNED, pixels)
+    lanes = min(_TRANSPOSED, pixels)
     parts = ceil(pixels / lanes)
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
@@ -131,7 +131,7 @@ def _turning_launch(
 
         def item(number: Index) -> None:
             at = emit.div(number, parts)
-            # The last part of an image overlaps the one before it.
+            # The last part of an image overlaps the previous one.
             first = emit.minimum(emit.mul(emit.rem(number, parts), lanes), pixels - lanes)
             start = image.start(at)
             places = [emit.add(start, plane.offset(emit.add(first, i))) for i in range(lanes)]
@@ -149,7 +149,7 @@ def _turning_launch(
         emit.loop(begin, end, 1, item)
 
     builder.add([inputs[image.argument], scratch], batch * parts, body)
-    turned = replace(
+    transposed = replace(
         image,
         argument=_IMAGE,
         offset=0,
@@ -157,13 +157,13 @@ def _turning_launch(
         channel=Axis.of((channels, pixels)),
         strides=tuple(row_major(image.sizes)),
     )
-    return turned, scratch
+    return transposed, scratch
 
 
 def _with_image(
     builder: KernelBuilder, match: Match, inputs: Mapping[int, Memory]
 ) -> tuple[Match, Mapping[int, Memory]]:
-    """The match without an image whose pixels are computed: a launch does that before."""
+    """The match with a plain image: adds a launch that computes the pixels of a computed one."""
     image = match.problem.b
     if not isinstance(image, ComputedImage):
         return match, inputs
@@ -181,7 +181,7 @@ def _with_image(
 def _with_operands(
     builder: KernelBuilder, match: Match, inputs: Mapping[int, Memory]
 ) -> tuple[Match, Mapping[int, Memory]]:
-    """The match without computed operands: adds launches that compute them into scratch."""
+    """The match with plain operands: adds launches that compute the others into scratch."""
     memories, operands = dict(inputs), []
     for number, operand in enumerate((match.problem.a, match.problem.b), -2):
         if isinstance(operand, Computed):
@@ -195,11 +195,11 @@ def _with_operands(
 def _computing_launch(
     builder: KernelBuilder, matrix: Computed, inputs: Mapping[int, Memory], number: int
 ) -> tuple[Matrix, Memory]:
-    """Adds the launch that computes an operand; gives where it then lies, as argument `number`."""
+    """Adds the launch that computes an operand; gives its matrix in scratch, argument `number`."""
     lanes, along_rows = vector_lanes(matrix)
     if not along_rows:
-        turned, memory = _computing_launch(builder, matrix.turned(), inputs, number)
-        return turned.turned(), memory
+        transposed, memory = _computing_launch(builder, matrix.turned(), inputs, number)
+        return transposed.turned(), memory
     batch, rows, columns = (x.size for x in (matrix.batch, matrix.row, matrix.column))
     scratch = builder.scratch(batch * rows * columns, matrix.element)
     numbers = sorted({read.matrix.argument for read in matrix.tensors})
@@ -244,9 +244,9 @@ def _packing_launch(
 def _generator(
     problem: Contraction, machine: Machine
 ) -> tuple[int, Callable[..., None], CpuSchedule | None]:
-    """Work items of a contraction, and what builds them: the first generator that takes it.
+    """The work items of a contraction and their emitter: the first generator that takes it.
 
-    The general one comes with its schedule.
+    The general generator comes with its schedule.
     """
     skinny = choose_skinny(problem, machine)
     if skinny is not None:

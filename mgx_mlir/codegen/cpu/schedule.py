@@ -14,26 +14,26 @@ from mgx_mlir.codegen.problem.problem import Contraction, Image
 # smallest supported processors have for each core (1 MiB Zen 4, Skylake-X).
 BLOCK_BYTES = 512 << 10
 MAX_BLOCK_COLUMNS = 256
-# A work item should be worth waking a thread for.
+# Multiply-adds of a work item that are worth waking a thread for.
 ITEM_MULTIPLY_ADDS = 1 << 20
-# Packing a block of B again for each item of rows may cost so much of the products; with
-# fewer items than `FEW_ITEMS`, so much.
+# The share of the products' time that packing B again for each item of rows may cost: the second
+# with fewer items than `FEW_ITEMS`.
 PACK_SHARE, PACK_SHARE_FEW = 0.04, 0.12
 FEW_ITEMS = 8
-# From this share on, B is packed once for all items, where it is not too large for that.
+# From this share on, B is packed once for all items, unless it is too large for that.
 SHARE_FROM = 0.06
 MAX_SHARED_BYTES = 16 << 20
 # Rows of B that one item of a packing launch packs.
 PACK_DEPTH = 128
 # Costs in multiply-adds of one vector. An element of A comes from the first-level cache, a
-# vector of B from the second; packing a vector of B is loads, stores and, along k, a
-# transposition; sums that leave and come back between two depths are loads and stores too.
+# vector of B from the second. Packing a vector of B is loads, stores and, along k, a
+# transposition. Sums that are stored and loaded between two blocks of depth cost that too.
 LOAD_A, LOAD_B = 0.4, 1.0
 PACK_VECTOR, PACK_TRANSPOSED = 2.5, 6.0
 PACK_A_VECTOR = 2.5
 SUMS_VECTOR = 4.0
 # Products that one sum of floats adds up before it goes to a total: the error of a long sum is
-# then that of a short one, and of a sum of few totals.
+# then that of a short one plus that of a sum of few totals.
 SUM_DEPTH = 256
 # Sums in flight that hide the latency of a multiply-add.
 CHAINS = 8
@@ -41,14 +41,14 @@ CHAINS = 8
 
 @dataclass(frozen=True)
 class Machine:
-    """What schedules need of the processor: bytes and number of its vector registers."""
+    """The facts of a processor that schedules need: bytes and number of its vector registers."""
 
     vector_bytes: int
     registers: int
 
     @staticmethod
     def of(target: Target) -> Machine:
-        """That of a cpu target."""
+        """The machine of a cpu target."""
         many = target.vector_bytes == 64 or target.name.startswith("aarch64")
         return Machine(target.vector_bytes, 32 if many else 16)
 
@@ -104,7 +104,7 @@ class CpuSchedule:
     def packed_row(self) -> int:
         """Elements from one row of a packed block of B to the next.
 
-        A vector of slack for writes past the end of a row; an odd number of cache lines, so
+        A vector of slack takes writes past the end of a row. The number of cache lines is odd, so
         that rows do not compete for the same sets of the cache.
         """
         vectors = math.ceil(self.columns / self.lanes) + 1
@@ -126,16 +126,16 @@ class CpuSchedule:
 
 
 def packed_element(problem: Contraction) -> str:
-    """The type of packed blocks: the accumulator's, or f32 for numbers of 8 bits.
+    """The type of packed blocks: the accumulator's, or f32 for 8-bit integers.
 
-    Processors multiply and add two vectors of f32 at once; products of numbers of 8 bits,
-    summed over a block of depth, are exact in it.
+    Processors multiply and add two vectors of f32 at once. Products of 8-bit integers, summed
+    over a block of depth, are exact in f32.
     """
     return problem.accumulator if _exact_depth(problem) is None else "f32"
 
 
 def _exact_depth(problem: Contraction) -> int | None:
-    """How many products of integers f32 sums exactly: while they fit its 24 bits."""
+    """The number of products of integers that f32 sums exactly: while they fit its 24 bits."""
     largest = {"i8": 128, "ui8": 255}
     a, b = largest.get(problem.a.element), largest.get(problem.b.element)
     if a is None or b is None or problem.accumulator != "i32":
@@ -161,7 +161,7 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
     depth = _depth(problem, lanes, columns)
     item_rows = _item_rows(problem, lanes, rows, columns, shared=False)
     plan = CpuSchedule(lanes, rows, vectors, depth, columns, image_rows, item_rows, False)
-    # Each item packs its block again: with many, packing first is worth the barrier.
+    # Each item packs its block again: with many items, packing first is worth the barrier.
     again = plan.row_blocks(problem) * _pack_vector(problem, lanes) / problem.M
     size = plan.packed_size(problem) * emit.element_bytes(problem.accumulator)
     if again < SHARE_FROM or plan.row_blocks(problem) < 3 or size > MAX_SHARED_BYTES:
@@ -200,7 +200,7 @@ def _column_blocks(
 
 
 def _parts(size: int, part: int, times: int = 1) -> list[tuple[int, int]]:
-    """How a size is cut into parts: the sizes of these, and how many there are of each."""
+    """The sizes of the parts that a size is cut into, each with its number of parts."""
     whole, rest = divmod(size, part)
     return [(n, count * times) for n, count in ((part, whole), (rest, 1)) if n and count]
 
@@ -242,7 +242,7 @@ def _pack_vector(problem: Contraction, lanes: int) -> float:
 
 
 def _depth(problem: Contraction, lanes: int, columns: int) -> int:
-    """Rows of a packed block of B: all, or equal parts that fit the cache."""
+    """Rows of a packed block of B: all of them, or equal parts that fit the cache."""
     size = emit.element_bytes(problem.accumulator)
     most = max(BLOCK_BYTES // (columns * size), 64)
     exact = _exact_depth(problem)
@@ -253,8 +253,8 @@ def _depth(problem: Contraction, lanes: int, columns: int) -> int:
 
 
 def _item_rows(problem: Contraction, lanes: int, rows: int, columns: int, shared: bool) -> int:
-    """Rows of A of a work item, in whole tiles: few enough to share out, but worth an item
-    and, if it is not shared, the packing of its own block of B."""
+    """Rows of A of a work item, in whole tiles: few enough to share out among threads, enough to
+    be worth an item and, if B is not shared, the packing of the item's own block of B."""
     tiles = math.ceil(problem.M / rows)
     blocks = problem.batch * math.ceil(problem.N / columns)
     worth = ITEM_MULTIPLY_ADDS / (columns * problem.K)

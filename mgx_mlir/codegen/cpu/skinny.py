@@ -1,9 +1,9 @@
-"""Products with few rows: B is read once, where it lies, at the speed of memory.
+"""Products with few rows (skinny): B is read once, without packing, at the speed of memory.
 
-Where the elements of a row of B are neighbours (k-major), a tile is a few rows by several
-vectors of columns, as in `contraction`. Where those of a column are (the weights of a fully
-connected layer), sums run along k in vectors, several columns at a time, and are added up
-across their lanes at the end.
+Where the elements of a row of B are contiguous, a tile is a few rows by several vectors of
+columns, as in `contraction`. Where the elements of a column are (the weights of a fully
+connected layer), sums run along k in vectors, several columns at a time. Their lanes are added
+up at the end.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine
 from mgx_mlir.codegen.problem.computed import readable
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix, transposed
 
-# vectors(batch, k, column, lanes, along rows): elements of a computed operand.
+# vectors(batch, k, column, lanes, along rows): gives elements of a computed operand.
 Vectors = Callable[[Index, Index, Index, int, bool], ir.Value]
 
 MAX_ROWS = 8
-# The packed rows of A stay in the caches beside a stream of B.
+# Bytes of the packed rows of A: they stay in the caches beside the stream of B.
 MAX_A_BYTES = 256 << 10
-# Bytes of B that one work item reads, where its columns are rows in memory.
+# Bytes of B that one work item reads, where columns of B are contiguous.
 ITEM_BYTES = 256 << 10
-# Columns of a work item where B is read row by row: few long runs, but several items.
+# Columns of a work item where rows of B are contiguous: long runs, but several items.
 LEAST_COLUMNS, MOST_COLUMNS = 256, 2048
 # Vectors of products along k that one sum adds up before it goes to a total.
 SUM_VECTORS = 64
-# With more rows, packing B pays.
+# With more rows than this, packing B pays.
 MAX_ROWS_ACROSS = 2
 
 
@@ -44,8 +44,8 @@ class Skinny:
     """How a product with few rows is cut.
 
     `columns` belong to a work item. `along_k`: sums run along k in vectors, `tile` columns
-    at a time; else along the columns, `tile` rows of k at a time. `turned`: it is the
-    transposed product that has few rows.
+    at a time; else along the columns, `tile` rows of k at a time. `turned`: the product is
+    transposed, because its transpose has few rows.
     """
 
     lanes: int
@@ -70,7 +70,7 @@ def choose_skinny(problem: Contraction, machine: Machine) -> Skinny | None:
 
 
 def reads_computed(problem: Contraction, machine: Machine) -> bool:
-    """Whether this generator takes the product and computes the elements of B as it reads them."""
+    """Whether this generator takes the product and computes elements of B as it reads them."""
     if isinstance(problem.a, Computed) or not isinstance(problem.b, Computed):
         return False
     cut = choose_skinny(problem, machine)
@@ -102,7 +102,7 @@ def _cut(problem: Contraction, machine: Machine) -> Skinny | None:
 
 
 def _direct(problem: Contraction) -> bool:
-    """Whether rows of A can be read in vectors where they lie."""
+    """Whether rows of A can be read in vectors without packing."""
     return problem.a.column.stride == 1 and problem.a.element == problem.accumulator
 
 
@@ -117,7 +117,7 @@ def emit_skinny(
 ) -> None:
     """Builds the work of items begin .. end at the insertion point.
 
-    `b` is the operand's memory or, for one of those that `reads_computed`, what computes it.
+    `b` is the operand's memory or, where `reads_computed` holds, the function that computes it.
     """
     if cut.turned:
         problem, a, b = transposed(problem), b, a
@@ -139,12 +139,12 @@ class _Emitter:
         if not self.direct:
             depth = math.ceil(problem.K / self.lanes) * self.lanes
             self.packed = Packed(emit.stack(problem.M * depth, accumulator), depth, 1)
-        # Turned sums keep the few rows of a column together, in whole vectors: a row of the
-        # result.
-        self.turned_row = math.ceil(problem.M / self.lanes) * self.lanes
-        rows = self.turned_row if cut.turned else problem.M
+        # Sums of a transposed product keep the few rows of a column together, in whole vectors:
+        # a row of the result.
+        self.transposed_row = math.ceil(problem.M / self.lanes) * self.lanes
+        rows = self.transposed_row if cut.turned else problem.M
         self.sums = emit.stack(rows * cut.columns, accumulator)
-        # Where sums across k go now and then.
+        # The totals that sums across k are moved to every SUM_DEPTH products.
         self.totals: ir.Value | None = None
         if not cut.along_k and problem.K > SUM_DEPTH and emit.is_float(accumulator):
             self.totals = emit.stack(rows * cut.columns, accumulator)
@@ -181,7 +181,7 @@ class _Emitter:
         emit.loop(begin, end, 1, item)
 
     def _left(self, batch: Index, row: int, k: Index) -> tuple[ir.Value, Index]:
-        """Memory and place of A's element [row, k]."""
+        """The memory of A's element [row, k] and its offset there."""
         if self.packed is not None:
             place = emit.linear(row * self.packed.step, (k, self.packed.k_step))
             return self.packed.memory, place
@@ -259,7 +259,7 @@ class _Emitter:
         emit.loop(0, self.problem.M * self.cut.columns, lanes, vectors)
 
     def _mask(self, count: Index, column: Index) -> ir.Value | None:
-        """The mask of a vector of a work item's columns; None where all are there."""
+        """The mask of a vector of a work item's columns; None where all columns exist."""
         if self.problem.N % self.lanes == 0:
             return None
         return emit.lane_mask(emit.sub(count, column), self.lanes)
@@ -322,7 +322,7 @@ class _Emitter:
                     x = emit.reduce_add(sums[row * width + j], problem.accumulator)
                     at = emit.add(column, row * columns + j)
                     if self.cut.turned:
-                        at = emit.add(emit.mul(emit.add(column, j), self.turned_row), row)
+                        at = emit.add(emit.mul(emit.add(column, j), self.transposed_row), row)
                     emit.store(x, self.sums, at)
 
         width = self.cut.tile
@@ -337,7 +337,7 @@ class _Emitter:
             def result_row(column: Index) -> None:
                 for row in range(0, self.problem.M, lanes):
                     mask = emit.lane_mask(self.problem.M - row, lanes)
-                    at = emit.add(emit.mul(column, self.turned_row), row)
+                    at = emit.add(emit.mul(column, self.transposed_row), row)
                     x = emit.load_vector(self.sums, at, lanes)
                     self.store(x, batch, emit.add(first, column), row, mask)
 

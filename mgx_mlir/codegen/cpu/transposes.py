@@ -1,6 +1,6 @@
 """Copies between two orders of memory, as squares of vectors transposed in registers.
 
-A loop over elements would read or write with a stride, one element from each cache line.
+A loop over elements would read or write with a stride: one element from each cache line.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from mgx_mlir.codegen.generic.buffers.body import BufferBody
 from mgx_mlir.codegen.generic.buffers.loops import Nest
 from mgx_mlir.codegen.generic.buffers.memory import Piece
 
-# Side of a square: a cache line of 32-bit elements.
+# The size of a square: a cache line of 32-bit elements.
 SIDE = 16
 
 
 def crossed_group(nest: Nest) -> int | None:
-    """The parallel group along which a pure copy reads neighbours but does not write them.
+    """The parallel group along which a copy reads contiguous elements but does not write them so.
 
-    None for anything else than such a copy of 32-bit elements in squares.
+    None unless the nest is such a copy of 32-bit elements in squares.
     """
     if nest.reduction or len(nest.parallel) < 2 or len(nest.operands) != 2:
         return None
@@ -43,7 +43,7 @@ def crossed_group(nest: Nest) -> int | None:
 
 
 def is_copy(nest: Nest) -> bool:
-    """Whether a nest stores what it reads, in any order."""
+    """Whether a nest stores exactly what it reads, in any order."""
     if nest.body is None:
         return True
     first = next(iter(nest.body.operations)).operation
@@ -57,7 +57,7 @@ def copy_items(nest: Nest, crossed: int) -> int:
 
 
 def build_copy(body: BufferBody, nest: Nest, crossed: int, begin: ir.Value, end: ir.Value) -> None:
-    """The work items begin .. end. The last square of a row overlaps the one before it."""
+    """Builds the work items begin .. end. The last square of a row overlaps the previous one."""
     across, along = nest.parallel[crossed], nest.parallel[-1]
     others = [g for n, g in enumerate(nest.parallel[:-1]) if n != crossed]
     stripes = ceil(across.size / SIDE)
