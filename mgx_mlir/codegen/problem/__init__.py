@@ -1,1 +1,1 @@
-"""Kernels as contractions, for any target: what is computed, and where its operands lie."""
+"""Kernels as contractions, for any target: the sums, and the layouts of their operands."""

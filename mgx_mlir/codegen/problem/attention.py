@@ -21,7 +21,7 @@ from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve, splat_constant
 
 _ELEMENTS = frozenset(("bf16", "f16", "f32", "f64"))
-# The number, as an argument, of the shares.
+# The argument number of the shares.
 _SHARES = -1
 
 
@@ -29,12 +29,12 @@ _SHARES = -1
 class Attention:
     """y[batch, m, e] = sum over n of softmax over n (score[batch, m, n]) * v[batch, n, e].
 
-    score is what the body of `op` makes of the sum over d of q[batch, m, d] * k[batch, n, d]
+    The score is the result of the body of `op` on the sum over d of q[batch, m, d] * k[batch, n, d]
     and its other inputs, in the type `score`. `sources` are the inputs of the body, in order;
-    None stands for that sum. Query m sees the keys up to m + causal, and from m + earliest on,
-    only, where these are given. Shares that are NaN are 0 with `nan_as_zero`, with
-    `empty_as_zero` where no score is above -infinity. `result` is the second product, of shares
-    that its argument -1 stands for, with what happens to y on its way to memory.
+    None is that sum. Query m sees only the keys up to m + causal, and from m + earliest on,
+    where these are given. With `nan_as_zero`, shares that are NaN are 0; with `empty_as_zero`,
+    shares are 0 where no score is above -infinity. `result` is the second product, with its
+    epilogue: its left operand is the shares, argument -1.
     Rows of the matrices are queries (q) or keys; sizes are those of q (M, D) and v (N, E).
     """
 
@@ -58,7 +58,7 @@ class Attention:
 
     @property
     def size(self) -> int:
-        """Scores of all queries and keys."""
+        """The number of scores of all queries and keys."""
         return self.batch * self.M * self.N
 
     def used_arguments(self) -> list[tuple[int, str]]:
@@ -70,7 +70,7 @@ class Attention:
     def scores(self, all_: bool = True) -> Match:
         """The first product, with the body after it, as a kernel that gives [batch, M, N].
 
-        Scores of keys that a query does not see are -inf where `all_` is not set.
+        Unless `all_` is set, scores of keys that a query does not see are -inf.
         """
         seen = None if all_ else self.causal, None if all_ else self.earliest
         right = replace(self.k, row=self.k.column, column=self.k.row)
@@ -85,10 +85,10 @@ class Attention:
 
 
 def heads_as_queries(attention: Attention) -> Attention:
-    """Heads that read the same keys and values as more queries of one head.
+    """Treats heads that read the same keys and values as more queries of one head.
 
-    The result lies in memory as before. The attention itself where no heads share, or where
-    that would mix what queries of a causal one see.
+    The result has the same layout. Gives the attention itself where no heads share, or where
+    queries of a causal attention would see other keys.
     """
     group = math.gcd(_repeats(attention.k.batch), _repeats(attention.v.batch))
     if group == 1 or attention.earliest is not None:
@@ -121,7 +121,7 @@ def heads_as_queries(attention: Attention) -> Attention:
 
 
 def _sources_of_heads(sources: Sequence[Source], group: int) -> tuple[Source, ...] | None:
-    """Inputs of pointwise work for `group` neighbouring matrices as one."""
+    """Inputs of a pointwise epilogue, with `group` neighbouring matrices as one."""
     found = [_rows_of_heads(x, group) if isinstance(x, Operand) else x for x in sources]
     return None if found.count(None) != sources.count(None) else tuple(found)
 
@@ -130,7 +130,7 @@ T = TypeVar("T", Matrix, Operand)
 
 
 def _rows_of_heads(x: T, group: int) -> T | None:
-    """`group` neighbouring matrices as one whose rows are those of all."""
+    """`group` neighbouring matrices as one that has the rows of all."""
     axes = _split(x.batch, group)
     if axes is None:
         return None
@@ -138,7 +138,7 @@ def _rows_of_heads(x: T, group: int) -> T | None:
 
 
 def _repeats(axis: Axis) -> int:
-    """How many neighbours along an axis are the same memory."""
+    """The number of neighbours along an axis that are the same memory."""
     return axis.factors[-1][0] if axis.factors and axis.factors[-1][1] == 0 else 1
 
 
@@ -161,7 +161,7 @@ def _split(axis: Axis, inner: int) -> tuple[Axis, Axis] | None:
 
 
 def match_attention(kernel: ir.OpView) -> Attention | None:
-    """The kernel as an attention whose operands are views of its inputs; None for others."""
+    """The kernel as an attention whose operands are views of its inputs; None for other kernels."""
     block = kernel.regions[0].blocks[0]
     found = [op for op in block.operations if op.operation.name == "mgx.attention"]
     if len(found) != 1:
@@ -212,7 +212,7 @@ def _integer(op: ir.OpView, name: str) -> int | None:
 def _second(
     batch: int, sizes: tuple[int, int, int], v: Matrix, element: str, score: str
 ) -> Contraction:
-    """The second product, of shares with sizes M, N and E."""
+    """The second product: the shares, with sizes M, N and E, times v."""
     M, N, E = sizes
     axes = (Axis.of((batch, M * N)), Axis.of((M, N)), Axis.of((N, 1)))
     return Contraction(batch, M, E, N, Matrix(_SHARES, element, 0, *axes), v, score)

@@ -1,9 +1,9 @@
-"""Operands that a product's kernel computes as it reads them: weights of few bits, above all.
+"""Operands that a product's kernel computes as it reads them, mostly weights of few bits.
 
     %d = mgx.pointwise(%codes, %scales) ... : tensor<64x32xf16>
 
-A vector of elements, neighbours along rows or along columns, comes from a vector of each tensor
-that is read: neighbours too, or one element for all.
+A vector of elements, neighbours along rows or columns, is computed from a vector of each tensor
+read: its elements are neighbours too, or all equal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def computed_by(
 ) -> tuple[ir.OpView, list[View | ir.Attribute]] | None:
     """The `mgx.pointwise` whose result a value is a view of, and its operands in that view.
 
-    None where it is none, or not by strides. Views are of the numbers in their bytes.
+    None where no such op computes it, or strides cannot express the view. Views count numbers,
+    not the bytes that hold them.
     """
     chain = []
     while not isinstance(value.owner, ir.Block) and views.is_view(value.owner):
@@ -53,9 +54,9 @@ def computed_by(
 
 
 def computed_matrix(value: ir.Value, place: Callable[[View], Matrix | None]) -> Computed | None:
-    """A product's operand as a computed matrix; None where it is none, or not by strides.
+    """A product's operand as a computed matrix; None if nothing computes it or strides fail.
 
-    `place`: which matrix a view is.
+    `place`: the matrix that a view is.
     """
     found = computed_by(value)
     if found is None:
@@ -80,7 +81,7 @@ def computed_matrix(value: ir.Value, place: Callable[[View], Matrix | None]) -> 
 
 
 def _unpacked(value: ir.Value) -> View | None:
-    """A view of an input, of the numbers in its bytes where it is unpacked."""
+    """A view of an input; where the value is unpacked, a view of the numbers in its bytes."""
     chain = []
     while not isinstance(value.owner, ir.Block) and views.is_view(value.owner):
         chain.append(value.owner)
@@ -95,7 +96,7 @@ def _unpacked(value: ir.Value) -> View | None:
 
 
 def _of_numbers(view: View, per_byte: int) -> View | None:
-    """The view of the numbers in the bytes of another."""
+    """The view of the numbers that the bytes of a view hold."""
     *outer, last = view.dims
     if not last or last[-1][1] != 1:
         return None
@@ -115,7 +116,7 @@ def _read(view: View, type_: ir.Type, place: Callable[[View], Matrix | None]) ->
 
 
 def _varies(matrix: Matrix) -> int:
-    """The elements of a matrix that are not the same one."""
+    """The number of distinct elements of a matrix: strides of 0 repeat elements."""
     factors = (*matrix.row.factors, *matrix.column.factors)
     found = 1
     for size, stride in factors:
@@ -124,7 +125,7 @@ def _varies(matrix: Matrix) -> int:
 
 
 def repeats(axis: Axis, lanes: int) -> bool:
-    """Whether any `lanes` elements from a multiple of `lanes` on are the same one."""
+    """Whether each group of `lanes` elements, aligned to `lanes`, repeats one element."""
     if not axis.factors:
         return True
     size, stride = axis.factors[-1]
@@ -132,14 +133,14 @@ def repeats(axis: Axis, lanes: int) -> bool:
 
 
 def numbers_of(x: ir.Value, per_byte: int, count: int = 0) -> ir.Value:
-    """The numbers in a vector of bytes, one in the low bits of each element of a longer vector.
+    """The numbers in a vector of bytes, each in the low bits of an element of a longer vector.
 
-    With `count`, so many of each byte, and not all.
+    With `count`, only the first `count` numbers of each byte.
     """
     if per_byte == 1:
         return x
     type_, bits = ir.VectorType(x.type), 8 // per_byte
-    # Four bytes at a time, which stay where they are: other bits of a word come in from above.
+    # Shift four bytes at a time, as one word: bits of the neighbouring byte come in from above.
     word = math.gcd(type_.shape[0], 4)
     wide = ir.IntegerType.get_signless(8 * word)
     words = ir.VectorType.get([type_.shape[0] // word], wide)
@@ -154,7 +155,7 @@ def numbers_of(x: ir.Value, per_byte: int, count: int = 0) -> ir.Value:
     for i in range(1, count or per_byte):
         parts.append(arith.andi(arith.shrui(whole, splat(bits * i)), mask))
     parts = [vector.BitCastOp(type_, part).result for part in parts]
-    # Pairs that alternate, and then pairs of these, where there are four.
+    # Interleave pairs, then pairs of these where there are four.
     while len(parts) > 1:
         half = len(parts) // 2
         parts = [_alternating(parts[i], parts[i + half]) for i in range(half)]
@@ -168,7 +169,7 @@ def _alternating(a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def compute(operand: Computed | ComputedImage, tensors: Sequence[ir.Value]) -> ir.Value:
-    """A vector of elements from those of each tensor that is read, in order."""
+    """A vector of elements, computed from a vector of each tensor read, in order."""
     lanes = ir.VectorType(tensors[0].type).shape[0]
     waiting = list(tensors)
     operands = [
@@ -196,7 +197,7 @@ def readable(matrix: Computed, along_rows: bool, lanes: int) -> bool:
 
 
 def vector_lanes(matrix: Computed, most: int = 16) -> tuple[int, bool]:
-    """The longest vectors that `vector_of` can read, and whether along rows."""
+    """The largest vector length that `vector_of` can read, and whether along rows."""
     lanes = most
     while lanes > 1:
         for along_rows, axis in ((True, matrix.row), (False, matrix.column)):
@@ -215,7 +216,7 @@ def vector_of(
     lanes: int,
     along_rows: bool,
 ) -> ir.Value:
-    """`lanes` elements from [batch, row, column] on, of what is `readable` so."""
+    """`lanes` elements from [batch, row, column] on; the matrix must be `readable` that way."""
     tensors = []
     for read in matrix.tensors:
         mine = read.matrix
@@ -225,7 +226,7 @@ def vector_of(
             tensors.append(emit.splat(emit.load(memory, place), lanes))
             continue
         at = emit.div(place, read.per_byte)
-        if lanes < read.per_byte:  # the one number that the byte's low bits shall be
+        if lanes < read.per_byte:  # shift the wanted number into the byte's low bits
             bits = emit.mul(emit.rem(place, read.per_byte), 8 // read.per_byte)
             x = emit.load_vector(memory, at, 1)
             shift = emit.splat(arith.index_cast(emit.element_type("ui8"), emit.value(bits)), 1)

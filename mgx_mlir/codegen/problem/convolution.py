@@ -12,7 +12,7 @@ from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix,
 from mgx_mlir.codegen.problem.views import View, element_name, resolve
 
 _INTEGERS = ("i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64")
-# What the pixels of an image may be computed of.
+# Element types from which pixels of an image may be computed.
 _COMPUTABLE = frozenset(("bf16", "f16", "f32", "f64", *_INTEGERS))
 
 
@@ -22,7 +22,7 @@ def channels_last(op: ir.OpView) -> bool:
 
 
 def place_of(op: ir.OpView) -> Matrix:
-    """Where [(image, group), channel, position] lies in the result of such a convolution."""
+    """The layout of [(image, group), channel, position] in the result of such a convolution."""
     count, *outputs, channels = op.operation.results[0].type.shape
     group = _group(op)
     own, size = channels // group, math.prod(outputs)
@@ -58,7 +58,7 @@ def filter_operand(op: ir.OpView) -> Matrix | None:
 
 
 def image_operand(op: ir.OpView) -> Image | None:
-    """The images as a convolution has windows in them."""
+    """The images of a convolution, whose windows are its right operand."""
     view = resolve(op.operands[0])
     if view is not None:
         return _image(view, op)
@@ -72,7 +72,7 @@ def image_operand(op: ir.OpView) -> Image | None:
             reads.append(operand)
             continue
         image = _image(operand, op)
-        # Others share bytes, or are none in memory.
+        # Other types share bytes or have no form in memory.
         if image is None or image.element not in _COMPUTABLE:
             return None
         reads.append(image)
@@ -86,7 +86,7 @@ def image_operand(op: ir.OpView) -> Image | None:
 
 
 def _image(view: View, op: ir.OpView) -> Image | None:
-    """A view as the images of a convolution; None where their strides are not one a dimension."""
+    """A view as the images of a convolution; None where a dimension has more than one stride."""
     x, group = channels_second(view, op), _group(op)
     grouped = x.split(1, group)
     if grouped is None:
@@ -117,7 +117,7 @@ def _image(view: View, op: ir.OpView) -> Image | None:
 
 
 def plain_image(image: Image) -> Matrix | None:
-    """The image as a matrix, where the window is one element and each is used once."""
+    """The image as a matrix, where a window is one element and each element is used once."""
     if math.prod(image.window) != 1 or any(step != 1 for step in image.steps):
         return None
     if any(image.pads) or image.sizes != image.outputs:

@@ -1,9 +1,9 @@
-"""A kernel that reduces the rows of a product, as two: the product, and what is done with it.
+"""Splits a kernel that reduces the rows of a product: the product, and the work on it.
 
     %c = mgx.dot %a, %b ...                          first:  (%a, %b, %g) -> %c
     %y = mgx.fused_reduce(%c, %g) axes = [1] ...     second: (%a, %b, %g, %c) -> %y
 
-Each generator knows one of them; whether the product comes to memory between is their matter.
+Each generator knows one half. It decides whether the product goes to memory in between.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mgx_mlir.rewriting.queries import CONTRACTIONS
 
 @dataclass(frozen=True)
 class Halves:
-    """Both as kernels of `module`. The product is the second's last argument."""
+    """Both halves as kernels of `module`. The product is the last argument of the second."""
 
     module: ir.Module
     first: ir.OpView
@@ -27,7 +27,7 @@ class Halves:
 
     @property
     def product(self) -> ir.RankedTensorType:
-        """The type of what the first gives."""
+        """The tensor type of the first half's result."""
         return ir.RankedTensorType(
             ir.FunctionType(ir.TypeAttr(self.first.attributes["function_type"]).value).results[0]
         )
@@ -72,7 +72,7 @@ def _kernel(
     inputs: Sequence[ir.Value],
     results: Sequence[ir.Value],
 ) -> ir.OpView:
-    """A kernel of what `results` need of `inputs`."""
+    """A kernel of the ops that `results` need, with `inputs` as its arguments."""
     types = [value.type for value in inputs]
     name = ir.StringAttr(kernel.attributes["sym_name"]).value + suffix
     type_ = ir.FunctionType.get(types, [value.type for value in results])

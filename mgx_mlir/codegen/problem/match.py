@@ -36,7 +36,7 @@ from mgx_mlir.rewriting.views import RESHAPES
 _DOTS = frozenset(("mgx.dot", "mgx.quant_dot"))
 _CONVOLUTIONS = frozenset(("mgx.convolution", "mgx.quant_convolution"))
 
-# How products of an operand type are summed. Others go the generic way.
+# The accumulator of products, by operand type. Other types take the generic path.
 _ACCUMULATORS = {
     "bf16": "f32",
     "f16": "f32",
@@ -53,7 +53,7 @@ _STORABLE = frozenset(_ACCUMULATORS) | _QUANTIZED | emit.BYTE_FLOATS | {"i1", "i
 
 @dataclass(frozen=True)
 class Operand:
-    """An input of the epilogue, by the indices of the contraction's result."""
+    """An input of the epilogue, addressed by the indices of the contraction's result."""
 
     argument: int
     element: str
@@ -63,7 +63,7 @@ class Operand:
     column: Axis
 
 
-# What an input of the epilogue is: memory, a constant, or the contraction's result.
+# The source of an epilogue's input: memory, a constant, or the contraction's result (None).
 Source: TypeAlias = "Operand | ir.Attribute | None"
 
 
@@ -71,12 +71,12 @@ Source: TypeAlias = "Operand | ir.Attribute | None"
 class Match:
     """A kernel that is a contraction: its problem, epilogue and results.
 
-    `sources` are the epilogue's inputs, in order; None stands for the contraction's result.
-    `results` says for each result of the kernel which result of the epilogue it is. With
+    `sources` are the epilogue's inputs, in order; None is the contraction's result.
+    `results` gives, for each result of the kernel, the number of the epilogue's result. With
     `causal`, results of columns after row + causal are -inf, and with `earliest` those before
-    row + earliest; not every target takes that.
+    row + earliest; not every target supports that.
     `added`: products of the same sizes, except for K, whose sums are added to the first's.
-    `place`: where the contraction's [batch, row, column] lies in each result; None for
+    `place`: the layout of the contraction's [batch, row, column] in each result; None for
     row-major order.
     """
 
@@ -93,11 +93,11 @@ class Match:
 
     @property
     def terms(self) -> tuple[Contraction, ...]:
-        """All products, the first among them."""
+        """All products, the first product first."""
         return (self.problem, *self.added)
 
     def as_row(self) -> Match:
-        """A product with one column as one with one row, transposed; others as they are.
+        """Transposes a product with one column into one with one row; others stay as they are.
 
         The memory of the result is the same.
         """
@@ -108,7 +108,7 @@ class Match:
         return replace(self, problem=replace(problem, b=b)).turned()
 
     def row_major(self) -> Match | None:
-        """The match, or its transposed products, with results in row-major order; or None."""
+        """The match or its transpose, with results in row-major order; None if neither has that."""
         if self.place is None:
             return self
         if any(isinstance(term.b, Image) for term in self.terms):
@@ -139,7 +139,7 @@ class Match:
 
 
 def match_contraction(kernel: ir.OpView) -> Match | None:
-    """The kernel as a contraction, or None where it is something else or out of reach."""
+    """The kernel as a contraction; None where it is none, or none that the generators take."""
     block = kernel.regions[0].blocks[0]
     anchors = [op for op in block.operations if op.operation.name in _DOTS | _CONVOLUTIONS]
     if not anchors:
@@ -207,7 +207,7 @@ def _operand(value: ir.Value) -> Matrix | None:
 
 
 def matrix_of(view: View, rank: int) -> Matrix:
-    """A view of `rank` batch dimensions and two more as matrices."""
+    """A view with `rank` batch dimensions and two more, as matrices."""
     return Matrix(
         view.argument,
         view.element,
@@ -234,14 +234,14 @@ def _convolution(op: ir.OpView) -> Contraction | None:
 
 
 def with_epilogue(block: ir.Block, anchors: list[ir.OpView], problem: Contraction) -> Match | None:
-    """A problem, which the last of some ops of a kernel's block is, with what follows them.
+    """The match of a problem, which the last of `anchors` computes, with the ops after it.
 
-    None where that is no pointwise work on their results that ends the kernel.
+    None where these are not pointwise work on the anchors' results that ends the kernel.
     """
     anchor = anchors[-1]
     *_, terminator = block.operations
     pointwise = [op for op in block.operations if op.operation.name == "mgx.pointwise"]
-    # Those before compute operands.
+    # Pointwise ops before the anchor compute operands.
     pointwise = [op for op in pointwise if anchor.operation.is_before_in_block(op.operation)]
     returned = [through_reshapes(value) for value in terminator.operands]
     result = anchor.results[0]
@@ -272,7 +272,7 @@ def with_epilogue(block: ir.Block, anchors: list[ir.OpView], problem: Contractio
             sources.append(None)
             continue
         if value in others:
-            # Its sums are in the result already.
+            # The result contains this anchor's sums already.
             sources.append(_zero(value.type.element_type))
             continue
         constant = splat_constant(value)
@@ -297,7 +297,7 @@ def _zero(type_: ir.Type) -> ir.Attribute:
 
 
 def through_reshapes(value: ir.Value) -> ir.Value:
-    """What a chain of reshapes starts from."""
+    """The value that a chain of reshapes starts from."""
     while not isinstance(value.owner, ir.Block) and value.owner.name in RESHAPES:
         value = value.owner.operands[0]
     return value

@@ -1,9 +1,9 @@
-"""What a contraction computes, apart from how: its sizes and where its operands lie.
+"""A contraction as a problem, apart from its schedule: sizes, and the layouts of the operands.
 
     C[batch, m, n] = sum over k of A[batch, m, k] * B[batch, k, n]
 
 A is a strided matrix. B is a strided matrix too, or the windows of an image (convolution).
-C is row-major; what happens to it before it is stored is the epilogue's matter.
+C is row-major. The work on C before it is stored is the epilogue.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from mgx_mlir.codegen.builders.emit import Index
 class Axis:
     """One index that moves through memory: (size, stride) factors, slowest first.
 
-    Factors that could be one are one, and factors of size 1 are left out: `Axis.of` sees
-    to it. Strides count elements; a broadcast has stride 0.
+    Factors that can merge are merged, and factors of size 1 are left out, by `Axis.of`.
+    Strides count elements; a broadcast has stride 0.
     """
 
     factors: tuple[tuple[int, int], ...]
@@ -46,7 +46,7 @@ class Axis:
 
     @property
     def stride(self) -> int | None:
-        """The distance of neighbours, where it is the same everywhere."""
+        """The distance of neighbours where it is constant, else None."""
         if not self.factors:
             return 0
         return self.factors[0][1] if len(self.factors) == 1 else None
@@ -61,13 +61,13 @@ class Axis:
         )
 
     def contiguous(self, lanes: int) -> bool:
-        """Whether any `lanes` elements from a multiple of `lanes` on are neighbours."""
+        """Whether each group of `lanes` elements, aligned to `lanes`, is contiguous."""
         if not self.factors or self.factors[-1][1] != 1:
             return False
         return len(self.factors) == 1 or self.factors[-1][0] % lanes == 0
 
     def offset(self, index: Index) -> Index:
-        """Elements from the axis' start to `index`."""
+        """The offset of `index` from the axis' start, in elements."""
         result: Index = 0
         for number, (size, stride) in reversed(list(enumerate(self.factors))):
             here = index if number == 0 else emit.rem(index, size)
@@ -91,7 +91,7 @@ class Matrix:
         return emit.add(self.batch.offset(batch), self.offset)
 
     def at(self, batch: Index, row: Index, column: Index) -> Index:
-        """The element's place in the argument."""
+        """The element's offset in the argument, in elements."""
         place = emit.add(self.start(batch), self.row.offset(row))
         return emit.add(place, self.column.offset(column))
 
@@ -102,10 +102,10 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Read:
-    """What elements of a computed matrix are computed from: [batch, row, column] of `matrix`.
+    """A tensor from which a computed matrix is computed: [batch, row, column] of `matrix`.
 
-    `matrix.element` is that of its memory, `element` the dialect's. Where a byte holds several
-    elements, offset and strides count these.
+    `matrix.element` is the type in memory, `element` the dialect's. Where a byte holds several
+    elements, offset and strides count elements.
     """
 
     matrix: Matrix
@@ -117,8 +117,8 @@ class Read:
 class Computed(Matrix):
     """A matrix whose elements a `mgx.pointwise`, `op`, computes as they are read.
 
-    `reads`: its operands; constants are all equal. The matrix's own places are those of one of
-    them; its element is the result's.
+    `reads`: the operands of `op`; constants are splats. The matrix's own offset and axes are those
+    of one of them. Its element type is the result's.
     """
 
     op: ir.OpView
@@ -126,14 +126,14 @@ class Computed(Matrix):
 
     @property
     def tensors(self) -> tuple[Read, ...]:
-        """What is read from memory."""
+        """The operands that are read from memory."""
         return tuple(read for read in self.reads if isinstance(read, Read))
 
     def turned(self) -> Computed:
         return self.mapped(Matrix.turned)
 
     def mapped(self, change: Callable[[Matrix], Matrix]) -> Computed:
-        """The matrix with what is read at other places; so are its own."""
+        """The matrix with `change` applied to its own layout and to those of its reads."""
         own = change(Matrix(*(getattr(self, f.name) for f in fields(Matrix))))
         reads = tuple(
             replace(x, matrix=change(x.matrix)) if isinstance(x, Read) else x for x in self.reads
@@ -147,9 +147,9 @@ class Computed(Matrix):
 class Edge:
     """A dimension of an image whose windows may reach beyond it.
 
-    Window number w has its position `w // windows % outputs` along the dimension, tap t lies
-    at `t // taps % window` in it. `size`, `outputs`, `window`, `step`, `dilation` and `pad`
-    (before) as in `Image`.
+    Window number w is at position `w // windows % outputs` along the dimension, and tap t is at
+    `t // taps % window` in it. `size`, `outputs`, `window`, `step`, `dilation` and `pad`
+    (before) are as in `Image`.
     """
 
     size: int
@@ -164,11 +164,11 @@ class Edge:
 
 @dataclass(frozen=True)
 class Windows(Matrix):
-    """The windows of an image as a matrix, one axis for windows, the other for taps of them.
+    """The windows of an image as a matrix: one axis is the windows, the other their taps.
 
-    Elements that lie beyond one of the `edges` are zero, and their places in memory others'.
-    `run`: taps that are neighbours in memory and inside together. With `kept`, only so many of
-    each run count, and the others are zero; there are no edges then.
+    Elements beyond one of the `edges` are zero; their offsets point at other elements of memory.
+    `run`: the number of taps that are neighbours in memory and together inside or outside. With
+    `kept`, only that many of each run count and the others are zero; there are no edges then.
     """
 
     edges: tuple[Edge, ...]
@@ -199,11 +199,11 @@ class Image:
 
     @property
     def width(self) -> int:
-        """Outputs in one row, the fastest dimension."""
+        """The outputs in one row, along the fastest dimension."""
         return self.outputs[-1]
 
     def matrix(self) -> Matrix | None:
-        """The one column of a window that fits into the image and does not move."""
+        """The matrix of a window that has one position, without padding; None for other images."""
         reach = [(n - 1) * d + 1 for n, d in zip(self.window, self.dilations, strict=True)]
         fits = all(r <= size for r, size in zip(reach, self.sizes, strict=True))
         if math.prod(self.outputs) != 1 or any(self.pads) or not fits:
@@ -223,8 +223,8 @@ class Image:
 class ComputedImage(Image):
     """An image whose pixels a `mgx.pointwise`, `op`, computes as they are read.
 
-    `reads`: its operands, images of the same sizes and windows; constants are all equal. What
-    lies beyond the edges is zero, and not computed.
+    `reads`: the operands of `op`, images of the same sizes and windows; constants are splats.
+    Pixels beyond the edges are zero, and are not computed.
     """
 
     op: ir.OpView
@@ -232,18 +232,18 @@ class ComputedImage(Image):
 
     @property
     def tensors(self) -> tuple[Image, ...]:
-        """What is read from memory."""
+        """The operands that are read from memory."""
         return tuple(read for read in self.reads if isinstance(read, Image))
 
     def mapped(self, change: Callable[[Image], Image]) -> ComputedImage:
-        """The image with what is read at other places; so are its own."""
+        """The image with `change` applied to its own layout and to those of its reads."""
         own = change(Image(*(getattr(self, f.name) for f in fields(Image))))
         reads = tuple(change(x) if isinstance(x, Image) else x for x in self.reads)
         changed = {f.name: getattr(own, f.name) for f in fields(Image) if f.name != "element"}
         return replace(self, **changed, reads=reads)
 
     def computed(self, place: Callable[[Image], Matrix]) -> Computed:
-        """The matrix that is computed so, where `place` says which an image is."""
+        """The image as a computed matrix; `place` gives the matrix of an image."""
         own = place(self)
         reads = tuple(Read(place(x), x.element) if isinstance(x, Image) else x for x in self.reads)
         return Computed(
@@ -251,7 +251,7 @@ class ComputedImage(Image):
         )
 
     def matrix(self) -> None:
-        """None: such a column is not read without windows."""
+        """None: no kernel reads computed pixels as one column."""
 
 
 @dataclass(frozen=True)
@@ -278,14 +278,14 @@ def pixels(image: Image) -> Matrix:
 
 
 def in_memory(operand: Matrix | Image) -> tuple[Matrix | Image, ...]:
-    """What is read from memory for an operand."""
+    """The matrices or images that are read from memory for an operand."""
     if isinstance(operand, Computed):
         return tuple(read.matrix for read in operand.tensors)
     return operand.tensors if isinstance(operand, ComputedImage) else (operand,)
 
 
 def transposed(problem: Contraction) -> Contraction:
-    """The product with both matrices, and so the result, transposed."""
+    """The product with both matrices transposed, which gives the transposed result."""
     a, b = problem.a, problem.b
     assert isinstance(b, Matrix)
     return replace(

@@ -1,4 +1,4 @@
-"""Where a value of a kernel lies in memory: chains of view ops as strides of an input.
+"""The layout of a kernel's values in memory: chains of view ops as strides of an input.
 
     %t = mgx.transpose %b permutation = [1, 0] : tensor<5x4xf32> -> tensor<4x5xf32>
 
@@ -47,7 +47,7 @@ def whole(argument: int, type_: ir.Type) -> View:
 
 
 def resolve(value: ir.Value) -> View | None:
-    """The view of an input that `value` is; None where it is not one with fixed strides."""
+    """The view of an input that `value` is; None where it is none with fixed strides."""
     if isinstance(value.owner, ir.Block):
         return whole(ir.BlockArgument(value).arg_number, value.type)
     if not views.is_view(value.owner):
