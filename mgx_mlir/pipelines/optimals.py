@@ -21,7 +21,7 @@ MOST = 64
 
 
 def optimal_sizes(graph: Graph) -> list[dict[str, int]]:
-    """Every combination of the optimal sizes of the inputs' symbols; none where there are none.
+    """Every combination of the optimal sizes of the inputs' symbols; empty where none are given.
 
     Raises UsageError where only some symbols have optimal sizes, or the combinations are many.
     """

@@ -49,7 +49,7 @@ from mgx_mlir.pipelines.registry import Pipeline
 
 @dataclass(frozen=True)
 class NamedPipeline:
-    """Passes with a purpose. Only one with `knows_chip` may look at the target."""
+    """Passes with one purpose. Only a pipeline with `knows_chip` may look at the target."""
 
     summary: str
     passes: Pipeline
@@ -140,14 +140,14 @@ PIPELINES: dict[str, NamedPipeline] = {
 
 @dataclass(frozen=True)
 class Mode:
-    """Which pipelines run, in order, and what for; where it says so, only some of the passes."""
+    """The pipelines that run, in order, and their purpose; with symbols, only some passes run."""
 
     summary: str
     pipelines: tuple[str, ...]
     only: frozenset[str] | None = None
 
 
-# The passes that are right for sizes that are symbols, and of use there.
+# The passes that are right for symbolic sizes, and useful there.
 _SYMBOLIC = frozenset(
     {
         "canonicalize",

@@ -42,7 +42,7 @@ from mgx_mlir.rewriting.queries import RESHAPES, definition, memory_of, op_name
 from mgx_mlir.rewriting.symbolic import named_symbols, sizes_of
 from mgx_mlir.sizes.arithmetic import Number, Symbol
 
-# What a plan can hold beside launches: things that are no work at run time.
+# Ops that a plan may hold beside launches: they do no work at run time.
 SILENT = RESHAPES | {"mgx.constant", "mgx.literal", "mgx.yield", "func.return"}
 
 
@@ -103,8 +103,8 @@ class _Planner:
     def _in_place(self, steps: Sequence[AnyStep]) -> Iterator[tuple[int, int]]:
         """Outputs, each with an input that the caller may give the same memory.
 
-        A launch outside of control flow may write the one over the other. Nothing else reads the
-        input, and nothing touches the output before: what does later waits for the launch.
+        A launch outside of control flow may overwrite the input with the output. Nothing else
+        reads the input, and no earlier step touches the output. Later steps wait for the launch.
         """
         over = [overwritable(kernel) for kernel in kernels(self.graph.module)]
         counts = Counter(self._touched(steps))
@@ -119,7 +119,7 @@ class _Planner:
             before |= set(touched)
 
     def _touched(self, steps: Sequence[AnyStep]) -> list[tuple[str, int]]:
-        """The memory that each argument of steps lies in: its kind and number."""
+        """The memory of each argument of some steps: its kind and number."""
         numbers = [number for step in walk(steps) for number in named_buffers(step)]
         return [(self.buffers[n].kind, self.buffers[n].index) for n in numbers]
 
@@ -168,7 +168,7 @@ class _Planner:
         return Branch(condition, tuple(then), tuple(otherwise), node)
 
     def _yields(self, block: ir.Block, results: Sequence[ir.Value]) -> list[AnyStep]:
-        """What a branch gives, copied to where it is wanted if it is not there."""
+        """The copies of a branch's results to their buffers; none for a result already there."""
         steps: list[AnyStep] = []
         yielded = list(block.operations)[-1].operation.operands
         for value, result in zip(yielded, results, strict=True):
@@ -177,7 +177,7 @@ class _Planner:
         return steps
 
     def _loop(self, op: ir.OpView) -> list[AnyStep]:
-        """The copies of the initial values, and the loop."""
+        """The copies of the initial values, then the loop."""
         node = node_name(op)
         trips, condition, *init = op.operation.operands
         block = op.operation.regions[0].blocks[0]
@@ -231,7 +231,7 @@ class _Planner:
                 self._add(result, Buffer("arena", size, offset=offset))
 
     def _copy(self, source: int, place: Buffer, node: str = "") -> list[AnyStep]:
-        """The step that brings a buffer to a place; none where it lies there."""
+        """The step that copies one buffer to another; none where both are the same memory."""
         if self.buffers[source] == place:
             return []
         return [Step(-1, (source, self._place(place)), node)]
@@ -265,7 +265,7 @@ class _Planner:
     # Types ---------------------------------------------------------------------------------
 
     def _bytes(self, type_: ir.Type) -> int:
-        """The bytes of a tensor, or what stands for their formula."""
+        """The bytes of a tensor, or the number of their formula where sizes are symbols."""
         if ir.RankedTensorType(type_).has_static_shape:
             return mgx.byte_size(type_)
         total: Number = numpy_dtype(type_).itemsize

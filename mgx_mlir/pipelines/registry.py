@@ -1,7 +1,7 @@
 """The passes by their names, and pipelines as text.
 
 Names predict files: `mgx-fuse-pointwise` is `FusePointwise` in `passes/fuse_pointwise.py`; the
-registry is that rule, nothing is listed twice.
+registry is that rule. Nothing is listed twice.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ PREFIX = "mgx-"
 
 
 def check_optional(name: str) -> None:
-    """Raises UsageError for a name that is no pass, or one of a pass that cannot be left out."""
+    """Raises UsageError for a name that is no pass, and for a pass that cannot be left out."""
     if name not in CLEANUP and pass_class(name).required:
         raise UsageError(f"{name} makes the program; it cannot be left out")
 
 
-# A pipeline's element: one of ours, or upstream passes in upstream's own syntax.
+# A pipeline's element: a pass of mgx, or upstream passes in upstream's own syntax.
 Step = Pass | str
 Pipeline = tuple[Step, ...]
 

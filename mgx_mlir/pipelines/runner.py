@@ -42,7 +42,7 @@ def run_pipeline(
 
     `configure` gets upstream's pass manager, to switch on its printing or timing.
     Raises CompilerError naming the pass that failed, with the command that reproduces it
-    where `reproducer` says which file to write; UserErrors of a pass pass through.
+    where `reproducer` is the file to write. UserErrors of a pass are not caught.
     """
     before = io.BytesIO()
     if reproducer is not None:
@@ -97,7 +97,7 @@ def _run(
 
 
 def _with_cleanup(pipeline: Iterable[Step], cleanup: Iterable[str]) -> Iterator[Step]:
-    """The pipeline with clean-up, once, after each pass that asks for it."""
+    """The pipeline with the clean-up inserted once after each pass that asks for it."""
     for step in pipeline:
         yield step
         if isinstance(step, Pass) and step.cleanup:
@@ -122,7 +122,7 @@ def _callable(
 
 
 def _inputs(module: ir.Module) -> list[ir.Type]:
-    """The types of what a program gets: all symbols of sizes are in them."""
+    """The types of a program's inputs, which name all symbols of sizes."""
     functions = [op for op in module.body.operations if op.operation.name == "func.func"]
     regions = [op.operation.regions[0] for op in functions]
     return [
@@ -155,7 +155,7 @@ class _Clock:
         self.inside = name
 
     def running(self) -> str:
-        """What a failure is put down to: the last pass that said anything."""
+        """The name of the pass that a failure is blamed on: the last that reported anything."""
         if self.inside and self.inside != self.last:
             return self.inside
         return f"the pass after {self.last}" if self.last else "the first pass"

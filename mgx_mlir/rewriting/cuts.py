@@ -1,10 +1,8 @@
-"""Parts of tensors: for each dimension what is wanted of it, and how views change that.
+"""Parts of tensors: which elements of each dimension are wanted, and how views change that.
 
-A part of a dimension is a range of its elements, or of those of one factor: of the 8 rows of
-
-    tensor<8x3xf32>   with the cut ((2, 4), place 1, 0 .. 1)
-
-rows 0 and 4 are wanted: the first of the four rows of each of two batches.
+A part of a dimension is a range of its elements, or of the indices of one factor. With the cut
+((2, 4), place 1, 0 .. 1) of the 8 rows of a tensor<8x3xf32>, rows 0 and 4 are wanted: the first
+of the four rows of each of two batches.
 """
 
 from __future__ import annotations
@@ -22,7 +20,7 @@ from mgx_mlir.rewriting.queries import shape
 
 @dataclass(frozen=True)
 class Cut:
-    """Of a dimension split into factors, slowest first: elements start .. end of one of them."""
+    """Elements start .. end of factor `place` of a dimension split into factors, slowest first."""
 
     split: tuple[int, ...]
     place: int
@@ -31,11 +29,11 @@ class Cut:
 
     @property
     def size(self) -> int:
-        """How many elements of the dimension are left."""
+        """The number of elements of the dimension that are left."""
         return prod(self.split) // self.split[self.place] * (self.end - self.start)
 
 
-# For each dimension of a tensor; None where all of it is wanted.
+# One cut for each dimension of a tensor; None where all of it is wanted.
 Cuts = tuple[Cut | None, ...]
 
 
@@ -59,7 +57,7 @@ def cut_value(value: ir.Value, cuts: Cuts) -> ir.Value:
 
 
 def through_reshape(cuts: Cuts, source: Sequence[int], result: Sequence[int]) -> Cuts | None:
-    """The part of a reshape's operand that a part of its result is; None where it is none."""
+    """The part of a reshape's operand that gives a part of its result; None if no cut does."""
     found: list[Cut | None] = [None] * len(source)
     if 0 in source:
         return None
@@ -90,7 +88,7 @@ def through_reshape(cuts: Cuts, source: Sequence[int], result: Sequence[int]) ->
 
 
 def _groups(source: Sequence[int], result: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
-    """The dimensions of two shapes of as many elements that hold the same ones, few at a time."""
+    """The finest groups of dimensions of two shapes that hold the same elements, in order."""
     i = j = 0
     while i < len(source) and j < len(result):
         mine, theirs = [i], [j]

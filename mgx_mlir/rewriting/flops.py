@@ -1,7 +1,7 @@
-"""How many arithmetic operations a kernel does: what a table of times is compared with.
+"""The number of arithmetic operations of a kernel, to compare with its time.
 
-A multiplication with its addition counts as two; any other pointwise op, and each element
-that a reduction takes in, as one. Moving data counts as nothing.
+A multiplication with its addition counts as two. Any other pointwise op, and each element that
+a reduction reads, counts as one. Moving data counts as nothing.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import CONTRACTIONS, shape
 
-# Reductions along an axis that are ops of their own, in passes over their operand.
+# Reductions along an axis that are ops of their own: their passes over the operand.
 _PASSES = {
     "mgx.argmax": 1,
     "mgx.argmin": 1,
@@ -43,7 +43,7 @@ def _block(block: ir.Block, elements: int) -> int:
 
 
 def _op(op: ir.OpView, elements: int) -> int:
-    """Of one op; one on scalars is done for each of `elements`."""
+    """The operations of one op; an op on scalars is done once for each of `elements`."""
     operation = op.operation
     name = operation.name
     if name in CONTRACTIONS:

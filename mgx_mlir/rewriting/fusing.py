@@ -1,4 +1,4 @@
-"""Groups of ops that become one: what enters, what leaves, whether a cycle would arise."""
+"""Groups of ops that become one op: their inputs and outputs, and whether a cycle would arise."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from mgx_mlir.rewriting.queries import (
 )
 
 _POOLING = "mgx.pooling"
-# Ops whose kernel takes in the pointwise work on their result.
+# Ops whose kernel includes the pointwise work on their result.
 WITH_EPILOGUE = CONTRACTIONS | {"mgx.attention", _POOLING}
 
 
 class Order:
-    """Where the ops of a block stand, kept while ops become one.
+    """The order of the ops of a block, kept up to date while ops are fused.
 
-    `position`: the number of each op that has a result, by the op's identity; that of the last
-    of them where several became one. Such an op can stand after users of its results until the
-    block is sorted, so that positions do not tell what may depend on what; levels do.
-    `level`: no less than the level of any op that the op depends on.
+    `position`: the number of each op that has a result, by the op's identity. A fused op has the
+    position of its last member. It can stand after users of its results until the block is
+    sorted, so positions do not tell what may depend on what; levels do.
+    `level`: at least the level of any op that the op depends on.
     """
 
     def __init__(self, block: ir.Block) -> None:
@@ -49,12 +49,12 @@ class Order:
         return identity(op) in self.position
 
     def of(self, op: ir.OpView | ir.Operation) -> int:
-        """The op's position; -1 where it is of another block, or has no result."""
+        """The op's position; -1 where it is in another block, or has no result."""
         key = identity(op)
         return -1 if key is None else self.position.get(key, -1)
 
     def replaced(self, before: Iterable[ir.Value], op: ir.OpView | ir.Operation) -> None:
-        """Notes that `op`, which has its users, is in the place of the ops of those identities."""
+        """Notes that `op` replaces the ops of those identities; its users are set already."""
         numbers = [(self.position.pop(key), self.level.pop(key)) for key in before]
         position, level = (max(column) for column in zip(*numbers, strict=True))
         key = identity(op)
@@ -88,9 +88,9 @@ class Group:
 
     order: Order
     members: dict[ir.Value, ir.Operation] = field(default_factory=dict)
-    # Ops outside, by identity, of which it is known that they depend on no member.
+    # Ops outside, by identity, that are known to depend on no member.
     apart: set[ir.Value] = field(default_factory=set)
-    # The least level of a member: nothing of a lower level depends on one.
+    # The lowest level of a member: no op of a lower level depends on a member.
     first: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -137,7 +137,7 @@ class Group:
         return False
 
     def would_be_read(self, op: ir.Operation | ir.OpView) -> bool:
-        """Whether a member depends on `op`, a producer of one, by way of ops outside."""
+        """Whether a member depends on `op`, a member's producer, through ops outside."""
         wider = Group(self.order, dict(self.members))
         wider.add(op)
         return any(wider.would_cycle(member) for member in self.members.values())
@@ -166,11 +166,10 @@ def _definitions(operation: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def contractions_of(pointwise: ir.OpView) -> list[ir.Operation]:
-    """The contractions, or the attention, whose kernel a `mgx.pointwise` ends.
+    """The contractions, or the attention, in whose kernel a `mgx.pointwise` is the last op.
 
-    One, or two contractions that it adds up.
-
-    Two sums over k of the same sizes are one, of a longer k.
+    These are one contraction, or two contractions whose results the op adds up: two sums over
+    k of the same sizes are one sum over a longer k.
     """
     last = contraction_of(pointwise)
     if last is None:
@@ -185,10 +184,10 @@ def contractions_of(pointwise: ir.OpView) -> list[ir.Operation]:
 
 
 def product_of(reduce: ir.OpView) -> list[ir.Operation]:
-    """The ops whose kernel a `mgx.fused_reduce` of a product's rows ends, in order.
+    """The ops in whose kernel a `mgx.fused_reduce` of a product's rows is the last op, in order.
 
-    A dot, or two that are added up, the pointwise op after them, and reshapes. None where rows
-    are so long that no block has whole ones of them.
+    They are a dot, or two whose results are added up, the pointwise op after them, and reshapes.
+    Empty where rows are so long that no block holds whole rows.
     """
     if reduce.operation.name != "mgx.fused_reduce":
         return []
@@ -205,7 +204,7 @@ def product_of(reduce: ir.OpView) -> list[ir.Operation]:
 
 
 def _product(value: ir.Value, columns: int) -> list[ir.Operation]:
-    """The ops that make a product of so many columns, of which nothing else reads anything."""
+    """The ops that make a product of `columns` columns, none of them read by other ops."""
     producer = definition(value)
     if producer is None or not has_one_use(value) or shape(value)[-1] != columns:
         return []
@@ -220,13 +219,13 @@ def _product(value: ir.Value, columns: int) -> list[ir.Operation]:
     return [operation] if operation.name == "mgx.dot" and len(shape(value)) == 2 else []
 
 
-# Bytes of a row that is reduced in the kernel of its product. With wider tiles, a product is on
-# fewer blocks, which takes more time than one more launch (the generators' estimates).
+# Bytes of a row that is reduced in the kernel of its product. Wider tiles leave the product on
+# fewer blocks, which costs more time than one more launch (the generators' estimates).
 MAX_ROW_BYTES = 256
 
 
 def are_alike(op: ir.OpView, other: ir.Operation) -> bool:
-    """Whether two contractions have sums of one kind, of the same rows and columns."""
+    """Whether two contractions have sums of the same kind, of the same rows and columns."""
     operation = op.operation
     if operation.name != other.name or operation.name not in _SUMMED:
         return False
@@ -239,12 +238,12 @@ def are_alike(op: ir.OpView, other: ir.Operation) -> bool:
 
 
 _SUMMED = CONTRACTIONS - {"mgx.convolution_backwards"}
-# With fewer products a result than this, a contraction is better off alone.
+# With fewer products for each result than this, a contraction is faster alone.
 MIN_DEPTH = 8
 
 
 def _depth(contraction: ir.Operation) -> int:
-    """Products that are summed up for a result; 0 where that is not known."""
+    """The products that are summed up for a result; 0 where the number is not known."""
     sizes = [shape(value) for value in contraction.operands]
     if any(size < 0 for dims in sizes for size in dims):
         return 0
@@ -252,9 +251,9 @@ def _depth(contraction: ir.Operation) -> int:
 
 
 def are_added(pointwise: ir.OpView, a: ir.Value, b: ir.Value) -> bool:
-    """Whether all that a `mgx.pointwise` does with two of its operands is to add them up.
+    """Whether a `mgx.pointwise` does nothing with two of its operands but add them up.
 
-    Other sums may lie between; their order does not matter.
+    Other additions may lie between them; their order does not matter.
     """
     operands = list(pointwise.operation.operands)
     if operands.count(a) != 1 or operands.count(b) != 1:
@@ -265,7 +264,7 @@ def are_added(pointwise: ir.OpView, a: ir.Value, b: ir.Value) -> bool:
 
 
 def _sums_of(value: ir.Value) -> list[ir.Value]:
-    """The results of the additions, each the only user of the one before, that a value is in."""
+    """The results of the chain of additions that a value is in, each used only by the next."""
     found = []
     while has_one_use(value) and op_name(user := users(value)[0]) == "mgx.add":
         value = user.operation.results[0]
@@ -276,7 +275,7 @@ def _sums_of(value: ir.Value) -> list[ir.Value]:
 def contraction_of(pointwise: ir.OpView) -> ir.Operation | None:
     """The contraction, or attention, whose epilogue a `mgx.pointwise` becomes: the last one.
 
-    Where there is none, a pooling of known sizes.
+    Without a contraction, a pooling of known sizes.
     """
     found: ir.Operation | None = None
     for value in pointwise.operation.operands:
@@ -293,7 +292,7 @@ def contraction_of(pointwise: ir.OpView) -> ir.Operation | None:
 
 
 def _comes_after(op: ir.Operation, found: ir.Operation | None) -> bool:
-    """Whether an op is to have the epilogue rather than what was found before."""
+    """Whether an op should get the epilogue rather than the op found before."""
     if op.name == _POOLING and not is_static(op):
         return False
     if found is None or (op.name == _POOLING) != (found.name == _POOLING):

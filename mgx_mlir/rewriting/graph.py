@@ -1,4 +1,4 @@
-"""A model as the compiler holds it: a module of mgx ops and the weights it names."""
+"""A model in the compiler: a module of mgx ops and the weights it names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import dims_of
 
-# On an mgx.loop: the trips after which it is an error that it has not ended.
+# On an mgx.loop: the number of trips after which a loop that has not ended is an error.
 MAX_ITERATIONS = "mgx.max_iterations"
 
 
@@ -39,7 +39,7 @@ def main_function(module: ir.Module) -> ir.OpView:
 
 
 def open_dims(names: Sequence[str], inputs: Sequence[ir.Value]) -> tuple[OpenDim, ...]:
-    """The inputs' dimensions without a size, in order."""
+    """The inputs' dimensions of unknown size, in order."""
     found = []
     for name, value in zip(names, inputs, strict=True):
         dims = dims_of(value.type)

@@ -1,4 +1,4 @@
-"""Which inputs of a kernel its result may be written over."""
+"""The inputs of a kernel that its result may overwrite."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import memory_of
 
-# On a lowered function: the numbers of such arguments.
+# On a lowered function: the numbers of the arguments that the result may overwrite.
 OVERWRITABLE = "mgx.overwritable"
 
 _FREE = mgx.VIEWS | {"mgx.constant"}
@@ -23,8 +23,8 @@ def updates(kernel: ir.OpView) -> bool:
 def overwritable(kernel: ir.OpView) -> frozenset[int]:
     """The numbers of the arguments whose memory the kernel's result may take.
 
-    Those of a pointwise kernel that are read element by element, each for the result's element
-    at the same place and for nothing else:
+    In a pointwise kernel these are the arguments that are read element by element, each element
+    for the result's element at the same index and for nothing else:
 
         mgx.kernel @k(%a: tensor<4x8xf32>, %b: tensor<8xf32>) -> tensor<4x8xf32> {
           %0 = multibroadcast %b : tensor<8xf32> -> tensor<4x8xf32>
@@ -32,12 +32,12 @@ def overwritable(kernel: ir.OpView) -> frozenset[int]:
           return %1
         }
 
-    may write its result over %a, not over %b. Whoever generates code for such a kernel reads an
-    element before storing there, in the same thread, stores each element once, and does not
-    promise that the memory of these arguments and of the result is not the same.
+    may write its result over %a, not over %b. The code of such a kernel reads an element before
+    it stores there, in the same thread, and stores each element once. It does not promise that
+    the memory of these arguments and of the result differ.
 
-    A scatter that replaces elements (`updates`) may write over what it copies: where both are
-    the same memory, the copy of an element is that element.
+    A scatter that replaces elements (`updates`) may overwrite the input that it copies: where
+    both are the same memory, the copy of an element is that element.
     """
     block = kernel.operation.regions[0].blocks[0]
     *ops, terminator = block.operations
@@ -59,7 +59,7 @@ def overwritable(kernel: ir.OpView) -> frozenset[int]:
 
 
 def _alike(a: ir.Type, b: ir.Type) -> bool:
-    """Whether elements of equal numbers are the same whole bytes."""
+    """Whether elements of equal index are the same whole bytes in both types."""
     shaped = [ir.RankedTensorType(type_) for type_ in (a, b)]
     if not all(type_.has_static_shape for type_ in shaped):
         return False

@@ -1,4 +1,4 @@
-"""When each tensor of a program is alive, and which of them are the same memory.
+"""The intervals in which each tensor of a program is alive, and the tensors that share memory.
 
 The program's launches and copies are numbered in the order of the text, branches one after
 the other. A tensor is alive in intervals of these numbers: a value that a loop carries is
@@ -34,8 +34,8 @@ class Tensor:
     lives: list[Interval] = field(default_factory=list)
     offset: int = 0
     output: int = -1
-    # Where launches without a decision between them are all that uses it, as bits by their
-    # numbers: those that make it, those that make or read it, and what its makers need.
+    # Where only launches without a decision between them use the tensor, these launches as bits
+    # by their numbers: those that make it, those that make or read it, and those its makers need.
     makers: int = 0
     users: int = 0
     needed: int = 0
@@ -78,12 +78,12 @@ class Lifetimes:
     """The tensors of a program, by the values that lie in them."""
 
     tensors: dict[Any, Tensor] = field(default_factory=dict)
-    # What is part of a concat in place: the outermost result, and the offset in it.
+    # Values that are part of a concat in place: the outermost result, and the offset in it.
     parts: dict[ir.Value, tuple[ir.Value, int]] = field(default_factory=dict)
 
     @staticmethod
     def of(main: ir.OpView) -> Lifetimes:
-        """Of a program of launches whose sizes are known."""
+        """The lifetimes of a program of launches whose sizes are known."""
         walk = _Walk()
         block = main.operation.regions[0].blocks[0]
         walk.block(block)
@@ -113,14 +113,14 @@ class Lifetimes:
         return -1 - tensor.output if tensor.output >= 0 else tensor.offset + inside
 
     def staged(self, op: ir.OpView) -> list[Tensor]:
-        """What holds the next values of a loop that change places, in order."""
+        """The tensors that hold a loop's copied-aside next values (`staged_values`), in order."""
         if op.operation.name != "mgx.loop":
             return []
         return [self.tensors[op.operation.results[n], n] for n in staged_values(op)]
 
 
 def staged_values(loop: ir.OpView) -> list[int]:
-    """The numbers of carried values that become others which have changed by then.
+    """The numbers of carried values whose next value is a carried value that changes before.
 
     Their next values are copied aside before any carried value changes.
     """
@@ -135,14 +135,14 @@ def staged_values(loop: ir.OpView) -> list[int]:
     ]
 
 
-# Of so many launches it is found out which come before which in any order: each has as many
-# bits. More of them share memory as if they ran in the program's order alone.
+# Up to this many launches, their order by data is found: each launch has as many bits. Tensors of
+# longer programs share memory as if launches ran in the program's order alone.
 _MOST_ORDERED = 1 << 12
 
 
 @dataclass
 class _Launch:
-    """A launch at step `at` of a stretch: the whole values that it reads and makes.
+    """A launch at step `at` of a stretch: the whole values that it reads and those it makes.
 
     `needs`: the launches, as bits, that come before it in any order.
     """
@@ -161,18 +161,18 @@ class _Walk:
 
     found: Lifetimes = field(default_factory=Lifetimes)
     position: int = 0
-    # Values that should be one tensor: (what is copied, where to, at which position).
+    # Values that should be one tensor: (the source of a copy, its target, its step).
     copies: list[tuple[ir.Value, Any, int]] = field(default_factory=list)
-    # Values that are one tensor: what a loop carries, and its result.
+    # Values that are one tensor: a value that a loop carries, and the loop's result.
     same: list[tuple[ir.Value, ir.Value]] = field(default_factory=list)
-    # What each launch reads and makes, and the stretch of launches that it stands in.
+    # The launches, each with the values it reads and makes and the stretch that it is in.
     launches: list[_Launch] = field(default_factory=list)
     stretch: int = 0
-    # What the host decides by, and what is stacked.
+    # The values that the host decides by, and those that it stacks.
     decisions: list[ir.Value] = field(default_factory=list)
     # The keys of each tensor, by its id, once tensors are merged.
     keys: dict[int, list[Any]] = field(default_factory=dict)
-    # For the loops that the walk is in: the values used there, those made there.
+    # For each loop that the walk is in: the values used in it, and those made in it.
     loops: list[tuple[set[ir.Value], set[ir.Value]]] = field(default_factory=list)
 
     def next(self) -> int:
@@ -236,7 +236,7 @@ class _Walk:
         self.same += zip(carried, results, strict=False)
 
     def _follow(self, op: ir.OpView, carried: list[ir.Value], following: list[ir.Value]) -> None:
-        """The end of a loop's body: rows are filled, then carried values change."""
+        """Walks the end of a loop's body: rows are stored, then carried values change."""
         results = list(op.operation.results)
         for value in following[len(carried) :]:
             self._decide(value, self.next())
@@ -268,7 +268,7 @@ class _Walk:
         self.copies.append((value, target, at))
 
     def define(self, value: ir.Value, at: int) -> None:
-        """The value, or its part of a concat, is stored."""
+        """Records that the value, or its part of a concat, is stored."""
         whole, _ = self.found.parts.get(value, (value, 0))
         if whole not in self.found.tensors:
             self.found.tensors[whole] = Tensor(mgx.byte_size(whole.type))
@@ -281,7 +281,7 @@ class _Walk:
             made.add(whole)
 
     def _whole(self, value: ir.Value) -> ir.Value:
-        """The value whose memory a value lies in or is a part of."""
+        """The value whose memory holds a value, as a whole or as a part."""
         source = memory_of(value)
         return self.found.parts.get(source, (source, 0))[0]
 
@@ -292,7 +292,7 @@ class _Walk:
         self._extend([whole], at)
 
     def _extend(self, values: Any, at: int) -> None:
-        """The values live at least until then."""
+        """Extends the values' lives to that step at least."""
         for value in values:
             tensor = self.found.tensors.get(value)
             if tensor is not None:
@@ -300,7 +300,7 @@ class _Walk:
                 tensor.lives[-1] = (start, max(end, at))
 
     def _find_parts(self, block: ir.Block) -> None:
-        # A concat of concats stands behind them: from the last to the first, wholes are known.
+        # A concat's operand concats stand before it: backwards, the outermost result is known.
         parts = self.found.parts
         for op in reversed(list(block.operations)):
             if IN_PLACE not in op.operation.attributes:
@@ -312,10 +312,10 @@ class _Walk:
                 offset += mgx.byte_size(operand.type)
 
     def order(self) -> None:
-        """Finds, for tensors that one stretch of launches uses, what their makers need."""
+        """Finds the launches that a tensor's makers need, if one stretch of launches uses it."""
         stretches: dict[int, set[int]] = {}
         by_id = {id(tensor): tensor for tensor in self.found.tensors.values()}
-        # Decisions and copies are no launches: what they use keeps its place in the order.
+        # Decisions and copies are no launches: the tensors they use keep the program's order.
         decided = {id(self.found.tensors.get(v)) for copy in self.copies for v in copy[:2]}
         for values in (self.decisions, *self.same):
             decided |= {id(self.found.tensors.get(value)) for value in values}
@@ -345,7 +345,7 @@ class _Walk:
                 tensor.makers = tensor.users = tensor.needed = 0
 
     def share(self) -> None:
-        """Makes values one tensor that have to be, and those that can be and save a copy."""
+        """Merges values that must be one tensor, and those that can be one and save a copy."""
         tensors = self.found.tensors
         for carried, result in self.same:
             self._merge(carried, result)
@@ -358,9 +358,9 @@ class _Walk:
                 self._merge(source, target)
 
     def overwrite(self, main: ir.OpView) -> bool:
-        """Lets kernels write over inputs that are read for the last time; whether any does.
+        """Lets kernels overwrite inputs that are read for the last time; True if any does.
 
-        But not scatters, whose code by readers of artifacts 1.0 takes them for two memories.
+        Scatters are left out: readers of artifacts 1.0 compile them for two distinct memories.
         """
         kernels = ir.SymbolTable(main.operation.parent)
         tensors, parts, count = self.found.tensors, self.found.parts, 0
@@ -376,7 +376,7 @@ class _Walk:
                 if [self._whole(operand) for operand in operation.operands].count(source) > 1:
                     continue
                 read, made = tensors[source], tensors[result]
-                # Whoever else reads it comes before in any order, so that nobody waits for that.
+                # All other readers come before in any order, so that no launch waits for this.
                 alone = not read.users & ~(launch.needs | 1 << number)
                 fits = read.size == made.size and _is_owned(source) and alone
                 if fits and read is not made and not _conflict(read, made, launch.at):
@@ -386,7 +386,7 @@ class _Walk:
         return count > 0
 
     def _merge(self, source: ir.Value, target: ir.Value) -> None:
-        """Makes two values lie in one tensor, which is the target's but for where both live."""
+        """Puts two values in one tensor: the target's, alive where either was."""
         tensors = self.found.tensors
         if not self.keys:
             for key, tensor in tensors.items():
@@ -405,7 +405,7 @@ class _Walk:
 
 
 def _bits(number: int) -> Iterator[int]:
-    """The places of the bits that are set."""
+    """The numbers of the bits that are set."""
     while number:
         lowest = number & -number
         yield lowest.bit_length() - 1
@@ -413,7 +413,7 @@ def _bits(number: int) -> Iterator[int]:
 
 
 def _is_owned(value: ir.Value) -> bool:
-    """Whether memory of the program's own holds the value: not an input's, not a weight's."""
+    """Whether the program's own memory holds the value: not an input, not a weight."""
     producer = definition(value)
     if producer is None:
         parent = value.owner.owner
@@ -422,7 +422,7 @@ def _is_owned(value: ir.Value) -> bool:
 
 
 def _conflict(source: Tensor, target: Tensor, at: int) -> bool:
-    """Whether two tensors are alive at one time other than the copy from one to the other."""
+    """Whether two tensors are alive at one time, apart from the copy of one to the other."""
     return any(
         a <= d and c <= b and not (b == at == c)
         for a, b in _merged(source.lives)

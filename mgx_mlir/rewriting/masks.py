@@ -1,11 +1,11 @@
-"""What masks say of attention: which keys a query sees by its place, and what else there is.
+"""The masks of an attention: the band of keys that a query sees by its index, and the rest.
 
     %w = mgx.where %m, %zero, %lowest : ...        // %m: keys that are there
     %b = mgx.add %w, %window : ...                 // a constant: a query's neighbours
     %s = mgx.add %scores, %b : ...
 
-Query i sees the keys i + first to i + last, whatever %m is: the rest of the work on the mask is
-done with the scores.
+Query i sees the keys i + first to i + last, whatever %m holds. The rest of the work on the mask
+is done with the scores.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from mgx_mlir.rewriting.queries import (
 
 # A score of this or less next to one of ordinary size has no share: its exponential is 0.
 EXCLUDED = -6e4
-# Elements of a constant mask that are worth looking at.
+# Elements of a constant mask up to which it is searched for a band.
 MAX_MASK = 1 << 24
-# Work on a mask that is done again with each score costs less than a launch of its own.
+# Up to this many ops on a mask, repeating them for each score costs less than a launch.
 _MOST_OPS = 6
 _CHEAP = frozenset(
     f"mgx.{name}"
@@ -54,7 +54,7 @@ class Band:
     last: int | None
 
     def within(self, other: Band, queries: int, keys: int) -> Band | None:
-        """What both leave, where that is a key for every query."""
+        """The band that both leave; None unless each query keeps a key."""
         firsts = [x.first for x in (self, other) if x.first is not None]
         lasts = [x.last for x in (self, other) if x.last is not None]
         first, last = max(firsts, default=None), min(lasts, default=None)
@@ -64,7 +64,7 @@ class Band:
 
 
 def band_of(seen: np.ndarray) -> Band | None:
-    """The band that a mask [queries, keys] leaves, a key for every query; None for others."""
+    """The band of a mask [queries, keys] that leaves each query a key; None for other masks."""
     queries, keys = seen.shape
     if not seen.any(axis=1).all():
         return None
@@ -83,11 +83,11 @@ def band_of(seen: np.ndarray) -> Band | None:
 
 @dataclass
 class Mask:
-    """An input of the work on scores, of their shape: what it is computed from.
+    """An input of the work on scores, of their shape, and the ops that compute it.
 
-    `band`: what its constants leave. `ops`: those on scalars that make the rest, operands
-    before users, `kept` what stands for some of their results. `leaf` is what they read; the
-    input itself where there is no such work.
+    `band`: the keys that its constants leave. `ops`: the ops on scalars that compute the rest,
+    operands before users. `kept` maps some of their results to the values that replace them.
+    `leaf` is the value that they read; the input itself where there are no such ops.
     """
 
     value: ir.Value
@@ -97,15 +97,15 @@ class Mask:
     kept: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def source(self, value: ir.Value) -> ir.Value:
-        """What stands for an operand of one of the ops, or for the mask's value."""
+        """The value that replaces an operand of one of the ops, or the mask's value."""
         value = broadcast_source(value)
         while value in self.kept:
             value = broadcast_source(self.kept[value])
         return value
 
     def on_scalars(self, x: ir.Value) -> ir.Value:
-        """The mask from its leaf, an element of each; in the program's types, so that it is
-        rounded as there."""
+        """The mask's element from its leaf's element, in the program's types, so that it is
+        rounded as in the program."""
         if self.leaf == self.value:
             return x
         known = {self.leaf: x}
@@ -122,11 +122,11 @@ class Mask:
 
 
 def read_mask(value: ir.Value, kind: str, weights: WeightStore) -> Mask:
-    """How an input of the work on scores is made.
+    """Reads how an input of the work on scores is made.
 
-    kind: 'bias', which is added, 'seen' or 'hidden', by which scores are chosen or made
-    -infinity, or '' where neither is known. Only what makes scores -infinity becomes a band:
-    a query all of whose keys are hidden by finite numbers sees all of them alike.
+    kind: 'bias', which is added; 'seen' or 'hidden', which chooses scores or makes them
+    -infinity; '' where the kind is not known. Only masks that make scores -infinity become a
+    band: a query all of whose keys are hidden by finite numbers sees all of them equally.
     """
     found = Mask(value, value)
     sizes = shape(value)
@@ -144,7 +144,7 @@ def read_mask(value: ir.Value, kind: str, weights: WeightStore) -> Mask:
 
 
 def _grow(value: ir.Value, mask: Mask, leaves: list[ir.Value], most: int = MOST_BEHIND) -> bool:
-    """Adds what makes a value, at most so many ops deep; whether each score may do that."""
+    """Adds the ops behind a value, `most` deep; whether they may be repeated for each score."""
     source = mask.source(value)
     if splat(source) is not None or source in leaves:
         return True
@@ -162,7 +162,7 @@ def _grow(value: ir.Value, mask: Mask, leaves: list[ir.Value], most: int = MOST_
 
 
 def _is_alone(value: ir.Value, source: ir.Value) -> bool:
-    """Whether nothing else reads a value, or what it is a broadcast of."""
+    """Whether no other op reads a value, or the value that it broadcasts."""
     while value != source:
         op = definition(value)
         if not has_one_use(value) or op is None:
@@ -173,14 +173,14 @@ def _is_alone(value: ir.Value, source: ir.Value) -> bool:
     return has_one_use(source)
 
 
-# The op that joins masks, by what they are.
+# The op that joins two masks, by their kind.
 _JOINED = {"bias": "mgx.add", "hidden": "mgx.logical_or", "seen": "mgx.logical_and"}
 
 
 def _find_band(
     value: ir.Value, kind: str, sizes: tuple[int, ...], weights: WeightStore, mask: Mask
 ) -> None:
-    """Takes a constant band out of what makes a value: `kept` is what it is joined with."""
+    """Takes a constant band out of a mask; `kept` then maps it to the mask without the band."""
     waiting, looked_at = [(value, kind)], 0
     while waiting and mask.band is None and looked_at < MOST_BEHIND:
         value, kind = waiting.pop()
@@ -210,7 +210,7 @@ def _find_band(
 
 
 def seen_by(mask: np.ndarray | None, kind: str, excluded: float = EXCLUDED) -> np.ndarray | None:
-    """Where a mask leaves scores as they are; None where it does something else to them.
+    """The scores that a mask leaves as they are; None where it changes some in another way.
 
     Scores with a bias of `excluded` or less are hidden.
     """
@@ -249,7 +249,7 @@ def constant_mask(
 
 
 def is_lowest_of(gate: ir.Value, biases: Iterable[ir.Value]) -> bool:
-    """Whether a bool for each query says that a bias of its scores is -infinity for all keys."""
+    """Whether a bool for each query tells that a bias makes all of its scores -infinity."""
     equal = definition(gate)
     if op_name(equal) != "mgx.equal":
         return False
@@ -267,7 +267,7 @@ def is_lowest_of(gate: ir.Value, biases: Iterable[ir.Value]) -> bool:
 
 
 def _value_of(value: ir.Value) -> ir.Value:
-    """What a value is a broadcast, or a wider form, of."""
+    """The value that a chain of broadcasts and widening conversions starts from."""
     while True:
         value = broadcast_source(value)
         op = definition(value)
@@ -284,7 +284,7 @@ def _value_of(value: ir.Value) -> ir.Value:
 def masked(
     op: ir.Operation, excluded: float = EXCLUDED
 ) -> Iterator[tuple[ir.Value, ir.Value, str]]:
-    """How an op may hide scores: the score, the mask, and what that says (see `read_mask`).
+    """The ways an op may hide scores: the score, the mask, and its kind (see `read_mask`).
 
     Scores that become `excluded` or less are hidden.
     """
@@ -300,7 +300,7 @@ def masked(
 
 
 def on_scalars(op: ir.Operation, type_: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
-    """An op of the program on scalars, with a result of a type."""
+    """Builds an op of the program on scalars, with a result of type `type_`."""
     scalar = ir.Operation.create(
         op.name,
         results=[type_],
@@ -312,7 +312,7 @@ def on_scalars(op: ir.Operation, type_: ir.Type, operands: Sequence[ir.Value]) -
 
 
 def erase_unused(value: ir.Value) -> None:
-    """Erases what makes a value, as far as nothing else reads it."""
+    """Erases the ops behind a value that no other op reads."""
     waiting = [value]
     erased = set()
     while waiting:

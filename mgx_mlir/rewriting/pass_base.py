@@ -17,26 +17,26 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.errors import UsageError
 
-# What the driver runs after a pass that asks for clean-up.
+# The passes that the driver runs after a pass that asks for clean-up.
 CLEANUP = ("canonicalize", "cse")
 
 
 @dataclass
 class Budget:
-    """Work that is left for something; None before anything asked."""
+    """An amount of work that is left; None until a pass asks for it."""
 
     left: int | None = None
 
 
 @dataclass
 class PassContext:
-    """What a pass may use beside the module. `target` is None where no chip is known."""
+    """The inputs of a pass beside the module. `target` is None where no chip is known."""
 
     weights: WeightStore = field(default_factory=WeightStore)
     target: Target | None = None
-    # What runs after a pass that asks for clean-up.
+    # The passes that run after a pass that asks for clean-up.
     cleanup: tuple[str, ...] = CLEANUP
-    # Elements that constants may cost that are computed, by all passes together.
+    # Elements that all passes together may spend on computing constants.
     folding: Budget = field(default_factory=Budget)
     # Rewrites that fired, as (pass, rewrite, node): what `--explain` prints.
     fired: list[tuple[str, str, str]] = field(default_factory=list)
@@ -52,13 +52,13 @@ class Pass(ABC):
     """A pass over a module. Subclasses are frozen dataclasses; their docstring is the help."""
 
     name: ClassVar[str]
-    # Dead and duplicated ops that the pass leaves behind are the driver's to remove.
+    # Whether the driver removes the dead and duplicated ops that the pass leaves.
     cleanup: ClassVar[bool] = False
     # Whether the pass may look at `context.target`.
     knows_chip: ClassVar[bool] = False
-    # Whether floats come out by another formula, and so with another rounding.
+    # Whether floats are computed by another formula, and so rounded differently.
     rounds: ClassVar[bool] = False
-    # Whether there is no program without it.
+    # Whether no program can be made without the pass.
     required: ClassVar[bool] = False
 
     @abstractmethod

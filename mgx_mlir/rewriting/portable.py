@@ -28,7 +28,7 @@ MAX_BYTES = 1 << 26
 # mgx ops that belong to a program, not to a kernel.
 _PROGRAM_OPS = frozenset(("mgx.code_object", "mgx.if", "mgx.launch", "mgx.literal", "mgx.loop"))
 
-# What a chip needs for an element type; other types work on every chip.
+# The feature that a chip needs for an element type; other types work on every chip.
 _TYPE_FEATURES: dict[str, str] = {
     "bf16": "bf16",
     "f4E2M1FN": "mx",
@@ -64,10 +64,10 @@ _PLAIN_ATTRIBUTES = (
 def portable_kernel(kernel: ir.OpView, version: tuple[int, int] | None = None) -> PortableKernel:
     """An `mgx.kernel` of a program in its stored form, with its name and its ONNX nodes.
 
-    The form is the oldest that holds the kernel: what needs nothing new has the bytes that an
-    older compiler gives it, and every reader that knows its ops reads it. Raises CompilerError
-    when the kernel holds what a stored kernel may not, UnsupportedError when a reader of
-    `version` would not know all of it.
+    The form is the oldest version that holds the kernel. A kernel that needs nothing new has the
+    bytes that an older compiler gives it, and every reader that knows its ops can read it.
+    Raises CompilerError when the kernel holds what a stored kernel may not, UnsupportedError when
+    a reader of `version` would not know all of it.
     """
     needed, reason = _mgx.required_version(kernel.operation)
     if version is not None and needed > version:
@@ -179,7 +179,7 @@ def required_features(kernel: ir.OpView) -> set[str]:
 
 
 def argument_sizes(kernel: ir.OpView) -> tuple[int, ...]:
-    """Bytes of each input, then of each result; of none where a size is not known."""
+    """Bytes of each input, then of each result; empty where a size is not known."""
     signature = kernel.operation.attributes["function_type"].value
     types = (*signature.inputs, *signature.results)
     if any(size < 0 for type_ in types for size in type_.shape):

@@ -1,14 +1,16 @@
-"""Work that a product's kernel does on an operand as it reads it: weights of few bits expand there.
+"""Prologues: the work on an operand that a product's kernel does as it reads the operand.
+
+The most common is the expansion of weights of few bits:
 
     %u = mgx.unpack %w : tensor<64x16xui8> -> tensor<64x32xui4>
     %d = ... (%u - zero points) * scales, of blocks of 8 ... : tensor<64x32xf16>
     %t = mgx.transpose %d permutation = [1, 0] : tensor<64x32xf16> -> tensor<32x64xf16>
     %y = mgx.dot %x, %t ...
 
-A tree of ops from weights to operand stays in the program instead of being computed at compile
-time, where fewer bytes are read and the work costs less than those take; one from other values
-is no kernel of its own. A convolution is such a product too: what is done on its images before
-it is done on the pixels that are read, and on filters where these are of one pixel.
+A tree of ops from weights to operand stays in the program, and is not computed at compile time,
+where it reads fewer bytes and its work costs less time than the bytes it saves. A tree from other
+values is no kernel of its own. A convolution is such a product too: the work on its images is
+done on the pixels as they are read; so is work on filters of one pixel.
 """
 
 from __future__ import annotations
@@ -37,27 +39,27 @@ from mgx_mlir.rewriting.queries import (
 )
 from mgx_mlir.rewriting.views import Layout, apply, is_view, whole
 
-# A block computes so many rows, or columns, of a product with what it read of an operand.
+# The rows, or columns, of a product that a block computes with the elements it read of an operand.
 _TILE = 128
-# What a compute unit does in the time in which it gets a byte from memory: operations on one
-# element each (CDNA 3: 5.3 TB/s, 304 units of 128 lanes at 2.1 GHz).
+# Operations, each on one element, that a compute unit does in the time that it gets a byte from
+# memory (CDNA 3: 5.3 TB/s, 304 units of 128 lanes at 2.1 GHz).
 _OPERATIONS_A_BYTE = 16
-# In the time that a launch takes, memory gives so many bytes (3 us at a third of 1 TB/s).
+# Bytes that memory delivers in the time of a launch (3 us at a third of 1 TB/s).
 _LAUNCH_BYTES = 1 << 20
-# Constants of fewer elements are no matter.
+# Prologues of fewer elements save too little to matter.
 _LEAST_ELEMENTS = 1 << 10
-# Blocks read so many elements along k at a time, and zeros past the end.
+# The depth along k that a block reads at a time, with zeros past the end.
 _STEP = 64
-# Tensors that one operand may be made from: each takes registers for what is on its way.
+# The most tensors that one operand may be computed from: each takes registers for its loads.
 _MOST_LEAVES = 4
 _PRODUCTS = frozenset(("mgx.convolution", "mgx.dot"))
-# Of fewer products a result no kernel with a place for more is made.
+# With fewer products for each result, no kernel has a prologue.
 _LEAST_DEPTH = 8
 
 
 @dataclass
 class Prologue:
-    """The ops between an operand of a product and what is read for it.
+    """The ops between an operand of a product and the values that are read for it.
 
     `ops`: operands before users. `leaves`: values that enter.
     """
@@ -67,7 +69,7 @@ class Prologue:
 
 
 def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
-    """What a product does on operand `number` as it reads it; None where that does not pay.
+    """The prologue of a product on operand `number`; None where it does not pay.
 
     A product is a `mgx.dot` or a `mgx.convolution`, whose operand 0 are the images.
     """
@@ -99,7 +101,7 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
 
 
 def _may_be_computed(convolution: ir.OpView, number: int) -> bool:
-    """Whether kernels have a place where they would compute an operand of a convolution."""
+    """Whether kernels can compute this operand of a convolution as they read it."""
     x, w = (shape(value) for value in convolution.operation.operands)
     axis = len(w) - 1 if _is_channels_last(convolution) else 1
     if w[axis] == 1 and x[axis] > 1:
@@ -108,7 +110,7 @@ def _may_be_computed(convolution: ir.OpView, number: int) -> bool:
 
 
 def _has_kernels(tree: Prologue) -> bool:
-    """Whether convolutions' kernels read and compute elements of such types, and none else."""
+    """Whether convolution kernels can read and compute all elements of these types."""
     types = [element_type(leaf) for leaf in tree.leaves]
     types += [element_type(op.operation.results[0]) for op in tree.ops]
     floats = [x for x in types if isinstance(x, ir.FloatType)]
@@ -133,16 +135,16 @@ def _taps(convolution: ir.OpView) -> int:
 
 
 def _depth(product: ir.OpView) -> int:
-    """Products that are summed up for one result."""
+    """The products that are summed up for one result."""
     if op_name(product) == "mgx.dot":
         return shape(product.operation.operands[0])[-1]
     return math.prod(shape(product.operation.operands[1])[1:])
 
 
 def _grow(tree: Prologue, value: ir.Value, size: int, most: int = MOST_BEHIND) -> bool:
-    """Adds what makes a value of as many elements as the operand, at most so many ops deep.
+    """Adds the ops, at most `most` deep, that make a value of as many elements as the operand.
 
-    False where that is no tree.
+    False where these ops are no tree.
     """
     op = definition(value)
     if splat(value) is not None:
@@ -162,15 +164,15 @@ def _grow(tree: Prologue, value: ir.Value, size: int, most: int = MOST_BEHIND) -
 def _may_enter(op: ir.OpView) -> bool:
     element = element_type(op.operation.results[0])
     if _computes(op) and isinstance(element, ir.FloatType) and element.width <= 8:
-        return False  # what quantizes is done once
+        return False  # quantizing is done once
     if op_name(op) == "mgx.pointwise":
-        # Another may come later, and one may be a contraction's epilogue.
+        # A later op may fuse with it, or it may be a contraction's epilogue.
         return contraction_of(op) is None and not _follows_pointwise(op)
     return op_name(op) in mgx.VIEWS | mgx.POINTWISE | {"mgx.unpack"}
 
 
 def _follows_pointwise(op: ir.OpView) -> bool:
-    """Whether a fused op reads what has passed this one, through views alone."""
+    """Whether a fused op reads the result of this op, through views alone."""
     readers = users(op.operation.results[0])
     while len(readers) == 1 and op_name(readers[0]) in mgx.VIEWS:
         readers = users(readers[0].operation.results[0])
@@ -178,7 +180,7 @@ def _follows_pointwise(op: ir.OpView) -> bool:
 
 
 def _layouts(tree: Prologue, product: ir.OpView) -> list[Layout] | None:
-    """Where the elements of each leaf are that an element needs; None without strides for it."""
+    """The layout, in each leaf, of the elements that the operand needs; None without strides."""
     inside = {op.operation.results[0] for op in tree.ops}
     found = []
     for leaf in tree.leaves:
@@ -203,8 +205,8 @@ def _layouts(tree: Prologue, product: ir.OpView) -> list[Layout] | None:
 
 
 def _is_readable(layout: Layout, product: ir.OpView, number: int) -> bool:
-    """Whether a product reads an operand that lies so: a convolution's images have one stride
-    for each dimension of their pixels, and its channels."""
+    """Whether a product can read an operand with this layout: a convolution's images have one
+    stride for each dimension of their pixels, and for their channels."""
     if op_name(product) == "mgx.dot" or number == 1:
         return len(layout.dims) == len(shape(product.operation.operands[number]))
     count, *sizes = layout.shape
@@ -218,19 +220,19 @@ def _is_readable(layout: Layout, product: ir.OpView, number: int) -> bool:
     return all(len(dim) == 1 for dim in own)
 
 
-# What is not a finite number for every finite number near zero.
+# Ops that give no finite number for some finite numbers near zero.
 _RISKY = frozenset(
     f"mgx.{name}" for name in "acosh atanh div fmod log log2 mod pow recip rsqrt tan".split()
 )
 
 
 def _is_finite(tree: Prologue, depth: int) -> bool:
-    """Whether what is computed of zeros, past the end of k, leaves the sums alone."""
+    """Whether the elements computed from the zeros past the end of k leave the sums unchanged."""
     return depth % _STEP == 0 or not any(is_risky(op) for op in tree.ops)
 
 
 def is_risky(op: ir.OpView) -> bool:
-    """Whether an op may make something else than a finite number of zeros."""
+    """Whether an op may give infinity or NaN for zeros."""
     if op_name(op) == "mgx.pointwise":
         return any(op_name(inner) in _RISKY for inner in op.regions[0].blocks[0].operations)
     return op_name(op) in _RISKY
@@ -241,18 +243,18 @@ def _computes(op: ir.OpView) -> bool:
 
 
 def _saved(tree: Prologue, operand: ir.Value) -> float:
-    """Bytes that are not moved, a launch among them; none where that is too little to matter."""
+    """The bytes that need not move, a launch among them; 0 where they are too few to matter."""
     size = math.prod(shape(operand))
     made = size * element_type(operand).width // 8
     if not all(is_constant(leaf) for leaf in tree.leaves):
         return 2 * made + _LAUNCH_BYTES
-    # Of less than 8 bits, they share bytes (see mgx-pack-weights).
+    # Weights of less than 8 bits share bytes (see mgx-pack-weights).
     read = sum(math.prod(shape(v)) * element_type(v).width // 8 for v in tree.leaves)
     return 0 if size < _LEAST_ELEMENTS or 3 * read > 2 * made else made - read
 
 
 def _work(tree: Prologue, product: ir.OpView, number: int, layouts: Sequence[Layout]) -> float:
-    """Operations, which blocks that read the same elements repeat."""
+    """The operations of a prologue: blocks that read the same elements repeat them."""
     result = shape(product.operation.results[0])
     others = result[-1 if number == 0 else -2]
     repeated = 1.0
@@ -261,7 +263,7 @@ def _work(tree: Prologue, product: ir.OpView, number: int, layouts: Sequence[Lay
         filters = result[-1 if last else 1]
         others = filters // group if number == 0 else math.prod(result) // filters
         if last or any(_lie_last(layout) for layout in layouts):
-            # Else pixels are packed once, and computed then.
+            # With other layouts, pixels are packed and computed once.
             steps = math.prod(ir.DenseI64ArrayAttr(product.operation.attributes["strides"]))
             repeated = max(1.0, _taps(product) / steps)
     size = math.prod(shape(product.operation.operands[number])) * repeated
@@ -275,7 +277,7 @@ def _lie_last(layout: Layout) -> bool:
 
 
 def expands_blocks(op: ir.OpView) -> bool:
-    """Whether an op gives a product codes of few bits times the scales of their blocks (OCP MX)."""
+    """Whether an op scales codes of few bits by the scales of their blocks for a dot (OCP MX)."""
     inner = op
     if op_name(op) == "mgx.pointwise":
         body = op.regions[0].blocks[0].operations
@@ -295,9 +297,9 @@ def expands_blocks(op: ir.OpView) -> bool:
 
 
 def prologue_values(block: ir.Block, fused: bool = False) -> set[ir.Value]:
-    """The results of all ops of a block that a product does as it reads an operand.
+    """The results of all ops of a block that are in the prologue of a product.
 
-    `fused`: only where one `mgx.pointwise` computes it, as kernels have it.
+    `fused`: only where the prologue is one `mgx.pointwise`, as in kernels.
     """
     found: set[ir.Value] = set()
     for op in block.operations:
@@ -310,18 +312,18 @@ def prologue_values(block: ir.Block, fused: bool = False) -> set[ir.Value]:
 
 
 def _operations(op: ir.OpView) -> int:
-    """Operations on an element."""
+    """The operations of an op on one element."""
     if op_name(op) == "mgx.pointwise":
         return len(list(op.regions[0].blocks[0].operations)) - 1
     return 0 if op_name(op) in mgx.VIEWS else 1
 
 
 def prologue_leaves(block: ir.Block) -> set[ir.Value]:
-    """The values of a block that a product reads by way of work that its kernel does."""
+    """The values of a block that a product reads through its prologue."""
     trees = (prologue_of(op, n) for op in block.operations for n in _numbers(op))
     return {leaf for tree in trees if tree for leaf in tree.leaves}
 
 
 def _numbers(op: ir.OpView) -> tuple[int, ...]:
-    """The operands of an op that may be computed so."""
+    """The operands of an op that may have a prologue."""
     return (0, 1) if op_name(op) in _PRODUCTS else ()

@@ -1,4 +1,4 @@
-"""What passes ask of the IR: users, constants, broadcasts; and fused locations."""
+"""Queries on the IR: users, constants, broadcasts; and fused locations."""
 
 from __future__ import annotations
 
@@ -99,17 +99,17 @@ def blocks(op: ir.OpView | ir.Operation) -> Iterator[ir.Block]:
                     yield from blocks(inner)
 
 
-# Ops behind a value that questions about what it depends on look at: each question is asked of
-# every op of a program, so that its cost may not grow with the program.
+# The most ops behind a value that a query looks at. Queries are asked for every op of a program,
+# so the cost of one must not grow with the program.
 MOST_BEHIND = 32
-# Users of a value that such questions look at.
+# The most users of a value that a query looks at.
 MOST_USERS = 256
 
 
 def is_constant(value: ir.Value) -> bool:
     """Whether a value depends on constants and weights alone, through views and pointwise ops.
 
-    A value that more than MOST_BEHIND ops make counts as none.
+    A value behind which there are more than MOST_BEHIND values counts as not constant.
     """
     waiting, seen = [value], {value}
     while waiting:
@@ -144,7 +144,7 @@ def splat(value: ir.Value) -> np.generic | None:
 
 
 def broadcast_source(value: ir.Value) -> ir.Value:
-    """What a chain of broadcasts starts from; the value itself where there is none."""
+    """The value that a chain of broadcasts starts from; the value itself where there is none."""
     op = definition(value)
     while op is not None and op.operation.name == "mgx.multibroadcast":
         value = op.operation.operands[0]
@@ -153,7 +153,7 @@ def broadcast_source(value: ir.Value) -> ir.Value:
 
 
 def source_sizes(value: ir.Value) -> tuple[int, ...]:
-    """The sizes of what a broadcast is of, with ones in front for the dimensions it adds."""
+    """The sizes of a broadcast's source, with ones in front for the dimensions it adds."""
     source = shape(broadcast_source(value))
     return (1,) * (len(shape(value)) - len(source)) + source
 
@@ -170,7 +170,7 @@ def broadcast_to(value: ir.Value, dims: Sequence[int]) -> ir.Value:
 
 
 def side_by_side(values: Sequence[ir.Value], axis: int, dims: Sequence[int]) -> ir.Value:
-    """Constants that differ along `axis` only, one after another, broadcast to `dims`."""
+    """Concatenates along `axis` constants that differ along it only, broadcast to `dims`."""
     numbers = [splat(value) for value in values]
     if numbers[0] is not None and all(number == numbers[0] for number in numbers):
         return mgx.splat(numbers[0], mgx.tensor_type(dims, element_type(values[0])))
@@ -187,7 +187,7 @@ def side_by_side(values: Sequence[ir.Value], axis: int, dims: Sequence[int]) -> 
 
 
 def group_of(convolution: ir.OpView | ir.Operation) -> int:
-    """How many groups a convolution's channels have."""
+    """The number of groups of a convolution."""
     attributes = convolution.operation.attributes
     return ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
 
@@ -202,7 +202,7 @@ def slice_bounds(slice_: ir.OpView | ir.Operation) -> tuple[list[int], list[int]
 
 
 def in_views(value: ir.Value, steps: Iterable[views.Change]) -> ir.Value:
-    """A value through the view ops that `views.changes` gave."""
+    """Applies to a value the view ops that `views.changes` gave."""
     for step in steps:
         match step.name:
             case "reshape":
@@ -225,7 +225,7 @@ def create_like(
     dims: Sequence[int],
     **attributes: ir.Attribute,
 ) -> ir.Value:
-    """The result, of shape `dims`, of an op as `like` on other operands."""
+    """Creates an op like `like` on other operands; gives its result, of shape `dims`."""
     operation = like.operation
     own = {name: operation.attributes[name] for name in operation.attributes}
     created = ir.Operation.create(
@@ -239,13 +239,13 @@ def create_like(
 
 
 def fused_location(ops: Iterable[ir.OpView]) -> ir.Location:
-    """The locations of all ops as one, each once, in order."""
+    """The locations of all ops fused into one, each once, in order."""
     locations = list(dict.fromkeys(op.operation.location for op in ops))
     return locations[0] if len(locations) == 1 else ir.Location.fused(locations)
 
 
 def replace(op: ir.OpView, values: Sequence[ir.Value]) -> None:
-    """Puts `values` in the place of an op's results and erases it."""
+    """Replaces the results of an op by `values` and erases it."""
     for result, value in zip(op.operation.results, values, strict=True):
         result.replace_all_uses_with(value)
     op.operation.erase()
@@ -263,10 +263,10 @@ def erase_dead(block: ir.Block) -> None:
 
 
 def identity(op: ir.OpView | ir.Operation) -> ir.Value | None:
-    """What stands for an op in sets and dicts: its first result; None where it has none.
+    """The key of an op in sets and dicts: its first result; None for an op without results.
 
     The bindings hash an operation by its content, which changes with its operands and
-    cannot be read once it is erased; a value they hash by its address. Take the identity
+    cannot be read once it is erased. They hash a value by its address. Take the identity
     before the op is erased.
     """
     results = op.operation.results
@@ -286,11 +286,11 @@ def sort_topologically(block: ir.Block) -> None:
     """Reorders a block so that definitions precede uses, moving as few ops as it can.
 
     Ops that are fused from several places can stand after a user of one of their results.
-    Raises CompilerError where ops depend on each other, which no order can mend.
+    Raises CompilerError where ops depend on each other: no order can satisfy that.
     """
     ops = [op.operation for op in block.operations]
     position = {result: i for i, op in enumerate(ops) for result in op.results}
-    # The ops that each op needs, once it is reached: those of them that are not in place yet.
+    # For each op reached: the ops that it needs and that are not ordered yet.
     waiting: dict[int, list[int]] = {}
     order: dict[int, None] = {}
     for start in range(len(ops)):

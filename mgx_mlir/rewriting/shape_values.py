@@ -1,4 +1,4 @@
-"""Small integer tensors that hold sizes: what they hold, in symbols, before the model runs."""
+"""The values of small integer tensors that hold sizes, in symbols, before the model runs."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Values = "np.ndarray"
 
 
 class _UnknownError(Exception):
-    """The value depends on what only a run knows."""
+    """The value depends on a number that is known only at run time."""
 
 
 def value_of(
     op: ir.OpView, operands: Sequence[np.ndarray | None], sizes: Sequence[Sizes]
 ) -> np.ndarray | None:
-    """What an op's result holds: an array of ints and Sizes, or of booleans; None if unknown.
+    """The value of an op's result: an array of ints and Sizes, or of booleans; None if unknown.
 
-    operands: what its operands hold. sizes: the sizes of its operands.
+    operands: the values of the operands. sizes: the sizes of the operands.
     """
     type_ = ir.RankedTensorType(op.operation.results[0].type)
     small = type_.has_static_shape and int(np.prod(type_.shape)) <= MAX_ELEMENTS
@@ -89,7 +89,7 @@ def _elementwise(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
 
 
 def _divide(a: Number, b: Number) -> Number:
-    """The quotient, rounded to 0."""
+    """The quotient, rounded towards 0."""
     whole = exact(a, b) if b != 0 else None
     if whole is not None:
         return whole

@@ -1,8 +1,8 @@
-"""Sizes of the dialect's tensors: from types, into types, and by op where inference stops.
+"""The sizes of the dialect's tensors: read from types, written into types, and inferred by op.
 
-The dialect's own inference carries names of dimensions along; what is computed of sizes it
-leaves without a name. Here such a dimension gets the text of its size as its name, so that
-equal names stay equal sizes (see mgx_mlir.sizes).
+The dialect's own inference carries names of dimensions along; sizes computed from other sizes
+get no name there. Here such a dimension gets the text of its size as its name, so that
+equal names remain equal sizes (see mgx_mlir.sizes).
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from mgx_mlir.sizes.parser import parse
 
 # None: a size that is not known.
 Sizes: TypeAlias = "list[Number | None]"
-# The end of a slice that the result's size says.
+# The end of a slice whose length the result's type gives.
 OPEN_END = (1 << 63) - 1
 
 
 def named_symbols(tensors: Iterable[ir.Type]) -> dict[str, Symbol]:
     """The symbols of some types' dimensions, by name, with their bounds.
 
-    A name that is a formula of the others is none; one of what no dimension is, is a symbol.
+    A name that is a formula of symbols is no symbol; a formula of an unknown name is one.
     """
     found: dict[str, Symbol] = {}
     formulas: list[mgx.DimAttr] = []
@@ -56,9 +56,9 @@ def _quotable(name: str) -> str:
 
 
 def named(name: str, known: Mapping[str, Symbol]) -> Number:
-    """The size that a dimension's name says; a name that is no size is a symbol of its own.
+    """The size that a dimension's name gives; a name that is no size is a symbol of its own.
 
-    So is, where symbols are `known`, a formula of others.
+    Where symbols are `known`, a formula of other symbols is a symbol of its own too.
     """
     try:
         size = parse(name, known)
@@ -89,8 +89,8 @@ def tensor_type(sizes: Sequence[Number | None], element: ir.Type) -> ir.RankedTe
 def shape_of(type_: ir.Type) -> tuple[int, ...]:
     """The sizes of a tensor type; those of named dimensions are of mgx_mlir.sizes.
 
-    They have the operators of ints, and are typed as such: a comparison is a proof, equal
-    names are equal sizes. A dimension without a name has MLIR's number for dynamic ones.
+    They have the operators of ints and are typed as such: a comparison is a proof, and equal
+    names are equal sizes. A dimension without a name has MLIR's number for dynamic sizes.
     """
     shape = tuple(ir.RankedTensorType(type_).shape)
     if ir.RankedTensorType(type_).has_static_shape:
@@ -107,7 +107,7 @@ def is_named(type_: ir.Type) -> bool:
 
 @contextmanager
 def symbols_of(tensors: Iterable[ir.Type]) -> Iterator[None]:
-    """Inside, sizes that `shape_of` gives have the bounds that these types' symbols have."""
+    """Inside, the sizes that `shape_of` gives have the bounds of these types' symbols."""
     token = _scope.set(named_symbols(tensors))
     try:
         yield
@@ -193,7 +193,7 @@ def _step(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
 
 
 def _windows(op: ir.OpView, x: Sizes, lengths: Sequence[Number | None]) -> Sizes:
-    """How many windows there are along each spatial dimension of x."""
+    """The number of windows along each spatial dimension of x."""
     pads, strides, dilations = (_integers(op, n) for n in ("pads", "strides", "dilations"))
     attributes = op.operation.attributes
     round_up = "ceil_mode" in attributes and ir.BoolAttr(attributes["ceil_mode"]).value
@@ -222,7 +222,7 @@ def _pooling(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
 
 
 def _reshape(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
-    """One size that is not stated is what the others leave of the elements."""
+    """The one size that is not stated is the number of elements divided by the other sizes."""
     stated = sizes_of(op.operation.results[0].type, _known(operands))
     open_places = [i for i, size in enumerate(stated) if size is None]
     total = _product(operands[0])

@@ -1,4 +1,4 @@
-"""The algebra of views: which elements of a tensor a chain of view ops gives, in which order.
+"""The algebra of views: the elements of a tensor that a chain of view ops gives, and their order.
 
 A view of a tensor in row-major order is an offset and, for each dimension, the strides with
 which it moves through the tensor's elements:
@@ -7,11 +7,11 @@ which it moves through the tensor's elements:
 
 moves by 1 along its first dimension and by 5 along its second. A dimension may have several
 factors, each a size and a stride, slowest first; a stride of 0 repeats elements. Views
-compose by applying op after op, are equal when their canonical forms are, and are turned
-back into the shortest chain of ops that gives them, or undone by another chain.
+compose by applying op after op. Two views are equal if their canonical forms are. A view can be
+written as the shortest chain of ops that gives it, or undone by another chain.
 
-Sizes of named dimensions (see mgx_mlir.sizes) stand where numbers do, though types say int. What
-is said of them holds for all sizes; what cannot be proven has no view.
+Sizes of named dimensions (see mgx_mlir.sizes) may replace numbers, though types say int. A view
+holds for all values of these sizes; where that cannot be proven, there is no view.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Layout:
 
     @property
     def factors(self) -> Factors:
-        """The factors of all dimensions, as few as can be: what reshapes do not change."""
+        """The factors of all dimensions, as few as possible: reshapes do not change them."""
         flat = [factor for dim in self.dims for factor in dim if factor[0] != 1]
         merged: list[Factor] = []
         for size, stride in flat:
@@ -91,9 +91,9 @@ class Layout:
         return replace(self, dims=tuple(self.dims[i] for i in permutation))
 
     def expanded(self, shape: Sequence[int], at: int) -> Self | None:
-        """The dimensions as dimensions `at` .. of `shape`, repeated where sizes differ.
+        """The view with its dimensions as dimensions `at` .. of `shape`, repeated as needed.
 
-        None where a size may be 1, or may not.
+        None where it is not known whether a size is 1.
         """
         dims: list[Factors] = [((size, 0),) for size in shape]
         for i, (have, dim) in enumerate(zip(self.shape, self.dims, strict=True)):
@@ -109,7 +109,7 @@ class Layout:
         inner = prod(size for size, _ in dim[1:])
         if start == 0 and step == 1 and end == inner * dim[0][0]:
             return self
-        # More factors than one: whole blocks of the slowest one.
+        # Of several factors, whole blocks of the slowest one can be taken.
         first, last = exact(start, inner), exact(end, inner)
         if first is None or last is None or (len(dim) > 1 and step != 1):
             return None
@@ -119,7 +119,7 @@ class Layout:
         return replace(self, offset=self.offset + first * stride, dims=dims)
 
     def picked(self, axis: int, places: Sequence[int]) -> Self | None:
-        """The elements at `places` of one dimension; None where no strides give them."""
+        """The elements at the indices `places` of one dimension; None without strides for them."""
         factors = _nest(places)
         if len(self.dims[axis]) > 1 or factors is None:
             return None
@@ -138,13 +138,13 @@ class Layout:
 
 
 def whole(shape: Sequence[int]) -> Layout:
-    """A tensor as it is."""
+    """The layout of a contiguous tensor itself."""
     strides = row_major(shape)
     return Layout(0, tuple(((size, step),) for size, step in zip(shape, strides, strict=True)))
 
 
 def _nest(places: Sequence[int]) -> list[Factor] | None:
-    """Factors whose strides visit the places in order, from the first one on; None without."""
+    """Factors whose strides visit the indices in order, from the first one; None without."""
     factors: list[Factor] = []
     while len(places) > 1:
         step = places[1] - places[0]
@@ -172,7 +172,7 @@ def row_major(shape: Sequence[int]) -> list[int]:
 
 
 def is_view(op: ir.OpView | ir.Operation | None) -> bool:
-    """Whether an op only says where elements lie, in shapes whose sizes have values or names."""
+    """Whether an op is a view of a tensor whose sizes have values or names."""
     if op is None or (op.operation.name not in RESHAPES and op.operation.name not in _APPLY):
         return False
     types = [op.operation.operands[0].type, op.operation.results[0].type]
@@ -180,7 +180,7 @@ def is_view(op: ir.OpView | ir.Operation | None) -> bool:
 
 
 def apply(layout: L, op: ir.OpView | ir.Operation) -> L | None:
-    """The layout of a view op's result, given its operand's; None where it has no strides."""
+    """The layout of a view op's result, given its operand's; None where strides cannot give it."""
     operation = op.operation
     shape = shape_of(operation.results[0].type)
     if operation.name in RESHAPES:
@@ -190,9 +190,9 @@ def apply(layout: L, op: ir.OpView | ir.Operation) -> L | None:
 
 
 def trace(value: ir.Value) -> tuple[ir.Value, Layout, list[str]]:
-    """What a chain of views starts from, the layout of `value` in it, and the ops' names.
+    """The value that a chain of views starts from, the layout of `value` in it, and the ops' names.
 
-    The chain goes up as far as strides can tell it.
+    The chain goes up as far as strides can express it.
     """
     chain: list[ir.Operation] = []
     top = value
@@ -204,8 +204,8 @@ def trace(value: ir.Value) -> tuple[ir.Value, Layout, list[str]]:
         for number, op in enumerate(chain):
             after = apply(layout, op)
             if after is None:
-                # What this op reads has to be made; its own result, where nothing is known of
-                # a view of a whole tensor.
+                # The operand of this op must be in memory; or its result, where strides cannot
+                # express a view of the whole tensor.
                 top = op.operands[0] if number else op.results[0]
                 chain = chain[number or 1 :]
                 break
@@ -283,9 +283,9 @@ class Change:
 def changes(layout: Layout, source: Sequence[int]) -> list[Change] | None:
     """The view ops that give `layout` of a contiguous tensor of shape `source`.
 
-    Reshape to the parts that the layout tells apart, slice, transpose, reshape, broadcast,
-    reshape; each only where it does anything. None where no such chain gives it (steps that
-    do not divide a dimension, elements that overlap or run backwards).
+    Reshape to the parts that the layout distinguishes, slice, transpose, reshape, broadcast,
+    reshape; an op that changes nothing is left out. None where no such chain gives the layout
+    (steps that do not divide a dimension, elements that overlap or run backwards).
     """
     if prod(layout.shape) == 0 or prod(source) == 0:
         return None
@@ -295,7 +295,7 @@ def changes(layout: Layout, source: Sequence[int]) -> list[Change] | None:
 
 
 def _at_dimensions(factors: Factors, source: Sequence[int]) -> Factors:
-    """The factors, parted where a dimension of the source ends."""
+    """The factors, split where a dimension of the source ends."""
     parted: list[Factor] = []
     for size, stride in factors:
         for end in row_major(source):
@@ -310,7 +310,7 @@ def _at_dimensions(factors: Factors, source: Sequence[int]) -> Factors:
 
 
 def _chain(factors: Factors, layout: Layout, now: list[int]) -> list[Change] | None:
-    """The ops by way of one dimension for each factor, from a tensor of shape `now`."""
+    """The ops, by way of one dimension for each factor, from a tensor of shape `now`."""
     moving = _falling(f for f in factors if f[1] != 0)
     if moving is None or not all(stride >= 0 for _, stride in moving):
         return None
@@ -338,7 +338,7 @@ def _chain(factors: Factors, layout: Layout, now: list[int]) -> list[Change] | N
         shape = [size for size, _ in moving]
         wide = [i for i, size in enumerate(now) if size != 1]
         if [now[i] for i in wide] == shape:
-            # The tensor has these dimensions already, and some of size 1.
+            # The tensor already has these dimensions, and some of size 1.
             permutation = _padded([wide[i] for i in permutation], now, layout.shape)
         else:
             reshape(shape)
@@ -356,7 +356,7 @@ def _chain(factors: Factors, layout: Layout, now: list[int]) -> list[Change] | N
 
 
 def _falling(factors: Iterable[Factor]) -> list[Factor] | None:
-    """Factors by falling stride; None where it is not known which is larger."""
+    """Factors by falling stride; None where it is unknown which stride is larger."""
     found = list(factors)
     if not any(isinstance(stride, Size) for _, stride in found):
         return sorted(found, key=lambda f: -f[1])
@@ -383,8 +383,8 @@ def _bounds_that_cut(
 def _parts(
     moving: Sequence[Factor], offset: int, elements: int
 ) -> tuple[list[int], list[int], list[int]] | None:
-    """The sizes of the parts of the source that the factors, by falling stride, move along,
-    with the start and the count of what they reach of each; parts that stay are of count 1."""
+    """The sizes of the parts of the source that the factors, by falling stride, move along, with
+    the start and the count of elements reached in each; parts without a factor have count 1."""
     sizes, starts, counts = [], [], []
     above = elements
     for size, stride in moving:
@@ -407,7 +407,7 @@ def _parts(
 def _joined(
     sizes: Sequence[int], starts: Sequence[int], counts: Sequence[int], shape: Sequence[int]
 ) -> tuple[list[int], list[int], list[int]]:
-    """The parts with the tensor's own dimensions where these say the same."""
+    """The parts with the tensor's own dimensions where both are the same but for ones."""
     wide = [i for i, size in enumerate(shape) if size != 1]
     if [shape[i] for i in wide] != list(sizes):
         return list(sizes), list(starts), list(counts)
@@ -418,8 +418,8 @@ def _joined(
 
 
 def _padded(wide: Sequence[int], shape: Sequence[int], wanted: Sequence[int]) -> list[int]:
-    """A permutation of dimensions that are not 1, with those that are: at the places that
-    `wanted` has for them, or in front."""
+    """A permutation of dimensions that are not 1, extended by those that are 1: where `wanted`
+    has ones, or in front."""
     ones = [i for i, size in enumerate(shape) if size == 1]
     if [size for size in wanted if size != 1] != [shape[i] for i in wide]:
         return [*ones, *wide]
@@ -433,7 +433,7 @@ def _spread(shape: Sequence[int], factors: Factors) -> tuple[list[int], list[int
     """The shapes before and after the broadcast that repeats elements, None without one."""
     if all(stride != 0 for _, stride in factors):
         return None
-    # By the result's own dimensions where each repeats as a whole or not at all.
+    # By the result's own dimensions where each of them repeats as a whole or not at all.
     by_dimension = Layout(0, (factors,)).reshaped(shape)
     if by_dimension is not None:
         repeats = [{stride == 0 for size, stride in dim if size != 1} for dim in by_dimension.dims]
@@ -446,8 +446,8 @@ def _spread(shape: Sequence[int], factors: Factors) -> tuple[list[int], list[int
 def inverse(layout: Layout, source: Sequence[int]) -> Layout | None:
     """The view of `layout`'s result that gives back its source, of that shape.
 
-    None where an element of the source is there twice or not at all, or where its shape
-    parts the elements in a way that strides cannot tell.
+    None where an element of the source occurs twice or not at all, or where strides cannot
+    express how its shape splits the elements.
     """
     if layout.offset or prod(layout.shape) != prod(source):
         return None
