@@ -62,7 +62,7 @@ class BindDims(Pass):
 
 
 def _state_ends(op: ir.OpView) -> None:
-    """Gives a slice whose result says how long it is the ends that follow."""
+    """Gives a slice the ends that follow from the sizes of its result's type."""
     attributes, sizes = op.operation.attributes, shape(op.operation.results[0])
     axes, starts, ends = slice_bounds(op)
     for place, axis in enumerate(axes):

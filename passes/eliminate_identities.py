@@ -1,4 +1,4 @@
-"""mgx-eliminate-identities: ops that give back their operand go away."""
+"""mgx-eliminate-identities: erases ops whose result is their operand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mgx_mlir.rewriting.queries import (
     splat,
 )
 
-# For each op: which operand, when all its elements are this value, leaves the other as it is.
+# For each op: (operand, value) where an operand whose elements are all this value is neutral.
 _NEUTRAL = {
     "mgx.add": ((0, 0), (1, 0)),
     "mgx.sub": ((1, 0),),
@@ -32,7 +32,7 @@ _NEUTRAL = {
     "mgx.logical_or": ((0, 0), (1, 0)),
     "mgx.logical_and": ((0, 1), (1, 1)),
 }
-# Ops that undo themselves, and ops that do nothing when done twice.
+# Ops that are their own inverse, and ops whose second application changes nothing.
 _INVOLUTIONS = frozenset({"mgx.neg", "mgx.not", "mgx.bitwise_not"})
 _IDEMPOTENT = frozenset(
     {"mgx.abs", "mgx.ceil", "mgx.floor", "mgx.nearbyint", "mgx.relu", "mgx.sign"}
@@ -93,7 +93,7 @@ def _same_value(op: ir.OpView) -> ir.Value | None:
 
 
 def _shorter(op: ir.OpView) -> ir.Value | None:
-    """The op's result without the step or the operand that changes nothing in it."""
+    """The op's result without the step or the operand that does not change it."""
     operands = op.operation.operands
     if op.operation.name == "mgx.convert":
         inner = definition(operands[0])
@@ -110,7 +110,7 @@ def _shorter(op: ir.OpView) -> ir.Value | None:
 
 
 def _holds(wide: ir.Type, narrow: ir.Type) -> bool:
-    """Whether each value of a number type is one of the other."""
+    """Whether each value of type `narrow` is a value of type `wide`."""
     a, b = numpy_dtype(narrow), numpy_dtype(wide)
     if isinstance(narrow, ir.FloatType) != isinstance(wide, ir.FloatType):
         return False

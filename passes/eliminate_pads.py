@@ -92,7 +92,7 @@ def _is_max_of_some(op: ir.OpView, pad: _Pad) -> bool:
     if op_name(definition(pad.source)) != "mgx.relu":
         return False
     lengths = ir.DenseI64ArrayAttr(op.operation.attributes["lengths"])
-    # A window of dilated taps could step over all there is.
+    # A window of dilated taps could step over all elements.
     if any(d != 1 for d in ir.DenseI64ArrayAttr(op.operation.attributes["dilations"])):
         return False
     pads = _pads(op, pad)

@@ -67,7 +67,7 @@ class FindAttention(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             order = Order(block)
-            # Those alone: others are erased on the way.
+            # List the softmaxes first: other ops are erased on the way.
             for op in [op for op in block.operations if op.operation.name == "mgx.softmax"]:
                 found = _match(op, Group(order))
                 if found is not None:
@@ -84,9 +84,9 @@ class _Found:
     softmax: ir.OpView
     last: ir.OpView
     scores: Group
-    # Where it is set, all shares of a query are 0: a bool for each query.
+    # A bool for each query: where it is set, all shares of the query are 0.
     gate: ir.Value | None = None
-    # The op that does so.
+    # The op that applies the gate.
     gated: ir.OpView | None = None
     nan_as_zero: bool = False
     extras: list[ir.Value] = field(default_factory=list)
@@ -128,7 +128,7 @@ def _match(softmax: ir.OpView, scores: Group) -> _Found | None:
 
 
 def _without_nan(op: ir.OpView) -> ir.OpView | None:
-    """What makes shares, the result of `op`, 0 where they are NaN; None where nothing does."""
+    """The op that replaces NaN in the shares, the result of `op`, by 0; None if there is none."""
     (shares,) = op.operation.results
     found = {op.operation.name: op for op in users(shares)}
     if len(users(shares)) != 2 or set(found) != {"mgx.isnan", "mgx.where"}:
@@ -143,7 +143,7 @@ def _without_nan(op: ir.OpView) -> ir.OpView | None:
 
 
 def _gate(where: ir.OpView, shares: ir.OpView) -> ir.Value | None:
-    """What `where` sets shares to 0 by, for whole queries; None where it does something else."""
+    """The condition, one for each query, by which `where` sets shares to 0; None for others."""
     condition, zero, kept = where.operation.operands
     number, op = splat(zero), definition(condition)
     if number is None or number != 0 or kept != shares.operation.results[0]:
@@ -161,7 +161,7 @@ def _only_user(op: ir.OpView | None) -> ir.OpView | None:
 
 
 def _first_product(value: ir.Value) -> ir.OpView | None:
-    """The product that a chain of pointwise ops starts from; the first in order of operands."""
+    """The product that a chain of pointwise ops starts from: the first in operand order."""
     waiting, seen = [value], {value}
     while waiting:
         op = definition(waiting.pop())
@@ -175,7 +175,7 @@ def _first_product(value: ir.Value) -> ir.OpView | None:
 
 
 def _collect(found: _Found, x: ir.Value, scores: Group) -> bool:
-    """Adds what lies between the product and the softmax to `scores`; whether all may go."""
+    """Adds the ops between product and softmax to `scores`; whether all may be fused."""
     product = found.first.operation.results[0]
     outputs = {product}
     for op in _between(found.first, found.softmax, scores.order.position):
@@ -216,7 +216,7 @@ def _between(
 
 
 def _ends_in(softmax: ir.OpView, values: set[ir.Value]) -> bool:
-    """Whether nothing but the softmax, and ops among those that make `values`, uses them."""
+    """Whether only the softmax, and ops that make `values`, use `values`."""
     for value in values:
         for user in users(value):
             if user != softmax and not any(r in values for r in user.operation.results):
@@ -225,7 +225,7 @@ def _ends_in(softmax: ir.OpView, values: set[ir.Value]) -> bool:
 
 
 class _Builder:
-    """Builds the op that takes the place of what was found."""
+    """Builds the `mgx.attention` that replaces the matched ops."""
 
     def __init__(self, found: _Found, context: PassContext) -> None:
         self.found, self.context = found, context
@@ -274,7 +274,7 @@ class _Builder:
     # The body ----------------------------------------------------------------------------
 
     def _wide(self, type_: ir.Type) -> ir.Type:
-        """The type in which the body computes what the program has as `type_`."""
+        """The type in which the body computes values that have `type_` in the program."""
         return self.score if isinstance(type_, ir.F16Type | ir.BF16Type) else type_
 
     def _widened(self, x: ir.Value) -> ir.Value:
@@ -290,7 +290,7 @@ class _Builder:
     def _scalar(
         self, op: ir.OpView, values: dict[ir.Value, ir.Value], skipped: dict[ir.Value, ir.Value]
     ) -> ir.Value:
-        """A pointwise op of the program on scalars."""
+        """Builds a pointwise op of the program on scalars."""
         operation = op.operation
         (result,) = operation.results
         if result in skipped:
@@ -315,9 +315,9 @@ class _Builder:
         return any(extra in op.operands for op in members if op.results[0] not in skipped)
 
     def _band_members(self) -> dict[ir.Value, ir.Value]:
-        """Members that do nothing but exclude keys by their places, which `band` becomes.
+        """Members that only exclude keys by their index, which `band` replaces.
 
-        From result to the score that they start from.
+        Maps each result to the score that it starts from.
         """
         skipped = {}
         for op in self.found.scores.ordered():
@@ -333,7 +333,7 @@ class _Builder:
         return skipped
 
     def _narrow(self, band: Band) -> bool:
-        """Takes a band into `band`; False where no key would be left for some query."""
+        """Intersects `band` with a band; False where some query would keep no key."""
         queries, keys = shape(self.product)[-2:]
         within = self.band.within(band, int(queries), int(keys))
         self.band = within or self.band
@@ -368,7 +368,7 @@ class _Builder:
 def _scaled(*operands: ir.Value) -> tuple[float, tuple[ir.Value, ...]]:
     """The product of constants that scale whole operands, and the operands without them.
 
-    An operand is scaled by the op that makes it, or that makes what it is a view of.
+    A scale may be in the op that makes an operand, or in one behind a chain of views.
     """
     scale, rest = 1.0, []
     for operand in operands:
@@ -396,7 +396,7 @@ _SAME_ELEMENTS = frozenset(RESHAPES | {"mgx.transpose"})
 
 
 def _factor(op: ir.OpView) -> tuple[float, ir.Value] | None:
-    """The constant that an op multiplies a tensor with, and the tensor."""
+    """The constant that an op multiplies a tensor by, and the tensor."""
     operation = op.operation
     if operation.name not in ("mgx.div", "mgx.mul"):
         return None
@@ -411,7 +411,7 @@ def _factor(op: ir.OpView) -> tuple[float, ir.Value] | None:
 
 
 def _transposed(kt: ir.Value) -> ir.Value:
-    """The matrices transposed: without a view where `kt` is one of their transposes."""
+    """The transposed matrices; if `kt` is a transpose already, its source without a new view."""
     order = list(range(len(shape(kt))))
     op = definition(kt)
     source = kt

@@ -1,4 +1,4 @@
-"""mgx-fold-constants: what depends on constants alone is computed once, at compile time."""
+"""mgx-fold-constants: values that depend on constants alone are computed at compile time."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.prologues import prologue_values
 from mgx_mlir.rewriting.queries import BROADCASTS, blocks, erase_dead, identity, shape, users
 
-# Constants of at most this many elements stand in the program; larger ones are weights.
+# Constants of at most this many elements stay in the program; larger ones become weights.
 INLINE_ELEMENTS = 64
-# Elements that a compilation may read and write for constants: beside so many, each of the
-# model's weights so often.
+# Elements that a compilation may read and write to compute constants: this many, and this many
+# for each element of the model's weights.
 _WORK, _WORK_OF_EACH = 1 << 28, 64
-# numpy does so many operations of a product in the time in which it writes an element.
+# Operations of a product that numpy does in the time in which it writes an element.
 _FLOPS_AN_ELEMENT = 16
 SOURCES = frozenset({"mgx.constant", "mgx.literal"})
 
@@ -58,17 +58,17 @@ class FoldConstants(Pass):
 
 
 class _Folder:
-    """Blocks come outermost first: what is known in one is known in those inside of it."""
+    """Blocks come outermost first: values known in a block are known in the blocks inside it."""
 
     def __init__(self, context: PassContext, max_elements: int, stay: frozenset[str]) -> None:
         self.context = context
         self.max_elements = max_elements
         self.stay = stay
-        # What kernels do with weights as they read them.
+        # Values that kernels compute from weights as they read them.
         self.kept: set[ir.Value] = set()
-        # Results of ops that depend on constants alone, and what has been computed of them.
+        # Results of ops that depend on constants alone, and the arrays computed of them.
         self.foldable: set[ir.Value] = set()
-        # Those of them whose elements are all equal, which takes no work.
+        # The foldable results whose elements are all equal, which take no work.
         self.splats: set[ir.Value] = set()
         self.budget = context.folding
         if self.budget.left is None:
@@ -118,7 +118,7 @@ class _Folder:
         return all(value in self.foldable for value in operation.operands)
 
     def _is_affordable(self, op: ir.OpView) -> bool:
-        """Whether the work that an op takes is left; takes it."""
+        """Whether the budget covers the work of an op; subtracts it."""
         operands, result = list(op.operation.operands), op.operation.results[0]
         name = op.operation.name
         if name in mgx.POINTWISE | mgx.VIEWS and all(v in self.splats for v in operands):
@@ -136,14 +136,14 @@ class _Folder:
         return True
 
     def _is_needed(self, op: ir.OpView) -> bool:
-        """Whether something that stays uses the op: one that is not folded, or a broadcast."""
+        """Whether an op that stays uses the result: one that is not folded, or a broadcast."""
         return any(
             identity(user) not in self.foldable or user.operation.name in BROADCASTS
             for user in users(op.operation.results[0])
         )
 
     def _materialize(self, op: ir.OpView) -> None:
-        """Puts a constant or a weight in the op's place. The op stays, unused, for the driver."""
+        """Replaces the op's result by a constant or a weight. The driver removes the dead op."""
         result = op.operation.results[0]
         array = self._array(result)
         with ir.InsertionPoint(op), op.operation.location:
@@ -157,7 +157,7 @@ class _Folder:
         result.replace_all_uses_with(constant)
 
     def _array(self, value: ir.Value) -> np.ndarray:
-        """What a foldable value holds; a splat has stride 0 in every dimension."""
+        """The elements of a foldable value; a splat has stride 0 in every dimension."""
         waiting = [value]
         while waiting:
             operands = [] if waiting[-1] in self.arrays else waiting[-1].owner.operands
@@ -177,7 +177,7 @@ class _Folder:
         shape = tuple(ir.RankedTensorType(operation.results[0].type).shape)
         splats = not any(s for a in operands for s in a.strides)
         if operation.name in mgx.POINTWISE and splats and 0 not in shape:
-            # All operands are splats: one element says it all.
+            # All operands are splats: one element is enough.
             one = evaluate_op(operation.opview, [a.reshape(-1)[:1].reshape(()) for a in operands])
             return np.broadcast_to(np.asarray(one[0]).reshape(()), shape)
         return np.asarray(evaluate_op(operation.opview, operands)[0])

@@ -34,7 +34,7 @@ from mgx_mlir.rewriting.queries import (
     users,
 )
 
-# Bytes of what an offset adds at each place of a padded convolution's result.
+# The most bytes of the offset that a padded convolution's result gets at each position.
 MAX_BORDER = 1 << 22
 _KERNELS = CONTRACTIONS | mgx.POINTWISE | mgx.REDUCTIONS
 
@@ -63,7 +63,7 @@ class FoldScales(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             changed = True
-            while changed:  # what is scaled may be shifted, and the other way round
+            while changed:  # a scaled value may be shifted too, and the other way round
                 changed = False
                 for op in list(block.operations):
                     found = _work(op)
@@ -93,9 +93,9 @@ class _Work:
 
 
 def _work(op: ir.OpView, most: int = MOST_BEHIND) -> _Work | None:
-    """A scale or an offset of what no kernel makes, read by contractions alone.
+    """A scale or an offset of a value that no kernel makes.
 
-    More than `most` of them, each of the one before, stay.
+    In a chain of them, at most `most` are found.
     """
     name = op.operation.name
     if name not in ("mgx.add", "mgx.mul") or not is_static(op):
@@ -115,14 +115,14 @@ def _work(op: ir.OpView, most: int = MOST_BEHIND) -> _Work | None:
 
 
 def _work_below(maker: ir.OpView | None, most: int) -> _Work | None:
-    """Work that can itself go: then its kernel does not stay for this."""
+    """The scale or offset that makes a value, if it can be folded: then no kernel makes it."""
     assert maker is not None
     below = _work(maker, most) if most else None
     return below if below is not None and len(users(below.result)) == 1 else None
 
 
 def _takes(user: ir.OpView, work: _Work) -> bool:
-    """Whether a contraction with constant weights can do the work."""
+    """Whether a contraction with constant weights can include the scale or offset."""
     operation = user.operation
     if operation.name not in ("mgx.convolution", "mgx.dot") or not is_static(user):
         return False
@@ -138,7 +138,7 @@ def _takes(user: ir.OpView, work: _Work) -> bool:
 
 
 def _behind(contraction: ir.OpView, work: _Work) -> ir.Value:
-    """The contraction of what the work is of, with the work in its weights or after it."""
+    """The contraction of the unscaled value, with the scale in its weights or an addition after."""
     dims = list(shape(contraction.operation.results[0]))
     w = contraction.operation.operands[1]
     if work.is_scale:
@@ -150,7 +150,7 @@ def _behind(contraction: ir.OpView, work: _Work) -> ir.Value:
 
 
 def _numbers(value: ir.Value, axis: int) -> ir.Value:
-    """The constant's numbers along a dimension, one for each of its elements."""
+    """The constant's numbers along a dimension, one for each index."""
     size = shape(value)[axis]
     number = splat(value)
     if number is not None:
@@ -160,14 +160,14 @@ def _numbers(value: ir.Value, axis: int) -> ir.Value:
 
 
 def _by_column(dot: ir.OpView, constant: ir.Value) -> ir.Value:
-    """The factors in the shape of a product's right operand."""
+    """The factors, in the shape of a product's right operand."""
     dims = shape(dot.operation.operands[1])
     numbers = _numbers(constant, len(shape(constant)) - 1)
     return broadcast_to(mgx.reshape(numbers, [dims[-2], 1]), dims)
 
 
 def _by_channel(convolution: ir.OpView, constant: ir.Value) -> ir.Value:
-    """The factors in the shape of a convolution's weights, whose groups see some channels."""
+    """The factors, in the shape of a convolution's weights; each group has its own channels."""
     group = group_of(convolution)
     outputs, inputs, *kernel = shape(convolution.operation.operands[1])
     numbers = mgx.reshape(_numbers(constant, 1), [group, 1, inputs])
@@ -177,7 +177,7 @@ def _by_channel(convolution: ir.OpView, constant: ir.Value) -> ir.Value:
 
 
 def _shift(contraction: ir.OpView, constant: ir.Value) -> ir.Value:
-    """What the contraction makes of the constant: a number for each channel, or place."""
+    """The contraction of the constant alone: a number for each channel, or for each position."""
     operation = contraction.operation
     w, result = operation.operands[1], operation.results[0]
     dims = list(shape(result))

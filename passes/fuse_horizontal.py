@@ -36,7 +36,7 @@ from mgx_mlir.rewriting.queries import (
 )
 
 _CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
-# Ops that read memory and no views.
+# Ops that read memory and cannot read through views.
 _NEEDS_MEMORY = frozenset({"mgx.concat", "mgx.if", "mgx.loop", "mgx.yield"})
 _PARTS = frozenset({"mgx.slice", "mgx.step"})
 
@@ -87,10 +87,10 @@ class FuseHorizontal(Pass):
 
 @dataclass
 class _Branch:
-    """A contraction and the pointwise ops that follow it, each the only user of the last."""
+    """A contraction and the pointwise ops that follow it, each the only user of the previous op."""
 
     ops: list[ir.OpView]
-    # For each pointwise op: which of its operands comes from the op before.
+    # For each pointwise op: the number of the operand that the previous op makes.
     places: list[int] = field(default_factory=list)
     # A relu that follows them: branches with and without one may be fused.
     relu: ir.OpView | None = None
@@ -116,7 +116,7 @@ class _Branch:
 
     @property
     def signature(self) -> tuple[object, ...]:
-        """What branches that may be fused have in common."""
+        """The key that branches must share to be fused."""
         sizes = list(shape(self.weights))
         sizes[self.weight_axis] = -1
         return (
@@ -169,9 +169,9 @@ def _branch(op: ir.OpView) -> _Branch | None:
 
 
 def _is_added(branch: _Branch) -> bool:
-    """Whether all that becomes of a branch is that another contraction's sums are added to it.
+    """Whether a branch's only use is to be added to the sums of another contraction.
 
-    They are one kernel (see `fusing.contractions_of`), and the branch is never written. A chain of
+    Both are one kernel (see `fusing.contractions_of`), and the branch is never written. A chain of
     more than MOST_BEHIND ops counts as none.
     """
     if branch.relu is not None or any(op_name(op) != "mgx.add" for op in branch.ops[1:]):
@@ -190,8 +190,8 @@ def _is_added(branch: _Branch) -> bool:
 
 
 def _reads_slices(value: ir.Value) -> bool:
-    """Whether kernels alone read a value, none of them for pointwise work of their own or a
-    part of it."""
+    """Whether only kernels read a value, and none of them for pointwise work of its own, or for
+    a part of the value."""
     for user in users(value):
         if user.operation.name in mgx.POINTWISE and not _ends_contraction(user, value):
             return False
@@ -199,9 +199,9 @@ def _reads_slices(value: ir.Value) -> bool:
 
 
 def _ends_contraction(pointwise: ir.OpView, value: ir.Value) -> bool:
-    """Whether another operand than `value` brings the contraction that does the op's work.
+    """Whether the op is in the kernel of a contraction that makes another operand than `value`.
 
-    It is at most MOST_BEHIND ops away.
+    The contraction is at most MOST_BEHIND ops away.
     """
     for operand in pointwise.operation.operands:
         producer = definition(operand)
@@ -219,7 +219,7 @@ def _ends_contraction(pointwise: ir.OpView, value: ir.Value) -> bool:
 
 
 def _is_read_whole(value: ir.Value) -> bool:
-    """Whether no concat, no return, no control flow and no slice reads a value, or a view of it."""
+    """Whether no concat, no return, no control flow and no slice reads a value or a view of it."""
     waiting = users(value)
     while waiting:
         user = waiting.pop()
@@ -234,7 +234,7 @@ def _is_read_whole(value: ir.Value) -> bool:
 
 
 def _is_multiplied(value: ir.Value) -> bool:
-    """Whether contractions alone read a value, or views of it: these read it by strides."""
+    """Whether only contractions read a value or views of it: they read views by strides."""
     waiting = users(value)
     while waiting:
         user = waiting.pop()
@@ -276,7 +276,7 @@ def _fuse(branches: list[_Branch]) -> None:
 
 
 def _rectify(value: ir.Value, branches: list[_Branch], axis: int, parts: list[int]) -> ir.Value:
-    """The relu of the branches that have one, on their parts of `value`."""
+    """Applies the relu of the branches that have one to their parts of `value`."""
     if all(branch.relu is None for branch in branches):
         return value
     if all(branch.relu is not None for branch in branches):

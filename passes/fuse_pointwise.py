@@ -71,7 +71,7 @@ class FusePointwise(Pass):
                 producer = definition(value)
                 if producer is None or producer in group or len(group) >= self.max_ops:
                     continue
-                # What is computed outside of a loop stays there.
+                # Values computed outside of a loop stay there.
                 if producer not in order:
                     continue
                 if producer.operation.name not in mgx.POINTWISE or not group.owns_all_uses(
@@ -91,7 +91,7 @@ class FusePointwise(Pass):
 
 
 def _fuse(group: Group, root: ir.OpView) -> None:
-    """Puts one `mgx.pointwise` in the place of `root`, the group's last op."""
+    """Replaces `root`, the group's last op, by one `mgx.pointwise`."""
     members = group.ordered()
     result = root.operation.results[0]
     inputs = [value for value in group.inputs() if splat(value) is None]

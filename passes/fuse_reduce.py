@@ -80,7 +80,7 @@ class FuseReduce(Pass):
                     producer = definition(value)
                     if producer is None or producer in group or splat(value) is not None:
                         continue
-                    # What is computed outside of a loop stays there.
+                    # Values computed outside of a loop stay there.
                     if producer not in order:
                         continue
                     if rows.fit(producer) and _may_enter(group, producer, rows):
@@ -91,7 +91,7 @@ class FuseReduce(Pass):
 
 
 def _may_enter(group: Group, producer: ir.OpView, rows: _Rows) -> bool:
-    """Whether a producer costs less in the group, as a result too where others read it."""
+    """Whether a producer costs less in the group, also as a result where others read it."""
     if group.owns_all_uses(producer):
         return True
     if producer.operation.name not in mgx.POINTWISE or producer not in group.order:
@@ -102,13 +102,13 @@ def _may_enter(group: Group, producer: ir.OpView, rows: _Rows) -> bool:
 
 
 def _is_epilogue(op: ir.OpView) -> bool:
-    """Whether a contraction's kernel can do a pointwise op, alone or after others."""
+    """Whether a contraction's kernel can include a pointwise op, alone or after others."""
     own = {identity(op)}
     waiting = [op]
     while waiting:
         for value in waiting.pop().operation.operands:
             producer = definition(value)
-            # What nothing else reads goes with it.
+            # A producer that nothing else reads is fused with it.
             if producer is None or any(identity(user) not in own for user in users(value)):
                 continue
             name = producer.operation.name
@@ -121,7 +121,7 @@ def _is_epilogue(op: ir.OpView) -> bool:
 
 
 def _leave_broadcasts(group: Group) -> None:
-    """Takes broadcasts out that nothing in the group reads: what reads them can repeat for free."""
+    """Removes broadcasts that no op in the group reads: their readers repeat elements for free."""
     for op in reversed(group.ordered()):
         if op.name == "mgx.multibroadcast" and not any(u in group for u in users(op.results[0])):
             del group.members[op.results[0]]
@@ -136,7 +136,7 @@ class _Rows:
         self.axes = sorted(ir.DenseI64ArrayAttr(reduction.operation.attributes["axes"]))
 
     def fit(self, op: ir.OpView) -> bool:
-        """Whether an op can stand in the body."""
+        """Whether the op can be in the body."""
         operation = op.operation
         if operation.name in mgx.POINTWISE:
             return shape(operation.results[0]) in (self.whole, self.reduced)

@@ -99,7 +99,7 @@ def _branch(value: ir.Value) -> _Branch | None:
 
 
 def _kind(branch: _Branch) -> tuple[object, ...]:
-    """What all branches have in common."""
+    """The key that all branches must share."""
     operation = branch.convolution.operation
     attributes = [(name, str(operation.attributes[name])) for name in operation.attributes]
     types = [str(value.type) for value in operation.operands]

@@ -1,4 +1,4 @@
-"""mgx-hoist-invariants: what is the same at every trip of a loop is computed before it."""
+"""mgx-hoist-invariants: values that are equal in every trip of a loop are computed before it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class HoistInvariants(Pass):
             for op in block.operations
             if op.operation.name == "mgx.loop"
         ]
-        for loop in reversed(loops):  # inner ones first: what leaves them may leave outer ones too
+        for loop in reversed(loops):  # inner loops first: their invariants may leave outer ones too
             _hoist(loop, context)
 
 

@@ -1,4 +1,4 @@
-"""mgx-hoist-slices: what a slice leaves out is not computed."""
+"""mgx-hoist-slices: elements that a slice leaves out are not computed."""
 
 from __future__ import annotations
 
@@ -64,17 +64,17 @@ class HoistSlices(Pass):
 
 @dataclass
 class _Plan:
-    """Which part of each value of a block is wanted; None stands for all of it."""
+    """The part of each value of a block that is wanted; None means all of it."""
 
     block: ir.Block
-    # Results that are made in part: that part, and those of the operands.
+    # Results that are computed in part: the part, and those of the operands.
     parts: dict[ir.Value, tuple[Cuts, list[Cuts | None]]] = field(default_factory=dict)
     roots: dict[ir.Value, Cuts] = field(default_factory=dict)
-    # Slices that stay, and results that are made whole, for reasons found on the way.
+    # Slices that stay, and results that are computed whole, because no cut works for them.
     whole: set[ir.Value] = field(default_factory=set)
 
     def make(self) -> bool:
-        """Whether something is left to move."""
+        """Whether any slice can still move."""
         while True:
             self.parts, self.roots = {}, {}
             self._collect()
@@ -135,7 +135,7 @@ class _Plan:
         return False
 
     def _shares(self, value: ir.Value) -> bool:
-        """Whether a contraction made in part has an input with others, made whole."""
+        """Whether a contraction computed in part shares an input with ones computed whole."""
         operation = value.owner.operation
         _, parts = self.parts[value]
         if operation.name not in CONTRACTIONS or parts[0] is None:
@@ -146,7 +146,7 @@ class _Plan:
         )
 
     def _ends_whole(self, value: ir.Value, wrong: set[ir.Value]) -> bool:
-        """Whether an op is the end of a contraction that is made whole, and of nothing else."""
+        """Whether an op is the epilogue of a contraction computed whole, and of nothing else."""
         operation = value.owner.operation
         if operation.name in CONTRACTIONS | mgx.REDUCTIONS:
             return False
@@ -195,7 +195,7 @@ class _Plan:
 
 
 def _of_slice(operation: ir.Operation, inside: Cuts | None = None) -> Cuts:
-    """What a slice reads of its operand; of its result's parts `inside` only."""
+    """The part of a slice's operand that it reads; with `inside`, for that part of its result."""
     source = shape(operation.operands[0])
     cuts = list(inside or [None] * len(source))
     for axis, start, end in zip(*slice_bounds(operation), strict=True):
@@ -207,7 +207,7 @@ def _of_slice(operation: ir.Operation, inside: Cuts | None = None) -> Cuts:
     return tuple(cuts)
 
 
-# What an op needs of its operands for a part of its result; None where that is everything.
+# The parts of its operands that an op needs for a part of its result; None where it needs all.
 Rule = Callable[[ir.Operation, Cuts], "list[Cuts | None] | None"]
 
 
@@ -222,7 +222,7 @@ def _pointwise(operation: ir.Operation, cuts: Cuts) -> list[Cuts | None] | None:
 
 
 def _reduction(operation: ir.Operation, cuts: Cuts) -> list[Cuts | None] | None:
-    return [cuts]  # reduced dimensions have one element, and no part
+    return [cuts]  # reduced dimensions have one element, and so no part
 
 
 def _softmax(operation: ir.Operation, cuts: Cuts) -> list[Cuts | None] | None:

@@ -32,9 +32,9 @@ from mgx_mlir.rewriting.queries import (
 from mgx_mlir.rewriting.views import changes, is_view, trace, whole
 
 _CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
-# What is done with channels last as well as without.
+# Ops that work equally well with channels last.
 _MOVABLE = mgx.POINTWISE | mgx.REDUCTIONS | {"mgx.concat", "mgx.pooling"}
-# Kernels read this many bytes at a time: images of few channels they rearrange anyway.
+# Bytes that kernels read at a time: they rearrange images of few channels anyway.
 _CHUNK_BYTES = 16
 
 
@@ -84,7 +84,7 @@ def _second(rank: int) -> list[int]:
 
 
 def _origin(value: ir.Value) -> ir.Value:
-    """What a chain of views starts from."""
+    """The value that a chain of views starts from."""
     op = definition(value)
     while op is not None and is_view(op):
         value = op.operation.operands[0]
@@ -93,14 +93,14 @@ def _origin(value: ir.Value) -> ir.Value:
 
 
 def _is_channels_last(value: ir.Value) -> bool:
-    """Whether a value is a view of an image that only puts its channels last."""
+    """Whether a value is a view that only puts an image's channels last."""
     source, layout, _ = trace(value)
     sizes = shape(source)
     return len(sizes) > 2 and layout.dims == whole(sizes).transposed(_last(len(sizes))).dims
 
 
 def _is_channels_second(value: ir.Value) -> bool:
-    """Whether a value is a view of an image with channels last, as an image without."""
+    """Whether a value is a view that only puts back the channels of a channels-last image."""
     sizes = shape(value)
     last = whole([sizes[i] for i in _last(len(sizes))])
     source, layout, _ = trace(value)
@@ -108,7 +108,7 @@ def _is_channels_second(value: ir.Value) -> bool:
 
 
 def _keeps_channels(value: ir.Value) -> bool:
-    """Whether a view's channels are channels of what it reads, and pixels its pixels."""
+    """Whether a view's channels are its source's channels, and its pixels the source's pixels."""
     source, layout, _ = trace(value)
     sizes = shape(source)
     pixels = prod(sizes[2:])
@@ -120,7 +120,7 @@ def _keeps_channels(value: ir.Value) -> bool:
 
 
 def _lies_channels_last(value: ir.Value) -> bool:
-    """Whether a value is a view that reads an image whose channels are neighbours in memory."""
+    """Whether a value is a view of an image whose channels are contiguous in memory."""
     source, layout, _ = trace(value)
     return source != value and layout.dims[1][-1:] == ((shape(value)[1], 1),)
 
@@ -130,12 +130,13 @@ def _lies_channels_last(value: ir.Value) -> bool:
 
 @dataclass
 class _Groups:
-    """Values that have one layout, and what speaks for or against channels last."""
+    """Values that share one layout, and the arguments for and against channels last."""
 
     parent: dict[ir.Value, ir.Value] = field(default_factory=dict)
     fixed: set[ir.Value] = field(default_factory=set)
-    # Convolutions that read a value in windows, and returns of it with channels last; any
-    # convolutions that read or make it, and those of several groups; returns of it as it is.
+    # For each value: `gains` counts convolutions that read it in windows, and returns of it with
+    # channels last; `touched`: any convolution reads or makes it; `grouped`: one of several
+    # groups does; `returned` counts returns of it as it is.
     gains: Counter[ir.Value] = field(default_factory=Counter)
     touched: set[ir.Value] = field(default_factory=set)
     grouped: set[ir.Value] = field(default_factory=set)
@@ -201,7 +202,7 @@ def _add_convolution(groups: _Groups, op: ir.OpView) -> None:
         return
     groups.touched.add(origin)
     if _lies_channels_last(x):
-        groups.fixed.add(origin)  # as it should be
+        groups.fixed.add(origin)  # the layout is right already
     elif _gains(op):
         groups.gains[origin] += 1
 
@@ -253,7 +254,7 @@ def _axis(concat: ir.OpView) -> int:
 
 @dataclass
 class _Rewriter:
-    """Makes the chosen results anew. `twins`: what has channels last of a value."""
+    """Builds the chosen results again. `twins`: the channels-last form of each value."""
 
     context: PassContext
     chosen: set[ir.Value]
@@ -288,7 +289,7 @@ class _Rewriter:
         return create_like(op, operands, dims, **attributes)
 
     def _axes(self, op: ir.OpView) -> dict[str, ir.Attribute]:
-        """The axes of a reduction or concat, as they are with channels last."""
+        """The axes of a reduction or concat, for channels last."""
         order = _last(len(shape(op.operation.results[0])))
         attributes = op.operation.attributes
         if op.operation.name in mgx.REDUCTIONS:
@@ -300,7 +301,7 @@ class _Rewriter:
         return {}
 
     def _pooling(self, op: ir.OpView) -> ir.Value:
-        """Channels are one more dimension, along which windows have one element."""
+        """Pools with channels as one more dimension, along which windows have one element."""
         attributes, rank = op.operation.attributes, len(shape(op.operation.results[0]))
         own = {}
         for name, more in (("lengths", 1), ("strides", 1), ("dilations", 1)):
@@ -320,14 +321,14 @@ class _Rewriter:
         return mgx.reshape(pooled, [count, *outputs, channels])
 
     def _filter(self, op: ir.OpView, w: ir.Value) -> ir.Value:
-        """A filter with channels last; constant ones of one channel with their numbers last."""
+        """A filter with channels last; a constant depthwise filter is stored in that order."""
         rank = len(shape(w))
         if self._constant(w) is None or not _is_depthwise(op):
             return self._relaid(w, _last(rank))
         return mgx.transpose(self._relaid(w, [*range(2, rank), 1, 0]), [rank - 1, *range(rank - 1)])
 
     def _relay_filter(self, op: ir.OpView) -> None:
-        """Stores a constant filter as the image lies that it is used on."""
+        """Stores a constant filter in the layout of the image that it is used on."""
         x, w = op.operation.operands
         rank = len(shape(w))
         if self._constant(w) is None or not _gains(op) or not _lies_channels_last(x):
@@ -335,7 +336,7 @@ class _Rewriter:
         op.operation.operands[1] = mgx.transpose(self._relaid(w, _last(rank)), _second(rank))
 
     def _with_channels_last(self, value: ir.Value) -> ir.Value:
-        """A value, or a view of one, in the other order."""
+        """A value, or a view of one, with channels last."""
         if value in self.twins:
             return self.twins[value]
         order = _last(len(shape(value)))

@@ -22,11 +22,11 @@ from mgx_mlir.rewriting.queries import (
     shape,
 )
 
-# What a lane reads of a row or column at a time.
+# Bytes of a row or column that a lane reads at a time.
 _BYTES = 16
-# Elements of a pixel of a few channels, and of a filter's tap.
+# Elements of a pixel of an image of few channels, and of a filter's tap.
 _CHANNELS = 4
-# Taps that kernels hold in registers.
+# The most taps that kernels hold in registers.
 _MOST_TAPS = 128
 
 

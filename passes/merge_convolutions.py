@@ -84,7 +84,7 @@ class _Convolution:
 
     @property
     def products(self) -> int:
-        """Multiplications for one image."""
+        """The number of multiplications for one image."""
         result = shape(self.op.operation.results[0])
         return prod(self.weights.shape) * prod(result[2:])
 
@@ -107,7 +107,7 @@ class _Pair:
 
 
 def _pair(op: ir.OpView, weights: WeightStore) -> _Pair | None:
-    """The convolution, and the one that it is of."""
+    """The convolution, and the convolution that makes its input."""
     value, bias = op.operation.operands[0], None
     producer = definition(value)
     if op_name(producer) == "mgx.add" and has_one_use(value):
@@ -198,7 +198,7 @@ def _merged(pair: _Pair, weights: WeightStore) -> ir.Value | None:
 
 
 def _product(inner: np.ndarray, outer: np.ndarray) -> np.ndarray:
-    """The weights of the convolution that does both, one of them having a single tap."""
+    """The weights of the convolution that replaces both, one of which has a single tap."""
     if prod(inner.shape[2:]) == 1:
         return np.einsum("om...,mi->oi...", outer, inner.reshape(inner.shape[:2]))
     return np.einsum("om,mi...->oi...", outer.reshape(outer.shape[:2]), inner)

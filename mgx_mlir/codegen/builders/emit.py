@@ -1,7 +1,7 @@
 """Short forms for building MLIR: index arithmetic that folds, counted loops, vectors in memory.
 
 An index is a Python int where it is known and an `index` Value elsewhere; arithmetic on
-known indices costs no op. Sizes of named dimensions (see mgx_mlir.sizes) stand for ints until code
+known indices costs no op. Sizes of named dimensions (see mgx_mlir.sizes) count as known until code
 needs their values, which `symbol_values` gives. Memory is a one-dimensional memref; vectors
 start at any element.
 """
@@ -39,9 +39,9 @@ BYTE_FLOATS = frozenset(("f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"))
 
 
 def element_type(name: str) -> ir.Type:
-    """The MLIR type of an element, as code computes with it: 'ui8' and 'i8' are both i8.
+    """The MLIR type in which code computes with an element: 'ui8' and 'i8' are both i8.
 
-    Of floats of 8 bits or fewer, that of the bytes which hold them.
+    A float of 8 bits or fewer has the type of the byte that holds it.
     """
     if name in _ELEMENTS:
         return _ELEMENTS[name]()
@@ -149,7 +149,7 @@ def loop(
 ) -> list[ir.Value]:
     """`for i in range(lower, upper, step)`: body(i, *carried) gives the next carried values.
 
-    A loop known to run once is no loop. LLVM does not unroll one that is to stay `rolled`.
+    A loop known to run once becomes straight code. LLVM does not unroll a `rolled` loop.
     """
     if isinstance(lower, int) and isinstance(upper, int):
         if upper <= lower:
@@ -239,7 +239,7 @@ def constant(number: float | int, element: str, lanes: int = 0) -> ir.Value:
 
 
 def attribute_constant(attribute: ir.Attribute, lanes: int) -> ir.Value:
-    """A vector of an element of a constant, in the type that code computes with."""
+    """A vector whose lanes are the element of a constant, in the type that code computes with."""
     type_ = attribute.type
     if isinstance(type_, ir.IntegerType):
         width = type_.width
@@ -252,7 +252,7 @@ def attribute_constant(attribute: ir.Attribute, lanes: int) -> ir.Value:
 
 
 def lane_mask(count: Index, lanes: int) -> ir.Value | None:
-    """A mask of the first `count` lanes; None when that is known to be all."""
+    """A mask of the first `count` lanes; None when `count` is known to be all."""
     if isinstance(count, int) and count >= lanes:
         return None
     type_ = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
@@ -266,7 +266,7 @@ def load_vector(
     mask: ir.Value | None = None,
     fill: ir.Value | None = None,
 ) -> ir.Value:
-    """`lanes` elements from `index`; a masked lane is that of `fill`, or zero, and not read."""
+    """`lanes` elements from `index` on; a masked lane is not read and has `fill`'s, or zero."""
     element = ir.MemRefType(memory.type).element_type
     type_ = ir.VectorType.get([lanes], element)
     if mask is None:
@@ -277,7 +277,7 @@ def load_vector(
 
 
 def store_vector(x: ir.Value, memory: ir.Value, index: Index, mask: ir.Value | None = None) -> None:
-    """Stores x from `index`; a masked lane is not written."""
+    """Stores x from `index` on; a masked lane is not written."""
     if mask is None:
         vector.store(x, memory, [value(index)])
     else:
@@ -305,7 +305,7 @@ def _like(x: ir.Value, element: ir.Type) -> ir.Type:
 
 
 def from_memory(x: ir.Value, element: str) -> ir.Value:
-    """An element (or vector) as read from memory, as code computes with it."""
+    """An element (or vector) read from memory, in the type that code computes with."""
     if element != "i1":
         return x
     zero = arith.constant(x.type, _splat_or_scalar(x.type, 0))
@@ -313,7 +313,7 @@ def from_memory(x: ir.Value, element: str) -> ir.Value:
 
 
 def to_memory(x: ir.Value, element: str) -> ir.Value:
-    """An element (or vector), as it is written to memory."""
+    """An element (or vector) in the type that memory holds."""
     if element != "i1":
         return x
     return arith.extui(_like(x, ir.IntegerType.get_signless(8)), x)
@@ -327,12 +327,12 @@ def _splat_or_scalar(type_: ir.Type, number: int) -> ir.Attribute:
 
 
 def convert(x: ir.Value, source: str, target: str) -> ir.Value:
-    """x of element type `source` as `target`. A float that becomes an integer is one."""
+    """x of element type `source` as `target`. A float that becomes an integer must be whole."""
     if source == target:
         return x
     if source in BYTE_FLOATS:
         a = Arithmetic.like([x])
-        # The lower half may hold all that makes a NaN of an instruction's one.
+        # The lower half may hold all the bits that make an instruction's result a NaN.
         wide = load_element(a, Element(source, "float", 8), x, any_nan=target != "bf16")
         return upper_half(wide) if target == "bf16" else convert(wide, "f32", target)
     type_ = _like(x, element_type(target))
@@ -342,7 +342,7 @@ def convert(x: ir.Value, source: str, target: str) -> ir.Value:
         return (arith.uitofp if source.startswith("ui") else arith.sitofp)(type_, x)
     wider = element_bytes(target) > element_bytes(source)
     if is_float(source):
-        # A result that is computed with further, in f32, is not rounded in between.
+        # `contract`: a result on which code computes further, in f32, is not rounded in between.
         flags = {"fastmath": arith.FastMathFlags.contract}
         return (arith.extf if wider else arith.truncf)(type_, x, **flags)
     if element_bytes(source) == element_bytes(target):

@@ -1,1 +1,1 @@
-"""A kernel as loops over buffers, for every target: what its memory is, and what runs."""
+"""A kernel as loops over buffers, for every target: its pieces of memory, and its loop nests."""

@@ -1,7 +1,7 @@
 """The body of one function, copied op by op from a bufferized function.
 
 Loads and stores become loads and stores of the flat pieces of memory that the function
-takes as bare pointers; what is computed outside of the copied region and used in it is
+takes as bare pointers. Values that are computed outside of the copied region and used in it are
 computed again at the function's start.
 """
 
@@ -26,8 +26,8 @@ from mgx_mlir.codegen.generic.buffers.memory import (
 )
 from mgx_mlir.errors import CompilerError
 
-# A thread's own memory; more belongs in scratch (LLVM's limit for one stack object is far
-# higher, but private memory is backed by device memory for every thread in flight).
+# The most bytes of a thread's own memory; larger tensors belong in scratch (LLVM's limit for one
+# stack object is far higher, but every thread in flight has private memory in device memory).
 PRIVATE_BYTES = 16384
 
 _VIEWS = frozenset(
@@ -42,7 +42,7 @@ class BufferBody:
     `slots` gives the view that holds a scalar which an earlier function computed.
     """
 
-    # The memory spaces of pointers to what the function is given, and to what is its own.
+    # The memory spaces of the function's pointer arguments, and of its private memory.
     space: str | None = None
     private_space: str | None = None
 
@@ -51,8 +51,8 @@ class BufferBody:
         self.build = IndexBuilder(entry)
         self.pieces: dict[Piece, ir.Value] = {}
         self.written: set[Piece] = set()
-        # What the thread has computed of its own elements: their addresses, and what it
-        # has stored there last.
+        # For elements that the thread alone touches: their addresses, and the values it stored
+        # there last.
         self.addresses: dict[loops.Place, Index] = {}
         self.stored: dict[loops.Place, ir.Value] = {}
         self.memory = memory
@@ -60,18 +60,18 @@ class BufferBody:
         self._values: dict[ir.Value, ir.Value] = {}
         self._views: dict[ir.Value, MemoryView] = {}
         self._indices: list[list[Index]] = []
-        # What is computed again goes before this op, after the constants it uses.
+        # Values computed again go before this op, after the constants they use.
         with ir.InsertionPoint(entry):
             self._anchor = arith.constant(ir.IntegerType.get_signless(1), 0).owner
 
     # Values ------------------------------------------------------------------------------
 
     def set(self, old: ir.Value, new: ir.Value) -> None:
-        """Lets `new` stand for `old` in everything copied from here on."""
+        """Maps `old` to `new` in everything copied from here on."""
         self._values[old] = new
 
     def value(self, old: ir.Value) -> ir.Value:
-        """What stands for `old`, computed again at the start where nothing does yet."""
+        """The value that replaces `old`; if there is none, `old` is computed again at the start."""
         if old not in self._values:
             with ir.InsertionPoint(self._anchor):
                 if old in self._slots:
@@ -133,7 +133,7 @@ class BufferBody:
         memref.store(value, self._pointer(piece), [self.build.value(address)])
 
     def start(self, piece: Piece) -> ir.Value:
-        """The address that the piece begins at, as a number."""
+        """The address of the piece's first element, as a number."""
         return memref.extract_aligned_pointer_as_index(self._pointer(piece))
 
     def _address(self, view: MemoryView, indices: Sequence[Index]) -> Index:
@@ -247,7 +247,7 @@ class BufferBody:
         self._views[op.results[0]] = MemoryView(piece, offset or 0, strides, tuple(type_.shape))
 
     def _subview(self, op: ir.Operation) -> None:
-        """Sizes and strides are static; the offsets may be computed."""
+        """Copies a view of static sizes and strides, with offsets that may be computed."""
         result = op.results[0]
         source = self.view(op.operands[0])
         type_ = ir.MemRefType(result.type)
@@ -274,7 +274,7 @@ class BufferBody:
         emission.emit(self, nest, emission.start(self, nest), {})
 
     def _parallel(self, op: ir.Operation) -> None:
-        """A parallel loop inside of a function runs one iteration after another."""
+        """Copies a parallel loop inside a function as a sequential loop."""
         space = loops.parallel_space(op)
 
         def descend(chosen: list[Index]) -> None:
@@ -306,7 +306,7 @@ def _attribute(space: str | None) -> ir.Attribute | None:
 
 
 def _skip(body: BufferBody, op: ir.Operation) -> None:
-    """Memory is freed by whoever gave it."""
+    """Copies nothing: memory is freed by its owner."""
 
 
 _SPECIAL: dict[str, Callable[[BufferBody, ir.Operation], None]] = {

@@ -1,4 +1,4 @@
-"""From a function on tensors to one on memrefs."""
+"""Converts a function on tensors to one on memrefs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mlir.passmanager import PassManager
 
 from mgx_mlir.errors import CompilerError
 
-# Named ops are generalised twice: bufferizing makes new ones (fills of padding).
+# Named ops are generalised twice, because bufferizing makes new ones (fills of padding).
 PIPELINE = (
     "builtin.module("
     "func.func(linalg-generalize-named-ops),"
@@ -21,7 +21,7 @@ PIPELINE = (
 
 
 def bufferize(module: ir.Module) -> tuple[ir.OpView, int]:
-    """Turns the tensors of `module`'s one function into memrefs, in place.
+    """Replaces the tensors of `module`'s one function by memrefs, in place.
 
     Gives the function, whose results are now its last arguments, and the number of its
     inputs. Inputs are never written. Raises CompilerError where a pass fails.

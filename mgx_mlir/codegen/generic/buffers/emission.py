@@ -14,12 +14,12 @@ from mgx_mlir.codegen.generic.buffers.index import IndexBuilder
 from mgx_mlir.codegen.generic.buffers.loops import Group, Nest, Place
 from mgx_mlir.codegen.generic.buffers.memory import Index, Piece
 
-# Loads in flight hide the latency of memory.
+# Iterations that are unrolled: loads in flight hide the latency of memory.
 UNROLL = 4
 
 
 class Code(Protocol):
-    """The code that a nest is added to: `Body`, without its module."""
+    """The code that a nest is added to: a `BufferBody`, as far as nests use it."""
 
     build: IndexBuilder
     addresses: dict[Place, Index]
@@ -45,7 +45,7 @@ def start(body: Code, nest: Nest) -> list[Index]:
 def bind(
     body: Code, nest: Nest, group: Group, count: Index, offsets: list[Index], dims: list[Index]
 ) -> list[Index]:
-    """The operands' offsets with `group` at iteration `count`; `dims` learns its dimensions."""
+    """The operands' offsets with `group` at iteration `count`; sets its dimensions in `dims`."""
     if len(group.dims) == 1:
         dims[group.dims[0]] = count
     last = group.dims[-1]
@@ -71,8 +71,8 @@ def emit(
 
     With `dims`, the parallel dimensions are bound in it and in the offsets already;
     without, they become loops. `initial` gives, by operand number, a scalar that is known
-    to fill an accumulated output; `places` says where the thread finds operands, so that
-    what it has just stored needs no load.
+    to fill an accumulated output. `places` gives the operands that the thread alone touches:
+    values that it has just stored there need no load.
     """
     if dims is not None:
         _Emission(body, nest, initial, dims, places or {}).reduction(offsets)
@@ -135,7 +135,7 @@ class _Emission:
         return list(loop.results)
 
     def _iteration(self, offsets: list[Index], kept: dict[int, ir.Value]) -> list[ir.Value]:
-        """One iteration; stores what is not kept, and gives the new values of what is."""
+        """Emits one iteration: stores outputs not kept in registers, gives the new kept values."""
         nest, body = self.nest, self.body
         assert nest.body is not None
         pairs = zip(nest.operands, nest.body.arguments, strict=True)
@@ -188,7 +188,7 @@ class _Emission:
 
 
 def _unrolling(count: int) -> ir.Attribute:
-    """How often LLVM copies a loop's body; its own choice takes ten times longer to compile."""
+    """The unroll factor of a loop for LLVM; its own choice takes ten times longer to compile."""
     how = f"count = {count} : i32" if count > 1 else "disable = true"
     return ir.Attribute.parse(f"#llvm.loop_annotation<unroll = <{how}>>")
 

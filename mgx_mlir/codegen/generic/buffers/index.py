@@ -89,7 +89,7 @@ class IndexBuilder:
 
 @dataclass
 class LinearForm:
-    """constant + the sum of coefficient times dimension + the sum of `rest`.
+    """constant + the sum of coefficient * dimension + the sum of `rest`.
 
     `rest` holds what is not linear (quotients and remainders), each with a factor.
     """
@@ -136,7 +136,7 @@ def linear_form(map_: ir.AffineMap, strides: Sequence[int]) -> LinearForm:
 
 
 def extents(maps: Sequence[ir.AffineMap], shapes: Sequence[Sequence[int]], dims: int) -> list[int]:
-    """The size of each dimension, from the results of the maps that are that dimension."""
+    """The size of each dimension, taken from the maps' results that are a single dimension."""
     sizes: list[int | None] = [None] * dims
     for map_, shape in zip(maps, shapes, strict=True):
         for expression, size in zip(map_.results, shape, strict=True):
@@ -153,7 +153,7 @@ def delinearise(build: IndexBuilder, index: Index, sizes: Sequence[int]) -> list
     for size in reversed(sizes[1:]):
         coordinates.append(build.remainder(index, size))
         index = build.divide(index, size)
-    # What is left of a valid index is less than the first size already.
+    # The quotient left of a valid index is less than the first size already.
     coordinates.extend([index] * bool(sizes))
     return coordinates[::-1]
 

@@ -1,4 +1,4 @@
-"""linalg on memrefs as loops: which dimensions there are, and the code of one iteration."""
+"""linalg on memrefs as loops: their dimensions, and the code of one iteration."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Place:
-    """An element for each thread, as a function of the thread's number: the number is split
-    by the sizes, and each part counts its step. Equal places are the same elements."""
+    """One element for each thread, as a function of the thread's number. The number is split by
+    the sizes of `steps`; each part is multiplied by its step. Equal Places are equal elements."""
 
     piece: Piece
     offset: int
@@ -66,7 +66,7 @@ class Nest:
 
     @property
     def iterations(self) -> int:
-        """How many parallel iterations there are."""
+        """The number of parallel iterations."""
         return prod(group.size for group in self.parallel)
 
     @property
@@ -74,8 +74,8 @@ class Nest:
         return tuple(operand for operand in self.operands if operand.is_output)
 
     def place(self, operand: NestOperand) -> Place | None:
-        """Where the thread of a parallel iteration finds the operand; None if in many places
-        or where only the code knows."""
+        """The one element of the operand that a parallel iteration touches; None if it touches
+        several, or if the offset is known only at run time."""
         form, view = operand.form, operand.view
         if view is None or not isinstance(view.offset, int) or form.rest:
             return None
@@ -90,7 +90,7 @@ class Nest:
         return Place(view.piece, view.offset + form.constant, tuple(steps))
 
     def accumulates(self, operand: NestOperand) -> bool:
-        """Whether the reduction loops leave this output in one place."""
+        """Whether all reduction iterations update one element of this output."""
         return (
             operand.is_output
             and bool(self.reduction)
@@ -127,7 +127,7 @@ def nest_of(op: ir.Operation, view: Callable[[ir.Value], MemoryView]) -> Nest:
     forms = [operand.form for operand in operands]
     first_output = forms[inputs]
     if not first_output.rest:
-        # Threads next to each other store next to each other.
+        # Neighbouring threads store neighbouring elements (coalesced).
         parallel.sort(key=lambda d: -abs(first_output.coefficient(d)))
     return Nest(
         op,

@@ -1,7 +1,7 @@
-"""Where the values of a bufferized function lie: pieces of memory, and views of them.
+"""The memory of a bufferized function's values: pieces of memory, and views of them.
 
 A view of a static memref is an offset and strides from the start of one piece of memory,
-in elements; chains of subview, reshape and cast fold into those numbers, so that generated
+in elements. Chains of subview, reshape and cast fold into those numbers, so that generated
 code addresses the piece alone.
 """
 
@@ -15,7 +15,7 @@ from mlir import ir
 
 from mgx_mlir.errors import CompilerError
 
-# An index that is known, or that code computes.
+# An index that is known, or a value that code computes.
 Index: TypeAlias = "int | ir.Value"
 
 SCRATCH_ALIGNMENT = 256
@@ -53,7 +53,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class MemoryView:
-    """Elements of `piece` at `offset` + the sum of index times stride."""
+    """Elements of `piece` at `offset` + the sum of index * stride."""
 
     piece: Piece
     offset: Index
@@ -61,7 +61,7 @@ class MemoryView:
     shape: tuple[int, ...]
 
     def covers_same(self, other: MemoryView) -> bool:
-        """Whether both views hold the same elements in the same places."""
+        """Whether both views hold the same elements at the same indices."""
         return (
             self.piece == other.piece
             and isinstance(self.offset, int)
@@ -89,7 +89,7 @@ def byte_width(element: ir.Type) -> int:
 
 
 def storage_type(element: ir.Type) -> ir.Type:
-    """The type that stands for `element` in memory."""
+    """The type of `element` in memory."""
     if bit_width(element) < 8:
         return ir.IntegerType.get_signless(8)
     if isinstance(element, ir.IndexType):
@@ -98,7 +98,7 @@ def storage_type(element: ir.Type) -> ir.Type:
 
 
 def static_view(piece: Piece, memref: ir.MemRefType) -> MemoryView:
-    """`piece` seen as `memref`, whose layout has to be static."""
+    """`piece` viewed as `memref`, whose layout must be static."""
     strides, offset = static_layout(memref)
     if offset is None:
         raise CompilerError(f"a memref with a dynamic offset cannot be addressed: {memref}")
@@ -137,7 +137,7 @@ class Memory:
         self.views[value] = static_view(piece, memref)
 
     def may_alias(self, piece: Piece) -> bool:
-        """Whether another piece that is written may be the same memory, or this one if it is."""
+        """Whether the piece may be the same memory as another, one of the two being written."""
         if piece.kind == "input":
             return piece.key in self.overwritable
         return piece.kind == "output" and bool(self.overwritable)
@@ -175,8 +175,8 @@ class Memory:
         return found
 
     def layout(self) -> tuple[dict[Piece, int], int]:
-        """A byte offset for each scratch piece, and the size of all: pieces whose lifetimes
-        do not meet may share bytes."""
+        """The byte offset of each scratch piece, and the size of all. Pieces whose lifetimes do
+        not meet may share bytes."""
         offsets: dict[Piece, int] = {}
         end = 0
         for piece, (first, last) in sorted(

@@ -1,7 +1,7 @@
 """The walk over a bufferized function that every target's generic path makes.
 
-It knows where each value lies, lets a fill wait for the reduction that starts from it, and
-hands what remains to the target one by one: loop nests, and ops of any other kind.
+It resolves the memory of each value and delays a fill until the reduction that starts from it.
+It hands all other ops to the target one by one: loop nests, and ops of any other kind.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ class Walk:
     are its inputs and whose others are its outputs.
 
     A target overrides `nest` and `other`. Both raise CompilerError, naming the op, for
-    memory whose place is only known at run time.
+    memory whose offset is only known at run time.
     """
 
     def __init__(self, function: ir.Operation, inputs: int) -> None:
         self.block = function.regions[0].blocks[0]
         overwritable = function.attributes.get(OVERWRITABLE)
         self.memory = Memory(frozenset(overwritable or ()))
-        # The places of the scalars that one function of the target leaves to later ones.
+        # The scratch memory of scalars that one function of the target leaves for later ones.
         self.slots: dict[ir.Value, MemoryView] = {}
         self._source = function.parent
         self._fills: dict[Piece, tuple[loops.Nest, ir.Value]] = {}
@@ -44,7 +44,7 @@ class Walk:
             self.memory.bind(argument, "input" if is_input else "output", index)
 
     def nest(self, nest: loops.Nest, initial: dict[int, ir.Value]) -> None:
-        """Runs a nest. `initial` has the values that outputs, by operand, start from."""
+        """Runs a nest. `initial` gives, by operand, the values that outputs start from."""
         raise NotImplementedError
 
     def other(self, op: ir.Operation) -> None:
@@ -54,7 +54,7 @@ class Walk:
     # Ops ---------------------------------------------------------------------------------
 
     def step(self, op: ir.Operation) -> None:
-        """Hands an op on, and before it what it needs; or keeps it back."""
+        """Hands an op to the target, after the ops that it needs; or delays it."""
         if op.name in _NOTHING or _is_view(op):
             return
         if op.name in _NESTS:
@@ -67,7 +67,7 @@ class Walk:
         self.other(op)
 
     def finish(self) -> None:
-        """Hands on what no op asked for."""
+        """Hands on the delayed ops that no op needed."""
         for piece in list(self._fills):
             # Scratch that was only filled was never read.
             if piece.kind == "output":
@@ -107,7 +107,7 @@ class Walk:
             self.nest(nest, {})
 
     def _is_plain_scalar(self, op: ir.Operation) -> bool:
-        """Whether every function that needs the result can compute it again."""
+        """Whether every function that needs the op's result can compute it again."""
         if len(op.regions) or not len(op.results):
             return False
         if op.name == "memref.load":
@@ -117,7 +117,7 @@ class Walk:
     # Memory ------------------------------------------------------------------------------
 
     def place_allocations(self, operations: list[ir.Operation]) -> None:
-        """Scratch for each allocation, from its op to the last that uses it."""
+        """Adds scratch for each allocation, alive from its op to the last op that uses it."""
         last_use: dict[ir.Value, int] = {}
         for position, op in enumerate(operations):
             for _, value in memory_uses(op):
@@ -132,13 +132,13 @@ class Walk:
                 self.memory.views[value] = MemoryView(piece, 0, tuple(strides), tuple(memref.shape))
 
     def slot(self, value: ir.Value) -> MemoryView:
-        """A place in scratch, for good, for one scalar."""
+        """Adds scratch for one scalar, alive in the whole function."""
         piece = self.memory.scratch(1, value.type, (0, len(self.block.operations)))
         self.slots[value] = MemoryView(piece, 0, (1,), (1,))
         return self.slots[value]
 
     def touched(self, op: ir.Operation, inside: bool = False) -> set[Piece]:
-        """The pieces of memory that an op and those inside of it use, or only these."""
+        """The pieces that an op and the ops inside it use; with `inside`, only the latter's."""
         uses = [value for user, value in memory_uses(op) if not inside or user != op]
         views = map(self.memory.view, map(root, uses))
         return {view.piece for view in views if view}
@@ -152,7 +152,7 @@ class Walk:
     # Results -----------------------------------------------------------------------------
 
     def copy_constants(self, block: ir.Block, space: ir.Attribute | None) -> None:
-        """The tables that functions in `block` read, flat, into it, in memory of `space`."""
+        """Copies the tables that functions in `block` read into it, flat, in memory of `space`."""
         table = ir.SymbolTable(self._source)
         for name in _symbols_used(block):
             old = table[name].operation
@@ -175,7 +175,7 @@ class Walk:
 
 
 def arguments_of(pieces: tuple[Piece, ...], offsets: dict[Piece, int]) -> tuple[Argument, ...]:
-    """What a function that takes `pieces` is launched with, scratch being at `offsets`."""
+    """The launch arguments of a function that takes `pieces`, with scratch at `offsets`."""
     return tuple(
         Argument("scratch", offsets[piece])
         if piece.kind == "scratch"
@@ -185,7 +185,7 @@ def arguments_of(pieces: tuple[Piece, ...], offsets: dict[Piece, int]) -> tuple[
 
 
 def memory_uses(op: ir.Operation) -> list[tuple[ir.Operation, ir.Value]]:
-    """The op and those inside of it, each with the memrefs that it uses."""
+    """The op and the ops inside it, each with the memrefs that it uses."""
     found: list[tuple[ir.Operation, ir.Value]] = []
 
     def visit(inner: ir.Operation) -> ir.WalkResult:
@@ -213,7 +213,7 @@ def _is_view(op: ir.Operation) -> bool:
 
 
 def _filled_value(nest: loops.Nest) -> ir.Value | None:
-    """The scalar that the nest fills all of its output with, where that is all it does."""
+    """The scalar that the nest fills all of its output with; None if it does anything else."""
     if nest.body is None or nest.reduction or len(nest.outputs) != 1:
         return None
     if any(operand.view for operand in nest.operands[:-1]):

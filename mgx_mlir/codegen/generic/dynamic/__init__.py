@@ -1,1 +1,1 @@
-"""Kernels whose sizes are arguments: loops built straight from the lowering's rules."""
+"""Kernels whose sizes are arguments: loops built directly from the lowering's rules."""

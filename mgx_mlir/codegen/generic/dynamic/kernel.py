@@ -1,8 +1,8 @@
 """Any kernel with symbolic sizes, as functions that get the sizes as arguments.
 
-The same lowering as for static kernels says what each element is; here its loops are built
-at once, on flat memory, instead of as linalg ops: what has a shape is one function over its
-elements, a reduction is a loop in it. What has no such form says so.
+The lowering of static kernels gives each element. Here its loops are built directly on flat
+memory, and not as linalg ops: a tensor is one function over its elements, a reduction is a loop
+in that function. An op that has no such form raises UnsupportedError.
 
     %y = mgx.softmax %x axis = 1 : tensor<?x?xf32, #mgx.dims<[batch, seq]>>
 
@@ -33,7 +33,7 @@ from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, symbols
 
-# Elements of a pointer's type: more than any tensor has, for types have sizes.
+# The element count of a pointer's type (memref types have sizes): more than any tensor has.
 UNBOUNDED = 1 << 40
 SCRATCH_ALIGNMENT = 256
 _DIALECTS = ("arith", "func", "gpu", "llvm", "math", "memref", "scf")
@@ -41,7 +41,7 @@ _DIALECTS = ("arith", "func", "gpu", "llvm", "math", "memref", "scf")
 
 @dataclass(eq=False)
 class Place:
-    """Memory of a kernel: what it is given, what it returns, or (argument None) its scratch."""
+    """Memory of a kernel: an input, an output, or (argument None) scratch."""
 
     type: ir.Type
     size: Number
@@ -50,7 +50,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Start:
-    """What the elements of a result start from: a number, or (None) nothing."""
+    """The initial elements of a result: a number, or None where they are undefined."""
 
     shape: tuple[Number, ...]
     type: ir.Type
@@ -81,26 +81,26 @@ class Function(Protocol):
     """A function under construction."""
 
     def pointer(self, place: Place) -> ir.Value:
-        """A pointer to the place, as an argument of the function: a flat memref."""
+        """The function's argument that points to the place: a flat memref."""
 
 
-# Builds what is done for some elements, by the indices of each, into a body.
+# Builds code for some elements, given the indices of each, into a body.
 Build = Callable[["FunctionBody", Sequence[Indices]], None]
 
 
 class Functions(Protocol):
-    """Where the functions of a kernel go."""
+    """The functions of a kernel under construction."""
 
     def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
         """Adds a function that does `build` for each element of a space, in any order.
 
-        neighbours: whether several elements, side by side along the last dimension, are best
-        done together.
+        neighbours: whether several elements, neighbours along the last dimension, should be
+        computed together.
         """
 
 
 class FunctionBody(Body):
-    """Scalar code of a function on a kernel's places."""
+    """The scalar code of a function on a kernel's memory."""
 
     def __init__(self, block: ir.Block, dims: Sequence[ir.Value], function: Function) -> None:
         super().__init__(block, dims)
@@ -108,7 +108,7 @@ class FunctionBody(Body):
         self._carried: list[ir.Value] = []
 
     def element(self, held: Held, indices: Indices) -> ir.Value:
-        """An element of a tensor in memory; the indices are in bounds."""
+        """An element of a tensor in memory; the indices must be in bounds."""
         where = self.scalar(linear(indices, held.shape))
         value = memref.load(self._function.pointer(held.value), [where])
         if _is_bool(held.value.type):
@@ -133,7 +133,7 @@ class FunctionBody(Body):
         starts: Sequence[Sequence[ir.Value]],
         emit: Callable[[int, Indices], Sequence[ir.Value]],
     ) -> list[list[ir.Value]]:
-        """Loops that give each element's next values, by its number, from those so far."""
+        """Builds loops in which `emit` gives each element's next values from the current ones."""
         each = len(starts[0])
 
         def step(indices: Indices, carried: Sequence[ir.Value]) -> Sequence[ir.Value]:
@@ -150,9 +150,9 @@ class FunctionBody(Body):
 
 
 def _keep_scalar(loop: ir.Operation) -> None:
-    """Keeps LLVM from making vectors along reductions: those of neighbours lie in order.
+    """Keeps LLVM from vectorising along a reduction, so that it vectorises over the neighbours.
 
-    Sums that may not be reordered are no vectors.
+    Sums whose terms may not be reordered are not vectorised.
     """
     flags = ir.Attribute.parse("#arith.fastmath<contract>")
 
@@ -172,10 +172,10 @@ def build_elements(
     build: Build,
     columns: int = 1,
 ) -> None:
-    """Builds at the end of a block what is done for the element of some indices.
+    """Builds, at the end of a block, the code for the elements at some indices.
 
-    Of several rows, which differ in all indices but the last, and of `columns` neighbours along
-    the last dimension, each combination is an element.
+    The elements are each combination of a row of `rows`, which differ in all indices but the last,
+    with one of `columns` neighbours along the last dimension.
     """
     body = FunctionBody(block, rows[0], function)
     first = tuple(Index(((Dim(d, n), 1),)) for d, n in enumerate(extents))
@@ -197,7 +197,7 @@ def memory_type(type_: ir.Type) -> ir.Type:
 
 
 def pointer_type(place: Place, space: ir.Attribute | None = None) -> ir.Type:
-    """The type of a pointer to a place."""
+    """The memref type of a pointer to the place."""
     return ir.MemRefType.get([UNBOUNDED], memory_type(place.type), memory_space=space)
 
 
@@ -287,7 +287,7 @@ def split(item: ir.Value, extents: Sequence[Number]) -> list[ir.Value]:
 
 
 def is_dynamic(kernel: ir.OpView) -> bool:
-    """Whether a kernel has sizes that only a run knows."""
+    """Whether a kernel has sizes that are known only at run time."""
     type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
     return not all(ir.RankedTensorType(t).has_static_shape for t in (*type_.inputs, *type_.results))
 
@@ -306,9 +306,9 @@ def kernel_symbols(kernel: ir.OpView) -> tuple[str, ...]:
 
 
 def lower_dynamic(kernel: ir.OpView, functions: Functions) -> list[Place]:
-    """Adds the functions of an `mgx.kernel` with symbolic sizes; gives the outputs' places.
+    """Adds the functions of an `mgx.kernel` with symbolic sizes; gives the outputs' Places.
 
-    Needs an active location. Raises UnsupportedError for what has no form without its sizes.
+    Needs an active location. Raises UnsupportedError for an op that needs its sizes.
     """
     for dialect in _DIALECTS:
         kernel.context.get_dialect_descriptor(dialect)  # loads it
@@ -329,7 +329,7 @@ def lower_dynamic(kernel: ir.OpView, functions: Functions) -> list[Place]:
 
 
 def place_scratch(places: Sequence[Place], formulas: Formulas) -> tuple[list[Argument], int]:
-    """What each place is, its scratch one after another; and the bytes of all scratch."""
+    """The argument of each place, with scratch pieces one after another; and scratch bytes."""
     offset: Number = 0
     arguments = []
     for place in places:

@@ -24,7 +24,7 @@ class Arithmetic:
 
     @staticmethod
     def like(values: Sequence[ir.Value]) -> Arithmetic:
-        """For values of the shape that the given ones have."""
+        """The arithmetic for values of the same shape as the given ones."""
         for value in values:
             if isinstance(value.type, ir.VectorType):
                 return Arithmetic(value.type.shape)

@@ -1,7 +1,7 @@
 """Scalar code under construction, and the linalg.generic that holds it.
 
-A `Body` reads elements of values, remembering what it has read, and builds loops and branches. A
-`GenericBody` turns the reads that are affine in its loops into operands of the linalg.generic; all
+A `Body` reads elements of values, remembering them, and builds loops and branches. A
+`GenericBody` makes the reads that are affine in its loops operands of the linalg.generic; all
 others are `tensor.extract`.
 """
 
@@ -66,7 +66,7 @@ class Body:
         return self.once((value, indices), lambda: value.read(self, indices))
 
     def once(self, key: Hashable, build: Callable[[], Any]) -> Any:
-        """What `build` gives, built once for a key in this block and the blocks inside it."""
+        """The result of `build`, built once for a key in this block and the blocks inside it."""
         for known in self._known:
             if key in known:
                 return known[key]
@@ -89,7 +89,7 @@ class Body:
     # Indices
 
     def known_within(self, index: Index, size: Number) -> Index:
-        """The index, for code that only runs where it is a valid one into `size` elements."""
+        """The index, in code that runs only where it is a valid index into `size` elements."""
         if index.is_within(size):
             return index
         return Index.runtime(self.scalar(index), 0, size - 1)
@@ -259,8 +259,8 @@ class GenericBody(Body):
         return self._accumulators
 
     def _without_unit_loops(self, source: ir.Value, indices: Sequence[Index]) -> list[Index]:
-        """A loop of one iteration that indexes a longer dimension is the constant 0: named alone,
-        it would have to cover the dimension."""
+        """Replaces a loop of one iteration that indexes a longer dimension by the constant 0: as
+        a bare dimension, it would have to cover that dimension."""
         plain = []
         for index, size in zip(indices, source.type.shape, strict=True):
             dim = bare_dim(index)
@@ -269,7 +269,7 @@ class GenericBody(Body):
         return plain
 
     def _is_operand(self, source: ir.Value, indices: Sequence[Index]) -> bool:
-        # linalg derives loop bounds from the dimensions that a map names alone, so such a
+        # linalg derives loop bounds from the dimensions that a map holds alone, so such a
         # dimension must cover the operand's.
         if self._accumulators is not None:
             return False
@@ -294,7 +294,7 @@ class GenericBody(Body):
         return self._block.add_argument(source.type.element_type, ir.Location.current)
 
     def _state_extents(self) -> None:
-        """An operand that is never read, for the loops whose extent no other operand tells."""
+        """Adds an operand that is never read, for loops whose extent no other operand gives."""
         unknown = [d for d in range(len(self.extents)) if d not in self._bare]
         if not unknown:
             return
@@ -307,7 +307,7 @@ class GenericBody(Body):
 
 
 class _LoopIndices(Sequence[ir.Value]):
-    """The loop dimensions of a linalg.generic as values, built where they are asked for."""
+    """The loop dimensions of a linalg.generic as values, built when they are asked for."""
 
     def __init__(self, body: GenericBody) -> None:
         self._body = body

@@ -1,4 +1,4 @@
-"""Whether boxes overlap, for both ways to compute it: by element, and by a generator's lanes."""
+"""Whether boxes overlap: for code on single elements, and for a generator's lanes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def overlaps(
     """Whether the intersection of two boxes is more than `threshold` of their union.
 
     Boxes are the f32 coordinates of two opposite corners, the lower one first. Nothing is
-    fused or divided: the host's own selection rounds alike.
+    fused or divided, so that the result rounds as the host's own selection does.
     """
     low = [arith.maximumf(x, y) for x, y in zip(kept[:2], box[:2], strict=True)]
     high = [arith.minimumf(x, y) for x, y in zip(kept[2:], box[2:], strict=True)]

@@ -47,7 +47,7 @@ def store(
 ) -> ir.Value:
     """A value of the computed type of `element` as memory holds it; rounds to nearest even.
 
-    keep: this rounding is what the program asks for. Others may vanish between two operations.
+    keep: the program asks for this rounding. Other roundings may vanish between two operations.
     """
     if element.is_integer and element.bits < 8:
         return _wrap(a, element, value)
@@ -103,7 +103,7 @@ def _round_float(a: Arithmetic, source: Element, target: Element, value: ir.Valu
 
 
 def _resize(a: Arithmetic, source: Element, target: Element, value: ir.Value) -> ir.Value:
-    """Integers wrap."""
+    """Converts an integer to another width; it wraps."""
     have, want = max(source.bits, 8), max(target.bits, 8)
     if source.kind == BOOL:
         have = 1
@@ -123,7 +123,7 @@ def _wrap(a: Arithmetic, element: Element, value: ir.Value) -> ir.Value:
 
 
 def _truncate(a: Arithmetic, source: Element, target: Element, value: ir.Value) -> ir.Value:
-    """Towards zero, saturating, NaN to 0: an out-of-range fptosi is undefined in LLVM."""
+    """Rounds towards zero, saturates, NaN to 0: an out-of-range fptosi is undefined in LLVM."""
     lowest, highest = float(target.lowest), target.highest
     mantissa = 53 if source.bits == 64 else 24
     kept = (

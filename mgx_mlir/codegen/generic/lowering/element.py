@@ -1,4 +1,4 @@
-"""Element types: what the mgx dialect calls them, how memory holds them, where they are computed.
+"""Element types: their names in the mgx dialect, their types in memory and in arithmetic.
 
 The mgx types say more than LLVM can hold: signedness, 4-bit integers, 8-bit floats. A lowered
 kernel holds every element in a *storage* type that any backend has:

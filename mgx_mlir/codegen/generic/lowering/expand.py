@@ -1,12 +1,12 @@
-"""Functions of f32 as arithmetic, for every target, where MLIR's expansions are far off somewhere.
+"""Functions of f32 as arithmetic, for every target, where MLIR's expansions are inaccurate.
 
 MLIR's sin, cos and tan are meaningless beyond 1e15 and lose the digits of small results, its sinh
-and atanh are 0 below 1e-7, cosh and sinh overflow early, atan and powf lose six bits. Those here
-are within 4 units of the last place of the exact result for every f32, subnormal ones too;
+and atanh are 0 below 1e-7, cosh and sinh overflow early, atan and powf lose six bits. The ones
+here are within 4 units of the last place of the exact result for every f32, subnormal ones too;
 infinities, NaN and signed zeros are those of C99, Annex F. Polynomials are fits of least relative
 error at 4000 Chebyshev nodes.
 
-What a large argument of sin, cos and tan costs is in a branch, which others jump over.
+The work for a large argument of sin, cos and tan is in a branch that other arguments skip.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, scalar_type
 
 Function = Callable[..., ir.Value]
 
-# pi / 2 and 2 / log(2) as sums of f32 numbers, each what the ones before leave.
+# pi / 2 and 2 / log(2) as sums of f32 numbers, each the rest that the ones before leave.
 _QUARTER = (1.5707963705062866, -4.371139e-08, -1.7151245e-15)
 _LOG2 = (2.885390043258667, 3.851926e-08)
-# From here on, the parts above are too few.
+# From this x on, the parts above are too few.
 _FAR = 2.0**20
 # 2 / pi: the bits after the point, from the highest, after a word of zeros.
 _TWO_OVER_PI = (
     0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB,
     0, 0, 0,
 )  # fmt: skip
-# A sum with it has the integer nearest to a small number in its low bits.
+# Adding it to a small number leaves the nearest integer in the low bits of the sum.
 _ROUND, _ROUND_BITS = 12582912.0, 0x4B400000
 
 # Each in u = x^2, from the constant term on: (sin(x) / x - 1) / u and (cos(x) - 1 + u / 2) / u^2 up
@@ -57,7 +57,7 @@ def expand(
 ) -> frozenset[str]:
     """Replaces functions of f32, f16 and bf16 in a module of loops by arithmetic.
 
-    more, wide: what a target replaces too, of f32 and of f64, by the name of the op. Gives the
+    more, wide: the functions that a target replaces too, of f32 and of f64, by op name. Gives the
     names of the functions of f64 that are left, such as 'sinh'.
     """
     table = {**_F32, **more}
@@ -83,21 +83,21 @@ def expand(
     return frozenset(left)
 
 
-# What MLIR's polynomials and formulas do of f32, on every target.
+# The functions of f32 that MLIR's polynomials and formulas expand, on every target.
 _EXPANDED = frozenset("acos acosh asin asinh atan2 cbrt erf erfc expm1 fpowi log1p tanh".split())
 
 
 def expand_pass(wide: frozenset[str], more: Sequence[str] = ()) -> str:
     """The pass after `expand`: MLIR's expansions of the other functions, and of `more`.
 
-    wide: functions of f64, as `expand` gives them. MLIR's formulas lose their digits: where f64 is
-    among a function's operands, a library does it.
+    wide: functions of f64, as `expand` gives them. MLIR's formulas would lose digits of f64: a
+    library computes a function that has f64 operands.
     """
     return f"mgx-expand-math{{ops={','.join(sorted({*_EXPANDED, *more} - wide))}}}"
 
 
 def _computed(op: ir.Operation, function: Function) -> ir.Value:
-    """What a function of f32 or f64 gives of an op's operands, which may be smaller floats."""
+    """The result of a function of f32 or f64 on an op's operands, which may be smaller floats."""
     a, operands = Arithmetic.like(op.operands), list(op.operands)
     if isinstance(scalar_type(operands[0]), (ir.F32Type, ir.F64Type)):
         return function(a, *operands)
@@ -125,7 +125,7 @@ def _tan(a: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def _sine_and_cosine(a: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """The quadrant of |x|, whose low two bits count, and sine and cosine of what is left."""
+    """The quadrant of |x|, whose low two bits count, and sine and cosine of the rest."""
     quadrant, rest = _reduced(a, math.absf(x))
     square = a.mul(rest, rest)
     sine = math.fma(a.mul(rest, square), _polynomial(a, _SIN, square), rest)
@@ -135,7 +135,7 @@ def _sine_and_cosine(a: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value, ir
 
 
 def _reduced(a: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The multiple of pi / 2 that is nearest to a positive x, modulo 4, and what is left of x."""
+    """The multiple of pi / 2 nearest to a positive x, modulo 4, and the rest of x."""
     rounded = arith.addf(arith.mulf(x, a.float(0.6366197723675814, x)), a.float(_ROUND, x))
     quadrant = arith.subi(_bits(a, rounded), a.constant(_ROUND_BITS, _i32()))
     turns, rest = arith.subf(rounded, a.float(_ROUND, x)), x
@@ -153,7 +153,7 @@ def _reduced(a: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 
 def _reduced_far(a: Arithmetic, x: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The same of a large x: Payne and Hanek, "Radian reduction for trigonometric functions".
+    """`_reduced` of a large x: Payne and Hanek, "Radian reduction for trigonometric functions".
 
     x is m 2^e with 24 bits of m. Bits of 2 / pi whose product with it is a multiple of 4 change
     nothing; the 96 bits after them are enough, as no f32 is nearer to a multiple than 2^-34.
@@ -313,7 +313,7 @@ def _sign(a: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def _at_sign(a: Arithmetic, number: ir.Value, bit: int) -> ir.Value:
-    """A bit of a number, at the place of an f32's sign."""
+    """A bit of a number, moved to the bit of an f32's sign."""
     shifted = arith.shli(number, a.int(31 - bit, number))
     return arith.andi(shifted, a.constant(1 << 31, _i32()))
 

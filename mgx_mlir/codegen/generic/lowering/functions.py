@@ -1,4 +1,4 @@
-"""Functions of floats whose one formula is not right, or not close, for all numbers.
+"""Functions of floats for which no single formula is right, or close, for all numbers.
 
 Values are f32 or f64, the types that floats are computed in, scalars or vectors alike.
 """
@@ -14,7 +14,7 @@ from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, scalar_type
 
 
 def power(a: Arithmetic, base: ir.Value, exponent: ir.Value) -> ir.Value:
-    """base ** exponent: `math.powf` is right for positive bases alone."""
+    """base ** exponent; `math.powf` is right for positive bases only."""
     size, one, zero = a.math("absf", base), a.float(1.0, base), a.float(0.0, base)
     trivial = arith.ori(a.compare("oeq", size, one), a.compare("oeq", exponent, zero))
     found = a.select(trivial, one, a.math("powf", size, exponent))
@@ -24,7 +24,7 @@ def power(a: Arithmetic, base: ir.Value, exponent: ir.Value) -> ir.Value:
     whole = a.compare("oeq", a.math("trunc", exponent), exponent)
     odd = a.select(whole, a.math("copysign", found, base), found)
     found = a.select(even, found, odd)
-    # Of finite negative numbers, whole exponents alone give numbers.
+    # A finite negative base gives a number for whole exponents only.
     negative = arith.andi(
         a.compare("olt", base, zero), a.compare("ogt", base, a.float(-math.inf, base))
     )
@@ -33,7 +33,7 @@ def power(a: Arithmetic, base: ir.Value, exponent: ir.Value) -> ir.Value:
 
 
 def asinh(a: Arithmetic, x: ir.Value) -> ir.Value:
-    """The sign of x times log(|x| + sqrt(x^2 + 1)), which loses all digits of negative numbers."""
+    """The sign of x times log(|x| + sqrt(x^2 + 1)): the log of a negative x loses all digits."""
     size, one = a.math("absf", x), a.float(1.0, x)
     square = a.mul(size, size)
     root = a.math("sqrt", a.add(square, one))
@@ -50,7 +50,7 @@ def acosh(a: Arithmetic, x: ir.Value) -> ir.Value:
 
 
 def _large(a: Arithmetic, x: ir.Value, small: ir.Value) -> ir.Value:
-    """log(2 x) of numbers so large that 1 beside their square is nothing, and `small` of others."""
+    """log(2 x) where x is so large that 1 beside its square vanishes, `small` elsewhere."""
     limit = 2.0**13 if isinstance(scalar_type(x), ir.F32Type) else 2.0**28
     large = a.add(a.math("log", x), a.float(math.log(2), x))
     return a.select(a.compare("ogt", x, a.float(limit, x)), large, small)

@@ -1,9 +1,9 @@
-"""Index expressions with known ranges: what a read is at, before it is known how to read there.
+"""Index expressions with known ranges: the position of a read, before its code is chosen.
 
 An expression is a sum of atoms times constants. Loop dimensions are atoms; so are quotients and
 remainders that do not simplify, and index values computed at run time. Ranges decide which
 divisions vanish and which accesses need no guard. Extents, factors and divisors are ints, or
-sizes that the kernel gets as arguments (`mgx_mlir.sizes`): comparisons with those are proofs.
+sizes that the kernel gets as arguments (`mgx_mlir.sizes`): a comparison of such sizes is a proof.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Index:
         return Index(((Remainder(rest, divisor), 1),))
 
     def _split(self, divisor: Number) -> tuple[Index, Index]:
-        """(q, r) with self = q * divisor + r and r >= 0, where q takes what divides evenly."""
+        """(q, r) with self = q * divisor + r and r >= 0, where q takes the terms that divide."""
         whole: dict[Atom, Number] = {}
         rest: dict[Atom, Number] = {}
         for atom, factor in self.terms:
@@ -170,7 +170,7 @@ class Index:
 
 
 def fixed(size: Number) -> int:
-    """A size that has to be known to build what uses it. Raises UnsupportedError."""
+    """The size, which must be known to build the code. Raises UnsupportedError."""
     if not isinstance(size, int):
         raise UnsupportedError(f"it has no form for the size {size}, which only a run knows")
     return size
@@ -184,8 +184,8 @@ def _require_positive(low: Number) -> None:
 
 
 def _normal(terms: dict[Atom, Number], constant: Number) -> Index:
-    """Without zero terms; an atom that is always 0 stays only where it stands alone, so that a
-    loop dimension of size 1 still reads `d0` and not `0`."""
+    """The index without zero terms. An atom that is always 0 remains only where it is the only
+    term, so that a loop dimension of size 1 still reads `d0` and not `0`."""
     kept = [(a, f) for a, f in terms.items() if f]
     if len(kept) > 1 or constant or any(f != 1 for _, f in kept):
         kept = [(a, f) for a, f in kept if a.bounds != (0, 0)]
@@ -234,7 +234,7 @@ def affine(index: Index) -> ir.AffineExpr | None:
 
 
 def bare_dim(index: Index) -> int | None:
-    """The loop dimension that the expression is, if it is one."""
+    """The loop dimension that the expression is; None for any other expression."""
     if index.constant or len(index.terms) != 1:
         return None
     atom, factor = index.terms[0]
@@ -265,7 +265,7 @@ def _atom_value(atom: Atom, dims: Sequence[ir.Value]) -> ir.Value:
 
 
 def index_constant(value: Number) -> ir.Value:
-    """A size as a value of type index; its symbols have those of `symbol_values`."""
+    """A size as a value of type index; `symbol_values` gives the values of its symbols."""
     if isinstance(value, int):
         type_ = ir.IndexType.get()
         return arith.ConstantOp(type_, ir.IntegerAttr.get(type_, value)).result

@@ -21,7 +21,7 @@ from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.scan import import_modules
 from mgx_mlir.sizes.arithmetic import Number
 
-# What one read of a value may cost where every element is read many times.
+# The highest cost of one read of a value whose elements are each read many times.
 CHEAP = 8
 
 Lowering = Callable[["Kernel", Any, Sequence[Lazy]], "Lazy | list[Lazy]"]
@@ -85,7 +85,7 @@ class Kernel:
         return []
 
     def results(self, values: Sequence[Lazy]) -> list[ir.Value]:
-        """The tensors that the kernel returns: its own memory, each its own."""
+        """The tensors that the kernel returns: memory of its own, distinct for each."""
         sources: list[Lazy] = []
         for value in values:
             while isinstance(value, Reshaped):
@@ -112,7 +112,7 @@ class Kernel:
         return value if value.cost <= cost else self.stored(value)
 
     def stored_together(self, values: Sequence[Lazy]) -> list[Stored]:
-        """Values in memory; those of one shape are computed by one linalg.generic."""
+        """The values in memory; values of one shape are computed by one linalg.generic."""
         pending: dict[tuple[Number, ...], list[Lazy]] = {}
         for value in values:
             if not isinstance(value, Stored) and value not in self._stored:
@@ -151,9 +151,9 @@ class Kernel:
     ) -> list[Any]:
         """Loops over `extents`, the first `parallel` of them parallel, the others reductions.
 
-        neighbours: whether elements along the last parallel loop read what lies side by side.
+        neighbours: whether neighbours along the last parallel loop read neighbouring elements.
 
-        inits: for each result, what it starts from (`empty`, `filled`) and the loop dimensions that
+        inits: for each result, its initial tensor (`empty`, `filled`) and the loop dimensions that
         index it. emit: builds the body and gives the elements of the results.
         """
         return list(generic([fixed(n) for n in extents], parallel, inits, emit))
@@ -198,7 +198,7 @@ class Kernel:
     def result_of(
         self, op: ir.OpView, rule: Callable[[Body, tuple[Index, ...]], ir.Value], cost: int
     ) -> Computed:
-        """The first result of an op, by its type."""
+        """The first result of an op, computed by `rule`, with the op's result type."""
         type_ = op.results[0].type
         return Computed(sizes_of(type_), element_of(type_), rule, cost)
 

@@ -1,4 +1,4 @@
-"""A whole kernel: mgx in, a function on tensors out."""
+"""Lowers a whole kernel from mgx ops to a function on tensors."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def lower_kernel(kernel: ir.OpView) -> ir.Module:
     kernel: an `mgx.kernel`, or a `func.func` of mgx ops, with static shapes.
     The module holds one `func.func @<name of the kernel>` on tensors of the kernel's shapes, in
     storage types (`Element.storage`: unsigned integers signless, 8-bit floats and 4-bit types as
-    i8), of linalg, arith, math, tensor and scf ops. Each result is memory of its own; but the
-    inputs that the function names as `mgx.overwritable` may be the result's memory.
-    Raises UnsupportedError, with the op's location, for what has no lowering.
+    i8), of linalg, arith, math, tensor and scf ops. Each result is memory of its own, except that
+    the inputs that the function names as `mgx.overwritable` may be the result's memory.
+    Raises UnsupportedError, with the op's location, for an op that has no lowering.
     """
     with kernel.context, kernel.location:
         for name in _DIALECTS:
@@ -71,8 +71,8 @@ def _storage_type(type_: ir.Type, kernel: ir.OpView) -> ir.Type:
 
 
 def _separate_fills(module: ir.Module) -> None:
-    """Gives each user of a linalg.fill its own, which cse has merged: a reduction overwrites what
-    it starts from, so bufferization would copy a shared one."""
+    """Gives each user of a linalg.fill that cse has merged its own. A reduction overwrites its
+    initial tensor, so bufferization would copy a shared one."""
     for op in list(module.body.operations[0].regions[0].blocks[0].operations):
         if op.operation.name != "linalg.fill":
             continue

@@ -1,13 +1,13 @@
 """Conversions between f32 and fp8 by the instructions of the GPU that code is generated for.
 
 CDNA 3 converts the "fnuz" kinds, CDNA 4 and RDNA 4 those of OCP, two values at a time. Within
-`native_floats` the conversions of `lowering.convert` are these wherever the instruction gives
+`native_floats`, the conversions of `lowering.convert` use these instructions wherever they give
 the same bits for every input (RDNA4 ISA, V_CVT_PK_FP8_F32 and its neighbours):
 
-- From fp8, always; of a NaN, some NaN.
-- To fp8 with saturation: the instruction gets the number between the largest ones of the kind,
-  so that no mode of the chip decides what becomes of others, and one NaN for all. Without
-  saturation that mode would decide: bit arithmetic there.
+- From fp8, always; a NaN gives some NaN.
+- To fp8 with saturation: the value is clamped to the kind's largest numbers first, so that no
+  mode of the chip decides the result of larger values; every NaN becomes one NaN. Without
+  saturation that mode would decide: bit arithmetic is used.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def encode(element: Element, value: ir.Value) -> ir.Value | None:
 
 
 def _is_row(value: ir.Value) -> bool:
-    """Whether it is a scalar or a vector of one dimension, and no constant, which folds."""
+    """Whether it is a scalar or a vector of one dimension, and no constant (constants fold)."""
     owner = value.owner
     if not isinstance(owner, ir.Block) and owner.operation.name == "arith.constant":
         return False
@@ -100,7 +100,7 @@ def _is_row(value: ir.Value) -> bool:
 
 
 def _inside(x: ir.Value, largest: float) -> ir.Value:
-    """An f32 between the largest numbers of a kind. v_med3 of a NaN is a number: it goes round."""
+    """An f32 clamped to the largest numbers of a kind. NaN is selected, as v_med3 loses it."""
     a, f32 = Arithmetic(), F32.storage()
     inside = rocdl.fmed3(f32, x, a.float(-largest, x), a.float(largest, x))
     return a.select(a.compare("uno", x, x), a.float(float("nan"), x), inside)

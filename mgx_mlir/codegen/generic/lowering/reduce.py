@@ -45,10 +45,11 @@ def accumulate(
     combine: Combine,
     neighbours: bool = False,
 ) -> Stored:
-    """Combines terms over the loops after the first `parallel`; the result has those as its shape.
+    """Combines terms over the loops after the first `parallel`, whose extents are the result's
+    shape.
 
-    term: one term, of the type `element`, which is one where things are computed. neighbours: as
-    of Kernel.generic.
+    term: one term, of the type `element`, which is a type of arithmetic. neighbours: as in
+    Kernel.generic.
     """
     init = kernel.filled(extents[:parallel], element, initial)
 
@@ -85,7 +86,7 @@ def reduce_axes(
 
 
 def rounded(source: Lazy, element: Element) -> Lazy:
-    """A value in the type where `element` is computed, as values of `element`."""
+    """A value in the type where `element` is computed, converted to `element`."""
     if source.element == element:
         return source
     return Computed(

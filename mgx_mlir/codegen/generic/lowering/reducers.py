@@ -1,4 +1,4 @@
-"""The meaning of each reduction: what is combined, from which value, in which type.
+"""The meaning of each reduction: its operation, its initial value, and its type.
 
 Shared by the lowering to linalg and by the generators of reduction kernels, on scalars or
 vectors alike.
@@ -27,8 +27,8 @@ Combine = Callable[[Arithmetic, Element, ir.Value, ir.Value], ir.Value]
 class Reducer:
     """A reduction of elements of type `element`, combined in type `accumulator`.
 
-    `initial` changes nothing it is combined with. `count` is what a total is divided by in
-    the end, 0 for nothing.
+    `initial` is neutral: it changes no value it is combined with. A total is divided by `count`
+    in the end, unless `count` is 0.
     """
 
     element: Element
@@ -82,21 +82,21 @@ def reducer_of(op: Any) -> Reducer:
 
 
 def lowest(element: Element) -> float | int:
-    """What is not above any value of the type where `element` is computed."""
+    """The lowest value of the type where `element` is computed, -inf for floats."""
     if element.is_float:
         return float("-inf")
     return 0 if element.kind == BOOL else element.lowest
 
 
 def highest(element: Element) -> float | int:
-    """What is not below any value of the type where `element` is computed."""
+    """The highest value of the type where `element` is computed, inf for floats."""
     if element.is_float:
         return float("inf")
     return 1 if element.kind == BOOL else element.highest
 
 
 def sum_element(element: Element) -> Element:
-    """The type in which a sum that becomes a mean is kept: one that integers do not overflow."""
+    """The type in which a sum that becomes a mean is kept: integers do not overflow it."""
     if element.is_integer and element.bits < 64:
         return I64
     return element.computed()
@@ -141,8 +141,8 @@ _PLAIN: dict[str, tuple[Start, Combine]] = {
 class ArgReducer:
     """argmax or argmin: values and their indices are combined together.
 
-    Which of equal values is taken depends on their indices and not on the order in which
-    they are met; NaN is equal to NaN and goes before everything else.
+    Which of two equal values wins depends on their indices, not on the order in which they are
+    read. NaN is equal to NaN and wins against everything else.
     """
 
     element: Element
@@ -158,7 +158,7 @@ class ArgReducer:
 
     @property
     def initial(self) -> tuple[float | int, int]:
-        """A value and an index that lose against all others."""
+        """The initial value and index, which lose against all others."""
         computed = self.element.computed()
         start = lowest(computed) if self.largest else highest(computed)
         return start, -1 if self.last else self.index.highest

@@ -14,7 +14,7 @@ from mgx_mlir.codegen.generic.lowering.body import Body, Indices
 from mgx_mlir.codegen.generic.lowering.index import Dim, Index, fixed
 from mgx_mlir.sizes.arithmetic import Number
 
-# Gets the body, the indices of the row and its slices; gives the slices after the work.
+# Given the body, the indices of the row and its slices, gives the slices after the work.
 Work = Callable[[Body, Indices, Sequence[ir.Value]], Sequence[ir.Value]]
 
 
@@ -26,7 +26,7 @@ def for_rows(
 ) -> list[ir.Value]:
     """The results after `work` on every row.
 
-    extents: how many rows there are along each row dimension.
+    extents: the number of rows along each row dimension.
     results: the tensors that the rows change.
     axes: for each result, the dimensions that lie inside a row; the others are the row dimensions,
     in order. A slice has only the dimensions inside.
@@ -51,7 +51,7 @@ def for_rows(
 
 
 class _Place:
-    """Where the slice of a row lies in a tensor."""
+    """The slice of a tensor that belongs to a row."""
 
     def __init__(
         self, type_: ir.RankedTensorType, inside: Sequence[int], row: Sequence[ir.Value]

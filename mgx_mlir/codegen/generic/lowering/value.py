@@ -1,8 +1,8 @@
-"""Tensors that are not in memory yet: a rule that gives each element where it is read.
+"""Tensors that are not in memory yet: a rule gives each element where it is read.
 
-Views and pointwise ops only compose such rules, so a chain of them costs one loop nest, the one of
-whatever reads the result. `cost` counts the arithmetic of one read: what reads an element many
-times puts a costly value into memory first (`Kernel.settled`).
+Views and pointwise ops only compose such rules, so a chain of them costs one loop nest: that of
+the op that reads the result. `cost` counts the arithmetic of one read. An op that reads an element
+many times puts a costly value into memory first (`Kernel.settled`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from mgx_mlir.sizes.arithmetic import Number, exact
 
 
 class Stored(Lazy):
-    """A tensor in memory. `owned` is whether the kernel made it, and may return it; `base` is the
-    tensor whose memory it looks at."""
+    """A tensor in memory. `owned`: the kernel made it, and may return it. `base`: the tensor
+    whose memory it views."""
 
     def __init__(
         self, value: ir.Value, element: Element, owned: bool = True, base: ir.Value | None = None
@@ -41,7 +41,7 @@ class Stored(Lazy):
 
 
 class LazyView(Lazy):
-    """The elements of another value, found by `where`: its indices from those of the view."""
+    """A view of another value; `where` maps the view's indices to those of the value."""
 
     def __init__(
         self, source: Lazy, shape: Sequence[Number], where: Callable[[Indices], Indices]
@@ -79,7 +79,7 @@ class Computed(Lazy):
 
 
 def reshape(source: Lazy, shape: Sequence[Number]) -> Lazy:
-    """The same elements in another shape; of a tensor in memory, the same memory."""
+    """The same elements in another shape; a tensor in memory keeps its memory."""
     shape = tuple(shape)
     if source.shape == shape:
         return source
@@ -111,7 +111,7 @@ def _groups(a: Sequence[Number], b: Sequence[Number]) -> list[tuple[list[int], l
                 right.append(j)
                 j += 1
         groups.append((left, right))
-    # What is left has size 1 and joins the last run.
+    # A remaining dimension has size 1 and joins the last run.
     if i < len(a) or j < len(b):
         if not groups:
             groups.append(([], []))
@@ -121,7 +121,7 @@ def _groups(a: Sequence[Number], b: Sequence[Number]) -> list[tuple[list[int], l
 
 
 def _is_part(a: Number, b: Number) -> bool:
-    """Whether a run of size a is the one to grow beside one of size b."""
+    """Whether a run of size a must grow to match one of size b."""
     if isinstance(a, int) and isinstance(b, int):
         return a < b
     return exact(b, a) is not None or exact(a, b) is None

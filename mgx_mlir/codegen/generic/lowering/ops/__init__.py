@@ -1,1 +1,1 @@
-"""One file for each family of ops; every module here is loaded to find what `lowers` registers."""
+"""One file for each family of ops; all modules are loaded so that `lowers` registers their ops."""

@@ -1,4 +1,4 @@
-"""attention: scores, their softmax over the keys, and the shares of v, one after another."""
+"""attention: the scores, their softmax over the keys, and the product with v, in this order."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def attention(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
         a, sum_, divisor = body.arithmetic, body.at(sums, indices), body.at(totals, indices[:-1])
         zero = a.float(0, divisor)
         if op.nan_as_zero:
-            # Powers are NaN, and so is their sum, where shares are. Others add up to 1 or more.
+            # Where shares are NaN, the powers are NaN, and so is their sum; else it is 1 or more.
             return a.select(a.compare("ogt", divisor, zero), a.div(sum_, divisor), zero)
         if op.empty_as_zero:
             highest = body.at(peaks, indices[:-1])
@@ -72,7 +72,7 @@ def attention(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
 
 def _scores(kernel: Kernel, op: Any, q: Lazy, k: Lazy, extras: Sequence[Lazy]) -> Lazy:
-    """What enters the softmax: the body's result, and -inf for keys that a query does not see."""
+    """The softmax's input: the body's result, and -inf for keys that a query does not see."""
     wide = q.element.computed()
     shape = [*q.shape[:-1], k.shape[-2]]
 
@@ -100,7 +100,7 @@ def _visible(
     bounds: Sequence[int | None],
     score: ir.Value,
 ) -> ir.Value:
-    """The score of a key from the query's place plus a second bound to that plus a first one."""
+    """The score of a key the query sees: from query + second bound to query + first; else -inf."""
     a: Arithmetic = body.arithmetic
     for bound, holds in zip(bounds, ("sle", "sge"), strict=True):
         if bound is not None:

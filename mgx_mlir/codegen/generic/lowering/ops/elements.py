@@ -19,7 +19,7 @@ from mgx_mlir.dialects.constants import dense_attribute
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.sizes.arithmetic import Number
 
-# Operations beside which a load is free.
+# With this many operations, the cost of a load is negligible.
 _COSTLY = 4
 _FREE = ("mgx.convert", "mgx.bit_cast", "mgx.constant", "mgx.yield")
 _FUNCTION_NAMES = (

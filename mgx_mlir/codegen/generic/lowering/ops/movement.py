@@ -1,4 +1,4 @@
-"""concat, gather, pad: rules that choose where an element is read."""
+"""concat, gather, pad: rules that choose the operand and index from which an element is read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def word(attribute: ir.Attribute) -> str:
 
 @lowers("mgx.concat")
 def concat(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    """A branch for each operand: one load an element, and loops over other axes can hoist it."""
+    """A branch for each operand: one load for each element; loops over other axes can hoist it."""
     axis = op.axis.value
     parts = [x for x in operands if x.shape[axis]]
     ends = [0]
@@ -35,7 +35,7 @@ def concat(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
             """The element, which is in one of parts[first:last]."""
             if last - first == 1:
                 local = position - ends[first]
-                # The branches around establish the bounds.
+                # The branches around it establish the bounds.
                 inside = body.known_within(local, parts[first].shape[axis])
                 return [body.at(parts[first], (*indices[:axis], inside, *indices[axis + 1 :]))]
             middle = (first + last) // 2
@@ -97,7 +97,7 @@ def gathernd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
 
 def runtime_index(body: Body, value: ir.Value, size: Number) -> Index:
-    """An index from a tensor: negative ones count from the end; out of bounds, the nearest."""
+    """An index from a tensor: a negative one counts from the end, and the result is clamped."""
     index = arith.index_cast(ir.IndexType.get(), value)
     negative = arith.cmpi(arith.CmpIPredicate.slt, index, index_constant(0))
     index = arith.select(negative, arith.addi(index, index_constant(size)), index)
@@ -124,14 +124,14 @@ def pad(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
 
 def _folded(body: Body, mode: str, index: Index, size: Number) -> Index:
-    """Where the element at an index beyond the bounds comes from."""
+    """The index inside the bounds whose element is read for an index beyond them."""
     low, high = index.bounds
     if low >= 0 and high < size:
         return index
     if mode == "edge" or size == 1:
         return body.clamp(index, size)
     period = size if mode == "wrap" else 2 * (fixed(size) - 1)
-    # A multiple of the period makes the index positive without changing where it falls.
+    # Adding a multiple of the period makes the index positive and reads the same element.
     position = (index + (-low // period + 1) * period) % period
     if mode == "wrap":
         return position

@@ -39,7 +39,7 @@ def reduction(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
 @lowers("mgx.argmax", "mgx.argmin")
 def arg(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    """The value and its index are reduced together."""
+    """Reduces the value and its index together."""
     source, axis, reducer = operands[0], op.axis.value, ArgReducer.of(op)
     target, rank = reducer.index, len(source.shape)
     kept = [d for d in range(rank) if d != axis]
@@ -127,5 +127,5 @@ def _exponential(source: Lazy) -> Lazy:
 
 
 def _row(indices: Indices, axis: int) -> Indices:
-    """Where a reduction along the axis keeps the result of these indices."""
+    """The indices at which a reduction along the axis keeps its result."""
     return tuple(i * 0 if d == axis else i for d, i in enumerate(indices))

@@ -1,7 +1,7 @@
 """resize: each result element reads its neighbours in the input, weighted along each dimension.
 
-Where each result coordinate falls is computed in f32 without contraction, operation by operation
-as ONNX's runtimes do it: the nearest element of a tie depends on that rounding.
+The coordinate of each result is computed in f32 without contraction, operation by operation as
+ONNX's runtimes compute it: the nearest element of a tie depends on that rounding.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def axes_of(op: Any, source: Sequence[int], shape: Sequence[int]) -> list[Axis]:
 
 
 def _coordinate(body: Body, axis: Axis, index: Index) -> ir.Value:
-    """Where the result index falls in the input, as f32."""
+    """The coordinate of the result index in the input, as f32."""
 
     def build() -> ir.Value:
         a = Arithmetic()
@@ -170,8 +170,8 @@ def _rounded(value: ir.Value, mode: str) -> ir.Value:
 
 def _as_division(axis: Axis, mode: str) -> tuple[int, int, int] | None:
     """(factor, offset, divisor) where the input index is (i * factor + offset) / divisor for every
-    result index i, if there are such numbers: then no float is needed, and a factor of two is a
-    plain division by two."""
+    result index i, if such numbers exist. No float is needed then, and a factor of two is a
+    division by two."""
     if axis.wanted == 0:
         return 1, 0, 1
     table = axis.nearest(mode)
@@ -270,7 +270,7 @@ def _with_outside(
     axes: Sequence[Axis],
     read: Callable[[Body, Indices], ir.Value],
 ) -> Callable[[Body, Indices], ir.Value]:
-    """What falls outside the input is the extrapolation value."""
+    """A reader that gives the extrapolation value outside of the input, `read`'s value inside."""
 
     def guarded(body: Body, indices: Indices) -> ir.Value:
         value = read(body, indices)

@@ -48,7 +48,7 @@ def prefix_scan(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
 @lowers("mgx.topk")
 def topk(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> list[Lazy]:
-    """Finds k times the best element after the last one found, in the order of value, then index.
+    """Finds k times the best element after the last found one, in the order of value, then index.
 
     NaN is above every number, as numpy sorts it."""
     x, axis = kernel.settled(operands[0], 0), op.axis.value
@@ -91,7 +91,7 @@ def topk(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> list[Lazy]:
 
 
 class _Order:
-    """Which of two elements comes first in a sorted row."""
+    """The order of two elements in a sorted row."""
 
     def __init__(self, a: Arithmetic, element: Element, largest: bool) -> None:
         self.a, self.element, self.largest = a, element, largest
@@ -124,7 +124,7 @@ def _combined(a: Arithmetic, kind: str, element: Element, old: ir.Value, new: ir
 
 @lowers(*(f"mgx.scatter_{kind}" for kind in ("none", "add", "mul", "min", "max")))
 def scatter(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    """Rows along the axis are independent."""
+    """Runs the rows along the axis in parallel: they are independent."""
     x, chosen, updates = operands[0], kernel.settled(operands[1]), kernel.settled(operands[2])
     kind, axis = op.operation.name.rpartition("_")[2], op.axis.value
 
@@ -148,7 +148,7 @@ def scatter(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
 @lowers(*(f"mgx.scatternd_{kind}" for kind in ("none", "add", "mul", "min", "max")))
 def scatternd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    """The dimensions that the index tuples do not reach are independent."""
+    """Runs the dimensions beyond the index tuples in parallel: they are independent."""
     x, chosen, updates = operands[0], kernel.settled(operands[1]), kernel.settled(operands[2])
     kind, depth = op.operation.name.rpartition("_")[2], fixed(chosen.shape[-1])
     outer = chosen.shape[:-1]
@@ -220,7 +220,7 @@ def nonzero(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
 @lowers("mgx.suppress")
 def suppress(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    """Rows are independent: along one, the places of what is kept are counted up in order."""
+    """Runs rows in parallel; in a row, the indices of the kept boxes are appended in order."""
     boxes, candidates = (kernel.settled(operand) for operand in operands)
     *rows, size = candidates.shape
     threshold, most = op.threshold.value, op.most.value

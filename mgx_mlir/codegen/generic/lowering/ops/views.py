@@ -44,7 +44,7 @@ def broadcast(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
 
 def spread(kernel: Kernel, source: Lazy, shape: Sequence[Number], axis: int) -> Lazy:
-    """The source's dimensions at `axis` and after, those of size 1 repeated, as all others are."""
+    """Broadcasts: the source's dimensions start at `axis`, and sizes of 1 are repeated."""
     rank = len(source.shape)
     placed = shape[axis : axis + rank]
     for size, wanted in zip(source.shape, placed, strict=True):
@@ -100,5 +100,5 @@ def reverse(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
 @lowers("mgx.layout")
 def layout(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    # Kernel tensors are row-major in memory (the order is the transposes' business).
+    # Kernel tensors are row-major in memory; transposes alone decide the order.
     return operands[0]

@@ -23,7 +23,7 @@ from mgx_mlir.sizes.arithmetic import Number
 
 @lowers("mgx.convolution", "mgx.quant_convolution")
 def convolution(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    """Loops: result; input channel, window positions. Channels come second, or last."""
+    """Loops: result; input channel, window positions. Channels are dimension 1, or last."""
     x, w = (kernel.settled(value, OPERAND_COST) for value in operands)
     element, shape = element_of(op.results[0].type), sizes_of(op.results[0].type)
     rank = len(shape) - 2
@@ -164,14 +164,14 @@ def pooling(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
 
 def _finite(element: Element, value: float) -> float:
-    """What a padded element holds: types without infinity have their lowest value instead."""
+    """A padded element's value: types without infinity have their lowest value instead."""
     if value == float("-inf") and element.is_byte_float:
         return -float(2**20)
     return value
 
 
 def _span(body: Body, start: Index, length: int, dilation: int, size: Number) -> ir.Value | int:
-    """How many of the positions start, start + dilation, ... are in [0, size)."""
+    """The number of positions start, start + dilation, ... in [0, size)."""
     low, high = start.bounds
     if low >= 0 and high + (length - 1) * dilation < size:
         return length
@@ -199,14 +199,14 @@ def _average(a: Arithmetic, element: Element, total: ir.Value, count: ir.Value |
 
 
 def power(a: Arithmetic, value: ir.Value, order: int) -> ir.Value:
-    """A value that is not negative to a power."""
+    """A non-negative value to the power of `order`."""
     if order <= 2:
         return value if order == 1 else a.mul(value, value)
     return a.math("powf", value, a.float(order, value))
 
 
 def root(a: Arithmetic, value: ir.Value, order: int) -> ir.Value:
-    """What `power` makes the value of."""
+    """The root of degree `order`: the inverse of `power`."""
     if order <= 2:
         return value if order == 1 else a.math("sqrt", value)
     return a.math("powf", value, a.float(1.0 / order, value))
@@ -243,7 +243,7 @@ def lrn(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
 
 def beta_power(a: Arithmetic, base: ir.Value, beta: float) -> ir.Value:
-    """What lrn divides by."""
+    """The divisor of lrn: `base` to the power of `beta`."""
     if beta == 0.75:  # the value of every published network: two roots instead of pow
         root = a.math("sqrt", base)
         return a.mul(root, a.math("sqrt", root))
