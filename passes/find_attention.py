@@ -349,7 +349,7 @@ class _Builder:
         return mask
 
     def _take_gate(self) -> bool:
-        """Whether shares are 0 just where a mask leaves no key: an attribute, and no gate then."""
+        """Whether the gate hides exactly the queries without a key; then an attribute does so."""
         found = self.found
         if found.gated is None or found.gate is None or len(found.extras) != 1:
             return False

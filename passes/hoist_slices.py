@@ -70,7 +70,7 @@ class _Plan:
     # Results that are computed in part: the part, and those of the operands.
     parts: dict[ir.Value, tuple[Cuts, list[Cuts | None]]] = field(default_factory=dict)
     roots: dict[ir.Value, Cuts] = field(default_factory=dict)
-    # Slices that stay, and results that are computed whole, because no cut works for them.
+    # Slices that stay, and results that are computed whole, as `make` finds.
     whole: set[ir.Value] = field(default_factory=set)
 
     def make(self) -> bool:

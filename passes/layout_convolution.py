@@ -321,7 +321,7 @@ class _Rewriter:
         return mgx.reshape(pooled, [count, *outputs, channels])
 
     def _filter(self, op: ir.OpView, w: ir.Value) -> ir.Value:
-        """A filter with channels last; a constant depthwise filter is stored in that order."""
+        """A filter with channels last; a constant depthwise one is stored with its filters last."""
         rank = len(shape(w))
         if self._constant(w) is None or not _is_depthwise(op):
             return self._relaid(w, _last(rank))

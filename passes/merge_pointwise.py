@@ -96,7 +96,7 @@ class MergePointwise(Pass):
 
 
 def _would_cycle(before: ir.OpView, op: ir.OpView, order: Order) -> bool:
-    """Whether `op` depends on `before` by way of others, or `before` on `op` in any way."""
+    """Whether `op` depends on `before` through other ops, or `before` on `op` in any way."""
     if any(value.owner == op.operation for value in before.operation.operands):
         return True
     groups = Group(order), Group(order)
@@ -108,9 +108,10 @@ def _would_cycle(before: ir.OpView, op: ir.OpView, order: Order) -> bool:
 
 
 def _related(op: ir.OpView) -> Iterator[tuple[ir.OpView, bool]]:
-    """The `mgx.pointwise` ops of whose results, or operands, `op` reads one.
+    """The `mgx.pointwise` ops related to `op`, with a bool.
 
-    And, with True, those that read another slice of what `op` reads a slice of.
+    With False: `op` reads one of their results, or one of their operands. With True: they read
+    another slice of a tensor that `op` reads a slice of.
     """
     size = shape(op.operation.results[0])
     for value in op.operation.operands:
@@ -119,7 +120,7 @@ def _related(op: ir.OpView) -> Iterator[tuple[ir.OpView, bool]]:
         producer = definition(value)
         if op_name(producer) == "mgx.slice" and contraction_of(op) is None:
             yield from ((other, True) for other in _beside(value))
-        # A broadcast is read again for little.
+        # Reading a broadcast again costs little.
         if op_name(producer) in mgx.VIEWS:
             continue
         if producer is not None and producer.operation.name == "mgx.pointwise":
@@ -142,7 +143,7 @@ def _beside(part: ir.Value) -> Iterator[ir.OpView]:
 
 
 def _merge(a: ir.OpView, b: ir.OpView, order: Order) -> ir.OpView:
-    """One op in the place of two, the second of which may read results of the first."""
+    """One op that replaces two, the second of which may read results of the first."""
     own = set(a.operation.results)
     operands = [*a.operation.operands, *(v for v in b.operation.operands if v not in own)]
     inputs = list(dict.fromkeys(operands))
@@ -170,7 +171,7 @@ def _merge(a: ir.OpView, b: ir.OpView, order: Order) -> ir.OpView:
 
 
 def _inline(op: ir.OpView, outside: dict[ir.Value, ir.Value]) -> list[ir.Value]:
-    """Clones a body where `outside` maps the op's operands to scalars; what it yields."""
+    """Clones a body, with `outside` mapping the op's operands to scalars; gives its results."""
     block = op.regions[0].blocks[0]
     values = {
         argument: outside[value]

@@ -41,7 +41,7 @@ class NormalizeControlFlow(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         changed = True
-        while changed:  # what is inlined or rebuilt is a new block
+        while changed:  # inlining and rebuilding make new blocks
             changed = any(
                 _normalize(op, context)
                 for block in blocks(main_function(module))

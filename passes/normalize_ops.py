@@ -1,4 +1,4 @@
-"""mgx-normalize-ops: one form for each thing, so that later passes match one."""
+"""mgx-normalize-ops: one form for each computation, so that later passes match one."""
 
 from __future__ import annotations
 

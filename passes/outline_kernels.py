@@ -35,7 +35,7 @@ from mgx_mlir.rewriting.views import Layout, is_view, trace
 # Views that a kernel reads through: they become index maps in it.
 PULLED = RESHAPES | BROADCASTS | {"mgx.transpose", "mgx.slice", "mgx.step", "mgx.reverse"}
 _CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
-# What stays in the program.
+# Ops that stay in the program.
 HOST = RESHAPES | {"mgx.constant", "mgx.literal", "mgx.launch", "mgx.if", "mgx.loop", "mgx.yield"}
 
 
@@ -71,8 +71,8 @@ class OutlineKernels(Pass):
                     continue
                 if _is_anchor(op) and not _waits_for_epilogue(op):
                     table.outline(op)
-        # Kernels of inner blocks have taken in what they read of the outer ones. What is left is
-        # read by the program: its return, control flow.
+        # Kernels of inner blocks have taken in what they read of the outer blocks. The remaining
+        # ops are read by the program: its return, control flow.
         for block in reversed(found):
             erase_dead(block)
             for op in reversed(list(block.operations)):
@@ -89,7 +89,7 @@ def _is_anchor(op: ir.OpView) -> bool:
 
 
 def _waits_for_epilogue(op: ir.OpView) -> bool:
-    """Whether an op goes into the kernel of the `mgx.pointwise`, or reduction, that follows it."""
+    """Whether an op is in the kernel of the `mgx.pointwise`, or reduction, that follows it."""
     waiting = WITH_EPILOGUE | {"mgx.pointwise"}
     if op.operation.name not in waiting or not has_one_use(op.operation.results[0]):
         return False
@@ -108,8 +108,8 @@ def _is_used(op: ir.OpView) -> bool:
 def _unreadable(op: ir.OpView) -> list[ir.OpView]:
     """The views that a contraction, or its epilogue, cannot read through.
 
-    Its operands have a stride for each part of a dimension, a convolution's image one for each
-    spatial dimension. Elsewhere each element is read once, and views may be of any kind.
+    Its operands have one stride for each part of a dimension, a convolution's image one for each
+    spatial dimension. In other kernels each element is read once, and views may be of any kind.
     """
     found = {}
     for number, value in enumerate(op.operation.operands):
@@ -130,8 +130,8 @@ def _unreadable(op: ir.OpView) -> list[ir.OpView]:
 
 
 def _has_uneven_rows(op: ir.OpView) -> bool:
-    """Whether a product of rows that a size counts, by one matrix, reads them through a view in
-    which they are not evenly apart: the generators' kernels take them one after another."""
+    """Whether a product with dynamic rows, by one matrix, reads the rows through a view in which
+    they are not evenly spaced: the generators' kernels step from row to row."""
     if op.operation.name not in DOTS:
         return False
     rows, matrix = op.operation.operands
@@ -157,7 +157,7 @@ class _Kernels:
     context: PassContext
     arch: str
     symbols: dict[str, str] = field(default_factory=dict)
-    # What a product's kernel does on an operand as it reads it.
+    # Values that a product's kernel computes from an operand as it reads it.
     prologues: set[ir.Value] = field(default_factory=set)
 
     def outline(self, anchor: ir.OpView) -> None:
@@ -227,7 +227,7 @@ class _Kernels:
 
 @dataclass
 class _Body:
-    """What goes into one kernel, operands before users, and what enters it."""
+    """The ops of one kernel, operands before users, and its inputs."""
 
     context: PassContext
     prologues: set[ir.Value]
@@ -249,7 +249,7 @@ class _Body:
             return
         producer = definition(value)
         number = splat(value)
-        # A contraction's operand is memory even when all its elements are equal.
+        # A contraction's operand must be in memory even when all its elements are equal.
         if number is not None and not _is_contracted(value, taken):
             self.splats[value] = number
         elif producer is not None and (value in self.prologues or _is_pulled(producer)):
@@ -258,7 +258,7 @@ class _Body:
             self.inputs.append(self._as_memory(value, producer))
 
     def _as_memory(self, value: ir.Value, producer: ir.OpView | None) -> ir.Value:
-        """The value, with a constant turned into a weight: programs pass buffers only."""
+        """The value, with a constant made a weight: programs pass only buffers to kernels."""
         if op_name(producer) != "mgx.constant":
             return value
         assert producer is not None
@@ -276,7 +276,7 @@ def _is_contracted(value: ir.Value, taken: set[ir.Value | None]) -> bool:
 
 
 def _is_pulled(op: ir.OpView) -> bool:
-    """Whether a kernel takes a view in. A chain of reshapes alone costs nothing outside."""
+    """Whether a kernel includes a view. A chain of reshapes alone costs nothing outside of it."""
     if op.operation.name not in PULLED:
         return False
     source: ir.OpView | None = op

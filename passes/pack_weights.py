@@ -93,9 +93,9 @@ def _array(source: ir.OpView, weights: WeightStore) -> np.ndarray | None:
 
 
 def _is_summed_last(value: ir.Value, dot: ir.OpView, number: int) -> bool:
-    """Whether a value's last dimension is the one that the product sums over.
+    """Whether the product sums over a value's last dimension.
 
-    True too where a reshape leaves that unknown.
+    True also where a reshape makes that unknown.
     """
     last = len(shape(value)) - 1
     while (user := users(value)[0]) != dot:
@@ -109,7 +109,7 @@ def _is_summed_last(value: ir.Value, dot: ir.OpView, number: int) -> bool:
 
 
 def _packed(array: np.ndarray, bits: int) -> np.ndarray:
-    """The numbers of the last dimension in bytes, low bits first."""
+    """The numbers along the last dimension packed into bytes, low bits first."""
     per_byte = 8 // bits
     codes = np.ascontiguousarray(array).view(np.uint8) & np.uint8((1 << bits) - 1)
     codes = codes.reshape(*array.shape[:-1], -1, per_byte)

@@ -1,4 +1,4 @@
-"""mgx-place-concats: what is concatenated is written where it belongs, without a copy."""
+"""mgx-place-concats: a concat's operands are written into its result, without a copy."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def _is_computed(value: ir.Value, block: ir.Block) -> bool:
         return False
     if name == "mgx.concat":
         return IN_PLACE in op.operation.attributes
-    # A view that is read as it is would be a kernel of its own: a copy all the same.
+    # A view that is read as it is would be a kernel of its own, and so a copy too.
     return name not in mgx.VIEWS
 
 
 def _reaches_host(value: ir.Value, concat: ir.OpView | None) -> bool:
-    """Whether the memory is returned, or part of another concat in place than `concat`."""
+    """Whether the memory is returned, or is part of another concat in place than `concat`."""
     waiting = users(value)
     while waiting:
         user = waiting.pop()

@@ -1,4 +1,4 @@
-"""mgx-plan-memory: gives every intermediate tensor a place in one arena."""
+"""mgx-plan-memory: gives every intermediate tensor an offset in one arena."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def _write(op: ir.OpView, lifetimes: Lifetimes) -> None:
 def _has_symbols(main: ir.OpView) -> bool:
     """Whether a tensor that a kernel makes has a size that is a symbol.
 
-    Raises UnsupportedError naming the node of a result whose size follows from none.
+    Raises UnsupportedError naming the node of a result whose size follows from no symbol.
     """
     found = False
     block = main.operation.regions[0].blocks[0]
@@ -99,7 +99,7 @@ def _has_symbols(main: ir.OpView) -> bool:
 
 
 def _number_tensors(main: ir.OpView) -> None:
-    """Writes the numbers of tensors as offsets; those that are returned are the caller's."""
+    """Writes the numbers of tensors as offsets; a returned tensor is one of the caller's."""
     block = main.operation.regions[0].blocks[0]
     returned: dict[ir.Value, int] = {}
     for number, value in enumerate(list(block.operations)[-1].operation.operands):
@@ -127,9 +127,9 @@ def _number_tensors(main: ir.OpView) -> None:
 def place(tensors: Sequence[Tensor], alignment: int) -> int:
     """Sets each tensor's offset; returns the arena's size in bytes.
 
-    Each goes to the lowest offset that is free while it is alive. Launches that need nothing
-    of each other may run side by side, if their tensors share no memory; that is tried with
-    all tensors, then with smaller ones only, and kept where it takes little more.
+    Each tensor goes to the lowest offset that is free while it is alive. Launches that do not
+    depend on each other may run at the same time if their tensors share no memory. That is tried
+    with all tensors, then with smaller ones only, and kept where it takes little more memory.
     """
     least = lower_bound(tensors)
     offsets, size, order = _best(tensors, 0, _ORDERS, alignment)
@@ -145,8 +145,8 @@ def place(tensors: Sequence[Tensor], alignment: int) -> int:
 
 
 Order = Callable[[Tensor], tuple[int, int]]
-# What may be added to the least arena so that launches can run side by side, and the sizes
-# up to which tensors are kept apart for that.
+# The growth of the arena, as a share and in bytes, up to which tensors are kept apart so that
+# launches can run at the same time.
 _SLACK = 0.1
 _SLACK_BYTES = 8192
 _APART = (1 << 62, 1 << 16, 1 << 12)
@@ -155,10 +155,10 @@ _APART = (1 << 62, 1 << 16, 1 << 12)
 def _best(
     tensors: Sequence[Tensor], apart: int, orders: Sequence[Order], alignment: int
 ) -> tuple[list[int], float, Order]:
-    """Of some orders to place tensors in, the one that takes least: offsets, bytes, order.
+    """The order of placing tensors that takes the smallest arena: offsets, bytes, order.
 
-    Where too many pairs are alive at one time, tensors are placed as they come to life; none
-    are placed, in infinite bytes, where that would keep none `apart`.
+    Where too many pairs are alive at one time, tensors are placed as they come to life. With
+    `apart`, that would keep none apart: none are placed then, and the size is infinite.
     """
     neighbours = _neighbours(tensors, apart)
     if neighbours is None:
@@ -186,21 +186,21 @@ _ORDERS: tuple[Order, ...] = (
 )
 
 
-# Pairs of tensors that are looked at: for each tensor, and beside.
+# The most pairs of tensors that are compared: for each tensor, and in addition.
 _PAIRS_OF_EACH, _PAIRS = 256, 1 << 19
 
 
 def _neighbours(tensors: Sequence[Tensor], apart: int) -> list[list[int]] | None:
-    """For each tensor those that are alive at a time when it is.
+    """For each tensor, the tensors that are alive at a time when it is.
 
-    Of up to `apart` bytes also those that could be, if launches ran side by side. None where
-    more pairs would have to be looked at than a program of this size may cost.
+    Tensors of up to `apart` bytes also have those that may be, if launches run at the same time.
+    None where more pairs would be compared than a program of this size may cost.
     """
     left = _PAIRS + _PAIRS_OF_EACH * len(tensors)
     found: list[list[int]] = [[] for _ in tensors]
     alive: list[int] = []
-    # By how late what uses them is: what a tensor needs goes back to the start without a gap
-    # in most programs, and nothing that is done within that can meet it.
+    # By the last launch that uses them: in most programs, the launches that a tensor's makers need
+    # go back to the start without a gap, and no tensor used within these alone can meet it.
     small: list[tuple[int, int]] = []
     for number in sorted(range(len(tensors)), key=lambda n: tensors[n].first):
         tensor = tensors[number]
@@ -224,7 +224,7 @@ def _neighbours(tensors: Sequence[Tensor], apart: int) -> list[list[int]] | None
 
 
 def _trailing_ones(number: int) -> int:
-    """How many of a number's lowest bits are set."""
+    """The number of lowest bits of a number that are all set."""
     return (~number & (number + 1)).bit_length() - 1
 
 
@@ -234,7 +234,7 @@ def _place_in(
     neighbours: Sequence[Sequence[int]],
     alignment: int,
 ) -> tuple[list[int], int]:
-    """The offsets, by number, when tensors are placed in a sequence; and where the last ends."""
+    """The offsets, by number, of tensors placed in a sequence; and the end of the last one."""
     offsets, size = [-1] * len(tensors), 0
     for number in sequence:
         wanted = tensors[number].size
@@ -251,9 +251,9 @@ def _place_in(
 
 
 def _place_by_time(tensors: Sequence[Tensor], alignment: int) -> tuple[list[int], int]:
-    """As `_place_in`, each where its first life begins, in the first gap that is large enough.
+    """Places each tensor when its first life begins, in the first gap that is large enough.
 
-    A tensor keeps its place from its first life to its last.
+    A tensor keeps its offset from its first life to its last. The result is as `_place_in`'s.
     """
     offsets, size = [-1] * len(tensors), 0
     ending: list[tuple[int, int]] = []
@@ -279,7 +279,7 @@ def _place_by_time(tensors: Sequence[Tensor], alignment: int) -> tuple[list[int]
     return offsets, size
 
 
-# Gaps that a tensor is tried in.
+# The most gaps that are tried for a tensor.
 _MOST_GAPS = 256
 
 
@@ -288,7 +288,7 @@ def _up(offset: int, step: int) -> int:
 
 
 def _free(gaps: list[tuple[int, int]], start: int, end: int) -> None:
-    """Adds a gap to those there are."""
+    """Adds a gap, merged with those it touches."""
     if start == end:
         return
     place = bisect_left(gaps, (start, end))
@@ -301,5 +301,5 @@ def _free(gaps: list[tuple[int, int]], start: int, end: int) -> None:
 
 
 def _alignment(size: int, most: int) -> int:
-    """Kernels read vectors of 16 bytes, and whole lines of large tensors."""
+    """A tensor's alignment: kernels read vectors of 16 bytes, and cache lines of large tensors."""
     return min(most, max(16, 1 << (size - 1).bit_length())) if size else 1

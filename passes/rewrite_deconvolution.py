@@ -44,7 +44,7 @@ class RewriteDeconvolution(Pass):
                     continue
                 axes = _axes(op)
                 if any(axis.start >= axis.end for axis in axes):
-                    continue  # the padding leaves nothing of the input
+                    continue  # no element of the input is left by the padding
                 node = node_name(op)
                 with ir.InsertionPoint(op), op.operation.location:
                     value = _convolution(op, axes)
@@ -56,8 +56,8 @@ class RewriteDeconvolution(Pass):
 class _Axis:
     """A spatial dimension: output o sums input i times tap t where o + pad = i stride + t dilation.
 
-    With `lead` zeros before the filter, o + pad + lead = j stride + phase: each phase sees the
-    taps phase, phase + stride, ..., and these the inputs j, j - 1, ...
+    With `lead` zeros before the filter, o + pad + lead = j stride + phase. Each phase reads the
+    taps phase, phase + stride, ..., and these read the inputs j, j - 1, ...
     """
 
     input: int
@@ -70,7 +70,7 @@ class _Axis:
 
     @property
     def window(self) -> int:
-        """Taps of one phase; those of zeros between dilated ones count where there are phases."""
+        """Taps of one phase; with several phases, the zeros between dilated taps count too."""
         if self.stride == 1:
             return self.kernel
         reach = (self.kernel - 1) * self.dilation + 1 + self.lead
@@ -83,7 +83,7 @@ class _Axis:
 
     @property
     def first(self) -> int:
-        """The first j, and `last` the last one."""
+        """The first j; `last` is the last j."""
         return (self.pad + self.lead) // self.stride
 
     @property
@@ -96,7 +96,7 @@ class _Axis:
 
     @property
     def offset(self) -> int:
-        """Elements before the result's first, of those that the phases give."""
+        """The number of elements that the phases give before the result's first."""
         return (self.pad + self.lead) % self.stride
 
     @property
@@ -110,7 +110,7 @@ class _Axis:
 
     @property
     def start(self) -> int:
-        """Where the input that is read starts, and `end` where it ends."""
+        """The start of the part of the input that is read; `end` is its end."""
         return max(0, -self.before)
 
     @property
@@ -138,7 +138,7 @@ def _axes(op: ir.OpView) -> list[_Axis]:
 
 
 def _with_lead(axis: _Axis) -> _Axis:
-    """The axis with zeros before its filter where they cost no tap and save a slice."""
+    """The axis with zeros before its filter, where they cost no tap and save a slice."""
     lead = -axis.pad % axis.stride
     led = _Axis(axis.input, axis.output, axis.kernel, axis.stride, axis.dilation, axis.pad, lead)
     return led if led.window * led.places <= axis.window * axis.places else axis
@@ -159,7 +159,7 @@ def _convolution(op: ir.OpView, axes: list[_Axis]) -> ir.Value:
 
 
 def _filter(w: ir.Value, axes: list[_Axis], group: int) -> ir.Value:
-    """The filter (C, M / group, taps...) as (M phases, C / group, window...), turned around.
+    """The filter (C, M / group, taps...) as (M phases, C / group, window...), taps reversed.
 
     A channel's phases follow each other.
     """
@@ -192,7 +192,7 @@ def _filter(w: ir.Value, axes: list[_Axis], group: int) -> ir.Value:
 
 
 def _interleaved(y: ir.Value, axes: list[_Axis]) -> ir.Value:
-    """The phases of each channel at their places."""
+    """Interleaves each channel's phases: element j of phase p is at j * stride + p."""
     rank = len(axes)
     if all(a.stride == 1 for a in axes):
         return y

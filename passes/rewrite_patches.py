@@ -1,4 +1,4 @@
-"""mgx-rewrite-patches: a convolution of patches side by side is a product of matrices."""
+"""mgx-rewrite-patches: a convolution of adjacent patches is a product of matrices."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from mgx_mlir.rewriting.queries import (
     shape,
 )
 
-# Of smaller patches the kernels of convolutions take a pixel at a time.
+# For smaller patches, the kernels of convolutions read a pixel at a time.
 _LEAST_PIXELS = 128
-# More channels are neighbours in memory, where layouts are chosen: pixels are read so then.
+# With more channels, these are neighbours in memory once layouts are chosen, and read together.
 _MOST_CHANNELS = 4
 
 

@@ -13,7 +13,7 @@ from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks, erase_dead, replace, shape
 
-# A maximum over so many elements takes longer than the passes over memory that parts of it add.
+# A maximum over this many elements takes longer than the extra passes over memory of its parts.
 _LARGE = 64
 
 
@@ -76,7 +76,7 @@ def _reduction(op: ir.OpView) -> ir.Value | None:
 
 
 def _by_dimension(op: ir.OpView) -> ir.Value | None:
-    """The maximum along one dimension after another; None where the window is small."""
+    """The maximum along one dimension after the other; None where the window is small."""
     value, attributes = op.operation.operands[0], op.operation.attributes
     names = ("lengths", "pads", "strides", "dilations")
     lengths, pads, strides, dilations = (

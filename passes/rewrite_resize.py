@@ -1,4 +1,4 @@
-"""mgx-rewrite-resize: an image that is enlarged by whole numbers is a broadcast."""
+"""mgx-rewrite-resize: enlarging an image by whole numbers is a broadcast."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RewriteResize(Pass):
 
 
 def _views(op: ir.OpView) -> list[Change] | None:
-    """The views that give a resize's result; None where none do."""
+    """The views that give a resize's result; None if no views do."""
     x, y = op.operation.operands[0], op.operation.results[0]
     types = [ir.RankedTensorType(value.type) for value in (x, y)]
     if not all(type_.has_static_shape and 0 not in type_.shape for type_ in types):

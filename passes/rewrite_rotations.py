@@ -1,4 +1,4 @@
-"""mgx-rewrite-rotations: halves that change places are a view, not a copy."""
+"""mgx-rewrite-rotations: exchanging the halves of a tensor is a view, not a copy."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class RewriteRotations(Pass):
 
 @dataclass(frozen=True)
 class _Rotation:
-    """The halves of `source` along `axis`, the other way round, times the signs of each."""
+    """The halves of `source` along `axis`, exchanged, with a sign for each."""
 
     source: ir.Value
     axis: int
@@ -98,7 +98,7 @@ def _rotation(concat: ir.OpView) -> _Rotation | None:
         return None
     result = operation.results[0]
     if -1 in signs:
-        # What negates goes to other factors.
+        # Negations move to other factors.
         if not isinstance(element_type(result), ir.FloatType):
             return None
         if not all(op_name(user) == "mgx.mul" for user in users(result)):
@@ -123,11 +123,11 @@ def _rewrite(concat: ir.OpView, found: _Rotation) -> None:
 
 
 def _negate(product: ir.OpView, result: ir.Value, signs: np.ndarray) -> None:
-    """Multiplies the factors beside `result` with numbers along one of its axes."""
+    """Multiplies the factors beside `result` by numbers along one of its axes."""
     for number, factor in enumerate(product.operation.operands):
         if factor == result:
             continue
-        # Before it is broadcast there is less to do, and a constant becomes another.
+        # The factor before its broadcast is smaller, and a constant factor stays a constant.
         source = broadcast_source(factor)
         offset = len(shape(factor)) - len(shape(source))
         mine = signs.reshape(signs.shape[offset:])
@@ -149,7 +149,7 @@ def _axis(concat: ir.OpView) -> tuple[int, int]:
 
 
 def _half_of(value: ir.Value, axis: int, size: int, number: int) -> ir.Value | None:
-    """What a value is half `number` of, along an axis of a size; None for other values."""
+    """The value whose half `number`, along an axis of size `size`, the value is; else None."""
     op = definition(value)
     if op_name(op) != "mgx.slice" or size % 2:
         return None
@@ -193,7 +193,7 @@ def _turned(concat: ir.OpView) -> _Turned | None:
 def _scaled_half(
     value: ir.Value, axis: int, size: int, number: int
 ) -> tuple[ir.Value, ir.Value] | None:
-    """What a product has half `number` of, and its other factor."""
+    """The value whose half `number` a product multiplies, and the other factor; else None."""
     op = definition(value)
     if op_name(op) != "mgx.mul" or not isinstance(element_type(value), ir.FloatType):
         return None

@@ -1,4 +1,4 @@
-"""mgx-share-weights: weights that are equal are one."""
+"""mgx-share-weights: equal weights are stored once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks
 
-# Bytes at the front that tell most weights apart.
+# Leading bytes that distinguish most weights.
 _FRONT = 4096
 
 

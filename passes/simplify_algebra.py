@@ -1,4 +1,4 @@
-"""mgx-simplify-algebra: scales and offsets move into weights; cheaper forms of the same."""
+"""mgx-simplify-algebra: scales and offsets move into weights; ops take cheaper forms."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from mgx_mlir.rewriting.queries import (
     splat,
 )
 
-# How often a divisor has to be repeated for its inverse to be worth a step.
+# With this many repeats of a divisor, its inverse is worth an op.
 _MANY = 8
 
-# A rewrite returns the value that takes the place of the op's result, or None.
+# A rewrite returns the value that replaces the op's result, or None.
 Rewrite = Callable[[ir.OpView], "ir.Value | None"]
 
 
@@ -78,7 +78,7 @@ def _round(block: ir.Block, context: PassContext) -> bool:
     changed = False
     for op in list(block.operations):
         rewrites = _REWRITES.get(op.operation.name, ())
-        # What is built has the sizes of what was there.
+        # New ops get the sizes of the ops they replace.
         for rewrite in rewrites if has_sizes(op) else ():
             with ir.InsertionPoint(op), op.operation.location:
                 value = rewrite(op)
@@ -105,7 +105,7 @@ def _constant_operand(op: ir.OpView) -> tuple[ir.Value, ir.Value] | None:
 
 
 def _broadcast_together(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:
-    """The sources of two broadcasts to one shape, broadcast to their least common shape."""
+    """The sources of two broadcasts to one shape, broadcast to their smallest common shape."""
     common = [max(pair) for pair in zip(source_sizes(a), source_sizes(b), strict=True)]
     a, b = broadcast_source(a), broadcast_source(b)
     common = common[len(common) - max(len(shape(a)), len(shape(b))) :]
@@ -156,7 +156,7 @@ def _gather_constants(op: ir.OpView) -> ir.Value | None:
 
 
 def _distribute_scale(op: ir.OpView) -> ir.Value | None:
-    """(x + a) * b = x * b + a * b where a contraction or another scale makes x, and takes b."""
+    """(x + a) * b = x * b + a * b where a contraction or another scale makes x and takes b."""
     parts = _constant_operand(op)
     if parts is None or not has_one_use(parts[0]):
         return None
@@ -218,7 +218,7 @@ def _scale_into_weights(op: ir.OpView) -> ir.Value | None:
 
 
 def _dot_of_broadcasts(op: ir.OpView) -> ir.Value | None:
-    """One product where all of a batch have the same operands."""
+    """One product where all products of a batch have the same operands."""
     result = op.operation.results[0]
     operands = list(op.operation.operands)
     sizes = [source_sizes(value) for value in operands]
@@ -238,9 +238,9 @@ def _dot_of_broadcasts(op: ir.OpView) -> ir.Value | None:
 
 
 def _one_matrix_for_all(op: ir.OpView) -> ir.Value | None:
-    """A batch of products with one right operand as one product with more rows.
+    """A batch of products with the same right operand as one product with more rows.
 
-    Where the sizes are known the importer does so.
+    The importer does so where the sizes are known.
     """
     result = op.operation.results[0]
     a, b = op.operation.operands
@@ -268,7 +268,7 @@ def _divide_to_multiply(op: ir.OpView) -> ir.Value | None:
 
 
 def _divide_once(op: ir.OpView) -> ir.Value | None:
-    """x / b = x * (1 / b) where b is repeated: one division for each of its elements."""
+    """x / b = x * (1 / b) where b is repeated: one division for each element of b."""
     a, b = op.operation.operands
     source = broadcast_source(b)
     if source == b or not _is_float(a) or is_constant(a):
@@ -290,7 +290,7 @@ def _reciprocal_of_sqrt(op: ir.OpView) -> ir.Value | None:
 
 
 def _negate(op: ir.OpView) -> ir.Value | None:
-    """x * -1 and x / -1; 0 - x of integers: of floats it is 0 where x is, not -0."""
+    """x * -1 and x / -1; 0 - x of integers only: of floats, 0 - 0 is 0, not -0."""
     a, b = op.operation.operands
     if op.operation.name == "mgx.sub":
         return mgx.neg(b) if splat(a) == 0 and not _is_float(b) and _is_signed(b) else None
@@ -309,7 +309,7 @@ def _is_signed(value: ir.Value) -> bool:
 
 
 def _times_zero(op: ir.OpView) -> ir.Value | None:
-    """0 * x of integers: a float x could be infinite, or no number."""
+    """0 * x of integers only: a float x could be infinite or NaN."""
     result = op.operation.results[0]
     if _is_float(result):
         return None
@@ -318,7 +318,7 @@ def _times_zero(op: ir.OpView) -> ir.Value | None:
 
 
 def _tanh_to_sigmoid(op: ir.OpView) -> ir.Value | None:
-    """1 + tanh(x) = 2 sigmoid(2 x), as in GELU: an exponential less, and no cancellation."""
+    """1 + tanh(x) = 2 sigmoid(2 x), as in GELU: one exponential less, and no cancellation."""
     parts = _constant_operand(op)
     if parts is None or splat(parts[1]) != 1 or not has_one_use(parts[0]):
         return None

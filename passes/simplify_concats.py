@@ -1,4 +1,4 @@
-"""mgx-simplify-concats: what is put together and taken apart again."""
+"""mgx-simplify-concats: slices of concats, and concats of slices and concats, become simpler."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from mgx_mlir.rewriting.queries import (
     slice_bounds,
 )
 
-# So many parts of concats inside a concat are looked at, beside its operands.
+# The most parts of nested concats that are considered, in addition to a concat's operands.
 _MOST_PARTS = 4096
 
 
@@ -87,7 +87,7 @@ def _concat(op: ir.OpView) -> ir.Value | None:
         else:
             merged.append(part)
         repeated = repeated and part == merged[0] and part.end - part.start == 1
-        # Neighbours alone become fewer: what is more than the operands stays more.
+        # Only neighbours merge: with as many merged parts as operands, nothing can be gained.
         if number > len(operands) + _MOST_PARTS or (len(merged) >= len(operands) and not repeated):
             return None
     if repeated and len(merged) > 1:
@@ -126,7 +126,7 @@ def _value(part: _Part, axis: int) -> ir.Value:
 
 
 def _slice(op: ir.OpView, borders: dict[ir.Value, list[int]]) -> ir.Value | None:
-    """The slice of the parts that it takes. `borders`: where the parts of concats begin."""
+    """The slice of only the parts that it reads. `borders`: where the parts of concats begin."""
     concat = definition(op.operation.operands[0])
     axes, starts, ends = slice_bounds(op)
     if op_name(concat) != "mgx.concat" or len(axes) != 1:

@@ -1,4 +1,4 @@
-"""mgx-simplify-dyn-ops: shapes that a program computes from symbolic sizes, as types."""
+"""mgx-simplify-dyn-ops: moves shapes that a program computes from symbolic sizes into types."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def _set_signature(main: ir.OpView, block: ir.Block) -> None:
 
 @dataclass
 class _Walk:
-    """Ops in the program's order; those that hold shapes have their values kept."""
+    """Walks ops in the program's order; keeps the values of ops that hold shapes."""
 
     context: PassContext
     known: dict[str, Symbol]
     shapes: dict[ir.Value, np.ndarray] = field(default_factory=dict)
 
     def rename(self, value: ir.Value) -> None:
-        """Gives the dimensions of an input their sizes' names."""
+        """Names the dimensions of an input by their sizes."""
         self._set(value, self.sizes(value))
 
     def visit(self, op: ir.OpView) -> None:
@@ -93,7 +93,7 @@ class _Walk:
             value.set_type(ir.RankedTensorType.get(sizes, element_type(value)))
 
     def _with_known_shape(self, op: ir.OpView) -> bool:
-        """Replaces an op that gets its shape as a tensor, where that is known."""
+        """Replaces an op that gets its shape as a tensor, where that shape is known."""
         x, dims = op.operation.operands
         shape = self.shapes.get(dims)
         if shape is None:
@@ -114,7 +114,7 @@ class _Walk:
         return True
 
     def _infer(self, op: ir.OpView) -> None:
-        """Gives the results' dimensions the best names that are known."""
+        """Gives the results' dimensions the best known names."""
         results = op.operation.results
         if all(ir.RankedTensorType(r.type).has_static_shape for r in results):
             return
@@ -132,7 +132,7 @@ class _Walk:
 
 
 def _best(candidates: tuple[Number | None, ...]) -> Number | None:
-    """A size that is known, else the first formula."""
+    """A known number if there is one, else the first formula; None if neither is known."""
     known = [size for size in candidates if size is not None]
     return min(known, key=lambda size: not isinstance(size, int), default=None)
 

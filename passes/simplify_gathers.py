@@ -1,4 +1,4 @@
-"""mgx-simplify-gathers: gathers of places that strides tell are views."""
+"""mgx-simplify-gathers: gathers of evenly spaced indices are views."""
 
 from __future__ import annotations
 

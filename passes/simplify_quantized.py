@@ -31,7 +31,7 @@ _DOTS = frozenset({"mgx.dot", "mgx.quant_dot"})
 _CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
 _INTEGERS = frozenset({"i8", "ui8"})
 _FLOATS = frozenset({"f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"})
-# Bytes of the sums that a zero point adds at each place of a padded convolution's result.
+# The most bytes of the sums that a zero point adds at each position of a padded result.
 MAX_BORDER = 1 << 22
 
 
@@ -86,7 +86,7 @@ class _Quantized:
 
 
 def _integer_contraction(op: ir.OpView) -> ir.Value | None:
-    """The same by products of 8 bits; None where the op is none of quantized tensors."""
+    """The op's result by a product of 8-bit numbers; None unless its operands are quantized."""
     x, w = (_quantized(value) for value in op.operation.operands)
     if x is None or w is None or (x.scale is None) != (w.scale is None):
         return None
@@ -95,7 +95,7 @@ def _integer_contraction(op: ir.OpView) -> ir.Value | None:
     if (_is_float(x) or _is_float(w)) and not (same or kinds):
         return None
     if x.zero is None and x.scale is None and w.zero is None and not _is_float(x):
-        return None  # it is so already
+        return None  # the op is an integer contraction already
     if [x.value, w.value] == list(op.operation.operands):
         return None
     if not _is_single(x.zero) or not _is_single(x.scale):
@@ -142,7 +142,7 @@ def _integer_contraction(op: ir.OpView) -> ir.Value | None:
 
 
 def _quantized(value: ir.Value) -> _Quantized | None:
-    """What a dequantized tensor, a shifted one or one of 8-bit integers is of."""
+    """The 8-bit tensor behind a value: dequantized, shifted by a zero point, or as it is."""
     op = definition(value)
     if op_name(op) == "mgx.dequantizelinear":
         assert op is not None
@@ -177,7 +177,7 @@ def _quantized_parts(
 
 
 def _narrow(value: ir.Value) -> ir.Value:
-    """A scale or a zero point before it was broadcast."""
+    """A scale or a zero point before its broadcast."""
     number = splat(value)
     if number is not None:
         return mgx.splat(number, ir.RankedTensorType.get([], element_type(value)))
@@ -197,7 +197,7 @@ def _is_single(value: ir.Value | None) -> bool:
 
 
 def _centred(w: _Quantized) -> ir.Value | None:
-    """Constant weights less their zero point, as i8; None where these do not fit."""
+    """Constant weights minus their zero point, as i8; None where the differences do not fit."""
     if w.zero is None and str(element_type(w.value)) == "i8":
         return w.value
     if str(element_type(w.value)) == "ui8":
@@ -222,7 +222,7 @@ def _signed(x: _Quantized) -> _Quantized:
 
 
 def _toggled(value: ir.Value) -> ir.Value:
-    """Unsigned 8-bit numbers less 128, as signed ones."""
+    """Unsigned 8-bit numbers minus 128, as signed numbers."""
     wide = mgx.convert(value, "int32")
     middle = mgx.splat(128, wide.type)
     return mgx.convert(mgx.sub(wide, middle), "int8")
@@ -245,7 +245,7 @@ def _product(op: ir.OpView, x: ir.Value, w: ir.Value) -> ir.Value:
 
 
 def _offset(op: ir.OpView, zero: ir.Value, weights: ir.Value) -> ir.Value | None:
-    """What x's zero point adds to the result: it times the sums of the weights that see x."""
+    """The offset of the result by x's zero point: it times the sums of the weights that see x."""
     sums = _as(weights, ir.IntegerType.get_signless(32))
     if op.operation.name in _DOTS:
         sums = mgx.reduce_sum(sums, [len(shape(weights)) - 2])
@@ -256,7 +256,7 @@ def _offset(op: ir.OpView, zero: ir.Value, weights: ir.Value) -> ir.Value | None
         total = mgx.reduce_sum(taps, list(range(2, 2 + len(kernel))))
         total = mgx.reshape(total, [1, channels, *[1] * len(kernel)])
         return mgx.mul(total, broadcast_to(zero, shape(total)))
-    # Taps that see padding add nothing: a convolution of ones tells how many do not.
+    # Taps that read padding add nothing: a convolution of ones counts the taps that do not.
     dims = shape(op.operation.results[0])
     if 4 * prod(dims[1:]) > MAX_BORDER:
         return None

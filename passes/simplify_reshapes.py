@@ -48,6 +48,6 @@ def _simplify(op: ir.OpView, context: PassContext) -> None:
 
 
 def _cost(names: Iterable[str]) -> tuple[int, int]:
-    """Ops that move elements count before those that do not."""
+    """The cost of a chain: the number of ops that move elements first, then of all ops."""
     ops = list(names)
     return sum(name not in RESHAPES for name in ops), len(ops)

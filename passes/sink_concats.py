@@ -28,7 +28,7 @@ from mgx_mlir.rewriting.queries import (
     users,
 )
 
-# A concat of more parts stays: each op that reads it would become as many.
+# A concat of more parts stays: each op that reads it would become one op for each part.
 _MOST_PARTS = 256
 
 
@@ -54,7 +54,7 @@ class SinkConcats(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
-            # What a product does as it reads the whole costs nothing more, and needs no parts.
+            # A product's work on the whole as it reads it costs nothing more, and needs no parts.
             known = dict.fromkeys(prologue_leaves(block), False)
             for op in list(block.operations):
                 if op.operation.name not in mgx.POINTWISE:
@@ -68,7 +68,7 @@ class SinkConcats(Pass):
 
 
 def _concat(op: ir.OpView) -> ir.OpView | None:
-    """The concat that a pointwise op reads, where all else it reads is constant."""
+    """The concat that a pointwise op reads, where all its other operands are constant."""
     concats = [
         v for v in dict.fromkeys(op.operation.operands) if op_name(definition(v)) == "mgx.concat"
     ]
@@ -83,9 +83,9 @@ def _axis(concat: ir.OpView) -> int:
 
 
 def _parts(concat: ir.OpView) -> list[ir.Value]:
-    """What a concat is of, concats of the same axis among them taken apart.
+    """The operands of a concat; nested concats of the same axis are replaced by theirs.
 
-    The first _MOST_PARTS + 1 where there are more.
+    Gives the first _MOST_PARTS + 1 where there are more.
     """
     parts: list[ir.Value] = []
     waiting = list(reversed(concat.operation.operands))
@@ -100,7 +100,7 @@ def _parts(concat: ir.OpView) -> list[ir.Value]:
 
 
 def _sinks(concat: ir.OpView, known: dict[ir.Value, bool]) -> bool:
-    """Whether nothing is left that reads the concat once all that can has moved above it."""
+    """Whether no reader of the concat is left once all ops that can have moved above it."""
     waiting = [concat]
     while waiting:
         result = waiting[-1].operation.results[0]
@@ -127,7 +127,7 @@ def _moves(user: ir.OpView, concat: ir.OpView, known: dict[ir.Value, bool]) -> b
 
 
 def _has_makers(concat: ir.OpView) -> bool:
-    """Whether the kernels that make the parts can do more, all but one."""
+    """Whether kernels that can do more work make all parts but one."""
     if not ir.RankedTensorType(concat.operation.results[0].type).has_static_shape:
         return False
     parts = _parts(concat)
@@ -139,7 +139,7 @@ def _has_makers(concat: ir.OpView) -> bool:
 
 
 def _on_parts(op: ir.OpView, concat: ir.OpView) -> ir.Value:
-    """The concat of the op on each part."""
+    """The concat of the op's results on each part."""
     operation, whole, axis = op.operation, concat.operation.results[0], _axis(concat)
     element = element_type(operation.results[0])
     results, start = [], 0

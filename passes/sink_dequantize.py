@@ -1,4 +1,4 @@
-"""mgx-sink-dequantize: what moves or chooses elements does so with the quantized ones."""
+"""mgx-sink-dequantize: ops that move or choose elements do so with the quantized elements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mgx_mlir.rewriting.queries import (
 )
 from mgx_mlir.rewriting.views import is_view
 
-# Bits of the integers that come back exactly through a float of so many bits.
+# Bits of the largest integers that a float type converts to and back exactly.
 _EXACT = {"f16": 8, "f32": 16}
 
 
@@ -80,12 +80,12 @@ def _rewritten(op: ir.OpView) -> ir.Value | None:
         return _chosen(op)
     if name == "mgx.gather":
         return _chosen(op)
-    # A broadcast is cheaper of what is dequantized once.
+    # Broadcasting after dequantizing is cheaper.
     return _view(op) if is_view(op) and name not in BROADCASTS else None
 
 
 def _is_unsigned(op: ir.OpView) -> bool:
-    """Whether an op quantizes to ui8, and all that reads it dequantizes."""
+    """Whether an op quantizes to ui8, and all its readers dequantize."""
     operation = op.operation
     if operation.name != "mgx.quantizelinear" or not is_static(operation):
         return False
@@ -100,7 +100,7 @@ def _is_unsigned(op: ir.OpView) -> bool:
 
 
 def _sign(op: ir.OpView) -> None:
-    """Takes 128 from what an op makes, and from the zero points of those that read it."""
+    """Subtracts 128 from an op's result, and from the zero points of the ops that read it."""
     result = op.operation.results[0]
     with ir.InsertionPoint(op), op.operation.location:
         x, scale, *zero = op.operation.operands
@@ -118,7 +118,7 @@ def _sign(op: ir.OpView) -> None:
 
 
 def _less_128(zero: Sequence[ir.Value], dims: Sequence[int]) -> ir.Value:
-    """An unsigned zero point, 0 without one, as a signed number."""
+    """An unsigned zero point (0 where there is none) minus 128, as a signed number."""
     i8 = ir.IntegerType.get_signless(8)
     number = splat(zero[0]) if zero else 0
     if number is not None:
@@ -133,7 +133,7 @@ def _dequantize(value: ir.Value) -> ir.OpView | None:
 
 
 def _numbers(op: ir.OpView) -> tuple[float, int] | None:
-    """The one scale and the one zero point of an op that quantizes or the opposite, if known."""
+    """The one scale and the one zero point of a (de)quantizing op; None where they vary."""
     _, scale, *zero = op.operation.operands
     number = splat(scale)
     point = splat(zero[0]) if zero else 0
@@ -143,7 +143,7 @@ def _numbers(op: ir.OpView) -> tuple[float, int] | None:
 
 
 def _as_it_was(op: ir.OpView) -> ir.Value | None:
-    """The integers that were dequantized, where they are quantized in the same way."""
+    """The integers that were dequantized, where they are quantized again in the same way."""
     inner = _dequantize(op.operation.operands[0])
     if inner is None:
         return None
@@ -156,7 +156,7 @@ def _as_it_was(op: ir.OpView) -> ir.Value | None:
     float_type = element_type(inner.operation.results[0])
     if element.width > _EXACT.get(str(float_type), 0):
         return None
-    # Products with the scale have to be normal numbers.
+    # Products with the scale must be normal numbers.
     limits = np.finfo(numpy_dtype(float_type))
     most = float(limits.max) / (1 << element.width + 1)
     return source if float(limits.tiny) <= numbers[0] <= most else None
@@ -190,7 +190,7 @@ def _chosen(op: ir.OpView) -> ir.Value | None:
 
 
 def _may_be_empty(pooling: ir.OpView) -> bool:
-    """Whether taps that are apart could step over the image, into padding alone."""
+    """Whether dilated taps could step over the image, and read padding alone."""
     attributes = pooling.operation.attributes
     dilations, pads = (ir.DenseI64ArrayAttr(attributes[name]) for name in ("dilations", "pads"))
     return any(pads) and any(step != 1 for step in dilations)

@@ -1,4 +1,4 @@
-"""mgx-sink-views: work is done in the shape and order that its producer has."""
+"""mgx-sink-views: an op works in the shape and order of its producer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mgx_mlir.rewriting.queries import (
 )
 from mgx_mlir.rewriting.views import Change, Layout, changes, inverse, trace
 
-# Kernels that further work can become a part of.
+# Ops whose kernels can include further work.
 _PRODUCERS = CONTRACTIONS | mgx.POINTWISE | mgx.REDUCTIONS
 
 
@@ -59,7 +59,7 @@ class SinkViews(Pass):
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
-            # A view that sank, or is dead, may have been what kept another in its place.
+            # A view that sank, or is dead, may have kept another view from sinking.
             erase_dead(block)
             for _ in range(self.max_rounds):
                 if not _round(block, context):
@@ -83,7 +83,7 @@ def _round(block: ir.Block, context: PassContext) -> bool:
 
 @dataclass(frozen=True)
 class _Bijection:
-    """A value that is a view of `source` with each of its elements once; `back` undoes it."""
+    """A value that is a view of `source` with each of its elements once; `back` inverts it."""
 
     source: ir.Value
     layout: Layout
@@ -109,8 +109,8 @@ def _sink_pointwise(op: ir.OpView) -> bool:
     plans = [_planned(value, view) for value in op.operation.operands]
     if not all(plans):
         return False
-    # Fewer views than before, or as many and the work can join a contraction: else two views
-    # would take turns.
+    # Fewer views than before, or as many if the work can join a contraction: otherwise two views
+    # would be exchanged for ever.
     gain = sum(plan.gain for plan in plans if plan)
     worse = [plan.source for plan in plans if plan and plan.gain < 0]
     joins = _joins_contraction(view.source) and not any(map(_joins_contraction, worse))
@@ -134,13 +134,13 @@ def _sink_pointwise(op: ir.OpView) -> bool:
 
 
 def _sinkable(value: ir.Value) -> _Bijection | None:
-    """The view that a value is, where it may go below the pointwise ops that read it."""
+    """The view that a value is, if it may sink below the pointwise ops that read it."""
     view = _bijection(value)
     if view is None or op_name(definition(view.source)) in mgx.REDUCTIONS:
         return None
     if not _all_pointwise(value):
         return None
-    # Other readers of the source, or of a part of the chain, keep it where it is.
+    # Other readers of the source, or of a part of the chain, keep the view where it is.
     step = definition(value)
     while step is not None and step.operation.results[0] != view.source:
         above = step.operation.operands[0]
@@ -151,7 +151,7 @@ def _sinkable(value: ir.Value) -> _Bijection | None:
 
 
 def _joins_contraction(value: ir.Value) -> bool:
-    """Whether work on a value can be the end of the contraction that it comes from."""
+    """Whether work on a value can be the epilogue of the contraction that makes it."""
     waiting, seen = [value], {value}
     while waiting and len(seen) <= MOST_BEHIND:
         producer = definition(waiting.pop())
@@ -167,7 +167,7 @@ def _joins_contraction(value: ir.Value) -> bool:
 
 
 def _all_pointwise(value: ir.Value, step: ir.OpView | None = None) -> bool:
-    """Whether pointwise ops alone read a value, and not too many; `step` may too."""
+    """Whether only pointwise ops read a value, and not too many; `step` may read it too."""
     for number, use in enumerate(value.uses):
         user = use.owner.operation
         if number == MOST_USERS:
@@ -179,7 +179,7 @@ def _all_pointwise(value: ir.Value, step: ir.OpView | None = None) -> bool:
 
 @dataclass(frozen=True)
 class _Plan:
-    """An operand read in another order: what of, by which view ops; and how many fewer."""
+    """An operand read in another order: its source, its view ops, and the views saved."""
 
     source: ir.Value
     steps: list[Change]
@@ -187,7 +187,7 @@ class _Plan:
 
 
 def _planned(value: ir.Value, view: _Bijection) -> _Plan | None:
-    """How an operand is read in the order of `view`'s source."""
+    """The plan to read an operand in the order of `view`'s source."""
     if splat(value) is not None:
         return _Plan(value, [], 0)
     source, layout, chain = trace(value)
@@ -214,7 +214,7 @@ def _planned(value: ir.Value, view: _Bijection) -> _Plan | None:
 def _sink_reduction(op: ir.OpView) -> bool:
     value = op.operation.operands[0]
     view = _bijection(value)
-    # Through a mere reshape a reduction fuses with its producer as it is.
+    # Through a reshape alone, a reduction fuses with its producer as it is.
     if view is None or not any(step.name == "transpose" for step in view.back):
         return False
     axes = set(ir.DenseI64ArrayAttr(op.operation.attributes["axes"]))
@@ -226,7 +226,7 @@ def _sink_reduction(op: ir.OpView) -> bool:
     }
     if not all(isinstance(stride, int) for _, stride in by_stride):
         return False
-    # The source, one dimension for each factor: those of the reduced axes go.
+    # The source, one dimension for each factor; the factors of the reduced axes are dropped.
     falling = sorted(by_stride, key=lambda factor: -factor[1])
     reduced = [number for number, factor in enumerate(falling) if by_stride[factor] in axes]
     kept = [number for number in range(len(falling)) if number not in reduced]

@@ -1,4 +1,4 @@
-"""mgx-yield-products: a contraction's result that several read leaves with the work on it."""
+"""mgx-yield-products: a contraction's result with several readers leaves with the work on it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class YieldProducts(Pass):
         for block in blocks(main_function(module)):
             order = Order(block)
             changed = False
-            # Pointwise ops are erased meanwhile.
+            # List the contractions first: pointwise ops are erased on the way.
             for op in [op for op in block.operations if op_name(op) in WITH_EPILOGUE]:
                 reader = self._reader(op, order)
                 if reader is not None:
@@ -60,7 +60,7 @@ class YieldProducts(Pass):
                 sort_topologically(block)
 
     def _reader(self, op: ir.OpView, order: Order) -> ir.OpView | None:
-        """The first `mgx.pointwise` that can become a part of a contraction's kernel."""
+        """The first `mgx.pointwise` that can be part of the contraction's kernel."""
         if has_one_use(op.operation.results[0]):
             return None
         value = op.operation.results[0]
@@ -83,7 +83,7 @@ class YieldProducts(Pass):
 
 
 def _may_follow(user: ir.OpView, reader: ir.OpView, order: Order) -> bool:
-    """Whether nothing that the reader needs depends on a user."""
+    """Whether the reader depends on no result of the user."""
     if user.operation.block != reader.operation.block:
         return False
     if identity(user) is None:
@@ -96,7 +96,7 @@ def _may_follow(user: ir.OpView, reader: ir.OpView, order: Order) -> bool:
 
 
 def _yield(value: ir.Value, reader: ir.OpView) -> ir.OpView:
-    """Puts a `mgx.pointwise` that gives one of its operands too in the place of another."""
+    """Replaces a `mgx.pointwise` by one that also gives one of its operands."""
     operation = reader.operation
     operands = list(operation.operands)
     results = [*(result.type for result in operation.results), value.type]
