@@ -107,7 +107,7 @@ def _kind(branch: _Branch) -> tuple[object, ...]:
 
 
 def _are_slices(branches: list[_Branch]) -> bool:
-    """Whether the inputs are slices of one tensor's channels, one after another, all of it."""
+    """Whether the inputs are consecutive slices that cover all channels of one tensor."""
     source, place = None, 0
     for branch in branches:
         op = definition(branch.convolution.operation.operands[0])

@@ -1,4 +1,4 @@
-"""mgx-yield-products: a contraction's result with several readers leaves with the work on it."""
+"""mgx-yield-products: an epilogue also gives the contraction's result that others read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a fused program to its host plan: the launches in order, and where each tensor lies."""
+"""Makes the host plan of a fused program: the launches in order, and each tensor's memory."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ class _Planner:
         return [*steps, Loop(trips, condition, again, tuple(body), node, limit)]
 
     def _follow(self, op: ir.OpView, following: list[ir.Value], places: list[int]) -> list[AnyStep]:
-        """The copies of the next values over those that the loop carries."""
+        """The copies of the next values over the values that the loop carries."""
         node, steps = node_name(op), []
         sources = [self._buffer(value) for value in following]
         staged = staged_values(op)

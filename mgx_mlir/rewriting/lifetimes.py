@@ -53,7 +53,7 @@ class Tensor:
         return any(a <= d and c <= b for a, b in self.lives for c, d in other.lives)
 
     def may_meet(self, other: Tensor) -> bool:
-        """Whether both are alive at one time where launches wait only for what they read."""
+        """Whether both may be alive at one time if launches wait only for the inputs they read."""
         if not self.makers or not other.makers:
             return False
         return bool(self.users & ~other.needed) and bool(other.users & ~self.needed)
@@ -431,7 +431,7 @@ def _conflict(source: Tensor, target: Tensor, at: int) -> bool:
 
 
 def _merged(lives: list[Interval]) -> list[Interval]:
-    """The intervals in order, those that touch as one."""
+    """The intervals in order, with touching ones merged."""
     result: list[Interval] = []
     for start, end in sorted(lives):
         if result and start <= result[-1][1]:

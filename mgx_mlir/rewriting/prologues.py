@@ -61,7 +61,7 @@ _LEAST_DEPTH = 8
 class Prologue:
     """The ops between an operand of a product and the values that are read for it.
 
-    `ops`: operands before users. `leaves`: values that enter.
+    `ops`: operands before users. `leaves`: the values that they read.
     """
 
     ops: list[ir.OpView] = field(default_factory=list)

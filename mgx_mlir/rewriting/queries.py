@@ -285,7 +285,7 @@ def used_values(op: ir.OpView | ir.Operation) -> Iterator[ir.Value]:
 def sort_topologically(block: ir.Block) -> None:
     """Reorders a block so that definitions precede uses, moving as few ops as it can.
 
-    Ops that are fused from several places can stand after a user of one of their results.
+    Ops that are fused from several positions can stand after a user of one of their results.
     Raises CompilerError where ops depend on each other: no order can satisfy that.
     """
     ops = [op.operation for op in block.operations]

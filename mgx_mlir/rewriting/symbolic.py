@@ -87,7 +87,7 @@ def tensor_type(sizes: Sequence[Number | None], element: ir.Type) -> ir.RankedTe
 
 
 def shape_of(type_: ir.Type) -> tuple[int, ...]:
-    """The sizes of a tensor type; those of named dimensions are of mgx_mlir.sizes.
+    """The sizes of a tensor type; named dimensions have sizes of mgx_mlir.sizes.
 
     They have the operators of ints and are typed as such: a comparison is a proof, and equal
     names are equal sizes. A dimension without a name has MLIR's number for dynamic sizes.

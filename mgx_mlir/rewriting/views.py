@@ -109,7 +109,7 @@ class Layout:
         inner = prod(size for size, _ in dim[1:])
         if start == 0 and step == 1 and end == inner * dim[0][0]:
             return self
-        # Of several factors, whole blocks of the slowest one can be taken.
+        # With several factors, only whole blocks of the slowest one can be taken.
         first, last = exact(start, inner), exact(end, inner)
         if first is None or last is None or (len(dim) > 1 and step != 1):
             return None
@@ -310,7 +310,7 @@ def _at_dimensions(factors: Factors, source: Sequence[int]) -> Factors:
 
 
 def _chain(factors: Factors, layout: Layout, now: list[int]) -> list[Change] | None:
-    """The ops, by way of one dimension for each factor, from a tensor of shape `now`."""
+    """The ops from a tensor of shape `now`, through one dimension for each factor, to `layout`."""
     moving = _falling(f for f in factors if f[1] != 0)
     if moving is None or not all(stride >= 0 for _, stride in moving):
         return None

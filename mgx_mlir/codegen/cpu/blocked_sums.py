@@ -1,4 +1,4 @@
-"""Long sums of floats in loops, cut into blocks: each goes to a total.
+"""Cuts long sums of floats in loops into blocks, whose sums are added to a total.
 
 The error of a sum grows with the number of its terms. The error of a block's total does not:
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from mgx_mlir.artifact.target import Target
 
-# LLVM makes calls of this one even where MLIR has expanded every rounding (it goes through
+# LLVM calls this function even where MLIR has expanded every rounding (it goes through
 # f32 to select between two bf16).
 _F32_TO_BF16 = """
 define hidden bfloat @__truncsfbf2(float %x) nounwind noinline optnone {

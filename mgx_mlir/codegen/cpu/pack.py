@@ -1,6 +1,6 @@
 """Copies of operand blocks into the layout that the register tiles read.
 
-A block of A is packed for one register tile, a block of B for all tiles of a work item. Its
+A block of A is packed for one register tile, a block of B for all tiles of a work item. The
 elements have the accumulator's type and are contiguous. Blocks are complete: rows and columns
 past the end hold numbers that no stored result depends on.
 """

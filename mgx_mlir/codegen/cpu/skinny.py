@@ -1,7 +1,7 @@
 """Products with few rows (skinny): B is read once, without packing, at the speed of memory.
 
-Where the elements of a row of B are contiguous, a tile is a few rows by several vectors of
-columns, as in `contraction`. Where the elements of a column are (the weights of a fully
+Where the elements of a row of B are contiguous (k-major), a tile is a few rows by several vectors
+of columns, as in `contraction`. Where the elements of a column are (the weights of a fully
 connected layer), sums run along k in vectors, several columns at a time. Their lanes are added
 up at the end.
 """
@@ -31,7 +31,7 @@ MAX_ROWS = 8
 MAX_A_BYTES = 256 << 10
 # Bytes of B that one work item reads, where columns of B are contiguous.
 ITEM_BYTES = 256 << 10
-# Columns of a work item where rows of B are contiguous: long runs, but several items.
+# Columns of a work item where rows of B are contiguous: few long runs, but several items.
 LEAST_COLUMNS, MOST_COLUMNS = 256, 2048
 # Vectors of products along k that one sum adds up before it goes to a total.
 SUM_VECTORS = 64

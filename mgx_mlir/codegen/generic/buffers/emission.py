@@ -120,7 +120,7 @@ class _Emission:
     def _loop(
         self, position: int, offsets: list[Index], kept: list[int], values: list[ir.Value]
     ) -> list[ir.Value]:
-        """The reduction loops from one on; gives what is kept in registers across them."""
+        """Emits the reduction loops from `position` on; gives the values kept in registers."""
         nest, build = self.nest, self.body.build
         if position == len(nest.reduction):
             return self._iteration(offsets, dict(zip(kept, values, strict=True)))

@@ -38,7 +38,7 @@ _ROUND, _ROUND_BITS = 12582912.0, 0x4B400000
 
 # Each in u = x^2, from the constant term on: (sin(x) / x - 1) / u and (cos(x) - 1 + u / 2) / u^2 up
 # to pi / 4; (sinh(x) / x - 1) / u and (atan(x) / x - 1) / u up to 1; (atanh(x) / x - 1) / u times
-# 2 / log(2), up to the quotient that stands for sqrt(2). The last is (2^x - 1) / x up to 1 / 2.
+# 2 / log(2), up to the quotient at sqrt(2). The last is (2^x - 1) / x up to 1 / 2.
 _SIN = (-0.16666664, 0.008332745, -0.0001958731)
 _COS = (0.041666664, -0.00138883, 2.4547557e-05)
 _SINH = (0.16666667, 0.008333339, 0.00019838123, 2.8061418e-06)

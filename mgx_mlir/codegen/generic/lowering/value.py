@@ -93,7 +93,7 @@ def reshape(source: Lazy, shape: Sequence[Number]) -> Lazy:
 def _groups(a: Sequence[Number], b: Sequence[Number]) -> list[tuple[list[int], list[int]]]:
     """The finest split of two shapes of one size into runs of dimensions of equal size.
 
-    Where sizes are formulas, as fine as is known.
+    Where sizes are formulas, the split is as fine as can be proven.
     """
     groups: list[tuple[list[int], list[int]]] = []
     i = j = 0
