@@ -187,8 +187,8 @@ def _filter(w: ir.Value, axes: list[_Axis], group: int) -> ir.Value:
     w = mgx.transpose(w, [0, 2, *phases, 1, *windows])
     channels = group * outputs * prod(a.stride for a in axes)
     w = mgx.reshape(w, [channels, inputs // group, *(a.window for a in axes)])
-    turned = [2 + i for i, a in enumerate(axes) if a.window > 1]
-    return mgx.reverse(w, turned) if turned else w
+    reversed_axes = [2 + i for i, a in enumerate(axes) if a.window > 1]
+    return mgx.reverse(w, reversed_axes) if reversed_axes else w
 
 
 def _interleaved(y: ir.Value, axes: list[_Axis]) -> ir.Value:

@@ -254,8 +254,8 @@ def is_lowest_of(gate: ir.Value, biases: Iterable[ir.Value]) -> bool:
     if op_name(equal) != "mgx.equal":
         return False
     assert equal is not None
-    for peak, other in (equal.operation.operands, reversed(equal.operation.operands)):
-        reduce, number = definition(peak), splat(other)
+    for row_maximum, other in (equal.operation.operands, reversed(equal.operation.operands)):
+        reduce, number = definition(row_maximum), splat(other)
         if op_name(reduce) != "mgx.reduce_max" or number is None or float(number) != -math.inf:
             continue
         assert reduce is not None

@@ -46,7 +46,7 @@ _TILE = 128
 _OPERATIONS_A_BYTE = 16
 # Bytes that memory delivers in the time of a launch (3 us at a third of 1 TB/s).
 _LAUNCH_BYTES = 1 << 20
-# Prologues of fewer elements save too little to matter.
+# Operands of fewer elements save too little to matter.
 _LEAST_ELEMENTS = 1 << 10
 # The depth along k that a block reads at a time, with zeros past the end.
 _STEP = 64

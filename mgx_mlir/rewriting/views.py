@@ -131,9 +131,9 @@ class Layout:
     def reversed(self, axis: int) -> Self:
         dim = self.dims[axis]
         offset = self.offset + sum((size - 1) * stride for size, stride in dim)
-        turned = tuple((size, -stride) for size, stride in dim)
+        negated = tuple((size, -stride) for size, stride in dim)
         return replace(
-            self, offset=offset, dims=(*self.dims[:axis], turned, *self.dims[axis + 1 :])
+            self, offset=offset, dims=(*self.dims[:axis], negated, *self.dims[axis + 1 :])
         )
 
 

@@ -70,10 +70,10 @@ class _Row:
             return arith.maximumf(largest, self._load(at, mask, lowest))
 
         largest = self._reduced("MAXIMUMF", self._over(larger, lowest))
-        peak = emit.splat(largest, self.lanes)
+        row_maximum = emit.splat(largest, self.lanes)
 
         def power(at: Index, mask: ir.Value | None, total: ir.Value) -> ir.Value:
-            x = math.exp(arith.subf(self._load(at, mask, lowest), peak))
+            x = math.exp(arith.subf(self._load(at, mask, lowest), row_maximum))
             if mask is not None:
                 x = arith.select(mask, x, zero)
             emit.store_vector(x, self.memory, self._place(at), mask)

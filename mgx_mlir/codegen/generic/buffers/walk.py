@@ -138,7 +138,7 @@ class Walk:
         return self.slots[value]
 
     def touched(self, op: ir.Operation, inside: bool = False) -> set[Piece]:
-        """The pieces that an op and the ops inside it use; with `inside`, only the latter's."""
+        """The pieces that an op and the ops inside it use; with `inside`, of these only."""
         uses = [value for user, value in memory_uses(op) if not inside or user != op]
         views = map(self.memory.view, map(root, uses))
         return {view.piece for view in views if view}

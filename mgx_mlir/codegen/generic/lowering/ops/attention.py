@@ -30,7 +30,7 @@ def attention(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     wide = q.element.computed()
     scores = kernel.stored(_scores(kernel, op, q, k, operands[3:]))
     rank = len(scores.shape)
-    peak = reduce_axes(kernel, scores, [rank - 1], lowest(wide), maximum)
+    row_maximum = reduce_axes(kernel, scores, [rank - 1], lowest(wide), maximum)
     powers = kernel.stored(
         Computed(
             scores.shape,
@@ -38,7 +38,7 @@ def attention(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
             lambda body, indices: body.arithmetic.math(
                 "exp",
                 body.arithmetic.sub(
-                    body.at(scores, indices), body.at(peak, (*indices[:-1], indices[-1] * 0))
+                    body.at(scores, indices), body.at(row_maximum, (*indices[:-1], indices[-1] * 0))
                 ),
             ),
             5,
@@ -54,7 +54,7 @@ def attention(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 
     extents = [*scores.shape[:-1], v.shape[-1], scores.shape[-1]]
     sums = accumulate(kernel, extents, rank, wide, 0, term, add, neighbours=True)
-    totals, peaks = (reshape(x, scores.shape[:-1]) for x in (total, peak))
+    totals, row_maxima = (reshape(x, scores.shape[:-1]) for x in (total, row_maximum))
 
     def share(body: Body, indices: Indices) -> ir.Value:
         a, sum_, divisor = body.arithmetic, body.at(sums, indices), body.at(totals, indices[:-1])
@@ -63,7 +63,7 @@ def attention(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
             # Where shares are NaN, the powers are NaN, and so is their sum; else it is 1 or more.
             return a.select(a.compare("ogt", divisor, zero), a.div(sum_, divisor), zero)
         if op.empty_as_zero:
-            highest = body.at(peaks, indices[:-1])
+            highest = body.at(row_maxima, indices[:-1])
             none = a.compare("oeq", highest, a.float(lowest(wide), highest))
             return a.select(none, zero, a.div(sum_, divisor))
         return a.div(sum_, divisor)

@@ -108,11 +108,11 @@ def logsoftmax(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
 def _shifted(kernel: Kernel, source: Lazy, axis: int) -> Lazy:
     """x - max(x) along the axis, in the type where x is computed: its exponential is at most 1."""
     element = source.element.computed()
-    peak = reduce_axes(kernel, source, [axis], lowest(element), maximum)
+    row_maximum = reduce_axes(kernel, source, [axis], lowest(element), maximum)
 
     def difference(body: Body, indices: Indices) -> ir.Value:
         value = load(body.arithmetic, source.element, body.at(source, indices))
-        return body.arithmetic.sub(value, body.at(peak, _row(indices, axis)))
+        return body.arithmetic.sub(value, body.at(row_maximum, _row(indices, axis)))
 
     return Computed(source.shape, element, difference, source.cost + 1)
 
