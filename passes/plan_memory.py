@@ -145,8 +145,8 @@ def place(tensors: Sequence[Tensor], alignment: int) -> int:
 
 
 Order = Callable[[Tensor], tuple[int, int]]
-# The growth of the arena, as a share and in bytes, up to which tensors are kept apart so that
-# launches can run at the same time.
+# The most that the least arena may grow so that launches can run at the same time, as a share or
+# in bytes; and the sizes in bytes up to which tensors are kept apart for that, tried in order.
 _SLACK = 0.1
 _SLACK_BYTES = 8192
 _APART = (1 << 62, 1 << 16, 1 << 12)

@@ -1,1 +1,1 @@
-"""Questions that passes ask of the IR: queries, views, fusion's conditions, lifetimes."""
+"""The analyses that passes share: queries, views, conditions of fusion, lifetimes."""

@@ -249,7 +249,7 @@ def constant_mask(
 
 
 def is_lowest_of(gate: ir.Value, biases: Iterable[ir.Value]) -> bool:
-    """Whether a bool for each query tells that a bias makes all of its scores -infinity."""
+    """Whether a bool for each query is true where a bias makes all its scores -infinity."""
     equal = definition(gate)
     if op_name(equal) != "mgx.equal":
         return False

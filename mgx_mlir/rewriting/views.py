@@ -374,7 +374,7 @@ def _falling(factors: Iterable[Factor]) -> list[Factor] | None:
 def _bounds_that_cut(
     sizes: Sequence[int], starts: Sequence[int], counts: Sequence[int]
 ) -> Iterator[int]:
-    """The starts and ends of a slice along the dimensions that it does not take whole."""
+    """The starts and ends of a slice along the dimensions that it cuts."""
     for size, start, count in zip(sizes, starts, counts, strict=True):
         if (start, count) != (0, size):
             yield from (start, start + count)

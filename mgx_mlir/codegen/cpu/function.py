@@ -31,7 +31,7 @@ class KernelBuilder:
     module: ir.Module
     # Inputs that the one result may overwrite.
     overwritable: frozenset[int] = frozenset()
-    # Whether no iteration of a loop reads what another one writes, even if it overwrites.
+    # Whether no iteration of a loop reads what another writes, even with an input overwritten.
     independent: bool = False
     launches: list[Launch] = field(default_factory=list)
     scratch_bytes: int = 0
@@ -110,7 +110,7 @@ class KernelBuilder:
     def take(self, other: KernelBuilder, inputs: Mapping[int, Memory]) -> None:
         """Appends the launches of another builder of the same module.
 
-        inputs: the memory here of some of its inputs.
+        inputs: the memory in this builder of some inputs of the other.
         """
         start = -(-self.scratch_bytes // 256) * 256
 

@@ -25,7 +25,7 @@ from mgx_mlir.codegen.generic.buffers.memory import Piece
 ITEM_WORK = 8192
 # Columns that a reduction across memory accumulates at a time: a few cache lines.
 COLUMN_BLOCK = 256
-# Reductions of at most so many iterations are unrolled by LLVM, and vectorise outside.
+# LLVM unrolls reductions of at most this many iterations, and vectorises the loop outside.
 UNROLLED = 32
 MAX_ITEMS = 4096
 

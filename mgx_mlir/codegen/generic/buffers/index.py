@@ -91,7 +91,7 @@ class IndexBuilder:
 class LinearForm:
     """constant + the sum of coefficient * dimension + the sum of `rest`.
 
-    `rest` holds what is not linear (quotients and remainders), each with a factor.
+    `rest` holds the terms that are not linear (quotients and remainders), each with a factor.
     """
 
     constant: int = 0

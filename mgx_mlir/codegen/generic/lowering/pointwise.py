@@ -92,7 +92,7 @@ def number(a: Arithmetic, element: Element, value: float | int | bool) -> ir.Val
     return a.constant(value, element.storage())
 
 
-# Floats and numbers, by what they compute
+# Emitters on floats, and on all numbers
 
 
 def _function(name: str) -> Emitter:

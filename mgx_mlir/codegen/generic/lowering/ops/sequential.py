@@ -113,7 +113,7 @@ class _Order:
 
 
 def _combined(a: Arithmetic, kind: str, element: Element, old: ir.Value, new: ir.Value) -> ir.Value:
-    """Stored values combined as a scatter of this kind says."""
+    """Two stored values combined as a scatter of this kind combines them."""
     if kind == "none":
         return new
     wide = element.computed()
