@@ -1,4 +1,4 @@
-"""What finalizing gives: the bytes of one kernel for one chip, and how to launch it.
+"""The result of finalizing: the bytes of one kernel for one chip, and how to launch it.
 
 These records are pure data: picklable, comparable, with a JSON form that leaves the bytes
 out. Nothing here needs MLIR, LLVM or a device.
@@ -85,9 +85,9 @@ class CodeObject:
     chosen schedule, or why a generator refused the kernel, in words, `sizes` the bytes of
     each input, then of each output, that the functions read and write.
 
-    A kernel with symbolic sizes has `formulas`, which its numbers stand for (see
-    formulas.py): those of the grids, of scratch, of `sizes` and of arguments. `bound` gives what
-    a launch needs.
+    A kernel with symbolic sizes has `formulas`, which its numbers below 0 refer to (see
+    formulas.py): those of the grids, of scratch, of `sizes` and of arguments. `bound` gives
+    the values for a launch.
     """
 
     arch: str
@@ -128,7 +128,7 @@ class CodeObject:
         return hashlib.sha256(self.data).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the bytes, of which it gives size and hash."""
+        """Everything but the bytes, for which it gives size and hash."""
         value = {
             "arch": self.arch,
             "bytes": len(self.data),

@@ -54,8 +54,8 @@ class Contents:
     """The contents of an artifact: a compiled program.
 
     `kernels` are those that the plan's steps number. `code_objects` holds, by the identity
-    of a target, one code object for each kernel, in the same order. `pipelines` are name
-    and text of what the program went through, `options` what it was compiled with.
+    of a target, one code object for each kernel, in the same order. `pipelines` are name and
+    text of the pipelines that the program went through, `options` the compile options.
     """
 
     name: str
@@ -83,9 +83,9 @@ class Contents:
                 self._check_sizes(plan, found)
 
     def _check_sizes(self, plan: Plan, found: Sequence[CodeObject]) -> None:
-        """No launch gets less memory than its kernel reads and writes.
+        """Checks that no launch gets less memory than its kernel reads and writes.
 
-        Of a plan for any sizes that is checked when they are known.
+        A plan for any sizes is checked when they are known.
         """
         for step in () if plan.dims else plan.work():
             if not isinstance(step, Step) or step.kernel < 0 or not found[step.kernel].sizes:
@@ -203,7 +203,7 @@ class Contents:
         }
 
     def summary(self) -> str:
-        """A few lines on what the artifact holds."""
+        """A few lines on the contents of the artifact."""
         weights = sum(weight.nbytes for weight in self.weights.values())
         bytecode = sum(len(kernel.bytecode) for kernel in self.kernels)
         distinct = len({kernel.sha256 for kernel in self.kernels})

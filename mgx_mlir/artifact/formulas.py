@@ -1,7 +1,7 @@
 """Numbers that depend on sizes, among numbers that do not.
 
-In a program with symbolic sizes a number from 0 is itself, and -1 - n stands for formula n of
-a list of texts (see mgx_mlir.sizes): of the plan, or of a code object. Binding the sizes
+In a program with symbolic sizes a number from 0 is itself, and -1 - n refers to formula n of
+a list of texts (see mgx_mlir.sizes) in the plan or in a code object. Binding the sizes
 replaces it by its value.
 """
 
@@ -25,7 +25,7 @@ class Formulas:
     texts: dict[str, int] = field(default_factory=dict)
 
     def number(self, size: Number) -> int:
-        """What stands for a size."""
+        """The number of a size: the size itself, or -1 - n for formula n."""
         if isinstance(size, Size):
             return -1 - self.texts.setdefault(str(size), len(self.texts))
         assert size >= 0
@@ -50,5 +50,5 @@ def values(texts: Iterable[str], known: Mapping[str, int]) -> list[int]:
 
 
 def bound(number: int, found: list[int]) -> int:
-    """A number with its formula's value in place of it."""
+    """The number itself, or the value of the formula that it refers to."""
     return number if number >= 0 else found[-1 - number]

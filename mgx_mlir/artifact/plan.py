@@ -2,8 +2,8 @@
 
 The runtime needs nothing else of the compiler's work than a plan, code objects and
 weights. A plan is stored as JSON in the artifact; `Plan.from_json` accepts hostile input
-and answers with ArtifactError. A plan for any sizes has numbers that stand for formulas (see
-mgx_mlir.artifact.formulas); plan_binding.py makes a plan for some sizes of it.
+and answers with ArtifactError. In a plan for any sizes, numbers below 0 refer to formulas (see
+mgx_mlir.artifact.formulas); plan_binding.py binds it to some sizes.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Buffer:
-    """Where a step's argument lies.
+    """The memory of a step's argument.
 
     kind 'arena': `bytes` from `offset` of the program's arena. 'input' and 'output': the
     caller's tensor number `index`. 'weight': the weight called `key`.
@@ -76,9 +76,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Row:
-    """Copies buffer `source` to buffer `target`, whose rows have its size.
+    """Copies buffer `source` to a row of buffer `target`, whose rows have the size of `source`.
 
-    The row's number is that of the trip of the loop whose body the step stands in.
+    The row's number is the trip of the loop whose body holds the step.
     """
 
     source: int
@@ -137,7 +137,7 @@ class Plan:
 
     With `dims`, the symbols of the inputs' sizes, shapes and the bytes of buffers may be one of
     `formulas`; the offset of a buffer in the arena is then the number of a tensor. `programs`
-    are plans for some sizes, by symbol, which go before this one; where it has no steps, there
+    are plans for some sizes, by symbol, which take precedence; where this one has no steps, there
     are no others. `in_place` are outputs, by number, that the caller may give the memory of an
     input, with its number: their kernel alone reads the input, and nothing else writes the output.
     """
@@ -167,9 +167,9 @@ class Plan:
         return sum(1 for _ in self.work())
 
     def launches(self, code_objects: Sequence[CodeObject]) -> int:
-        """What a device is given for them: all launches of a kernel's code object, and copies.
+        """The number of launches and copies for a device: all launches of each code object.
 
-        Split sums, packing and sorting are launches of their own; nothing is copied of no bytes.
+        Split sums, packing and sorting are launches of their own; copies of no bytes are left out.
         """
         count = 0
         for step in self.work():
@@ -188,8 +188,8 @@ class Plan:
     def to_json(self, *, counts: bool = True) -> dict[str, Any]:
         """The plan as JSON values; default fields are left out.
 
-        Without `counts`, also those that say nothing about what is computed: the form that
-        the content hash is of.
+        Without `counts`, fields that do not affect the results are left out too: the form that
+        the content hash covers.
         """
 
         def buffer(b: Buffer) -> dict[str, Any]:
@@ -235,7 +235,7 @@ class Plan:
         return plan
 
     def check(self) -> None:
-        """Raises ArtifactError when a buffer or a step points outside of what there is."""
+        """Raises ArtifactError when a buffer or a step points out of range."""
         limits = {"input": len(self.inputs), "output": len(self.outputs)}
         for number, b in enumerate(self.buffers):
             if b.kind == "arena" and not self.dims and b.offset + b.bytes > self.arena_bytes:
@@ -289,7 +289,7 @@ class Plan:
 
 
 def renumbered(plan: Plan, numbers: Sequence[int]) -> Plan:
-    """The plan with other numbers for its kernels, by their own."""
+    """The plan with its kernels renumbered: kernel k becomes `numbers[k]`."""
 
     def one(step: AnyStep) -> AnyStep:
         if isinstance(step, Step):
@@ -308,7 +308,7 @@ _WRITABLE = ("arena", "output")
 
 
 def named_buffers(step: AnyStep) -> tuple[int, ...]:
-    """The numbers of the buffers that a step itself names."""
+    """The numbers of the buffers that a step names, without the steps of its bodies."""
     if isinstance(step, Step):
         return step.arguments
     if isinstance(step, Row):
@@ -327,7 +327,7 @@ class _Reader:
 
     def __init__(self, what: str) -> None:
         self.what = what
-        # What stands for formulas is below 0.
+        # Numbers below 0 refer to formulas.
         self.low = 0
 
     def field(self, value: Any, name: str, kind: type) -> Any:
@@ -363,7 +363,7 @@ def _dim_json(dim: Symbol) -> dict[str, Any]:
 
 
 def _symbolic(reader: _Reader, value: Any) -> tuple[tuple[Symbol, ...], tuple[str, ...]]:
-    """The dims and formulas of a plan in JSON; neither of a static one."""
+    """The dims and formulas of a plan in JSON; none of a static plan."""
     if "dims" not in value:
         return (), ()
     dims = []

@@ -1,7 +1,7 @@
-"""A plan for any sizes, and the plan for some: symbols from shapes, bytes, a place for each tensor.
+"""A plan for any sizes, bound to some: symbols from shapes, bytes, an offset for each tensor.
 
-Pure data, as the plan is. What a bound plan is like does not depend on how the sizes came about,
-so that a program runs it as any other.
+Pure data, as the plan is. A bound plan does not show how its sizes came about: a program runs
+it as any other.
 """
 
 from __future__ import annotations
@@ -120,10 +120,10 @@ def bind_plan(plan: Plan, known: Mapping[str, int]) -> Plan:
 
 
 def _placed(buffers: Sequence[Buffer], steps: Sequence[Step]) -> tuple[list[Buffer], int]:
-    """The buffers with their places in the arena, and the arena's bytes.
+    """The buffers with their offsets in the arena, and the arena's bytes.
 
-    Larger ones first, each at the lowest place that is free from the first step that names it
-    to the last.
+    Larger ones first, each at the lowest offset that is free while the buffer is live: from the
+    first step that names it to the last.
     """
     lives: dict[int, tuple[int, int]] = {}
     for place, step in enumerate(steps):

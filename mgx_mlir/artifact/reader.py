@@ -26,7 +26,7 @@ from mgx_mlir.artifact.writer import ALIGNMENT, HEADER, MAGIC, VERSION, WEIGHT_A
 from mgx_mlir.errors import ArtifactError
 
 MAX_MANIFEST = 1 << 28
-# What numpy can hold.
+# The most dimensions that numpy can hold.
 MAX_RANK = 64
 MAX_SPLAT = 1 << 36
 
@@ -153,7 +153,7 @@ class _Reader:
         return self.data[found.offset : found.offset + found.bytes], found
 
     def checked(self, record: Any) -> bytes:
-        """The bytes of a section, hash and all."""
+        """The bytes of a section, its hash checked."""
         content, section = self.section(record)
         number: int = record["section"]
         if number not in self.known:

@@ -1,4 +1,4 @@
-"""Targets: what the finalizer needs to know of a chip, as one table of facts."""
+"""Targets: the facts about chips that the finalizer needs, as one table."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mgx_mlir.settings import Settings
 
 @dataclass(frozen=True)
 class Target:
-    """One chip, or what several have in common.
+    """One chip, or the common part of several.
 
     Sizes are in bytes. `features` are names that kernels can ask for; `matrix` names the
     family of matrix instructions, '' where there is none. `generic` holds the identities of the
     targets whose code this one runs too, best first; `like` the chip that a generic target is
-    generated as, for those who know chips only. `register_share`: of the vector registers, what
-    generators may count on; less than all where LLVM turned out to need more than they estimate.
+    generated as, for code that knows chips only. `register_share` is the share of the vector
+    registers that generators may count on: below 1 where LLVM needs more than they estimate.
 
-    Of a CPU, `cpu_features` are LLVM's name of the processor and features beyond it
-    ('znver4+avx2+...'; the target's own name where empty), `flags` what Linux calls the
+    For a CPU, `cpu_features` are LLVM's name of the processor and features beyond it
+    ('znver4+avx2+...'; the target's own name where empty), `flags` Linux's names of the
     features that a machine needs to run the code.
     """
 
@@ -116,7 +116,7 @@ def _gpu(
     )
 
 
-# What kernels ask for, and every CPU computes.
+# Features that kernels ask for and every CPU has.
 CPU_FEATURES = "f64 bf16 fp8-ocp fp8-fnuz"
 
 
@@ -190,7 +190,7 @@ _TARGETS: dict[str, Target] = {
 }  # fmt: skip
 
 
-# What generators know of CPUs, and LLVM's features that give it.
+# The features of CPUs that generators know, and the LLVM feature that gives each.
 _GIVEN_BY = {
     "x86_64": {"fma": "fma", "f16-convert": "f16c", "bf16-round": "avx512bf16"},
     "aarch64": {"fma": "neon", "f16-convert": "neon", "bf16-round": "bf16"},
@@ -229,7 +229,7 @@ def _vector_bytes(features: frozenset[str]) -> int:
 
 @cache
 def machine_flags() -> frozenset[str]:
-    """What Linux says of the CPU that this process runs on: its architecture and features."""
+    """The architecture and features of the CPU that this process runs on, as Linux names them."""
     found = {platform.machine()}
     for line in Path("/proc/cpuinfo").read_text().splitlines():
         key, _, value = line.partition(":")

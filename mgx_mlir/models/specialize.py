@@ -9,11 +9,11 @@ of such values that it meets:
     outputs = model.run({"x": array, "shape": np.array([2, -1])})
 
 Values are built in only where the model does not compile without them: small vectors and
-scalars of integers and booleans, or else of floats too, and of these only the ones that
-matter. The programs of the last `limit` combinations are kept.
+scalars of integers and booleans and, where these do not suffice, of floats. Only the values
+that matter are built in. The programs of the last `limit` combinations are kept.
 
-In mode full-dynamic, or after so many combinations as `any_after` says, one program for all
-sizes takes the others' place, where the model has one.
+In mode full-dynamic, or after `any_after` combinations, one program for all sizes replaces
+them, where the model has one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Arrays = Mapping[str, np.ndarray]
 
 
 class Values(enum.IntEnum):
-    """Which inputs' values may be built into a program, where it does not compile without."""
+    """Which inputs' values may be built into a program that does not compile without them."""
 
     NONE = 0
     COUNTS = 1  # integers and booleans
@@ -145,7 +145,7 @@ class SpecializedModel:
         return tuple((n, a.shape, a.dtype.name) for n, a in sorted(inputs.items())), values
 
     def _compile(self, inputs: Arrays, values: Values) -> Artifact:
-        """The artifact with as few values built in as do. Raises the first attempt's error."""
+        """Compiles with as few values built in as suffice. Raises the first attempt's error."""
         fixed = {n: inputs[n] for n in self._fixed if n in inputs}
         try:
             return self._artifact(inputs, fixed)

@@ -1,6 +1,6 @@
-"""A plan and its code objects as one list of launches and copies, each pointer's place known.
+"""A plan and its code objects as one list of launches and copies, with the place of each pointer.
 
-What every executor does first, whatever the device; it finds whether plan and code objects
+Every executor binds first, whatever the device; binding finds whether plan and code objects
 fit together. Control flow cuts the list into sections.
 """
 
@@ -20,7 +20,7 @@ class Place:
     """Where a pointer points.
 
     kind 'arena' and 'scratch': `index` bytes into that memory. 'input' and 'output': the
-    caller's tensor number `index`. 'weight': the weight called `key`. What is there has
+    caller's tensor number `index`. 'weight': the weight called `key`. The place has
     `bytes` bytes. 'size': no pointer, the number `index` itself.
     """
 
@@ -34,8 +34,8 @@ class Place:
 class BoundLaunch:
     """A function of code object number `kernel`, with its pointers in order.
 
-    It writes where `written` says so, and does `flops` operations. `step` is the number of the
-    step that it belongs to among the plan's launches and copies.
+    `written` says which pointers it writes to; `flops` counts its operations. `step` is the
+    number of the step that it belongs to among the plan's launches and copies.
     """
 
     step: int
@@ -49,9 +49,9 @@ class BoundLaunch:
 
 @dataclass(frozen=True)
 class BoundCopy:
-    """`bytes` bytes, more than none, from the first place to the second.
+    """A copy of `bytes` bytes, at least one, from the first place to the second.
 
-    Where `is_row`, to the row of the second place whose number is that of the loop's trip.
+    Where `is_row`, it goes to the row of the second place whose number is the loop's trip.
     """
 
     step: int
@@ -182,7 +182,7 @@ class _Binder:
             number
             for number, found in enumerate(self.bound.steps[first:], first)
             if isinstance(found, BoundCopy) and found.is_row
-            # Rows of a loop inside are that loop's.
+            # Rows that an inner loop fills belong to the inner loop.
             if any(isinstance(p, Section) and p.first <= number < p.end for p in body)
         ]
         size = self.plan.buffers

@@ -11,7 +11,7 @@ from mgx_mlir.runtime.binding import Choice, Part, Place, Repeat, Section
 
 
 class Machine(Protocol):
-    """What an executor does between decisions. `run_parts` calls it in the program's order."""
+    """The work of an executor between decisions. `run_parts` calls it in the program's order."""
 
     def section(self, section: Section) -> None:
         """Does the section's launches and copies, or gives them to the device."""

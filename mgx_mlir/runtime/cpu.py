@@ -83,7 +83,7 @@ class CodeLibrary:
         weakref.finalize(self, _ctypes.dlclose, self._library._handle)
 
     def address(self, function: str) -> int:
-        """Where the function lies. Raises ArtifactError when there is none of that name."""
+        """The address of the function. Raises ArtifactError when there is none of that name."""
         try:
             symbol = getattr(self._library, function)
         except AttributeError as error:
@@ -115,7 +115,7 @@ def _unique_path(descriptor: int) -> str:
 
 
 class _Context:
-    """What one run needs for itself: the arena, and the table of pointers into it."""
+    """The state of one run: the arena, and the table of pointers into it."""
 
     def __init__(self, executor: CpuExecutor) -> None:
         self._executor = executor
@@ -136,7 +136,7 @@ class _Context:
             raise CompilerError(f"the CPU executor failed: {os.strerror(error)}")
 
     def number(self, place: Place, size: int) -> int:
-        """The integer of `size` bytes at a place that decides something."""
+        """The integer of `size` bytes at a place: a count or a condition."""
         address = int(self.pointers[self._executor.decisions[place]])
         return int.from_bytes(ctypes.string_at(address, size), sys.byteorder, signed=True)
 
@@ -176,7 +176,7 @@ class CpuExecutor:
         self._bases: list[int] = []
         self._arena_entries: list[int] = []
         self._entries: dict[tuple[str, int], list[int]] = {}
-        # Where the pointers lie to what decides, and to the tensors whose rows are filled.
+        # The numbers of pointers to counts and conditions, and to tensors whose rows are filled.
         self.decisions: dict[Place, int] = {}
         self.wholes: dict[int, int] = {}
         bound = bind(plan, code_objects)
@@ -219,7 +219,7 @@ class CpuExecutor:
             self._point(place)
 
     def _point(self, place: Place) -> int:
-        """Adds a pointer to a place; its number among all."""
+        """Adds a pointer to a place; returns its number among all."""
         base = 0
         if place.kind in ("arena", "scratch"):
             self._arena_entries.append(len(self._bases))
@@ -242,5 +242,5 @@ def _weight(weights: Mapping[str, np.ndarray], key: str, size: int) -> np.ndarra
     if array.nbytes != size:
         raise ArtifactError(f"weight '{key}' has {array.nbytes} bytes; the plan says {size}")
     # A computed weight may be a view, and a file may hold one anywhere; kernels want
-    # whole elements in row-major order. What is so already stays where it is.
+    # whole elements in row-major order. An array of that form is not copied.
     return np.require(array, requirements=("C", "A"))

@@ -1,8 +1,8 @@
 """Which launches have to wait for which, and whether it pays to run some side by side.
 
 Two steps of a section are ordered where both touch the same bytes and one of them writes.
-Scratch memory is one for each stream: what a launch leaves there is for the launches of its
-own kernel.
+Each stream has scratch memory of its own: only launches of the same kernel read what a launch
+leaves there.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from mgx_mlir.runtime.binding import BoundCopy, BoundLaunch
 
 Bound = BoundLaunch | BoundCopy
 
-# Seconds: from the end of a launch to the start of the next of its stream, and of one that
-# waits for it in another stream. Orders of magnitude, of the HIP documentation's advice on
-# graphs and events; only large gains are taken.
+# Seconds from the end of a launch to the start of the next one: in the same stream, and by an
+# event in another stream. Orders of magnitude, of the HIP documentation's advice on graphs and
+# events; only large gains are taken.
 LAUNCH = 3e-6
 EVENT = 6e-6
 STREAMS = 4
-# What the estimate has to promise: a share of the time that one stream takes.
+# Several streams have to take less than this share of the time of one stream, by the estimate.
 GAIN = 0.85
 # Threads that keep a compute unit busy.
 _BUSY_THREADS = 1024
@@ -29,7 +29,7 @@ _BUSY_THREADS = 1024
 
 @dataclass(frozen=True)
 class Machine:
-    """What the estimate knows of a device: bytes and operations a second, and its units."""
+    """The figures of a device for the estimate: bytes and operations a second, and its units."""
 
     bytes_per_second: float
     flops_per_second: float
@@ -51,8 +51,8 @@ class Machine:
 class StreamSchedule:
     """Steps on several streams. Numbers count from the section's first step.
 
-    `before` holds for each step those that it waits for, without those that others of them
-    wait for; `streams` the stream of each step, where 0 is the run's own.
+    `before` holds for each step the steps that it waits for, those that others of them wait for
+    left out; `streams` the stream of each step, where 0 is the run's own.
     """
 
     before: tuple[tuple[int, ...], ...]
@@ -60,11 +60,11 @@ class StreamSchedule:
 
 
 def accesses(step: Bound) -> Iterator[tuple[tuple[str, int], int, int, bool]]:
-    """What a step touches: the memory, first byte, end, and whether it writes."""
+    """The accesses of a step: the memory, first byte, end, and whether it writes."""
     written = (False, True) if isinstance(step, BoundCopy) else step.written
     for place, writes in zip(step.places, written, strict=True):
         if place.kind in ("weight", "input") or not place.bytes:
-            continue  # nobody writes there, or there is nothing
+            continue  # nobody writes there, or it is empty
         if place.kind == "arena":
             yield ("arena", 0), place.index, place.index + place.bytes, writes
         elif place.kind == "scratch":
@@ -74,9 +74,9 @@ def accesses(step: Bound) -> Iterator[tuple[tuple[str, int], int, int, bool]]:
 
 
 def predecessors(steps: Sequence[Bound]) -> list[set[int]]:
-    """For each step those before it that it must not overtake; some of them indirectly."""
+    """For each step the earlier steps that it must not overtake, some of them redundant."""
     found: list[set[int]] = []
-    # By memory: what was touched: first byte, end, step, whether written.
+    # The accesses so far by memory: first byte, end, step, whether it wrote.
     known: dict[tuple[str, int], list[tuple[int, int, int, bool]]] = {}
     for number, step in enumerate(steps):
         before: set[int] = set()
@@ -88,7 +88,7 @@ def predecessors(steps: Sequence[Bound]) -> list[set[int]]:
         for memory, start, end, writes in touched:
             entries = known.setdefault(memory, [])
             if writes:
-                # What it overwrites whole is ordered before it, and so before what comes.
+                # A later step is ordered after this one, and so after all that it overwrites whole.
                 entries[:] = [e for e in entries if not (start <= e[0] and e[1] <= end)]
             entries.append((start, end, number, writes))
         before.discard(number)
@@ -97,8 +97,8 @@ def predecessors(steps: Sequence[Bound]) -> list[set[int]]:
 
 
 def reduced(before: Sequence[set[int]]) -> list[tuple[int, ...]]:
-    """The same order with as few waits as it takes."""
-    # Everything that each step comes after, as bits.
+    """The same order with the fewest waits: its transitive reduction."""
+    # All steps that each step comes after, as bits.
     after: list[int] = []
     result = []
     for own in before:
@@ -134,7 +134,7 @@ def schedule(steps: Sequence[Bound], machine: Machine) -> StreamSchedule | None:
 def _scratch_in_turn(
     steps: Sequence[Bound], streams: Sequence[int], before: Sequence[Sequence[int]]
 ) -> list[set[int]]:
-    """The order with that of the launches that use the scratch memory of one stream."""
+    """The order, with the launches that share the scratch memory of a stream in sequence."""
     last: dict[int, int] = {}
     result = [set(own) for own in before]
     for number, (step, stream) in enumerate(zip(steps, streams, strict=True)):
@@ -146,12 +146,12 @@ def _scratch_in_turn(
 
 @dataclass
 class _Placed:
-    """Steps on streams, in order, each where it can begin first; one kernel's on one."""
+    """Assigns steps to streams, in order, by the earliest start; one kernel has one stream."""
 
     kernel: int = -1
     streams: list[int] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
-    # When each stream is free. The others begin with an event of the first.
+    # The time at which each stream is free. The others begin with an event of the first.
     free: list[float] = field(default_factory=lambda: [0.0, *[EVENT] * (STREAMS - 1)])
 
     def add(self, step: Bound, before: Sequence[int], seconds: float) -> None:

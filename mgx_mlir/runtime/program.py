@@ -36,7 +36,7 @@ class Program:
     ) -> None:
         """`code_objects` are those of the plan's kernels, by index. `threads`: default all cores.
 
-        Weights are used where they lie, so that a memory-mapped file stays one. Raises
+        Weights are used in place, so that a memory-mapped file stays mapped. Raises
         ArtifactError where the parts do not fit together.
         """
         self._set_plan(plan)
@@ -70,7 +70,7 @@ class Program:
         """The outputs by name. `outputs` may name arrays to write into.
 
         An array may be that of an input where the plan lets it (`Plan.in_place`), such as a cache
-        of keys: what stays as it was is not written. An input that is contiguous and aligned is
+        of keys: unchanged elements are not written. An input that is contiguous and aligned is
         not copied. Raises UsageError when an array is missing, unknown, or not of the shape and
         element type that the program has.
         """
@@ -143,9 +143,9 @@ class Program:
     def _check_overlaps(
         self, given: Sequence[Any], found: Mapping[str, Any], own: Mapping[str, Any]
     ) -> None:
-        """Kernels read and write without looking whether both are the same memory.
+        """Kernels do not check whether they read and write the same memory.
 
-        But those that write an output over an input: there it may be exactly that memory.
+        A kernel that writes an output over an input is the exception: both may be exactly equal.
         """
         seen = [
             (spec.name, self._range(value), number)

@@ -20,7 +20,7 @@ from mgx_mlir.models.host.values import normal, type_of
 # A result of more elements is a fault of the model's, or an attack.
 MAX_ELEMENTS = 1 << 30
 
-# Whatever numpy or onnx's reference raises where inputs do not fit.
+# The exceptions that numpy or onnx's reference raises where inputs do not fit.
 _FAILURES = (ArithmeticError, AssertionError, AttributeError, ImportError, IndexError, KeyError,
              MemoryError, NotImplementedError, RuntimeError, TypeError, ValueError)  # fmt: skip
 

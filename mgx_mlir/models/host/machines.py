@@ -10,7 +10,7 @@ import numpy as np
 from mgx_mlir.errors import ModelError
 from mgx_mlir.models.host.table import Call, Kind, host_operator
 
-# A probability of a pair stays so far from 0 and 1, as in libsvm.
+# Probabilities of pairs keep this distance from 0 and 1, as in libsvm.
 _LEAST = 1e-7
 _TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 

@@ -34,7 +34,7 @@ def zip_map(call: Call) -> Any:
 
 @host_operator("CastMap", Kind.SEQUENCES, DOMAIN)
 def cast_map(call: Call) -> Any:
-    """The values of a map by rising keys, or at the places that the keys say: [1, count]."""
+    """The values of a map by rising keys, or at the indices that the keys give: [1, count]."""
     given, form = call.map(0), call.attribute("map_form")
     kind = call.attribute("cast_to")
     if kind not in _CASTS or form not in ("DENSE", "SPARSE"):
@@ -106,11 +106,11 @@ def label_encoder(call: Call) -> Any:
     return [_looked_up(x, table, _default(call, values.dtype), values.dtype)]
 
 
-_NAN = object()  # the key of all that is not a number
+_NAN = object()  # the key of every NaN
 
 
 def _not_a_number(call: Call) -> object:
-    """The key of what is not a number, which equals nothing before version 4."""
+    """The key of NaN, which equals nothing before version 4."""
     return _NAN if call.version >= 4 else object()
 
 

@@ -1,4 +1,4 @@
-"""Operators whose data decide how much comes out: Compress, Unique, NonMaxSuppression.
+"""Operators whose data decide the size of the result: Compress, Unique, NonMaxSuppression.
 
 Those of the domain mgx.bounded are halves of such nodes: see mgx_mlir.models.staged.bounded.
 """
@@ -35,7 +35,7 @@ def unique(call: Call) -> Any:
 
 @host_operator("Compress", Kind.DATA)
 def compress(call: Call) -> Any:
-    """The slices along an axis, or the elements, that a condition chooses; it may be longer."""
+    """The slices along an axis, or elements, that a condition (maybe longer) chooses."""
     x, chosen, axis = call.array(0), call.array(1), call.attribute("axis")
     if axis is None:
         x, axis = x.reshape(-1), 0
@@ -46,14 +46,14 @@ def compress(call: Call) -> Any:
 
 @host_operator("Cut", Kind.DATA, "mgx.bounded")
 def cut(call: Call) -> Any:
-    """As much of the last dimension as the second input says, moved to an axis."""
+    """The elements of the last dimension that the second input counts, moved to an axis."""
     counts = call.array(0)[..., : int(call.array(1)[0])]
     return [np.ascontiguousarray(np.moveaxis(counts, -1, call.attribute("axis")))]
 
 
 @host_operator("Compress", Kind.DATA, "mgx.bounded")
 def bounded_compress(call: Call) -> Any:
-    """What is chosen, along the last dimension, and how much it is."""
+    """The chosen elements or slices, along the last dimension, and their number."""
     x, axis = call.array(0), call.attribute("axis")
     found = np.compress(call.array(1), x, axis)
     found = np.moveaxis(found, axis or 0, -1)
@@ -62,14 +62,14 @@ def bounded_compress(call: Call) -> Any:
 
 @host_operator("NonZero", Kind.DATA, "mgx.bounded")
 def bounded_nonzero(call: Call) -> Any:
-    """The indices, and how many they are."""
+    """The indices, and their number."""
     found = np.stack(np.nonzero(call.array(0))).astype(np.int64)
     return [found, np.array([found.shape[1]])]
 
 
 @host_operator("NonMaxSuppression", Kind.DATA, "mgx.bounded")
 def bounded_non_max_suppression(call: Call) -> Any:
-    """The boxes, and how many they are."""
+    """The boxes, and their number."""
     (found,) = non_max_suppression(call)
     return [found.T, np.array([len(found)])]
 

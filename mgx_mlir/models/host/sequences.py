@@ -11,7 +11,7 @@ from mgx_mlir.models.host.table import Call, Kind, host_operator
 
 
 def _position(call: Call, index: int, count: int) -> int:
-    """An input as a place among `count`. Raises ModelError where there is no such place."""
+    """An input as a position among `count`. Raises ModelError where it is out of range."""
     place = int(call.scalar(index, -1))
     if not -count <= place < count:
         raise ModelError(f"position {place} in a sequence of {count}")
@@ -30,7 +30,7 @@ def sequence_construct(call: Call) -> Any:
 
 @host_operator("SequenceInsert", Kind.SEQUENCES)
 def sequence_insert(call: Call) -> Any:
-    """In front of the element at the position, by default behind the last."""
+    """Inserts in front of the element at the position, by default after the last."""
     items = list(call.sequence())
     place = len(items)
     if call.given(2) and int(call.scalar(2, 0)) != place:

@@ -39,15 +39,15 @@ def regex_full_match(call: Call) -> Any:
     return [np.array(matches, np.bool_).reshape(x.shape)]
 
 
-# What the marks of the start and the end of a text are.
+# The marks of the start and the end of a text.
 _START, _END = "\x02", "\x03"
 
 
 @host_operator("Tokenizer", Kind.STRINGS, "com.microsoft")
 def tokenizer(call: Call) -> Any:
-    """The tokens of each text of [C] or [N, C] along a new last axis, padded to the most.
+    """The tokens of each text of [C] or [N, C] along a new last axis, padded to the most tokens.
 
-    Tokens are the matches of `tokenexp`, or what patterns in `separators` leave between them;
+    Tokens are the matches of `tokenexp`, or the text between matches of `separators`;
     one separator that is empty cuts a text into characters.
     """
     x = call.array(0)

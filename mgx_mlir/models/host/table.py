@@ -120,7 +120,7 @@ _BY_REFERENCE: dict[Kind, str] = {
 }
 # Run by the host itself (mgx_mlir.models.staged.control), with bodies that are compiled.
 _CONTROL = "If Loop Scan SequenceMap"
-# What onnx's reference does with tensors of strings as with others.
+# Operators that onnx's reference evaluates on tensors of strings as on others.
 _ON_STRINGS = frozenset(
     """Cast CastLike Compress Concat Constant Equal Expand Flatten Gather GatherElements GatherND
     Identity Pad Reshape ScatterElements ScatterND Shape Size Slice Split Squeeze Tile Transpose

@@ -1,12 +1,12 @@
-"""Models that hold more than one static program can.
+"""Models that one static program cannot express.
 
     model = Model("model.onnx", target="cpu")
     outputs = model.run({"text": np.array(["a", "b"], object), "x": array})
 
 A model whose values are tensors and whose sizes follow from those of its inputs is compiled
-as a whole, for each combination of sizes. Where there is more in it (strings, sequences, sizes
-that the data decide, random numbers) the graph is parted: islands of tensor computation
-compile, and the host runs the nodes between them.
+as a whole, for each combination of sizes. A model with more in it (strings, sequences, sizes
+that the data decide, random numbers) is partitioned: islands of tensor computation compile,
+and the host runs the nodes between them.
 """
 
 from __future__ import annotations
@@ -110,9 +110,9 @@ class Model:
     def run(self, inputs: Mapping[str, Any], *, seed: int | None = None) -> dict[str, Any]:
         """The outputs by name: arrays (strings: of objects), lists, dicts, or None.
 
-        Inputs and outputs are those that onnx's `numpy_helper` makes of its types. `seed`
+        Inputs and outputs have the forms that onnx's `numpy_helper` gives their types. `seed`
         replaces the model's. Raises what `mgx_mlir.compile` and `Program.run` raise, and
-        ModelError where a node of the host gets what it cannot use.
+        ModelError where a node of the host gets a value that it cannot use.
         """
         values = {name: normal(value) for name, value in inputs.items()}
         replaced = frozenset(values) & frozenset(self._source.defaults)
@@ -146,7 +146,7 @@ class Model:
     def staged(
         self, values: Mapping[str, Any] | None = None, refused: UnsupportedError | None = None
     ) -> StagedGraph:
-        """The model in parts. `values` are inputs of the types that it declares, some or all.
+        """The model in parts. `values` are some or all inputs, of the declared types.
 
         Raises `refused`, else UnsupportedError, where there are nodes that nothing runs.
         """

@@ -1,9 +1,10 @@
 """Nodes whose data decide the size of their results, in two halves.
 
     NonZero(x)  ->  most, count = mgx.bounded.NonZero(x)      compiles: room for all elements
-                    mgx.bounded.Cut(most, count)              the host: what counts of it
+                    mgx.bounded.Cut(most, count)              the host: the counted elements
 
-The first half is part of an island. Along its last dimension only what counts leaves the device.
+The first half is part of an island. Only the counted elements along its last dimension leave
+the device.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ from onnx import NodeProto, helper
 from mgx_mlir.importer import structure
 from mgx_mlir.importer.converters.bounded import DOMAIN
 
-# The operators, and where the dimension goes whose size the data decide.
+# The operators, and the dimension of the result whose size the data decide.
 _AXES = {"Compress": 0, "NonMaxSuppression": 0, "NonZero": 1}
 CUT = "Cut"
 
 
 def split(model: onnx.ModelProto) -> dict[str, str]:
-    """Splits the nodes of a model's graph; gives the name of what has room, by its count's."""
+    """Splits the nodes of a graph; gives the name of each tensor with room, by its count's."""
     found: dict[str, str] = {}
     nodes: list[NodeProto] = []
     graph = model.graph
@@ -53,7 +54,7 @@ def split(model: onnx.ModelProto) -> dict[str, str]:
 
 
 def is_first_half(node: NodeProto) -> bool:
-    """Whether a node is the part of another that can compile."""
+    """Whether a node is a first half, which can compile."""
     return node.domain == DOMAIN and node.op_type != CUT
 
 

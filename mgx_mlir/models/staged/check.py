@@ -22,12 +22,12 @@ from mgx_mlir.importer.loading import Source
 from mgx_mlir.models.staged import Model
 from mgx_mlir.sizes.range import Range
 
-# Sizes that stand in for those nobody gave; the first that the model takes.
+# Trial sizes for dimensions that nobody gave a size; the first that the model accepts is used.
 TRIAL_SIZES = (64, 8, 224, 1, 512)
 
 
 class State(enum.Enum):
-    """What becomes of a model."""
+    """The outcome for a model."""
 
     ARTIFACT = "compiles to an artifact"
     SIZES = "needs sizes to compile to an artifact"
@@ -37,13 +37,13 @@ class State(enum.Enum):
 
 @dataclass(frozen=True)
 class Check:
-    """What compiling a model, or else parting it, gave.
+    """The result of compiling a model, or else of partitioning it.
 
     `targets` are those that an artifact can be finalized for: all but SPIR-V, which has no form
-    of some kernels. `open_dims` are the inputs'
-    dimensions without a size, `tried` the sizes that stood in for them. `host` are nodes that
-    the host runs, `late` nodes that wait for a run's sizes or values, `unsupported` those that
-    nothing runs, with a reason for each; `reason` is that of the whole model.
+    of some kernels. `open_dims` are the inputs' dimensions without a size, `tried` the trial
+    sizes used for them. `host` are nodes that the host runs, `late` nodes that wait for a run's
+    sizes or values, `unsupported` those that nothing runs, with a reason for each; `reason` is
+    that of the whole model.
     """
 
     name: str
@@ -81,10 +81,10 @@ class Check:
 
 @Edge("checking the model")
 def check(model: Any, options: CompileOptions | None = None, target: str | Target = "cpu") -> Check:
-    """Compiles the model to its portable form; where that is refused, parts it as Model does.
+    """Compiles the model to its portable form; where that is refused, partitions it as Model does.
 
     Nothing is finalized and nothing runs. A model whose inputs have dimensions without a size
-    is looked at with some of TRIAL_SIZES. `target` says whose parts those are. Raises
+    is compiled with some of TRIAL_SIZES. The parts are those for `target`. Raises
     ModelError where the model is malformed, UsageError and CompilerError.
     """
     options = options or CompileOptions()
@@ -178,7 +178,7 @@ def _within(dim: OpenDim, size: int) -> int:
 def _with_sizes(
     options: CompileOptions, dims: Sequence[OpenDim], tried: Mapping[str, int]
 ) -> CompileOptions:
-    """The options with a size for each dimension, also in the place of a range."""
+    """The options with a size for each dimension; a size replaces a range."""
     places = {(d.input, d.place): tried[d.symbol] for d in dims}
     given: dict[str, Sequence[int | Range]] = {
         name: [places.get((name, place), size) for place, size in enumerate(sizes)]

@@ -1,4 +1,4 @@
-"""What one run of a model carries: the seeds of its random numbers."""
+"""The state of one run of a model: the seeds of its random numbers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Context:
         return np.random.RandomState([self._seed, zlib.crc32(node.encode()), draw])
 
     def mark(self) -> Counter[str]:
-        """What was drawn so far, for `restore`."""
+        """The draws so far, for `restore`."""
         return self._draws.copy()
 
     def restore(self, mark: Counter[str]) -> None:

@@ -60,7 +60,7 @@ class Body:
         return self._of_types({n: _input_type(v, declared.get(n)) for n, v in values.items()})
 
     def survey(self) -> Survey:
-        """As Staged's, for inputs of the types that are declared; nothing without these."""
+        """The survey of the body for inputs of the declared types; empty without these."""
         types = self._declared()
         names = [*self._captured, *(v.name for v in self.graph.input)]
         if any(types.get(n, TypeProto()).WhichOneof("value") is None for n in names):
@@ -113,7 +113,7 @@ class Control:
             raise type(error)(f"in {name}: {error}") from error
 
     def survey(self) -> Survey:
-        """Those of the bodies, together."""
+        """The surveys of the bodies, together."""
         found = Survey()
         for body in self._bodies.values():
             found.add(body.survey())
@@ -129,7 +129,7 @@ class Control:
         return self._body(chosen).run([], find, context)
 
     def _loop(self, inputs: list[Any], find: Find, context: Context) -> list[Any]:
-        """Any number of trips; entries of the results behind the carried ones are stacked."""
+        """Any number of trips; the results after the carried values stack their entries."""
         count, condition, *carried = [*inputs, None, None][: max(len(inputs), 2)]
         trips = None if count is None else int(_single(count, "its number of trips"))
         going = condition is None or bool(_single(condition, "its condition"))

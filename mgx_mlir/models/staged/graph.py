@@ -32,7 +32,7 @@ from mgx_mlir.models.staged.survey import Survey
 if TYPE_CHECKING:
     from mgx_mlir.runtime.program import Program
 
-# Programs that an island keeps: more than a model's own, as loops change sizes at each trip.
+# Programs that an island keeps: more than a model keeps, as loops change sizes at each trip.
 _PROGRAMS = 64
 
 
@@ -60,7 +60,7 @@ class _ReplanError(Exception):
 
 
 class StagedGraph:
-    """A graph with the types of its inputs, and what was compiled of it.
+    """A graph with the types of its inputs, and the programs compiled for its islands.
 
     `types` are those that onnx's inference finds. `inner` is a body of a node: it compiles
     for the sizes of values, not for the values themselves, which change with each call.
@@ -77,7 +77,7 @@ class StagedGraph:
         """Raises UnsupportedError naming each node that neither compiles nor runs on the host."""
         self.source = source
         self.types = types
-        # What has room for all that could come out, by what says how much did.
+        # The tensor with room for every possible result, by the name of the result's count.
         self._bounded = bounded.split(source.model) if compilation.on_gpu else {}
         self.known = known_values(source)
         self.compilation = compilation
@@ -130,7 +130,7 @@ class StagedGraph:
         return found
 
     def _survey_step(self, step: Step, found: Survey) -> bool:
-        """Whether nodes of the step leave it, so that the steps are others."""
+        """Whether nodes leave the step, so that the steps have to be planned anew."""
         types = {n: self.types.get(n, TypeProto()) for n in step.inputs}
         if step.on_host or any(not t.tensor_type.HasField("shape") for t in types.values()):
             return False
@@ -169,7 +169,7 @@ class StagedGraph:
         return isinstance(refused, OpenError) or all(e.open for e in self._entries(index, refused))
 
     def _entries(self, index: int, refused: UnsupportedError) -> list[Unsupported]:
-        """What an error says of a node, its inner ones among them."""
+        """The entries of an error for a node, inner nodes included."""
         found = [e for e in refused.entries if self._named.get(e.node) == index]
         node = self._graph.node[index]
         whole = Unsupported(node.name, bounded.operator_name(node), str(refused))

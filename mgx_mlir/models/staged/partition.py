@@ -1,4 +1,4 @@
-"""Parts a graph into islands, which compile, and nodes that the host runs."""
+"""Partitions a graph into islands, which compile, and nodes that the host runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.importer import element_types, structure
 from mgx_mlir.importer.loading import Source
 
-# What is known without running: an initialiser, a weight by reference, a Constant node.
+# Values known without running: an initialiser, a weight by reference, a Constant node.
 Known: TypeAlias = "TensorProto | Weight | NodeProto"
 
 
@@ -61,7 +61,7 @@ def partition(
         level = max(after, default=0)
         if index in cuts and not on_host:
             level += 1
-        # What the host makes is there for the next island only.
+        # Only a later island sees a result of the host.
         levels |= dict.fromkeys(node.output, level + on_host)
         groups.setdefault((level, on_host, index if on_host else 0), []).append(index)
     ordered = [groups[key] for key in sorted(groups)]
@@ -109,7 +109,7 @@ def source_of(
     known: Mapping[str, Known],
     name: str,
 ) -> Source:
-    """A model of some nodes, with inputs of these types, and what they read of `known`."""
+    """A model of some nodes, with inputs of these types, and the values of `known` they read."""
     graph = GraphProto(name=name)
     kept = [*nodes]
     outputs = list(outputs)

@@ -1,4 +1,4 @@
-"""A look at a graph before it runs: which nodes are the host's, and which nothing runs."""
+"""The survey of a graph before it runs: which nodes are the host's, and which nothing runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mgx_mlir.errors import Unsupported
 
 @dataclass
 class Survey:
-    """What is known of a graph before it runs.
+    """The facts about a graph before it runs.
 
     `host`: nodes that the host runs. `late`: nodes that compile, or run on the host, once a run
     shows sizes or values, by their number. `lacking`: nodes that nothing runs.

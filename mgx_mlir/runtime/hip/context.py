@@ -1,4 +1,4 @@
-"""An execution context: what one run of a program has for itself on the device."""
+"""An execution context: the state of one run of a program on the device."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from mgx_mlir.runtime.hip.submit import ParallelSection, Submission
 
 logger = logging.getLogger("mgx_mlir.hip")
 _NON_BLOCKING = 1
-# A copy that fills a row goes elsewhere at each trip: to change its node takes the host as long
-# as so many launches (measured on the emulated device, whose calls cost next to nothing).
+# A copy that fills a row has another target at each trip: to change its node takes the host as
+# long as this many launches (measured on the emulated device, whose calls cost next to nothing).
 _ROW_LAUNCHES = 4
 
 
@@ -60,7 +60,7 @@ class Context:
         self.stream = call("hipStreamCreateWithFlags", _NON_BLOCKING)
 
     def staging(self, tensor: Tensor) -> int:
-        """Where a tensor of the host is copied through; allocated at the first use."""
+        """The address of the staging memory of a host tensor; allocated at the first use."""
         if self._staging is None:
             prepared = self._prepared
             self._staging = DeviceMemory(
@@ -71,7 +71,7 @@ class Context:
     def point(self, tensor: Tensor, address: int, value: np.ndarray | None = None) -> None:
         """Makes every argument that is this tensor point to `address`.
 
-        `value` is what the run finds there, where the host knows it.
+        `value` is its content, where the host knows it.
         """
         if value is None:
             self._known.pop(tensor, None)
@@ -111,12 +111,12 @@ class Context:
             self.submission.submit(section.first, section.end, int(stream))
 
     def _pays(self, section: Section) -> bool:
-        """Whether a graph takes less of the host than the section's launches."""
+        """Whether a graph takes less time of the host than the section's launches."""
         rows = sum(section.first <= step < section.end for step in self._prepared.wholes)
         return section.end - section.first > 1 + _ROW_LAUNCHES * rows
 
     def _on_streams(self, section: Section, stream: Any) -> None:
-        """Gives the steps of a section to several streams, which the run's waits for."""
+        """Gives the steps of a section to several streams, which the run's stream waits for."""
         parallel = self._parallel.get(section)
         if self._streams is None:
             self._streams = Streams()
@@ -128,7 +128,7 @@ class Context:
         self.submission.submit_parallel(parallel, *self._streams.handles(stream))
 
     def number(self, place: Place, size: int) -> int:
-        """The integer of `size` bytes that decides something; waits for it if need be."""
+        """The integer of `size` bytes of a count or a condition; waits for it if need be."""
         known = self._value(place)
         if known is not None:
             return int(known.reshape(-1)[0])
@@ -141,7 +141,7 @@ class Context:
         return self._decision.integer(size)
 
     def _value(self, place: Place) -> np.ndarray | None:
-        """What the host knows of a place."""
+        """The content of a place, where the host knows it."""
         known = self._prepared.known.get(place)
         return self._known.get((place.kind, place.index)) if known is None else known
 
@@ -190,7 +190,7 @@ class Context:
         return graph
 
     def _order(self, section: Section) -> Sequence[Sequence[int]]:
-        """For each step of a section those that it waits for, by their places in it."""
+        """For each step of a section the indices, in the section, of those that it waits for."""
         schedule = self._prepared.schedules.get(section)
         if schedule is not None:
             return schedule.before

@@ -38,7 +38,7 @@ class Device:
 
     @property
     def machine(self) -> Machine:
-        """What estimates of time go by: memory at two transfers a clock, 256 lanes' FMAs."""
+        """The rates for estimates of time: two memory transfers, 256 FMAs of a unit, each clock."""
         transfers = 2e3 * self.memory_clock_khz * self.memory_bus_bits / 8
         flops = 512e3 * self.clock_khz * self.compute_units
         return Machine(max(transfers, 1e9), max(flops, 1e9), max(self.compute_units, 1))

@@ -1,4 +1,4 @@
-"""DLPack: tensors of other libraries used where they lie, and ours by them.
+"""DLPack: tensors of other libraries used in place, and ours by them.
 
 https://dmlc.github.io/dlpack/latest/python_spec.html; the structs are those of dlpack.h, in
 the form without a version, which every library reads.
@@ -75,7 +75,7 @@ _rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(
 _FRESH = b"dltensor"
 _USED = b"used_dltensor"
 
-# What was handed out and not given back: the struct, what it points to, and the owner.
+# Capsules handed out and not given back: the struct, the memory it points to, and the owner.
 _exported: dict[int, tuple[Any, ...]] = {}
 
 
@@ -117,7 +117,7 @@ def export_capsule(
 
 
 class Imported:
-    """A tensor of another library: where it lies, and of what kind; given back at the end.
+    """A tensor of another library: its address, shape and type; given back at the end.
 
     `strides` are in elements, None for row-major order.
     """

@@ -34,7 +34,7 @@ class RunGraph:
         arguments: np.ndarray,
         parameters: Parameters,
     ) -> None:
-        """`before`: for each step the places among `steps` of those that it waits for.
+        """`before`: for each step the indices among `steps` of those that it waits for.
 
         Raises DeviceError, having destroyed what there was."""
         self.stale: set[int] = set()

@@ -107,8 +107,8 @@ def failure(status: Any, function: str, kernel: str = "", purpose: str = "") -> 
 def release(function: str, handle: Any) -> None:
     """Frees or destroys something; HIP needs no current device for that.
 
-    Failures are logged: whoever lets go of a thing can do nothing about them. Does nothing
-    in a forked child, where HIP has no state.
+    Failures are logged: the caller can do nothing about them. Does nothing in a forked child,
+    where HIP has no state.
     """
     if _opened is None or _opened[1] != os.getpid():
         return
@@ -144,8 +144,8 @@ def function_address(name: str) -> int:
     """The address of a function of hip-python's C interface.
 
     It is there for code that is compiled against hip-python, which calls it without going
-    through Python. What libamdhip64 that is, and that it is loaded, stays hip-python's
-    affair. Raises DeviceError where hip-python has no such function.
+    through Python. hip-python chooses and loads the libamdhip64. Raises DeviceError where
+    hip-python has no such function.
     """
     hip_python()
     from rocm.bindings import cyhip

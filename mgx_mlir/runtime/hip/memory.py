@@ -42,7 +42,7 @@ class DeviceMemory:
 
 
 class HostMemory:
-    """`size` bytes of the host that the device copies to without a detour."""
+    """`size` bytes of pinned host memory, which the device copies to directly."""
 
     __slots__ = ("address", "size")
 
@@ -80,5 +80,5 @@ def _explained(error: DeviceError, size: int, purpose: str) -> DeviceError:
 
 
 def aligned(size: int) -> int:
-    """The size, rounded up to what keeps the next address aligned."""
+    """The size, rounded up so that the next address is aligned."""
     return -(-size // ALIGNMENT) * ALIGNMENT

@@ -1,6 +1,6 @@
 """Device memory of results, used again by later runs of the program.
 
-hipFree waits for the whole device, and hipMalloc takes long; so what a result lay in goes
+hipFree waits for the whole device, and hipMalloc takes long; so the memory of a result goes
 back to the program, with the events after which nobody reads it any more.
 """
 
@@ -16,7 +16,7 @@ from mgx_mlir.runtime.hip.event import Event
 from mgx_mlir.runtime.hip.library import OUT_OF_MEMORY
 from mgx_mlir.runtime.hip.memory import DeviceMemory
 
-# Of each size, what waits for a run.
+# The most idle blocks that are kept of each size.
 _IDLE = 4
 
 
@@ -60,7 +60,7 @@ class OutputPool:
 
 
 class OutputMemory:
-    """What a result lies in; goes back to its pool when nothing refers to it."""
+    """The memory of a result; it goes back to its pool when nothing refers to it."""
 
     def __init__(self, pool: OutputPool, memory: DeviceMemory) -> None:
         self._pool = weakref.ref(pool)
@@ -75,7 +75,7 @@ class OutputMemory:
         self._events.append(event)
 
     def share(self) -> None:
-        """Somebody else knows the address; whose work nobody can tell, but hipFree waits for it."""
+        """Another library knows the address: its work is unknown here, but hipFree waits for it."""
         self._shared = True
 
     def __del__(self) -> None:

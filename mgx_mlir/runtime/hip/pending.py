@@ -85,7 +85,7 @@ class PendingRun:
             return self._results
 
     def fail(self, error: BaseException) -> None:
-        """The run could not be submitted whole: waits for what was, and forgets it."""
+        """The run could not be submitted whole: waits for the submitted part, and forgets it."""
         context, self._context = self._context, None
         if context is None:
             return

@@ -1,6 +1,6 @@
 """A bound plan on a device: functions and weights loaded, arguments laid out.
 
-What every execution context of a program shares. Arguments are addresses, one after
+All execution contexts of a program share it. Arguments are addresses, one after
 another in launch order; a context has its own copy of them.
 """
 
@@ -36,7 +36,7 @@ Tensor = tuple[str, int]
 
 @dataclass(frozen=True)
 class PreparedLaunch:
-    """One kernel launch; `first` is the place of its first argument among all of them.
+    """One kernel launch; `first` is the index of its first argument among all of them.
 
     `step` is the number of the step among the plan's launches and copies.
     """
@@ -60,14 +60,14 @@ class PreparedCopy:
 
 
 class Prepared:
-    """The steps of a program on device `ordinal`, and where each of their pointers lies.
+    """The steps of a program on device `ordinal`, and the place of each of their pointers.
 
     `arguments` holds weights' addresses and offsets; those at `in_arena` become addresses
     when a context adds its arena's. `entries` are the arguments that point to a tensor of
     the caller, `touching` the steps that have such arguments. `decisions` are the arguments
-    that point to counts and conditions, but for those that are `known`; `wholes` are, by the
-    number of a copy that fills a row, those that point to the whole tensor. `schedules` are
-    the sections for which several streams pay.
+    that point to counts and conditions, without those that are `known`. `wholes` are the
+    arguments that point to a whole tensor, by the number of the copy that fills its rows.
+    `schedules` are the sections for which several streams pay.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Prepared:
         return sum(memory.size for memory in self._weights.values())
 
     def _point(self, place: Place, lane: int = 0) -> int:
-        """Adds a pointer to a place; its number among all arguments. `lane` chooses scratch."""
+        """Adds a pointer to a place; returns its number. `lane` chooses scratch."""
         number, value = len(self._values), 0
         if place.kind == "weight":
             value = self._weights[place.key].address
@@ -178,7 +178,7 @@ class Prepared:
 
 
 def _staging(plan: Plan) -> tuple[dict[Tensor, int], int]:
-    """Where the host's tensors lie in the memory that they are copied through."""
+    """The offset of each host tensor in the staging memory for copies, and the bytes of that."""
     offsets, end = {}, 0
     for kind, specs in (("input", plan.inputs), ("output", plan.outputs)):
         sizes = {b.index: b.bytes for b in plan.buffers if b.kind == kind}

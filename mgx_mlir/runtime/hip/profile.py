@@ -26,10 +26,11 @@ Progress = Callable[[int, int], None]
 
 @dataclass
 class StepTime:
-    """One step of the plan: its kernel (-1: a copy), its nodes, and what a run made of it.
+    """One step of the plan: its kernel (-1: a copy), its nodes, and its measurements in a run.
 
     `bytes` are those of its inputs and outputs, each counted once, `flops` its arithmetic
-    operations, both of each time that a run comes by; `times` and `launches` count how often
+    operations, both for one execution. `times` counts the executions of the step in one run,
+    `launches` the launches that they took. `milliseconds` has one entry a run.
     one run did, and how many launches that took. `milliseconds` has one entry a run.
     """
 
@@ -57,7 +58,7 @@ def step_times(
 
     Raises DeviceError.
     """
-    # Inputs go to the device, and a first run is behind us, before anything is timed.
+    # Inputs go to the device, and a first run is made, before anything is timed.
     program.run(inputs)
     with Current(program.device.ordinal):
         context = program.pool.acquire()
@@ -113,7 +114,7 @@ class _Timed:
             step = self._steps[number].step
             spent[step] += float(call("hipEventElapsedTime", before, after))
             self._times[step].launches += 1
-            # The next launch of one kernel belongs to the same time that the run comes by.
+            # The next launch of one kernel belongs to the same execution of the step.
             self._times[step].times += not (last == number - 1 and self._is_next(number))
             last = number
         for found, milliseconds in zip(self._times, spent, strict=True):
@@ -133,7 +134,7 @@ class _Timed:
             call("hipEventRecord", self._marks[-1][2], stream)
 
     def number(self, place: Place, size: int) -> int:
-        """What decides, as the context reads it."""
+        """The count or condition, as the context reads it."""
         return self._context.number(place, size)
 
     def row(self, loop: Repeat, number: int) -> None:
@@ -144,7 +145,7 @@ class _Timed:
 def host_overhead(program: HipProgram, inputs: Mapping[str, np.ndarray], runs: int) -> float:
     """Milliseconds that a run takes beside its HIP calls, in the middle of `runs` runs.
 
-    Tensors are on the device; what runs beside are the giving of launches and the waiting.
+    Tensors are on the device. The time of giving launches and of waiting is not counted.
     Raises DeviceError.
     """
     ordinal = program.device.ordinal

@@ -32,8 +32,8 @@ RESULTS = ("numpy", "device")
 class HipProgram(Program):
     """A plan with its code objects and weights on one device. Any number of threads may run it.
 
-    Inputs are numpy arrays or anything with `__dlpack__`; what is on the program's device
-    is used where it lies. Outputs are numpy arrays, or `DeviceTensor`s, which speak DLPack.
+    Inputs are numpy arrays or anything with `__dlpack__`; a tensor on the program's device
+    is used in place. Outputs are numpy arrays, or `DeviceTensor`s, which speak DLPack.
     """
 
     @Edge("loading the program")
@@ -79,8 +79,8 @@ class HipProgram(Program):
         stream: Any = None,
         results: str = "numpy",
     ) -> dict[str, Any]:
-        """The outputs by name. `outputs` may name arrays or device tensors to write into, which
-        are inputs' where the plan lets an output have the memory of an input (`Plan.in_place`).
+        """The outputs by name. `outputs` may name arrays or device tensors to write into. One may
+        be that of an input where the plan lets an output share its memory (`Plan.in_place`).
 
         `stream`: the caller's HIP stream, as a number or an object that has one. `results`:
         'numpy' or 'device', for outputs that `outputs` does not name. Returns when the
@@ -107,7 +107,7 @@ class HipProgram(Program):
 
         Inputs and outputs must not be changed before. Raises what `run` raises, except for
         failures of the device while it works: `result()` raises those. Where the device decides
-        what runs, a thread of the run's own gives the stream what was decided on.
+        what runs, a thread of the run's own submits the chosen steps.
         """
         return self._submit(inputs, outputs, stream, results, True)[0]
 
@@ -185,7 +185,7 @@ class HipProgram(Program):
         outputs: Mapping[str, Any],
         handle: int | None,
     ) -> None:
-        """Gives the stream everything behind the copies of inputs."""
+        """Gives the stream everything after the copies of inputs."""
         stream = context.stream if handle is None else handle
         context.launch(stream)
         for index, value in enumerate(found.values()):

@@ -95,7 +95,7 @@ class Submission:
             raise failure(hip_python().hipError_t(status), _CALLS[kind], step.name)
 
     def submit_parallel(self, section: ParallelSection, streams: Any, events: Any) -> None:
-        """Gives several streams the steps of a section, and the first of them what waits for all.
+        """Gives several streams the steps of a section; the first then waits for the others.
 
         `streams` and `events` are C arrays of handles. Raises DeviceError as `submit`.
         """

@@ -1,4 +1,4 @@
-"""Tensors in device memory: what programs take and give without a copy."""
+"""Tensors in device memory, which programs take and give without a copy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mgx_mlir.runtime.program import numpy_dtype
 class DeviceTensor:
     """A row-major tensor on device `ordinal` at `address`; `dtype` is its numpy type.
 
-    Speaks DLPack, so that other libraries use it where it lies.
+    Speaks DLPack, so that other libraries use it in place.
     """
 
     def __init__(
