@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 # Seconds for one kernel, all its targets together.
 TIME_LIMIT = 300.0
-# Work that is not worth starting processes for.
+# Less work than this is not worth starting processes.
 FEW = 2
 
 # (what is being done, how many are done, of how many)
@@ -44,7 +44,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class FinalizeOptions:
-    """What a code object depends on beside kernel and target."""
+    """The options that a code object depends on, beside kernel and target."""
 
     def key(self) -> str:
         """The options as text: part of the cache key."""
@@ -95,7 +95,7 @@ def finalize_kernel_for(
 def timed_finalize(
     bytecode: bytes, targets: Sequence[Target], options: FinalizeOptions
 ) -> tuple[float, list[CodeObject]]:
-    """finalize_kernel_for, with the seconds that it took where it ran."""
+    """finalize_kernel_for, with the seconds that it took in its process."""
     started = time.perf_counter()
     found = finalize_kernel_for(bytecode, targets, options)
     return time.perf_counter() - started, found
@@ -119,10 +119,10 @@ def finalize_all(
     `times` gets the seconds of each kernel that was finalized, by its name.
 
     Works in `jobs` processes, or in `executor` where one is given (Dask's, for a farm of
-    machines; it keeps its own time limits). A few kernels that this process made are not worth
-    a process; those that were read from a file always get one, so that bytes that MLIR's reader
-    dies of are an error (an executor that is given has to see to that itself). A kernel that
-    takes longer than `time_limit` seconds fails. Raises CompilerError naming the kernel, its
+    machines; it keeps its own time limits). A few kernels that this process made are finalized
+    in this process. Kernels read from a file always get a process of their own, so that bytes
+    that crash MLIR's reader are an error; a given executor has to see to that itself. A kernel
+    that takes longer than `time_limit` seconds fails. Raises CompilerError naming the kernel, its
     ONNX nodes, the target and the failing pass; its reproducer lies in `reproducers`, by
     default in the system's folder for temporary files.
     """
@@ -160,7 +160,7 @@ class _Task:
 
 
 class _Run:
-    """What one call of finalize_all has found so far, by kernel hash and target."""
+    """The results of one call of finalize_all so far, by kernel hash and target."""
 
     def __init__(
         self,
@@ -179,7 +179,7 @@ class _Run:
         self._found: dict[tuple[str, str], CodeObject] = {}
 
     def look_up(self) -> None:
-        """Takes from the cache what it has."""
+        """Takes from the cache the code objects that it has."""
         if self._cache is not None:
             for kernel in self._distinct.values():
                 for target in self._targets:
@@ -189,7 +189,7 @@ class _Run:
         self._report()
 
     def tasks(self) -> list[_Task]:
-        """What is left to do; the largest kernels first, so that none is left for the end."""
+        """The tasks left to do; the largest kernels first, so that none is left for the end."""
         missing = (
             _Task(
                 kernel,

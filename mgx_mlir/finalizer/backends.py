@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mlir import ir
 
 Compiler = Callable[[Target], CodeObject]
-# Does with a kernel what no target changes, once; gives what compiles it for a target.
+# Does the work on a kernel that no target changes, once; returns the compiler for a target.
 Backend = Callable[["ir.OpView"], Compiler]
 
 

@@ -1,4 +1,4 @@
-"""What this compiler is, as one hash: the part of a cache key that its own code is."""
+"""The identity of this compiler as one hash: the part of a cache key that its own code is."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _SUFFIXES = frozenset((".py", ".so"))
 def build_id() -> str:
     """A SHA-256 over the compiler's own files and LLVM's version, in hexadecimal.
 
-    It changes with every change of the code generators, so that a cache never gives what
-    an older compiler made.
+    It changes with every change of the code generators, so that a cache never gives a code
+    object that an older compiler made.
     """
     root = Path(__file__).parents[1]
     files = [

@@ -2,7 +2,7 @@
 
 An entry is one file, named by its key, that carries the hash of its own content. It is
 written beside its place and renamed, so that any number of processes may share a folder:
-readers see a whole entry or none, and whoever writes last writes the same bytes.
+readers see a whole entry or none, and two writers of one entry write the same bytes.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ class Entry:
 class Cache:
     """A folder of code objects of at most `max_bytes` bytes; the least recently used go.
 
-    What it lacks is looked up in `shared`, a folder of the same form that is only read.
-    Reading and writing never fail: what cannot be read is not there, what cannot be
-    written is not kept. `problem` says what last went wrong with a folder.
+    A key that it lacks is looked up in `shared`, a folder of the same form that is only read.
+    Reading and writing never fail: an unreadable entry counts as missing, an entry that cannot
+    be written is not kept. `problem` is the last failure of a folder.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Cache:
         self._write(key, _encode(code))
 
     def put_entry(self, key: str, data: bytes) -> None:
-        """Keeps the bytes of an entry of another cache. ValueError where they are not sound."""
+        """Keeps the bytes of another cache's entry. ValueError where they are not sound."""
         _decode(data)
         self._write(key, data)
 

@@ -11,7 +11,7 @@ from mgx_mlir.errors import UsageError
 from mgx_mlir.finalizer.cache import SUFFIX, Cache, read_entry
 
 _NAME = re.compile(rf"([0-9a-f]{{64}}){re.escape(SUFFIX)}")
-# No code object of a kernel comes near it.
+# The most bytes of an entry: no code object of a kernel comes near it.
 MAX_ENTRY = 1 << 28
 
 
@@ -41,7 +41,7 @@ def import_cache(cache: Cache, path: Path) -> tuple[int, list[str]]:
     """Adds the entries of an archive; gives their number, and the members that were refused.
 
     Every member is checked before it is kept. The entries are code: import those that you would
-    run. Raises UsageError for what is no archive, OSError as open() does.
+    run. Raises UsageError for a file that is no archive, OSError as open() does.
     """
     count, refused = 0, []
     try:

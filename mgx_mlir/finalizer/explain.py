@@ -1,4 +1,4 @@
-"""Why a kernel is computed as it is: its schedule, and what the models chose it from."""
+"""Why a kernel is computed as it is: its schedule, and the candidates it was chosen from."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from mgx_mlir.finalizer import finalize_kernel
 
 
 def explain(bytecode: bytes, target: Target) -> str:
-    """What finalizing a stored kernel for a target decides, in lines for people.
+    """The decisions of finalizing a stored kernel for a target, in lines for people.
 
     Raises what `finalize_kernel` raises.
     """

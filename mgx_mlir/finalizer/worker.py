@@ -25,12 +25,12 @@ from typing import IO, Any
 
 _SIZE = struct.Struct("<Q")
 _STDERR_LINES = 20
-# Bytes of address space of a worker: far more than a kernel takes to compile.
+# Bytes of a worker's address space: far more than a kernel takes to compile.
 MEMORY_LIMIT = 16 << 30
 
 
 class WorkerError(Exception):
-    """A call did not come back: its process died, or took too long."""
+    """A call failed to return: its process died, or took too long."""
 
 
 class WorkerPool(Executor):
@@ -173,7 +173,7 @@ def serve() -> None:
     resource.setrlimit(resource.RLIMIT_AS, (limit, most))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     requests = sys.stdin.buffer
-    # What a called function prints must not get between the replies.
+    # Output of a called function must not get between the replies.
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     while True:

@@ -43,7 +43,7 @@ Model: TypeAlias = "str | os.PathLike[str] | bytes | onnx.ModelProto | loading.S
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a model holds: nodes by operator, and those that cannot be imported.
+    """The contents of a model: nodes by operator, and those that cannot be imported.
 
     `nodes` counts those of inner graphs too. `open_dims` are the inputs' dimensions without a
     size. A model without refusals need not compile: `mgx_mlir.check` does the rest.
@@ -61,7 +61,7 @@ class CheckReport:
         return not self.unsupported
 
     def error(self) -> UnsupportedError:
-        """The refusal: nodes that no size helps, or else those that ask for sizes."""
+        """The refusal: the nodes that no size helps, or else the nodes that ask for sizes."""
         never = tuple(entry for entry in self.unsupported if not entry.open)
         if never or not self.open_dims:
             shown = replace(self, unsupported=never or self.unsupported)
@@ -115,7 +115,7 @@ def parse_onnx(
 
 
 def check_model(model: Model, **arguments: Any) -> CheckReport:
-    """What in a model cannot be imported, with a reason for each node.
+    """The nodes of a model that cannot be imported, with a reason for each.
 
     Takes the arguments of `parse_onnx`. Raises ModelError where the model is malformed.
     """
@@ -133,7 +133,7 @@ def examine(
     external_data_folder: str | os.PathLike[str] | None = None,
     max_loop_iterations: int = MAX_LOOP_ITERATIONS,
 ) -> tuple[Graph | None, CheckReport]:
-    """The graph that `parse_onnx` gives, or None, and what cannot be imported.
+    """The graph that `parse_onnx` gives, or None, and the nodes that cannot be imported.
 
     Raises ModelError where the model is malformed.
     """
@@ -253,7 +253,7 @@ class _Program:
         return Graph(self.module, self.weights, self.source.name)
 
     def _limit(self, argument: ir.Value) -> None:
-        """Lowers the greatest sizes of an input to what the model's constants leave."""
+        """Lowers the greatest sizes of an input to those that the model's constants leave."""
         limits = self.conversion.limits
         dims = dims_of(argument.type)
         for place, dim in enumerate(dims):

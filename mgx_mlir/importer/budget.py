@@ -1,4 +1,4 @@
-"""How much a model may ask for: calls of functions, sizes of tensors, work of onnx's library.
+"""Limits on a model's demands: calls of functions, sizes of tensors, work of onnx's library.
 
 Each check costs time in proportion to the model's file and comes before the work that it
 bounds.
@@ -16,18 +16,18 @@ from mgx_mlir.errors import ModelError, ResourceError, memory_text
 from mgx_mlir.importer import element_types, functions
 from mgx_mlir.importer.structure import all_nodes, display_name, subgraphs, uses_of
 
-# Bytes of one tensor: more than any machine holds, less than what takes an integer's bits.
+# Bytes of one tensor: more than any machine holds, and far from an integer's overflow.
 MAX_TENSOR_BYTES = 1 << 40
-# What numpy can hold.
+# The most dimensions that numpy can hold.
 MAX_RANK = 64
 # A loop that nothing but its count ends has at most this many trips.
 MAX_TRIPS = 1 << 24
 _ENDLESS = (1 << 63) - 1
 # Bytes of an array that a converter computes while it imports a node.
 MAX_MADE_BYTES = 1 << 30
-# Ops that one node becomes, where their number is that of a size or of steps.
+# Ops that one node becomes, where their number is that of a size or of steps of a recurrence.
 MAX_OPS = 1 << 14
-# A model may have this many nodes once its functions are inlined, and more by its own nodes.
+# The nodes of a model once its functions are inlined: at least so many, and more by its own nodes.
 _CALLED_NODES, _CALLS_OF_EACH_NODE = 1 << 16, 100
 _MAX_CALL_DEPTH = 200
 
@@ -106,9 +106,9 @@ def _too_many_nodes(what: str, count: int, most: int) -> ResourceError:
 
 
 def check_loops(graph: GraphProto) -> None:
-    """Raises ModelError for a Loop of more trips than a run could take, which no condition ends.
+    """Raises ModelError for a Loop of too many trips for any run, which no condition ends.
 
-    The largest integer of all is how exporters write a loop without a number of trips.
+    Exporters write the largest integer for a loop without a number of trips.
     """
     constants = {t.name: t for t in graph.initializer}
     for node in graph.node:
@@ -137,7 +137,7 @@ def _number(tensor: onnx.TensorProto | None) -> int | None:
 
 
 def _goes_on(body: GraphProto) -> bool:
-    """Whether a loop's body hands its condition on as it gets it, or says yes itself."""
+    """Whether a loop's body returns the condition that it got, or true."""
     if len(body.input) < 2 or not body.output:
         return False
     makers = {name: node for node in body.node for name in node.output if name}
@@ -175,7 +175,7 @@ def check_sizes(graph: GraphProto, inner: bool = False) -> None:
 def check_type(name: str, type_: TypeProto, signed: bool = False) -> None:
     """Raises ModelError where a tensor of that type cannot exist.
 
-    signed: a size below zero is one that nobody knows.
+    signed: a size below zero means an unknown size.
     """
     if not type_.tensor_type.HasField("shape"):
         return

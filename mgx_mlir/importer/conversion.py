@@ -28,7 +28,7 @@ from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, Value
 from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.rewriting import symbolic as symbolic
 
-# Stands for results of nodes that could not be converted.
+# A placeholder for results of nodes that could not be converted.
 _UNAVAILABLE = Value("<unavailable>")
 
 
@@ -53,7 +53,7 @@ class Conversion:
         self.limits: dict[str, int] = {}
         self._inferred = inferred
         self._sizes: dict[ir.Value, np.ndarray | None] = {}
-        # Stand-ins for results of refused nodes, and what is computed from them.
+        # Placeholders for results of refused nodes, and values computed from them.
         self._guessed: set[Value] = set()
 
     def graph(self, graph: GraphProto, scope: Scope) -> list[Value]:
@@ -70,7 +70,7 @@ class Conversion:
         return [self.constants.materialise(v) for v in self.inline(node, name, arguments)]
 
     def inline(self, node: Node, name: str, arguments: Sequence[Value]) -> list[Value]:
-        """As `subgraph`; what is known of the outputs stays known."""
+        """As `subgraph`; known values of the outputs stay known."""
         graph: GraphProto = node.attribute(name)
         if len(graph.input) != len(arguments):
             raise ModelError(
@@ -88,7 +88,7 @@ class Conversion:
         return outputs
 
     def sizes_in(self, value: Value) -> np.ndarray | None:
-        """What a small integer tensor holds, where that follows from the inputs' sizes.
+        """The elements of a small integer tensor, where they follow from the inputs' sizes.
 
         An array of ints and sizes; None where only a run knows.
         """
@@ -112,7 +112,7 @@ class Conversion:
         return self._sizes[tensor]
 
     def _computed_sizes(self, value: ir.Value) -> np.ndarray | None:
-        """As `_sizes_in`, where that is known of the operands."""
+        """As `_sizes_in`, where the sizes in the operands are known."""
         operands = _operands(value)
         if isinstance(value.owner, ir.Block) or len(value.owner.operation.results) != 1:
             return None
@@ -154,9 +154,9 @@ class Conversion:
     def _converted(
         self, proto: NodeProto, inputs: Sequence[Value | None], scope: Scope, guessed: bool
     ) -> list[Value]:
-        """The node's results; what it is refused for is noted, and faults say its name.
+        """The node's results. A refusal is noted; a fault names the node.
 
-        `guessed`: an input stands in for a refused node's result, which may be the reason.
+        `guessed`: an input is a placeholder for a refused node's result, which may be the reason.
         """
         name = scope.function or proto.name
         try:
@@ -231,7 +231,7 @@ class Conversion:
         return results
 
     def _refine(self, result: ir.Value, name: str, scope: Scope) -> None:
-        """Adds what onnx's inference knows of a result's dimensions to its type."""
+        """Adds the dimensions that onnx's inference knows of a result to its type."""
         known = tensors.dims(result)
         if None in known:
             known = self._by_formula(result)
@@ -344,7 +344,7 @@ def _operands(value: ir.Value) -> list[ir.Value]:
 
 
 class UnavailableError(Exception):
-    """Something that a node needs could not be converted, which is already noted."""
+    """A node needs a value that could not be converted, which is already noted."""
 
 
 def resolve(

@@ -86,7 +86,7 @@ def along(x: ir.Value, vector: ir.Value, axis: int) -> ir.Value:
 
 
 def binary(op: Binary, a: ir.Value, b: ir.Value | Number) -> ir.Value:
-    """`op` on a and b, broadcast to one shape; a number stands for a tensor like a."""
+    """`op` on a and b, broadcast to one shape; a number becomes a tensor like a."""
     if isinstance(b, ir.Value):
         return op(*broadcast_together(a, b))
     return op(a, like(a, b))
@@ -169,7 +169,7 @@ def squeeze(x: ir.Value, axes: Sequence[int]) -> ir.Value:
 
 
 def unsqueeze(x: ir.Value, axes: Sequence[int]) -> ir.Value:
-    """x with dimensions of size 1 at those places of the result."""
+    """x with dimensions of size 1 at those axes of the result."""
     return mgx.unsqueeze(x, sorted(axes)) if axes else x
 
 

@@ -1,7 +1,7 @@
 """Model-local functions: their calls are replaced by their bodies.
 
-onnx's inliner does that for functions without attributes. Before, each function is copied for
-each set of attributes that it is called with, defaults of the definition among them; and all
+onnx's inliner does that for functions without attributes. Before that, each function is copied
+for each set of attributes that it is called with, defaults of the definition included; and all
 functions and the model are brought to one opset.
 """
 

@@ -2,8 +2,8 @@
 
     y = Mul(x, x); dy_dx = Gradient<xs = ["x"], y = "y">(x)
 
-becomes the nodes of y again, at the point that Gradient reads, and behind them those that carry
-the derivative of y's sum back to x.
+becomes the nodes of y again, at the point that Gradient reads, and after them the nodes that
+carry the derivative of y's sum back to x.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ class _Expansion:
         return [d.dim_value for d in type_.shape.dim]
 
 
-# From the derivative by a node's result (g), its result and its inputs to those by its inputs.
+# Maps the derivative by a node's result (g), the result and the inputs to those by the inputs.
 _Rule = Callable[[_Expansion, str, str, Sequence[str]], list[str]]
 
 

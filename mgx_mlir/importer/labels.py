@@ -18,7 +18,7 @@ _STRINGS = "classlabels_strings"
 
 
 def split(graph: GraphProto) -> None:
-    """Replaces such nodes, in place; those in the graphs of nodes too."""
+    """Replaces such nodes, in place, also in the graphs of nodes."""
     nodes: list[NodeProto] = []
     for node in graph.node:
         for inner in structure.subgraphs(node):

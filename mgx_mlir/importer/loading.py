@@ -342,7 +342,7 @@ def small_array(tensor: TensorProto, name: str) -> np.ndarray:
 def dense_array(sparse: onnx.SparseTensorProto, name: str) -> np.ndarray:
     """The value of a sparse tensor, zeros included.
 
-    Its indices are places in the flattened tensor, or rows of coordinates. Raises ModelError,
+    Its indices are positions in the flattened tensor, or rows of coordinates. Raises ModelError,
     UnsupportedError.
     """
     values, indices = small_array(sparse.values, name), small_array(sparse.indices, name)

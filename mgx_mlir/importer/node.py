@@ -18,7 +18,7 @@ from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import Constants, Value
 from mgx_mlir.sizes.arithmetic import Number, Size
 
-# Attributes without influence on what an inference computes.
+# Attributes without influence on the results of an inference.
 WITHOUT_EFFECT = frozenset(("consumed_inputs", "is_test"))
 
 
@@ -132,7 +132,7 @@ class Node:
         return [i for i, v in enumerate(self.inputs) if v is not None and i not in self._asked]
 
     def ignore(self, *indices: int) -> None:
-        """Says that inputs have no influence on what an inference computes."""
+        """Says that inputs have no influence on the results of an inference."""
         self._asked.update(indices)
 
     def given(self, index: int) -> bool:
@@ -222,7 +222,7 @@ class Node:
     def computed_dims(self, index: int = 0) -> tuple[Dim, ...] | None:
         """The dimensions of a result, by onnx's inference: sizes and symbols of the inputs.
 
-        None where it found none, or others, which only the running model knows.
+        None where it found none, or a dimension that only the running model knows.
         """
         found = self.conversion.inferred_dims(self.proto.output[index], self.scope)
         known = self.conversion.symbols

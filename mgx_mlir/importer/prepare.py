@@ -1,4 +1,4 @@
-"""What onnx's own library does with a model before it is converted."""
+"""The work of onnx's own library on a model before it is converted."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ def _make_dense(graph: onnx.GraphProto) -> None:
 
 
 def check(model: onnx.ModelProto) -> None:
-    """onnx's checker, and what it leaves out. Raises ModelError with its words."""
+    """onnx's checker, and the checks that it leaves out. Raises ModelError with its words."""
     ranges.check(structure.all_nodes(model.graph))
     budget.check_loops(model.graph)
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    for value in copy.graph.output:  # what the checker wants, and nothing needs
+    for value in copy.graph.output:  # the checker wants shapes, which nothing needs
         if value.type.WhichOneof("value") is None:
             value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
         if value.type.WhichOneof("value") == "tensor_type":
@@ -159,7 +159,7 @@ def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
 
 
 def _inferred(model: onnx.ModelProto, **options: bool) -> dict[str, TypeProto]:
-    """What onnx's inference finds. Raises ModelError with its words."""
+    """The types that onnx's inference finds. Raises ModelError with its words."""
     with _upstream("types or shapes do not fit"):
         graph = onnx.shape_inference.infer_shapes(model, check_type=True, **options).graph
     budget.check_sizes(graph)
@@ -254,7 +254,7 @@ def _convert(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @contextlib.contextmanager
 def _upstream(what: str, kind: type[UserError] = ModelError) -> Iterator[None]:
-    """A call of onnx's library: whatever it raises says something about the model.
+    """A call of onnx's library: any exception of it says something about the model.
 
     It raises errors of its own and, for numbers too large, those of C++: MemoryError too.
     """

@@ -38,7 +38,7 @@ _FLAGS = frozenset(
 # Attributes that name dimensions. onnx's inference cuts them to 32 bits and may end the process.
 _AXES = frozenset({"axes", "axis", "batch_axis", "batch_dims", "perm", "time_axis"})
 _MAX_RANK = 64
-# A number beyond is no size of anything.
+# No size is a number beyond it.
 _MOST = 1 << 48
 
 _REDUCTIONS = ("none", "mean", "sum")

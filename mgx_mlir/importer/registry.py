@@ -35,8 +35,8 @@ EXPANDED: tuple[str, ...] = (
     "SoftmaxCrossEntropyLoss",
 )
 
-# Operators that models hold beyond the opsets that define them: what onnxruntime's optimiser
-# writes, whatever the model's opset is, and what its own standard withdrew.
+# Operators that models hold beyond the opsets that define them: those that onnxruntime's
+# optimiser writes, whatever the model's opset is, and those that its own standard withdrew.
 BEYOND_OPSETS = ("GroupNormalization", "LayerNormalization")
 
 # Domains whose operators onnx's library may expand.
@@ -85,7 +85,7 @@ _CHECKS: dict[str, Callable[[Node], None]] = {}
 
 
 def checked(*names: str) -> Callable[[Callable[[Node], None]], Callable[[Node], None]]:
-    """Registers what looks at nodes of operators that onnx's library expands, before it does."""
+    """Registers a check of nodes whose operators onnx's library expands; it runs before that."""
 
     def register(check: Callable[[Node], None]) -> Callable[[Node], None]:
         _CHECKS.update(dict.fromkeys(names, check))

@@ -1,4 +1,4 @@
-"""Forms that the standard does not allow, that tools write, and that onnxruntime takes."""
+"""Forms that the standard forbids, but exporters write and onnxruntime accepts."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _newest(domain: str) -> int:
 
 
 def _declare_constants(graph: onnx.GraphProto) -> None:
-    """Gives constants the type that they have, whatever the model declares."""
+    """Gives constants the type of their value, whatever the model declares."""
     types = {
         n.output[0]: _constant_type(n) for n in graph.node if n.output and n.op_type == "Constant"
     }

@@ -13,9 +13,9 @@ from mgx_mlir.importer.values import Value
 class Scope:
     """The values that nodes of one graph or function body can read.
 
-    An absent optional input of a function is None. `used` holds the names that something
-    reads. `function` and `operator` name the node whose body this is; they are '' in a
-    graph of the model.
+    An absent optional input of a function is None. `used` holds the names that are read.
+    `function` and `operator` name the node whose body this is; they are '' in a graph of the
+    model.
     """
 
     opsets: Mapping[str, int]

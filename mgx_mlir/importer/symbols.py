@@ -23,8 +23,8 @@ def bind(
 ) -> dict[str, Range]:
     """Writes sizes into the inputs and outputs of the model's graph.
 
-    A size given for a dimension with a name holds wherever the name stands. What stays
-    unknown keeps its name, or gets one from the input and the dimension's place. Returns the
+    A size given for a dimension with a name holds wherever the name stands. A dimension that
+    stays unknown keeps its name, or gets one from the input and its index. Returns the
     ranges of sizes that are given, by name.
     Raises UsageError where the caller contradicts the model or themselves.
     """
@@ -55,7 +55,7 @@ def bind(
 
 
 class _Bound(dict[str, "int | Range"]):
-    """The sizes of symbols, and what gave each."""
+    """The sizes of symbols, and the source of each."""
 
     def __init__(self) -> None:
         super().__init__()

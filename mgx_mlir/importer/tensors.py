@@ -96,9 +96,9 @@ def size_of(value: ir.Value, axis: int, what: str) -> int:
 
 
 def require(value: ir.Value, wanted: Sequence[Dim], what: str) -> None:
-    """Raises ModelError where a tensor has other dimensions than those, as far as both are known.
+    """Raises ModelError where a tensor's known dimensions differ from the wanted ones.
 
-    A wanted one of None fits any; `what` is how the message calls the tensor.
+    A wanted dimension of None fits any; `what` is the tensor's name in the message.
     """
     have = dims(value)
     pairs = list(zip(have, wanted, strict=False))
@@ -113,7 +113,7 @@ def show(sizes: Sequence[Dim]) -> str:
 
 
 def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
-    """The shape that numpy's rule gives.
+    """The shape by numpy's broadcast rule.
 
     Raises ModelError where there is none, UnsupportedError where that is not known.
     """

@@ -18,7 +18,7 @@ CONSTANT_ELEMENTS = 64
 
 
 class Value:
-    """One tensor of the model: `array`, `weight` or `tensor` says what it is.
+    """One tensor of the model: `array`, `weight` or `tensor` is set.
 
     Or it is a sequence of tensors, its `items`. An array can be one value repeated (strides
     of zero) and then costs no memory.

@@ -1,4 +1,4 @@
-"""What an AMDGPU code object says of its functions: the msgpack note in the ELF file.
+"""The metadata of an AMDGPU code object's functions: the msgpack note in the ELF file.
 
 https://llvm.org/docs/AMDGPUUsage.html#code-object-v5-metadata. Reads only; every offset is
 checked, so that a damaged file gives ValueError and nothing else.
@@ -14,7 +14,7 @@ NT_AMDGPU_METADATA = 32
 SHT_NOTE = 7
 EM_AMDGPU = 224
 
-# What we call a figure, and what the note calls it.
+# Our name of a figure, and the note's.
 _FIGURES: dict[str, str] = {
     "agpr": ".agpr_count",
     "kernarg_bytes": ".kernarg_segment_size",

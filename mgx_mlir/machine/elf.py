@@ -30,5 +30,5 @@ DT_STRSZ, DT_SYMENT, DT_FLAGS, DT_GNU_HASH, DF_BIND_NOW = 10, 11, 30, 0x6FFFFEF5
 
 
 def text(strings: bytes, at: int) -> bytes:
-    """The name that starts at a place of a table of strings."""
+    """The name at an offset of a string table."""
     return strings[at : strings.index(b"\0", at)]

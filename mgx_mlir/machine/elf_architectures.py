@@ -20,13 +20,13 @@ class UnsupportedObjectError(Exception):
     """The object holds something that this linker does not know."""
 
 
-# field(word, value, place): four bytes of code or data at `place` that refer to `value`.
+# field(word, value, place): four bytes of code or data at address `place` that refer to `value`.
 _Field = Callable[[int, int, int], int]
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """What linking needs to know of an architecture.
+    """The facts about an architecture that linking needs.
 
     `page`: the largest page that its systems use. `pointer`: the loader's relocation of a
     pointer to a symbol. `calls` are the relocations that may refer to a stub.
@@ -67,7 +67,7 @@ def _page_distance(word: int, value: int, place: int) -> int:
 
 
 def _low_bits(scale: int) -> _Field:
-    """The place within its page of 4 KiB, in units of 1 << scale bytes."""
+    """The offset within its page of 4 KiB, in units of 1 << scale bytes."""
 
     def field(word: int, value: int, _: int) -> int:
         return word & ~(0xFFF << 10) | (value & 0xFFF) >> scale << 10

@@ -1,4 +1,4 @@
-"""A relocatable AMDGPU object made loadable: what `ld.lld -shared` does, in this process.
+"""A relocatable AMDGPU object made loadable, as `ld.lld -shared` does it, in this process.
 
 Objects of this compiler are simple: code, constants and the metadata note of one gpu.module,
 without undefined symbols or writable data. So the work is to lay out three segments, the
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.machine import elf
 
-# https://llvm.org/docs/AMDGPUUsage.html#amdgpu-relocation-records: all relative to the place.
+# https://llvm.org/docs/AMDGPUUsage.html#amdgpu-relocation-records: all relative to the address.
 _RELATIVE = {4: ("<i", 0), 5: ("<q", 0), 10: ("<I", 0), 11: ("<I", 32)}
 
 
@@ -31,7 +31,7 @@ class _Symbol:
 
 @dataclass
 class _Part:
-    """A section of the result. `sources` are sections of the object with their place in it."""
+    """A section of the result. `sources` are sections of the object with their offset in it."""
 
     name: bytes
     kind: int

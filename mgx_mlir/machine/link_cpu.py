@@ -1,4 +1,4 @@
-"""A relocatable object made loadable: what `ld.lld -shared` does, in this process.
+"""A relocatable object made loadable, as `ld.lld -shared` does it, in this process.
 
 Objects of this code generator are simple: code, constants, and calls of libm and memcpy.
 So the work is to lay out three segments (constants, code, pointers), the dynamic symbols
@@ -138,7 +138,7 @@ class _Layout:
             strings += name + b"\0"
         count = 1 + len(self.imports) + len(self.exports)
 
-        # The first segment: what the loader reads, and constants.
+        # The first segment: constants, and the tables that the loader reads.
         symbol_table = _reserve(image, count * elf.SYMBOL.size, 8)
         hash_table = _append(
             image, _hash_table([*self.imports, *(s.name for s in self.exports)]), 4
@@ -156,7 +156,7 @@ class _Layout:
         stubs = _reserve(image, len(self.imports) * STUB_SIZE, 16)
         code_end = len(image)
 
-        # What the loader writes, two pages further on.
+        # The tables that the loader writes, two pages further on.
         dynamic_entries = [
             (elf.DT_HASH, hash_table),
             (elf.DT_STRTAB, string_table),

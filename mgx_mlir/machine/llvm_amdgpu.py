@@ -80,8 +80,8 @@ def emit_object(
 ) -> bytes:
     """An optimised ELF object of `ir_text` (LLVM IR) for `chip`, such as 'gfx942'.
 
-    `libraries` are LLVM modules (IR or bitcode) that are linked in first; of them, only
-    what is called stays. The same input gives the same bytes. Raises CompilerError with
+    `libraries` are LLVM modules (IR or bitcode) that are linked in first; only their called
+    functions stay. The same input gives the same bytes. Raises CompilerError with
     LLVM's words.
     """
     llvm = _library()

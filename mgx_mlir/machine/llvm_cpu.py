@@ -22,13 +22,13 @@ _RELOCATION_PIC = 2
 _CODE_MODEL_DEFAULT = 0
 
 _PASSES = b"default<O3>"
-# What code with its own vectors and tiles still gains from, in a third of the time.
+# The passes that code with its own vectors and tiles gains from, in a third of the time.
 _EXPLICIT_PASSES = (
     b"function(sroa,early-cse<memssa>,simplifycfg,instcombine<no-verify-fixpoint>,"
     b"loop-mssa(loop-rotate,licm,indvars),gvn,instcombine<no-verify-fixpoint>,simplifycfg),"
     b"always-inline,globaldce"
 )
-# Each part after those that it needs.
+# Each part follows the parts that it needs.
 _INITIALIZERS = tuple(
     f"LLVMInitialize{architecture}{part}"
     for architecture in ("X86", "AArch64")

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mgx_mlir.errors import TargetError
 
-# Debian's package rocm-device-libs, and ROCm's own place.
+# The folders of Debian's package rocm-device-libs, and ROCm's own.
 FOLDERS = (
     "/usr/lib/x86_64-linux-gnu/amdgcn/bitcode",
     "/usr/lib/amdgcn/bitcode",
@@ -24,7 +24,7 @@ _CALL = re.compile(r"@(__ocml_\w+)")
 
 
 def libraries_for(ir_text: str, chip: str, wave_size: int) -> tuple[bytes, ...]:
-    """What to link to LLVM IR: nothing, or OCML and its constants for a chip and its wave size.
+    """The libraries to link to LLVM IR: none, or OCML and its constants for chip and wave size.
 
     Raises TargetError naming the functions when OCML is needed and not installed.
     """

@@ -1,7 +1,8 @@
-"""Operators whose results have a size that the data decide, as large as they can become.
+"""Operators whose results have a size that the data decide, at its upper bound.
 
-mgx_mlir.models.staged.bounded turns such a node into one of this domain: its results are a tensor
-whose last dimension has room for all that could come out, and how much of it counts, [1].
+mgx_mlir.models.staged.bounded replaces such a node by one of this domain. Its results are a
+tensor whose last dimension has room for every possible element, and the count of its elements,
+[1].
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ def _sizes(x: ir.Value) -> tuple[int, ...]:
 
 
 def _places(hits: ir.Value, most: int) -> ir.Value:
-    """The indices of what is true, [dimensions, most], and zeros behind them."""
+    """The indices of the true elements, [dimensions, most], and zeros behind them."""
     i64 = ir.IntegerType.get_signless(64)
     return mgx.nonzero(hits, results=[ir.RankedTensorType.get([tensors.rank(hits), most], i64)])
 

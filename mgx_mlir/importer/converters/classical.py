@@ -1,4 +1,4 @@
-"""Classical machine learning (ai.onnx.ml): linear models and what prepares features."""
+"""Classical machine learning (ai.onnx.ml): linear models and the preparation of features."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def binarizer(node: Node) -> ir.Value:
 
 @operator("FeatureVectorizer", (1, 1), "convert concat", DOMAIN)
 def feature_vectorizer(node: Node) -> ir.Value:
-    """Rows of all inputs, one after another; the attribute says how much of each counts."""
+    """Rows of all inputs, one after another; the attribute gives the columns used of each."""
     parts = []
     widths = node.attribute("inputdimensions") or [None] * len(node.inputs)
     for x, width in zip(node.tensors(), widths, strict=True):
@@ -110,7 +110,7 @@ def one_hot_encoder(node: Node) -> ir.Value:
 def label_encoder(node: Node) -> ir.Value:
     """Each element's key, looked up; the first one of equal keys counts.
 
-    What is not a number has a key from version 4 on; before, it equals nothing.
+    NaN has a key from version 4 on; before, it equals nothing.
     """
     keys, values = _column(node, "keys"), _column(node, "values")
     if keys.size != values.size or not keys.size:
@@ -199,7 +199,7 @@ def labels_of(node: Node, name: str) -> np.ndarray:
 
 
 def of_two(score: ir.Value, transform: str) -> ir.Value:
-    """The scores of two classes (batch, 2) by the one that speaks for the second."""
+    """The scores of two classes (batch, 2) from the score of the second class."""
     if transform == "LOGISTIC":
         return mgx.sigmoid(emit.concat([mgx.neg(score), score], 1))
     if transform == "PROBIT":
@@ -218,7 +218,7 @@ def transformed(scores: ir.Value, name: str) -> ir.Value:
         return mgx.sigmoid(scores)
     if name == "SOFTMAX":
         return mgx.softmax(scores, 1)
-    if name == "SOFTMAX_ZERO":  # scores of zero have no part
+    if name == "SOFTMAX_ZERO":  # scores of zero are left out
         zero = mgx.equal(scores, emit.like(scores, 0))
         shifted = emit.sub(scores, mgx.reduce_max(scores, [1]))
         powers = emit.where(zero, 0, mgx.exp(shifted))

@@ -64,7 +64,7 @@ class _Operand:
         self.sizes = dict(zip(labels, tensors.static_dims(x), strict=True))
 
     def without_repeats(self) -> _Operand:
-        """The diagonal, where a label stands twice: what is off it becomes zero, then summed."""
+        """The diagonal of a repeated label: elements off it become zero, then a sum."""
         for place, label in enumerate(self.labels):
             if label not in self.labels[:place]:
                 continue
@@ -117,7 +117,7 @@ def _product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:
 
 
 def _broadcast_product(a: _Operand, b: _Operand, later: set[str]) -> _Operand:
-    """Where a dimension of size 1 meets a larger one: multiplied, then summed."""
+    """The product where a size of 1 meets a larger one: multiplied, then summed."""
     labels = a.labels + [label for label in b.labels if label not in a.labels]
     wide = []
     for operand in (a, b):

@@ -63,9 +63,9 @@ def loop(node: Node) -> Sequence[ir.Value | Value]:
 
 
 def _loop(node: Node) -> list[ir.Value]:
-    """The body decides after each trip whether there is another, as onnxruntime has it.
+    """The body decides after each trip whether there is another, as in onnxruntime.
 
-    ONNX's text ignores that where the loop has no first condition; exporters rely on it.
+    ONNX's text ignores that decision in a loop without a first condition; exporters rely on it.
     """
     count = emit.reshape(emit.convert(node.tensor(0), "i64"), []) if node.given(0) else None
     start = emit.reshape(node.tensor(1), []) if node.given(1) else None
@@ -105,7 +105,7 @@ def _loop(node: Node) -> list[ir.Value]:
 
 
 def _trips(node: Node, goes_on: bool) -> int | None:
-    """How often a loop runs, where that is known; the most of it where the body decides."""
+    """The trips of a loop, where they are known; the most of them where the body decides."""
     count = node.known(0) if node.given(0) else np.array(ENDLESS)
     start = node.known(1) if node.given(1) else np.array(True)
     if any(known is not None and known.reshape(-1)[0] <= 0 for known in (count, start)):

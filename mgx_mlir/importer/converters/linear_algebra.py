@@ -36,7 +36,7 @@ def det(node: Node) -> ir.Value:
 
 @contributed("Inverse", "argmax where mul sub div reduce_sum concat")
 def inverse(node: Node) -> ir.Value:
-    """What turns the matrix into the identity turns the identity into the inverse."""
+    """Gauss-Jordan elimination on [x, identity]: the right half becomes the inverse."""
     x = node.tensor(0)
     rank, size = tensors.rank(x), _size(x)
     identity = emit.broadcast(node.make(np.eye(size, dtype=np.float32)), tensors.dims(x))
@@ -85,7 +85,7 @@ class _Step:
         self.pivot = emit.take(best_row, rank - 1, place, place + 1)
 
     def eliminated(self, pivot: ir.Value, chosen: ir.Value) -> ir.Value:
-        """The rows after those chosen lost their element in the column."""
+        """The rows, after the chosen ones lost their element in the column."""
         last = self.rows_axis + 1
         column = emit.take(self._rows, last, self._place, self._place + 1)
         factors = emit.where(chosen, emit.div(column, pivot), 0)

@@ -62,7 +62,7 @@ def quick_gelu(node: Node) -> ir.Value:
 
 
 def _fused_matmul(node: Node) -> ir.Value:
-    """Either operand's last two dimensions swapped, or its first behind the other batch ones."""
+    """Either operand's last two dimensions swapped, or its first moved behind the batch ones."""
     operands = []
     for index, side in enumerate("AB"):
         x = node.tensor(index)

@@ -97,7 +97,7 @@ def _padding(node: Node, mask: ir.Value, q: ir.Value, total: int) -> ir.Value:
     """The mask of tokens to leave out, in each of its forms, to be added to scores.
 
     (batch,) holds ends, (2 * batch,) ends and starts, (3 * batch + 2,) ends and sums of lengths;
-    (batch, total), (batch, rows, total) and (batch, 1, places, places) hold 1 for what counts.
+    (batch, total), (batch, rows, total) and (batch, 1, places, places) hold 1 for kept tokens.
     """
     batch, _, rows, _ = tensors.static_dims(q)
     sizes = tensors.static_dims(mask)
@@ -115,7 +115,7 @@ def _padding(node: Node, mask: ir.Value, q: ir.Value, total: int) -> ir.Value:
     if len(sizes) not in wanted:
         raise ModelError(f"a mask of {list(sizes)} for a batch of {batch}")
     tensors.require(mask, wanted[len(sizes)], "the mask")
-    if len(sizes) == 4:  # one of all places: rows are the last of them
+    if len(sizes) == 4:  # a mask of all positions: the rows are the last of them
         if min(sizes[2:]) < total:
             raise ModelError(f"a mask of {list(sizes)} for {total} places")
         cut = emit.take(mask, 2, total - rows, total)
@@ -130,9 +130,9 @@ def _padding(node: Node, mask: ir.Value, q: ir.Value, total: int) -> ir.Value:
 def _masked(
     node: Node, q: ir.Value, total: int, past: int, *, padding: int, bias: int
 ) -> list[ir.Value]:
-    """What is added to the scores: inputs `padding` and `bias`, and the unidirectional mask.
+    """The sum to add to the scores: inputs `padding` and `bias`, and the unidirectional mask.
 
-    `past` of the `total` places are those of a state.
+    `past` of the `total` positions are those of a state.
     """
     batch, heads, rows, _ = tensors.static_dims(q)
     masks = []
@@ -150,7 +150,7 @@ def _masked(
 
 
 def _says_nothing(node: Node, padding: int, batch: int, total: int) -> bool:
-    """Whether the mask is the column that onnxruntime's Attention takes for none."""
+    """Whether the mask is the column that onnxruntime's Attention takes for no mask."""
     sizes = node.value(padding).dims
     column = sizes in ((batch, 1), (1, 1)) and total != 1
     return column and node.op_type != "MultiHeadAttention"
@@ -259,7 +259,7 @@ def _parts(packed: ir.Value, count: int, heads: int) -> tuple[ir.Value, ...]:
 
 
 def _with_bias(node: Node, q: ir.Value, k: ir.Value, v: ir.Value, heads: int) -> list[ir.Value]:
-    """q, k and v, each plus its part of input 3, in heads. What comes in heads has its bias."""
+    """q, k and v, each plus its part of input 3, in heads. Operands in heads have their bias."""
     found = []
     start = 0
     widths = [_width(x, w) for x, w in ((q, "query"), (k, "key"), (v, "value"))]
@@ -290,7 +290,7 @@ def _width(x: ir.Value, what: str) -> int:
 def rotated(
     x: ir.Value, places: ir.Value, cosines: ir.Value, sines: ir.Value, interleaved: bool
 ) -> ir.Value:
-    """x (batch, heads, length, size), pairs of elements rotated by the angles of their places.
+    """x (batch, heads, length, size), pairs of elements rotated by the angles of their positions.
 
     `places` (batch, length) are rows of the tables, which have a column for each pair; elements
     beyond the pairs stay.
@@ -304,7 +304,7 @@ def rotated(
     if 2 * pairs > size:
         raise ModelError(f"{pairs} angles for {size} elements")
     turned, rest = emit.take(x, 3, 0, 2 * pairs), emit.take(x, 3, 2 * pairs, size)
-    # Elements that change places are a view: the rotation is one kernel.
+    # The swap of elements is a view: the rotation is one kernel.
     split, axis = ((pairs, 2), 4) if interleaved else ((2, pairs), 3)
     cos, sin = (
         emit.unsqueeze(mgx.gather(table, places, 0), [1, 4 if interleaved else 3])
@@ -322,7 +322,7 @@ def rotated(
 
 @contributed("RotaryEmbedding", "gather mul reverse add concat")
 def rotary_embedding(node: Node) -> ir.Value:
-    """x is (batch, length, hidden), or in heads. One position stands for those that follow it."""
+    """x is (batch, length, hidden), or in heads. One position is the first of consecutive ones."""
     x, cosines, sines = node.tensor(0), node.tensor(2), node.tensor(3)
     node.only("is_packed_batching", 0)
     node.only("scale", 1.0)
@@ -342,7 +342,7 @@ def rotary_embedding(node: Node) -> ir.Value:
 
 
 def _places(node: Node, index: int, batch: int, length: int) -> ir.Value:
-    """Positions (batch, length) that an input holds, or of which it holds the first."""
+    """Positions (batch, length): those that an input holds, or those from its only element on."""
     places = emit.convert(node.tensor(index), "i64")
     first = tensors.rank(places) == 1
     tensors.require(places, (1,) if first else (batch, length), "what holds the positions")

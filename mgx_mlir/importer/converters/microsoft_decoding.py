@@ -28,9 +28,9 @@ from mgx_mlir.importer.node import Node
 
 @contributed("GroupQueryAttention", "dot mul where softmax scatter_none gather concat")
 def group_query_attention(node: Node) -> Any:
-    """Inputs: q, k, v, past k and v, last places, total length, angles, places, bias of scores.
+    """Inputs: q, k, v, past k and v, last positions, total length, angles, positions, score bias.
 
-    The cache holds each sequence from its place 0 on, and new entries go behind its old ones.
+    The cache holds each sequence from its position 0 on; new entries follow its old ones.
     """
     _refuse_other_forms(node)
     heads, groups = int(node.required("num_heads")), int(node.required("kv_num_heads"))
@@ -38,7 +38,7 @@ def group_query_attention(node: Node) -> Any:
     batch, _, rows, size = tensors.static_dims(q)
     for x, what in ((k, "the key, in heads,"), (v, "the value, in heads,")):
         tensors.require(x, (batch, groups, rows, size), what)
-    # The first place of the new entries in each sequence: those before are in the cache.
+    # The first position of the new entries in each sequence: the earlier ones are in the cache.
     ends = emit.convert(emit.reshape(node.tensor(5), (batch, 1)), "i64")
     first = emit.add(ends, 1 - rows)
     first = mgx.max(first, emit.like(first, 0))
@@ -109,7 +109,7 @@ def _normalised(node: Node, x: ir.Value, index: int) -> ir.Value:
 
 
 def _angles(node: Node, places: ir.Value, batch: int, rows: int) -> ir.Value:
-    """The places that rotations go by: input 9 where it is given, those in the cache else."""
+    """The positions of the rotations: input 9 where it is given, else those in the cache."""
     if not node.given(9):
         return places
     return emit.broadcast(emit.convert(node.tensor(9), "i64"), (batch, rows))
@@ -120,7 +120,7 @@ def _total(node: Node) -> int:
 
 
 def _cached(node: Node, past: int, new: ir.Value, places: ir.Value) -> ir.Value:
-    """The cache (batch, heads, length, size) with new entries at their places."""
+    """The cache (batch, heads, length, size) with new entries at their positions."""
     batch, heads, rows, size = tensors.static_dims(new)
     before, total = 0, _total(node)
     if node.given(3) or node.given(4):
@@ -141,7 +141,7 @@ def _cached(node: Node, past: int, new: ir.Value, places: ir.Value) -> ir.Value:
 
 
 def _visible(node: Node, q: ir.Value, places: ir.Value, ends: ir.Value, total: int) -> ir.Value:
-    """A mask (batch, 1, rows, total) of the entries that each place sees, to be added."""
+    """A mask (batch, 1, rows, total) of the entries that each position sees, to be added."""
     batch, _, rows, _ = tensors.static_dims(q)
     window = int(node.attribute("local_window_size", -1))
     shape = (batch, 1, rows, total)

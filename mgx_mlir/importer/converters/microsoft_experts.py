@@ -86,7 +86,7 @@ def _mixed(node: Node, layers: Sequence[Layer | None], factors: ir.Value | None)
 
 
 def _shares(node: Node, factors: ir.Value | None) -> ir.Value:
-    """How much each expert counts for each token: (tokens, experts), mostly zeros."""
+    """The weight of each expert for each token: (tokens, experts), mostly zeros."""
     node.only("use_sparse_mixer", 0)
     scores = node.tensor(1)
     experts = tensors.static_dims(scores)[1]

@@ -1,4 +1,4 @@
-"""Operators of com.microsoft that are ONNX's with something more, or in another layout.
+"""Operators of com.microsoft that extend ONNX's, or use another layout.
 
 Source of their meaning: onnxruntime's docs/ContribOperators.md.
 """
@@ -182,7 +182,7 @@ def crop_and_resize(node: Node) -> Any:
 
 @contributed("BiasDropout", "add")
 def bias_dropout(node: Node) -> Any:
-    """Inputs: x, a bias, what is added after; nothing is dropped at inference."""
+    """Inputs: x, a bias, an addend after dropout; nothing is dropped at inference."""
     node.attribute("seed", 0)
     node.ignore(3)  # the ratio
     if node.given(4) and node.constant(4, "training_mode").any():
@@ -216,7 +216,7 @@ def relative_position_bias(node: Node) -> ir.Value:
 
 @contributed("GatedRelativePositionBias", "dot add sigmoid mul reduce_sum")
 def gated_relative_position_bias(node: Node) -> ir.Value:
-    """WavLM's: input 2 times a gate that queries make. Inputs: queries, their bias, ..."""
+    """WavLM's: input 2 times a gate computed from queries. Inputs: queries, their bias, ..."""
     heads = int(node.required("num_heads"))
     if node.given(6):
         raise UnsupportedError("token_offset, of packed sequences")

@@ -1,7 +1,7 @@
 """Quantized operators of com.microsoft: as onnxruntime's quantiser writes them.
 
-Those that no sum of integers makes faster are computed on floats in between. Source of their
-meaning: onnxruntime's docs/ContribOperators.md.
+Operators that no sum of integers makes faster are computed on floats in between. Source of
+their meaning: onnxruntime's docs/ContribOperators.md.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def reduce_sum_integer(node: Node) -> ir.Value:
 def dynamic_quantize_lstm(node: Node) -> Any:
     """LSTM with quantized weights (directions, size, gates * hidden): inputs 8 to 11 say how.
 
-    What they are multiplied with is rounded to 8 bits over its range, all steps' inputs together.
+    Their other operands are rounded to 8 bits over their range, all steps' inputs together.
     """
     weights = []
     for index, scale in ((1, 8), (2, 10)):

@@ -41,10 +41,10 @@ def dequantized(
 ) -> ir.Value:
     """Codes (..., size) as floats. Scales (..., blocks) and zero points hold for a block each.
 
-    `order` (size,) says which block each element is of; without one they follow each other.
+    `order` (size,) says which block each element is of; without it blocks follow each other.
 
     Zero points are packed bytes (..., some), or one number (..., blocks) of the scales' type;
-    where there are none, the middle of the codes is.
+    without zero points, the middle of the codes is zero.
     """
     *outer, size = tensors.static_dims(codes)
     blocks = -(-size // block)
@@ -88,7 +88,7 @@ def matmul_n_bits(node: Node) -> ir.Value:
     return emit.add(y, node.tensor(5)) if node.given(5) else y
 
 
-# What the codes of bitsandbytes' formats stand for (source: its create_fp4_map, and the table
+# The values of the codes of bitsandbytes' formats (source: its create_fp4_map, and the table
 # of the QLoRA paper, appendix E).
 _FP4 = (0.0, 0.0052083333, 0.6666667, 1.0, 0.33333333, 0.5, 0.16666667, 0.25)
 _NF4 = (

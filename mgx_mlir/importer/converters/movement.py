@@ -138,7 +138,7 @@ def scatter_nd(node: Node) -> ir.Value:
 
 @operator("TensorScatter", (24, 24), "scatter_none")
 def tensor_scatter(node: Node) -> ir.Value:
-    """Writes consecutive entries of a cache, from a place of its own in each batch."""
+    """Writes consecutive entries of a cache, from an offset of its own in each batch."""
     past, update = node.tensor(0), node.tensor(1)
     axis = node.axis()
     size = tensors.size_of(past, axis, "the length of the cache")
@@ -222,7 +222,7 @@ def one_hot(node: Node) -> ir.Value:
         )
     negative = mgx.less(indices, emit.like(indices, 0))
     indices = emit.where(negative, emit.add(indices, depth), indices)
-    # As few bytes as hold a place are compared.
+    # Indices are compared in the narrowest type that holds them.
     small = np.int16 if depth < 1 << 15 else np.int32 if depth < 1 << 31 else np.int64
     indices = emit.convert(emit.clip(indices, -1, depth), mgx.element_type(small))
     places = np.arange(depth, dtype=small).reshape([-1 if i == axis else 1 for i in range(rank)])

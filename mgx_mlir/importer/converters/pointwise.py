@@ -162,7 +162,7 @@ def clip(node: Node) -> ir.Value:
     return mgx.min(x, high) if high else x
 
 
-# What is added to an f32's bits so that cutting off the fraction rounds it.
+# The addend to an f32's bits after which cutting off the fraction rounds it.
 _HALFWAY = {"up": 0x7FFFFF, "down": 0, "nearest": 0x400000}
 
 
@@ -202,7 +202,7 @@ def cast(node: Node) -> ir.Value:
 
 @operator("CastLike", (15, 25), "convert")
 def cast_like(node: Node) -> Any:
-    """Of the second input only the type counts: the first may be constant."""
+    """Only the type of the second input matters: the first may be constant."""
     element = element_types.of_numpy(node.value(1).dtype)
     known = node.known(0)
     if known is not None:

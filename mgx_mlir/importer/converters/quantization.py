@@ -41,7 +41,7 @@ def spread(node: Node, x: ir.Value, parameter: ir.Value) -> ir.Value:
     return emit.broadcast(emit.take(repeated, axis, 0, size), sizes)
 
 
-# What a quantization may divide in.
+# The types in which a quantization may divide.
 _PRECISIONS = tuple(map(np.dtype, ("float16", ml_dtypes.bfloat16, "float32", "float64")))
 
 
@@ -210,7 +210,7 @@ def dynamic_quantize_linear(node: Node) -> list[ir.Value]:
 
 
 def dynamically_quantized(x: ir.Value) -> list[ir.Value]:
-    """x as ui8 over its range, which is made to hold zero; the scale and the zero point."""
+    """x as ui8 over its range, extended to hold zero; the scale and the zero point."""
     rank = tensors.rank(x)
     axes = list(range(rank))
     largest = emit.squeeze(mgx.reduce_max(x, axes), axes) if axes else x

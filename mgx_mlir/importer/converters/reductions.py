@@ -35,16 +35,16 @@ def _minimum(x: ir.Value, axes: list[int]) -> ir.Value:
 
 
 def _log_sum_exp(x: ir.Value, axes: list[int]) -> ir.Value:
-    """log(sum(exp(x))), with the maximum taken out so that exp does not overflow."""
+    """log(sum(exp(x))), with the maximum subtracted so that exp does not overflow."""
     largest = mgx.reduce_max(x, axes)
     shift = emit.where(mgx.isinf(largest), 0, largest)
     return mgx.add(mgx.log(mgx.reduce_sum(mgx.exp(emit.sub(x, shift)), axes)), shift)
 
 
-# Of integers, these are computed in f64 and cut off to the integer below.
+# On integers, these are computed in f64 and rounded down.
 _IN_FLOATS = ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
 
-# ONNX name, oldest and newest version, ops, what comes before, the reduction, what comes after.
+# ONNX name, oldest and newest version, ops, the work before, the reduction, the work after.
 _REDUCTIONS: tuple[tuple[str, int, int, str, Unary, Reduction, Unary], ...] = (
     ("ReduceL1", 1, 18, "abs reduce_sum", mgx.abs, mgx.reduce_sum, _same),
     ("ReduceL2", 1, 18, "mul reduce_sum sqrt", _square, mgx.reduce_sum, mgx.sqrt),

@@ -96,7 +96,7 @@ def resize(node: Node) -> ir.Value:
 def _from_corners(
     node: Node, x: ir.Value, target: Sequence[int], factors: Sequence[float]
 ) -> ir.Value:
-    """x where place i of the result is at (i + 0.5) / factor: half a pixel after half_pixel.
+    """x where index i of the result is at (i + 0.5) / factor: half a pixel after half_pixel.
 
     A gather for each dimension, or a product with the weights of its elements.
     """
@@ -129,7 +129,7 @@ _ROUNDINGS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def _weights(node: Node, where: np.ndarray, size: int) -> np.ndarray:
-    """(size, places): how much of each element a place takes."""
+    """(size, places): the weight of each element at each place of the result."""
     cubic = node.attribute("mode") == "cubic"
     where = where if cubic else np.clip(where, 0, size - 1)
     taps = np.floor(where).astype(np.int64)[:, None] + np.arange(-1, 3)

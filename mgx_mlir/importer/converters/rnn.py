@@ -1,7 +1,7 @@
 """RNN, GRU and LSTM, unrolled over their steps into products and pointwise ops.
 
 The products of all inputs with the input weights are one dot, before the steps. Two directions
-that compute the same go side by side, the second from the end: a step of both is one product.
+with equal functions run side by side, the second from the end: a step of both is one product.
 Layouts, gate orders and formulas are those of ONNX's operator documentation.
 """
 
@@ -37,9 +37,9 @@ class Cell:
 
     `w` is (input, gates * hidden), `r` (hidden, gates * hidden); `bias_w` and `bias_r` are
     their halves of B, or None. Where a step only adds both, `bias_w` is their sum. `peepholes`
-    are the weights from the cell's state, or None. Of both directions, all have a dimension for
-    these before, and biases and peepholes one for the batch after it. `rounded` is what happens
-    to what is multiplied with weights.
+    are the weights from the cell's state, or None. With both directions, all have a leading
+    dimension for them, and biases and peepholes a second one for the batch. `rounded` is applied
+    to the operands of products with weights.
     """
 
     node: Node
@@ -86,7 +86,7 @@ def _unrolled(
     """The results Y and the last states of a node; `step` makes new states from a projection.
 
     `weights` are those of the input and of the state: (directions, its size, gates * hidden).
-    `rounded` may look at all numbers of what it gets.
+    `rounded` may look at all numbers of its operand.
     """
     x = node.tensor(0)
     batch_first = node.version >= 14 and bool(node.attribute("layout"))
@@ -154,7 +154,7 @@ def _check_shapes(
 def _of_no_steps(
     node: Node, x: ir.Value, directions: int, hidden: int, states: int, batch_first: bool
 ) -> list[ir.Value | None]:
-    """The results of sequences without a step: nothing, and zeros."""
+    """The results of sequences without a step: an empty Y, and zeros."""
     zero = np.zeros((), emit.numpy_type(x))
     batch = tensors.dims(x)[1]
     last = [batch, directions, hidden] if batch_first else [directions, batch, hidden]
@@ -234,7 +234,7 @@ class _Cells:
         return self._cell(lambda x: _part(x, number), lambda x: x, functions, backwards)
 
     def both(self, functions: list[Activation]) -> Cell:
-        """That of two directions."""
+        """The cell of both directions."""
         return self._cell(lambda x: x, lambda x: emit.unsqueeze(x, [1]), functions, False)
 
     def _cell(
@@ -244,7 +244,7 @@ class _Cells:
         functions: list[Activation],
         backwards: bool,
     ) -> Cell:
-        """`part`: of weights for all directions; `of_all`: of vectors that a whole batch has."""
+        """`part`: of weights for all directions; `of_all`: of vectors that a whole batch shares."""
         node = self.node
         bias_w = bias_r = peepholes = None
         if node.given(3):
@@ -262,7 +262,7 @@ class _Cells:
 
 
 def _weights(node: Node) -> tuple[ir.Value, ir.Value]:
-    """Those of inputs 1 and 2, with the gates last."""
+    """The weights of inputs 1 and 2, with the gates last."""
     w, r = (emit.transpose(node.tensor(i), [0, 2, 1]) for i in (1, 2))
     return w, r
 

@@ -21,7 +21,7 @@ from mgx_mlir.importer.registry import operator
 
 _CUBIC = -0.75
 _MODE = "coordinate_transformation_mode"
-# Samples within a pixel to both sides, half a pixel apart, and one more for rounding each way.
+# Samples within a pixel on either side, half a pixel apart, and one more for rounding each way.
 _TOUCHING = 7
 
 
@@ -73,7 +73,7 @@ def _neighbours(place: ir.Value, mode: str) -> list[tuple[ir.Value, ir.Value | N
 
 
 class Sampler:
-    """Where the grid's numbers lie in an image, and what lies outside of it."""
+    """The coordinates of a grid in an image, and the padding outside of the image."""
 
     def __init__(self, x: ir.Value, padding: str, align_corners: bool) -> None:
         """x is (batch, channels, sizes...)."""
@@ -102,7 +102,7 @@ class Sampler:
         return place
 
     def interpolated(self, places: Sequence[ir.Value], mode: str) -> ir.Value:
-        """The image (N, places..., C) at places, by the pixels around each and their weights."""
+        """The image (N, places..., C) at places: the pixels around each place, weighted."""
         terms = []
         for combination in itertools.product(*(_neighbours(place, mode) for place in places)):
             pixel = self.pixel([index for index, _ in combination])
@@ -188,8 +188,8 @@ def roi_align(node: Node) -> ir.Value:
 def _shares(first: ir.Value, end: ir.Value, count: int, size: int, half: bool) -> ir.Value:
     """(regions, count, size): how much of each pixel the mean over a part of a region holds.
 
-    A part has as many samples as pixels, rounded up. Those that touch a pixel are at most half
-    a pixel apart or alone: of all, only the few from one pixel before it on can.
+    A part has as many samples as pixels, rounded up. The samples that touch a pixel are at most
+    half a pixel apart, or one alone: only the few from one pixel before it on can touch it.
     """
     length = mgx.sub(end, first)
     length = length if half else mgx.max(length, emit.like(length, 1))
@@ -296,7 +296,7 @@ def cropped(
 ) -> ir.Value:
     """Boxes (y1, x1, y2, x2, as parts of the size) of images (batch, channels, height, width).
 
-    Each box becomes `size` pixels, whose corners are the box's; what lies outside is `fill`.
+    Each box becomes `size` pixels, whose corners are the box's; pixels outside are `fill`.
     """
     if mode not in ("bilinear", "nearest"):
         raise UnsupportedError(f"mode = {mode}; bilinear and nearest are supported")

@@ -91,7 +91,7 @@ def _broadcast_at_run_time(node: Node, x: ir.Value, index: int) -> ir.Value:
 
 
 def _resolve(have: Sequence[Dim], wanted: Sequence[int], zero_is_zero: bool) -> list[Dim]:
-    """The shape that Reshape's rules give: 0 copies a size, -1 takes what is left."""
+    """The shape by Reshape's rules: 0 copies a size, -1 takes the remaining elements."""
     result: list[Dim] = []
     for place, size in enumerate(wanted):
         if size == 0 and not zero_is_zero:
@@ -115,7 +115,7 @@ def _resolve(have: Sequence[Dim], wanted: Sequence[int], zero_is_zero: bool) -> 
 def _resolve_sizes(
     have: Sequence[Number | None], wanted: Sequence[Number], zero_is_zero: bool
 ) -> list[Number] | None:
-    """As `_resolve`, of sizes that are formulas; None where that does not say enough."""
+    """As `_resolve`, for sizes that are formulas; None where these do not determine the shape."""
     if None in have or any(
         w == 0 and not zero_is_zero and i >= len(have) for i, w in enumerate(wanted)
     ):

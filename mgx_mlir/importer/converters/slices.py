@@ -1,4 +1,4 @@
-"""Slice, of sizes that are known, and of those that are formulas of the inputs' sizes."""
+"""Slice, with sizes that are known, and with sizes that are formulas of the inputs' sizes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mgx_mlir.importer.registry import operator
 from mgx_mlir.rewriting.symbolic import OPEN_END
 from mgx_mlir.sizes.arithmetic import Number, alone
 
-# How exporters write the end of a dimension, where indices have 32 bits.
+# Exporters write this for the end of a dimension, where indices have 32 bits.
 _INT_MAX = (1 << 31) - 1
 
 
@@ -40,7 +40,7 @@ def slice_(node: Node) -> ir.Value:
 
 
 def _sliced_by_size(node: Node) -> ir.Value:
-    """The first elements along axes, as many as ends say that are formulas of sizes."""
+    """The first elements along axes, whose ends are formulas of sizes."""
     x, ends = node.tensor(0), node.sizes(2)
     if ends is None:
         node.integers(2, "ends")  # says that they have to be constant
@@ -63,7 +63,7 @@ def _sliced_by_size(node: Node) -> ir.Value:
 def _sized_slice(
     x: ir.Value, axes: list[int], starts: list[int], sizes: Sequence[tensors.Dim]
 ) -> ir.Value:
-    """A slice from constant places on, whose result has those dimensions."""
+    """A slice from constant indices on, whose result has those dimensions."""
     result = tensors.tensor_type(tensors.element(x), sizes)
     places = {"axes": axes, "starts": starts, "ends": [OPEN_END] * len(axes)}
     attributes = {name: ir.DenseI64ArrayAttr.get(values) for name, values in places.items()}
@@ -129,7 +129,7 @@ def _sliced(
 def _sliced_of_formula(x: ir.Value, axis: int, start: int, end: int, step: int) -> ir.Value:
     """A slice along a dimension whose size is a formula of the inputs' sizes.
 
-    Raises UnsupportedError where how much of it there is does not follow.
+    Raises UnsupportedError where the size of the result does not follow.
     """
     have = tensors.size(tensors.dims(x)[axis])
     if have is None:

@@ -31,7 +31,7 @@ def dft(node: Node) -> ir.Value:
 
 @operator("STFT", (17, 17), "gather mul dot")
 def stft(node: Node) -> ir.Value:
-    """Transforms of parts of the signal (batch, length, 1 or 2), each times the window.
+    """Transforms of segments of the signal (batch, length, 1 or 2), each times the window.
 
     PyTorch writes a real signal as (batch, length).
     """
@@ -66,7 +66,7 @@ def stft(node: Node) -> ir.Value:
 
 @operator("MelWeightMatrix", (17, 17), "constant")
 def mel_weight_matrix(node: Node) -> np.ndarray:
-    """Triangles over the bins of a spectrum, evenly spaced by the pitch that is heard."""
+    """Triangles over the bins of a spectrum, evenly spaced on the mel scale of pitch."""
     names = ("num_mel_bins", "dft_length", "sample_rate", "lower_edge_hertz", "upper_edge_hertz")
     bands, length, rate, low, high = (
         float(node.constant(i, name).reshape(())) for i, name in enumerate(names)
@@ -106,7 +106,7 @@ def transform(
 ) -> ir.Value:
     """The transform of x (..., 1 or 2) along an axis, which is cut or filled up to `length`.
 
-    onesided: only the first half of the spectrum is made; inverse too, only that is read.
+    onesided: only the first half of the spectrum is made; with inverse, only that half is read.
     """
     if tensors.dims(x)[-1] not in (1, 2):
         raise ModelError(f"{tensors.show(tensors.dims(x))} ends with neither 1 nor 2, (re, im)")
@@ -118,7 +118,7 @@ def transform(
         raise ModelError(f"a transform of length {length}")
     last = tensors.rank(x) - 1
     x, back = emit.moved_to_end(_fitted(x, axis, length // 2 + 1 if to_real else length), axis)
-    # The parts are now the last dimension but one.
+    # The parts (re, im) are now the last dimension but one.
     parts = [
         emit.squeeze(emit.take(x, last - 1, i, i + 1), [last - 1])
         for i in range(tensors.size_of(x, last - 1, "the number of parts"))

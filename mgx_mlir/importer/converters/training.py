@@ -64,7 +64,7 @@ def adam(node: Node) -> list[Any]:
         v = mgx.add(emit.mul(v, alpha), emit.mul(g, 1 - alpha))
         h = mgx.add(emit.mul(h, beta), emit.mul(mgx.mul(g, g), 1 - beta))
         rate, t = _scalar(node, 0, x), _scalar(node, 1, x)
-        # The moments start at zero; the first steps make up for that.
+        # The moments start at zero; the first steps correct that bias.
         of_h = mgx.sqrt(emit.add(mgx.neg(mgx.pow(emit.like(x, beta), t)), 1))
         of_v = emit.add(mgx.neg(mgx.pow(emit.like(x, alpha), t)), 1)
         corrected = mgx.div(mgx.mul(rate, of_h), of_v)
@@ -85,7 +85,7 @@ def momentum(node: Node) -> list[Any]:
     def step(x: ir.Value, g: ir.Value, v: ir.Value) -> list[ir.Value]:
         rate, t = _scalar(node, 0, x), _scalar(node, 1, x)
         g = _regularized(node, x, g, None)
-        # The first step has no history: its gradient counts in full.
+        # The first step has no history: its gradient has the full weight.
         share = emit.where(mgx.greater(t, emit.like(t, 0)), emit.like(x, beta), 1)
         v = mgx.add(emit.mul(v, alpha), mgx.mul(share, g))
         move = v if mode == "standard" else mgx.add(g, emit.mul(v, alpha))

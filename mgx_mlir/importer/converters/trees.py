@@ -1,7 +1,7 @@
 """Tree ensembles (ai.onnx.ml): all trees walked at once, a step for each level.
 
 The nodes of all trees lie in one table, and a leaf is followed by itself. A step reads, for
-each example and tree, the node where it is: the feature, the threshold, and what comes next.
+each example and tree, the current node: the feature, the threshold, and the next nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 
 _OPS = "gather gather_elements less greater equal where reduce_sum"
-# By number, as TreeEnsemble has them; what older operators call them begins with BRANCH_.
+# By number, as TreeEnsemble has them; older operators prefix the names with BRANCH_.
 _MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
 _LEAF = -1
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
@@ -30,7 +30,7 @@ _TRANSFORMS = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 
 @dataclass
 class Forest:
-    """Tables with a row for each node. `next` (nodes, 2) is where false and true lead.
+    """Tables with a row for each node. `next` (nodes, 2) holds the next node if false, if true.
 
     `weights` (nodes, targets) are those of leaves; `voted` says which a leaf has. `members` is a
     table of the values that a node of mode MEMBER looks for, filled up with NaN.
@@ -47,7 +47,7 @@ class Forest:
     members: np.ndarray
 
     def depth(self) -> int:
-        """Steps from a root to the last leaf. Raises ModelError where nodes form a circle."""
+        """Steps from a root to the last leaf. Raises ModelError where nodes form a cycle."""
         here, steps = set(self.roots.tolist()), 0
         while True:
             inner = [n for n in here if self.modes[n] != _LEAF]
@@ -82,7 +82,7 @@ def leaves_of(node: Node, x: ir.Value, forest: Forest) -> ir.Value:
         if forest.missing_is_true.any():
             tracks = mgx.gather(node.make(forest.missing_is_true), here, 0)
             holds = mgx.logical_or(holds, mgx.logical_and(tracks, mgx.isnan(value)))
-        # The table holds where false leads, then where true leads.
+        # The next nodes if false come first in the table, then those if true.
         offset = emit.mul(emit.convert(holds, "i64"), len(forest.modes))
         here = mgx.gather(steps, mgx.add(here, offset), 0)
     return here
@@ -107,7 +107,7 @@ def _compared(
 def scores_of(
     node: Node, x: ir.Value, forest: Forest, aggregate: str, base: np.ndarray | None
 ) -> ir.Value:
-    """What the leaves say of each target, over all trees: (batch, targets)."""
+    """The score of each target, over the leaves of all trees: (batch, targets)."""
     leaves = leaves_of(node, x, forest)
     dtype = emit.numpy_type(x)
     table = forest.weights.astype(dtype)
@@ -203,7 +203,7 @@ def tree_ensemble_regressor(node: Node) -> ir.Value:
 
 @operator("TreeEnsembleClassifier", (1, 5), _OPS + " argmax", DOMAIN)
 def tree_ensemble_classifier(node: Node) -> list[ir.Value]:
-    """The best class, and the scores. Of two, votes for the first alone speak for the second."""
+    """The best class, and the scores. With two, votes for the first alone score the second."""
     x = _as_float(node)
     labels = labels_of(node, "classlabels_int64s")
     forest = _forest_of_lists(node, "class", len(labels))
@@ -212,7 +212,7 @@ def tree_ensemble_classifier(node: Node) -> list[ir.Value]:
     first_only = not forest.voted[:, 1:].any() and (base is None or len(base) == 1)
     if len(labels) != 2 or not first_only:
         scores = scores_of(node, x, forest, "SUM", base)
-        if len(labels) == 1:  # onnxruntime says whether, and not which
+        if len(labels) == 1:  # onnxruntime gives the decision, not the label
             above = emit.squeeze(mgx.greater(scores, emit.like(scores, 0)), [1])
             scores = emit.convert(transformed(scores, transform), "f32")
             return [emit.convert(above, "i64"), scores]
@@ -242,7 +242,7 @@ def _as_float(node: Node) -> ir.Value:
 
 
 def _numbers(node: Node, name: str) -> np.ndarray | None:
-    """A list of floats, or the tensor that stands for it."""
+    """A list of floats, or the tensor given instead."""
     if node.version >= 3 and node.has_attribute(f"{name}_as_tensor"):
         return small_array(node.attribute(f"{name}_as_tensor"), node.name)
     stated = node.attribute(name)

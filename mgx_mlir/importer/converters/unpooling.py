@@ -16,7 +16,7 @@ from mgx_mlir.importer.registry import operator
 
 @operator("Col2Im", (18, 18), "convolution_backwards")
 def col2im(node: Node) -> ir.Value:
-    """A transposed convolution whose weights put each element of a block into its place."""
+    """A transposed convolution whose weights move each element of a block to its pixel."""
     x = node.tensor(0)
     image, block = node.integers(1, "image_shape"), node.integers(2, "block_shape")
     count = len(block)

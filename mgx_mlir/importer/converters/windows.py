@@ -44,7 +44,7 @@ class Window:
         return self.dilations[place] * (self.lengths[place] - 1) + 1
 
     def resolve(self, x: ir.Value) -> Window:
-        """Turns automatic padding into numbers: as many windows as stride-sized steps."""
+        """Resolves automatic padding to numbers: as many windows as stride-sized steps."""
         if self.mode == "NOTSET":
             return self
         count = len(self.lengths)
@@ -112,7 +112,7 @@ def conv_transpose(node: Node) -> ir.Value:
         for place in range(count):
             full = window.strides[place] * (sizes[place] - 1) + extra[place] + window.extent(place)
             total = full - target[place]
-            if total < 0:  # more than the windows reach: zeros at the end
+            if total < 0:  # the windows do not reach so far: zeros at the end
                 extra[place] -= total
                 total = 0
             small, large = total // 2, total - total // 2
@@ -156,7 +156,7 @@ def max_pool(node: Node) -> list[ir.Value]:
 
 
 def _places(node: Node, y: ir.Value, columns_first: bool) -> ir.Value:
-    """Where in x each maximum y is, as an index into the whole x: the first of equal ones."""
+    """The index into the whole x of each maximum y: the first of equal ones."""
     x = node.tensor(0)
     window = Window(node, x, node.required("kernel_shape")).resolve(x)
     sizes, outer, count = tensors.static_dims(x), tensors.static_dims(y), len(window.lengths)
@@ -212,7 +212,7 @@ def lp_pool(node: Node) -> ir.Value:
 def lrn(node: Node) -> ir.Value:
     x, size = node.tensor(0), int(node.required("size"))
     channels = tensors.dims(x)[1] if tensors.rank(x) > 1 else 1
-    # More than twice the channels sees no more of them.
+    # A window of more than twice the channels sees no more of them.
     seen = min(size, 2 * channels + 1) if isinstance(channels, int) else size
     return mgx.lrn(
         x,
