@@ -1,6 +1,6 @@
-"""How a caller gives what a message asks for: in Python's words, and in the command line's.
+"""How a caller gives a value that a message asks for: in Python's words, and the command line's.
 
-Messages say the former. The tools say the latter: `on_command_line` translates.
+Messages speak of Python. The tools translate them by `on_command_line`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FLAGS = (
 
 @dataclass(frozen=True)
 class OpenDim:
-    """A dimension of an input that has no size: `symbol`, in `shape` at `place`.
+    """A dimension of an input that has no size: `symbol`, in `shape` at index `place`.
 
     It may have sizes from `low` to `high`; None is no bound.
     """

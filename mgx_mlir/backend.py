@@ -24,7 +24,7 @@ from mgx_mlir.models.host.values import normal, type_of
 from mgx_mlir.models.staged import Model
 from mgx_mlir.settings import Settings
 
-# The names of devices, and the targets that they stand for. A chip's name is a device too.
+# The names of devices, and their targets. A chip's name is a device too.
 TARGETS = {"CPU": "cpu", "GPU": "gpu"}
 
 
@@ -87,7 +87,7 @@ class MgxBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Runs one node once. `inputs` are those that it names, in order, or by name.
+        """Runs one node once. `inputs` are in the node's order, or by name.
 
         `opset_version` is that of its definition, by default the newest.
 

@@ -1,6 +1,6 @@
 """The compiler on one screen: import, optimise, fuse, emit portable kernels.
 
-loader.py finalizes and runs what it gives.
+loader.py finalizes and runs the result.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ LAYOUT = "mgx-layout-convolution"
 
 @dataclass(frozen=True)
 class CompileOptions:
-    """What a compilation depends on beside the model. Equal options give equal bytes.
+    """The options that a compilation depends on beside the model. Equal options give equal bytes.
 
     `input_dims` gives whole shapes by input name, `dim_params` sizes by the name of a
-    symbolic dimension, `default_dim` the size of those that nothing else names. A Range in the
+    symbolic dimension, `default_dim` the size of those that nothing else names. A Range in
     place of a size says which sizes a dimension may have.
     `input_values` builds the values of inputs into the program, which then are no inputs.
-    `disable` names passes to leave out. With `exact`, those are left out that compute floats
+    `disable` names passes to leave out. `exact` leaves out the passes that compute floats
     by another formula than the model's (docs/passes.md says which, and what stays).
     `max_loop_iterations`: a loop that states no number of trips fails after so many.
     """
@@ -87,7 +87,7 @@ def _dim_json(dim: int | Range) -> Any:
 
 @dataclass
 class Report:
-    """What a compilation did: seconds by stage, pass and kernel, and the rewrites that fired."""
+    """The record of a compilation: seconds by stage, pass and kernel, and rewrites that fired."""
 
     stages: list[tuple[str, float]] = field(default_factory=list)
     passes: PassTimes = field(default_factory=PassTimes)
@@ -229,7 +229,7 @@ class _Kernels:
     numbers: dict[str, int] = field(default_factory=dict)
 
     def add(self, kernel: PortableKernel) -> int:
-        """The kernel's number; that of an equal one of another program."""
+        """The number of the kernel, or of an equal one of another program."""
         number = self.numbers.setdefault(kernel.sha256, len(self.kernels))
         if number == len(self.kernels):
             self.kernels.append(kernel)
@@ -249,7 +249,7 @@ def _program(
     with graph.module.context:
         plan = build_plan(graph, symbolic=options.mode == "full-dynamic")
         portable = [portable_kernel(kernel, table.version) for kernel in kernels(graph.module)]
-    if not table.kernels:  # also equal kernels of one program stay what they are
+    if not table.kernels:  # equal kernels of the first program are kept apart
         table.kernels += portable
         table.numbers = {kernel.sha256: n for n, kernel in reversed(list(enumerate(portable)))}
     else:

@@ -24,8 +24,8 @@ class ModelError(UserError):
 class Unsupported:
     """One node that cannot be imported, and why.
 
-    `operator` is 'input', 'output' or 'initialiser' where that is what cannot be. `open`: it
-    asks for a size or a value that only a run knows.
+    `operator` is 'input', 'output' or 'initialiser' where one of these cannot be imported.
+    `open`: it asks for a size or a value that only a run knows.
     """
 
     node: str
@@ -99,11 +99,11 @@ class DeviceError(MgxError):
 
 
 class Edge(contextlib.ContextDecorator):
-    """Where other exceptions become errors of the project: around a block, or a function.
+    """The border where other exceptions become errors of the project: a block, or a function.
 
-    `what` is what is being done; '' where the caller says so. The errors of this package pass as
-    they are, KeyboardInterrupt too. Lack of memory is a ResourceError, a failure of the operating
-    system a UserError; anything else is a CompilerError that says where it comes from.
+    `what` names the work of the block; '' where the caller says it. The errors of this package
+    pass as they are, KeyboardInterrupt too. Lack of memory is a ResourceError, a failure of the
+    operating system a UserError; anything else is a CompilerError that names its origin.
     """
 
     def __init__(self, what: str) -> None:

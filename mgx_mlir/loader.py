@@ -1,7 +1,7 @@
-"""From an artifact to a program that runs: open, finalize what is missing, load.
+"""From an artifact to a program that runs: open, finalize for a missing target, load.
 
-Imports neither the importer nor the passes. On a GPU a program whose code objects are there
-starts without a compiler; on the CPU LLVM names the machine that code is looked for.
+Imports neither the importer nor the passes. On a GPU a program with code objects starts
+without a compiler; on the CPU LLVM names the machine whose code is looked for.
 """
 
 from __future__ import annotations

@@ -159,14 +159,14 @@ def squeeze(x: ir.Value, axes: Sequence[int] | None = None, **at: Any) -> ir.Val
 
 
 def reshape_to(x: ir.Value, dims: ir.Value, shape: ir.Type | Sequence[Dim], **at: Any) -> ir.Value:
-    """x in the shape that `dims` holds at run time; `shape` is what is known of it."""
+    """x in the shape that `dims` holds at run time; `shape` is its known part."""
     return gen.reshape_to(_shaped(x, shape), x, dims, **at)
 
 
 def broadcast_with_dims(
     x: ir.Value, dims: ir.Value, shape: ir.Type | Sequence[Dim], **at: Any
 ) -> ir.Value:
-    """x broadcast with the shape that `dims` holds at run time; `shape` is what is known."""
+    """x broadcast with the shape that `dims` holds at run time; `shape` is its known part."""
     return gen.broadcast_with_dims(_shaped(x, shape), x, dims, **at)
 
 

@@ -70,7 +70,7 @@ def splat(
 ) -> ir.Value:
     """A constant of that tensor or scalar type whose elements are all `value`.
 
-    Of a tensor with sizes that only a run knows, it is the broadcast of one element.
+    For a tensor with sizes that only a run knows, it is the broadcast of one element.
     """
     number = np.asarray(value).reshape(())
     if not isinstance(type, ir.RankedTensorType) or type.has_static_shape:

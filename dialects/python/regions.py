@@ -86,7 +86,7 @@ def fused_reduce(
     loc: _Place = None,
     ip: Any = None,
 ) -> Any:
-    """Reductions along `axes` and what surrounds them; the body works on whole tensors."""
+    """Reductions along `axes` and the work around them; the body works on whole tensors."""
     inputs = list(inputs)
     with _Block([x.type for x in inputs], body, gen.YieldOp, loc, ip) as block:
         op = gen.FusedReduceOp(block.types, inputs, axes, loc=loc, ip=ip)

@@ -1,4 +1,4 @@
-"""Compares outputs with those of a reference, which may differ from itself."""
+"""Compares outputs with those of a reference, whose variants may differ from each other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEFAULT_TOLERANCE = (1e-3, 1e-4)
 
 @dataclass(frozen=True)
 class Verdict:
-    """`differs`: some elements do. `excused`: so do the reference's variants, at all of these."""
+    """`differs`: some elements do. `excused`: all of these differ between variants too."""
 
     differs: bool
     excused: bool
@@ -27,7 +27,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class _Distance:
-    """How far two tensors lie apart: the elements beyond tolerance, the worst, relative rms."""
+    """The distance of two tensors: the elements beyond tolerance, the worst, relative rms."""
 
     bad: np.ndarray
     error: np.ndarray
@@ -42,7 +42,7 @@ def compare(
     rtol: float | None,
     atol: float | None,
 ) -> Verdict:
-    """The verdict on one output against the variants of its reference, the first being it.
+    """The verdict on one output against the variants of its reference, the first of which counts.
 
     An element that is beyond tolerance is excused where a variant differs from the first by as
     much, or, for integers, at all.
@@ -89,7 +89,7 @@ def compare(
 def _excused(
     found: np.ndarray, first: np.ndarray, ours: _Distance, own: Mapping[str, _Distance]
 ) -> np.ndarray:
-    """Where the variants differ from the first by as much as was found."""
+    """The elements at which the variants differ from the first by as much as was found."""
     spread = np.zeros(first.shape)
     for distance in own.values():
         spread = np.maximum(spread, distance.error)

@@ -1,4 +1,4 @@
-"""What the tools print: progress, sizes, tables."""
+"""The output of the tools: progress, sizes, tables."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Tick = Callable[[str, int, int], None]
 
 @contextlib.contextmanager
 def progress(what: str) -> Iterator[Tick]:
-    """Shows what is going on, on a terminal only; the block calls the value it is given.
+    """Shows progress, on a terminal only; the block calls the value that it is given.
 
     The line goes to standard error and disappears at the end, so that results stay clean.
     """
@@ -96,7 +96,7 @@ def _how(artifact: Artifact) -> str:
 
 
 def print_artifact(artifact: Artifact) -> None:
-    """What `mgx inspect` shows."""
+    """The output of `mgx inspect`."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""What the source of converters says: the attributes they read, and the forms they refuse."""
+"""Facts in the source of converters: the attributes they read, and the forms they refuse."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _CONVERTERS = "mgx_mlir.importer.converters"
 
 
 def strings_read(converter: Any) -> tuple[set[str], set[str]]:
-    """The strings that a converter, and what it calls of the importer, may name attributes by.
+    """The strings by which a converter, and the importer's functions it calls, may name attributes.
 
-    The second set holds regular expressions of those that are put together.
+    The second set holds regular expressions of names that are put together.
     """
     strings: set[str] = set()
     patterns: set[str] = set()
@@ -38,7 +38,7 @@ def strings_read(converter: Any) -> tuple[set[str], set[str]]:
 
 
 def refusals(converter: Any) -> list[str]:
-    """What a converter refuses, in the words of its errors; '...' stands for what varies."""
+    """The refusals of a converter, in the words of its errors; '...' marks the parts that vary."""
     found: dict[str, None] = {}
     for function in _reachable(converter, _CONVERTERS):
         for node in ast.walk(_source(function)):
@@ -119,7 +119,7 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _named(function: types.FunctionType) -> Iterator[Any]:
-    """What the names in a function stand for: values of its module and of others."""
+    """The values of the names in a function: those of its module and of others."""
     scope = function.__globals__
     for node in ast.walk(_source(function)):
         if isinstance(node, ast.Name) and node.id in scope:

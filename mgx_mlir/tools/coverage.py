@@ -2,9 +2,9 @@
 
 python -m mgx_mlir.tools.coverage > docs/operators.md
 
-Nothing of it is written by hand: versions and types are those of onnx's definitions, what is
-refused and what has to be known early is read from the source of the converters, and how ops
-run on a GPU was found out on ONNX's cases (gpu_paths.py).
+Nothing of it is written by hand: versions and types are those of onnx's definitions, refusals
+and values that have to be known early are read from the source of the converters, and the way
+of ops on a GPU was found out on ONNX's cases (gpu_paths.py).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def page() -> str:
 
 
 def describe(name: str) -> str:
-    """What the page says of the operators of a name, in any domain; '' where there is none."""
+    """The page's lines on the operators of a name, in any domain; '' where there is none."""
     rows = {(row.domain, row.name): row for row in operators()}
     parts = []
     for domain, found in _listed():
@@ -174,7 +174,7 @@ def _types(domain: str, name: str) -> str:
 
 
 def _missing(names: Sequence[tuple[str, str]]) -> list[str]:
-    """For each domain that onnx defines, the operators of its newest opset that are not there.
+    """For each domain that onnx defines, the operators of its newest opset that are missing.
 
     A Gradient becomes other nodes before the import.
     """

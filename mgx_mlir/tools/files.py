@@ -12,7 +12,7 @@ SUFFIX = ".mgx"
 
 
 def is_artifact(file: Path) -> bool:
-    """Whether a file is called an artifact, or begins as one does."""
+    """Whether a file has the suffix of an artifact, or begins as one does."""
     return file.suffix == SUFFIX or _begins_as_one(file)
 
 

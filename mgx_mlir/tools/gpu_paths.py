@@ -29,7 +29,7 @@ from mgx_mlir.rewriting.portable import read_kernel
 
 CHIPS = ("gfx942", "gfx1100")
 _FILE = Path(__file__).with_name("gpu_paths.json")
-# What a kernel holds beside work.
+# Ops of a kernel that are no work.
 _SILENT = frozenset(("constant", "kernel", "pointwise", "return", "yield", "fused_reduce"))
 
 

@@ -26,7 +26,7 @@ from mgx_mlir.rewriting.pass_base import PassContext
 
 SPLIT_MARKER = "// -----"
 BYTECODE_MAGIC = b"ML\xefR"
-# expected-error@+1 2 {{text}}: severity, where, how often, what.
+# expected-error@+1 2 {{text}}: severity, line, count, text.
 EXPECTED = re.compile(
     r"expected-(error|warning|remark|note)\s*(?:@([+-]\d+|above|below|unknown))?\s*"
     r"(\d+)?\s*\{\{(.*?)\}\}"

@@ -79,8 +79,8 @@ def inputs_of(
 ) -> dict[str, np.ndarray]:
     """The inputs of a run, read from the files that `given` names, else random.
 
-    Random ones of a program for any sizes have those of `dims`, by symbol, or of the files;
-    else a symbol's first optimal size, or its least.
+    For a program for any sizes, random inputs have the sizes of `dims`, by symbol, or those of
+    the files; else a symbol's first optimal size, or its least.
     """
     if isinstance(runnable, SizedProgram):
         chosen = _chosen(runnable, given, dims)
@@ -151,12 +151,12 @@ def type_text(type_: onnx.TypeProto) -> str:
 
 
 def _symbol(dim: onnx.TensorShapeProto.Dimension) -> str:
-    """A dimension's name; '?' where it has none but that which onnx's inference gave it."""
+    """A dimension's name; '?' where its only name is the one that onnx's inference gave it."""
     return "?" if dim.dim_param.startswith("unk__") else dim.dim_param or "?"
 
 
 def flat_arrays(outputs: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """The tensors of the outputs; those of sequences as NAME[i]. What is empty is left out."""
+    """The tensors of the outputs; those of sequences as NAME[i]. Empty optionals are left out."""
     found: dict[str, np.ndarray] = {}
     for name, value in outputs.items():
         if isinstance(value, list):

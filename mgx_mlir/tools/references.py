@@ -15,7 +15,7 @@ import numpy as np
 from mgx_mlir.errors import UsageError
 from mgx_mlir.tools import options as shared
 
-# What nudged inputs are multiplied with differs from 1 by this at most: some roundings.
+# Nudged inputs are multiplied with numbers that differ from 1 by at most this: some roundings.
 NUDGES = {np.dtype(np.float64): 2.0**-40, np.dtype(np.float32): 2.0**-20}
 NUDGE = 2.0**-9
 # Operators whose products of u8 and i8 onnxruntime sums with saturation to 16 bits, on
@@ -27,7 +27,7 @@ Inputs = Mapping[str, np.ndarray]
 
 
 class Reference:
-    """A reference's outputs for some inputs: `variants` by what is different in each."""
+    """A reference's outputs for some inputs: `variants` by the difference of each."""
 
     def __init__(self, name: str, variants: dict[str, Outputs], run: Callable[[Inputs], Outputs],
                  precise: Callable[[], Outputs] | None, inputs: Inputs) -> None:  # fmt: skip
@@ -38,7 +38,7 @@ class Reference:
         self._inputs = inputs
 
     def add_variants(self) -> None:
-        """Adds those that only a difference asks for: exact integers, nudged inputs."""
+        """Adds variants that only a difference asks for: exact integers, nudged inputs."""
         if self._precise is not None:
             self.variants["without saturation to 16 bits"] = self._precise()
         if any(array.dtype.kind in "fV" for array in self._inputs.values()):

@@ -62,10 +62,10 @@ def _kernel_text(kernel: PortableKernel) -> str:
 
 
 def _of_kernel(kernel: PortableKernel, function: Callable[..., str], *arguments: Any) -> str:
-    """A function's word on the bytes of a kernel."""
+    """The text that a function gives for the bytes of a kernel."""
     from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
 
-    # In a process of its own: whoever wrote the file wrote the bytes.
+    # In a process of its own: the bytes may be anybody's.
     with WorkerPool(1, READ_LIMIT) as pool:
         try:
             return str(pool.submit(function, kernel.bytecode, *arguments).result())
@@ -81,7 +81,7 @@ def _number(artifact: Artifact, name: str) -> int:
 
 
 def _finalized(artifact: Artifact, arch: str | None) -> list[str]:
-    """The chips that the artifact has code objects for, of the one asked for."""
+    """The targets that the artifact has code objects for; with `arch`, that one alone."""
     there = [name for name in artifact.code_objects if arch in (None, name.partition(":")[0])]
     if not there:
         finalized = ", ".join(artifact.code_objects) or "none"

@@ -13,7 +13,7 @@ import numpy as np
 
 from mgx_mlir.tools import options as shared
 
-# Of longer maps the beginning is printed.
+# The characters that are printed of a longer map.
 _SHOWN = 400
 
 

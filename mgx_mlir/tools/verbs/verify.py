@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
 def _verdicts(
     found: Mapping[str, np.ndarray], reference: Reference, options: argparse.Namespace
 ) -> dict[str, Verdict]:
-    """What is found of each output of the reference."""
+    """The verdict on each output of the reference."""
     from mgx_mlir.tools.comparing import compare
     from mgx_mlir.tools.programs import flat_arrays
 
