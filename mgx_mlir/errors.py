@@ -88,7 +88,7 @@ class DeviceError(MgxError):
     """A HIP call failed, or there is no HIP to call.
 
     `name` is HIP's name of the error ('' where no call was made), `call` the function, and
-    `kernel` what was to be launched, where it was a launch.
+    `kernel` the kernel, where the call was a launch.
     """
 
     def __init__(self, message: str, name: str = "", call: str = "", kernel: str = "") -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mgx_mlir.compiler import CompileOptions, Report
     from mgx_mlir.runtime.hip.device import Device
 
-# (what is being done, how many are done, of how many)
+# (the work under way, how many are done, of how many)
 Progress = Callable[[str, int, int], None]
 
 

@@ -121,7 +121,7 @@ def dequantizelinear(
 
 
 def reshape(x: ir.Value, dims: ir.Type | Sequence[Dim], **at: Any) -> ir.Value:
-    """x in another shape; one dimension may be -1, and takes what is left."""
+    """x in another shape; one dimension may be -1, and takes the remaining elements."""
     if not isinstance(dims, ir.Type) and -1 in dims:
         total = math.prod(ir.RankedTensorType(x.type).shape)
         others = math.prod(d for d in dims if isinstance(d, int) and d != -1)
@@ -206,7 +206,7 @@ def convolution(
 ) -> ir.Value:
     """Convolution of x (N, C, spatial) with w (M, C / group, spatial).
 
-    A number stands for all dimensions; pads are those before, then those after. With
+    A number holds for all dimensions; pads are those before, then those after. With
     `channels_last=True`, x, w and the result have their channels last.
     """
     return gen.convolution(x, w, *_window(_rank(x), pads, strides, dilations), group=group, **at)

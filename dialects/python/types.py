@@ -120,7 +120,7 @@ def dims_of(type_: ir.Type) -> list[int | DimAttr | None]:
 def byte_size(type_: ir.Type) -> int:
     """The bytes that a tensor with a static shape takes in memory, elements one by one.
 
-    A bool takes a byte, and so does an element of less than 8 bits. Raises ValueError for
+    A bool and an element of less than 8 bits take a byte each. Raises ValueError for
     a dynamic shape.
     """
     tensor = ir.RankedTensorType(type_)

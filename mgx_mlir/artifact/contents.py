@@ -1,6 +1,6 @@
 """The contents of an artifact, as one value.
 
-The host plan, each kernel in portable form, the weights or where they lie, and any number of code
+The host plan, each kernel in portable form, the weights or their location, and any number of code
 objects beside them. `record.py` adds the file. Knows no MLIR.
 """
 
@@ -31,7 +31,7 @@ class PortableKernel:
     """One kernel as bytecode of mgx ops, for no chip.
 
     `name` and `nodes` say where it comes from; the bytes do not depend on them. `features`
-    are what a chip needs, by the names of `Target.features`; `dialect` is the version of the
+    are those that a chip needs, by the names of `Target.features`; `dialect` is the version of the
     mgx dialect in the bytes. The bytes of a kernel `from_file` may be anything: they are read
     in a process of their own.
     """
@@ -134,7 +134,7 @@ class Contents:
 
     @Edge("reading the weights")
     def weight_arrays(self) -> dict[str, np.ndarray]:
-        """Every weight as a read-only array, by key; mapped where it lies in a file.
+        """Every weight as a read-only array, by key; mapped where a file holds it.
 
         Raises ArtifactError where the bytes are not those that were saved.
         """
@@ -164,7 +164,7 @@ class Contents:
     # For people --------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the bytes, as JSON values: what `mgx inspect --json` prints."""
+        """Everything but the bytes, as JSON values: the output of `mgx inspect --json`."""
         return {
             "name": self.name,
             "producer": self.producer,

@@ -117,7 +117,7 @@ AnyStep: TypeAlias = Step | Row | Branch | Loop
 
 
 def walk(steps: Sequence[AnyStep]) -> Iterator[AnyStep]:
-    """Every step, also those inside of branches and loops, each before what is in it."""
+    """Every step, those inside of branches and loops too, each before the steps in it."""
     for step in steps:
         yield step
         for inner in bodies(step):

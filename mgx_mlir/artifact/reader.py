@@ -1,6 +1,6 @@
 """A `.mgx` file read without trusting it.
 
-The reader checks every number, offset, size and hash before it uses what they describe, so
+The reader checks every number, offset, size and hash before it uses the described bytes, so
 that a file that is cut short, damaged or made to harm gives ArtifactError and nothing else.
 """
 
@@ -55,7 +55,7 @@ def parse(
 ) -> Made:
     """The artifact in `data`, built by `make`. Weights outside of it are looked up from `folder`.
 
-    Raises ArtifactError, saying what is wrong and what to do.
+    Raises ArtifactError with the fault and the next step.
     """
     manifest, end = _read_manifest(data)
     sections = _check_sections(data, manifest, end)

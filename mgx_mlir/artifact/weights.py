@@ -1,4 +1,4 @@
-"""Weights by reference: where the bytes of a model's large constants lie.
+"""Weights by reference: the location of the bytes of a model's large constants.
 
 Programs name weights by key; the bytes stay in the file that holds them and are mapped
 into memory when something reads them.

@@ -87,7 +87,7 @@ def check_version(version: tuple[int, int]) -> None:
 
 def _check_version(artifact: Contents, version: tuple[int, int] | None) -> None:
     if version is None:
-        return  # kernels are what they are: a later compiler's stay in its form
+        return  # a later compiler's kernels stay in its form
     check_version(version)
     if any(plan.has_control_flow for plan in artifact.plan.plans) and version < CONTROL_FLOW:
         raise UsageError(

@@ -38,7 +38,7 @@ TIME_LIMIT = 300.0
 # Less work than this is not worth starting processes.
 FEW = 2
 
-# (what is being done, how many are done, of how many)
+# (the work under way, how many are done, of how many)
 Progress = Callable[[str, int, int], None]
 
 

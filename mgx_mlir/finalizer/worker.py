@@ -37,7 +37,7 @@ class WorkerPool(Executor):
     """At most `jobs` processes, started when they are needed.
 
     A call that takes more than `time_limit` seconds ends with its process, and its future
-    with WorkerError; so does one whose process dies. Functions, arguments and results are
+    with WorkerError; so does a call whose process dies. Functions, arguments and results are
     pickled.
     """
 

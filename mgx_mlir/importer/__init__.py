@@ -147,7 +147,7 @@ def examine(
         prepare.check(source.model)
         inferred = prepare.infer(source.model)
     except ModelError:
-        if not unsupported:  # onnx's library may not know what is not supported here either
+        if not unsupported:  # onnx's library may not know unsupported operators either
             raise
         return None, _report(source, unsupported)
     found_open: tuple[OpenDim, ...] = ()
@@ -219,7 +219,7 @@ class _Program:
         self.outputs: list[Value] = []
 
     def convert(self) -> list[Unsupported]:
-        """Converts every node. Returns what is not supported."""
+        """Converts every node. Returns the unsupported ones."""
         if self.refused:
             return self.refused
         with ir.InsertionPoint(self.block):

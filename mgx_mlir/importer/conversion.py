@@ -33,7 +33,7 @@ _UNAVAILABLE = Value("<unavailable>")
 
 
 class Conversion:
-    """Converts graphs at the current insertion point and collects what is not supported.
+    """Converts graphs at the current insertion point and collects the unsupported nodes.
 
     `symbols` are the names of the inputs' dimensions.
     """

@@ -61,7 +61,7 @@ def fold(
             results = ReferenceEvaluator(model).run(None, given)
     except (ArithmeticError, IndexError, KeyError, NotImplementedError, RuntimeError,
             TypeError, ValueError):  # fmt: skip
-        return None  # the converter then says what is wrong with the node
+        return None  # the converter then reports the node's fault
     by_name = dict(zip((n for n in node.output if n), results, strict=True))
     if any(not isinstance(r, np.ndarray | np.generic) for r in results):
         return None

@@ -117,7 +117,7 @@ class _Expansion:
         return path[::-1]
 
     def _carry(self, node: NodeProto, sums: dict[str, str]) -> None:
-        """Adds what a node's result contributes to the derivatives of its inputs."""
+        """Adds the contributions of a node's result to the derivatives of its inputs."""
         if node.output[0] not in sums:
             return
         rule = _RULES.get(node.op_type) if not node.domain else None

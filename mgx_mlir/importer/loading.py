@@ -75,9 +75,9 @@ class Source:
 def load(
     model: str | os.PathLike[str] | bytes | onnx.ModelProto | Source, folder: Path | None = None
 ) -> Source:
-    """Reads a model from a file, from bytes or from a ModelProto; copies what was read.
+    """Reads a model from a file, from bytes or from a ModelProto; copies a Source.
 
-    `folder` is where external data lies, if not beside the file. Raises ModelError where
+    `folder` is that of external data, if not the file's own. Raises ModelError where
     the model is malformed, or one of its weights is.
     """
     if isinstance(model, Source):

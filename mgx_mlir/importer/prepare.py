@@ -135,7 +135,7 @@ def infer(model: onnx.ModelProto) -> dict[str, TypeProto]:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     del copy.graph.value_info[:]
-    # Operators without a definition that onnx knows: inference goes on from what is declared.
+    # Operators without a definition that onnx knows: inference goes on from the declared types.
     for node in copy.graph.node:
         if (node.domain, node.op_type) in _OF_STRINGS:
             declared = onnx.helper.make_tensor_value_info(node.output[0], TensorProto.STRING, None)

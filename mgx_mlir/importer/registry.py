@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Converter = Callable[["Node"], Any]
 
 # Operators whose meaning onnx's library writes out as simpler ones, depending on the types
-# of the inputs. Those with one fixed body need no mention.
+# of the inputs. Operators with one fixed body need no mention.
 EXPANDED: tuple[str, ...] = (
     "Attention",
     "CausalConvWithState",

@@ -1,7 +1,7 @@
 """Protobuf's wire format, read just far enough to leave large payloads where they are.
 
 A model of gigabytes is mostly the payload of its initialisers. `strip` copies everything
-else, which is what onnx's library then parses, and says where each payload lies.
+else, which onnx's library then parses, and gives the location of each payload.
 Source: protobuf.dev/programming-guides/encoding; field numbers from onnx.proto.
 """
 
@@ -28,7 +28,7 @@ _MAX_TENSOR_FIELDS = 1000
 
 @dataclass(frozen=True)
 class Payload:
-    """Where the elements of a tensor lie: bytes `offset` to `offset + nbytes`.
+    """The location of a tensor's elements: bytes `offset` to `offset + nbytes`.
 
     The tensor is initialiser number `initializer`, or the tensor of attribute number
     `attribute` of node number `node`. `field` is the field of TensorProto.
@@ -51,7 +51,7 @@ class _Field(NamedTuple):
 
 
 def strip(data: memoryview) -> tuple[bytes, list[Payload]]:
-    """A serialised ModelProto without its large payloads, and where those lie.
+    """A serialised ModelProto without its large payloads, and the location of each.
 
     Raises ModelError where the bytes are not protobuf.
     """

@@ -169,7 +169,7 @@ class _Linker:
     def _symbol_table(
         self, symbols: Sequence[_Symbol], parts: list[_Part], strings: bytearray
     ) -> bytes:
-        """The entries of `symbols`, whose names stand in `strings`, behind an empty one."""
+        """The entries of `symbols`, whose names stand in `strings`, after an empty one."""
         table = bytearray(elf.SYMBOL.size)
         at = 1
         for symbol in symbols:

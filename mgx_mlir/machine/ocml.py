@@ -1,7 +1,7 @@
 """AMD's device library of math functions (OCML), for the few calls that are not expanded.
 
 Functions on f32 and smaller are expanded into arithmetic before (`passes.expand_math`), so
-that only f64 ones are left. The library asks constants what chip and which float modes it
+that only f64 ones are left. The library asks constants for the chip and the float modes that it
 is compiled for; they are given here, so that it needs no bitcode file for each chip.
 """
 

@@ -112,7 +112,7 @@ class SpecializedModel:
                 if served is not None:
                     return served
                 artifact = self._compile(inputs, values)
-                key = self._key(inputs)  # what is built in may have become known now
+                key = self._key(inputs)  # built-in values may have become known now
                 self._programs[key] = self._load(artifact)
                 self._compiled += 1
                 if len(self._programs) > self._limit:

@@ -122,7 +122,7 @@ def arena_bytes(plan: Plan) -> int:
 
 
 def scratch_bytes(code_objects: Sequence[CodeObject]) -> int:
-    """The scratch memory that kernels use in turn."""
+    """The bytes of scratch memory, which kernels use one after another."""
     return max((code.scratch_bytes for code in code_objects), default=0)
 
 

@@ -1,4 +1,4 @@
-"""The page that lists ONNX's operators: what each becomes, where it runs, what it refuses.
+"""The page that lists ONNX's operators: the ops each becomes, where it runs, its refusals.
 
 python -m mgx_mlir.tools.coverage > docs/operators.md
 

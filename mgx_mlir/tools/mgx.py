@@ -48,7 +48,7 @@ def _code(verb: ModuleType, options: argparse.Namespace) -> int:
     try:
         code: int = verb.run(options)
     except BrokenPipeError:
-        # The reader of a pipe went away; what is left has nowhere to go.
+        # The reader of a pipe went away; the rest of the output has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return code

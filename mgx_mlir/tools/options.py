@@ -85,7 +85,7 @@ def add_shape_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_target_options(parser: argparse.ArgumentParser, what: str) -> None:
-    """Where a program runs; `what` is done there."""
+    """Where a program runs; `what` names the work done there."""
     add = parser.add_argument
     add(
         "--target",
@@ -112,7 +112,7 @@ def target_of(arguments: argparse.Namespace) -> str:
 
 
 def add_compile_options(parser: argparse.ArgumentParser) -> None:
-    """How to compile, and what to print of it."""
+    """How to compile, and the reports to print."""
     add_pipeline_options(parser)
     add = parser.add_argument
     add("--timing", action="store_true", help="print the time of each stage, pass and kernel")

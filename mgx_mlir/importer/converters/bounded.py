@@ -91,7 +91,7 @@ def _sizes(x: ir.Value) -> tuple[int, ...]:
 
 
 def _places(hits: ir.Value, most: int) -> ir.Value:
-    """The indices of the true elements, [dimensions, most], and zeros behind them."""
+    """The indices of the true elements, [dimensions, most], padded with zeros."""
     i64 = ir.IntegerType.get_signless(64)
     return mgx.nonzero(hits, results=[ir.RankedTensorType.get([tensors.rank(hits), most], i64)])
 

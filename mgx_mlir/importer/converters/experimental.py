@@ -67,7 +67,7 @@ def image_scaler(node: Node) -> ir.Value:
 
 @operator("Crop", _ONLY, "slice")
 def crop(node: Node) -> ir.Value:
-    """Borders left, top, right, bottom are cut; or sizes are kept behind the first two."""
+    """Borders left, top, right, bottom are cut, or sizes are kept after the left and top borders."""
     x = node.tensor(0)
     height, width = tensors.static_dims(x)[2:]
     left, top, right, bottom = node.required("border")

@@ -62,7 +62,7 @@ def quick_gelu(node: Node) -> ir.Value:
 
 
 def _fused_matmul(node: Node) -> ir.Value:
-    """Either operand's last two dimensions swapped, or its first moved behind the batch ones."""
+    """Either operand's last two dimensions swapped, or its first moved after the batch ones."""
     operands = []
     for index, side in enumerate("AB"):
         x = node.tensor(index)
@@ -90,7 +90,7 @@ def gemm_fast_gelu(node: Node) -> ir.Value:
 @contributed("BiasSoftmax", "add softmax")
 def bias_softmax(node: Node) -> ir.Value:
     """Everything from the axis on is one dimension."""
-    node.attribute("is_inner_broadcast")  # says of the shapes what they say themselves
+    node.attribute("is_inner_broadcast")  # the shapes say it themselves
     x, bias = node.tensor(0), node.tensor(1)
     rank = tensors.rank(x)
     axis = tensors.axis_in(int(node.attribute("axis", 1)), rank)

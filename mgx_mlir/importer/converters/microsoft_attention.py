@@ -70,7 +70,7 @@ def join_heads(x: ir.Value) -> ir.Value:
 
 
 def scale_of(node: Node, size: int) -> float:
-    """The factor of the scores; 0 stands for the default."""
+    """The factor of the scores; 0 means the default."""
     return float(node.attribute("scale", 0.0)) or 1 / math.sqrt(size)
 
 
@@ -87,7 +87,7 @@ def lowest(like: ir.Value) -> float:
 
 
 def _causal(node: Node, rows: int, columns: int, past: int, like: ir.Value) -> ir.Value:
-    """A mask (1, 1, rows, columns): row i sees what is not after it, and `past` more."""
+    """A mask (1, 1, rows, columns): row i sees columns up to i, and `past` more."""
     budget.check_made(rows, columns, itemsize=1)
     seen = np.arange(columns) <= np.arange(rows)[:, None] + past
     return _chosen(node, node.make(seen[None, None]), like, lowest(like))

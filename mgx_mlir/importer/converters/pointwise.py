@@ -306,7 +306,7 @@ def thresholded_relu(node: Node) -> ir.Value:
 
 @operator("Shrink", (9, 9), "convert less greater add sub where")
 def shrink(node: Node) -> ir.Value:
-    """x + bias below -lambd, x - bias above lambd, 0 between: of integers too, in floats."""
+    """x + bias below -lambd, x - bias above lambd, 0 between; integers are computed as floats."""
     x = node.tensor(0)
     element = tensors.element(x)
     if not tensors.is_float(x):

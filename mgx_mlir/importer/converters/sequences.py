@@ -44,7 +44,7 @@ def sequence_construct(node: Node) -> Value:
 @operator("SequenceInsert", (11, 11), "")
 def sequence_insert(node: Node) -> Value:
     items = _items(node)
-    # One place more than there are elements: behind the last.
+    # One position more than there are elements: after the last.
     place = _position(node, 2, len(items) + 1) if node.given(2) else len(items)
     if node.given(2) and node.integers(2, "position")[0] < 0:
         place = _position(node, 2, len(items))

@@ -1,6 +1,6 @@
 """Tree ensembles (ai.onnx.ml): all trees walked at once, a step for each level.
 
-The nodes of all trees lie in one table, and a leaf is followed by itself. A step reads, for
+The nodes of all trees are rows of one table, and a leaf is followed by itself. A step reads, for
 each example and tree, the current node: the feature, the threshold, and the next nodes.
 """
 

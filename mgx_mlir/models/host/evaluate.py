@@ -104,7 +104,7 @@ class Evaluator:
             )
         except (onnx.shape_inference.InferenceError, onnx.checker.ValidationError,
                 onnx.defs.SchemaError, TypeError, ValueError):  # fmt: skip
-            return  # the evaluation then says what is wrong
+            return  # the evaluation then reports the fault
         for name, type_ in found.items():
             dims = [d.dim_value for d in type_.tensor_type.shape.dim if d.HasField("dim_value")]
             if math.prod(dims) > MAX_ELEMENTS:

@@ -1,6 +1,6 @@
 """Operators whose data decide the size of the result: Compress, Unique, NonMaxSuppression.
 
-Those of the domain mgx.bounded are halves of such nodes: see mgx_mlir.models.staged.bounded.
+Operators of the domain mgx.bounded are halves of such nodes: see mgx_mlir.models.staged.bounded.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Body:
             )
             try:
                 inferred = prepare.infer(source.model)
-            except ModelError:  # without sizes; the island with sizes says what is wrong
+            except ModelError:  # without sizes; the island with sizes reports the fault
                 inferred = types
             self._graphs[key] = self._outer.body(source, inferred)
         return self._graphs[key]
@@ -159,7 +159,7 @@ class Control:
     def _scan(self, inputs: list[Any], find: Find, context: Context) -> list[Any]:
         if self._version >= 9:
             return self._scan_one(inputs, find, context)
-        # The first definition: sequences of a batch, each of its own length, behind input 0.
+        # The first definition: sequences of a batch, each of its own length, after input 0.
         lengths, *rest = inputs
         count = self._attributes["num_scan_inputs"]
         size = rest[-1].shape[1]
@@ -268,7 +268,7 @@ def _no_entries(body: Body, index: int, inputs: Sequence[Any], find: Find) -> np
 
 
 def _filled(result: np.ndarray, size: int) -> np.ndarray:
-    """A result of a shorter sequence, with zeros behind it."""
+    """A result of a shorter sequence, padded with zeros at the end."""
     missing = np.zeros((size - len(result), *result.shape[1:]), result.dtype)
     return np.concatenate([result, missing])
 

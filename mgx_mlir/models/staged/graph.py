@@ -113,7 +113,7 @@ class StagedGraph:
         ]
 
     def survey(self) -> Survey:
-        """Finds what the host has to run, without running.
+        """Finds the nodes that the host has to run, without running.
 
         Islands of known sizes are compiled to their portable form, as a run does; those whose
         inputs have sizes that only a run shows are imported with these open.

@@ -20,5 +20,5 @@ class Survey:
     lacking: list[Unsupported] = field(default_factory=list)
 
     def add(self, body: Survey) -> None:
-        """Adds what a body of a node lacks."""
+        """Adds the nodes of a node's body that nothing runs."""
         self.lacking += [entry for entry in body.lacking if entry not in self.lacking]

@@ -146,7 +146,7 @@ class Context:
         return self._known.get((place.kind, place.index)) if known is None else known
 
     def decides(self) -> bool:
-        """Whether the run, whose inputs are pointed to, waits for what the device decides."""
+        """Whether the run, whose inputs are pointed to, waits for a decision of the device."""
         return any(self._value(place) is None for place in self._prepared.decisions)
 
     def worker(self) -> Executor:

@@ -17,7 +17,7 @@ class Event:
     __slots__ = ("_handle",)
 
     def __init__(self, stream: Any) -> None:
-        """Marks the end of what the stream was given so far; its device is the current one."""
+        """Marks the end of the stream's work so far; the stream's device is the current one."""
         self._handle: Any = None
         self._handle = call("hipEventCreateWithFlags", _DISABLE_TIMING)
         call("hipEventRecord", self._handle, stream)

@@ -36,7 +36,7 @@ class RunGraph:
     ) -> None:
         """`before`: for each step the indices among `steps` of those that it waits for.
 
-        Raises DeviceError, having destroyed what there was."""
+        Raises DeviceError, having destroyed the graph."""
         self.stale: set[int] = set()
         self._first = first
         self._steps = steps

@@ -162,7 +162,7 @@ def function_address(name: str) -> int:
 
 
 def direct(function: str, *arguments: int, kernel: str = "", purpose: str = "") -> None:
-    """Calls a function of integers and addresses, for what each run or trip of a loop does.
+    """Calls a function of integers and addresses, for the calls of each run or trip of a loop.
 
     As `call`, without the work that hip-python does for arguments of any kind. Raises
     DeviceError.

@@ -19,7 +19,7 @@ class DeviceMemory:
     __slots__ = ("__weakref__", "address", "ordinal", "size")
 
     def __init__(self, ordinal: int, size: int, purpose: str) -> None:
-        """Raises DeviceError; out of memory says how much was wanted for what."""
+        """Raises DeviceError; out of memory names the bytes wanted and their purpose."""
         self.ordinal, self.size, self.address = ordinal, size, 0
         with Current(ordinal):
             try:

@@ -76,7 +76,7 @@ class PendingRun:
         return self._results
 
     def detach(self) -> dict[str, Any]:
-        """The outputs at once, for whoever waits for the stream that the run was given to."""
+        """The outputs at once, for a caller who waits for the stream of the run."""
         with self._lock:
             context, self._context = self._context, None
             if context is not None:

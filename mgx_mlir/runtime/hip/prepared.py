@@ -78,7 +78,7 @@ class Prepared:
         ordinal: int,
         machine: Machine,
     ) -> None:
-        """`machine` is what streams are planned for.
+        """`machine` is the device that streams are planned for.
 
         Raises ArtifactError where the parts do not fit together, DeviceError.
         """

@@ -257,7 +257,7 @@ class HipProgram(Program):
 
 
 def _stream_handle(stream: Any) -> int:
-    """The number of a stream: itself, or what hip-python, torch and cupy call it."""
+    """The number of a stream: itself, or the handle in an object of hip-python, torch or cupy."""
     for name in ("cuda_stream", "ptr"):
         if isinstance(getattr(stream, name, None), int):
             return int(getattr(stream, name))

@@ -168,7 +168,7 @@ class ParallelSection:
         self.names.append(name)
 
     def _record(self, stream: int) -> int:
-        """An event after what the stream was given so far."""
+        """An event after the stream's work so far."""
         self._add(NativeStep(RECORD, stream, self.events), "")
         self.events += 1
         return self.events - 1

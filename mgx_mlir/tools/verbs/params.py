@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         prepare.prepare(source, given.input_dims, given.dim_params, given.default_dim)
         found = prepare.infer(source.model)
-    except OpenError:  # an input without a shape: what is declared is all there is
+    except OpenError:  # an input without a shape: only the declared type is known
         pass
     graph = source.model.graph
     for value in graph.input:

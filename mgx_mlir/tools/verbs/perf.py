@@ -129,7 +129,7 @@ def _percentiles(times: Sequence[float]) -> dict[str, float]:
 
 
 def _by_kernel(found: list[StepTime]) -> list[dict[str, Any]]:
-    """What each kernel takes in one run, all its steps together; the longest first."""
+    """The time of each kernel in one run, all its steps together; the longest first."""
     total = sum(step.median for step in found) or 1.0
     rows: dict[int, dict[str, Any]] = {}
     for step in found:
