@@ -100,7 +100,7 @@ class Branch:
 class Loop:
     """Runs `body` at most as often as buffer `trips` says, and while a condition holds.
 
-    The condition is that of buffer `condition` before the first trip, of `again` after each.
+    The byte in buffer `condition` decides before the first trip, that in `again` after each.
     Where rows are filled, there are as many trips as a target has rows. Where `trips` says
     `ENDLESS` or more, another trip after `most` is an error; 0 is no limit.
     """

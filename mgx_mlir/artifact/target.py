@@ -43,7 +43,7 @@ class Target:
 
     @property
     def chip(self) -> str:
-        """The name of a chip for code that is generated: the target's own, or that of `like`."""
+        """The name of a chip for generated code: the target's own, or that of `like`."""
         return self.like or self.name
 
     @property

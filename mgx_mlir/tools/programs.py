@@ -56,7 +56,7 @@ def program_of(options: argparse.Namespace, tick: Tick) -> Program:
 
 
 def runnable_of(options: argparse.Namespace, tick: Tick) -> Program | Model:
-    """As `program_of`; a model without a static program takes sizes from its inputs, or parts."""
+    """As `program_of`; without a static program a Model, which takes sizes from its inputs."""
     try:
         return program_of(options, tick)
     except UnsupportedError as error:

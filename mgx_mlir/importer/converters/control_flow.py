@@ -158,7 +158,7 @@ def scan(node: Node) -> list[ir.Value]:
 
 
 def _scan_of_batches(node: Node) -> list[ir.Value]:
-    """Scan of opset 8, whose tensors have a batch first: one scan for each part of the batch."""
+    """Scan of opset 8, whose tensors have a batch first: one scan for each batch entry."""
     count = int(node.attribute("num_scan_inputs"))
     inputs = [node.tensor(i) for i in range(1, len(node.inputs))]
     batch, steps = (tensors.size_of(inputs[-1], i, "a size of its input") for i in range(2))

@@ -35,7 +35,7 @@ def deform_conv(node: Node) -> ir.Value:
     places = tensors.static_dims(node.tensor(2))[2:]
     elements = list(itertools.product(*map(range, lengths)))
     count, total = len(elements), math.prod(places)
-    # Where the windows' elements are without offsets: (1, elements, dimension, places).
+    # The windows' elements without offsets: (1, elements, dimension, places).
     budget.check_work(count, "elements of a window, each a step of its own")
     budget.check_made(count, len(image), total)
     grid = np.zeros((1, count, len(image), *places))

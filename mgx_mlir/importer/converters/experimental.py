@@ -67,7 +67,7 @@ def image_scaler(node: Node) -> ir.Value:
 
 @operator("Crop", _ONLY, "slice")
 def crop(node: Node) -> ir.Value:
-    """Borders left, top, right, bottom are cut, or sizes are kept after the left and top borders."""
+    """Borders left, top, right, bottom are cut, or sizes are kept from the left and top ones on."""
     x = node.tensor(0)
     height, width = tensors.static_dims(x)[2:]
     left, top, right, bottom = node.required("border")

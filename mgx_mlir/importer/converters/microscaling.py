@@ -38,7 +38,7 @@ def _split(x: ir.Value, axis: int, block: int) -> ir.Value:
 
 
 def _scales(blocks: ir.Value, axis: int, largest: int) -> ir.Value:
-    """For each block, 2 to the exponent of its largest element, less that of the type's."""
+    """For each block, 2 to the exponent of its largest element, less the type's own exponent."""
     most = mgx.reduce_max(mgx.abs(blocks), [axis])
     exponent = emit.binary(mgx.shift_right, mgx.bit_cast(most, np.dtype(np.int32)), 23)
     exponent = emit.add(exponent, -largest)
@@ -47,7 +47,7 @@ def _scales(blocks: ir.Value, axis: int, largest: int) -> ir.Value:
 
 
 def _rounded(node: Node, x: ir.Value, kind: str) -> ir.Value:
-    """x as the element type holds it. int8 holds parts of 64."""
+    """x rounded to the element type. int8 counts 64ths."""
     mode = int(node.attribute("rounding_mode", 0))
     if kind in _FLOATS:
         if mode != 2:

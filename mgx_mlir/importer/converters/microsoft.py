@@ -119,7 +119,7 @@ def bias_split_gelu(node: Node) -> ir.Value:
 
 @contributed("EmbedLayerNormalization", "gather add reduce_mean sub mul rsqrt reduce_sum")
 def embed_layer_normalization(node: Node) -> Any:
-    """Inputs: words, segments, their tables after that of positions, gamma, beta, mask, places."""
+    """Inputs: words, segments, tables of words, places, segments, gamma, beta, mask, places."""
     node.attribute("mask_index_type", 0)  # of the second result, which says it itself
     words = node.tensor(0)
     batch, length = tensors.static_dims(words)

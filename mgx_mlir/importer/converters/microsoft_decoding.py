@@ -131,7 +131,7 @@ def _cached(node: Node, past: int, new: ir.Value, places: ir.Value) -> ir.Value:
         raise ModelError(f"total_sequence_length = {total} and {rows} new entries")
     length = max(before, total)
     if before == 0 and length == rows:
-        return new  # the first entries: those of shorter sequences are filled up at the end
+        return new  # the first entries: shorter sequences are filled up at the end
     if before:
         cache = mgx.pad(node.tensor(past), [0] * 4, [0, 0, length - before, 0])
     else:

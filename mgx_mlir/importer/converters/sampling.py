@@ -144,7 +144,7 @@ def _reflected(place: ir.Value, low: float, high: float) -> ir.Value:
 
 @operator("RoiAlign", (10, 22), "gathernd floor mul add reduce_mean reduce_max")
 def roi_align(node: Node) -> ir.Value:
-    """Samples on a regular grid in each part of a region; their mean or maximum."""
+    """Samples on a regular grid in each bin of a region; their mean or maximum."""
     x, rois, batches = node.tensors()
     height, width = int(node.attribute("output_height")), int(node.attribute("output_width"))
     samples = int(node.attribute("sampling_ratio"))
@@ -256,7 +256,7 @@ class _Ticks:
 
 @operator("MaxRoiPool", (1, 22), "gather where reduce_max")
 def max_roi_pool(node: Node) -> ir.Value:
-    """The maxima of the parts of regions (image, x1, y1, x2, y2), along one axis after another."""
+    """The maxima of the bins of regions (image, x1, y1, x2, y2), along one axis after another."""
     x, rois = node.tensor(0), node.tensor(1)
     counts = node.attribute("pooled_shape")
     corners = emit.mul(rois, node.attribute("spatial_scale"))
@@ -294,7 +294,7 @@ def cropped(
     mode: str,
     fill: float,
 ) -> ir.Value:
-    """Boxes (y1, x1, y2, x2, as parts of the size) of images (batch, channels, height, width).
+    """Boxes (y1, x1, y2, x2, as fractions of the size) of images (batch, channels, height, width).
 
     Each box becomes `size` pixels, whose corners are the box's; pixels outside are `fill`.
     """

@@ -38,7 +38,7 @@ def normal(value: Any) -> Any:
 
 
 def type_of(value: Any) -> TypeProto:
-    """The type of a value, without sizes; that of an empty list or None says no more than so."""
+    """The type of a value, without sizes; an empty list or None has no element type."""
     if isinstance(value, list):
         element = type_of(value[0]) if value else TypeProto(tensor_type=TypeProto.Tensor())
         return TypeProto(sequence_type=TypeProto.Sequence(elem_type=element))

@@ -59,7 +59,7 @@ def is_first_half(node: NodeProto) -> bool:
 
 
 def operator_name(node: NodeProto) -> str:
-    """The operator of a node as the model has it: that of a second half is the whole node's."""
+    """The operator of a node as the model has it: a second half has that of the whole node."""
     if (node.domain, node.op_type) == (DOMAIN, CUT):
         return next(a.s.decode() for a in node.attribute if a.name == "of")
     return structure.operator_name(node)

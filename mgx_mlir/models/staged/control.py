@@ -274,7 +274,7 @@ def _filled(result: np.ndarray, size: int) -> np.ndarray:
 
 
 def _input_type(value: Any, declared: TypeProto | None) -> TypeProto:
-    """The type of a body's input: that of the value, or the declared where a value shows none."""
+    """The type of a body's input: the value's, or the declared where a value shows none."""
     if isinstance(value, np.ndarray) or declared is None:
         return type_of(value)
     kind = declared.WhichOneof("value")
