@@ -93,7 +93,7 @@ def parse_onnx(
 
     `input_dims` gives the sizes of an input, `dim_params` the size of every dimension of a
     name, `default_dim` that of every dimension still unknown. Dimensions that stay unknown
-    are symbolic; a Range says which sizes such a one may have. Inputs that `input_values`
+    are symbolic; a Range bounds the sizes of one. Inputs that `input_values`
     gives become constants. A loop that states no number of trips fails after
     `max_loop_iterations`. Weights stay in the model's file, and in those of its external data.
 

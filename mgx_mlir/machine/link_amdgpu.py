@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.machine import elf
 
-# https://llvm.org/docs/AMDGPUUsage.html#amdgpu-relocation-records: all relative to the address.
+# https://llvm.org/docs/AMDGPUUsage.html#amdgpu-relocation-records: all relative to the field.
 _RELATIVE = {4: ("<i", 0), 5: ("<q", 0), 10: ("<I", 0), 11: ("<I", 32)}
 
 

@@ -1,4 +1,4 @@
-"""Whether a program's memory can exist, before any of it is asked for."""
+"""Whether a program's memory can exist, checked before any of it is allocated."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def _placed(node: Node, stacked: list[ir.Value]) -> list[ir.Value]:
 
 
 def _directions(node: Node, name: str, count: int) -> list[int]:
-    """For each of so many tensors, whether its entries come last first."""
+    """For each of `count` tensors, whether its entries come last first."""
     stated = list(node.attribute(name) or [0] * count)
     if len(stated) != count or not {0, 1}.issuperset(stated):
         raise ModelError(f"{name} = {stated}; {count} numbers, 0 or 1, are defined")

@@ -161,7 +161,7 @@ def _visible(node: Node, q: ir.Value, places: ir.Value, ends: ir.Value, total: i
 
 
 def _repeated(x: ir.Value, times: int) -> ir.Value:
-    """Each head of (batch, heads, length, size) so many times, one after another."""
+    """Each head of (batch, heads, length, size) repeated `times` times, one after another."""
     if times == 1:
         return x
     batch, heads, length, size = tensors.static_dims(x)

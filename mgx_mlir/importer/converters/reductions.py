@@ -202,7 +202,7 @@ def lp_norm(x: ir.Value, p: float, axes: list[int]) -> ir.Value:
 
 @operator("LpNormalization", (1, 22), "abs reduce_sum div")
 def lp_normalization(node: Node) -> ir.Value:
-    """Where the norm is zero, so is the result."""
+    """The result is zero where the norm is zero."""
     x = node.tensor(0)
     norm = lp_norm(x, node.choice("p", 1, 2), [node.axis()])
     zero = mgx.equal(norm, emit.like(norm, 0))

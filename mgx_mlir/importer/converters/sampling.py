@@ -186,9 +186,9 @@ def roi_align(node: Node) -> ir.Value:
 
 
 def _shares(first: ir.Value, end: ir.Value, count: int, size: int, half: bool) -> ir.Value:
-    """(regions, count, size): how much of each pixel the mean over a part of a region holds.
+    """(regions, count, size): the weight of each pixel in the mean over a bin of a region.
 
-    A part has as many samples as pixels, rounded up. The samples that touch a pixel are at most
+    A bin has as many samples as pixels, rounded up. The samples that touch a pixel are at most
     half a pixel apart, or one alone: only the few from one pixel before it on can touch it.
     """
     length = mgx.sub(end, first)

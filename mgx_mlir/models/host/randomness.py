@@ -16,7 +16,7 @@ from mgx_mlir.models.host.table import Call, Kind, host_operator
 
 
 def _generator(call: Call) -> np.random.RandomState:
-    """The generator of the node's seed: a float, of which RandomState takes the whole part."""
+    """The generator of the node's seed: a float, which RandomState takes without its fraction."""
     seed = call.attribute("seed")
     if seed is None or math.isnan(seed):
         return call.draw(None)

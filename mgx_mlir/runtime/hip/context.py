@@ -31,7 +31,7 @@ _ROW_LAUNCHES = 4
 class Context:
     """A stream, an arena, packed arguments and graphs. One run at a time uses it.
 
-    Runs may follow each other on different streams without anybody waiting on the host:
+    Runs may follow each other on different streams without a wait on the host:
     each begins after the event that the one before left in `last`. Each section of the
     program between two decisions is a graph of its own.
     """

@@ -27,7 +27,7 @@ class Event:
         call("hipEventSynchronize", self._handle)
 
     def hold(self, stream: Any) -> None:
-        """Work that the stream is given from now on waits for the event; nobody blocks."""
+        """The stream's later work waits for the event; no thread of the host blocks."""
         call("hipStreamWaitEvent", stream, self._handle, 0)
 
     def done(self) -> bool:

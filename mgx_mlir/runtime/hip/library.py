@@ -181,7 +181,7 @@ def current_device() -> int:
 
 @functools.cache
 def _c_function(name: str, arguments: int) -> Any:
-    """A function that takes so many integers and addresses, without Python's global lock.
+    """A C function of `arguments` integers and addresses, called without Python's global lock.
 
     An int takes the low half of a register of the C ABI, so that all are passed alike.
     """
