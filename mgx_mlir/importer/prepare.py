@@ -254,7 +254,7 @@ def _convert(model: onnx.ModelProto) -> onnx.ModelProto:
 
 @contextlib.contextmanager
 def _upstream(what: str, kind: type[UserError] = ModelError) -> Iterator[None]:
-    """Calls onnx's library: any exception from it is an error of the model.
+    """Around a call of onnx's library: any exception of it becomes one of type `kind`.
 
     It raises errors of its own and, for numbers too large, those of C++: MemoryError too.
     """
