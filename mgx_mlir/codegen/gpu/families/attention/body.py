@@ -25,8 +25,8 @@ class ScoreBody:
         self, attention: Attention, inputs: Mapping[int, ir.Value], tiles: int, steps: int
     ) -> None:
         self._attention, self._inputs = attention, inputs
-        # Source, tile and step of each vector that a block needs; queries share those of
-        # sources that are the same for all.
+        # Source, tile and step of each vector that a block needs. All queries share the vectors
+        # of a source with row stride 0.
         self._reads = [
             (at, tile, step)
             for at, source in enumerate(attention.sources)
@@ -43,7 +43,7 @@ class ScoreBody:
     def load(
         self, batch: Index, queries: Sequence[Index], keys: Sequence[Index], lanes: int
     ) -> list[ir.Value]:
-        """What the lane needs of other inputs for a block, `lanes` keys from each of `keys` on."""
+        """The lane's vectors of other inputs for a block: `lanes` keys from each of `keys` on."""
         found = []
         for at, tile, step in self._reads:
             source = self._attention.sources[at]
@@ -54,7 +54,7 @@ class ScoreBody:
         return found
 
     def __call__(self, x: ir.Value, tile: int, step: int, loaded: Sequence[ir.Value]) -> ir.Value:
-        """The scores of a vector; `loaded` is what `load` gave for its block."""
+        """The scores of a vector; `loaded` is the result of `load` for its block."""
         attention = self._attention
         lanes = ir.VectorType(x.type).shape[0]
         operands = []
@@ -73,7 +73,7 @@ class ScoreBody:
 
 
 def plain_scale(attention: Attention) -> float | None:
-    """The number that the body multiplies a score with, where that is all it does, or 1."""
+    """The factor of a body that only multiplies a score, 1 for an empty body; else None."""
     block = attention.op.regions[0].blocks[0]
     score = block.arguments[0]
     constants: dict[ir.Value, float] = {}

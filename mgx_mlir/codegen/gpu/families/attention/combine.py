@@ -1,7 +1,7 @@
-"""Blocks that went through different keys of the same queries, put together by a second function.
+"""Split-K of attention: a second function combines work-groups with different keys of a query.
 
-Each block leaves the sums of its values, not yet divided, and for each query its largest score
-and the sum of the exponentials relative to it.
+Each work-group stores the sums of its values, not yet divided, and for each query its row
+maximum and the sum of the exponentials relative to it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ALIGNMENT = 256
 @dataclass(frozen=True)
 class Partial:
     """The scratch memory between the two functions: f32, [parts, queries, columns] of values
-    and [parts, queries, 2] of peaks and sums."""
+    and [parts, queries, 2] of row maxima and sums."""
 
     parts: int
     queries: int
@@ -50,7 +50,7 @@ class Partial:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """Elements of the two."""
+        """Elements of the two tensors."""
         return self.parts * self.queries * self.columns, self.parts * self.queries * 2
 
     @property
@@ -78,7 +78,8 @@ def store_partial(
     columns: Sequence[tuple[Index, ir.Value]],
     ends: tuple[ir.Value, ir.Value],
 ) -> None:
-    """What a lane leaves of one query: vectors of values from some columns on, and its ends."""
+    """Stores a lane's results of one query: vectors of values, each with its first column, and
+    `ends`, the row maximum and the sum."""
     row = emit.add(emit.mul(part, partial.queries), query)
     for first, x in columns:
         count = softmax.lane_count(x)
@@ -88,7 +89,7 @@ def store_partial(
             conditions = [*inside, emit.compare("slt", e, partial.columns)]
             place = memory.guarded(emit.linear(e, (row, partial.columns)), conditions, 4)
             memory.store(memory.part(x, start, width), buffers[0], place)
-    # One lane of those with the same query stores its ends.
+    # One of the lanes with the same query stores the ends.
     conditions = [*inside, emit.compare("eq", columns[0][0], 0)]
     memory.store(
         memory.joined(list(ends)), buffers[1], memory.guarded(emit.mul(row, 2), conditions, 4)
@@ -96,14 +97,17 @@ def store_partial(
 
 
 def tensor_of(size: int, element: str, written: bool = False) -> Tensor:
-    """What a function is told of a buffer of so many elements."""
+    """The parameter of a function for a buffer of `size` elements."""
     return Tensor(size, element_of(ir.Type.parse(element)), written)
 
 
 def result_tensors(
     attention: Attention, sizes: Sequence[int]
 ) -> tuple[list[Tensor], tuple[Argument, ...]]:
-    """The kernel's results, of so many elements each, for the function that writes them."""
+    """The kernel's results as parameters and arguments of the function that writes them.
+
+    sizes: elements of each result.
+    """
     elements = attention.result.result_elements
     tensors = [tensor_of(*pair, written=True) for pair in zip(sizes, elements, strict=True)]
     return tensors, tuple(Argument("output", number) for number in range(len(sizes)))
@@ -117,7 +121,7 @@ def add_combination(
     partial: Partial,
     scale: float,
 ) -> Launch:
-    """Adds the second function to `block`; `scale` times a score is what exp is taken of.
+    """Adds the second function to `block`. The softmax takes exp of `scale` times a score.
 
     sizes: elements of each input and of each result.
     """

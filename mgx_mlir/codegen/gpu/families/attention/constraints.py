@@ -1,4 +1,4 @@
-"""What the family takes: attentions, and schedules for them. Each refusal says why."""
+"""The attentions that the family takes, and their legal schedules. Each refusal says why."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.match import Operand
 
-# Sizes of a head whose queries and results fit the registers of a wave.
+# The largest head, in elements, whose queries and results fit the registers of a wave.
 MAX_HEAD = 256
 
 
 def problem_refusal(attention: Attention, largest: int, target: Target) -> str:
-    """Why no schedule can be had for an attention; '' where one can.
+    """Why the family has no schedule for an attention; '' where it may have one.
 
     largest: bytes of its largest input or result.
     """
@@ -46,7 +46,7 @@ def problem_refusal(attention: Attention, largest: int, target: Target) -> str:
 
 
 def base_unit(attention: Attention, target: Target) -> Unit | None:
-    """The matrix instruction for both products, else a unit of plain ones; or None."""
+    """The matrix instruction for both products, else a unit of vector instructions, or None."""
     unit = unit_for(target, attention.element, "f32")
     if unit is None or unit.kind != "fma":
         return unit
@@ -77,8 +77,8 @@ def schedule_refusal(
     if used > min(target.lds_bytes, 64 << 10):
         return f"{used} bytes of LDS"
     count = registers(attention, schedule, shapes, unit, target)
-    # Of 512 registers of a lane of 64 for all waves of a SIMD, or 256 of a lane of 32; some
-    # are needed for what the estimate leaves out.
+    # A lane has 512 registers for all waves of a SIMD in wave64, or 256 for itself in wave32.
+    # Some are kept for uses that the estimate leaves out.
     simd_waves = math.ceil(schedule.waves / 4)
     limit = min(400, 480 // simd_waves) if target.wave_size == 64 else 236
     return f"about {count} registers" if count > limit * target.register_share else ""
@@ -91,7 +91,7 @@ def lds_bytes(
     unit: Unit,
     target: Target,
 ) -> int:
-    """Bytes of LDS that a block takes."""
+    """Bytes of LDS that a work-group takes."""
     sizes = [shape.elements(unit) for shape in shapes]
     if schedule.lean:
         sizes = [max(sizes[:2]), sizes[2]]
@@ -116,8 +116,8 @@ def registers(
     values = math.ceil(attention.E / unit.columns) * unit.values
     if unit.kind in PLAIN:
         scores *= 3  # and the shares of other lanes
-    # Shares of narrow types take part of what the scores leave. What is read ahead has
-    # addresses too, and bounds at the end; so have extras.
+    # Shares of narrow types reuse registers of the scores. Prefetched vectors need registers
+    # for addresses too, and for bounds at the end; so do extras.
     ahead = sum(shape.rows * shape.length for shape in shapes[:2]) * size // 4 // threads
     ahead = ahead * 2 if attention.N % schedule.keys else ahead * 3 // 2
     extras = sum(
@@ -133,7 +133,7 @@ def registers(
     if unit.kind in PLAIN:
         operands = 8 * reads_ahead(schedule.tiles)
     if schedule.lean:
-        # While keys or values are moved, no scores of them are there.
+        # While keys or values are moved, no scores are live.
         most = max(shape.rows * shape.length for shape in shapes) * size // 4 // threads
         moving = schedule.tiles * (values + 8) + most * 5 // 4
         operands += 16 * lane_chunks

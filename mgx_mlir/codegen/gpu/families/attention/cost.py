@@ -1,8 +1,7 @@
-"""How long attention takes on a chip: an estimate from sizes alone, in clocks.
+"""An estimate of the time of attention on a chip, from sizes alone, in clocks.
 
-A compute unit is bound by its matrix cores, by what the softmax does to each score on the
-vector units, or by LDS; or by latency where it holds too few waves. Only the order of the
-estimates matters.
+A compute unit is bound by its matrix cores, by the softmax of each score on the vector units,
+by LDS, or, at low occupancy, by latency. Only the order of the estimates matters.
 """
 
 from __future__ import annotations
@@ -27,26 +26,26 @@ from mgx_mlir.codegen.problem.attention import Attention
 
 # Clocks of a SIMD for a score of each lane: an exponential, and some three operations.
 SCORE_CLOCKS = {64: 26, 32: 10}
-# What a product takes of the clocks of the vector units.
+# Issue clocks of the vector units that a matrix instruction takes.
 ISSUE_CLOCKS = 4
-# A block of keys whose barriers, maxima and waits nothing hides.
+# Latency of barriers, row maxima and waits that nothing hides, for each block of keys.
 BLOCK_LATENCY = 350
 # Reading queries and the first keys, and storing the result.
 START_CLOCKS = 2000
-# Of LDS, what its users wait for; less where the softmax of another block goes on.
+# The fraction of LDS time that waves wait for: less while the softmax of another block runs.
 LDS_SHARE, LDS_SHARE_OVERLAPPED = 0.4, 0.25
-# Waiting for a block of keys that was not read ahead.
+# Waiting for a block of keys that was not prefetched.
 MOVE_LATENCY = 800
 # Merging the states of 16 queries of two waves.
 MERGE_CLOCKS = 300
 LDS_BYTES_A_CLOCK = 128
-# The second function, where blocks have parts of the keys.
+# The second function, for split-K: work-groups with parts of the keys.
 COMBINE_CLOCKS = 5000
 PARTS = (1, 2, 4, 8, 16)
 
 
 def choose(attention: Attention, base: Unit, target: Target) -> AttentionSchedule | None:
-    """The legal schedule with the least estimate; the first of several equal ones.
+    """The legal schedule with the least estimate; the first one among equals.
 
     base: the matrix instruction for tiles of 16 rows.
     """
@@ -68,7 +67,7 @@ def choose(attention: Attention, base: Unit, target: Target) -> AttentionSchedul
 
 
 def _is_worth_cutting(attention: Attention, schedule: AttentionSchedule, target: Target) -> bool:
-    """Whether there are compute units without work, and keys enough for all parts."""
+    """Whether compute units are idle, all queries see all keys, and each part has keys."""
     blocks = math.ceil(attention.M / schedule.queries) * attention.batch
     idle = blocks * schedule.parts < 2 * target.compute_units
     alike = (attention.causal, attention.earliest) == (None, None)
@@ -92,7 +91,7 @@ def clocks(
     resident = max(1, min(file // used * simds // schedule.waves, target.lds_bytes // lds))
     together = min(resident, a_unit)
 
-    # Of one wave and block of keys.
+    # Clocks of one wave for one block of keys.
     depth, columns = shapes[0].length, shapes[1].rows
     work = schedule.wave_queries * schedule.wave_keys
     matrix = 2 * work * (depth + columns) / (unit.flops / simds)

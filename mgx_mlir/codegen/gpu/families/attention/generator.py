@@ -1,8 +1,8 @@
 """One gpu.func that computes attention: keys and values through LDS, all else in registers.
 
-A wave owns some queries for the whole time. For each block of keys it multiplies them with
-its queries, turns the scores into shares relative to the largest so far, and adds the shares
-of the values; scores are never in memory. While it does so the next block is read.
+A wave owns some queries for the whole time. It multiplies each block of keys with its queries,
+computes shares from the scores relative to the row maximum so far, and adds the products of
+shares and values. Scores are never in memory. Meanwhile the next block is prefetched.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.problem import Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
-# Of the clocks beside products, what moves to LDS take at the most: others wait for them.
+# The largest fraction of a wave's clocks that moves to LDS take; the softmax takes the rest.
 MOVES_SHARE = 0.3
-# What is read ahead for the last products, which nothing goes beside.
+# The prefetch distance of operands of the last products: no softmax hides their latency.
 LAST_AHEAD = 3
 
 
@@ -57,10 +57,10 @@ def generate(
     target: Target,
     name: str,
 ) -> GpuProgram:
-    """The function `<name>_0`, and perhaps `<name>_1`, for what `constraints` do not refuse.
+    """The function `<name>_0`, and `<name>_1` where parts of the keys are combined.
 
-    sizes: elements of each input and of each result. Needs an active MLIR context and
-    location.
+    `constraints` have not refused the attention and the schedule. sizes: elements of each input
+    and of each result. Needs an active MLIR context and location.
     """
     return Generator(attention, sizes, schedule, unit, target, name).run()
 
@@ -68,7 +68,7 @@ def generate(
 def tile_shapes(
     attention: Attention, schedule: AttentionSchedule, unit: Unit, threads: int
 ) -> list[Shape]:
-    """The tiles of keys and of values that a block moves, and of queries where LDS has them."""
+    """The tiles of keys and values that a work-group moves, and of queries if LDS holds them."""
     D = attention.D
     keys = Shape.keys(attention.k, schedule.keys, D, unit, threads)
     found = [keys, Shape.values(attention.v, schedule.keys, attention.E, unit, threads)]
@@ -185,7 +185,7 @@ class Generator:
     def _store_part(
         self, merge: Merge, split: int, state: State, outputs: Sequence[ir.Value]
     ) -> None:
-        """Stores the columns that the wave of part `split` of the keys merges."""
+        """Merges and stores the columns of results of the wave with part `split` of the keys."""
         columns = part(split, self.schedule.splits, len(state.values[0]))
         if len(columns):
             whole = merge.merged(split, state, self.work.exponent)
@@ -200,7 +200,7 @@ class Generator:
     def _readers(
         self, k: AttentionTile, v: AttentionTile, first_key: Index
     ) -> tuple[Reader, Reader]:
-        """What the lane reads of keys, and of values: columns whose results are neighbours."""
+        """The lane's readers of keys and of values: its results are neighbouring columns."""
         unit, column = self.unit, self.lane_row
         if unit.kind in layout.PLAIN:
             first = emit.mul(self.group, unit.values)
@@ -219,7 +219,7 @@ class Generator:
         state = self.work.initial()
         end: Index = attention.N
         self.begin: Index = 0
-        # Keys of blocks in which all queries see all keys.
+        # Bounds of the keys whose blocks need no mask: all queries see all keys.
         least: Index = 0
         whole: Index = attention.N // keys * keys
         if attention.causal is not None:
@@ -242,7 +242,7 @@ class Generator:
     def _loop(
         self, end: Index, block: Callable[..., list[ir.Value]], carried: list[ir.Value]
     ) -> list[ir.Value]:
-        """`block` for each block of keys: no loop, and nothing read ahead, for one."""
+        """`block` for each block of keys. One block of keys needs no loop and no prefetch."""
         schedule = self.schedule
         if schedule.parts > 1 and schedule.block_keys(self.attention.N) == schedule.keys:
             return block(self.begin, *carried)
@@ -260,7 +260,7 @@ class Generator:
             now = state.like(carried)
             ahead = list(carried[len(state.flat()) :])
             extras = ahead[k.reads + v.reads :]
-            amdgpu.LDSBarrierOp()  # nobody reads the block before any more
+            amdgpu.LDSBarrierOp()  # no wave reads the block before any more
             if self.schedule.lean:
                 k.move(key)
                 extras = self.work.extras(key)
@@ -277,7 +277,7 @@ class Generator:
             streams.run(self.work.softmax(scores, now, shares))
             rocdl.sched_barrier(0)  # or values would take registers beside all scores
             if self.schedule.lean:
-                amdgpu.LDSBarrierOp()  # nobody reads keys any more
+                amdgpu.LDSBarrierOp()  # no wave reads keys any more
                 v.move(key)
                 amdgpu.LDSBarrierOp()
             streams.run(self.work.add_values(shares, now.values), self.schedule.lean)
@@ -290,10 +290,10 @@ class Generator:
         """While the softmax of one block is computed, the matrix cores multiply for the block
         before it and the one after it.
 
-        They do one block too much of each: the first shares are zero, the last scores unused.
-        Keys are written to LDS while values are read, and the other way round. Values are
-        relative to the peaks of the block whose shares were added last: what their factors
-        owe is carried to the next block.
+        Each product runs for one block more: the first shares are zero, the last scores unused.
+        Keys are written to LDS while values are read, and the other way round. Sums of values
+        are relative to the row maxima of the block whose shares were added last: the factors
+        owed to them are carried to the next block.
         """
         keys, work = self.schedule.keys, self.work
         tiles, count = work.query_tiles, work.key_tiles
@@ -302,7 +302,7 @@ class Generator:
         v.store(v.zeros())
         k.store(first)
         amdgpu.LDSBarrierOp()
-        rocdl.sched_barrier(0)  # what is needed first is asked for first
+        rocdl.sched_barrier(0)  # loads are issued in the order of their use
         ahead = [*k.load(emit.add(self.begin, keys)), *v.load(self.begin)]
         ahead += work.extras(self.begin)
         products, shares = work.zeros(count), work.no_shares()
@@ -358,7 +358,7 @@ class Generator:
         return last
 
     def _queries(self) -> Queries:
-        """The block's queries: they stay in registers, or in LDS."""
+        """The wave's queries: in registers, or in LDS for a lean schedule."""
         attention, unit = self.attention, self.unit
         if self.kept is None:
             steps = self.work.depth_steps
@@ -371,7 +371,7 @@ class Generator:
         return queries.in_lds(self.kept, self.schedule, row, self.group)
 
     def _store(self, state: State, outputs: Sequence[ir.Value], first: int = 0) -> None:
-        """Stores results from vector `first` of the columns on."""
+        """Stores results; vector 0 of the state's columns is vector `first` of the result."""
         attention, unit = self.attention, self.unit
         M, bounded = attention.M, attention.E % unit.columns != 0
         epilogue = Epilogue(
@@ -395,7 +395,7 @@ class Generator:
 def _reversed(number: Index, count: int) -> Index:
     """count - 1 - number, the same for all threads.
 
-    LLVM knows nothing of it, as of what `memory.opaque` gives.
+    LLVM knows nothing about the result, like that of `memory.opaque`.
     """
     if isinstance(number, int):
         return count - 1 - number

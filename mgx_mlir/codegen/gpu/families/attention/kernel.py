@@ -1,4 +1,4 @@
-"""A kernel of the attention family: whether the family takes it, and its program."""
+"""Whether the attention family takes a kernel, and the kernel's program."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def attention_program(
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
-    None, and why the family refuses it, for other kernels; an empty reason where the kernel
-    holds no attention. Without a `schedule` the cost model chooses.
+    None, and why the family refuses it, for other kernels. The reason is empty where the kernel
+    holds no attention. Without a `schedule` the cost model chooses one.
     """
     with kernel.context, kernel.location:
         operations = kernel.regions[0].blocks[0].operations

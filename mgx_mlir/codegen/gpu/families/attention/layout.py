@@ -1,12 +1,12 @@
-"""Where keys and values lie in LDS, and which key each lane's scores belong to.
+"""The layout of keys and values in LDS, and the key of each score in a lane.
 
 The first product computes scores[query, key] with queries in the rows of the result, so that
-a lane holds scores of one query (see contraction.specs). The second product wants for each
-lane, as its first operand, shares of one query and of neighbouring keys. Both layouts agree
+a lane holds scores of one query (see contraction.specs). The first operand of the second
+product is, for each lane, shares of one query and of neighbouring keys. Both layouts agree
 where the first product takes its columns in the right order: no score passes through LDS.
 
-LDS holds rows of 128 bytes, eight chunks of 16: rows of keys along d, rows of columns of v
-along the keys. Longer rows are cut into panels of 128 bytes.
+LDS holds rows of 128 bytes, eight chunks of 16 bytes. A row of keys runs along d, a row of
+values, a column of v, along the keys. Longer rows are cut into panels of 128 bytes.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 
 ROW_BYTES = 128
 ROW_CHUNKS = 8
-# Chunk c of row r lies at place c ^ swizzle(r) of its row. `swizzle` is linear in r's bits;
-# these are its values for bits 0 .. 5. Chosen so that no phase of an LDS access (8 lanes for
-# 128 bits, 16 for 64) meets a bank twice: rows as operands of MFMA and WMMA need them in the
-# order of `lane_key`, rows written one after another, and every eighth (a test counts).
+# Chunk c of row r is stored as chunk c ^ swizzle(r) of its row. `swizzle` is linear in r's bits;
+# these are its values for bits 0 .. 5. They are chosen so that no phase of an LDS access (8 lanes
+# for 128 bits, 16 for 64) has a bank conflict: reads of operands of MFMA and WMMA in the order of
+# `lane_key`, writes of consecutive rows, and of every eighth row (a test counts).
 SWIZZLE = (1, 2, 4, 5, 2, 1)
-# Kinds of units whose lanes multiply for themselves, with all elements along d of their keys.
+# Kinds of units without matrix cores: a lane multiplies all elements along d of its keys itself.
 PLAIN = frozenset(("dot", "fma"))
-# From asking LDS for operands to having them, while other waves do the same.
+# Latency of a read of operands from LDS while other waves read too, in clocks.
 READ_CLOCKS = 128
 
 
 def swizzle(row: int) -> int:
-    """What the chunks of a row are XORed with."""
+    """The number that is XORed with the chunk numbers of a row."""
     result = 0
     for bit, turn in enumerate(SWIZZLE):
         if row >> bit & 1:
@@ -46,7 +46,7 @@ def swizzle(row: int) -> int:
 
 
 def swizzled(row: Index) -> Index:
-    """`swizzle` of a row that is known at run time."""
+    """`swizzle` of a row that may be known only at run time."""
     if isinstance(row, int):
         return swizzle(row)
     result: Index = 0
@@ -72,7 +72,7 @@ def row_elements(unit: Unit) -> int:
 
 
 def plain_unit(element: str) -> Unit:
-    """A unit of vector instructions: a lane has a query, and a chunk of each step of keys."""
+    """A unit of vector instructions: a lane has one query, and a chunk of keys of each step."""
     if element == "f16":
         return Unit("dot", "f16", "f32", 2, 2, 4, 8, 32, 8, 256)
     return Unit("fma", "f32", "f32", 1, 1, 4, 8, 16, 4, 128)
@@ -94,12 +94,13 @@ def shaped(unit: Unit, rows: int) -> Unit:
 
 
 def block_keys(unit: Unit) -> int:
-    """Keys of whole tiles of scores that are those of whole steps of the second product."""
+    """The least number of keys that is whole tiles of scores and whole steps of the second
+    product."""
     return max(step_keys(unit), unit.columns)
 
 
 def step_keys(unit: Unit) -> int:
-    """Keys of one step: what the lanes read of a row of v with 128 bits each."""
+    """Keys of one step: those that the lanes read from a row of v with 128 bits each."""
     return unit.step_chunks * unit.chunk
 
 
@@ -114,7 +115,7 @@ def run_keys(unit: Unit) -> int:
 
 
 def lane_key(unit: Unit, column: Index) -> Index:
-    """The key whose row the lane reads that gives a column of the first tile."""
+    """The key, in the first tile, whose row the lane of result column `column` reads."""
     if unit.kind == "wmma" and unit.groups == 1:
         # RDNA 3: result i of a lane is row 2 * i + lane / 16 of its tile.
         odd = emit.mul(emit.rem(column, 2), unit.values)
@@ -130,7 +131,7 @@ def lane_key(unit: Unit, column: Index) -> Index:
 
 
 def tile_key(unit: Unit, tile: int) -> int:
-    """What is added to `lane_key` for tile number `tile` of all."""
+    """The offset from `lane_key` to the key of tile number `tile`."""
     step, inner = divmod(tile, block_keys(unit) // unit.columns)
     return step * block_keys(unit) + inner * unit.values
 
@@ -148,7 +149,8 @@ def columns(
     unit: Unit, group: Index, tiles: Sequence[ir.Value], start: int = 0
 ) -> list[tuple[Index, ir.Value]]:
     """A lane's results of the second product as vectors of neighbouring columns of v, each
-    with its first one. `group`: the lane's place along them; `start`: tiles before these."""
+    with its first column. `group`: the lane's group along the columns; `start`: the number of
+    tiles before these."""
     if unit.columns != 32 or unit.kind in PLAIN:
         found, each, run = list(tiles), unit.columns, unit.values
     else:
@@ -163,13 +165,13 @@ def product_clocks(unit: Unit) -> int:
 
 
 def read_columns(unit: Unit, tiles: int) -> int:
-    """Columns of a product whose operands are read together: those of the next ones are there
-    when a wave has multiplied with these."""
+    """Columns of a product whose operands are read together: enough that the next operands
+    arrive while a wave multiplies with these."""
     parts = max(1, unit.chunk // unit.per_lane)
     each = product_clocks(unit) * parts * tiles
     return 2 if unit.kind == "wmma" else max(2, -(-READ_CLOCKS // each))
 
 
 def reads_ahead(tiles: int) -> int:
-    """Chunks that a lane reads together where it multiplies for itself."""
+    """Chunks that a lane reads together for a unit of vector instructions."""
     return 8 if tiles == 1 else 4

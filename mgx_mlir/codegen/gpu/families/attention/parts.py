@@ -1,4 +1,4 @@
-"""Attention in three kernels, for what the one kernel of this family refuses.
+"""Attention in three kernels, for attentions that the one kernel of this family refuses.
 
 The two products are contractions like any other, the body of the attention is the epilogue
 of the first, and the softmax between them is a kernel of rows. Scores are f32 in scratch
@@ -28,8 +28,8 @@ ALIGNMENT = 256
 def attention_parts_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and its schedules in words.
 
-    None, and why, for other kernels; an empty reason where the kernel holds no attention, or
-    one whose operands are no views of inputs.
+    None, and why, for other kernels. The reason is empty where the kernel holds no attention,
+    or one whose operands are no views of inputs.
     """
     with kernel.context, kernel.location:
         attention = match_attention(kernel)
@@ -111,7 +111,7 @@ def _softmax_kernel(attention: Attention, name: str) -> ir.Module:
 
 @dataclass(frozen=True)
 class _Part:
-    """A program, what stands for some of its arguments, and where its own scratch begins."""
+    """A program, the arguments that replace some of its own, and the offset of its scratch."""
 
     program: GpuProgram
     places: Mapping[Argument, Argument]

@@ -1,8 +1,8 @@
 """The products of attention on chips without matrix instructions for its type.
 
 A lane has one query of each tile, and a chunk of neighbouring keys of each step. For the
-second product the lanes of a query pass their shares around; each then has all keys of the
-step, and sums its own part of the columns.
+second product the lanes of a query exchange their shares: each then has all keys of the step,
+and sums its own part of the columns.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class PlainWork(Work):
         for turn, column, values in self._read_ahead(
             self.key_steps * unit.groups, len(scalars[0]), read
         ):
-            # Chunk `other` of a lane's shares is of keys of group `other ^ group`.
+            # Chunk `other` of a lane's shares belongs to keys of group `other ^ group`.
             step, other = divmod(turn, unit.groups)
             left = [steps[step][other * each :][:each] for steps in shares]
             self._add(left, values, scalars, column)
@@ -66,10 +66,10 @@ class PlainWork(Work):
     def _read_ahead(
         self, steps: int, count: int, read: Callable[[int, int], list[ir.Value]]
     ) -> Iterator[tuple[int, int, list[ir.Value]]]:
-        """Each step and number below `count`, with what `read` gives for them.
+        """Each step and number below `count`, with the result of `read` for them.
 
-        Few are read at a time, while those before are multiplied with: all are more than there
-        are registers.
+        A small group is prefetched while the group before is multiplied: registers do not hold
+        all of them.
         """
         each = layout.reads_ahead(self.schedule.tiles)
         items = [(step, number) for step in range(steps) for number in range(count)]
@@ -94,7 +94,7 @@ class PlainWork(Work):
             row[number] = self._added(left[tile], right, row[number])
 
     def _operands(self, pairs: list[ir.Value]) -> list[ir.Value]:
-        """The shares of all keys of a step, those of the lane's own group first."""
+        """The shares of all keys of a step; the lane's own group comes first."""
         lanes, words = self.place.lanes, ir.VectorType.get([4], ir.IntegerType.get_signless(32))
         own = softmax.joined(pairs)
         found = [vector.bitcast(words, own)]
@@ -123,5 +123,5 @@ def _vectors(scalars: Sequence[ir.Value], each: int) -> list[ir.Value]:
 
 
 def work_of(unit_kind: str) -> type[Work]:
-    """What builds a wave's work with instructions of a kind."""
+    """The class that builds a wave's work with instructions of a kind."""
     return PlainWork if unit_kind in layout.PLAIN else Work

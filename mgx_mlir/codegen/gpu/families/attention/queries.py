@@ -1,4 +1,4 @@
-"""What a lane gives to products with keys: its queries, in registers or read from LDS."""
+"""A lane's first operands of the products with keys: its queries, in registers or from LDS."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mgx_mlir.codegen.problem.problem import Matrix
 def in_registers(
     q: Matrix, depth: int, steps: int, unit: Unit, place: Place, buffer: ir.Value
 ) -> Queries:
-    """Reads the lane's queries of `depth` elements, in so many steps, from memory."""
+    """Reads the lane's queries of `depth` elements, in `steps` steps, from memory."""
     size, step_depth = emit.element_bytes(q.element), layout.step_depth(unit)
     width = math.gcd(
         vector_width(q.column, q.row, q.batch, offset=q.offset, limit=unit.chunk), depth
@@ -53,7 +53,7 @@ def in_registers(
 def in_lds(
     tile: AttentionTile, schedule: AttentionSchedule, lane_row: Index, group: Index
 ) -> Queries:
-    """Reads the lane's queries from a tile with those of the block, again for each product.
+    """Reads the lane's queries from the work-group's tile in LDS, again for each product.
 
     lane_row: the row of the lane's first query.
     """

@@ -1,8 +1,8 @@
-"""The softmax of scores that come block by block, in registers.
+"""The online softmax: scores come block by block, in registers.
 
-A lane holds scores of one query for some keys; other lanes hold its other keys. For each
-query the largest score so far is kept, and the sum of the exponentials relative to it; what
-was summed before is scaled when the largest grows. Exponentials are powers of 2.
+A lane holds scores of one query for some keys; other lanes hold its other keys. Each query
+keeps its row maximum so far and the sum of the exponentials relative to it. When the row
+maximum grows, the sum is rescaled. Exponentials are powers of 2.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.attention import Attention
 
 LOG2_E = math.log2(math.e)
-# The lowest finite f32: what the largest score starts from.
+# The lowest finite f32: the initial row maximum.
 LOWEST = -3.4028234663852886e38
 # The same where scores are scaled later: the product is finite, and exact with any scale.
 LOW = -(2.0**100)
-# About how long a SIMD of CDNA takes for an exponential.
+# Clocks of a SIMD of CDNA for an exponential, about.
 POWER_CLOCKS = 16
 # dpp_ctrl of a rotation by 8 of each row of 16 lanes: LLVM's AMDGPUUsage.
 ROW_ROTATE_8 = 0x128
-# How far, as a power of 2, a score may lie above the peak that exponentials are relative to
-# before a larger peak is taken: shares, at most 2^8 then, are exact in any type.
+# How far a score may exceed the row maximum in use, as a power of 2, before the row maximum is
+# raised. Shares are at most 2^8 then, which are exact in any type.
 HEADROOM = 8.0
 _CONTRACT = arith.FastMathFlags.contract
 # Maxima ignore NaN whatever the order: a NaN score shows in the sum of the exponentials.
@@ -41,7 +41,7 @@ _NO_NANS = arith.FastMathFlags.nnan
 
 @dataclass(frozen=True)
 class Lanes:
-    """What values of other lanes of a wave cost: how the lanes of one query are found.
+    """Exchanges values with other lanes of a wave, such as those of the same query.
 
     `lane` is the thread's number in its wave.
     """
@@ -58,14 +58,14 @@ class Lanes:
         return x
 
     def distances(self) -> tuple[int, ...]:
-        """How far the lanes with the same query are from each other, as powers of 2."""
+        """The distances, powers of 2, between the lanes with the same query."""
         distances: list[int] = []
         while (distance := self.unit.rows << len(distances)) < self.target.wave_size:
             distances.append(distance)
         return tuple(distances)
 
     def everywhere(self, conditions: Sequence[ir.Value]) -> ir.Value:
-        """Whether all of some conditions hold in all lanes of the wave: one word for all."""
+        """Whether all `conditions` hold in all lanes of the wave: one ballot."""
         word = ir.IntegerType.get_signless(self.target.wave_size)
         yes = arith.constant(ir.IntegerType.get_signless(1), 1)
         lanes = rocdl.ballot(word, arith.xori(reduce(arith.andi, conditions), yes))
@@ -79,7 +79,7 @@ class Lanes:
         return memory.joined(words)
 
     def exchange(self, x: ir.Value, distance: int) -> ir.Value:
-        """A word of 32 bits of the lane whose number differs in one bit."""
+        """x, of 32 bits, of the lane whose number differs by the bit `distance`."""
         i32 = ir.IntegerType.get_signless(32)
         word = x if x.type == i32 else arith.bitcast(i32, x)
         if self.target.wave_size == 32 and distance == 16:
@@ -111,9 +111,10 @@ def subtract(a: ir.Value, b: ir.Value) -> ir.Value:
 
 
 def divided(x: ir.Value, total: ir.Value, attention: Attention) -> ir.Value:
-    """Sums of values, a vector or a scalar, by that of the shares; NaN, or 0, without shares.
+    """x, sums of values as a vector or a scalar, divided by the sum of the shares, `total`.
 
-    Without shares the sum is NaN, or 0 where no score is above -infinity.
+    Without shares `total` is NaN, or 0 where no score is above -infinity. The result is NaN
+    then, or 0 where the attention asks for it.
     """
     inverse = arith.divf(emit.constant(1, "f32"), total)
     spread = isinstance(x.type, ir.VectorType)
@@ -155,11 +156,11 @@ def largest(scores: Sequence[ir.Value]) -> ir.Value:
 
 
 def narrowed(x: ir.Value, element: str, target: Target) -> tuple[ir.Value, int]:
-    """Two shares, none of them negative, in the type of an operand; about how many clocks a
-    SIMD of CDNA takes.
+    """Two non-negative shares in the type of an operand, and about how many clocks a SIMD of
+    CDNA takes.
 
-    Those of f16 are rounded down: where the sum is that of what they become, it goes with
-    them, and an average is as good as with shares that are rounded to nearest.
+    Shares of f16 are rounded down. `Total` sums the rounded shares, so the errors cancel in the
+    division: an average is as good as with shares rounded to nearest.
     """
     if element == "f16":
         pair = ir.VectorType.get([2], ir.F16Type.get())
@@ -177,13 +178,13 @@ def narrowed(x: ir.Value, element: str, target: Target) -> tuple[ir.Value, int]:
 
 
 def no_clamp() -> ir.Value:
-    """What `dot` is told: it does not clamp."""
+    """The `clamp` operand of `dot`: it does not clamp."""
     return arith.constant(ir.IntegerType.get_signless(1), 0)
 
 
 def dot(a: ir.Value, b: ir.Value, total: ir.Value, clamp: ir.Value) -> ir.Value:
     """total + a[0] * b[0] + a[1] * b[1], in f32 for pairs of f16. clamp: `no_clamp`."""
-    # There are a thousand of them in a kernel: not by the op's class, which takes longer.
+    # A kernel has a thousand of them, and the op's class takes longer to build one.
     attributes = {
         "intrin": ir.StringAttr.get("llvm.amdgcn.fdot2"),
         "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
@@ -197,7 +198,7 @@ def dot(a: ir.Value, b: ir.Value, total: ir.Value, clamp: ir.Value) -> ir.Value:
 
 
 class Total:
-    """Sums of shares, two partial ones: of f32, or of what f16 has become of them."""
+    """Two partial sums of shares in f32: of the f32 shares, or of the rounded ones for f16."""
 
     def __init__(self, value: ir.Value) -> None:
         self._sums, self._pairs = [memory.element(value, i) for i in range(2)], 0
@@ -218,7 +219,7 @@ class Total:
 
 
 def joined(vectors: Sequence[ir.Value]) -> ir.Value:
-    """The elements of some vectors as one."""
+    """The elements of some vectors as one vector."""
     if len(vectors) == 1:
         return vectors[0]
     return memory.joined([memory.element(x, i) for x in vectors for i in range(lane_count(x))])

@@ -1,4 +1,4 @@
-"""The schedules of attention: how a block of threads cuts queries and keys."""
+"""The schedules of attention: how a work-group cuts queries and keys."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 
 @dataclass(frozen=True)
 class AttentionSchedule:
-    """`waves` waves in a block, each with `tiles` tiles of `unit.rows` queries.
+    """`waves` waves in a work-group, each with `tiles` tiles of `rows` queries.
 
     `keys`: keys in LDS at a time. `overlap`: the softmax of a block of keys is computed
-    while the matrix cores work for its neighbours. `splits`: as many waves have the same
-    queries, each with its part of the keys; `parts`: as many blocks have. `rows`: queries of
-    a tile. `lean`: LDS holds the queries too, values take the place of keys, and nothing
-    is read ahead: for long heads.
+    while the matrix cores work for its neighbours. `splits`: the number of waves with the same
+    queries, each with its part of the keys. `parts`: the number of work-groups with the same
+    queries, split-K over the grid. `rows`: queries of a tile. `lean`: LDS holds the queries
+    too, values overwrite keys, and nothing is prefetched: for long heads.
     """
 
     waves: int
@@ -38,16 +38,16 @@ class AttentionSchedule:
 
     @property
     def queries(self) -> int:
-        """Queries of a block."""
+        """Queries of a work-group."""
         return self.waves // self.splits * self.wave_queries
 
     def block_keys(self, count: int) -> int:
-        """Keys that a block goes through, of `count`."""
+        """Keys, out of `count`, that a work-group iterates over."""
         return math.ceil(count / self.parts / self.keys) * self.keys
 
     @property
     def wave_keys(self) -> int:
-        """Keys of a wave, of those in LDS."""
+        """Keys in LDS of one wave."""
         return self.keys // self.splits
 
     def describe(self, unit: Unit) -> str:
@@ -62,7 +62,7 @@ class AttentionSchedule:
 
 
 def schedules(unit: Unit) -> Iterator[AttentionSchedule]:
-    """All schedules, in a fixed order; which are legal is `constraints.refusal`'s matter."""
+    """All schedules, in a fixed order; `constraints.schedule_refusal` says which are illegal."""
     depth = row_elements(unit)
     for rows in (32, 16) if unit.kind == "mfma" else (unit.rows,):
         for waves, tiles, splits in product((4, 8, 2), (1, 2, 4), (1, 2, 4)):

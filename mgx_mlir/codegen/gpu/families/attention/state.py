@@ -1,4 +1,4 @@
-"""What a wave keeps from block to block of keys, and how waves with the same queries merge it."""
+"""The state of a wave between blocks of keys, and its merge over waves with the same queries."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _WORDS = CHUNK_BYTES // 4
 
 @dataclass
 class State:
-    """For each tile of queries: the largest score so far, the sum of the exponentials, the
-    sums of values by tiles of columns."""
+    """For each tile of queries: the row maximum so far, the sum of the exponentials, and the
+    sums of values by tile of columns."""
 
     peaks: list[ir.Value]
     sums: list[ir.Value]
     values: list[list[ir.Value]]
 
     def take(self, flat: Sequence[ir.Value]) -> None:
-        """Other values, the first of `flat`."""
+        """Replaces the values by the first ones of `flat`."""
         other = self.like(flat)
         self.peaks, self.sums, self.values = other.peaks, other.sums, other.values
 
@@ -47,28 +47,28 @@ class State:
 
 
 def part(split: int, splits: int, columns: int) -> range:
-    """The columns, of so many vectors of them, that one of `splits` waves merges."""
+    """The vectors of columns, of `columns` in all, that wave `split` of `splits` merges."""
     return range(split * columns // splits, (split + 1) * columns // splits)
 
 
 def _vectors(schedule: AttentionSchedule, columns: int, unit: Unit) -> int:
-    """Vectors that a lane leaves in LDS: values of others' columns, peaks and sums."""
+    """Vectors that a lane stores to LDS: values of other waves' columns, row maxima and sums."""
     others = columns - columns // schedule.splits
     return schedule.tiles * (others * unit.values // _WORDS + 1)
 
 
 def merge_bytes(schedule: AttentionSchedule, columns: int, unit: Unit, target: Target) -> int:
-    """Bytes of LDS for what the waves leave each other."""
+    """Bytes of LDS for the states that the waves exchange."""
     if schedule.splits == 1:
         return 0
     return schedule.waves * _vectors(schedule, columns, unit) * target.wave_size * CHUNK_BYTES
 
 
 class Merge:
-    """States of waves that went through different keys, through LDS: each merges its columns.
+    """Merges, through LDS, the states of waves with different keys: each merges its columns.
 
-    `place` is the wave's number among those with other queries, `lane` the thread's in its
-    wave. The sums of the states are scalars.
+    `place`: the wave's number among those of one split, which have other queries. `lane`: the
+    thread's number in its wave. The sums of the states are scalars.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Merge:
         self._schedule, self._place, self._lane = schedule, place, lane
 
     def store(self, split: int, state: State) -> None:
-        """Puts what the other waves need of the state of part `split` of the keys into LDS."""
+        """Stores the other waves' columns, and the row maxima and sums, of split `split` in LDS."""
         numbers = [
             memory.joined([peak, total, peak, total])
             for peak, total in zip(state.peaks, state.sums, strict=True)
@@ -103,9 +103,9 @@ class Merge:
     def merged(
         self, split: int, state: State, exponent: Callable[[ir.Value, ir.Value], ir.Value]
     ) -> State:
-        """The state of part `split` with those of all others, of this part's columns only.
+        """The state of split `split` merged with those of all others, for its columns only.
 
-        exponent(x, peak): log2 of the exponential of a score relative to that of another.
+        exponent(x, peak): log2(exp(x) / exp(peak)), see `Work.exponent`.
         """
         columns = part(split, self._schedule.splits, len(state.values[0]))
         count = len(state.values[0])
@@ -127,12 +127,12 @@ class Merge:
         return state
 
     def _others(self, split: int, count: int) -> list[int]:
-        """The columns, of all `count`, that other waves merge."""
+        """The columns, out of `count`, that other waves merge."""
         mine = part(split, self._schedule.splits, count)
         return [i for i in range(count) if i not in mine]
 
     def _load(self, split: int, columns: Sequence[int], count: int) -> State:
-        """What the wave of a part left of some columns."""
+        """The state that the wave of a split stored, for some columns."""
         wide = ir.VectorType.get([_WORDS], ir.F32Type.get())
 
         def read(number: int) -> ir.Value:

@@ -1,8 +1,7 @@
 """Streams of instructions for different units of a compute unit, and their order.
 
 A stream is a generator that builds instructions and yields about how many clocks they keep
-their unit busy. One wave issues in order: what shall run beside each other has to stand
-beside each other.
+their unit busy. A wave issues in order: instructions that run in parallel must be interleaved.
 """
 
 from __future__ import annotations
@@ -12,28 +11,28 @@ from collections.abc import Iterator
 from mlir.dialects import rocdl
 
 Stream = Iterator[int]
-# The same for products: clocks that the wave spends, and those that the matrix cores do, or
-# that operands take to come.
+# The same for products: clocks of the wave, and clocks of the matrix cores or of the latency of
+# operands.
 Products = Iterator[tuple[int, int]]
-# From asking LDS for the first operands to the first product, that others may use.
+# Clocks from the first read of operands in LDS to the first product: other streams may use them.
 READ_CLOCKS = 32
-# An instruction of the one wave on a SIMD that issues in order.
+# Clocks of one instruction of a wave that issues in order, alone on its SIMD.
 SLOT_CLOCKS = 4
 
 
 def run(stream: Stream | Products, ordered: bool = False) -> None:
-    """Builds all of a stream. ordered: the compiler keeps the order, and with it the registers
-    few."""
+    """Builds all of a stream. ordered: the compiler keeps the order, which takes few
+    registers."""
     for _ in stream:
         if ordered:
             rocdl.sched_barrier(0)
 
 
 def weave(products: Products, moves: Stream, share: float, others: Stream) -> None:
-    """Builds products and moves, to their ends, and beside them what there is of others.
+    """Builds all products and moves, and `others` as far as they fit between the products.
 
-    Whenever the matrix cores could begin, a product comes; of the clocks between, moves take
-    a share. The compiler keeps the order.
+    A product comes whenever the matrix cores are free. Moves take at most the fraction `share`
+    of the clocks so far while `others` last. The compiler keeps the order.
     """
     now = free = moved = 0.0
     waiting = [moves, others]

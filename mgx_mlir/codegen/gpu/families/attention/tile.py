@@ -1,4 +1,4 @@
-"""A block of keys or of values on its way from memory through registers to LDS, and back."""
+"""Blocks of keys and values: copied from memory through registers to LDS, and read from LDS."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from mgx_mlir.codegen.gpu.families.attention.streams import Stream
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
 
-# Moves that are on their way together where registers are few.
+# Moves in flight together where registers are few.
 MOVES_TOGETHER = 8
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A tile in LDS: `rows` rows, of which `length` elements along k are moved."""
+    """A tile in LDS: `rows` rows. Moves fill `length` elements of each, along k."""
 
     matrix: Matrix
     row: Axis
@@ -49,7 +49,7 @@ class Shape:
 
     @staticmethod
     def values(v: Matrix, keys: int, columns: int, unit: Unit, threads: int) -> Shape:
-        """Columns of v as rows along the keys; more of them where all threads need work."""
+        """Columns of v as rows along the keys, padded until all threads have equal work."""
         rows = math.ceil(columns / unit.columns) * unit.columns
         while rows * keys % (threads * unit.chunk):
             rows += unit.columns
@@ -57,7 +57,7 @@ class Shape:
 
     @property
     def along_k(self) -> bool:
-        """Whether neighbours in memory lie along the rows of LDS."""
+        """Whether neighbours in memory lie along the rows of LDS; otherwise a move transposes."""
         return not _contiguous(self.row) or _contiguous(self.k)
 
     def width(self, element_bytes: int) -> int:
@@ -67,7 +67,7 @@ class Shape:
         return vector_width(*axes, matrix.batch, offset=matrix.offset, limit=limit)
 
     def turn(self, unit: Unit, threads: int) -> tuple[int, int]:
-        """Elements along k and rows that a thread moves at a time: one write each row."""
+        """Elements along k, and rows, of one move of a thread: each row is one write to LDS."""
         size = emit.element_bytes(self.matrix.element)
         if self.along_k:
             return unit.chunk, 1
@@ -86,8 +86,8 @@ def _contiguous(axis: Axis) -> bool:
 class AttentionTile:
     """Moves tiles of one shape, one after another along the keys; all threads take part.
 
-    `extent` bounds the elements along k that are read: others are zero in LDS. `keys`: all
-    keys that there are. `source`: the input, as a raw buffer and as it is.
+    `extent` bounds the elements along k that are read: others are zero in LDS. `keys`: the
+    number of keys of the attention. `source`: the input, as a raw buffer and as a pointer.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class AttentionTile:
         self.threads = threads
 
     def begin(self, thread: Index, batch: Index) -> None:
-        """Builds what no block changes: the thread's places in memory and in LDS."""
+        """Builds what is the same for all blocks: the thread's offsets in memory and in LDS."""
         shape, self.thread, self.batch = self.shape, thread, batch
         self.batch_start = shape.matrix.start(batch)
         runs, strips = shape.length // self.run, shape.rows // self.across
@@ -136,8 +136,8 @@ class AttentionTile:
             self.targets.append(self._target(row, k))
 
     def move(self, key: Index) -> None:
-        """Loads and stores a tile, some moves at a time, and keeps no address in a register
-        meanwhile."""
+        """Copies a tile, `MOVES_TOGETHER` moves at a time. Computes the addresses anew, so that
+        they hold no registers between two tiles."""
         here = AttentionTile(
             self.shape, self.extent, self.keys, self.unit, self.threads,
             (self.buffer, self.pointer), self.lds, self.start,
@@ -157,7 +157,7 @@ class AttentionTile:
         return self.moves * (self.run // (self.width if self.shape.along_k else 1))
 
     def _target(self, row: Index, k: Index) -> Index:
-        """The place in LDS of element k of a row."""
+        """The offset in LDS of element k of a row."""
         length, chunk = row_elements(self.unit), self.unit.chunk
         panel = emit.mul(emit.div(k, length), self.shape.rows * length)
         inner = emit.rem(k, length)
@@ -168,7 +168,7 @@ class AttentionTile:
 
     @property
     def _even(self) -> bool:
-        """Whether a tile's elements are at one place plus what is the same for all threads."""
+        """Whether the next tile's address is this one's plus an offset uniform over threads."""
         whole = self.keys % (self.shape.rows if self.keys_are_rows else self.shape.length) == 0
         stride = self.advanced.stride
         return whole and stride is not None and stride >= 0 and self.shape.k.stride is not None
@@ -180,7 +180,7 @@ class AttentionTile:
         return result
 
     def loading(self, key: Index, result: list[ir.Value]) -> Stream:
-        """What `load` does, to `result`."""
+        """The stream of `load`, which appends to `result`."""
         shape, advanced = self.shape, self.advanced
         step = self.width if shape.along_k else 1
         if self._even:
@@ -198,7 +198,7 @@ class AttentionTile:
                 at = emit.add(k, part) if self.keys_are_rows else emit.add(emit.add(k, part), key)
                 inside = self._inside(at)
                 if self._even and not self.keys_are_rows and shape.rows > shape.row.size:
-                    # The last keys' rows beyond the end are beyond the tensor.
+                    # Rows beyond the end lie beyond the tensor for the last keys.
                     inside.append(emit.compare("slt", row, shape.row.size))
                 place = memory.guarded(place, inside, self.bytes)
                 if self._even:
@@ -221,15 +221,15 @@ class AttentionTile:
         return [emit.compare("slt", k, self.extent)]
 
     def store(self, values: Sequence[ir.Value]) -> None:
-        """Writes what `load` gave to LDS."""
+        """Writes the vectors of `load` to LDS."""
         streams.run(self.storing(values))
 
     def zeros(self) -> list[ir.Value]:
-        """What `load` gives of zeros."""
+        """Zero vectors in the form of `load`'s."""
         return [emit.constant(0, self.shape.matrix.element, self.width)] * self.reads
 
     def storing(self, values: Sequence[ir.Value]) -> Stream:
-        """What `store` does."""
+        """The stream of `store`."""
         each = len(values) // self.moves
         for move, target in enumerate(self.targets):
             mine = [self._converted(x) for x in values[move * each :][:each]]
@@ -243,7 +243,8 @@ class AttentionTile:
                 yield streams.SLOT_CLOCKS * (1 + self.run // 2)
 
     def _row_below(self, target: Index, i: int) -> Index:
-        """The place in the row that is i below: i is less than a power of 2 that divides rows."""
+        """The offset in row + i of LDS, from that in row. i is less than a power of 2 that
+        divides the row."""
         turn = exclusive_or(target, swizzle(i) * self.unit.chunk)
         return emit.add(turn, i * row_elements(self.unit))
 
@@ -252,7 +253,7 @@ class AttentionTile:
 
 
 def _anew(index: Index) -> Index:
-    """The same number, with which LLVM computes where it stands, and not before a loop."""
+    """The same number. LLVM cannot hoist computations with it out of a loop."""
     if isinstance(index, int):
         return index
     i32 = ir.IntegerType.get_signless(32)
@@ -262,10 +263,11 @@ def _anew(index: Index) -> Index:
 
 
 def turned(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int, int]:
-    """How many k's and rows a thread turns at a time, of `each` elements that it moves.
+    """How many elements along k, and rows, a thread transposes at a time; it moves `each`.
 
-    Writes to LDS take 8 bytes at least, where that is possible; then reads of memory do;
-    then the longest run along k is taken. Both numbers divide what there is.
+    First, writes to LDS take 8 bytes at least, where that is possible. Second, reads of memory
+    do. Third, the run along k is the longest. The product divides `each`; the second number
+    divides `width` and `rows`.
     """
     runs = [chunk >> i for i in range(chunk.bit_length()) if each % (chunk >> i) == 0]
     pairs = [(run, math.gcd(width, each // run, rows)) for run in runs]
@@ -276,8 +278,8 @@ def turned(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int
 class Reader:
     """The rows of a tile in LDS that a lane reads: `lane_row` and those at a distance.
 
-    `group` is the lane's place along k, `first` the element along k where its wave begins;
-    a step takes `step_chunks` chunks, as the unit's do where it is not given.
+    `group`: the lane's chunk within a step along k. `first`: the element along k where its wave
+    begins. A step takes `step_chunks` chunks, by default the unit's.
     Addresses that differ by a constant share a register.
     """
 

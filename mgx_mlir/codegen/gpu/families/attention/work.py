@@ -1,4 +1,4 @@
-"""What a wave does with a block of keys: streams of products and of softmax."""
+"""The work of a wave on a block of keys: instruction streams of products and of the softmax."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from mgx_mlir.codegen.gpu.families.contraction.epilogue import seen
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.attention import Attention
 
-# What a lane gives to a product: for a step, by tiles of queries and instructions; or for each
-# tile of queries, step and instruction.
+# A lane's first operands of a product. `Queries` gives those of one step, by tile of queries and
+# instruction; `Shares` lists them by tile of queries, step and instruction.
 Queries: TypeAlias = Callable[[int], list[list[ir.Value]]]
 Shares: TypeAlias = "list[list[list[ir.Value]]]"
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a lane stands: its matrix, its query in each tile, its group of lanes along the
-    keys, and where its wave's keys begin in a block."""
+    """Indices of a lane: its matrix of the batch, its query in each tile, its group of lanes
+    along the keys, and the first key of its wave in a block."""
 
     batch: Index
     queries: Sequence[Index]
@@ -47,7 +47,7 @@ class Place:
 class Work:
     """Builds a wave's work, for all its tiles of queries at once.
 
-    rows: what the lane reads of a block of keys, and of one of values.
+    rows: the readers of the lane's rows in LDS, of a block of keys and of a block of values.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Work:
         self._begin()
 
     def _begin(self) -> None:
-        """Builds what all blocks of keys use."""
+        """Builds the constants that all blocks of keys use."""
 
     @property
     def columns(self) -> int:
@@ -88,17 +88,17 @@ class Work:
         return State([lowest] * count, [nothing] * count, self.zeros(self.columns))
 
     def zeros(self, count: int) -> list[list[ir.Value]]:
-        """Sums of `count` tiles at the start, for each tile of queries."""
+        """Zero accumulators of `count` tiles, for each tile of queries."""
         return [[multiply.zero(self.unit)] * count for _ in self.query_tiles]
 
     def raise_peaks(
         self, scores: list[list[ir.Value]], state: State, owed: list[ir.Value] | None = None
     ) -> list[ir.Value]:
-        """Takes larger peaks where scores lie more than the headroom above those of `state`.
+        """Raises a row maximum where a score exceeds that of `state` by more than the headroom.
 
-        Few blocks need it: all lanes go around it together. What was summed is brought to the
-        new peaks by a factor for each query; values are where nothing is `owed`, or by that
-        factor of the block before. The factors are the result.
+        Few blocks need it: a wave-wide branch skips the rest. A factor for each query rescales
+        the sums of exponentials. It rescales the values too where `owed` is None; otherwise the
+        factor `owed` by the block before rescales them. Returns this block's factors.
         """
         lanes, tiles = self.place.lanes, self.query_tiles
         scale = softmax.LOG2_E * (self.factor or 1.0)
@@ -130,8 +130,8 @@ class Work:
         return found[-len(tiles) :]
 
     def softmax(self, scores: list[list[ir.Value]], state: State, shares: Shares) -> Stream:
-        """Brings the sums of `state` up to date; what the lane gives to the second product goes
-        to `shares`."""
+        """Adds the exponentials of `scores` to the sums of `state`; appends the lane's first
+        operands of the second product to `shares`."""
         for tile, row in enumerate(scores):
             peak = state.peaks[tile]
             total = Total(state.sums[tile])
@@ -141,7 +141,8 @@ class Work:
             ahead = self.exponent(parts[0], peak)
             yield 4
             for following in [*parts[1:], None]:
-                # Neither at once: results of exponentials and of packed pairs take some time.
+                # The next exponents are computed one pair early: results of exponentials and of
+                # packed pairs take some time.
                 exponents = ahead
                 if following is not None:
                     ahead = self.exponent(following, peak)
@@ -160,8 +161,8 @@ class Work:
             state.sums[tile] = total.value
 
     def _narrowed(self, pairs: list[ir.Value], narrow: list[ir.Value], total: Total) -> Stream:
-        """Adds those pairs of shares to `narrow` that are not yet there, in the type of an
-        operand, and to their sum."""
+        """Converts the pairs of shares that `narrow` lacks to the type of an operand. Appends
+        them to `narrow` and adds them to `total`."""
         for pair in pairs[len(narrow) :]:
             share, clocks = softmax.narrowed(pair, self.unit.element, self.target)
             narrow.append(share)
@@ -170,7 +171,7 @@ class Work:
             yield 4
 
     def rescale(self, state: State, factors: list[ir.Value]) -> None:
-        """Values summed so far relative to other peaks."""
+        """Scales the sums of values, for each query, from the old row maximum to the new one."""
         for tile, factor in enumerate(factors):
             scaled = softmax.splat(factor, self.unit.values)
             state.values[tile] = [softmax.multiply(x, scaled) for x in state.values[tile]]
@@ -184,7 +185,10 @@ class Work:
         return self._multiplied(queries, self.depth_steps, read, sums)
 
     def add_values(self, shares: Shares, sums: list[list[ir.Value]], ahead: int = 1) -> Products:
-        """Adds shares of the values, for each tile of queries."""
+        """Adds the products of shares and values, for each tile of queries.
+
+        ahead: the prefetch distance of operands from LDS, in groups of columns.
+        """
 
         def read(step: int, column: int) -> list[ir.Value]:
             return self.value_rows.read(column * self.unit.columns, step)
@@ -204,8 +208,8 @@ class Work:
     ) -> Products:
         """sums[tile][column] += rows(step)[tile] * read(step, column), for all steps.
 
-        Few columns at a time: what is read for those `ahead`, while these multiply, is in
-        registers too.
+        Columns go in small groups: operands of the next `ahead` groups, the prefetch distance,
+        wait in registers while one group multiplies.
         """
         unit, count = self.unit, len(sums[0])
         clocks = layout.product_clocks(unit)
@@ -249,14 +253,14 @@ class Work:
         return [[self._operands(pairs) for _ in range(self.key_steps)] for _ in self.query_tiles]
 
     def _first_keys(self, key: Index) -> list[Index]:
-        """Where the lane's keys of each step of the second product begin, in a block."""
+        """The lane's first key of each step of the second product, in the block from `key` on."""
         first = emit.add(key, self.place.first_key)
         first = emit.add(first, emit.mul(self.place.group, self.run_keys))
         each = layout.step_keys(self.unit)
         return [emit.add(first, step * each) for step in range(self.key_steps)]
 
     def extras(self, key: Index) -> list[ir.Value]:
-        """What the body needs of other inputs for a block."""
+        """The elements of other inputs that the body needs for a block."""
         place, keys = self.place, self._first_keys(key)
         return self.body.load(place.batch, place.queries, keys, self.run_keys)
 
@@ -267,10 +271,10 @@ class Work:
         whole: tuple[Index, Index],
         extras: Sequence[ir.Value],
     ) -> list[list[ir.Value]]:
-        """What enters the softmax, for the keys of each step of the second product.
+        """The operands of the softmax, for the keys of each step of the second product.
 
-        Blocks before the first key of `whole`, or from the second on, hold keys that are not
-        there, or not seen.
+        whole: the keys from the first number to below the second are seen by all queries.
+        Blocks that begin outside hold keys beyond the end, or masked ones.
         """
         result = [layout.runs(self.unit, products[tile]) for tile in self.query_tiles]
         if self.factor is None:
@@ -286,7 +290,8 @@ class Work:
     def _masked(
         self, scores: list[list[ir.Value]], keys: list[Index], inside: ir.Value
     ) -> list[list[ir.Value]]:
-        """Scores without those of keys that are not there or not seen."""
+        """Scores where keys beyond the end and masked keys get the lowest value, unless all are
+        `inside`."""
         attention = self.attention
         bounds = (attention.causal, attention.earliest)
         if bounds == (None, None) and attention.N % self.schedule.keys == 0:
@@ -313,7 +318,7 @@ class Work:
         return [chosen[i * len(keys) :][: len(keys)] for i in self.query_tiles]
 
     def exponent(self, x: ir.Value, peak: ir.Value) -> ir.Value:
-        """log2 of the exponential of x relative to that of the peak, a scalar."""
+        """log2(exp(x) / exp(peak)), scaled as the body asks. peak: the row maximum, a scalar."""
         lanes = ir.VectorType(x.type).shape[0] if isinstance(x.type, ir.VectorType) else 0
 
         def spread(y: ir.Value) -> ir.Value:
@@ -323,17 +328,18 @@ class Work:
             factor = emit.constant(softmax.LOG2_E, "f32", lanes)
             return softmax.multiply(softmax.subtract(x, spread(peak)), factor)
         scale = self.factor * softmax.LOG2_E
-        # One multiply-add for each score; the product with the peak is of one scalar.
+        # One multiply-add for each score; the product with the row maximum is one scalar.
         below = spread(softmax.multiply(peak, emit.constant(-scale, "f32")))
         return softmax.add(softmax.multiply(x, emit.constant(scale, "f32", lanes)), below)
 
     def _operands(self, pairs: list[ir.Value]) -> list[ir.Value]:
-        """What the lane gives to the second product, for the keys of one step, from pairs."""
+        """The lane's first operands of the second product for the keys of one step, from pairs
+        of shares."""
         unit = self.unit
         share = softmax.joined(pairs)
         if unit.groups > 1:
             return multiply.pieces(unit, [share])
-        # RDNA 3: a lane gives all keys of the step, half of which lie 16 lanes away.
+        # RDNA 3: a lane supplies all keys of the step; the lane 16 away holds half of them.
         words = ir.VectorType.get([unit.values // 2], ir.IntegerType.get_signless(32))
         other = vector.bitcast(
             share.type, self.place.lanes.exchanged(vector.bitcast(words, share), 16)
