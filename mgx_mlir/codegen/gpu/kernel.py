@@ -1,4 +1,4 @@
-"""An `mgx.kernel` as GPU code: the part that no chip changes, and the part that it does."""
+"""An `mgx.kernel` as GPU code: the part common to all chips, and the part of one chip."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ from mgx_mlir.codegen.gpu.families.suppress.kernel import suppress_program
 from mgx_mlir.codegen.gpu.families.topk.kernel import topk_program
 from mgx_mlir.codegen.gpu.generic.generate import generate
 
-# A family gives the program of a kernel and the schedule in words; or None, and why it
-# refuses the kernel (nothing where the kernel is none of its own).
+# A family returns the program of a kernel and the schedule in words; or None, and why it
+# refuses the kernel (an empty reason where the kernel belongs to another family).
 Family = Callable[[ir.OpView, Target], "tuple[GpuProgram | DynamicProgram | None, str]"]
 FAMILIES: tuple[Family, ...] = (
     attention_program,
@@ -59,7 +59,7 @@ FAMILIES: tuple[Family, ...] = (
     lrn_program,
 )
 
-# Those of kernels whose sizes are arguments.
+# The families of kernels whose sizes are arguments.
 DYNAMIC_FAMILIES: tuple[Family, ...] = (
     partial(images_program, families=(reduced_program, contraction_program, pooling_program)),
     any_rows_program,
@@ -81,16 +81,16 @@ def gpu_program(lowered: ir.Module) -> GpuProgram:
         return program
 
 
-# Of the registers, what a family's schedules may use, where those before spilled: each is
-# one more code object to make.
+# Fractions of the registers that a family's schedules may use. The next one is tried where the
+# code spills registers: each try makes one more code object.
 REGISTER_SHARES = (1.0, 0.75, 0.5)
 
 
 def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
-    """What compiles a kernel for each chip that it is given.
+    """The function that compiles a kernel for each chip that it is given.
 
-    The first family's generator that takes the kernel, with its best schedule that spills no
-    registers; else the generic path, for which the kernel is lowered once. Raises
+    The first family that takes the kernel compiles it, with its best schedule that spills no
+    registers. Otherwise the generic path does, for which the kernel is lowered once. Raises
     UnsupportedError or CompilerError.
     """
     dynamic = is_dynamic(kernel)
@@ -114,7 +114,7 @@ def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
 def _of_family(
     family: Family, kernel: ir.OpView, target: Target, refusals: list[str]
 ) -> CodeObject | None:
-    """A family's code of a kernel; None, and one or more `refusals`, where it has none."""
+    """A family's code of a kernel; None, and one or more new `refusals`, where it has none."""
     tried = ""
     for share in REGISTER_SHARES:
         with native_floats(target.features):

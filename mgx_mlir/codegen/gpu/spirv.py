@@ -1,7 +1,7 @@
 """An `mgx.kernel` as SPIR-V for AMD (amdgcnspirv): one binary for every chip and wave size.
 
-The generic path's functions, which know no wave, with OpenCL's functions in place of the
-instructions of a chip: the driver's compiler chooses the chip, and waves of 32 or 64 lanes,
+The functions are those of the generic path, which know no wave. OpenCL's functions replace the
+instructions of a chip. The driver's compiler chooses the chip, and waves of 32 or 64 lanes,
 when it loads them.
 https://registry.khronos.org/SPIR-V/specs/unified1/OpenCL.ExtendedInstructionSet.100.html
 """
@@ -25,18 +25,18 @@ from mgx_mlir.codegen.gpu.kernel import gpu_program
 from mgx_mlir.errors import CompilerError, UnsupportedError
 from mgx_mlir.rewriting.portable import required_features
 
-# The chip whose passes make the LLVM IR: what is its own is replaced here.
+# The chip whose passes make the LLVM IR: its own instructions are replaced here.
 CHIP = "gfx1100"
 TRIPLE = "spirv64-amd-amdhsa"
 
-# LLVM's type, and the letter that it has in OpenCL's mangled names.
+# LLVM's type, and its letters in OpenCL's mangled names.
 _TYPES = {"f16": ("half", "Dh"), "f32": ("float", "f"), "f64": ("double", "d")}
-# The same for signed and for unsigned integers, which LLVM tells apart by what is done with them.
+# The letters of signed and unsigned integers; in LLVM the operation has the sign, not the type.
 _INTEGERS = {"i8": "ch", "i16": "st", "i32": "ij", "i64": "lm"}
-# LLVM's intrinsics that OpenCL has under another name. Rounding is to even where nobody
-# changes its mode.
+# LLVM's intrinsics that OpenCL has under another name. `rint` rounds to even in the default
+# rounding mode.
 _RENAMED = {"maxnum": "fmax", "minnum": "fmin", "roundeven": "rint"}
-# LLVM's that give a NaN for a NaN, where OpenCL's gives the other number.
+# LLVM's intrinsics that return NaN for a NaN; OpenCL's functions return the other number.
 _STRICT = {"maximum": "fmax", "minimum": "fmin"}
 _SAME = "ceil copysign cos exp exp2 fabs floor fma log log10 log2 pow round sin sqrt trunc"
 _INTRINSICS = "|".join([*_SAME.split(), *_RENAMED, *_STRICT])
@@ -53,7 +53,7 @@ _ID = re.compile(
 )
 _BARRIER = re.compile(r"call void @llvm\.amdgcn\.s\.barrier\(\)")
 _CHIP_CALL = re.compile(r"@(llvm\.amdgcn\.[\w.]+)\(")
-# What the backend makes of an intrinsic that it knows no instruction for.
+# The name that the backend gives to an intrinsic that it knows no instruction for.
 _LEFT = re.compile(rb"spirv\.(llvm_\w+)")
 _PRELUDE = """
 declare spir_func i64 @_Z12get_local_idj(i32)
@@ -68,7 +68,7 @@ def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
     """The kernel's functions as one SPIR-V module.
 
     The same kernel gives the same bytes. Raises UnsupportedError for a kernel that SPIR-V for
-    AMD has no form of, CompilerError naming the pass that fails.
+    AMD cannot express, CompilerError naming the pass that fails.
     """
     if "bf16" in required_features(kernel):
         raise UnsupportedError(
@@ -96,10 +96,10 @@ def _code_object(program: GpuProgram, target: Target) -> CodeObject:
 def emit_spirv(text: str) -> bytes:
     """SPIR-V of LLVM IR, by LLVM's own tool.
 
-    LLVM's backend keeps state from one module to the next, and what it has no form for ends its
-    process: each module gets a process. Without optimisations, which whoever loads SPIR-V does
-    anyway and which bring integers of widths that the standard does not have. Raises
-    CompilerError with LLVM's words.
+    Each module gets a process: LLVM's backend keeps state from one module to the next, and IR
+    that it cannot express ends the process. It runs without optimisations: they introduce
+    integers of widths that the standard does not have, and the loader of SPIR-V optimises
+    anyway. Raises CompilerError with LLVM's words.
     """
     command = [llvm_tool("llc"), f"-mtriple={TRIPLE}", "-O0", "-filetype=obj", "-o", "-", "-"]
     done = subprocess.run(command, input=text.encode(), capture_output=True, check=False)
@@ -111,7 +111,7 @@ def emit_spirv(text: str) -> bytes:
 
 
 def with_opencl(text: str) -> str:
-    """LLVM IR for a chip as LLVM IR for SPIR-V. Raises UnsupportedError for what is a chip's."""
+    """LLVM IR for a chip as LLVM IR for SPIR-V. Raises UnsupportedError for a chip's calls."""
     text = text.replace("amdgpu_kernel", "spir_kernel").replace(" addrspace(5)", "")
     text = _DECLARED.sub("", text)
     text = _BARRIER.sub(f"call void @_Z7barrierj(i32 {_FENCES})", text)
@@ -134,7 +134,7 @@ def _integer(match: re.Match[str]) -> str:
 
 
 def _identifier(match: re.Match[str]) -> str:
-    """The number of a work item or a group, of which the kernels use 32 bits."""
+    """The number of a work item or a work-group; the kernels use 32 bits of it."""
     name, what, dimension = match.groups()
     function = "get_local_id" if what == "workitem" else "get_group_id"
     call = f"call i64 @_Z12{function}j(i32 {'xyz'.index(dimension)})"

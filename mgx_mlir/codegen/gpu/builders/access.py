@@ -1,4 +1,4 @@
-"""How wide an access to memory may be."""
+"""The width of an access to memory."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ CHUNK_BYTES = 16
 
 
 def vector_width(contiguous: Axis, *others: Axis, offset: int, limit: int) -> int:
-    """How many neighbours along `contiguous` can be read at once, wherever they start.
+    """Neighbours along `contiguous` that one aligned access can read, at every start.
 
-    A power of two up to `limit` that divides every distance; 1 where nothing is known.
+    A power of two up to `limit` that divides every stride, the offset and the size; 1 where
+    nothing is known.
     """
     if not contiguous.factors or contiguous.factors[-1][1] != 1:
         return 1
     strides = [stride for axis in others for _, stride in axis.factors]
     strides += [stride for _, stride in contiguous.factors[:-1]]
     sizes = [contiguous.factors[-1][0]] if len(contiguous.factors) > 1 else []
-    # Nor does a vector cross the end: the hardware drops all of a word that is partly outside.
+    # A vector must not cross the end: the hardware drops all of a word that is partly outside.
     return math.gcd(limit, *map(common_factor, (offset, contiguous.size, *strides, *sizes)))

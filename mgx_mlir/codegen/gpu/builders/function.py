@@ -20,7 +20,7 @@ _DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf",
 Dimensions = tuple[int, int, int]
 # HIP takes fewer than 2^32 threads along one dimension of a grid.
 MAX_THREADS = 1 << 31
-# Byte offsets in a raw buffer have 32 bits; the upper half is for "outside".
+# Byte offsets in a raw buffer have 32 bits; offsets in the upper half mean "outside".
 MAX_BYTES = 0x7FFFFF00
 # A raw buffer takes 4 of about 100 scalar registers.
 MAX_TENSORS = 22
@@ -28,7 +28,7 @@ MAX_TENSORS = 22
 
 @dataclass(frozen=True)
 class Tensor:
-    """An argument: elements of a tensor in row-major order; `scratch` ones are both ways.
+    """An argument: elements of a tensor in row-major order. Scratch memory may be both read and written.
 
     `shared`: the memory may be another argument's too.
     """
@@ -45,10 +45,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Frame:
-    """What a function's body starts from: raw buffers of its arguments, and its LDS.
+    """The values that a function's body starts from: raw buffers of its arguments, and its LDS.
 
-    `pointers`: the arguments themselves, which instructions with a scalar offset take; `sizes`:
-    numbers (i64) that a launch gives after them.
+    `pointers`: the arguments themselves, for instructions with a scalar offset. `sizes`: numbers
+    (i64) that a launch passes after the tensors.
     """
 
     buffers: tuple[ir.Value, ...]
@@ -95,10 +95,10 @@ def function(
     lds: Sequence[tuple[int, ir.Type]] = (),
     sizes: int = 0,
 ) -> Iterator[Frame]:
-    """A gpu.func at the end of `block`; what is built inside of the context is its body.
+    """Appends a gpu.func to `block`; ops that are built inside of the context are its body.
 
-    lds: elements and their type, for each array in LDS. sizes: how many numbers a launch gives
-    after the tensors; with any, its grid is not known.
+    lds: elements and their type, for each array in LDS. sizes: how many numbers a launch passes
+    after the tensors; if any, its grid is not known.
     """
     types = [
         ir.MemRefType.get(
@@ -143,12 +143,15 @@ def function(
 
 
 def tensor_of(type_: ir.Type, written: bool = False, shared: bool = False) -> Tensor:
-    """A tensor of the kernel as an argument."""
+    """A tensor of the kernel as an argument of a function."""
     return Tensor(math.prod(type_.shape), element_of(type_), written, shared)
 
 
 def size_refusal(types: Sequence[ir.Type], together: bool = True) -> str:
-    """Why a function cannot take tensors of these types, all `together` or some; '' if it can."""
+    """Why a function cannot take tensors of these types; '' if it can.
+
+    together: one function takes all of them; else each takes some.
+    """
     if together and len(types) > MAX_TENSORS:
         return f"{len(types)} tensors are more than {MAX_TENSORS}, which have a descriptor each"
     largest = max(tensor_of(type_).bytes for type_ in types)
@@ -158,29 +161,30 @@ def size_refusal(types: Sequence[ir.Type], together: bool = True) -> str:
 
 
 def grid_of(blocks: int, threads: int = 1024) -> Dimensions:
-    """At least so many blocks of up to so many threads; in two dimensions where they are many."""
+    """A grid of at least `blocks` work-groups of up to `threads` threads; many of them take two
+    dimensions."""
     columns = min(blocks, MAX_THREADS // threads)
     return columns, -(-blocks // columns), 1
 
 
 def linear_block(grid: Dimensions) -> Index:
-    """The block's number in a grid of two dimensions."""
+    """The work-group's number in a grid of two dimensions."""
     row = emit.mul(block_number("y", grid[1]), grid[0])
     return emit.add(row, block_number("x", grid[0]))
 
 
 def thread_number(threads: int) -> Index:
-    """The thread's number in its block."""
+    """The thread's number in its work-group."""
     return 0 if threads == 1 else _position("gpu.thread_id", "x", threads)
 
 
 def block_number(dimension: str, blocks: int) -> Index:
-    """The block's number along a dimension of the grid."""
+    """The work-group's number along a dimension of the grid."""
     return 0 if blocks == 1 else _position("gpu.block_id", dimension, blocks)
 
 
 def _position(op: str, dimension: str, bound: int) -> ir.Value:
     attributes = {"dimension": ir.Attribute.parse(f"#gpu<dim {dimension}>")}
-    if isinstance(bound, int):  # and no size that an argument gives
+    if isinstance(bound, int):  # else the bound is a size that an argument gives
         attributes["upper_bound"] = ir.IntegerAttr.get(ir.IndexType.get(), bound)
     return ir.Operation.create(op, results=[ir.IndexType.get()], attributes=attributes).result

@@ -1,7 +1,7 @@
-"""Values from lane to lane of a wave, without LDS.
+"""Exchange of values between the lanes of a wave, without LDS.
 
 A butterfly combines neighbours at distances 1, 2, 4, 8 by DPP, which folds into the
-instruction that combines; at 16 by v_permlanex16 (RDNA) and across rows of 16 by v_readlane
+combining instruction; at 16 by v_permlanex16 (RDNA) and across rows of 16 by v_readlane
 (CDNA). Sources: LLVM's AMDGPUUsage and AMD's ISA documents, "Data parallel processing".
 All lanes of the wave have to be active.
 """
@@ -17,7 +17,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 
-# dpp_ctrl of what exchanges lanes at a distance, given that all below it are equal already.
+# dpp_ctrl that exchanges lanes at a distance, given that lanes at smaller ones are equal already.
 _DPP = {
     1: 0xB1,  # quad_perm [1, 0, 3, 2]
     2: 0x4E,  # quad_perm [2, 3, 0, 1]
@@ -62,7 +62,7 @@ def reduce_apart(
 ) -> list[ir.Value]:
     """Combines the values of `lanes` lanes that lie `step` apart; each gets the result.
 
-    values: vectors that are combined together. Both numbers are powers of two, their product at
+    values: vectors that are combined together. step, lanes: powers of two, whose product is at
     most the wave's size. lane: the lane's number in its wave.
     """
     i32 = ir.IntegerType.get_signless(32)
@@ -85,23 +85,25 @@ def prefix(
     add: Callable[[ir.Value, ir.Value], ir.Value],
     target: Target,
 ) -> tuple[ir.Value, ir.Value]:
-    """The sum of what the lanes before this one in its `group` have, and of the whole wave.
+    """The exclusive prefix sum of x over the lanes of a `group`, and the sum of the wave's last
+    group: of the whole wave, where it is one group.
 
-    x: a scalar; add: its sum, or what else is combined so, to which `nothing`, a constant, adds
-    nothing. group: lanes that belong together, a power of two. lane: the lane's number in its
-    wave.
+    x: a scalar. add: the sum, or another associative operation; `nothing`: its neutral element,
+    a constant. group: the number of lanes that belong together, a power of two. lane: the
+    lane's number in its wave.
     """
     is_zero = nothing.owner.attributes["value"] == _zero(x.type)
 
     def before(y: ir.Value, distance: int) -> ir.Value:
-        """What the lane so far before this one has; nothing at the start of its group or row."""
+        """The value of the lane `distance` before this one; `nothing` if the group or row starts
+        after it."""
         moved = _words(y, _shifted(distance))
         if group >= _ROW and is_zero:
             return moved
         there = emit.compare("sge", emit.rem(lane, min(group, _ROW)), distance)
         return arith.select(there, moved, nothing)
 
-    # Within rows of 16 lanes; then what the rows before have.
+    # Within rows of 16 lanes first; then the sums of the rows before are added.
     result = x
     for distance in (1, 2, 4, 8):
         if distance < group:
@@ -124,8 +126,8 @@ def prefix(
 
 
 def row_sum(x: ir.Value, first: int) -> ir.Value:
-    """The sum of an f32 of the lanes of each row of 16 whose numbers are equal modulo `first`, a
-    power of two; each gets it."""
+    """The sum of an f32 over the lanes of a row of 16 whose numbers are equal modulo `first`, a
+    power of two. Each lane gets its sum."""
     distance = first
     while distance < _ROW:
         x = arith.addf(x, _words(x, _dpp(_ROW_ROTATE + distance)))
@@ -176,7 +178,7 @@ def _words(x: ir.Value, move: Callable[[ir.Value], ir.Value]) -> ir.Value:
 
 def _dpp(control: int) -> Callable[[ir.Value], ir.Value]:
     def move(x: ir.Value) -> ir.Value:
-        # Every lane has a source lane: what stands here for missing ones is never seen.
+        # Every lane has a source lane: the value for missing ones is never used.
         old = llvm.mlir_poison(x.type)
         return rocdl.update_dpp(x.type, old, x, control, 0xF, 0xF, True)
 
@@ -184,7 +186,7 @@ def _dpp(control: int) -> Callable[[ir.Value], ir.Value]:
 
 
 def _shifted(distance: int) -> Callable[[ir.Value], ir.Value]:
-    """From the lane so far before in the row; 0 where there is none."""
+    """A move from the lane `distance` before, in the row of 16; 0 where there is none."""
 
     def move(x: ir.Value) -> ir.Value:
         old = arith.constant(x.type, _zero(x.type))

@@ -20,15 +20,15 @@ from mgx_mlir.codegen.gpu.builders.function import Dimensions, Frame, Tensor
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 
 BLOCK = 256
-_ALIGNMENT = 256  # of a piece of scratch memory
+_ALIGNMENT = 256  # bytes, of a piece of scratch memory
 
 
 @dataclass(frozen=True)
 class Work:
-    """A thread's part of `size` elements: `lanes` of them from `place` on.
+    """A thread's part of `size` elements: `lanes` of them from offset `place` on.
 
-    `inside`: what has to hold where there may be none; buffers, and what they point to, by
-    the arguments they are.
+    `inside`: the conditions under which the thread has elements. Buffers and pointers are by
+    their arguments.
     """
 
     place: Index
@@ -62,14 +62,15 @@ class Launches:
         self._bytes = self._tables = 0
 
     def scratch(self, size: int, element: Element) -> Argument:
-        """Room for `size` elements in scratch memory, which holds anything at first."""
+        """Scratch memory for `size` elements, which is not initialised."""
         argument = Argument("scratch", self._bytes)
         tensor = self._tensors[argument] = Tensor(size, element)
         self._bytes += -(-tensor.bytes // _ALIGNMENT) * _ALIGNMENT
         return argument
 
     def table(self, numbers: np.ndarray[Any, Any]) -> Callable[[], ir.Value]:
-        """Numbers that come with the code; gives what finds them in a function, flat."""
+        """Adds a constant table to the code. The result, called in a function, gives its flat
+        memref."""
         name, value = (
             f"{self._name}_table_{self._tables}",
             ir.DenseElementsAttr.get(numbers.ravel()),
@@ -99,7 +100,7 @@ class Launches:
         grid: Dimensions,
         lds: Sequence[tuple[int, ir.Type]] = (),
     ) -> Iterator[tuple[dict[Argument, ir.Value], Frame]]:
-        """The next function; what is built inside of the context is its body."""
+        """The next function; ops that are built inside of the context are its body."""
         arguments = list(dict.fromkeys([*written, *read]))
         tensors = [replace(self._tensors[a], written=a in written) for a in arguments]
         name = f"{self._name}_{len(self._launches)}"
@@ -111,7 +112,8 @@ class Launches:
     def each(
         self, read: Sequence[Argument], written: Sequence[Argument], size: int, lanes: int = 1
     ) -> Iterator[Work]:
-        """The next function, of a thread for every `lanes` of `size` elements, which divide it."""
+        """The next function, with a thread for every `lanes` of `size` elements; `lanes` divides
+        `size`."""
         vectors = size // lanes
         grid = builder.grid_of(-(-vectors // BLOCK))
         with self.function(read, written, BLOCK, grid) as (buffers, frame):
@@ -124,5 +126,5 @@ class Launches:
             yield Work(emit.mul(thread, lanes), inside, buffers, pointers)
 
     def program(self) -> GpuProgram:
-        """All functions, to be launched in the order they were made."""
+        """The program of all functions, launched in the order in which they were built."""
         return GpuProgram(self._module, tuple(self._launches), self._bytes, 32)

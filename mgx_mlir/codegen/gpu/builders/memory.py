@@ -32,8 +32,8 @@ def buffer(pointer: ir.Value) -> ir.Value:
 def moved(pointer: ir.Value, start: ir.Value, size: ir.Value | None = None) -> ir.Value:
     """The `size` elements of a memref argument from `start` on; both are i64, size below 2^31.
 
-    Without a size, as many as its type says. As a descriptor that is put together: indices of
-    memrefs have 32 bits.
+    Without a size, the type of the argument gives it. The descriptor is built directly, because
+    indices of memrefs have 32 bits.
     """
     type_ = ir.MemRefType(pointer.type)
     result = type_
@@ -68,23 +68,23 @@ def _cast(value: ir.Value, type_: ir.Type) -> ir.Value:
 
 
 def guarded(place: Index, inside: Sequence[ir.Value], element_bytes: int) -> Index:
-    """`place`, or a place outside of every buffer where one of the conditions fails."""
+    """The offset `place`, or one outside of every buffer where one of the conditions fails."""
     if not inside:
         return place
     condition = inside[0]
     for other in inside[1:]:
         condition = arith.andi(condition, other)
-    # Where LLVM finds that the condition always holds, nothing else keeps the place whole.
+    # Where LLVM proves the condition, nothing else stops it from splitting the offset.
     here = emit.value(opaque(place))
     return arith.select(condition, here, emit.value(OUTSIDE // element_bytes))
 
 
 def opaque(place: Index) -> Index:
-    """The same number, of which LLVM knows nothing: it does not calculate with its parts.
+    """The same offset, opaque to LLVM, which cannot split it into parts.
 
-    For places along axes that do not grow (`Axis.grows`), or that may lie before an image.
-    LLVM takes such a place apart into something that may be negative and a constant, and
-    gives the constant to the buffer instruction, which checks the bounds of the sum without
+    It is for offsets along axes that do not grow (`Axis.grows`), or that may lie before an
+    image. LLVM would split such an offset into a part that may be negative and a constant, and
+    give the constant to the buffer instruction. That checks the bounds of the sum without
     wrapping: 0 is read.
     """
     if isinstance(place, int):
@@ -94,12 +94,12 @@ def opaque(place: Index) -> Index:
 
 
 def opaque_word(number: ir.Value) -> ir.Value:
-    """The same i32, in a vector register, of which LLVM knows nothing."""
+    """The same i32, in a vector register, opaque to LLVM."""
     return llvm.InlineAsmOp(number.type, [number], "", "=v,0").result
 
 
 def held(x: ir.Value) -> None:
-    """A vector has been read here, which LLVM would do in the branch that uses it."""
+    """Forces a vector to be read here; LLVM would sink the read into the branch that uses it."""
     words = ir.VectorType(x.type).shape[0] * ir.VectorType(x.type).element_type.width // 32
     type_ = ir.VectorType.get([words], ir.IntegerType.get_signless(32))
     whole = vector.BitCastOp(type_, x).result
@@ -107,7 +107,7 @@ def held(x: ir.Value) -> None:
 
 
 def load(memory: ir.Value, place: Index, count: int) -> ir.Value:
-    """A vector of `count` elements, from a place that is a multiple of `count`."""
+    """A vector of `count` elements, from an offset that is a multiple of `count`."""
     element = ir.MemRefType(memory.type).element_type
     type_ = ir.VectorType.get([count], element)
     bytes_ = element.width // 8 * count
@@ -115,9 +115,9 @@ def load(memory: ir.Value, place: Index, count: int) -> ir.Value:
 
 
 def load_far(memory: ir.Value, place: Index, step: Index, count: int) -> ir.Value:
-    """A vector from `place + step` of a buffer argument, both multiples of `count`.
+    """A vector from offset `place + step` of a buffer argument, both multiples of `count`.
 
-    `step` is the same for all threads. Only the bounds of `place` are checked.
+    `step` is uniform over all threads. Only the bounds of `place` are checked.
     """
     element = ir.MemRefType(memory.type).element_type
     most = CHUNK_BYTES * 8 // element.width
@@ -131,7 +131,7 @@ def load_far(memory: ir.Value, place: Index, step: Index, count: int) -> ir.Valu
 
 
 def store(x: ir.Value, memory: ir.Value, place: Index) -> None:
-    """Stores a vector at a place that is a multiple of its length."""
+    """Stores a vector at an offset that is a multiple of its length."""
     type_ = ir.VectorType(x.type)
     bytes_ = type_.element_type.width // 8 * type_.shape[0]
     vector.StoreOp(x, memory, [emit.value(place)], alignment=min(bytes_, CHUNK_BYTES))
@@ -143,7 +143,7 @@ def part(x: ir.Value, start: int, count: int) -> ir.Value:
     if count == type_.shape[0]:
         return x
     result = ir.VectorType.get([count], type_.element_type)
-    # Kernels have hundreds of them: not by the op's class, which takes three times as long.
+    # Kernels have hundreds of them, and the op's class takes three times as long to build one.
     i64 = ir.IntegerType.get_signless(64)
     names = {"offsets": start, "sizes": count, "strides": 1}
     attributes = {n: ir.ArrayAttr.get([ir.IntegerAttr.get(i64, i)]) for n, i in names.items()}
@@ -165,7 +165,7 @@ def joined(values: Sequence[ir.Value]) -> ir.Value:
 
 
 def concatenated(a: ir.Value, b: ir.Value) -> ir.Value:
-    """The elements of two vectors as one."""
+    """The elements of two vectors as one vector."""
     lanes = ir.VectorType(a.type).shape[0] + ir.VectorType(b.type).shape[0]
     return vector.ShuffleOp(a, b, list(range(lanes))).result
 

@@ -1,4 +1,4 @@
-"""Where the operands of memory-bound kernels lie, and how a thread reads and writes them."""
+"""Operands of memory-bound kernels: their strides, and how a thread reads and writes them."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class MemoryOperand:
 
     @property
     def repeated(self) -> bool:
-        """Whether all elements along `inner` are the same one."""
+        """Whether all elements along `inner` are one element in memory."""
         return all(stride == 0 for _, stride in self.inner.factors)
 
     @property
     def turned(self) -> MemoryOperand:
-        """The operand with vectors along `outer`."""
+        """The transposed operand: vectors run along `outer`."""
         return replace(self, outer=self.inner, inner=self.outer)
 
     def width(self, lanes: int) -> int:
-        """Elements of a vector of `lanes`, from a multiple of it on, that one access takes."""
+        """The elements of one access, for a vector of `lanes` that starts at a multiple of it."""
         limit = min(lanes, CHUNK_BYTES // element_bytes(self.element))
         return vector_width(self.inner, self.outer, offset=self.offset, limit=limit)
 
@@ -50,7 +50,7 @@ class MemoryOperand:
         return emit.add(self.offset, self.outer.offset(outer))
 
     def place(self, start: Index, inner: Index) -> Index:
-        """Where element `inner` is, from `start` of its outer index."""
+        """The offset of element `inner`, given `start`, the offset of its outer index."""
         place = emit.add(start, self.inner.offset(inner))
         return place if self.inner.grows and self.outer.grows else memory.opaque(place)
 
@@ -78,7 +78,7 @@ class MemoryOperand:
         return self._loaded(memory.joined(elements))
 
     def load_one(self, buffer: ir.Value, place: Index) -> ir.Value:
-        """The element at a place, as a scalar."""
+        """The element at offset `place`, as a scalar."""
         return self._loaded(memory.element(memory.load(buffer, place, 1), 0))
 
     def store(
@@ -89,7 +89,7 @@ class MemoryOperand:
         inner: Index,
         inside: Sequence[ir.Value],
     ) -> None:
-        """Stores a vector at inner ..; nothing where one of `inside` fails."""
+        """Stores a vector from element `inner` on; nothing where one of `inside` fails."""
         size, lanes = element_bytes(self.element), ir.VectorType(x.type).shape[0]
         if self.element.kind == BOOL:
             i8 = ir.VectorType.get([lanes], ir.IntegerType.get_signless(8))
@@ -105,17 +105,17 @@ class MemoryOperand:
 
 
 def vector_lanes(size: int, operands: Sequence[MemoryOperand]) -> int:
-    """How many neighbours a thread should take at a time, of `size` in a row.
+    """How many neighbours, out of `size` in a row, a thread should take at a time.
 
-    A power of two that divides `size`: what makes 16 bytes of the narrowest operand.
+    A power of two that divides `size`: at most 16 bytes of the narrowest operand.
     """
     narrowest = min((element_bytes(o.element) for o in operands if not o.repeated), default=4)
     return math.gcd(size, min(CHUNK_BYTES // narrowest, 8))
 
 
 def index_of(read: ir.Value, size: int) -> ir.Value:
-    """An index as indices name it: negative ones count from the end, and of those that are
-    out of bounds the nearest is taken."""
+    """The index that a read value names: negative ones count from the end, and one out of bounds
+    is clamped."""
     index = arith.index_cast(ir.IndexType.get(), read)
     from_end = arith.addi(index, emit.value(size))
     index = arith.select(emit.compare("slt", index, 0), from_end, index)

@@ -15,12 +15,12 @@ from mgx_mlir.codegen.generic.lowering.expand import Function, expand, expand_pa
 from mgx_mlir.codegen.gpu.builders import functions
 from mgx_mlir.errors import CompilerError
 
-# Functions of f64 that every chip has. AMD's device library does the others.
+# Functions of f64 that every chip has. AMD's device library has the others.
 _NATIVE_F64 = frozenset(
     "math.absf math.ceil math.copysign math.floor math.fma math.isfinite math.isinf math.isnan "
     "math.isnormal math.round math.roundeven math.rsqrt math.sqrt math.trunc".split()
 )
-# What convert-gpu-to-rocdl makes calls of, though every chip has an instruction for it.
+# Ops that convert-gpu-to-rocdl lowers to calls, though every chip has an instruction for them.
 _INTRINSICS: dict[str, str] = {
     "math.absf": "llvm.fabs",
     "math.ceil": "llvm.ceil",
@@ -30,13 +30,13 @@ _INTRINSICS: dict[str, str] = {
     "math.roundeven": "llvm.roundeven",
     "math.trunc": "llvm.trunc",
 }
-# convert-gpu-to-rocdl makes calls of arith.remf; LLVM 22 expands frem itself, exactly.
+# convert-gpu-to-rocdl lowers arith.remf to calls; LLVM 22 expands frem itself, exactly.
 _OCML_FMOD = re.compile(
     r"call (?:\w+ )*?(half|float|double) @__ocml_fmod_f\d+\(\w+ ([^,]+), \w+ ([^)]+)\)"
 )
 _OCML_FMOD_DECLARED = re.compile(r"^declare \w+ @__ocml_fmod_f\d+\(.*$", re.MULTILINE)
-# Launches wait for each other: atomics need no order with other accesses, and what hipMalloc
-# gives is neither fine-grained nor another device's (AMDGPUUsage, "Memory Model").
+# Launches wait for each other, so atomics need no order with other accesses. Memory of hipMalloc
+# is neither fine-grained nor another device's (AMDGPUUsage, "Memory Model").
 _ATOMIC = re.compile(r"^(.*\b(?:atomicrmw|cmpxchg)\b.*?) acq_rel( acquire)?(.*)$", re.MULTILINE)
 _ATOMIC_METADATA = "!amdgpu.no.fine.grained.memory !{}, !amdgpu.no.remote.memory !{}"
 _F32: dict[str, Function] = {"math.erf": functions.erf}
@@ -45,9 +45,9 @@ _REPLACED = frozenset((*_INTRINSICS, "arith.remf"))
 
 
 def expand_math(module: ir.Module) -> None:
-    """Replaces math by what LLVM knows how to do on a GPU, where there is such a thing.
+    """Expands math to ops that LLVM lowers on a GPU, where it can be expanded.
 
-    exp, log, sqrt, floor and others that chips do in an instruction or a short sequence are
+    exp, log, sqrt, floor and others that take a chip an instruction or a short sequence are
     left to LLVM, functions of f64 to AMD's library.
     """
     computes = _computes(module)
@@ -95,9 +95,9 @@ def _intrinsic(op: ir.Operation) -> ir.Value:
 
 
 def _remainder(op: ir.Operation) -> ir.Value:
-    """In f32 for bf16, whose remainder LLVM does not expand; the result is exact in both.
+    """The remainder, in f32 for bf16, which LLVM does not expand; the result is exact in both.
 
-    LLVM makes the remainder of extended values narrow again: bf16 is extended by its bits.
+    LLVM would narrow the remainder of extended values again: bf16 is extended by its bits.
     """
     type_ = op.results[0].type
     if isinstance(scalar_type(op.results[0]), ir.BF16Type):
@@ -106,7 +106,7 @@ def _remainder(op: ir.Operation) -> ir.Value:
 
 
 def _extended_bf16(value: ir.Value) -> ir.Value | None:
-    """What `value` is the extension of, where that is a bf16, or a vector of them."""
+    """The bf16, or the vector of them, that `value` extends; None for other values."""
     if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.extf":
         return None
     source = value.owner.operation.operands[0]
@@ -124,7 +124,7 @@ def _widened(value: ir.Value) -> ir.Value:
 
 
 def calls_device_library(module: ir.Module) -> bool:
-    """Whether math is left that only AMD's device library (OCML) does: functions of f64."""
+    """Whether math is left that only AMD's device library (OCML) has: functions of f64."""
     found = False
 
     def visit(op: ir.Operation) -> ir.WalkResult:
@@ -140,7 +140,7 @@ def calls_device_library(module: ir.Module) -> bool:
 def chip_passes(chip: str, index_bits: int, device_library: bool) -> tuple[str, ...]:
     """The passes from gpu, arith, math, scf and memref to ROCDL and LLVM, in order.
 
-    With `device_library`, the math that it has becomes calls to it.
+    device_library: math that AMD's device library has becomes calls to it.
     """
     library = (f"convert-math-to-rocdl{{chipset={chip}}}",) if device_library else ()
     inside = (
@@ -187,15 +187,15 @@ def to_llvm_ir(module: ir.Module, chip: str, index_bits: int) -> str:
 
 
 def _relaxed(found: re.Match[str]) -> str:
-    """An atomic whose order with other accesses does not matter."""
+    """The atomic with relaxed (monotonic) ordering."""
     order = "monotonic monotonic" if found[2] else "monotonic"
     return f'{found[1]} syncscope("agent") {order}{found[3]}, {_ATOMIC_METADATA}'
 
 
 def _without_inline_assembly(module: ir.Module) -> None:
-    """Barriers that wait for all memory instead of LDS alone.
+    """Replaces barriers of LDS alone by barriers that wait for all memory.
 
-    convert-gpu-to-rocdl makes inline assembly of the others on gfx908 (AMDGPUToROCDL, "ldsOnly
+    convert-gpu-to-rocdl lowers the former to inline assembly on gfx908 (AMDGPUToROCDL, "ldsOnly
     barriers"), and LLVM's library ends the process where no assembly parser is loaded.
     """
     found: list[ir.Operation] = []
@@ -213,9 +213,9 @@ def _without_inline_assembly(module: ir.Module) -> None:
 
 
 def _keep_loop_annotations(gpu_module: ir.OpView) -> None:
-    """Gives branches the annotations of their loops under the name that translation reads.
+    """Renames the loop annotations of branches to the name that the translation reads.
 
-    The conversions carry `llvm.loop_annotation` along as a foreign attribute.
+    The conversions pass `llvm.loop_annotation` on as a foreign attribute.
     """
     functions = gpu_module.operation.regions[0].blocks[0].operations
     for block in (b for f in functions for region in f.operation.regions for b in region.blocks):

@@ -1,6 +1,6 @@
-"""Places that indices name: which slot of a tensor each of some points stands for.
+"""Slots that indices name: each point of the indices names one slot of a tensor.
 
-The slots are the runs of neighbours that a tensor has along its first dimensions:
+A slot is a run of neighbours of a tensor; its first dimensions number the slots:
 
     mgx.gathernd %x[%i] : tensor<9x4xf32>, tensor<5x1xi64>
 
@@ -26,7 +26,8 @@ from mgx_mlir.rewriting.views import row_major
 
 @dataclass(frozen=True)
 class Coordinate:
-    """What `indices` say of a point: one of `size`, each `step` slots further."""
+    """One coordinate of a point, read from `indices`: one of `size`, which lie `step` slots
+    apart."""
 
     indices: MemoryOperand
     size: int
@@ -35,9 +36,9 @@ class Coordinate:
 
 @dataclass(frozen=True)
 class Places:
-    """The slots of `points`: that of `base` and those of `coordinates` together.
+    """The slots of `points`: the sum of `base` and of the `coordinates`.
 
-    depth: how many dimensions of the tensor a slot stands for.
+    depth: the number of the tensor's first dimensions that number the slots.
     """
 
     points: int
@@ -64,7 +65,7 @@ class Places:
 def by_element(indices: View, type_: ir.Type, shape: Sequence[int], axis: int) -> Places:
     """Indices along `axis`, one for each element of their own shape.
 
-    Dimensions behind the axis that all have the same index, and are whole, make runs.
+    Dimensions after the axis that are whole, and have one index for all elements, make runs.
     """
     depth = len(shape)
     while depth > axis + 1:
@@ -80,7 +81,8 @@ def by_element(indices: View, type_: ir.Type, shape: Sequence[int], axis: int) -
 
 
 def by_tuple(indices: View, type_: ir.Type, shape: Sequence[int], batch: int = 0) -> Places:
-    """The last dimension of the indices has one for each dimension after the `batch` ones."""
+    """Index tuples: the last dimension of the indices has one index for each dimension of the
+    tensor after the `batch` ones."""
     *outer, count = indices.shape
     depth = batch + count
     steps = row_major(shape[:depth])
@@ -95,7 +97,7 @@ def by_tuple(indices: View, type_: ir.Type, shape: Sequence[int], batch: int = 0
 
 
 def by_slice(indices: View, type_: ir.Type, shape: Sequence[int], axis: int) -> Places:
-    """Indices along `axis`, in all combinations with the dimensions before it."""
+    """Indices along `axis`, combined with all positions of the dimensions before it."""
     before, chosen = math.prod(shape[:axis]), math.prod(indices.shape)
     factors = indices.axis(0, len(indices.shape)).factors
     operand = _operand(indices, type_, indices.offset, Axis.of((before, 0), *factors))

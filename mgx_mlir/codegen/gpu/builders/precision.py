@@ -1,11 +1,11 @@
 """Cheaper functions where a kernel's results have 16 bits or fewer.
 
-Inside of a kernel numbers are f32, and functions are as exact as LLVM's expansions make
-them: within 1 or 2 units in the last place, at a dozen instructions. A result that is rounded
-to f16 or bf16 in the end keeps 11 or 8 bits of these 24. There
+Inside of a kernel numbers are f32, and functions are as exact as LLVM's expansions: within 1 or
+2 units in the last place, at a dozen instructions. A result that is rounded to f16 or bf16 in
+the end keeps 11 or 8 bits of these 24. There
 
 - exp(x) is exp2(x * log2(e)) by the hardware's exp2, whose relative error is below
-  (1.5 |x| + 2) * 2^-24: at most 2^-16.9, where the result does not underflow. What lies below
+  (1.5 |x| + 2) * 2^-24: at most 2^-16.9, where the result does not underflow. A result below
   2^-126 is 0. Infinities and NaN are kept.
 
 The functions stay deterministic: the same kernel gives the same bits.

@@ -11,7 +11,7 @@ from mgx_mlir.artifact.code_object import Launch
 
 @dataclass(frozen=True)
 class GpuProgram:
-    """What the functions of `module` (one gpu.module in it) are launched with, in order."""
+    """The functions of the one gpu.module in `module`, and their launches, in order."""
 
     module: ir.Module
     launches: tuple[Launch, ...]

@@ -1,10 +1,10 @@
-"""The choice of a schedule by the estimate of a model, and what it was chosen from.
+"""The choice of a schedule by the estimate of a cost model, and the candidates.
 
     with heard() as choices:
         code = compiler(kernel)(target)
     print(choices[0].describe())
 
-Nobody listens when a kernel is compiled: then a choice is the minimum and nothing else.
+Outside of `heard`, as when a kernel is compiled, a choice takes the minimum and records nothing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SHOWN = 5
 
 @dataclass(frozen=True)
 class Candidate:
-    """A schedule in words; its estimate in clocks, and the terms that this was made from."""
+    """A schedule in words, its estimate in clocks, and the terms of the estimate."""
 
     words: str
     clocks: float
@@ -35,7 +35,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """The candidates of one choice, the one that was taken first."""
+    """The candidates of one choice; the chosen one comes first."""
 
     candidates: tuple[Candidate, ...]
 
@@ -54,7 +54,7 @@ _TERMS: ContextVar[dict[str, float] | None] = ContextVar("terms", default=None)
 
 @contextmanager
 def heard() -> Iterator[list[Choice]]:
-    """A list of the choices that are made inside of the context, in order."""
+    """Yields a list that collects the choices made inside of the context, in order."""
     found: list[Choice] = []
     token = _CHOICES.set(found)
     try:
@@ -66,7 +66,10 @@ def heard() -> Iterator[list[Choice]]:
 def least(
     candidates: Iterable[T], estimate: Callable[[T], float], words: Callable[[T], str]
 ) -> T | None:
-    """The candidate with the least estimate (clocks), the first of equal ones; None of none."""
+    """The candidate with the least estimate in clocks, the first one among equals.
+
+    None without candidates.
+    """
     listener = _CHOICES.get()
     if listener is None:
         return min(candidates, key=estimate, default=None)
@@ -87,7 +90,7 @@ def least(
 
 
 def terms(**values: float) -> None:
-    """States what the estimate of the candidate under consideration is made from."""
+    """Records the terms of the estimate of the candidate under consideration."""
     into = _TERMS.get()
     if into is not None:
         into.update(values)

@@ -1,4 +1,4 @@
-"""What families have in common: the way from a kernel to its program, or to why there is none."""
+"""The common part of families: from a kernel to its program, or to the reason of a refusal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Types: TypeAlias = "tuple[Sequence[ir.Type], Sequence[ir.Type]]"
 
 
 class Problem(Protocol):
-    """What a family takes a kernel for; `name` is that of the op at its heart."""
+    """A family's description of a kernel; `name` is the name of its anchor op."""
 
     @property
     def name(self) -> str: ...
@@ -29,9 +29,10 @@ P = TypeVar("P", bound=Problem)
 
 
 def anchor_of(kernel: ir.OpView, names: Collection[str]) -> ir.OpView | str:
-    """The only op of these names in a kernel of it and of views, which returns its results.
+    """The anchor op, one of `names`, of a kernel that holds nothing else but views.
 
-    Else why it is none; '' where the kernel holds other work.
+    The kernel returns the op's results. Else why the kernel does not match; '' where it holds
+    other work.
     """
     *ops, terminator = kernel.regions[0].blocks[0].operations
     anchors = [op for op in ops if op.operation.name in names]
@@ -61,9 +62,10 @@ def program_of(
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel`, and its schedule in words; None, and why, without one.
 
-    match: the problem, or why it is none; '' where the kernel holds other work.
-    generate: the program and the schedule, or why there is none, of a problem, the kernel's
-    types and its name. together: whether one function takes all of the kernel's tensors.
+    match: gives the problem of a kernel, or why it has none; '' where it holds other work.
+    generate: gives the program and the schedule, or why there is none, from a problem, the
+    kernel's types and its name. together: whether one function takes all of the kernel's
+    tensors.
     """
     with kernel.context, kernel.location:
         problem = match(kernel)

@@ -1,8 +1,8 @@
-"""What a thread of a kernel of rows does, pass after pass.
+"""The work of a thread in a kernel of rows, pass after pass over the row.
 
-Reductions that wait for none go first, together, in one pass over the row; then those that
-wait for them; in the end one pass makes the whole results. Where a thread's part of the row
-stays in registers, the passes share what they read and compute.
+The first pass computes all reductions that depend on no other one, the next pass those that
+depend on them, and so on. The last pass computes the whole results. Where a thread's part of
+the row stays in registers, the passes share the loaded and computed values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, RowSchedule
 
 
 class RowsBody:
-    """What a thread does with its chunks, of which `first` is the first one's number."""
+    """The work of a thread on its chunks; `first` is the number of the first chunk."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class RowsBody:
         step = schedule.threads * (1 if schedule.across else schedule.lanes)
         self.full = rows.columns // step  # chunks that lie inside for all threads
         if not isinstance(first, int):
-            # Which chunks these are is only known at run time.
+            # The numbers of these chunks are only known at run time.
             everywhere = rows.columns == step * schedule.chunks * schedule.parts
             self.full = schedule.chunks if everywhere else 0
         self.kept: dict[int, Chunk] = {}
@@ -52,11 +52,11 @@ class RowsBody:
         self.store()
 
     def finish(self, reduction: Reduction, found: Partial) -> None:
-        """Makes the result of a reduction known."""
+        """Defines the result of a reduction."""
         self.values.define(reduction.result, reduction.finish(found))
 
     def store(self) -> None:
-        """Stores all results; their reductions are known."""
+        """Stores all results; their reductions are finished."""
         self.values.prepare([result.value for result in self.rows.results])
         whole = [result for result in self.rows.results if result.whole]
         if whole:
@@ -89,7 +89,7 @@ class RowsBody:
                 self.layout.store(result, value, chunk, self.bounded)
 
     def _each(self, work: Callable[[Chunk], None]) -> None:
-        """Does work on each chunk."""
+        """Applies `work` to each chunk."""
         if self.schedule.resident:
             for number in range(self.schedule.chunks):
                 work(self._kept(number))
@@ -115,7 +115,7 @@ class RowsBody:
         step: Callable[[Sequence[Chunk], list[Partial]], list[Partial]],
         initial: list[Partial],
     ) -> list[Partial]:
-        """Goes over all chunks in a loop, several at a time; the rest follows."""
+        """Steps over all chunks in a loop, `UNROLL` at a time; the remainder follows it."""
         sizes = [len(partial) for partial in initial]
 
         def grouped(values: Sequence[ir.Value]) -> list[Partial]:

@@ -1,4 +1,4 @@
-"""What the family takes: kernels, and schedules for them. Each refusal says why."""
+"""The kernels that the family takes, and their legal schedules. Each refusal says why."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.problem.problem import Axis
 
-# Registers for the elements of a row that a thread keeps.
+# The most registers of a thread for the elements of a row that it keeps.
 _KEPT = 128
 
 
 def lanes_of(rows: Rows, across: bool) -> int:
-    """Elements of a chunk: neighbours along a row, or of neighbouring rows."""
+    """Elements of a chunk: neighbours along a row, or, `across`, of neighbouring rows."""
     operands = rows.operands
     if not across:
         return vector_lanes(rows.columns, operands)

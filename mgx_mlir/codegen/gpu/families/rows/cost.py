@@ -1,7 +1,7 @@
-"""How long a kernel of rows takes on a chip: an estimate from sizes alone, in clocks.
+"""An estimate of the time of a kernel of rows on a chip, from sizes alone, in clocks.
 
 A SIMD issues an instruction of a wave in 4 clocks (CDNA, 64 lanes) or one (RDNA, 32). It is
-bound by what it issues, by the path to memory, or by latency where few waves hide it.
+bound by instruction issue, by the path to memory, or, at low occupancy, by latency.
 Latencies are orders of magnitude. Only the order of the estimates matters.
 """
 
@@ -26,10 +26,10 @@ from mgx_mlir.codegen.gpu.families.rows.space import (
 
 START = 600  # the first instructions of a wave: its arguments
 GLOBAL_LATENCY = 600
-LAUNCH = 8000  # one function after another
+LAUNCH = 8000  # a function that waits for the one before
 BARRIER = 250  # LDS, and waiting for the slowest wave
 GLOBAL_BYTES_A_CLOCK = 32
-SEGMENT = 64  # bytes that memory moves at least
+SEGMENT = 64  # bytes of the smallest memory transaction
 WAVES_A_SIMD = 8
 _FREE = frozenset(("mgx.constant", "mgx.multibroadcast", "mgx.yield"))
 _COSTLY = frozenset(
@@ -42,9 +42,9 @@ _COSTLY = frozenset(
 
 
 def choose(rows: Rows, target: Target, whole: bool = False) -> RowSchedule | None:
-    """The legal schedule with the least estimate; the first of several equal ones.
+    """The legal schedule with the least estimate; the first one among equals.
 
-    whole: only those where a block has whole rows, of neighbours in memory.
+    whole: only schedules along the rows whose work-groups have whole rows.
     """
     legal = []
     for across in (False,) if whole else (False, True):
@@ -53,7 +53,7 @@ def choose(rows: Rows, target: Target, whole: bool = False) -> RowSchedule | Non
         legal += [s for s in found if not schedule_refusal(rows, s, target)]
     if whole:
         return least(legal, lambda s: clocks(rows, s, target), RowSchedule.describe)
-    # As many blocks as the chip has compute units, or twice that, with work for each thread.
+    # One or two work-groups for each compute unit, with work for each thread.
     lanes = lanes_of(rows, False)
     for times in (1, 2):
         parts = times * target.compute_units // rows.rows
@@ -65,8 +65,10 @@ def choose(rows: Rows, target: Target, whole: bool = False) -> RowSchedule | Non
 
 
 def _split_across(rows: Rows, target: Target) -> list[RowSchedule]:
-    """Columns that several blocks share: vectors of rows beside each other that are as wide as
-    memory likes, and parts for all compute units."""
+    """Schedules across the rows whose rows several work-groups share.
+
+    Neighbouring vectors of rows make coalesced accesses; the parts occupy all compute units.
+    """
     lanes = lanes_of(rows, True)
     vectors = rows.rows // lanes
     found = []
@@ -109,7 +111,7 @@ def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
     run = threads * schedule.lanes if not schedule.across else schedule.together * schedule.lanes
     waste = max(1.0, SEGMENT / (run * sizes / max(1, len(rows.operands))))
     if schedule.across != is_across(rows):
-        # Neighbouring lanes read elements that lie apart.
+        # Neighbouring lanes read elements that lie apart: no coalesced access.
         waste = SEGMENT * max(1, len(rows.operands)) / sizes
         instructions += elements * len(rows.operands) * 4
     busy = max(1.0, a_simd) * instructions * issue
@@ -125,7 +127,7 @@ def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
         restored = math.ceil(schedule.parts / (schedule.threads * UNROLL)) * GLOBAL_LATENCY
         more = (LAUNCH + restored) * max(rows.levels.values())
     terms(issue=busy, memory=memory, latency=rounds * latency, launches=more)
-    # What overlaps does so imperfectly.
+    # Issue and memory overlap only in part.
     return max(busy, memory, rounds * latency) + (busy + memory) / 8 + more
 
 

@@ -1,7 +1,7 @@
-"""Values of the body of a kernel of rows, computed where they are asked for.
+"""Values of the body of a kernel of rows, computed on demand.
 
-Whole values are vectors, one for each chunk; values of a row are computed once and, where
-they meet whole ones, repeated along the chunk.
+Whole values are vectors, one for each chunk. A value of a row is computed once, and repeated
+along the chunk where an op combines it with a whole value.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Partial = tuple[ir.Value, ...]
 
 @dataclass(eq=False)
 class Chunk:
-    """Elements from `column` on. `inside`: whether they are there, None if they always are."""
+    """Elements from `column` on. `inside`: whether they are inside the row; None if always."""
 
     column: Index
     inside: ir.Value | None = None
@@ -39,7 +39,7 @@ class Chunk:
 
 
 class Layout(Protocol):
-    """How a thread's chunks lie: along rows or across them."""
+    """The layout of a thread's chunks: along rows or across them."""
 
     def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value: ...
     def load_row(self, source: MemoryOperand) -> ir.Value: ...
@@ -49,7 +49,7 @@ class Layout(Protocol):
 
 
 class Evaluator:
-    """Computes values at the insertion point; what is of a row stays known afterwards."""
+    """Computes values at the insertion point; values of a row are kept for later use."""
 
     def __init__(self, rows: RowBody, layout: Layout) -> None:
         self.rows, self.layout = rows, layout
@@ -57,7 +57,7 @@ class Evaluator:
         self._producer = {result: op for op in rows.ops for result in op.operation.results}
 
     def whole(self, value: ir.Value, chunk: Chunk) -> ir.Value:
-        """A value's elements of a chunk, as memory holds them."""
+        """A value's elements of a chunk, in the type that memory holds."""
         if not self.rows.is_whole(value):
             return self.layout.repeated(self.row(value))
         if value not in chunk.known:
@@ -72,7 +72,7 @@ class Evaluator:
         return chunk.known[value]
 
     def row(self, value: ir.Value) -> ir.Value:
-        """A value that is the same in all of a row. Its reductions have to be known."""
+        """A value that is the same for a whole row. Its reductions have to be defined."""
         if value not in self._known:
             source = self.rows.sources.get(value)
             if isinstance(source, MemoryOperand):
@@ -86,7 +86,7 @@ class Evaluator:
         return self._known[value]
 
     def prepare(self, values: Sequence[ir.Value]) -> None:
-        """Computes now what is of a row in what `values` come from."""
+        """Computes the values of a row that `values` depend on, at this insertion point."""
         for value in values:
             if not self.rows.is_whole(value):
                 self.row(value)
@@ -94,7 +94,7 @@ class Evaluator:
                 self.prepare(list(self._producer[value].operation.operands))
 
     def define(self, value: ir.Value, result: ir.Value) -> None:
-        """Makes the result of a reduction known."""
+        """Defines the result of a reduction."""
         self._known[value] = result
 
     def _compute(self, op: ir.OpView, operands: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
@@ -130,7 +130,7 @@ class Reduction:
             self._initial = (self._plain.initial,)
 
     def initial(self, lanes: int) -> Partial:
-        """What changes nothing: vectors of so many lanes, 0 for scalars."""
+        """The neutral elements: vectors of `lanes` lanes, scalars for 0."""
         a = Arithmetic([lanes] if lanes else None)
         return tuple(
             a.constant(number, element.storage())
@@ -138,7 +138,7 @@ class Reduction:
         )
 
     def terms(self, evaluator: Evaluator, chunk: Chunk) -> Partial:
-        """A chunk as partial results; elements that are not there change nothing."""
+        """A chunk as partial results; elements outside the row become neutral ones."""
         x = evaluator.whole(self.value, chunk)
         lanes = ir.VectorType(x.type).shape[0]
         a = Arithmetic([lanes])
@@ -164,7 +164,7 @@ class Reduction:
         return self._arg.combine(a, (x[0], x[1]), (y[0], y[1]))
 
     def fold(self, parts: Sequence[Partial]) -> Partial:
-        """Many partial results as one."""
+        """Combines many partial results to one, as a tree."""
         if self._extremum is not None and len(parts) > 1:
             return (self._folded_extremum([part[0] for part in parts]),)
         rest = list(parts)
@@ -177,9 +177,9 @@ class Reduction:
     def _folded_extremum(self, values: Sequence[ir.Value]) -> ir.Value:
         """The largest or smallest of floats; NaN where any is.
 
-        The instructions that do so ignore NaN, and one comparison tells of two values
-        whether either is: that costs less than the two operations more a value of a maximum
-        that keeps NaN. What the former give for a NaN (poison, by `nnan`) is never chosen.
+        The maximum and minimum instructions ignore NaN; one comparison finds a NaN in two
+        values. A maximum that keeps NaN costs two more operations a value, which is more.
+        For a NaN, the instructions' result (poison, by `nnan`) is never selected.
         """
         assert self._extremum is not None
         a = Arithmetic.like(values)
@@ -194,7 +194,7 @@ class Reduction:
         return a.select(nan, a.float(float("nan"), result), result)
 
     def finish(self, partial: Sequence[ir.Value]) -> ir.Value:
-        """The result as memory holds it."""
+        """The result in the type that memory holds."""
         a = Arithmetic.like(list(partial))
         if self._plain is not None:
             return self._plain.finish(a, partial[0])

@@ -1,4 +1,4 @@
-"""One gpu.func for a kernel of rows, each of which one block works on."""
+"""One gpu.func for a kernel of rows: one work-group works on each row."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def generate(
 ) -> GpuProgram:
     """The function `<name>_0` for rows that `constraints` do not refuse, and its launch.
 
-    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    types: the kernel's input and result types. Needs an active MLIR context and location.
     """
     if schedule.parts > 1:
         return generate_split(rows, types, schedule, target, name)

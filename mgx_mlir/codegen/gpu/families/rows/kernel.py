@@ -1,4 +1,4 @@
-"""A kernel of the rows family: whether the family takes it, and its program."""
+"""Whether the rows family takes a kernel, and the kernel's program."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def rows_program(
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
-    None, and why the family refuses it, for other kernels; an empty reason where the kernel
-    holds no reduction. Without a `schedule` the cost model chooses.
+    None, and why the family refuses it, for other kernels. The reason is empty where the kernel
+    holds no reduction. Without a `schedule` the cost model chooses one.
     """
 
     def made(rows: Rows, types: Types, name: str) -> tuple[GpuProgram, str] | str:

@@ -1,4 +1,4 @@
-"""How the chunks of a thread lie: along the rows, or across them."""
+"""The layouts of a thread's chunks: along the rows, or across them."""
 
 from __future__ import annotations
 
@@ -27,18 +27,19 @@ _AT_ONCE = 8
 
 @dataclass
 class _Layout:
-    """What both have in common. `row` is the thread's first row, `part` its place along it."""
+    """The common part of both layouts. `row`: the thread's first row; `part`: the thread's
+    number along the row."""
 
     rows: Rows
     schedule: RowSchedule
     target: Target
     frame: Frame
-    numbers: dict[int, int]  # an input's number: that of its buffer
+    numbers: dict[int, int]  # the number of an input's buffer, by the input's number
 
     row: Index = 0
     part: Index = 0
     thread: Index = 0
-    block_part: Index = 0  # of the blocks that share a row, this one's number
+    block_part: Index = 0  # this work-group's number among those that share a row
 
     def __post_init__(self) -> None:
         self.lanes = self.schedule.lanes
@@ -52,34 +53,34 @@ class _Layout:
         return self.frame.buffers[len(self.numbers) + result.operand.argument]
 
     def guards(self, bounded: bool, chunk: Chunk | None = None) -> list[ir.Value]:
-        """What has to hold where a result is stored."""
+        """The conditions under which a result is stored."""
         found = [emit.compare("slt", self.row, self.rows.rows)] if bounded else []
         if chunk is not None and chunk.inside is not None:
             found.append(chunk.inside)
         return found
 
     def first_only(self) -> list[ir.Value]:
-        """Holds in one of the threads of a row that a block has."""
+        """The condition that holds in one thread of a row, in each work-group of the row."""
         return [emit.compare("eq", self.part, 0)] if self.schedule.threads > 1 else []
 
     def one_only(self) -> list[ir.Value]:
-        """Holds in one of the threads of a row."""
+        """The conditions that hold in one thread of a row over all its work-groups."""
         other_blocks = not isinstance(self.block_part, int)
         first = [emit.compare("eq", self.block_part, 0)] if other_blocks else []
         return [*self.first_only(), *first]
 
     def kept(self, element: Element) -> MemoryOperand:
-        """Where the blocks of a row keep partial results: parts and rows."""
+        """The scratch operand [parts, rows] of the partial results of a row's work-groups."""
         rows, parts = self.rows.rows, self.schedule.parts
         return MemoryOperand(0, element, 0, Axis.of((parts, rows)), Axis.of((rows, 1)))
 
 
 class Along(_Layout):
-    """Chunks are neighbours in a row; threads of a row are neighbours in a block."""
+    """A chunk is neighbours in a row; threads of a row are neighbours in a work-group."""
 
     @property
     def lanes_kept(self) -> int:
-        """Elements of a partial result that blocks leave to each other; 0 for a scalar."""
+        """Elements of a partial result that work-groups exchange; 0 for a scalar."""
         return 0
 
     def begin(self, thread: Index, block: Index) -> None:
@@ -95,7 +96,7 @@ class Along(_Layout):
         self._starts = {operand: operand.start(self.row) for operand in self.rows.operands}
 
     def chunk(self, number: Index, last: bool) -> Chunk:
-        """Chunk `number` of the thread, of which the last one may lie outside."""
+        """Chunk `number` of the thread; the last chunk may lie outside the row."""
         size = self.schedule.threads * self.lanes
         column = emit.add(emit.mul(self.part, self.lanes), emit.mul(number, size))
         inside = emit.compare("slt", column, self.rows.columns) if last else None
@@ -124,14 +125,14 @@ class Along(_Layout):
         return arith.addi(emit.splat(first, self.lanes), steps)
 
     def reduce(self, reduction: Reduction, partial: Partial) -> Partial:
-        """A thread's partial vectors as scalars that all threads of the row share."""
+        """Reduces a thread's partial vectors to scalars that all threads of the row share."""
         parts: list[Partial] = [
             tuple(memory.element(x, i) for x in partial) for i in range(self.lanes)
         ]
         return self.reduce_one(reduction, reduction.fold(parts))
 
     def reduce_one(self, reduction: Reduction, single: Partial) -> Partial:
-        """A thread's partial scalars as those that all threads of the row share."""
+        """Reduces a thread's partial scalars to scalars that all threads of the row share."""
         threads, size = self.schedule.threads, self.target.wave_size
         lane = emit.rem(self.thread, size)
         found = wave.reduce(single, min(threads, size), lane, reduction.combine, self.target)
@@ -162,15 +163,16 @@ class Along(_Layout):
 
 
 class Across(_Layout):
-    """Chunks are the same element of neighbouring rows; threads side by side, too."""
+    """A chunk is the same element of neighbouring rows; so are the chunks of neighbouring
+    threads."""
 
     @property
     def lanes_kept(self) -> int:
-        """As above, of a vector of rows."""
+        """Elements of a partial result that work-groups exchange: a vector of rows."""
         return self.lanes
 
     def reduce_one(self, reduction: Reduction, single: Partial) -> Partial:
-        """As `reduce`: what blocks leave to each other are vectors."""
+        """As `reduce`: the partial results that work-groups exchange are vectors."""
         return self.reduce(reduction, single)
 
     def begin(self, thread: Index, block: Index) -> None:
@@ -207,7 +209,7 @@ class Across(_Layout):
         return emit.splat(arith.index_cast(i32, emit.value(chunk.column)), self.lanes)
 
     def reduce(self, reduction: Reduction, partial: Partial) -> Partial:
-        """A thread's partial vectors as vectors that all threads of the rows share."""
+        """Reduces a thread's partial vectors to vectors that all threads of the rows share."""
         schedule, size = self.schedule, self.target.wave_size
         inside = schedule.inside(size)
         if inside > 1:
@@ -268,7 +270,7 @@ class Across(_Layout):
 
 
 def held_type(type_: ir.Type) -> ir.Type:
-    """How LDS holds an element: in words, as waves may not write into one of another wave."""
+    """The type of an element in LDS: at least a word, as two waves may not write to one word."""
     return ir.IntegerType.get_signless(32) if type_.width < 32 else type_
 
 
@@ -278,7 +280,7 @@ def held(x: ir.Value) -> ir.Value:
 
 
 def freed(x: ir.Value, like: ir.Value) -> ir.Value:
-    """What `_held` gave, in the type of `like`."""
+    """The result of `held`, converted back to the type of `like`."""
     return x if x.type == like.type else arith.trunci(like.type, x)
 
 
@@ -295,7 +297,7 @@ def _like(x: ir.Value, element: ir.Type) -> ir.Type:
 def lds_arrays(
     schedule: RowSchedule, reductions: Sequence[Reduction], target: Target
 ) -> list[tuple[int, ir.Type]]:
-    """Size and type of the arrays in LDS that reductions need, in the order they are taken."""
+    """Size and type of the arrays in LDS that reductions need, in the order of their use."""
     if schedule.across:
         beyond = schedule.threads > schedule.inside(target.wave_size)
         size = schedule.block * schedule.lanes if beyond else 0

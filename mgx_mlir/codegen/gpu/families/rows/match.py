@@ -1,4 +1,4 @@
-"""Which kernels are made of reductions: from mgx ops to rows and what is computed of them."""
+"""Matches kernels made of reductions: from mgx ops to rows and the computation on them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from mgx_mlir.rewriting.views import row_major
 ARGS = frozenset(("mgx.argmax", "mgx.argmin"))
 REDUCING = mgx.REDUCTIONS | ARGS
 
-# What the body reads: memory, or a constant that is the same everywhere.
+# A source of the body: an operand in memory, or a constant that is the same everywhere.
 Source: TypeAlias = "MemoryOperand | ir.Attribute"
 
 
 @dataclass(frozen=True)
 class RowBody:
-    """What a kernel computes: `ops`, in order, from `sources`.
+    """The computation of a kernel: `ops`, in order, from `sources`.
 
-    A value is *whole* where its elements differ, along a row or at all.
+    A value is *whole* where its elements may differ along a row, or, without rows, at all.
     """
 
     name: str
@@ -42,20 +42,20 @@ class RowBody:
 
     @property
     def read(self) -> tuple[MemoryOperand, ...]:
-        """What is read with an element for each of a row, or of the results."""
+        """The operands that are read with an element for each one of a row, or of the results."""
         return tuple(
             s for v, s in self.sources.items() if isinstance(s, MemoryOperand) and v in self.wholes
         )
 
     @property
     def used(self) -> list[int]:
-        """The numbers of the inputs that are read at all."""
+        """The numbers of the inputs that the body reads."""
         return sorted({s.argument for s in self.sources.values() if isinstance(s, MemoryOperand)})
 
 
 @dataclass(frozen=True)
 class Result:
-    """A result of the kernel: a value of the body, and where it goes."""
+    """A result of the kernel: a value of the body, and the operand that it is stored to."""
 
     value: ir.Value
     operand: MemoryOperand
@@ -66,8 +66,8 @@ class Result:
 class Rows(RowBody):
     """A kernel that works on `rows` rows of `columns` elements, row after row.
 
-    What is not whole is one element for a row. Operands have the rows as their outer index
-    and the columns as their inner one.
+    A value that is not whole has one element for a row. Operands have the rows as their outer
+    index and the columns as their inner one.
     """
 
     rows: int
@@ -80,12 +80,12 @@ class Rows(RowBody):
 
     @cached_property
     def operands(self) -> tuple[MemoryOperand, ...]:
-        """What is read or written with an element for each column."""
+        """The operands that are read or written with an element for each column."""
         return (*self.read, *(r.operand for r in self.results if r.whole))
 
     @cached_property
     def levels(self) -> dict[ir.Value, int]:
-        """How many reductions, one after another, a value of the body waits for."""
+        """The number of reductions, one after another, that a value of the body depends on."""
         found: dict[ir.Value, int] = dict.fromkeys(self.sources, 0)
         for op in self.ops:
             level = max((found[x] for x in op.operation.operands), default=0)
@@ -95,7 +95,7 @@ class Rows(RowBody):
 
 
 def match_rows(kernel: ir.OpView) -> Rows | str:
-    """The kernel as rows, or why it is none; '' where it holds no reduction."""
+    """The kernel as rows, or why it does not match; '' where it holds no reduction."""
     *ops, terminator = kernel.regions[0].blocks[0].operations
     anchors = [op for op in ops if op.operation.name in REDUCING | {"mgx.fused_reduce"}]
     if not anchors:

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 MAX_THREADS = 1024
 _POWERS = tuple(1 << n for n in range(11))
-_RESIDENT = 32  # elements of a row that a thread keeps in registers, at most
-SPLIT_BLOCK = 256  # threads of a block where several share a row
-UNROLL = 4  # chunks that a thread reads ahead where a row does not fit
+_RESIDENT = 32  # the most elements of a row that a thread keeps in registers
+SPLIT_BLOCK = 256  # threads of a work-group where several work-groups share a row
+UNROLL = 4  # chunks that a thread reads at a time where a row does not fit the registers
 
 
 @dataclass(frozen=True)
 class RowSchedule:
-    """`threads` threads share a row, and a block has `together` rows (or vectors of rows).
+    """`threads` threads share a row; a work-group has `together` rows (or vectors of rows).
 
     A thread works on chunks of `lanes` neighbours: elements of a row, or, `across`, the same
     element of neighbouring rows. It keeps its part of a row in registers where `resident`;
-    else it reads it once for each reduction that waits for another, and once for results.
-    With `parts`, so many blocks share a row, and a function follows another for each of these.
+    else it reads it once for each level of dependent reductions, and once for the results.
+    `parts` work-groups share a row; where they are several, each of these passes is a function.
     """
 
     threads: int
@@ -51,7 +51,7 @@ class RowSchedule:
 
 
 def schedules(columns: int, lanes: int, wave: int, across: bool) -> Iterator[RowSchedule]:
-    """All schedules for rows of so many columns, in a fixed order."""
+    """All schedules for rows of `columns` columns, in a fixed order."""
     step = 1 if across else lanes
     for threads in _POWERS[: 8 if across else None]:
         if threads > 1 and threads // 2 * step >= columns:
@@ -67,7 +67,10 @@ def schedules(columns: int, lanes: int, wave: int, across: bool) -> Iterator[Row
 
 
 def split(columns: int, lanes: int, parts: int, together: int = 0) -> RowSchedule:
-    """Rows that several blocks share; across, with so many vectors of rows `together`."""
+    """A schedule whose rows `parts` work-groups share.
+
+    together: vectors of rows of a work-group, for a schedule across the rows; 0 for one along.
+    """
     threads = SPLIT_BLOCK // max(1, together)
     chunks = -(-columns // (threads * parts * (1 if together else lanes)))
     resident = chunks * lanes <= _RESIDENT

@@ -1,11 +1,11 @@
-"""Rows that several blocks share: few rows, of many elements.
+"""Rows that several work-groups share: few rows, of many elements.
 
-The blocks of a row write their partial results to scratch memory, and the function that
-follows combines them before it goes on: one function for each reduction that waits for
+The work-groups of a row write their partial results to scratch memory. The next function
+combines them first. There is one function for each level of reductions that depend on one
 another, and one for the results.
 
-    reduce_sum of 1 x 1000000:  @k_0, 600 blocks: a partial sum each
-                                @k_1, 1 block: their sum
+    reduce_sum of 1 x 1000000:  @k_0, 600 work-groups: a partial sum each
+                                @k_1, 1 work-group: their sum
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along, freed, hel
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, RowSchedule
 
-_ALIGNMENT = 256  # of a piece of scratch memory
+_ALIGNMENT = 256  # bytes, of a piece of scratch memory
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """Partial results of all rows in scratch memory, and where they start there."""
+    """Partial results of all rows in scratch memory, and their offset there."""
 
     element: Element
     offset: int
 
     @property
     def held(self) -> Element:
-        """Words: blocks do not write into a word of each other's."""
+        """The element in scratch memory: at least a word, as work-groups share no word."""
         return I32 if self.element.bits < 32 else self.element
 
 
@@ -91,7 +91,7 @@ class _Split:
         return GpuProgram(module, launches, self.bytes, 32)
 
     def _function(self, block: ir.Block, level: int, is_last: bool) -> Launch:
-        """Partial results of the reductions of a level, or in the end the results."""
+        """The function of one level: it stores partial results, or, as the last, the results."""
         schedule = self.schedule
         known = [r for r in self.reductions if self.level[r.result] < level]
         now = [r for r in self.reductions if self.level[r.result] == level]
@@ -146,7 +146,7 @@ class _Split:
         layout: Along | Across,
         bounded: bool,
     ) -> None:
-        """Writes a block's partial results, by one thread for each."""
+        """Stores a work-group's partial results: one thread of each row does."""
         guards = [*layout.first_only(), *layout.guards(bounded)]
         for x, piece in zip(found, self.pieces[reduction.result], strict=True):
             kept = layout.kept(piece.held)
@@ -159,7 +159,7 @@ class _Split:
         held_at: dict[_Piece, ir.Value],
         layout: Along | Across,
     ) -> Partial:
-        """The partial results of a row's blocks, dealt to the threads of one block."""
+        """Loads the partial results of a row's work-groups, spread over a work-group's threads."""
         lanes, threads, parts = layout.lanes_kept, self.schedule.threads, self.schedule.parts
         nothing = reduction.initial(lanes)
 
