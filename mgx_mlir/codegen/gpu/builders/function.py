@@ -28,7 +28,7 @@ MAX_TENSORS = 22
 
 @dataclass(frozen=True)
 class Tensor:
-    """An argument: elements of a tensor in row-major order. Scratch memory may be both read and written.
+    """An argument: elements of a tensor in row-major order; `written` scratch may be read too.
 
     `shared`: the memory may be another argument's too.
     """
