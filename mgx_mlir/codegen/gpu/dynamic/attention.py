@@ -2,10 +2,10 @@
 
     %y = mgx.attention(%q, %k, %v) : tensor<?x?x64xf16, #mgx.dims<[heads, seq, _]>>, ...
 
-The sizes of a head are static, and so is the schedule. Pointers move on to the block's head in
-64 bits, for nothing is known of how large tensors are; within a head places have 32 bits, and
-the numbers of queries and keys, and strides that depend on them, come from the launch. What is
-too large for that is refused when a run's sizes are known.
+The sizes of a head are static, and so is the schedule. Pointers advance to the work-group's head
+in 64 bits, because the tensors may have any size. Within a head offsets have 32 bits. The launch
+passes the numbers of queries and keys, and the strides that depend on them. A head that is too
+large for 32-bit offsets is refused when a run's sizes are known.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from mgx_mlir.codegen.problem.problem import Axis, Matrix
 from mgx_mlir.rewriting.symbolic import named_symbols
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, common_factor, evaluate, symbols
 
-# Queries, keys and heads that a schedule is chosen for: no block of them is whole.
+# The numbers of queries, keys and heads that a schedule is chosen for: no block of them is whole.
 USUAL = 509
 
 T = TypeVar("T", Matrix, Operand)
@@ -55,7 +55,7 @@ T = TypeVar("T", Matrix, Operand)
 def any_sizes_program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram | None, str]:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
-    None, and why the family refuses it; an empty reason where the kernel holds no attention.
+    None, and why the family refuses it. The reason is empty where the kernel holds no attention.
     """
     with kernel.context, kernel.location:
         operations = kernel.regions[0].blocks[0].operations
@@ -106,7 +106,7 @@ def _program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram, str] | 
 
 
 def _usual(size: Number, known: Mapping[str, Symbol]) -> int:
-    """A size as a schedule is chosen for it: as large as it may be, up to the usual."""
+    """The size that a schedule is chosen for: the upper bound of `size`, `USUAL` at most."""
     if isinstance(size, int):
         return size
     most = {s.name: known.get(s.name, s).high or USUAL for s in symbols(size)}
@@ -115,26 +115,26 @@ def _usual(size: Number, known: Mapping[str, Symbol]) -> int:
 
 @dataclass(frozen=True)
 class _Move:
-    """A tensor of `size` elements whose matrices one head reads: where the head's begins."""
+    """The offset of a head's matrix in a tensor of `size` elements: `offset` + `batch`."""
 
     argument: Argument
     element: str
     offset: Number
     batch: Axis
     size: Number
-    # Elements of a head, and what lies between them, that places have to reach.
+    # The span in elements, gaps included, that 32-bit offsets within a head have to reach.
     reach: Number
 
 
 @dataclass
 class _Moves:
-    """The tensors of a function, each matrix with its own; `elements`: of the kernel's inputs."""
+    """The tensors of a function, one for each matrix. elements: the kernel's inputs' sizes."""
 
     elements: Sequence[Number]
     found: list[_Move] = field(default_factory=list)
 
     def one_head(self, attention: Attention) -> Attention:
-        """The attention of one head, whose arguments are the moved tensors' numbers."""
+        """The attention of one head; its arguments are the numbers of the moved tensors."""
         q, k, v = (self._moved(x) for x in (attention.q, attention.k, attention.v))
         result = attention.result
         product = replace(result.problem, batch=1, b=v)
@@ -159,7 +159,7 @@ class _Moves:
                 reach = reach + count * stride
         argument = Argument("input", x.argument)
         self.found.append(_Move(argument, x.element, x.offset, x.batch, size, reach))
-        # Vectors may be as long as what heads are apart by allows.
+        # The strides of the heads limit the length of vectors.
         step = math.gcd(*map(common_factor, (x.offset, *(n for _, n in x.batch.factors))))
         batch = Axis(((2, step),)) if step else Axis(())
         return replace(x, argument=number, offset=0, batch=batch)
@@ -175,9 +175,10 @@ def _limits(attention: Attention, moves: _Moves) -> Iterator[Number]:
 
 
 class _Counts:
-    """The numbers that a launch gives: symbols first, then what 64 bits are needed for.
+    """The numbers that a launch passes: symbols first, then the numbers that need 64 bits.
 
-    Limits are numbers that nothing reads: one that is below 0 is no launch (see formulas).
+    Limits are numbers that no function reads: if one is below 0, the launch is refused (see
+    formulas).
     """
 
     def __init__(
@@ -192,12 +193,12 @@ class _Counts:
         self._limits = [x for x in limits if isinstance(x, Size) and not x >= 0]
 
     def add(self, number: Number) -> None:
-        """Asks for a number."""
+        """Adds a number to those that a launch passes."""
         if isinstance(number, Size) and number not in self.numbers:
             self.numbers.append(number)
 
     def arguments(self) -> list[Argument]:
-        """What a launch gives after the tensors."""
+        """The arguments that a launch passes after the tensors."""
         wanted = [*self.numbers, *self._limits]
         return [Argument("size", self.formulas.number(number)) for number in wanted]
 
@@ -206,7 +207,7 @@ class _AnySizes(Generator):
     """Builds the function of one head at a time."""
 
     def program(self, moves: _Moves, counts: _Counts, results: int) -> GpuProgram:
-        """The function `<name>_0`, whose grid and sizes stand for formulas."""
+        """The function `<name>_0`, whose grid and sizes are numbers of formulas."""
         module, block = gpu_module()
         outputs, written = result_tensors(self.attention, [1] * results)
         tensors = [tensor_of(1, move.element) for move in moves.found]
@@ -256,7 +257,7 @@ class _Values:
         return self._given[number]
 
     def moved(self, pointer: ir.Value, move: _Move, head: ir.Value) -> ir.Value:
-        """The tensor from the place on that a head's matrix begins at."""
+        """The tensor from the first element of a head's matrix on."""
         start, index = self(move.offset), head
         for number, (size, stride) in reversed(list(enumerate(move.batch.factors))):
             here = index if number == 0 else arith.remui(index, self(size))

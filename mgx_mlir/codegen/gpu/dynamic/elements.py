@@ -1,4 +1,4 @@
-"""Pointwise kernels of any number of rows: the generator's function for the rows of one block."""
+"""Pointwise kernels of dynamic rows: the generator's function for the rows of one work-group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def counted_elements_program(
 ) -> tuple[DynamicProgram | None, str]:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
-    None, and why the family refuses it; an empty reason where the kernel holds other work.
+    None, and why the family refuses it. The reason is empty where the kernel holds other work.
     """
     with kernel.context, kernel.location:
         elements = match_elements(kernel)

@@ -1,11 +1,11 @@
-"""Convolutions and poolings of any number of images: the static kernel's functions for one.
+"""Convolutions and poolings of a dynamic number of images: static functions for one image.
 
     %y = mgx.convolution %x, %w ... : tensor<?x3x8x8xf32, #mgx.dims<[batch, _, _, _]>>, ...
 
 Where the number of images is the first dimension of each tensor that has it, and no op mixes
-images, the kernel of one image is a static one, for which the families have generators. Its
-functions are launched with as many times the blocks: a block finds the number of its image, and
-its pointers move on to the image, of scratch memory too, in 64 bits.
+images, the kernel of one image is a static one, for which the families have generators. The
+launch multiplies the work-groups of its functions by the number of images. A work-group computes
+the number of its image, and its pointers, those to scratch memory too, advance to it in 64 bits.
 
     x is image * X + x'    pointer + image * elements of an image
 
@@ -39,7 +39,7 @@ from mgx_mlir.sizes.arithmetic import Number, Size
 Family = Callable[[ir.OpView, Target], "tuple[GpuProgram | None, str]"]
 
 _ANCHORS = frozenset(("mgx.convolution", "mgx.quant_convolution", "mgx.pooling"))
-# Each element of a result is of those in its place.
+# Ops whose result elements depend only on the operands' elements at the same indices.
 _PLACED = mgx.POINTWISE | {"mgx.pointwise"}
 
 
@@ -48,9 +48,9 @@ def images_program(
 ) -> tuple[DynamicProgram | None, str]:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
-    families: those for static kernels, of which the first that takes one image's does.
-    None, and why, for what does not work image by image; an empty reason where the kernel holds
-    neither convolution nor pooling.
+    families: the families for static kernels; the first one that takes the kernel of one image
+    compiles it. None, and why, for kernels that do not work image by image. The reason is empty
+    where the kernel holds neither convolution nor pooling.
     """
     with kernel.context, kernel.location:
         names = [op.operation.name for op in kernel.regions[0].blocks[0].operations]
@@ -60,7 +60,7 @@ def images_program(
         images = _images(kernel)
         if isinstance(images, str):
             return None, f"{anchor}: {images}"
-        _module, one = _one_image(kernel)  # which the module holds
+        _module, one = _one_image(kernel)  # the module owns the kernel
         _, (inputs, results) = signature(kernel)
         steps: dict[Argument, int] = {}
         tensors = [(Argument("input", number), type_) for number, type_ in enumerate(inputs)]
@@ -68,7 +68,7 @@ def images_program(
         for argument, type_ in tensors:
             if _has_images(type_):
                 step = math.prod(sizes_of(type_)[1:])
-                assert isinstance(step, int)  # or there would be other arguments
+                assert isinstance(step, int)  # one image has no symbolic sizes
                 if step * element_bytes(element_of(type_)) % CHUNK_BYTES:
                     return None, f"{anchor}: images that are no multiples of {CHUNK_BYTES} bytes"
                 steps[argument] = step
@@ -86,7 +86,7 @@ def images_program(
 
 
 def _images(kernel: ir.OpView) -> Number | str:
-    """How many images a kernel has; or why it does not work image by image."""
+    """The number of images of a kernel, or why it does not work image by image."""
     *ops, _ = block = list(kernel.regions[0].blocks[0].operations)
     values = [*kernel.regions[0].blocks[0].arguments]
     values += [result for op in block for result in op.operation.results]
@@ -117,13 +117,13 @@ def _has_images(type_: ir.Type) -> bool:
 
 
 def _is_by_image(op: ir.Operation) -> bool:
-    """Whether an image of each result is made of that of the operands, and in one way for all.
+    """Whether each image of a result depends only on that of the operands, and all in one way.
 
-    Operands with images have them first, as results have.
+    In operands and results with images, the first dimension counts them.
     """
     mixed = [value for value in op.operands if _has_images(value.type)]
     if not mixed:
-        # What is the same for all images; or a broadcast, which makes it so.
+        # Either no result has images, or a broadcast repeats one value for all of them.
         return op.name in ("mgx.broadcast", "mgx.multibroadcast") or not any(
             _has_images(result.type) for result in op.results
         )
@@ -166,9 +166,9 @@ def _of_one(type_: ir.Type) -> ir.Type:
 def _of_images(
     program: GpuProgram, images: Number, steps: dict[Argument, int], formulas: Formulas
 ) -> GpuProgram:
-    """The program of one image as that of many: its functions, which change in place, find theirs.
+    """The program of many images, from that of one, whose functions change in place.
 
-    steps: elements of an image, of each input and result that has images.
+    steps: elements of an image, for each input and result that has images.
     """
     scratch = -(-program.scratch_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
     launches = {launch.function: launch for launch in program.launches}
@@ -185,7 +185,7 @@ def _of_images(
 
 
 def _move(function: ir.Operation, launch: Launch, steps: dict[Argument, int], scratch: int) -> None:
-    """Gives a function the image of its block: x counts blocks of all images."""
+    """Advances a function's pointers to its work-group's image: x counts work-groups of all."""
     if "known_grid_size" in function.attributes:
         del function.attributes["known_grid_size"]
     entry = function.regions[0].blocks[0]

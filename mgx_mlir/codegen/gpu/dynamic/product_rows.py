@@ -1,14 +1,13 @@
-"""Products whose count of rows a size says, by matrix cores: a kernel for one block's rows.
+"""Products of dynamic rows by matrix cores: a function for the rows of one work-group.
 
     %c = mgx.dot %a, %b : tensor<?x64xf16, #mgx.dims<[batch, _]>>, tensor<64x32xf16>
 
-The function is that of a product with as many rows as a tile has. Its pointers move on to the
-block's rows, its raw buffers end with the last row, so that what lies beyond reads 0 and
-is not stored, and the grid is a formula. Only the arguments are known to have rows, so M has no
-bound but memory.
+The function is that of a product with the rows of one tile. Its pointers advance to the
+work-group's rows. Its raw buffers end with the last row: rows beyond read 0 and are not stored.
+The grid is a formula. Only the arguments are known to have rows, so M has no bound but memory.
 
-What the rows are is found by matching the kernel twice, for sizes that stand in for the symbols:
-what is the same both times depends on none of them.
+The kernel is matched twice, with two sets of sizes for the symbols, to find the rows: whatever
+is the same in both matches depends on no symbol.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div, substitute
 
 # The rows that a schedule is chosen for, where the bounds of the symbols allow as many.
 USUAL_ROWS = 512
-# What stands in for the symbols: large numbers without common factors, by two matches.
+# The sizes of the symbols in the two matches: large numbers without common factors.
 _STAND_INS = ((1009, 1013, 1019, 1021, 1031, 1033), (2003, 2011, 2017, 2027, 2029, 2039))
 _NAMES = frozenset(("mgx.convolution", "mgx.dot", "mgx.quant_convolution", "mgx.quant_dot"))
 
@@ -51,8 +50,8 @@ _NAMES = frozenset(("mgx.convolution", "mgx.dot", "mgx.quant_convolution", "mgx.
 def any_rows_program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram | None, str]:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
-    None, and why, for what is no product of symbolic rows alone; an empty reason where the
-    kernel holds no contraction.
+    None, and why, for kernels other than products whose rows alone are symbolic. The reason is
+    empty where the kernel holds no contraction.
     """
     with kernel.context, kernel.location:
         anchors = [op for op in kernel.regions[0].blocks[0].operations if _is_anchor(op)]
@@ -129,9 +128,9 @@ def _program(
 def _stood_in(
     kernel: ir.OpView, numbers: tuple[int, ...]
 ) -> tuple[tuple[ir.Module, Match] | str, dict[str, Number]]:
-    """The match of the kernel where numbers are its symbols' sizes, or why there is none.
+    """The match of the kernel with `numbers` as the sizes of its symbols, or why there is none.
 
-    The module holds the ops of the match.
+    The module owns the ops of the match.
     """
     module = ir.Module.create()
     copy = kernel.operation.clone(ip=ir.InsertionPoint(module.body))
@@ -172,7 +171,7 @@ def _tile(match: Match, rows: Number) -> tuple[Match, dict[int, int]] | str:
     strides: dict[int, int] = {}
 
     def joined(argument: int, batch: Axis, row: Axis) -> Axis | None:
-        """Both as one row; None where the rows are not evenly apart."""
+        """Both axes as one row; None where the rows have no common stride."""
         axis = Axis.of(*batch.factors, *row.factors)
         stride = axis.stride
         if stride is None or stride < 0 or stride != strides.setdefault(argument, stride):
@@ -207,7 +206,7 @@ def _tile(match: Match, rows: Number) -> tuple[Match, dict[int, int]] | str:
 
 
 def _with_rows(match: Match, rows: int) -> Match:
-    """A match of one row as one of several."""
+    """A match of one row as a match of `rows` rows."""
 
     def several(axis: Axis) -> Axis:
         ((_, stride),) = axis.factors
@@ -223,7 +222,7 @@ def _with_rows(match: Match, rows: int) -> Match:
 
 
 def _places(match: Match) -> list[object]:
-    """What must not depend on symbols."""
+    """The parts of a match that must not depend on symbols."""
     return list(_parts(match.problem, match))
 
 
@@ -238,7 +237,7 @@ def _parts(problem: Contraction, match: Match) -> Iterator[object]:
 
 
 def _estimate(anchor: ir.Operation, inputs: list[ir.Type]) -> int:
-    """The rows to choose a schedule for."""
+    """The number of rows that a schedule is chosen for."""
     known = symbolic.named_symbols(inputs)
     sizes = symbolic.sizes_of(anchor.results[0].type, known)[:-1]
     most = bounds(math.prod(size for size in sizes if size is not None))[1]
@@ -248,7 +247,7 @@ def _estimate(anchor: ir.Operation, inputs: list[ir.Type]) -> int:
 def _schedule(
     match: Match, strides: dict[int, int], rows: int, target: Target
 ) -> tuple[ProductSchedule, Unit] | str:
-    """The schedule of one part, and the instruction, for about so many rows; or why not."""
+    """The schedule without split-K, and its unit, for about `rows` rows; or why there is none."""
     match = _with_rows(match, rows)
     problem = match.problem
     if refusal := problem_refusal(

@@ -31,15 +31,15 @@ from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.generic.function import BLOCK_SIZE
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div
 
-# Sizes have no bound that 32-bit offsets would follow from.
+# Sizes have no bound, so offsets need 64 bits.
 _INDEX_BITS = 64
-# Products of a thread: each element of the right operand is read once for so many rows.
+# Rows of a product that a thread computes: it reads each element of the right operand once.
 ROWS = 4
 
 
 @dataclass(frozen=True)
 class DynamicProgram:
-    """GPU functions, and what the numbers of their launches stand for."""
+    """GPU functions, and the formulas that the numbers of their launches stand for."""
 
     program: GpuProgram
     sizes: tuple[int, ...]
@@ -50,7 +50,7 @@ class DynamicProgram:
         return self.with_sizes(code_object(self.program, target))
 
     def with_sizes(self, code: CodeObject) -> CodeObject:
-        """The program's code, with what the numbers of its launches stand for."""
+        """The program's code, with the formulas that the numbers of its launches stand for."""
         return replace(code, sizes=self.sizes, formulas=self.formulas)
 
 
@@ -73,7 +73,7 @@ def dynamic_program(kernel: ir.OpView) -> DynamicProgram:
 
 @dataclass
 class _Function:
-    """A function's pointers, as its body asks for them."""
+    """A function's pointers, added as its body asks for them."""
 
     entry: ir.Block
     pointers: dict[Place, ir.Value] = field(default_factory=dict)
@@ -95,7 +95,8 @@ class _Functions:
         self._made: list[tuple[str, int, tuple[Place, ...]]] = []
 
     def add(self, extents: Sequence[Number], build: Build, neighbours: bool) -> None:
-        """A thread has one element; of products, those of some rows in one column."""
+        """Adds a function. A thread computes one element, or, for `neighbours`, those of `ROWS`
+        rows in one column."""
         name = f"{self._name}_{len(self._made)}"
         rows = ROWS if neighbours and len(extents) > 1 else 1
         lines = [ceil_div(math.prod(extents[:-1]), rows), *extents[-1:]] if rows > 1 else extents
@@ -158,7 +159,7 @@ class _Functions:
 def _rows(
     number: ir.Value, extents: Sequence[Number], lines: Sequence[Number]
 ) -> list[list[ir.Value]]:
-    """The indices of a thread's elements; beyond the last row, those of the last again."""
+    """The indices of a thread's elements; beyond the last row, the last row's are repeated."""
     line, column = split(number, lines)
     first = arith.muli(line, index_constant(ROWS))
     last = index_constant(math.prod(extents[:-1]) - 1)

@@ -1,10 +1,10 @@
-"""Functions for some rows of tensors whose rows a size counts.
+"""Functions for a block of rows of tensors with dynamic rows.
 
     tensor<?x64xf16, #mgx.dims<[rows, _]>>
 
-Each block along x has the same number of rows. Its pointers move on to them in 64 bits, its raw
-buffers end with the last row, so that what lies beyond reads 0 and is not stored, and the grid
-is a formula. So a generator builds a function for that many rows, and knows of no others.
+Each work-group along x has the same number of rows. Its pointers advance to them in 64 bits. Its
+raw buffers end with the last row: rows beyond read 0 and are not stored. The grid is a formula.
+So a generator builds a static function for that number of rows.
 """
 
 from __future__ import annotations
@@ -34,16 +34,17 @@ from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.rewriting.views import Layout
 from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
 
-# The rows that a schedule is chosen for: no power of two divides them.
+# The number of rows that a schedule is chosen for: it is odd, so no block of rows divides it.
 USUAL_ROWS = 509
 
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """Rows that a size counts, and how far they are apart in each input that has them.
+    """Dynamic rows, and their stride in each input that has them.
 
     used: the inputs' numbers, in order. steps: elements from row to row, by an input's number;
-    inputs without are read as they are. columns: elements in a row of a result.
+    inputs without a step have no rows, and are read from their start. columns: elements in a row
+    of each result.
     """
 
     kernel: ir.OpView
@@ -53,7 +54,7 @@ class RowBlocks:
     columns: tuple[int, ...]
 
     def refusal(self) -> str:
-        """Why blocks cannot have rows of their own; '' where they can."""
+        """Why the rows cannot be split over work-groups; '' where they can."""
         _, (inputs, results) = builder.signature(self.kernel)
         for number in self.used:
             size = math.prod(sizes_of(inputs[number]))
@@ -71,10 +72,10 @@ class RowBlocks:
     def function(
         self, rows: int, threads: int, parts: int = 1, lds: Sequence[tuple[int, ir.Type]] = ()
     ) -> Iterator[tuple[_Made, Frame]]:
-        """The function of `rows` rows; what is built inside of the context is its body.
+        """The function of `rows` rows; ops that are built inside of the context are its body.
 
-        parts: blocks along y, which have the same rows. The frame's buffers are those of the
-        inputs that are used, then those of the results.
+        parts: work-groups along y, which have the same rows. The frame's buffers are those of
+        the used inputs, then those of the results.
         """
         name, (inputs, results) = builder.signature(self.kernel)
         module, block = builder.gpu_module()
@@ -90,13 +91,13 @@ class RowBlocks:
 
     @staticmethod
     def _tensor(type_: ir.Type, step: int | None) -> Tensor:
-        """A tensor as an argument; of one with rows only a part is ever a buffer."""
+        """A tensor as an argument. With rows its size is open: a buffer covers a part of it."""
         return builder.tensor_of(type_) if step is None else Tensor(1, element_of(type_))
 
 
 @dataclass(frozen=True)
 class _Made:
-    """A function that is built, and what its launch needs."""
+    """A function that has been built, and the parameters of its launch."""
 
     blocks: RowBlocks
     module: ir.Module
@@ -122,7 +123,7 @@ class _Made:
 
 
 def _of_block(frame: Frame, steps: Sequence[int | None], rows: int) -> tuple[ir.Value, ...]:
-    """Pointers to the rows of the block; those without steps as they are."""
+    """Pointers to the rows of the work-group; pointers without steps stay as they are."""
     i64 = ir.IntegerType.get_signless(64)
     (count,) = frame.sizes
     block = emit.value(builder.block_number("x", builder.MAX_THREADS))
@@ -138,9 +139,9 @@ def _of_block(frame: Frame, steps: Sequence[int | None], rows: int) -> tuple[ir.
 
 
 def split_rows(axis: Axis, rows: Number, columns: int) -> tuple[int, Axis] | None:
-    """The distance of rows, and the axis of a row, of an axis along rows and columns.
+    """The stride of rows, and the axis of one row, of an axis along rows and columns.
 
-    None where rows are not evenly apart by a number that no argument is part of.
+    None where the rows have no single static stride, or a negative one.
     """
     layout = Layout(0, (axis.factors,)).reshaped([cast(int, rows), columns])
     if layout is None:
@@ -153,5 +154,5 @@ def split_rows(axis: Axis, rows: Number, columns: int) -> tuple[int, Axis] | Non
 
 
 def rows_axis(rows: int, step: int) -> Axis:
-    """The axis of a block's rows: with their distance even where there is one alone."""
+    """The axis of a work-group's rows; it keeps the stride even for a single row."""
     return Axis(((max(rows, 2), step),)) if step else Axis(())

@@ -1,4 +1,4 @@
-"""Reductions of any number of rows: the generator's function for the rows of one block."""
+"""Reductions of dynamic rows: the generator's function for the rows of one work-group."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UNEVEN = "rows that are not evenly apart in memory"
 def counted_rows_program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram | None, str]:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
-    None, and why the family refuses it; an empty reason where the kernel holds no reduction.
+    None, and why the family refuses it. The reason is empty where the kernel holds no reduction.
     """
     with kernel.context, kernel.location:
         rows = match_rows(kernel)
@@ -81,7 +81,7 @@ def _generate(
 
 
 def _with_rows(rows: Rows, count: int) -> Rows:
-    """The rows as so many."""
+    """The same kernel with `count` rows."""
 
     def counted(x: MemoryOperand) -> MemoryOperand:
         return replace(x, outer=rows_axis(count, x.outer.stride or 0))

@@ -1,4 +1,4 @@
-"""One gpu.func under construction: its threads, and what they may do one after another."""
+"""One gpu.func under construction: its threads, and the work that they do in sequence."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from mgx_mlir.codegen.generic.buffers.memory import Index, Memory, MemoryView, P
 from mgx_mlir.codegen.gpu.builders.function import Dimensions, block_number, grid_of, thread_number
 
 BLOCK_SIZE = 256
-# Few threads are spread over more compute units, in blocks of one wave.
+# A small launch uses work-groups of one wave, to spread its threads over more compute units.
 SMALL_BLOCK_SIZE = 64
 SMALL_LAUNCH = 16384
 
 
 @dataclass(frozen=True)
 class Access:
-    """A thread reads, or also writes, elements of `piece`: one place that follows from its
-    number, or (None) others' too."""
+    """A thread reads, or also writes, elements of `piece`. `place` follows from the thread's
+    number; None where other threads' elements are accessed too."""
 
     piece: Piece
     place: Place | None
@@ -29,14 +29,14 @@ class Access:
 
 
 class GpuBody(BufferBody):
-    """A function's body whose pointers say which of the GPU's memories they point into."""
+    """A function's body whose pointers have the GPU's address spaces."""
 
     space = "#gpu.address_space<global>"
     private_space = "#gpu.address_space<private>"
 
 
 class GpuFunction:
-    """A function of `threads` threads, in blocks of one dimension.
+    """A function of `threads` threads, in work-groups of one dimension.
 
     Code goes to `point`. `thread` is the number of the thread; threads beyond the last one
     do nothing.
@@ -81,8 +81,7 @@ class GpuFunction:
     def takes(self, threads: int, accesses: list[Access]) -> bool:
         """Whether the threads can do more work without waiting for each other.
 
-        They can where each piece that anything writes is touched by every thread in one
-        place of its own only.
+        They can where every thread touches each written piece only at its own place.
         """
         if threads != self.threads:
             return False
@@ -95,7 +94,7 @@ class GpuFunction:
         return all(len(found) == 1 and None not in found for found in places.values())
 
     def finish(self) -> tuple[Piece, ...]:
-        """Ends the function; gives the pieces that its arguments point to, in order."""
+        """Ends the function; returns the pieces that its arguments point to, in order."""
         if self._guard is not None:
             with self.point:
                 scf.yield_([])
@@ -131,12 +130,12 @@ class GpuFunction:
 
 
 def block_size(threads: int) -> int:
-    """Threads in a block."""
+    """Threads in a work-group."""
     if threads == 1:
         return 1
     return SMALL_BLOCK_SIZE if threads <= SMALL_LAUNCH else BLOCK_SIZE
 
 
 def grid(threads: int, block: int) -> Dimensions:
-    """Blocks in each dimension."""
+    """Work-groups in each dimension."""
     return grid_of(-(-threads // block), block)

@@ -1,8 +1,8 @@
 """Any bufferized function as GPU functions: one thread for each parallel iteration.
 
-The path that always works. Each linalg op, copy and parallel loop of the function becomes
-one `gpu.func` in a `gpu.module`; the threads' numbers are split into the loop's indices,
-and reductions are loops in the thread that keep their sums in registers. What is neither
+This path takes every kernel. Each linalg op, copy and parallel loop of the function becomes
+one `gpu.func` in a `gpu.module`. The threads' numbers are split into the loop's indices, and
+reductions are loops in the thread that keep their sums in registers. An op that is neither
 parallel nor a plain scalar runs in a function of one thread.
 
     func.func @k(%x: memref<8x4xf32>, %y: memref<8xf32>) {
@@ -33,7 +33,7 @@ from mgx_mlir.codegen.gpu.builders.function import Dimensions
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.generic.function import Access, GpuBody, GpuFunction
 
-# 32-bit offsets reach elements up to this one.
+# The largest element index that 32-bit offsets reach.
 MAX_INDEX_32 = (1 << 31) - 1
 
 
@@ -41,7 +41,7 @@ def generate(function: ir.OpView, inputs: int, name: str = "kernel") -> GpuProgr
     """GPU functions for `function`, a func.func on static memrefs whose first `inputs`
     arguments are its inputs and whose others are its outputs.
 
-    Raises CompilerError, naming the op, for memory whose place is only known at run time.
+    Raises CompilerError, naming the op, for memory whose offset is only known at run time.
     """
     for dialect in ("arith", "gpu", "memref", "scf"):
         function.context.get_dialect_descriptor(dialect)  # loads it: ops are built, not parsed
@@ -121,7 +121,7 @@ class _Generator(Walk):
     # Functions ---------------------------------------------------------------------------
 
     def _function(self, threads: int) -> GpuFunction:
-        """A new function of so many threads; the one before it ends."""
+        """A new function of `threads` threads; the one before it ends."""
         self._close()
         name = f"{self._name}_{len(self._functions)}"
         self._open = GpuFunction(self._functions_block, name, threads, self.memory, self.slots)
@@ -134,7 +134,7 @@ class _Generator(Walk):
             return
         pieces = function.finish()
         for piece in pieces:
-            # All of the function's work is under way at once.
+            # All of the function's work runs at the same time.
             if piece in self.memory.lifetimes:
                 first, last = self.memory.lifetimes[piece]
                 span = min(first, function.first), max(last, function.last)
@@ -154,7 +154,7 @@ class _Generator(Walk):
 
 
 def _accesses(nest: loops.Nest, memory: Memory) -> list[Access]:
-    """What a thread of the nest reads and writes, and where."""
+    """The memory accesses of a thread of the nest, and their places."""
     found = []
     for operand in nest.operands:
         if operand.view is not None:

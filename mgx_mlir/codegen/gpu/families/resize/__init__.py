@@ -1,1 +1,1 @@
-"""Kernels of resize and pad: what each result reads is known, and comes from tables."""
+"""Kernels of resize and pad: tables hold the indices and weights that each result reads."""

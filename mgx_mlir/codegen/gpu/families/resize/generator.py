@@ -1,8 +1,8 @@
-"""One gpu.func for a resize: a thread has vectors in some neighbouring lines.
+"""One gpu.func for a resize: a thread computes vectors in some neighbouring lines.
 
-A line is the last dimension that is resized with those after it, which are copied. What a
-thread reads along it, and how much of each, it finds in tables, once for all of its lines;
-along the other dimensions all threads of a wave mostly read the same of the tables.
+A line is the last resized dimension with those after it, which are copied. Tables hold the
+offsets and weights of the taps along it: a thread reads them once for all of its lines. Along
+the other dimensions the threads of a wave mostly read the same table entries.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.resize.match import Resize, Shared, Taps
 from mgx_mlir.codegen.problem.problem import Axis
 
-# So many taps are code; more are a loop.
+# Up to this number of taps the code is unrolled; more are a loop.
 _UNROLLED = 4
-# So many along a line are found once for all lines of a thread.
+# Up to this number of taps along a line are read once for all lines of a thread.
 _KEPT = 16
-# Elements of lines of x, weighted along them, that a thread keeps.
+# The most elements of lines of x, weighted along them, that a thread keeps.
 _ROWS = 32
 _OUTPUT = Argument("output", 0)
 
 
 @dataclass(frozen=True)
 class ResizeSchedule:
-    """`across` threads share a line, with vectors of `lanes` elements; a thread has `lines`."""
+    """`across` threads share a line, with vectors of `lanes` elements; a thread has `lines`
+    lines."""
 
     across: int
     lanes: int
@@ -53,12 +54,12 @@ class ResizeSchedule:
 
 
 def choose(resize: Resize, target: Target) -> ResizeSchedule:
-    """Vectors of what is copied; several lines for a thread where there are many."""
+    """Vectors of the copied elements; several lines for a thread where there are many."""
     size = math.prod(resize.shape)
     result = MemoryOperand(0, resize.element, 0, Axis(()), Axis.of((resize.copied, 1)))
     width = vector_lanes(resize.copied, [resize.source, result]) if resize.copied > 1 else 1
     line = resize.shape[resize.last] * resize.copied // width
-    # Whole waves in a line find their tables' numbers once; of these the fewest without work.
+    # Whole waves in a line read the tables once; prefer the fewest idle threads.
     least = min(target.wave_size, 1 << (line - 1).bit_length())
     across = min(
         (n for n in (BLOCK, 128, 64, least) if n >= least), key=lambda n: -(-line // n) * n
@@ -67,7 +68,7 @@ def choose(resize: Resize, target: Target) -> ResizeSchedule:
     threads = 4 * target.compute_units * BLOCK
     many = [n for n in (4, 2) if n <= height and size // width >= n * threads]
     if not resize.nearest:
-        # What lines have in common is found where no thread has fewer of them.
+        # Lines can share reads only where each thread has the same number of them.
         many = [n for n in many if height % n == 0]
     lines = many[0] if many else 1
     return ResizeSchedule(across, width, lines)
@@ -82,7 +83,7 @@ def generate(
 ) -> GpuProgram:
     """The function `<name>_0`, and its launch.
 
-    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    types: the kernel's input and result types. Needs an active MLIR context and location.
     """
     launches = Launches(name, types)
     tables = {d: _Tables(taps, launches) for d, taps in resize.taps.items()}
@@ -127,7 +128,7 @@ def generate(
 def _shared(
     resize: Resize, schedule: ResizeSchedule, launches: Launches
 ) -> tuple[Shared, Callable[[], ir.Value]] | None:
-    """What lines of a thread read together, and the table that says where it is."""
+    """The reads that lines of a thread share, and the table of their offsets."""
     taps = resize.taps.get(resize.last - 1)
     found = Shared.of(taps, schedule.lines) if taps and taps.weights is not None else None
     if taps is None or found is None or len(found.indices) * schedule.lanes > _ROWS:
@@ -136,7 +137,7 @@ def _shared(
 
 
 class _Tables:
-    """Where the taps of a dimension are found at run time."""
+    """The tables of a dimension's taps, read at run time."""
 
     def __init__(self, taps: Taps, launches: Launches) -> None:
         self.taps = taps
@@ -145,7 +146,7 @@ class _Tables:
         self.inside = launches.table(taps.inside) if taps.inside is not None else None
 
     def tap(self, tap: Index, index: Index) -> tuple[Index, ir.Value | None]:
-        """The place in x of a tap of a result index, and its weight as f32."""
+        """The offset in x of a tap of a result index, and its weight as f32."""
         at = emit.add(emit.mul(tap, self.taps.indices.shape[1]), index)
         place = arith.index_cast(ir.IndexType.get(), _read(self.places, at))
         return place, _read(self.weights, at) if self.weights is not None else None
@@ -157,7 +158,7 @@ class _Tables:
         term: Callable[[Index, ir.Value | None], ir.Value],
         a: Arithmetic,
     ) -> ir.Value:
-        """The sum of a term for each tap; of nearest ones the only term."""
+        """The sum of a term for each tap; for a nearest resize, the only term."""
 
         def step(tap: Index, total: ir.Value | None) -> list[ir.Value]:
             x = term(*self.tap(tap, index))
@@ -177,7 +178,7 @@ def _read(table: Callable[[], ir.Value], at: Index) -> ir.Value:
 
 
 class _Lines:
-    """What a thread does for one line after another."""
+    """The work of a thread, one line after another."""
 
     def __init__(
         self,
@@ -196,7 +197,7 @@ class _Lines:
         self.wide = computed if computed.is_float else F32
 
     def begin(self, column: Index, outer: Index) -> None:
-        """The thread's place in its lines, and the dimensions before those of a line."""
+        """Computes the thread's offset in its lines, and the indices of the outer dimensions."""
         resize = self.resize
         self.column = column
         self.along = emit.rem(column, resize.copied)
@@ -211,7 +212,7 @@ class _Lines:
             self.taps = [table.tap(tap, self.x) for tap in range(table.taps.count)]
 
     def rows(self, row: Index) -> None:
-        """Reads what the lines from `row` on share."""
+        """Reads the elements that the lines from `row` on share."""
         self.kept: list[ir.Value] = []
         if self.shared is None:
             return
@@ -225,7 +226,7 @@ class _Lines:
             self.kept.append(self._sum(self._others(self.before), place))
 
     def _start(self, places: dict[int, Index]) -> Index:
-        """Where the elements at these indices of dimensions that stay as they are start in x."""
+        """The offset in x of these indices, over the dimensions that are not resized."""
         start: Index = self.resize.source.offset
         for d, place in places.items():
             if d not in self.tables:
@@ -233,11 +234,11 @@ class _Lines:
         return start
 
     def _others(self, places: dict[int, Index]) -> list[tuple[_Tables, Index]]:
-        """The tables of these dimensions, where they are resized."""
+        """The tables and indices of these dimensions, for those that are resized."""
         return [(self.tables[d], places[d]) for d in sorted(places) if d in self.tables]
 
     def line(self, line: int, row: Index, inside: list[ir.Value]) -> None:
-        """Makes the thread's vector of a line: its `line`-th one."""
+        """Computes and stores the thread's vector of its `line`-th line."""
         resize = self.resize
         places = dict(self.before)
         if resize.last:
@@ -269,7 +270,7 @@ class _Lines:
         target.store(total, self.output, 0, place, inside)
 
     def _sum(self, others: Sequence[tuple[_Tables, Index]], start: Index) -> ir.Value:
-        """The sum over all taps, from a place in x on."""
+        """The sum over all taps, from offset `start` of x on."""
         if others:
             (table, index), *rest = others
             zero = self.a.constant(0, self.wide.storage())
@@ -307,7 +308,7 @@ class _Lines:
         return self.a.mul(x, emit.splat(weight, self.schedule.lanes))
 
     def _cropped(self, x: ir.Value, places: dict[int, Index]) -> ir.Value:
-        """What lies outside of x is the extrapolation value."""
+        """x, or the extrapolation value for results that lie outside of x."""
         element = self.resize.element
         for d, table in self.tables.items():
             if table.inside is not None:

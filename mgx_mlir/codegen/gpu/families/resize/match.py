@@ -1,4 +1,4 @@
-"""Which kernels are a resize, or a pad with elements, and what each of their results reads."""
+"""Matches kernels that are a resize, or a pad with elements, and lists each result's reads."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve
 
 Array = np.ndarray[Any, Any]
-MAX_NUMBERS = 1 << 18  # of a kernel's tables
+MAX_NUMBERS = 1 << 18  # the most numbers in a kernel's tables
 NAMES = frozenset(("mgx.pad", "mgx.resize"))
 
 
 @dataclass(frozen=True, eq=False)
 class Taps:
-    """What results read along one dimension: indices [taps, size], and how much of each, None
-    for all of one. Indices beyond the ends stand for the ends; `offsets` has the place of each
-    other. `inside`: which results lie in x, None for all."""
+    """The reads of results along one dimension: indices [taps, size] and their weights; None
+    for one tap of weight 1. Indices beyond an end mean the end; `offsets` has the offset of
+    each index in x. `inside`: which results lie in x, None for all."""
 
     offsets: Array
     indices: Array
@@ -40,16 +40,17 @@ class Taps:
         return len(self.indices)
 
     def places(self, indices: Array) -> Array:
-        """Where indices are in memory."""
+        """The offsets of indices in memory."""
         found: Array = self.offsets[np.clip(indices, 0, len(self.offsets) - 1)]
         return found
 
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What a group of neighbouring results reads together along a dimension.
+    """The reads that a group of neighbouring results shares along a dimension.
 
-    indices [rows, groups]; taps [taps, results of a group]: which of a group's rows each is.
+    indices [rows, groups]: the indices of a group's rows. taps [taps, results of a group]: the
+    row of the group that each tap is.
     """
 
     indices: Array
@@ -57,7 +58,7 @@ class Shared:
 
     @staticmethod
     def of(taps: Taps, results: int) -> Shared | None:
-        """None where groups differ in what they share, or share little."""
+        """The shared reads of groups of `results`; None if groups differ, or share little."""
         count, size = taps.indices.shape
         if size % results:
             return None
@@ -74,9 +75,9 @@ class Shared:
 
 @dataclass(frozen=True)
 class Resize:
-    """A resize, or a pad, of dimensions `taps`, the last of them `last`; those after it are copied.
+    """A resize, or a pad, of the dimensions in `taps`; those after the last of them are copied.
 
-    `strides` has the place of an index along each dimension that is not resized. `source` has
+    `strides` has the axis of each dimension, for the offset of its indices. `source` has
     the dimensions after `last` as its inner index.
     """
 
@@ -107,7 +108,7 @@ class Resize:
 
 
 def match_resize(kernel: ir.OpView) -> Resize | str:
-    """The kernel as a resize, or why it is none; '' where it holds other work."""
+    """The kernel as a resize, or why it does not match; '' where it holds other work."""
     op = anchor_of(kernel, NAMES)
     if isinstance(op, str):
         return op
@@ -145,7 +146,7 @@ def match_resize(kernel: ir.OpView) -> Resize | str:
 def _padded(
     op: Any, have: Sequence[int], shape: Sequence[int], strides: Sequence[Axis]
 ) -> dict[int, Taps]:
-    """What each result of a pad reads, along the dimensions that are padded."""
+    """The taps of a pad, along the dimensions that are padded."""
     taps, mode = {}, word(op.mode)
     for d, (size, low) in enumerate(zip(have, op.low, strict=True)):
         if size == shape[d] and not low:
@@ -181,13 +182,13 @@ def _taps(op: Any, axis: Resized, stride: Axis) -> Taps:
         weights = np.where((positions >= 0) & (positions <= axis.size - 1), weights, f32(0))
     if op.exclude_outside.value or op.antialias.value:
         weights = weights / weights.sum(0, dtype=f32)
-    # What nothing is taken of is not read.
+    # Taps whose weights are all 0 are not read.
     used = weights.any(axis=1)
     return Taps(offsets, positions[used].astype(np.int64), weights[used].astype(f32), inside)
 
 
 def _cubic(d: Array, a: Any) -> Array:
-    """Keys' kernel (see lowering.ops.resize)."""
+    """Keys' cubic kernel (see lowering.ops.resize)."""
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
     return np.where(d <= 1, near, np.where(d < 2, far, np.zeros_like(d)))
