@@ -1,6 +1,6 @@
 """One gpu.func for a local response normalization.
 
-A thread has vectors of pixels in some neighbouring channels, whose sums overlap.
+A thread computes vectors of pixels in some neighbouring channels, whose sums overlap.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LrnSchedule:
 
 
 def choose(lrn: Lrn, target: Target) -> LrnSchedule:
-    """As many channels as leave all units busy."""
+    """The most channels, up to 8, with which all compute units stay busy."""
     result = MemoryOperand(0, lrn.source.element, 0, Axis(()), Axis.of((lrn.pixels, 1)))
     lanes = min(4, vector_lanes(lrn.pixels, [lrn.source, result]))
     channels = math.gcd(lrn.channels, 8)
@@ -52,7 +52,7 @@ def choose(lrn: Lrn, target: Target) -> LrnSchedule:
 def generate(lrn: Lrn, types: Types, schedule: LrnSchedule, name: str) -> GpuProgram:
     """The function `<name>_0`, and its launch.
 
-    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    types: the kernel's input and result types. Needs an active MLIR context and location.
     """
     launches, lanes, own = Launches(name, types), schedule.lanes, schedule.channels
     source = Argument("input", lrn.source.argument)
@@ -68,7 +68,7 @@ def generate(lrn: Lrn, types: Types, schedule: LrnSchedule, name: str) -> GpuPro
         values, squares = [], []
         for number in range(-before, own + lrn.size - 1 - before):
             channel = emit.add(first, number)
-            # As unsigned numbers, negative ones are beyond any size.
+            # As unsigned numbers, negative ones exceed any size.
             limit = emit.value(lrn.channels)
             there = arith.cmpi(arith.CmpIPredicate.ult, emit.value(channel), limit)
             start = lrn.source.start(emit.add(image, channel))

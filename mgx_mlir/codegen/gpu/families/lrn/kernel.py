@@ -1,4 +1,4 @@
-"""A kernel of the lrn family: whether the family takes it, and its program."""
+"""Whether the lrn family takes a kernel, and the kernel's program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def lrn_program(
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
-    None, and why the family refuses it, for other kernels; an empty reason where the kernel
+    None, and why the family refuses it, for other kernels. The reason is empty where the kernel
     holds no normalization.
     """
 

@@ -1,4 +1,4 @@
-"""Which kernels are a local response normalization."""
+"""Matches kernels that are a local response normalization."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.problem.views import resolve
 
-# More channels are summed by a loop elsewhere.
+# The most channels of a sum; the generic path sums more in a loop.
 MAX_SIZE = 16
 
 
@@ -36,7 +36,7 @@ class Lrn:
 
 
 def match_lrn(kernel: ir.OpView) -> Lrn | str:
-    """The kernel as a normalization, or why it is none; '' where it holds other work."""
+    """The kernel as a normalization, or why it does not match; '' where it holds other work."""
     op = anchor_of(kernel, {Lrn.name})
     if isinstance(op, str):
         return op

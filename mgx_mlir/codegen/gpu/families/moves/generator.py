@@ -1,4 +1,4 @@
-"""The functions of a kernel of moves: each block copies vectors of one of the parts."""
+"""The functions of a kernel of moves: each work-group copies vectors of one of the parts."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.moves.match import Copy, Gather, Move, Moves, Pad
 
 BLOCK = 256
-# More parts of a concat take longer to tell apart than they take to copy.
+# The most parts of a concat in one function: more take longer to tell apart than to copy.
 MAX_PARTS = 16
-_CHOSEN = 4  # elements with an index each that a thread takes at a time
+_CHOSEN = 4  # elements, each with its own index, that a thread takes at a time
 
 
 @dataclass(frozen=True)
 class MoveSchedule:
-    """Vectors of `lanes` elements for each part, a thread takes `times` of them."""
+    """Vectors of `lanes` elements, by part; a thread takes `times` of them."""
 
     lanes: tuple[int, ...]
     times: int
@@ -49,7 +49,7 @@ def choose(moves: Moves, units: int) -> MoveSchedule:
 
 
 def lanes_of(part: Move) -> int:
-    """Elements of a vector: neighbours that are copied, or left out, together."""
+    """Elements of a vector: neighbours that are either all copied, or all padding."""
     if isinstance(part, Gather):
         if part.run == 1:
             return min(_CHOSEN, vector_lanes(part.size, [part.target]))
@@ -58,7 +58,7 @@ def lanes_of(part: Move) -> int:
         last = part.spans[-1] if part.spans else None
         edges = math.gcd(last.size, last.low, last.inside) if last else 1
         return vector_lanes(edges, [part.source, part.target])
-    # Where a source's neighbours lie apart, vectors of results still are one access.
+    # Where a source's neighbours lie apart, a vector of results still is one access.
     read = [part.source] if isinstance(part.source, MemoryOperand) else []
     lanes = vector_lanes(part.size, [*read, part.target])
     return part.target.width(lanes)
@@ -70,9 +70,9 @@ def generate(
     schedule: MoveSchedule,
     name: str,
 ) -> GpuProgram:
-    """The functions `<name>_0` .. of some parts each, and their launches.
+    """The functions `<name>_0` .., each of some parts, and their launches.
 
-    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    types: the kernel's input and result types. Needs an active MLIR context and location.
     """
     module, block = builder.gpu_module()
     launches: list[Launch] = []
@@ -91,7 +91,7 @@ def _function(
     times: int,
     types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
 ) -> Launch:
-    """A function of some parts, in vectors of so many elements."""
+    """A function of some parts, each with the number of elements of its vectors."""
     inputs, results = types
     used = sorted({operand.argument for part, _ in parts for operand in _read(part)})
     arguments = [builder.tensor_of(inputs[n]) for n in used]
@@ -129,7 +129,7 @@ def _read(part: Move) -> list[MemoryOperand]:
 
 
 def _body(part: Move, lanes: int, times: int, block: Index, thread: Index) -> Body:
-    """What a thread does for a part, of which `block` is the number of its block."""
+    """The work of a thread on a part; `block` is its work-group's number within the part."""
 
     def body(buffers: dict[int, ir.Value], output: ir.Value) -> None:
         first = emit.add(emit.mul(block, BLOCK * times), thread)
@@ -152,7 +152,7 @@ def _value(
     inside: Sequence[ir.Value],
     buffers: dict[int, ir.Value],
 ) -> ir.Value:
-    """The elements that belong at place .. place + lanes of the part."""
+    """The elements place .. place + lanes of the part's result."""
     source = part.source
     if not isinstance(source, MemoryOperand):
         return emit.attribute_constant(source, lanes)
@@ -194,7 +194,7 @@ def _padded(
         rest = emit.div(rest, span.size)
         index = emit.sub(index, span.low)
         if span.padded:
-            # As unsigned numbers, negative indices are beyond any size.
+            # As unsigned numbers, negative indices exceed any size.
             limit = emit.value(span.inside)
             conditions.append(arith.cmpi(arith.CmpIPredicate.ult, emit.value(index), limit))
         if position == len(part.spans) - 1:
@@ -204,7 +204,7 @@ def _padded(
     x = part.source.load(buffer, start, along, lanes, conditions)
     padding = conditions[len(inside) :]
     if not padding or (part.value == 0 and part.source.element.kind != BOOL):
-        return x  # what is read from outside is 0
+        return x  # reads outside give 0
     present = padding[0]
     for condition in padding[1:]:
         present = arith.andi(present, condition)

@@ -1,4 +1,4 @@
-"""Which kernels only move elements: from mgx ops to copies of runs of elements."""
+"""Matches kernels that only move elements: from mgx ops to copies of runs of elements."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOVES = GATHERS | {"mgx.concat", "mgx.pad"}
 
 @dataclass(frozen=True)
 class Copy:
-    """`size` elements of `source`, in row-major order, to `target`; of one of several parts."""
+    """One part: `size` elements of `source`, in row-major order, are copied to `target`."""
 
     size: int
     source: Source
@@ -33,7 +33,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Gather:
-    """Runs of `source`, whose outer index is a slot and whose inner one runs along.
+    """Copies runs of `source`, whose outer index is a slot and whose inner index runs along it.
 
     `places` name a slot for each run of the result.
     """
@@ -47,7 +47,8 @@ class Gather:
 
 @dataclass(frozen=True)
 class Span:
-    """One index of a padded tensor: its size, of which `inside` from `low` on are x's."""
+    """One dimension of a padded tensor: `inside` of its `size` elements, from `low` on, are
+    x's."""
 
     size: int
     low: int
@@ -61,7 +62,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Pad:
-    """x between elements of one value."""
+    """x, padded with one value."""
 
     size: int
     source: MemoryOperand
@@ -75,19 +76,19 @@ Move: TypeAlias = "Copy | Gather | Pad"
 
 @dataclass(frozen=True)
 class Moves:
-    """A kernel that makes one result of parts that nothing else writes."""
+    """A kernel of one result in parts; each element belongs to one part."""
 
     name: str
     parts: tuple[Move, ...]
 
 
 def match_moves(kernel: ir.OpView) -> Moves | str:
-    """The kernel as moves, or why it is none; '' where it holds other work."""
+    """The kernel as moves, or why it does not match; '' where it holds other work."""
     anchor = anchor_of(kernel, MOVES)
     if isinstance(anchor, str):
         return anchor
     name, result = anchor.operation.name, anchor.operation.results[0]
-    # Constants among the operands are no memory.
+    # Constants among the operands take no memory.
     operands, element = list(anchor.operation.operands), element_of(result.type)
     shape = tuple(result.type.shape)
     views = [resolve(value) for value in operands]
@@ -122,7 +123,7 @@ def _concat(
     element: Element,
     shape: tuple[int, ...],
 ) -> tuple[Move, ...]:
-    """Of views of inputs, and of constants."""
+    """The copies of a concat of views of inputs, and of constants."""
     axis = ir.IntegerAttr(op.operation.attributes["axis"]).value % len(shape)
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     parts: list[Move] = []
@@ -164,7 +165,7 @@ def _pad(op: ir.OpView, view: View, element: Element, shape: tuple[int, ...]) ->
     low = list(ir.DenseI64ArrayAttr(op.operation.attributes["low"]))
     groups: list[list[int]] = []
     for d, (have, want) in enumerate(zip(view.shape, shape, strict=True)):
-        # A dimension without padding moves on with the one before it.
+        # A dimension without padding is merged with the one before it.
         if groups and low[d] == 0 and have == want:
             groups[-1].append(d)
         else:

@@ -1,7 +1,7 @@
-"""How long a pointwise kernel takes on a chip: an estimate from sizes alone, in clocks.
+"""An estimate of the time of a pointwise kernel on a chip, from sizes alone, in clocks.
 
-As for rows (see rows.cost), a SIMD is bound by what it issues, by the path to memory, or by
-latency where few waves hide it. Only the order of the estimates matters.
+As for rows (see rows.cost), a SIMD is bound by instruction issue, by the path to memory, or, at
+low occupancy, by latency. Only the order of the estimates matters.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from mgx_mlir.codegen.gpu.families.rows.cost import (
     weight,
 )
 
-# Elements that a thread has in flight at most, of all operands together.
+# The most elements that a thread has in flight, of all operands together.
 _IN_FLIGHT = 128
-# Instructions that find an element's place where an index has to be divided.
+# Instructions that compute an element's offset where an index has to be divided.
 _DIVISION = 6
 
 
 def choose(elements: Elements, target: Target) -> PointwiseSchedule:
-    """The schedule with the least estimate; the first of several equal ones."""
+    """The schedule with the least estimate; the first one among equals."""
     operands = elements.operands
     lanes = vector_lanes(elements.size, operands)
     most = max(1, int(_IN_FLIGHT * target.register_share) // len(operands))
@@ -60,7 +60,7 @@ def clocks(elements: Elements, schedule: PointwiseSchedule, target: Target) -> f
     latency = START + GLOBAL_LATENCY + instructions * issue
     rounds = max(1.0, a_simd / WAVES_A_SIMD)
     terms(issue=busy, memory=memory, latency=rounds * latency)
-    # What overlaps does so imperfectly.
+    # Issue and memory overlap only in part.
     return max(busy, memory, rounds * latency) + (busy + memory) / 8
 
 
@@ -81,7 +81,7 @@ def _moved(operand: MemoryOperand, lanes: int) -> float:
     if last[1] == 0:
         return size
     width = operand.width(lanes)
-    # Accesses of lanes beside each other lie this far apart; each moves a segment at most.
+    # The distance in bytes of neighbouring lanes' accesses; each moves one segment at most.
     apart = lanes * size * abs(last[1])
     each = min(SEGMENT, max(width * size, apart))
     return math.ceil(lanes / width) * each

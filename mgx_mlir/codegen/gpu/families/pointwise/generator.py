@@ -30,7 +30,7 @@ def generate(
 ) -> GpuProgram:
     """The function `<name>_0`, and its launch.
 
-    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    types: the kernel's input and result types. Needs an active MLIR context and location.
     """
     inputs, results = types
     used = elements.used
@@ -42,7 +42,7 @@ def generate(
     if isinstance(schedule, Turned):
         threads, blocks = BLOCK, -(-schedule.waves // (BLOCK // target.wave_size))
     else:
-        # All threads read a single element, which may be written over: those of one wave.
+        # All threads read a single element, which one of them may overwrite: one wave is safe.
         threads = schedule.block if elements.size > 1 else target.wave_size
         blocks = -(-elements.size // schedule.elements)
     grid = builder.grid_of(blocks)
@@ -70,7 +70,7 @@ def emit_elements(
     first: Index,
     bounded: bool,
 ) -> None:
-    """Builds what a thread does from element `first` on.
+    """Builds the work of a thread from element `first` on.
 
     `sources` (by an input's number) and `outputs` are raw buffers. bounded: whether elements may
     lie past the last one.
@@ -81,7 +81,7 @@ def emit_elements(
         place = emit.add(first, number * schedule.block * schedule.lanes)
         inside = emit.compare("slt", place, elements.size) if bounded else None
         chunks.append(Chunk(place, inside))
-    # All reads go first: they are under way together, and may be of what is written.
+    # All reads go first: they are in flight together, and results may overwrite the inputs.
     for chunk in chunks:
         for value, source in elements.sources.items():
             if isinstance(source, MemoryOperand) and elements.is_whole(value):
@@ -102,7 +102,7 @@ class _Layout:
     sources: dict[int, ir.Value]
 
     def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value:
-        # What lies behind the last element is read as zero, or for nothing.
+        # Elements after the last one are read as zero, or their values are not used.
         buffer = self.sources[source.argument]
         return source.load(buffer, source.start(0), chunk.column, self.lanes, [])
 

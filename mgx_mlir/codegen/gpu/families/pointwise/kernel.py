@@ -1,4 +1,4 @@
-"""A kernel of the pointwise family: whether the family takes it, and its program."""
+"""Whether the pointwise family takes a kernel, and the kernel's program."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def pointwise_program(
 ) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
-    None, and why the family refuses it, for other kernels; an empty reason where the kernel
-    holds other work. Without a `schedule` the cost model chooses.
+    None, and why the family refuses it, for other kernels. The reason is empty where the kernel
+    holds other work. Without a `schedule` the cost model chooses one.
     """
 
     def made(elements: Elements, types: Types, name: str) -> tuple[GpuProgram, str]:

@@ -1,4 +1,4 @@
-"""Which kernels are pointwise: from mgx ops to elements by one index."""
+"""Matches kernels that are pointwise: from mgx ops to elements by one index."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Elements(RowBody):
 
     @property
     def operands(self) -> tuple[MemoryOperand, ...]:
-        """What is read with an element for each of the results, and what is written."""
+        """The operands that are read with an element for each of the results, and the results."""
         return (*self.read, *(self.operand_of(r) for r in self.results))
 
     def operand_of(self, result: Result) -> MemoryOperand:
@@ -52,7 +52,7 @@ class Elements(RowBody):
 
 
 def match_elements(kernel: ir.OpView) -> Elements | str:
-    """The kernel as elements, or why it is none; '' where it holds other work."""
+    """The kernel as elements, or why it does not match; '' where it holds other work."""
     *ops, terminator = kernel.regions[0].blocks[0].operations
     work = [op for op in ops if op.operation.name in _WORK]
     if any(op not in work and not is_free(op) for op in ops):

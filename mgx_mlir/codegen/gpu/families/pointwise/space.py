@@ -12,7 +12,7 @@ _TIMES = (1, 2, 4, 8)
 
 @dataclass(frozen=True)
 class PointwiseSchedule:
-    """Blocks of `block` threads, each of which takes `times` vectors of `lanes` elements."""
+    """Work-groups of `block` threads; a thread takes `times` vectors of `lanes` elements."""
 
     block: int
     lanes: int
@@ -20,7 +20,7 @@ class PointwiseSchedule:
 
     @property
     def elements(self) -> int:
-        """Elements of a block."""
+        """Elements of a work-group."""
         return self.block * self.lanes * self.times
 
     def describe(self) -> str:

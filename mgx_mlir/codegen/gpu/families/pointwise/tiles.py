@@ -1,4 +1,4 @@
-"""The function of a pointwise kernel that turns inputs in registers (see turned)."""
+"""The function of a pointwise kernel that transposes inputs in registers (see turned)."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def emit_tiles(
     block: Index,
     target: Target,
 ) -> None:
-    """The body: each wave's tile."""
+    """Builds the body: each wave computes a tile."""
     tile = _Tile(elements, schedule, frame, used, target)
     tile.begin(thread, block)
     values = Evaluator(elements, tile)
     chunks = [Chunk(number) for number in range(schedule.run_b)]
-    # All reads go first: they are under way together, and may be of what is written.
+    # All reads go first: they are in flight together, and results may overwrite the inputs.
     for chunk in chunks:
         for value, source in elements.sources.items():
             if isinstance(source, MemoryOperand) and elements.is_whole(value):
@@ -85,7 +85,8 @@ class _Tile:
         self.inside = inside
 
     def along_a(self, operand: MemoryOperand, number: int) -> tuple[MemoryOperand, Index]:
-        """The operand with vectors along A, and where those start for one place along B."""
+        """The operand with vectors along A, and the offset of the lane's vector `number` along
+        B."""
         made, steps = outer(operand, self.schedule.sizes, len(self.schedule.sizes) - 1)
         return made, self._start(operand, steps, (self.schedule.b, emit.add(self.b, number)))
 

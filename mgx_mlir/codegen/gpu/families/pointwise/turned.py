@@ -1,9 +1,9 @@
-"""Pointwise kernels that read some input across its rows: transposes in registers.
+"""Pointwise kernels that read a transposed input: transposes in registers.
 
-Where results are neighbours along dimension A, and an input's elements along another, B, a
-wave takes a tile of both. A lane reads some vectors along B, turns them in its registers, and
-writes vectors along A. Lanes lie in the tile such that a wave's accesses are runs of 64 bytes
-or more on both sides, so nothing is gained by a way through LDS.
+Results are contiguous along dimension A, and an input along another one, B: a wave takes a tile
+of both. A lane reads some vectors along B, transposes them in its registers, and writes vectors
+along A. The lanes are arranged in the tile such that a wave's accesses are coalesced, in runs of
+64 bytes or more on both sides: a transpose through LDS would gain nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ BLOCK = 256
 class Turned:
     """A wave's tile: `lanes_a` x `lanes_b` lanes, each with `run_a` x `run_b` elements.
 
-    sizes: of the dimensions that all operands move through in strides, A last; b: B's number.
+    sizes: the sizes of the dimensions along which all operands have strides, A last. b: the
+    number of dimension B.
     """
 
     sizes: tuple[int, ...]
@@ -49,7 +50,7 @@ class Turned:
 
     @property
     def others(self) -> tuple[int, ...]:
-        """Sizes of the dimensions but A and B."""
+        """Sizes of the dimensions other than A and B."""
         return tuple(n for d, n in enumerate(self.sizes[:-1]) if d != self.b)
 
     @property
@@ -65,7 +66,7 @@ class Turned:
 
 
 def strides(operand: MemoryOperand, sizes: Sequence[int]) -> tuple[int, ...] | None:
-    """The operand's stride along each dimension; None where there is no such thing."""
+    """The operand's stride along each dimension; None where a dimension has no single one."""
     found: list[int] = []
     rest = list(reversed(operand.inner.factors or ((1, 0),)))
     have, stride = rest.pop(0)
@@ -80,7 +81,7 @@ def strides(operand: MemoryOperand, sizes: Sequence[int]) -> tuple[int, ...] | N
 
 
 def dimensions(operands: Sequence[MemoryOperand], size: int) -> tuple[int, ...] | None:
-    """The fewest dimensions that all operands move through in strides, the slowest first."""
+    """The fewest dimensions along which all operands have strides, the slowest first; or None."""
     places = {1, size}
     for operand in operands:
         place = 1
@@ -94,7 +95,10 @@ def dimensions(operands: Sequence[MemoryOperand], size: int) -> tuple[int, ...] 
 
 
 def turned(elements: Elements, target: Target) -> Turned | None:
-    """How to turn what lies across; None where nothing does, or more than one way round."""
+    """The schedule that transposes the transposed operands.
+
+    None where there are none, or where they are contiguous along different dimensions.
+    """
     operands = elements.operands
     across = [operand for operand in operands if _lies_across(operand)]
     sizes = dimensions(operands, elements.size)
@@ -113,7 +117,7 @@ def turned(elements: Elements, target: Target) -> Turned | None:
     straight = [o for o in operands if o not in across and not o.repeated]
     run_a = min((_aligned(o, sizes, len(sizes) - 1, lanes) for o in straight), default=lanes)
     run_a = math.gcd(run_a, size_a)
-    # As long a run as there is, up to 128 bytes, first where elements are stored.
+    # The longest run, up to 128 bytes; the dimension of the stores comes first.
     lanes_a = _power(min(size_a // run_a, max(1, 128 // (run_a * largest)), target.wave_size))
     lanes_a = max(lanes_a, _power(target.wave_size // max(1, -(-size_b // run_b))))
     lanes_a = min(lanes_a, target.wave_size)
@@ -126,7 +130,7 @@ def _lies_across(operand: MemoryOperand) -> bool:
 
 
 def _aligned(operand: MemoryOperand, sizes: Sequence[int], along: int, limit: int) -> int:
-    """Elements of a vector along a dimension that one access takes, wherever it starts."""
+    """Elements of a vector along a dimension that one access takes, at every start."""
     found = strides(operand, sizes)
     if found is None or found[along] not in (0, 1):
         return 1
@@ -142,7 +146,7 @@ def _power(number: int) -> int:
 def outer(
     operand: MemoryOperand, sizes: Sequence[int], along: int
 ) -> tuple[MemoryOperand, tuple[int, ...]]:
-    """The operand with vectors along one dimension, and its strides along all."""
+    """The operand with vectors along dimension `along`, and its strides along all dimensions."""
     found = strides(operand, sizes)
     assert found is not None
     steps = [(n, s) for d, (n, s) in enumerate(zip(sizes, found, strict=True)) if d != along]

@@ -1,7 +1,7 @@
-"""One gpu.func for a pooling: a thread has some results that are neighbours.
+"""One gpu.func for a pooling: a thread computes some neighbouring results.
 
-Windows of neighbours overlap: what they read together is read once, in vectors where rows of
-x are aligned.
+Windows of neighbours overlap: shared elements are read once, in vectors where rows of x are
+aligned.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, Window
 from mgx_mlir.codegen.problem.match import Operand
 
 BLOCK = 256
-# Where a thread's windows have more elements, their rows are a loop.
+# Above this number of elements in a thread's windows, their rows are a loop.
 MAX_CODE = 512
 
 
 @dataclass(frozen=True)
 class PoolingSchedule:
-    """A thread makes `run` neighbours, and reads x in vectors of `lanes`."""
+    """A thread computes `run` neighbours, and reads x in vectors of `lanes`."""
 
     run: int
     lanes: int
@@ -46,13 +46,13 @@ class PoolingSchedule:
 
 
 def choose(pooling: Pooling, units: int) -> PoolingSchedule:
-    """As many neighbours as one access stores, fewer where they would leave units idle."""
+    """As many neighbours as one access stores; fewer where that would leave units idle."""
     last = pooling.windows[-1]
     size = builder.element_bytes(pooling.element)
     run = math.gcd(last.outputs, min(8, CHUNK_BYTES // size))
     while run > 1 and pooling.images * pooling.outputs // run < 2 * units * 64:
         run //= 2
-    # Vectors start at multiples of their length, at each part of a row too.
+    # Vectors start at multiples of their length, in each part of a row too.
     part = pooling.row * last.dilation if pooling.row < last.length else 0
     width = pooling.source.width(CHUNK_BYTES // size)
     return PoolingSchedule(run, math.gcd(width, last.size, run * last.stride, part))
@@ -62,7 +62,7 @@ def generate(pooling: Pooling, types: tuple[Sequence[ir.Type], Sequence[ir.Type]
              schedule: PoolingSchedule, name: str) -> GpuProgram:  # fmt: skip
     """The function `<name>_0`, and its launch.
 
-    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    types: the kernel's input and result types. Needs an active MLIR context and location.
     """
     inputs, results = types
     used = sorted({pooling.source.argument, *(s.argument for s in _read(pooling))})
@@ -96,7 +96,7 @@ def generate(pooling: Pooling, types: tuple[Sequence[ir.Type], Sequence[ir.Type]
 
 
 def _read(pooling: Pooling) -> list[Operand]:
-    """What the epilogue reads."""
+    """The operands that the epilogue reads."""
     return [source for source in pooling.match.sources if isinstance(source, Operand)]
 
 
@@ -122,7 +122,7 @@ class _Windows:
         self.start = pooling.source.start(rest)
 
     def results(self) -> list[ir.Value]:
-        """Stored values of the thread's results."""
+        """The thread's results, in the type of the stored elements."""
         a, rows = Arithmetic(), self.pooling.rows
         if rows * self.pooling.row * self.schedule.run <= MAX_CODE:
             totals: list[ir.Value] = []
@@ -135,7 +135,7 @@ class _Windows:
         return [self._finished(a, total, number) for number, total in enumerate(totals)]
 
     def _added(self, number: Index, totals: Sequence[ir.Value]) -> list[ir.Value]:
-        """The partial results, without any at first, with a row of the windows more."""
+        """The partial results with one more row of the windows; `totals` is empty at first."""
         a, last, length = Arithmetic(), self.pooling.windows[-1], self.pooling.row
         part, number = (
             emit.rem(number, last.length // length),
@@ -157,8 +157,10 @@ class _Windows:
         return found
 
     def _row(self, taps: Sequence[Index], ahead: Index) -> list[ir.Value]:
-        """What the windows of the thread cover of one row of x, or of a part of it that starts
-        `ahead` elements on, as partial results."""
+        """The elements of one row of x that the thread's windows cover, as partial results.
+
+        ahead: the offset along the row, in elements, where a part of a window's row starts.
+        """
         pooling, lanes = self.pooling, self.schedule.lanes
         last = pooling.windows[-1]
         conditions: list[ir.Value] = []
@@ -169,7 +171,7 @@ class _Windows:
                 conditions.append(_below(index, window.size))
             row = emit.add(emit.mul(row, window.size), index)
         row = emit.mul(row, last.size)
-        # Vectors start at multiples of their length: the first may begin before the windows.
+        # Vectors start at multiples of their length: the first may start before the windows.
         early = -last.low % lanes
         reach = (pooling.row - 1) * last.dilation + 1
         span = (self.schedule.run - 1) * last.stride + reach
@@ -211,7 +213,7 @@ class _Windows:
         return store(a, reducer.element, x)
 
     def _count(self, number: int) -> Index:
-        """What an average divides by."""
+        """The divisor of an average."""
         result: Index = 1
         for d, (window, start) in enumerate(zip(self.pooling.windows, self.starts, strict=True)):
             if d == len(self.starts) - 1:
@@ -220,7 +222,7 @@ class _Windows:
         return result
 
     def _span(self, window: Window, start: Index) -> Index:
-        """How many elements of a window count along one dimension."""
+        """The number of elements of a window that count along one dimension."""
         low, size = 0, window.size
         if self.pooling.padded:
             low, size = -window.low, window.size + window.high
@@ -239,5 +241,5 @@ class _Windows:
 
 
 def _below(index: Index, size: int) -> ir.Value:
-    """Whether an index is one of x. As unsigned numbers, negative ones are beyond any size."""
+    """Whether an index is inside x. As unsigned numbers, negative ones exceed any size."""
     return arith.cmpi(arith.CmpIPredicate.ult, emit.value(index), emit.value(size))

@@ -1,4 +1,4 @@
-"""Which kernels are poolings, and of what windows."""
+"""Matches kernels that are poolings, and their windows."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from mgx_mlir.codegen.problem.match import Match, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve
 
-# Rows of windows are code, of which wider ones are a loop; neighbours share what they read.
+# Rows of windows up to this width are unrolled, wider ones a loop over parts. Neighbours share
+# the elements that they read in unrolled code.
 MAX_ROW = 32
 
 
 @dataclass(frozen=True)
 class Window:
-    """One spatial dimension: sizes of x and of the result, and how windows lie."""
+    """One spatial dimension: the sizes of x and of the result, and the geometry of windows."""
 
     size: int
     outputs: int
@@ -62,9 +63,9 @@ class Pooling:
     """Windows of images: `images` of x, by the outer index of `source`, whose inner index
     counts the elements of an image.
 
-    mode: 'max'; 'average', which divides by what lies inside, or in `padded` inside of the
-    padding; or 'lpnorm', of the given order. `match`: what becomes of the result [image, 0,
-    pixel], with an epilogue or without.
+    mode: 'max'; 'average', which divides by the number of elements inside x, or, if `padded`,
+    inside the padding; or 'lpnorm', of the given order. `match`: the result [image, 0, pixel]
+    and its epilogue, if any.
     """
 
     images: int
@@ -84,13 +85,13 @@ class Pooling:
 
     @property
     def row(self) -> int:
-        """Elements of a window, beside each other, that are code: all, or a part of many."""
+        """Neighbouring elements of a window that are unrolled: a row of it, or a part of one."""
         length = self.windows[-1].length
         return max(n for n in range(1, min(length, MAX_ROW) + 1) if length % n == 0)
 
     @property
     def rows(self) -> int:
-        """Such rows, or parts of them, in a window."""
+        """The number of such rows, or parts, in a window."""
         return math.prod(window.length for window in self.windows) // self.row
 
     @property
@@ -105,7 +106,7 @@ class Pooling:
 
 
 def match_pooling(kernel: ir.OpView) -> Pooling | str:
-    """The kernel as a pooling, or why it is none; '' where it holds other work."""
+    """The kernel as a pooling, or why it does not match; '' where it holds other work."""
     op = _anchor(kernel)
     if isinstance(op, str):
         return op
@@ -150,7 +151,7 @@ def match_pooling(kernel: ir.OpView) -> Pooling | str:
 
 
 def _anchor(kernel: ir.OpView) -> ir.OpView | str:
-    """The pooling of a kernel of it, of views, and of pointwise work on its result."""
+    """The pooling op of a kernel that else holds views, and pointwise ops on its result."""
     ops = list(kernel.regions[0].blocks[0].operations)
     poolings = [op for op in ops if op.operation.name == Pooling.name]
     if len(poolings) != 1 or not any(op.operation.name == "mgx.pointwise" for op in ops):

@@ -1,1 +1,1 @@
-"""Kernels of running sums, and of what is found by them: prefix_scan_sum, nonzero."""
+"""Kernels of prefix sums, and of searches by them: prefix_scan_sum, nonzero."""

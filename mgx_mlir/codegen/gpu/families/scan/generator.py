@@ -1,4 +1,4 @@
-"""The functions of running sums or products: of parts, where there are several, and of elements."""
+"""The functions of running sums or products: of the parts, if several, and of the elements."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from mgx_mlir.codegen.gpu.families.scan.space import ScanSchedule
 from mgx_mlir.codegen.problem.problem import Axis
 
 OUTPUT = Argument("output", 0)
-# A vector of what is summed, from one that memory holds.
+# Converts a vector in the type of memory to a vector of terms.
 Term: TypeAlias = "Callable[[ir.Value], ir.Value]"
 
 
@@ -37,7 +37,7 @@ def generate(
 ) -> GpuProgram:
     """The functions `<name>_0` .., and their launches.
 
-    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    types: the kernel's input and result types. Needs an active MLIR context and location.
     """
     functions = _Functions(work, types, schedule, target, name)
     if isinstance(work, Scan):
@@ -50,7 +50,7 @@ def generate(
 
 
 class _Functions:
-    """What both kinds have in common: sums of parts, then of what comes before."""
+    """The common part of both kinds: the sums of the parts, then the carry into each part."""
 
     def __init__(
         self, work: Scan | NonZero, types: Types, schedule: ScanSchedule, target: Target, name: str
@@ -76,10 +76,10 @@ class _Functions:
     def function(
         self, read: Sequence[Argument], written: Sequence[Argument]
     ) -> Iterator[tuple[Layout, dict[Argument, ir.Value]]]:
-        """The next function, of threads for all parts of all rows."""
+        """The next function, with threads for all parts of all rows."""
         kind = Across if self.schedule.across else Along
         threads = kind.threads(self.rows, self.schedule)
-        # Few threads are spread over more compute units.
+        # Small work-groups spread few threads over more compute units.
         block = BLOCK if threads > BLOCK * self.target.compute_units else self.target.wave_size
         grid = builder.grid_of(-(-threads // block))
         with self.launches.function([self.input, *read], written, block, grid) as (buffers, _):
@@ -100,7 +100,7 @@ class _Functions:
             yield layout, buffers
 
     def parts(self, term: Term) -> None:
-        """The function of the sums of the parts, where there are several."""
+        """Builds the function of the sums of the parts, where there are several parts."""
         for sums in self.sums:
             with self.function([], [sums]) as (layout, buffers):
 
@@ -118,10 +118,10 @@ class _Functions:
         buffers: dict[Argument, ir.Value],
         work: Callable[[ir.Value, Place, ir.Value], ir.Value],
     ) -> None:
-        """Does work on each vector of the source, with what is carried from one to the next."""
+        """Applies `work` to each vector of the source, with the carry from the one before."""
 
         def step(places: Sequence[Place], carried: ir.Value) -> ir.Value:
-            # All reads go first: they are under way together.
+            # All reads go first: they are in flight together.
             read = [layout.load(self.source, buffers[self.input], place) for place in places]
             for x, place in zip(read, places, strict=True):
                 carried = work(x, place, carried)
@@ -147,7 +147,7 @@ def _sums(scan: Scan, functions: _Functions) -> None:
 
 
 def _widened(element: Element, wide: Element, x: ir.Value) -> ir.Value:
-    """A vector of elements in the type where they are summed."""
+    """A vector of elements in the type of the sum."""
     a = Arithmetic.like([x])
     x = load(a, element, x)
     narrow = element.is_integer and element.bits < wide.bits
@@ -177,7 +177,7 @@ def _indices(work: NonZero, functions: _Functions) -> None:
 def _put(
     work: NonZero, flag: ir.Value, rank: ir.Value, place: emit.Index, output: ir.Value
 ) -> None:
-    """Writes the indices of an element where it is not zero, as the `rank`-th."""
+    """Writes the indices of an element as the `rank`-th ones, where the element is not zero."""
     to = arith.index_cast(ir.IndexType.get(), rank)
     guards = [
         arith.cmpi(arith.CmpIPredicate.ne, flag, emit.constant(0, "i32")),

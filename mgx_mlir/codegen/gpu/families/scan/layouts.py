@@ -1,4 +1,4 @@
-"""How the threads of a running sum or product lie: a wave along a row, or a thread for rows."""
+"""Thread layouts of a running sum or product: a wave along a row, or a thread for some rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.scan.space import UNROLL, ScanSchedule
 from mgx_mlir.codegen.problem.problem import Axis
 
-# Where a vector starts in its row, and what has to hold for it to be there.
+# The column where a vector starts, and the conditions under which it is inside its row.
 Place: TypeAlias = "tuple[Index, list[ir.Value]]"
 
 
@@ -29,7 +29,8 @@ Place: TypeAlias = "tuple[Index, list[ir.Value]]"
 class Layout(ABC):
     """The part of a row, or of some rows, that a thread works on.
 
-    element: what is summed, or multiplied if `product`. number: the thread's, of all.
+    element: the element that is summed, or multiplied if `product`. number: the thread's number
+    in the grid.
     """
 
     rows: int
@@ -49,15 +50,15 @@ class Layout(ABC):
     @staticmethod
     @abstractmethod
     def threads(rows: int, schedule: ScanSchedule) -> int:
-        """How many there are, of all blocks together."""
+        """The number of threads of all work-groups together."""
 
     @abstractmethod
     def begin(self) -> None:
-        """Finds the thread's rows and part."""
+        """Computes the thread's rows and part."""
 
     @abstractmethod
     def load(self, operand: MemoryOperand, buffer: ir.Value, place: Place) -> ir.Value:
-        """A vector as memory holds it; zeros beyond the end."""
+        """A vector in the type that memory holds; zeros beyond the end."""
 
     @abstractmethod
     def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, place: Place) -> None:
@@ -65,7 +66,7 @@ class Layout(ABC):
 
     @abstractmethod
     def place(self, number: Index) -> Place:
-        """Where chunk `number` of the part starts."""
+        """The place where chunk `number` of the part starts."""
 
     @abstractmethod
     def sums(self, x: ir.Value, carried: ir.Value, exclusive: bool) -> tuple[ir.Value, ir.Value]:
@@ -73,16 +74,16 @@ class Layout(ABC):
 
     @abstractmethod
     def total(self, x: ir.Value, carried: ir.Value) -> ir.Value:
-        """What the thread has summed, with a vector more."""
+        """The thread's sum, with one more vector."""
 
     @property
     @abstractmethod
     def totals(self) -> MemoryOperand:
-        """Where the sums of all parts are."""
+        """The scratch operand with the sums of all parts."""
 
     @abstractmethod
     def keep(self, total: ir.Value, buffer: ir.Value) -> None:
-        """Writes the sum of the part, of which the thread has `total`."""
+        """Stores the sum of the part; `total` is the thread's share of it."""
 
     @abstractmethod
     def carry(self, buffer: ir.Value) -> ir.Value:
@@ -94,11 +95,11 @@ class Layout(ABC):
 
     @property
     def nothing(self) -> ir.Value:
-        """What changes no sum, or product."""
+        """The neutral element of the sum, or of the product."""
         return self.arithmetic.constant(int(self.product), self.element.storage())
 
     def only(self, condition: ir.Value, x: ir.Value) -> ir.Value:
-        """What was read as x where the condition holds, else as zeros, which count as nothing."""
+        """x, which was read as zeros where the condition fails: neutral elements replace them."""
         return arith.select(condition, x, self.nothing) if self.product else x
 
     def chunks(
@@ -106,7 +107,7 @@ class Layout(ABC):
         step: Callable[[Sequence[Place], ir.Value], ir.Value],
         first: ir.Value,
     ) -> ir.Value:
-        """Goes over the part, some vectors at a time; gives the last of what is carried."""
+        """Steps over the part, `UNROLL` vectors at a time; returns the last carry."""
         count = self.schedule.chunks
         whole = count // UNROLL * UNROLL
 
@@ -197,7 +198,7 @@ class Along(Layout):
         return self._shared(found)
 
     def _shared(self, x: ir.Value) -> ir.Value:
-        """The sum of what the lanes have."""
+        """The sum of x over the lanes of a group."""
         group = self.schedule.group
         (found,) = wave.reduce(
             [x], group, self.lane, lambda a, b: [self.add(a[0], b[0])], self.target
@@ -206,7 +207,8 @@ class Along(Layout):
 
 
 class Across(Layout):
-    """A thread for `lanes` neighbouring rows; threads beside each other, parts after them."""
+    """A thread for `lanes` neighbouring rows; neighbouring threads have neighbouring rows, and
+    the parts follow each other."""
 
     @staticmethod
     def threads(rows: int, schedule: ScanSchedule) -> int:

@@ -1,4 +1,4 @@
-"""Which kernels are running sums or products, and of which rows."""
+"""Matches kernels that are running sums or products of rows, or searches for non-zeros."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class NonZero:
 
 
 def match_scan(kernel: ir.OpView) -> Scan | str:
-    """The kernel as running sums or products, or why it is none; '' for other work."""
+    """The kernel as running sums or products, or why it does not match; '' for other work."""
     op = anchor_of(kernel, {SUMS, PRODUCTS})
     if isinstance(op, str):
         return op
@@ -67,7 +67,7 @@ def match_scan(kernel: ir.OpView) -> Scan | str:
 
 
 def match_nonzero(kernel: ir.OpView) -> NonZero | str:
-    """The kernel as a search for what is not zero, or why it is none."""
+    """The kernel as a search for elements that are not zero, or why it does not match."""
     op = anchor_of(kernel, {NonZero.name})
     if isinstance(op, str):
         return op
@@ -82,7 +82,7 @@ def match_nonzero(kernel: ir.OpView) -> NonZero | str:
 
 
 def _source(op: ir.OpView, axes: Sequence[int]) -> MemoryOperand | str:
-    """What an op reads, with rows along `axes`."""
+    """The operand of an op, with rows along `axes`."""
     name, value = op.operation.name, op.operation.operands[0]
     source = source_of(value, axes)
     if not isinstance(source, MemoryOperand):

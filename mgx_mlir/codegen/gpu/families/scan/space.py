@@ -1,4 +1,4 @@
-"""The schedules of running sums, and which one is chosen."""
+"""The schedules of running sums, and the choice of one."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan
 
-UNROLL = 4  # vectors that a thread reads ahead
+UNROLL = 4  # vectors that a thread reads at a time
 MAX_PARTS = 1024
-_WAVES = 8  # for a compute unit to be busy
-_CHUNKS = 8  # vectors of a lane in a part, at least
+_WAVES = 8  # waves that keep a compute unit busy
+_CHUNKS = 8  # the fewest vectors of a lane in a part
 
 
 @dataclass(frozen=True)
 class ScanSchedule:
-    """`group` lanes go along a part of a row, with vectors of `lanes` neighbours, or, `across`,
-    one thread goes along a part of `lanes` neighbouring rows.
+    """`group` lanes iterate along a part of a row, with vectors of `lanes` neighbours, or,
+    `across`, one thread iterates along a part of `lanes` neighbouring rows.
 
-    Where rows have several `parts`, a function before finds the sum of each.
+    Where rows have several `parts`, a first function computes the sum of each part.
     """
 
     group: int
@@ -39,7 +39,7 @@ class ScanSchedule:
 
 
 def choose(scan: Scan | NonZero, target: Target) -> ScanSchedule:
-    """Along the rows where their elements are neighbours; as many parts as keep units busy."""
+    """Along the rows where their elements are neighbours; enough parts to occupy all units."""
     if isinstance(scan, NonZero):
         return along(
             1, math.prod(scan.shape), vector_lanes(math.prod(scan.shape), [scan.source]), target

@@ -1,1 +1,1 @@
-"""Kernels that put elements at places which indices name: scatters of all kinds."""
+"""Kernels that store elements at the slots that indices name: scatters of all kinds."""

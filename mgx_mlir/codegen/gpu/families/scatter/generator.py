@@ -1,11 +1,12 @@
 """The functions of a scatter.
 
-Which update comes last at a slot, or what a slot's elements are after all updates, is found
-with atomics of integers, whose order changes nothing: a run gives the same bits as any other.
+Atomics of integers find the last update of a slot, or a slot's elements after all updates. Their
+order changes nothing: every run gives the same bits.
 
-    none       words, one a slot: 0; the largest number of its points + 1; what that names.
-               Where the result is written over x, slots without a point are left alone
-    min, max   words, one an element: its place in the order of all numbers
+    none       one word a slot: first 0, then the largest number of its points + 1; then that
+               point's update is copied. Where the result is written over x, slots without a
+               point are not written
+    min, max   one word an element: an integer with the order of the floats
     integers   the result itself; words where elements are narrower
     float sums see sums
 """
@@ -36,7 +37,7 @@ OUTPUT = Argument("output", 0)
 
 
 class Generator:
-    """What the functions of all kinds have in common."""
+    """The common part of the functions of all kinds."""
 
     def __init__(self, scatter: Scatter, types: Types, name: str) -> None:
         self.scatter = scatter
@@ -44,7 +45,7 @@ class Generator:
         self.target = self.words(scatter.element)
 
     def words(self, element: Element) -> MemoryOperand:
-        """Elements beside each other, one for each of the result."""
+        """A contiguous operand with one element for each of the result."""
         return MemoryOperand(0, element, 0, Axis(()), Axis.of((self.scatter.size, 1)))
 
     @property
@@ -65,7 +66,7 @@ class Generator:
         return self.scatter.places.slot(work.buffers[self.indices], point)
 
     def update(self, work: Work) -> tuple[Index, ir.Value]:
-        """Where the thread's element of the updates goes, and what it is."""
+        """The offset in the result of the thread's element of the updates, and its value."""
         scatter = self.scatter
         point, along = emit.div(work.place, scatter.run), emit.rem(work.place, scatter.run)
         place = emit.add(emit.mul(self.slot(work, point), scatter.run), along)
@@ -82,7 +83,7 @@ class Generator:
         return x.load(buffer, x.start(0), work.place, lanes, [*work.inside, *inside])
 
     def moved(self, work: Work) -> list[ir.Value]:
-        """What holds where the result is not written over x; nothing where that never is."""
+        """The condition that the result is not written over x; empty where it never is."""
         if not self.scatter.overwritable:
             return []
         here, there = (
@@ -98,7 +99,7 @@ class Generator:
 
 
 def generate(scatter: Scatter, types: Types, name: str) -> GpuProgram:
-    """The functions `<name>_0` .. of a scatter that replaces, or combines integers in effect."""
+    """The functions `<name>_0` .. of a scatter that replaces, or combines by integer atomics."""
     generator = Generator(scatter, types, name)
     if scatter.kind == "none":
         _replace(generator)
@@ -177,34 +178,34 @@ def _combine(g: Generator) -> None:
 
 
 def encoded(scatter: Scatter, x: ir.Value) -> ir.Value:
-    """A vector of elements as words: integers as they are; floats such that they keep order,
-    and that NaN is at the end that wins."""
+    """A vector of elements as words. Integers are extended. Floats become integers of the same
+    order, with NaN at the end that wins."""
     element = scatter.element
     a = Arithmetic.like([x])
     if not element.is_float:
         return x if element.bits >= 32 else a.extend(element, x, I32.storage())
     x = load(a, element, x)
-    key = _turned(a, arith.bitcast(a.type(I32.storage()), x))
+    key = _ordered_bits(a, arith.bitcast(a.type(I32.storage()), x))
     end = (1 << 31) - 1 if scatter.kind == "max" else -(1 << 31)
     return a.select(a.compare("uno", x, x), a.int(end, key), key)
 
 
 def decoded(scatter: Scatter, word: ir.Value) -> ir.Value:
-    """Elements of words, as memory holds them."""
+    """The elements of words, in the type that memory holds."""
     element = scatter.element
     a = Arithmetic.like([word])
     if not element.is_float:
         return arith.trunci(a.type(element.storage()), word)
-    x = arith.bitcast(a.type(ir.F32Type.get()), _turned(a, word))
+    x = arith.bitcast(a.type(ir.F32Type.get()), _ordered_bits(a, word))
     return store(a, element, x)
 
 
-def _turned(a: Arithmetic, bits: ir.Value) -> ir.Value:
-    """The bits of an f32 as a signed number of the same order, and back."""
+def _ordered_bits(a: Arithmetic, bits: ir.Value) -> ir.Value:
+    """Maps the bits of an f32 to a signed integer of the same order, and back."""
     sign = arith.shrsi(bits, a.int(31, bits))
     return arith.xori(bits, arith.andi(sign, a.int((1 << 31) - 1, bits)))
 
 
 def atomic(kind: str, x: ir.Value, buffer: ir.Value, place: Index) -> None:
-    """Combines a number with the one at a place, as if nothing else ran meanwhile."""
+    """Combines a number atomically with the one at offset `place`."""
     memref.atomic_rmw(getattr(arith.AtomicRMWKind, kind), x, buffer, [emit.value(place)])

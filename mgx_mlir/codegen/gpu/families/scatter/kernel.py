@@ -1,4 +1,4 @@
-"""A kernel of the scatter family: whether the family takes it, and its program."""
+"""Whether the scatter family takes a kernel, and the kernel's program."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from mgx_mlir.codegen.gpu.families.scatter.sums import generate_sums
 def scatter_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
-    None, and why the family refuses it, for other kernels; an empty reason where the kernel
+    None, and why the family refuses it, for other kernels. The reason is empty where the kernel
     holds no scatter.
     """
 
     def made(scatter: Scatter, types: Types, name: str) -> tuple[GpuProgram, str] | str:
-        # What is held of an element, or of a point, beside the result.
+        # Scratch memory holds up to 8 bytes for each element, or for each point.
         size = max(scatter.size, scatter.points)
         if size * 8 > MAX_BYTES:
             return f"{size} elements are more than 31-bit offsets reach"
@@ -34,7 +34,7 @@ def scatter_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | Non
 
 
 def _made(scatter: Scatter, types: Types, name: str, target: Target) -> tuple[GpuProgram, str]:
-    """The program, and its way in words."""
+    """The program, and its method in words."""
     if scatter.ordered:
         return generate_ordered(scatter, types, name, target), "in their order"
     sums = scatter.kind == "add" and scatter.element.is_float

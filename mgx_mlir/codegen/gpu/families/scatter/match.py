@@ -1,4 +1,4 @@
-"""Which kernels are scatters: from mgx ops to updates of runs of elements at places."""
+"""Matches kernels that are scatters: from mgx ops to updates of slots, runs of elements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NAMES = frozenset(
     for op in ("scatter", "scatternd")
     for kind in ("none", "add", "mul", "min", "max")
 )
-# Sums of so many numbers keep more bits than f32 has (see sums).
+# Sums of up to this number of points keep more bits than f32 has (see sums).
 MAX_POINTS = 1 << 30
 
 
@@ -29,9 +29,9 @@ MAX_POINTS = 1 << 30
 class Scatter:
     """A copy of `x`, `slots` runs of `run` elements, with `updates` of `points` in it.
 
-    kind: none, add, mul, min or max. `x` has elements as its inner index; `updates` has points as
-    its outer one, and its inner one runs along. The result may be written over the inputs
-    `overwritable`: over none but x.
+    kind: none, add, mul, min or max. `x` has elements as its inner index. `updates` has points as
+    its outer index, and the elements of a run as its inner one. The result may be written over
+    the inputs `overwritable`: only over x.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Scatter:
 
     @property
     def ordered(self) -> bool:
-        """Whether updates are combined one after another: no atomic of integers does it."""
+        """Whether updates are combined one after another: no integer atomic combines them."""
         element = self.element
         if self.kind == "none":
             return False
@@ -63,7 +63,7 @@ class Scatter:
 
 
 def match_scatter(kernel: ir.OpView) -> Scatter | str:
-    """The kernel as a scatter, or why it is none; '' where it holds other work."""
+    """The kernel as a scatter, or why it does not match; '' where it holds other work."""
     op = anchor_of(kernel, NAMES)
     if isinstance(op, str):
         return op

@@ -1,8 +1,8 @@
 """Scatters whose updates of an element are combined one after another, in their order.
 
 Products of floats, and sums of 64 bits, depend on the order of their terms, and no atomic
-keeps one. So the points are sorted by the slots that they name, those of a slot in their own
-order, and a thread goes over those of its elements.
+keeps an order. So the points are sorted by the slots that they name, points of one slot by
+their number, and a thread iterates over the points of its elements.
 
     k_0: pieces of numbers ~(slot << 32 | point), sorted        k_1 ..: merged
     copies: x, where the result is not written over it          last: a thread for each run
@@ -34,7 +34,7 @@ from mgx_mlir.codegen.gpu.families.topk.match import run_of
 from mgx_mlir.codegen.gpu.families.topk.merge import merge
 from mgx_mlir.codegen.gpu.families.topk.sort import Sort
 
-_AHEAD = 4  # updates that a thread reads together
+_AHEAD = 4  # updates that a thread reads at a time
 
 
 def generate_ordered(scatter: Scatter, types: Types, name: str, target: Target) -> GpuProgram:
@@ -63,7 +63,7 @@ def _sort(g: Generator, pieces: Argument, size: int, runs: int, target: Target) 
         first = emit.mul(block, size)
 
         def number(column: Index) -> ir.Value:
-            """That of a point: larger the earlier it comes; 0 beyond the last one."""
+            """The sort number of a point: larger the earlier it comes; 0 beyond the last one."""
             point = emit.add(first, column)
             i64 = I64.storage()
             slot = g.scatter.places.slot(buffers[g.indices], point)
@@ -85,8 +85,8 @@ def _sort(g: Generator, pieces: Argument, size: int, runs: int, target: Target) 
 
 
 def _combine(g: Generator, order: Argument) -> None:
-    """The function of a thread for each vector of a run: those of the first point of a slot
-    combine what all of its points bring."""
+    """The function that combines: one thread for each vector of a point's run. The threads of a
+    slot's first point combine the updates of all its points."""
     scatter, launches = g.scatter, g.launches
     x = [scatter.x] if not isinstance(scatter.x, ir.Attribute) else []
     lanes = vector_lanes(scatter.run, [*x, g.target, scatter.updates])
@@ -144,7 +144,7 @@ def _named(
 
 
 def _end(work: Work, order: Argument, first: Index, slot: Index, points: int) -> ir.Value:
-    """The rank behind the last point of a slot, whose first one has the rank `first`."""
+    """The rank after the last point of a slot, whose first point has the rank `first`."""
     reached = emit.value(first)
     for bit in reversed(range(points.bit_length())):
         probe = emit.add(reached, 1 << bit)

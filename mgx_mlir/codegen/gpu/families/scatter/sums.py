@@ -1,14 +1,15 @@
 """Sums of floats that do not depend on their order: scatters that add.
 
 Numbers that meet at an element are added as integers, in units that follow from the largest
-exponent E among them, that of x included: a word of each element holds E, another of 64 bits
-the sum in units of 2^(E - FRACTION). Of N numbers, FRACTION = 62 - log2(N): for up to a
-million, 42 bits of the largest one, where f32 has 24. All steps are exact but the last bit of
-what is smaller than the largest by more than 2^18 or so, and the rounding of the result.
+exponent E among them, that of x included. A word of each element holds E; another word, of 64
+bits, holds the sum in units of 2^(E - FRACTION). For N numbers, FRACTION = 62 - log2(N): for up
+to a million, 42 bits of the largest one, where f32 has 24. All steps are exact except for the
+last bit of numbers that are smaller than the largest by a factor of more than 2^18 or so, and the
+rounding of the result.
 
     k_0: E of x, and 0        k_1: the largest E        k_2: the sums        k_3: floats again
 
-Where E says infinity or NaN, the sum counts these instead: +inf in the lower half, -inf in
+Where E is that of infinity or NaN, the sum counts these instead: +inf in the lower half, -inf in
 the upper one, and NaN in both.
 """
 
@@ -29,7 +30,7 @@ from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
 
 _BIAS, _MANTISSA = 127, 23
 _SPECIAL = 255  # the exponent of infinities and NaN
-_HALF = 31  # where the count of -inf starts
+_HALF = 31  # the bit where the count of -inf starts
 
 
 def generate_sums(scatter: Scatter, types: Types, name: str) -> GpuProgram:
@@ -79,12 +80,12 @@ class _Fixed:
         self.fraction = fraction
 
     def exponent(self, bits: ir.Value) -> ir.Value:
-        """As f32 holds it: 0 for what is below all normal numbers, 255 for no number."""
+        """The exponent field of f32: 0 for zero and subnormals, 255 for infinity and NaN."""
         a = Arithmetic.like([bits])
         return arith.andi(arith.shrui(bits, a.int(_MANTISSA, bits)), a.int(_SPECIAL, bits))
 
     def term(self, bits: ir.Value, top: ir.Value) -> ir.Value:
-        """A number, where `top` is the largest exponent."""
+        """A number in units of the largest exponent, `top`; a count where that is special."""
         a = Arithmetic.like([bits])
         i64 = a.type(I64.storage())
         exponent = self.exponent(bits)
@@ -92,7 +93,7 @@ class _Fixed:
         normal = a.icompare("ne", exponent, a.int(0, bits))
         whole = arith.ori(mantissa, a.select(normal, a.int(1 << _MANTISSA, bits), a.int(0, bits)))
         one = a.int(1, bits)
-        # Below all normal numbers the exponent is that of the smallest ones.
+        # Subnormals have the exponent of the smallest normal numbers.
         below = arith.subi(arith.maxui(top, one), arith.maxui(exponent, one))
         # mantissa * 2^(exponent - top) in units: 2^(fraction - 24) of the largest exponent.
         left = arith.subi(a.int(self.fraction - _MANTISSA - 1, bits), below)
@@ -113,7 +114,7 @@ class _Fixed:
         """A sum as f32."""
         a = Arithmetic.like([total])
         f32 = a.type(F32.storage())
-        # total * 2^(top - bias - (fraction - 1)), in two steps, as neither power may be one.
+        # total * 2^(top - bias - (fraction - 1)), in two steps: one power alone may not be an f32.
         power = arith.subi(arith.maxui(top, a.int(1, top)), a.int(_BIAS + self.fraction - 1, top))
         half = arith.shrsi(power, a.int(1, power))
         x = arith.sitofp(f32, total)

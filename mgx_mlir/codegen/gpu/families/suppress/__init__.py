@@ -1,1 +1,1 @@
-"""Kernels that keep of boxes in order those that overlap none before them."""
+"""Kernels of non-maximum suppression: a box is kept if it overlaps no box kept before it."""

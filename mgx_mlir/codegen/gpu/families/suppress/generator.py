@@ -1,10 +1,10 @@
-"""The functions of a choice among boxes: a block for each row.
+"""The functions of a choice among boxes: a work-group for each row.
 
     k_0: zeros        k_1: for each wave's width of boxes, up to the last candidate,
                            all waves compare them with a share of the boxes kept before;
-                           the first wave goes over what is left, one after another
+                           the first wave compares the remaining ones, one after another
 
-The lanes of every wave hold the same boxes. What is kept so far is a list in LDS.
+The lanes of every wave hold the same boxes. A list in LDS holds the boxes kept so far.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.suppress.match import Suppress, flat
 
 OUTPUT = Argument("output", 0)
-_WAVES = 16  # of a block, at most
-_AHEAD = 4  # kept boxes that a wave reads together
-_COUNT, _END = 0, 1  # words of LDS: how many are kept; the place behind the last candidate
+_WAVES = 16  # the most waves of a work-group
+_AHEAD = 4  # kept boxes that a wave reads at a time
+_COUNT, _END = 0, 1  # words of LDS: the number of kept boxes; the index after the last candidate
 
 
 def waves_of(suppress: Suppress, target: Target) -> int:
-    """As many as have boxes to compare with."""
+    """The number of waves that have boxes to compare with."""
     return min(_WAVES, 1 << (-(-suppress.size // target.wave_size) - 1).bit_length())
 
 
 def generate(suppress: Suppress, types: Types, target: Target, name: str) -> GpuProgram:
     """The functions `<name>_0` and `<name>_1`, and their launches.
 
-    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    types: the kernel's input and result types. Needs an active MLIR context and location.
     """
     launches, kept = Launches(name, types), flat(suppress)
     size = suppress.rows * suppress.size
@@ -68,7 +68,7 @@ def generate(suppress: Suppress, types: Types, target: Target, name: str) -> Gpu
 
 
 class _Block:
-    """The threads of a row, of which `thread` is one."""
+    """The work-group of a row; `thread` is the thread's number in it."""
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class _Block:
             emit.store(emit.constant(0, "i32"), self.words, word)
 
     def _find_end(self) -> None:
-        """The place behind the last candidate: what follows needs no look."""
+        """Stores the index after the last candidate: the boxes from there on are skipped."""
         threads = self.waves * self.target.wave_size
 
         def step(first: Index, last: ir.Value) -> list[ir.Value]:
@@ -125,7 +125,7 @@ class _Block:
         memref.atomic_rmw(arith.AtomicRMWKind.maxs, word, self.words, [emit.value(_END)])
 
     def _some(self, first: Index, count: ir.Value) -> None:
-        """A wave's width of boxes from `first` on, where `count` are kept already."""
+        """Handles a wave's width of boxes from `first` on; `count` boxes are kept already."""
         place = emit.add(first, self.lane)
         box, wanted = self._box(place), self._candidate(place)
 
@@ -151,7 +151,7 @@ class _Block:
         amdgpu.LDSBarrierOp()
 
     def _resolve(self, place: Index, box: Sequence[ir.Value], count: ir.Value) -> None:
-        """Those kept of boxes that overlap none before `place`: by one wave."""
+        """Keeps boxes, one after another, among those that overlap none before: by one wave."""
         a, none = Arithmetic(), arith.constant(self.mask, 0)
         one = arith.constant(self.mask, 1)
         left = emit.load(self.masks, 0)
@@ -168,7 +168,7 @@ class _Block:
             other = [rocdl.readlane(x.type, x, at) for x in box]
             apart = rocdl.ballot(self.mask, self._apart(other, box))
             bit = arith.shli(one, lane)
-            # A box overlaps itself: of one without an area the bit is left.
+            # A box clears its own bit, even if it has no area and does not overlap itself.
             left = arith.andi(left, arith.andi(apart, arith.xori(bit, self._ones())))
             return [left, arith.ori(kept, bit), emit.value(emit.add(now, 1))]
 
@@ -195,7 +195,7 @@ class _Block:
         return a.negate(overlaps(a, kept, box, self.suppress.threshold))
 
     def _box(self, place: Index, inside: Sequence[ir.Value] = ()) -> list[ir.Value]:
-        """The corners of a box; those of none, which overlaps no other, where there is none."""
+        """The corners of a box; zeros where there is none: an empty box overlaps no other."""
         boxes = self.suppress.boxes
         there = [*inside, emit.compare("slt", place, self.suppress.size)]
         x = boxes.load(self.boxes, boxes.start(self.row), emit.mul(place, 4), 4, there)
@@ -208,7 +208,7 @@ class _Block:
         )
 
     def _word(self, number: int) -> ir.Value:
-        """A word of LDS, as a number that all lanes share."""
+        """A word of LDS, as a uniform number of the wave."""
         x = rocdl.readfirstlane(self.i32, emit.load(self.words, number))
         return arith.index_cast(self.index, x)
 

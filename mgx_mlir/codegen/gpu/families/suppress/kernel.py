@@ -1,4 +1,4 @@
-"""A kernel of the suppress family: whether the family takes it, and its program."""
+"""Whether the suppress family takes a kernel, and the kernel's program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mgx_mlir.codegen.gpu.families.suppress.match import Suppress, match_suppres
 def suppress_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
-    None, and why the family refuses it, for other kernels; an empty reason where the kernel
+    None, and why the family refuses it, for other kernels. The reason is empty where the kernel
     chooses among no boxes.
     """
 

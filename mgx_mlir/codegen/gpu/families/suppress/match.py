@@ -1,4 +1,4 @@
-"""Which kernels choose among boxes, and of which rows."""
+"""Matches kernels that choose among the boxes of rows."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 from mgx_mlir.codegen.problem.problem import Axis
 
-# The numbers of the boxes that are kept lie in LDS, two bytes each.
+# The most boxes that are kept: LDS holds their numbers, two bytes each.
 MAX_KEPT = 30000
 MAX_BOXES = 1 << 16
 
 
 @dataclass(frozen=True)
 class Suppress:
-    """Of `size` boxes in each of `rows` rows, in order, up to `most` that overlap by at most
-    `threshold`.
+    """Keeps, in order, up to `most` of `size` boxes in each of `rows` rows. Kept boxes overlap
+    each other by at most `threshold`.
 
-    Operands have the rows as outer index; the inner one counts candidates, or the corners of
+    Operands have the rows as outer index; the inner index counts candidates, or the corners of
     all boxes.
     """
 
@@ -39,7 +39,7 @@ class Suppress:
 
 
 def match_suppress(kernel: ir.OpView) -> Suppress | str:
-    """The kernel as a choice of boxes, or why it is none; '' where it holds other work."""
+    """The kernel as a choice of boxes, or why it does not match; '' where it holds other work."""
     op = anchor_of(kernel, {Suppress.name})
     if isinstance(op, str):
         return op

@@ -1,1 +1,1 @@
-"""Kernels that sort rows: the first k of each, and where they come from."""
+"""Kernels that sort rows: the first k elements of each row, and their indices."""

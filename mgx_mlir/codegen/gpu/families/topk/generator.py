@@ -1,11 +1,11 @@
 """The functions of a topk: rows, or pieces of them, are sorted in LDS.
 
-An element is sorted as one number of 64 bits, or of 128 where it has 64 itself: its key, which
-is larger the earlier it comes, and below it the complement of its index, so that of equal
-elements the first one wins. Of a row that is longer than what is sorted at a time, the first
-elements of each piece are found (see select), and again among these, until one block has all;
-they are sorted then. Where more elements are wanted than half of what is sorted at a time,
-sorted pieces are merged instead.
+An element is sorted as one number of 64 bits, or of 128 where it has 64 itself. The upper half is
+its key, which is larger the earlier the element comes. The lower half is the complement of its
+index, so that the first one of equal elements wins. A row that is too long for one sort is cut
+into pieces: the first k elements of each piece are selected (see select), and again among these,
+until one work-group has all of them and sorts them. Where k is more than half the size of a
+sort, sorted pieces are merged instead.
 """
 
 from __future__ import annotations
@@ -36,15 +36,16 @@ from mgx_mlir.codegen.gpu.families.topk.sort import Sort
 
 _BLOCK = 256
 _MAX_THREADS = 1024
-_PIECES = (2048, 4096, 8192, 16384)  # elements that a block looks through
-_LAST = 8192  # what one block looks through faster than several do
+_PIECES = (2048, 4096, 8192, 16384)  # elements that a work-group selects from
+_LAST = 8192  # elements that one work-group selects from faster than several do
 _OUTPUTS = (Argument("output", 0), Argument("output", 1))
 Buffers = dict[Argument, ir.Value]
 
 
 @dataclass(frozen=True)
 class Round:
-    """A row's numbers in `parts` pieces: of each, `threads` threads with `held` find the first."""
+    """A row's numbers in `parts` pieces: `threads` threads, each with `held` numbers, select the
+    first ones of a piece."""
 
     parts: int
     threads: int
@@ -58,10 +59,11 @@ class Round:
 
 @dataclass(frozen=True)
 class TopKSchedule:
-    """`threads` threads sort twice as many elements; a block has `together` of such pieces.
+    """`threads` threads sort a piece of twice as many elements; a work-group has `together`
+    pieces.
 
-    runs: the pieces of a row, which are merged. rounds: with these, nothing is sorted but what
-    the last one finds.
+    runs: the number of pieces of a row, which are merged. rounds: rounds of selection; with
+    these, only the elements that the last one selects are sorted.
     """
 
     threads: int
@@ -71,7 +73,7 @@ class TopKSchedule:
 
     @staticmethod
     def of(topk: Topk, units: int) -> TopKSchedule:
-        """A thread for each pair that is compared; pieces for most compute units."""
+        """One thread for each pair of elements; enough pieces to occupy most compute units."""
         columns, k = topk.columns, topk.k
         size = max(2, 1 << (columns - 1).bit_length())
         if columns > MOST:
@@ -106,7 +108,7 @@ def generate(
 ) -> GpuProgram:
     """The functions `<name>_0` .., and their launches.
 
-    types: of the kernel's inputs and results. Needs an active MLIR context and location.
+    types: the kernel's input and result types. Needs an active MLIR context and location.
     """
     return _Functions(topk, Launches(name, types), schedule, target).program()
 
@@ -117,7 +119,7 @@ class _Functions:
     ) -> None:
         self.topk, self.launches, self.schedule, self.target = topk, launches, schedule, target
         self.input = Argument("input", topk.source.argument)
-        self.size = 2 * schedule.threads  # of a piece
+        self.size = 2 * schedule.threads  # elements of a piece
         self.number = Element("i128", SIGNED, 128) if topk.source.element.bits > 32 else I64
         self.bytes = self.number.bits // 8
 
@@ -140,14 +142,17 @@ class _Functions:
         return self.launches.program()
 
     def _parts(self, size: int, parts: int) -> Argument:
-        """Room for so many numbers of each part of each row."""
+        """Scratch memory for `size` numbers of each part of each row."""
         return self.launches.scratch(self.topk.rows * parts * size, self.number)
 
     def _select(
         self, round_: Round, to: Argument | None, columns: int, source: Argument | None
     ) -> None:
-        """The function that finds the first numbers of each piece of each row of so many columns,
-        in scratch memory, or sorted as the results. It reads numbers, or the elements."""
+        """The function that selects the first numbers of each piece of rows of `columns` columns.
+
+        It stores them to scratch memory, or, sorted, as the results. It reads the numbers of
+        `source`, or the kernel's elements.
+        """
         topk, threads = self.topk, round_.threads
         piece, count = threads * round_.held, topk.rows * round_.parts
         room = max(2, 1 << (topk.k - 1).bit_length())
@@ -197,7 +202,7 @@ class _Functions:
     def _elements(
         self, buffers: Buffers, row: Index, first: Index, thread: Index, round_: Round
     ) -> list[Halves]:
-        """The numbers of a thread's elements: neighbours, as one access takes them, and others."""
+        """The numbers of a thread's elements: groups of neighbours that one access reads."""
         topk, found = self.topk, []
         lanes = math.gcd(vector_lanes(topk.columns, [topk.source]), round_.held)
         for ahead in range(0, round_.held, lanes):
@@ -237,8 +242,8 @@ class _Functions:
         return arith.trunci(key, high), arith.trunci(ir.IntegerType.get_signless(32), x)
 
     def _sort(self, to: Argument | None, parts: int, kept: int) -> None:
-        """The function that sorts each row in parts, of which it keeps the first numbers in
-        scratch memory, or as the results."""
+        """The function that sorts each row in parts, and stores the first numbers of each part
+        to scratch memory, or as the results."""
         topk, schedule = self.topk, self.schedule
         threads, count = schedule.threads * schedule.together, topk.rows * parts
         grid = builder.grid_of(-(-count // schedule.together))
@@ -255,7 +260,7 @@ class _Functions:
             sort = Sort(frame.lds[0], schedule.threads, start, part, wave)
 
             def get(column: Index) -> ir.Value:
-                """0, which is less than all others, beyond the end of the row."""
+                """The number of an element; beyond the row's end 0, less than all others."""
                 column = emit.add(first, column)
                 there = emit.compare("slt", column, topk.columns)
                 x = self._packed(buffers, row, column, there)
@@ -278,7 +283,7 @@ class _Functions:
                     memory.store(emit.splat(sort.get(rank), 1), buffers[to], place)
 
     def _merged(self, source: Argument, length: int) -> None:
-        """The function that gives the results from sorted rows."""
+        """The function that stores the results from sorted rows."""
         topk = self.topk
         with self.launches.each([self.input, source], _OUTPUTS, topk.rows * topk.k) as work:
             row, rank = emit.div(work.place, topk.k), emit.rem(work.place, topk.k)
@@ -306,7 +311,7 @@ class _Functions:
         sign = a.constant(1 << (type_.width - 1), type_)
         ones = a.constant(-1, type_)
         if element.is_float:
-            # -0 is equal to 0, and NaN above every number.
+            # -0 is equal to 0, and NaN is above every number.
             nan = a.compare("uno", x, x)
             bits = arith.bitcast(type_, arith.addf(x, a.float(0.0, x)))
             negative = a.icompare("slt", bits, a.int(0, bits))
@@ -326,7 +331,7 @@ class _Functions:
         packed: ir.Value,
         guards: Sequence[ir.Value],
     ) -> None:
-        """The element that has come to a place of the result, and where it comes from."""
+        """Stores the element of a sorted number, and its index, at `rank` of the results."""
         topk = self.topk
         i32 = ir.IntegerType.get_signless(32)
         index = arith.xori(arith.trunci(i32, packed), emit.constant(-1, "i32"))

@@ -1,4 +1,4 @@
-"""A kernel of the topk family: whether the family takes it, and its program."""
+"""Whether the topk family takes a kernel, and the kernel's program."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mgx_mlir.codegen.gpu.families.topk.match import Topk, match_topk
 def topk_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
-    None, and why the family refuses it, for other kernels; an empty reason where the kernel
+    None, and why the family refuses it, for other kernels. The reason is empty where the kernel
     holds no topk.
     """
 

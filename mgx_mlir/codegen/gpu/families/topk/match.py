@@ -1,4 +1,4 @@
-"""Which kernels are a topk, of which rows."""
+"""Matches kernels that are a topk of rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 
-# What is sorted at once: its keys and indices take 8 bytes each of LDS.
+# The most elements of one sort: their keys and indices take 8 bytes each of LDS.
 MOST = 2048
 _RUNS = (512, 1024, MOST)
 
@@ -35,14 +35,14 @@ class Topk:
 
 
 def run_of(numbers: int, units: int) -> int:
-    """How many of so many numbers are sorted at a time before they are merged: as few as give
-    each compute unit a block."""
+    """The size of a sorted piece, out of `numbers` in all, before pieces are merged: the least
+    one with at most one work-group for each compute unit, up to `MOST`."""
     fewest = next((n for n in _RUNS if numbers <= n * units), MOST)
     return min(fewest, max(2, 1 << (numbers - 1).bit_length()))
 
 
 def match_topk(kernel: ir.OpView) -> Topk | str:
-    """The kernel as a topk, or why it is none; '' where it holds other work."""
+    """The kernel as a topk, or why it does not match; '' where it holds other work."""
     op = anchor_of(kernel, {Topk.name})
     if isinstance(op, str):
         return op

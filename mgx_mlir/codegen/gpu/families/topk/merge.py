@@ -15,11 +15,11 @@ from mgx_mlir.codegen.gpu.builders.launches import Launches
 def merge(
     launches: Launches, source: Argument, number: Element, rows: int, runs: int, size: int
 ) -> Argument:
-    """The functions that merge `runs` runs of `size` numbers in each row; gives the sorted rows.
+    """The functions that merge `runs` runs of `size` numbers in each row; returns sorted rows.
 
-    Runs have the largest number first, and so have the rows. A number's place is its own in
-    its run and that among the other's, which a binary search finds: no two are equal but 0,
-    which stands at the end of the last run for what is not there.
+    Runs and rows have the largest number first. A number's rank is its rank in its own run plus
+    the rank in the other run, which a binary search finds. No two numbers are equal except for
+    0, which pads the end of the last run.
     """
     length, wide = runs * size, number.bits // 8
     if runs == 1:
@@ -45,7 +45,7 @@ def merge(
                 to = emit.add(emit.add(base, other), emit.sub(probe, 1))
                 to = memory.guarded(to, there, wide)
                 y = memory.element(memory.load(bufs[source], to, 1), 0)
-                # What is outside reads as 0, which is larger than nothing.
+                # Numbers outside read as 0, which is larger than no number.
                 larger = arith.cmpi(arith.CmpIPredicate.ugt, y, x)
                 rank = arith.select(larger, emit.value(probe), emit.value(rank))
             to = memory.guarded(emit.add(emit.add(base, own), rank), work.inside, wide)

@@ -1,9 +1,9 @@
-"""Finding the k largest of a block's numbers without sorting them.
+"""Selection of the k largest of a work-group's numbers, without a sort.
 
-Threads keep some numbers each in registers. A threshold is found bit by bit, from the highest
-on: a bit belongs to it where at least k numbers are not below the threshold with it. So many as
-k are usually left after some of the bits. Of equal keys the lower halves of their numbers, which
-differ, decide. What is found is put into LDS, in no order.
+Each thread keeps some numbers in registers. A threshold is found bit by bit, from the highest
+bit on: a bit is set where at least k numbers reach the threshold with it. The search ends where
+exactly k numbers do, usually after some of the bits. For equal keys the lower halves of the
+numbers, which differ, decide. The selected numbers are stored to LDS, in no order.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.gpu.builders import lanes
 
-# (key, low): a number's upper half, and the lower one, as an i32. None has 0 and 0.
+# (key, low): a number's upper half, and the lower one, as an i32. No number has 0 and 0.
 Halves = tuple[ir.Value, ir.Value]
 _LOW = 32
 
 
 def counters(key_bits: int) -> int:
-    """Words of LDS: one for each bit of a number, and how many have been put there."""
+    """Words of LDS: a counter for each bit of a number, and one of the stored numbers."""
     return key_bits + _LOW + 1
 
 
 class Select:
-    """The `k` largest of what all threads of a block hold.
+    """Selects the `k` largest of the numbers that all threads of a work-group hold.
 
-    lds: of `counters` words, and room for k numbers, both all zeros before. low_bits: those in
-    which the lower halves differ; the others are ones.
+    words, found: LDS of `counters` words, and of k numbers, all zeros at the start. low_bits:
+    the number of low bits in which the lower halves differ; their other bits are ones.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Select:
         self.a, self.i32 = Arithmetic(), ir.IntegerType.get_signless(32)
 
     def run(self, held: Sequence[Halves]) -> None:
-        """Puts the largest numbers into LDS; the caller waits for it."""
+        """Stores the largest numbers to LDS; the caller adds the barrier."""
         a, key = self.a, held[0][0].type
         threshold, count = self._threshold(
             key.width,
@@ -73,11 +73,12 @@ class Select:
         word: int,
         reached: Callable[[ir.Value], Sequence[ir.Value]],
     ) -> list[ir.Value]:
-        """The largest one above `start` in its lowest `bits` that at least k numbers reach, and
-        how many do, as far as `start` says it too.
+        """The largest threshold, from `start` by its lowest `bits`, that at least k numbers
+        reach, and how many do.
 
-        Bits after those with which exactly k reach it stay as they are. word: of the lowest
-        bit's counter.
+        start: a threshold and its count, which is returned where no bit is set. Bits below the
+        one with which exactly k numbers reach the threshold stay 0. word: the index of the
+        lowest bit's counter.
         """
         a, type_ = self.a, start[0].type
         one = a.constant(1, type_)
@@ -99,7 +100,7 @@ class Select:
         return emit.repeat([a.constant(bits - 1, self.i32), *start], more, step)[1:]
 
     def _count(self, flags: Sequence[ir.Value], at: Index) -> ir.Value:
-        """How many flags of all threads are set; `at` is a counter for it alone."""
+        """The number of set flags of all threads; `at` is a counter for this count alone."""
         total = arith.extui(self.i32, flags[0])
         for flag in flags[1:]:
             total = arith.addi(total, arith.extui(self.i32, flag))

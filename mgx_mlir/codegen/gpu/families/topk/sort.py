@@ -1,4 +1,4 @@
-"""Sorting unsigned numbers in LDS: a bitonic network, the largest first."""
+"""A sort of unsigned numbers in LDS: a bitonic network, the largest first."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mgx_mlir.codegen.builders.emit import Index
 
 
 class Sort:
-    """2 * `threads` numbers from `start` on in `lds`, by threads of which `part` is one.
+    """Sorts 2 * `threads` numbers from `start` on in `lds`; `part` is the thread's number.
 
-    wave: threads that need no barrier among each other. more: whether there are threads with
-    higher numbers, which only wait.
+    wave: the number of threads that need no barrier among each other. more: whether there are
+    threads with higher numbers, which only wait at barriers.
     """
 
     def __init__(
@@ -29,10 +29,10 @@ class Sort:
     ) -> None:
         self.lds, self.threads, self.start, self.part = lds, threads, start, part
         self.works: ir.Value | bool = emit.compare("slt", part, threads) if more else True
-        self.local = wave.bit_length() - 1  # what a wave exchanges alone: up to 2^this apart
+        self.local = wave.bit_length() - 1  # a wave exchanges alone up to a distance of 2^this
 
     def run(self, read: Callable[[Index], ir.Value]) -> None:
-        """Sorts the numbers that `read` gives for 0 .. 2 * threads."""
+        """Sorts the numbers that `read` returns for 0 .. 2 * threads."""
         for first in (0, self.threads):
             column = emit.add(self.part, first)
             emit.store(read(column), self.lds, emit.add(self.start, column))
@@ -42,7 +42,7 @@ class Sort:
         return emit.load(self.lds, emit.add(self.start, rank))
 
     def sort(self) -> None:
-        """Sorts what is in LDS, the largest first."""
+        """Sorts the numbers in LDS, the largest first."""
         amdgpu.LDSBarrierOp()
         stages = (2 * self.threads).bit_length() - 1
 
@@ -50,12 +50,13 @@ class Sort:
             def step(back: ir.Value) -> None:
                 shift = emit.sub(emit.sub(number, 1), back)
                 emit.when(self.works, lambda: self._exchange(emit.value(shift), number))
-                # What other waves have stored is read now, or next: by the stage that follows.
+                # A barrier is needed where this exchange, or the next stage, reads the stores of
+                # other waves.
                 far = emit.compare("sgt", shift, self.local)
                 ahead = emit.compare("sgt", number, self.local)
                 ahead = arith.andi(emit.compare("eq", shift, 0), ahead)
-                # What a wave exchanges alone stays in order as well: a read of what another
-                # thread stores is free to go ahead of a store elsewhere, for LLVM.
+                # The fence orders exchanges within a wave too: LLVM may move a read of another
+                # thread's store before a store to another address.
                 llvm.fence(llvm.AtomicOrdering.acq_rel, syncscope="wavefront")
                 emit.when(arith.ori(far, ahead), _barrier)
 
