@@ -31,7 +31,7 @@ def code_object(program: GpuProgram, target: Target) -> CodeObject:
     if not program.launches:
         return CodeObject(target.name, b"", (), program.scratch_bytes, {})
     text = to_llvm_ir(gpu_module_of(program), target.chip, program.index_bits)
-    # 16-bit halves of registers as registers of their own (RDNA 3) cost moves.
+    # RDNA 3: LLVM's use of 16-bit halves of registers as own registers costs moves.
     features = "-real-true16" if target.name.startswith("gfx11") else ""
     libraries = libraries_for(text, target.chip, target.wave_size)
     data = link(emit_object(text, target.name, features=features, libraries=libraries))
@@ -51,7 +51,7 @@ def gpu_module_of(program: GpuProgram) -> ir.Module:
 
 
 def disassemble(code: bytes) -> str:
-    """The instructions of a code object as text, by LLVM's own tool; of SPIR-V by Khronos's.
+    """The instructions of a code object as text, by LLVM's tool; of SPIR-V, by Khronos's tool.
 
     Raises TargetError where llvm-objdump, or spirv-dis, is not installed.
     """

@@ -7,7 +7,7 @@ from mlir.dialects import arith, math, vector
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 
-# erf is 1 in f32 from here on.
+# erf is 1 in f32 from this number on.
 ERF_LIMIT = 3.875
 # erf(x) / x as a polynomial in w = 2 (x / ERF_LIMIT)^2 - 1, from the constant term on: a fit
 # of least relative error at 4000 Chebyshev nodes, rounded to f32. In f32 with fused

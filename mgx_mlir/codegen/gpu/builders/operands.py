@@ -57,7 +57,7 @@ class MemoryOperand:
     def load(
         self, buffer: ir.Value, start: Index, inner: Index, lanes: int, inside: Sequence[ir.Value]
     ) -> ir.Value:
-        """Elements inner .. inner + lanes as a vector, from `start` of their outer index.
+        """Elements inner .. inner + lanes as a vector; `start`: the offset of the outer index.
 
         Zeros where one of `inside` fails.
         """

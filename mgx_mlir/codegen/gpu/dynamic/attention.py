@@ -1,4 +1,4 @@
-"""Attention whose heads, queries and keys sizes count: the generator's function for one head.
+"""Attention with dynamic numbers of heads, queries and keys: the function for one head.
 
     %y = mgx.attention(%q, %k, %v) : tensor<?x?x64xf16, #mgx.dims<[heads, seq, _]>>, ...
 
@@ -166,7 +166,7 @@ class _Moves:
 
 
 def _limits(attention: Attention, moves: _Moves) -> Iterator[Number]:
-    """Numbers that are below 0 where the function cannot be launched."""
+    """Numbers of which one is below 0 where the function cannot be launched."""
     yield MAX_BATCH - attention.batch
     for move in moves.found:
         yield MAX_BYTES - move.reach * emit.element_bytes(move.element)

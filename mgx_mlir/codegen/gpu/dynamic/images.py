@@ -2,14 +2,14 @@
 
     %y = mgx.convolution %x, %w ... : tensor<?x3x8x8xf32, #mgx.dims<[batch, _, _, _]>>, ...
 
-Where the number of images is the first dimension of each tensor that has it, and no op mixes
+The number of images must be the first dimension of each tensor that has it. Where no op mixes
 images, the kernel of one image is a static one, for which the families have generators. The
 launch multiplies the work-groups of its functions by the number of images. A work-group computes
 the number of its image, and its pointers, those to scratch memory too, advance to it in 64 bits.
 
     x is image * X + x'    pointer + image * elements of an image
 
-Images are whole multiples of 16 bytes, so that vectors lie as in the first one.
+An image is a multiple of 16 bytes, so that vectors are aligned as in the first image.
 """
 
 from __future__ import annotations

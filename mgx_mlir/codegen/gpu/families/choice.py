@@ -28,7 +28,7 @@ class Candidate:
     terms: Mapping[str, float]
 
     def describe(self) -> str:
-        """A line for people."""
+        """The candidate in words, one line."""
         terms = ", ".join(f"{name} {round(value):,}" for name, value in self.terms.items())
         return f"{self.clocks:>12,.0f} clocks  {self.words}{f' ({terms})' if terms else ''}"
 

@@ -24,7 +24,7 @@ from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.attention import Attention
 
-# Clocks of a SIMD for a score of each lane: an exponential, and some three operations.
+# Clocks of a SIMD for a score of each lane: an exponential, and about three operations.
 SCORE_CLOCKS = {64: 26, 32: 10}
 # Issue clocks of the vector units that a matrix instruction takes.
 ISSUE_CLOCKS = 4
@@ -99,7 +99,7 @@ def clocks(
     size = emit.element_bytes(unit.element)
     read = schedule.wave_keys * (depth + columns) * size / LDS_BYTES_A_CLOCK
     if unit.kind in PLAIN:
-        read *= unit.rows  # each lane reads for itself
+        read *= unit.rows  # each lane reads its own operands
 
     waves_a_simd = math.ceil(schedule.waves * together / simds)
     busy = waves_a_simd * (softmax + matrix * ISSUE_CLOCKS / product_clocks(unit))

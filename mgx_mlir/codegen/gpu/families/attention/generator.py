@@ -275,7 +275,7 @@ class Generator:
             self.work.raise_peaks(scores, now)
             shares: Shares = []
             streams.run(self.work.softmax(scores, now, shares))
-            rocdl.sched_barrier(0)  # or values would take registers beside all scores
+            rocdl.sched_barrier(0)  # else values would be live together with all scores
             if self.schedule.lean:
                 amdgpu.LDSBarrierOp()  # no wave reads keys any more
                 v.move(key)

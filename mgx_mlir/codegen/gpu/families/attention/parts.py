@@ -21,7 +21,7 @@ from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.dialects import mgx
 
-# Scratch pieces begin at multiples of this many bytes.
+# The alignment of pieces of scratch memory, in bytes.
 ALIGNMENT = 256
 
 

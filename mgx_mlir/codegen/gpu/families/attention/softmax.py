@@ -167,7 +167,7 @@ def narrowed(x: ir.Value, element: str, target: Target) -> tuple[ir.Value, int]:
         return rocdl.cvt_pkrtz(pair, memory.element(x, 0), memory.element(x, 1)), 4
     if element != "bf16" or target.name == "gfx950":
         return emit.convert(x, "f32", element), 4
-    # Without an instruction for it: the upper half of the bits, rounded half up.
+    # Chips without an instruction for it: the upper half of the bits, rounded half up.
     lanes = lane_count(x)
     i32, i16 = (ir.IntegerType.get_signless(bits) for bits in (32, 16))
     bits = arith.bitcast(ir.VectorType.get([lanes], i32), x)

@@ -51,7 +51,7 @@ class AttentionSchedule:
         return self.keys // self.splits
 
     def describe(self, unit: Unit) -> str:
-        """For people: queries, keys, waves and instruction."""
+        """The schedule in words: queries, keys, waves and instruction."""
         splits = f" in {self.splits} parts" if self.splits > 1 else ""
         splits += f" on {self.parts} blocks" if self.parts > 1 else ""
         overlap = "overlapped " if self.overlap else ""

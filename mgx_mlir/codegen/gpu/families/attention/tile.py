@@ -61,7 +61,7 @@ class Shape:
         return not _contiguous(self.row) or _contiguous(self.k)
 
     def width(self, element_bytes: int) -> int:
-        """Elements that one read of memory may take."""
+        """The most elements that one read of memory may take."""
         limit, matrix = CHUNK_BYTES // element_bytes, self.matrix
         axes = (self.k, self.row) if self.along_k else (self.row, self.k)
         return vector_width(*axes, matrix.batch, offset=matrix.offset, limit=limit)
@@ -184,7 +184,7 @@ class AttentionTile:
         shape, advanced = self.shape, self.advanced
         step = self.width if shape.along_k else 1
         if self._even:
-            # Beyond the last tile, the last one again: its bounds are known to hold.
+            # Beyond the last tile, the last one is read again: its bounds are known to hold.
             last = self.keys - (shape.rows if self.keys_are_rows else shape.length)
             far = emit.mul(emit.minimum(key, last), advanced.stride or 0)
             key = 0

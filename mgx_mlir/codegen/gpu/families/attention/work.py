@@ -233,7 +233,7 @@ class Work:
                 left = rows(step + 1)
             if number + ahead < len(items):
                 waiting.append(load(number + ahead))
-                issue += 2 * slots  # waits are instructions too
+                issue += 2 * slots  # reads and their waits are instructions too
             # Instructions that add to the same sums are far apart.
             for part in range(len(operands[0])):
                 for column, pieces in zip(columns, operands, strict=True):

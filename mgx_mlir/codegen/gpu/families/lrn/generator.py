@@ -34,7 +34,7 @@ class LrnSchedule:
     channels: int
 
     def describe(self) -> str:
-        """For people."""
+        """The schedule in words."""
         return f"{self.lanes} pixels at a time in {self.channels} channels"
 
 

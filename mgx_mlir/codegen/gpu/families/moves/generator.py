@@ -35,7 +35,7 @@ class MoveSchedule:
     times: int
 
     def describe(self) -> str:
-        """For people."""
+        """The schedule in words."""
         widths = ", ".join(map(str, dict.fromkeys(self.lanes)))
         return f"{widths} elements at a time, {self.times} times"
 

@@ -58,7 +58,7 @@ class Turned:
         return math.prod((*self.tiles, *self.others))
 
     def describe(self) -> str:
-        """For people."""
+        """The schedule in words."""
         return (
             f"tiles of {self.tile[0]}x{self.tile[1]} a wave, "
             f"{self.run_a}x{self.run_b} turned in a lane's registers"

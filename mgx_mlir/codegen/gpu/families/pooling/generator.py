@@ -41,7 +41,7 @@ class PoolingSchedule:
     lanes: int
 
     def describe(self) -> str:
-        """For people."""
+        """The schedule in words."""
         return f"{self.run} results a thread, {self.lanes} elements at a time"
 
 

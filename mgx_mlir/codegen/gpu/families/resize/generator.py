@@ -49,7 +49,7 @@ class ResizeSchedule:
     lines: int
 
     def describe(self) -> str:
-        """For people."""
+        """The schedule in words."""
         return f"{self.lanes} elements at a time, {self.across} threads a line, {self.lines} lines"
 
 
@@ -112,7 +112,7 @@ def generate(
             guards.append(emit.compare("slt", column, vectors))
         if blocks != grid[0] * grid[1]:
             guards.append(emit.compare("slt", block, blocks))
-        # Tables have no bounds.
+        # Reads of tables have no bounds check.
         column = emit.minimum(column, vectors - 1) if guards else column
         work = _Lines(resize, schedule, tables, buffers, source, shared)
         work.begin(emit.mul(column, schedule.lanes), emit.div(rest, rows))

@@ -116,7 +116,7 @@ class Reduction:
         self._plain: Reducer | None = None
         self._extremum: Any = None
         if op.operation.name in ARGS:
-            # Indices of 32 bits: a row has no more elements.
+            # Indices have 32 bits: a row has fewer elements than 2^32.
             self._arg = ArgReducer.of(op)
             self._index = self._arg.index
             self._arg = replace(self._arg, index=I32)

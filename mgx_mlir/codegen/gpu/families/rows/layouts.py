@@ -92,7 +92,7 @@ class Along(_Layout):
         self.part = emit.rem(thread, schedule.threads)
         self.row = emit.add(emit.mul(block, schedule.together), group)
         self.group = group
-        # Once, before any loop.
+        # The starts are computed once, before any loop.
         self._starts = {operand: operand.start(self.row) for operand in self.rows.operands}
 
     def chunk(self, number: Index, last: bool) -> Chunk:
@@ -250,7 +250,7 @@ class Across(_Layout):
         first = reduction.fold(read(0, _AT_ONCE))
         found = emit.loop(_AT_ONCE * stride, parts * stride, _AT_ONCE * stride, step, list(first))
         if parts > 2 * _AT_ONCE:
-            # Unrolled, all reads at once would take all registers.
+            # An unrolled loop would read everything at once, and take all registers.
             found[0].owner.attributes["llvm.loop_annotation"] = ir.Attribute.parse(
                 "#llvm.loop_annotation<unroll = <disable = true>>"
             )

@@ -39,7 +39,7 @@ class RowSchedule:
         return max(1, min(self.threads, wave // self.together if self.across else wave))
 
     def describe(self) -> str:
-        """For people."""
+        """The schedule in words."""
         lanes = f"{self.lanes} {'rows' if self.across else 'elements'} at a time"
         passes = "read once" if self.resident else "read for each reduction"
         if self.parts > 1:

@@ -119,7 +119,8 @@ class Layout(ABC):
 
 
 class Along(Layout):
-    """`group` lanes along a part of a row, with a vector each; parts are neighbours."""
+    """`group` lanes along a part of a row, with a vector each; the parts of a row are
+    neighbours."""
 
     @staticmethod
     def threads(rows: int, schedule: ScanSchedule) -> int:

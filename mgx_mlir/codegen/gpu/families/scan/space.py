@@ -30,7 +30,7 @@ class ScanSchedule:
     across: bool
 
     def describe(self) -> str:
-        """For people."""
+        """The schedule in words."""
         where = "rows" if self.across else "elements"
         return (
             f"{self.group} threads a row, {self.lanes} {where} at a time, {self.chunks} times, "

@@ -1,4 +1,4 @@
-"""Merging sorted runs of unsigned numbers, two at a time, until rows are sorted."""
+"""A merge sort: sorted runs of unsigned numbers are merged in pairs until rows are sorted."""
 
 from __future__ import annotations
 
