@@ -118,8 +118,8 @@ def registers(
         scores *= 3  # and the shares of other lanes
     # Shares of narrow types reuse registers of the scores. Prefetched vectors need registers
     # for addresses too, and for bounds at the end; so do extras.
-    ahead = sum(shape.rows * shape.length for shape in shapes[:2]) * size // 4 // threads
-    ahead = ahead * 2 if attention.N % schedule.keys else ahead * 3 // 2
+    prefetched = sum(shape.rows * shape.length for shape in shapes[:2]) * size // 4 // threads
+    prefetched = prefetched * 2 if attention.N % schedule.keys else prefetched * 3 // 2
     extras = sum(
         (1 if source.row.stride == 0 else schedule.tiles)
         * (scores * emit.element_bytes(source.element) // 4 + 4)
@@ -138,4 +138,4 @@ def registers(
         moving = schedule.tiles * (values + 8) + most * 5 // 4
         operands += 16 * lane_chunks
         return max(moving, schedule.tiles * (each - depth) + extras + operands) + 16
-    return schedule.tiles * each + ahead + extras + operands + 16
+    return schedule.tiles * each + prefetched + extras + operands + 16

@@ -258,15 +258,15 @@ class Generator:
 
         def block(key: Index, *carried: ir.Value) -> list[ir.Value]:
             now = state.like(carried)
-            ahead = list(carried[len(state.flat()) :])
-            extras = ahead[k.reads + v.reads :]
+            prefetched = list(carried[len(state.flat()) :])
+            extras = prefetched[k.reads + v.reads :]
             amdgpu.LDSBarrierOp()  # no wave reads the block before any more
             if self.schedule.lean:
                 k.move(key)
                 extras = self.work.extras(key)
             else:
-                k.store(ahead[: k.reads])
-                v.store(ahead[k.reads :][: v.reads])
+                k.store(prefetched[: k.reads])
+                v.store(prefetched[k.reads :][: v.reads])
             amdgpu.LDSBarrierOp()
             fresh = [] if self.schedule.lean else read(emit.add(key, keys))
             products = self.work.zeros(self.work.key_tiles)
@@ -303,8 +303,8 @@ class Generator:
         k.store(first)
         amdgpu.LDSBarrierOp()
         rocdl.sched_barrier(0)  # loads are issued in the order of their use
-        ahead = [*k.load(emit.add(self.begin, keys)), *v.load(self.begin)]
-        ahead += work.extras(self.begin)
+        prefetched = [*k.load(emit.add(self.begin, keys)), *v.load(self.begin)]
+        prefetched += work.extras(self.begin)
         products, shares = work.zeros(count), work.no_shares()
         streams.run(work.products(mine, products))
         amdgpu.LDSBarrierOp()
@@ -325,8 +325,8 @@ class Generator:
             now = state.like([next(values) for _ in range(state_size)])
             before, shares = taken(values)
             owed = [next(values) for _ in tiles]
-            ahead = list(values)
-            scores = work.scores(before, key, self.whole, ahead[k.reads + v.reads :])
+            prefetched = list(values)
+            scores = work.scores(before, key, self.whole, prefetched[k.reads + v.reads :])
             owed = work.raise_peaks(scores, now, owed)
             following: Shares = []
             products = work.zeros(count)
@@ -334,12 +334,12 @@ class Generator:
             next_values: list[ir.Value] = []
             softmax = work.softmax(scores, now, following)
             moves = chain(
-                k.storing(ahead[: k.reads]), k.loading(emit.add(key, 2 * keys), next_keys)
+                k.storing(prefetched[: k.reads]), k.loading(emit.add(key, 2 * keys), next_keys)
             )
             streams.weave(work.add_values(shares, now.values), moves, MOVES_SHARE, softmax)
             amdgpu.LDSBarrierOp()
             moves = chain(
-                v.storing(ahead[k.reads :][: v.reads]),
+                v.storing(prefetched[k.reads :][: v.reads]),
                 v.loading(emit.add(key, keys), next_values),
             )
             streams.weave(work.products(mine, products), moves, MOVES_SHARE, softmax)
@@ -348,7 +348,7 @@ class Generator:
             amdgpu.LDSBarrierOp()
             return [*now.flat(), *flat(products, following), *owed, *fresh]
 
-        begin = [*state.flat(), *flat(products, shares), *owed, *ahead]
+        begin = [*state.flat(), *flat(products, shares), *owed, *prefetched]
         carried = self._loop(end, block, begin)
         last = state.like(carried[:state_size])
         rest = iter(carried[state_size:])

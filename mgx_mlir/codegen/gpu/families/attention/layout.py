@@ -39,9 +39,9 @@ READ_CLOCKS = 128
 def swizzle(row: int) -> int:
     """The number that is XORed with the chunk numbers of a row."""
     result = 0
-    for bit, turn in enumerate(SWIZZLE):
+    for bit, mask in enumerate(SWIZZLE):
         if row >> bit & 1:
-            result ^= turn
+            result ^= mask
     return result
 
 
@@ -50,8 +50,8 @@ def swizzled(row: Index) -> Index:
     if isinstance(row, int):
         return swizzle(row)
     result: Index = 0
-    for bit, turn in enumerate(SWIZZLE):
-        result = exclusive_or(result, emit.mul(emit.rem(emit.div(row, 1 << bit), 2), turn))
+    for bit, mask in enumerate(SWIZZLE):
+        result = exclusive_or(result, emit.mul(emit.rem(emit.div(row, 1 << bit), 2), mask))
     return result
 
 

@@ -34,7 +34,7 @@ class PlainWork(Work):
             return key_tile * unit.columns + i
 
         left: dict[int, list[list[ir.Value]]] = {}
-        for step, number, keys in self._read_ahead(
+        for step, number, keys in self._prefetched(
             self.depth_steps, len(scalars[0]), lambda step, n: self.key_rows.read(key(n), step)
         ):
             left = left if step in left else {step: queries(step)}
@@ -48,22 +48,22 @@ class PlainWork(Work):
         scalars = [_elements(row) for row in sums]
         each = unit.chunk // unit.per_lane
 
-        def read(turn: int, column: int) -> list[ir.Value]:
+        def read(part: int, column: int) -> list[ir.Value]:
             block, i = divmod(column, unit.values)
-            return self.value_rows.read(block * unit.columns + i, turn)
+            return self.value_rows.read(block * unit.columns + i, part)
 
-        for turn, column, values in self._read_ahead(
+        for part, column, values in self._prefetched(
             self.key_steps * unit.groups, len(scalars[0]), read
         ):
             # Chunk `other` of a lane's shares belongs to keys of group `other ^ group`.
-            step, other = divmod(turn, unit.groups)
+            step, other = divmod(part, unit.groups)
             left = [steps[step][other * each :][:each] for steps in shares]
             self._add(left, values, scalars, column)
             yield streams.SLOT_CLOCKS, 0
         for tile in self.query_tiles:
             sums[tile] = _vectors(scalars[tile], unit.values)
 
-    def _read_ahead(
+    def _prefetched(
         self, steps: int, count: int, read: Callable[[int, int], list[ir.Value]]
     ) -> Iterator[tuple[int, int, list[ir.Value]]]:
         """Each step and number below `count`, with the result of `read` for them.

@@ -212,10 +212,10 @@ class Total:
             total = add(self.value, pair)
             self._sums = [memory.element(total, i) for i in range(2)]
             return
-        turn = self._pairs % 2
+        which = self._pairs % 2
         self._pairs += 1
         one = emit.constant(1, "f16", 2)
-        self._sums[turn] = dot(narrow, one, self._sums[turn], no_clamp())
+        self._sums[which] = dot(narrow, one, self._sums[which], no_clamp())
 
 
 def joined(vectors: Sequence[ir.Value]) -> ir.Value:

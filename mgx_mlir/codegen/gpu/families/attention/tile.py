@@ -142,7 +142,7 @@ class AttentionTile:
             self.shape, self.extent, self.keys, self.unit, self.threads,
             (self.buffer, self.pointer), self.lds, self.start,
         )  # fmt: skip
-        here.begin(_anew(self.thread), self.batch)
+        here.begin(_not_hoisted(self.thread), self.batch)
         all_ = list(zip(here.places, here.firsts, here.targets, strict=True))
         for first in range(0, len(all_), MOVES_TOGETHER):
             some = all_[first:][:MOVES_TOGETHER]
@@ -245,14 +245,14 @@ class AttentionTile:
     def _row_below(self, target: Index, i: int) -> Index:
         """The offset in row + i of LDS, from that in row. i is less than a power of 2 that
         divides the row."""
-        turn = exclusive_or(target, swizzle(i) * self.unit.chunk)
-        return emit.add(turn, i * row_elements(self.unit))
+        start = exclusive_or(target, swizzle(i) * self.unit.chunk)
+        return emit.add(start, i * row_elements(self.unit))
 
     def _converted(self, x: ir.Value) -> ir.Value:
         return emit.convert(x, self.shape.matrix.element, self.unit.element)
 
 
-def _anew(index: Index) -> Index:
+def _not_hoisted(index: Index) -> Index:
     """The same number. LLVM cannot hoist computations with it out of a loop."""
     if isinstance(index, int):
         return index
@@ -298,7 +298,7 @@ class Reader:
         place = exclusive_or(chunk, swizzled(lane_row))
         row = emit.add(lane_row, emit.mul(emit.div(first, length), tile.shape.rows))
         start = emit.add(emit.mul(row, length), emit.mul(place, unit.chunk))
-        self.places = [exclusive_or(start, turn * unit.chunk) for turn in range(ROW_CHUNKS)]
+        self.places = [exclusive_or(start, i * unit.chunk) for i in range(ROW_CHUNKS)]
 
     def read(self, row: int, step: int) -> list[ir.Value]:
         """The lane's chunks of step `step` along k, of the row at distance `row`."""

@@ -138,14 +138,14 @@ class Work:
             pairs: list[ir.Value] = []
             narrow: list[ir.Value] = []
             parts = [memory.part(x, i, 2) for x in row for i in range(0, self.run_keys, 2)]
-            ahead = self.exponent(parts[0], peak)
+            next_exponents = self.exponent(parts[0], peak)
             yield 4
             for following in [*parts[1:], None]:
                 # The next exponents are computed one pair early: results of exponentials and of
                 # packed pairs take some time.
-                exponents = ahead
+                exponents = next_exponents
                 if following is not None:
-                    ahead = self.exponent(following, peak)
+                    next_exponents = self.exponent(following, peak)
                     yield 4
                 pair = []
                 for exponent in (memory.element(exponents, j) for j in range(2)):
@@ -204,11 +204,11 @@ class Work:
         steps: int,
         read: Callable[[int, int], list[ir.Value]],
         sums: list[list[ir.Value]],
-        ahead: int = 1,
+        distance: int = 1,
     ) -> Products:
         """sums[tile][column] += rows(step)[tile] * read(step, column), for all steps.
 
-        Columns go in small groups: operands of the next `ahead` groups, the prefetch distance,
+        Columns go in small groups: operands of the next `distance` groups, the prefetch distance,
         wait in registers while one group multiplies.
         """
         unit, count = self.unit, len(sums[0])
@@ -223,7 +223,7 @@ class Work:
             step, columns = items[number]
             return [read(step, column) for column in columns]
 
-        waiting, left = [load(number) for number in range(min(ahead, len(items)))], rows(0)
+        waiting, left = [load(number) for number in range(min(distance, len(items)))], rows(0)
         slots = streams.SLOT_CLOCKS * len(waiting[0]) * len(waiting[0][0])
         yield slots, streams.READ_CLOCKS
         for number, (step, columns) in enumerate(items):
@@ -231,8 +231,8 @@ class Work:
             issue = streams.SLOT_CLOCKS
             if number + 1 < len(items) and items[number + 1][0] != step:
                 left = rows(step + 1)
-            if number + ahead < len(items):
-                waiting.append(load(number + ahead))
+            if number + distance < len(items):
+                waiting.append(load(number + distance))
                 issue += 2 * slots  # reads and their waits are instructions too
             # Instructions that add to the same sums are far apart.
             for part in range(len(operands[0])):

@@ -156,10 +156,10 @@ class _Windows:
             found.append(total)
         return found
 
-    def _row(self, taps: Sequence[Index], ahead: Index) -> list[ir.Value]:
+    def _row(self, taps: Sequence[Index], offset: Index) -> list[ir.Value]:
         """The elements of one row of x that the thread's windows cover, as partial results.
 
-        ahead: the offset along the row, in elements, where a part of a window's row starts.
+        offset: along the row, in elements, where a part of a window's row starts.
         """
         pooling, lanes = self.pooling, self.schedule.lanes
         last = pooling.windows[-1]
@@ -177,7 +177,7 @@ class _Windows:
         span = (self.schedule.run - 1) * last.stride + reach
         found: list[ir.Value] = []
         for first in range(0, early + span, lanes):
-            column = emit.add(emit.add(self.starts[-1], ahead), first - early)
+            column = emit.add(emit.add(self.starts[-1], offset), first - early)
             inside = list(conditions)
             if not last.fits or (first + lanes > early + span) or early:
                 inside.append(_below(column, last.size))

@@ -34,7 +34,7 @@ from mgx_mlir.codegen.gpu.families.topk.match import run_of
 from mgx_mlir.codegen.gpu.families.topk.merge import merge
 from mgx_mlir.codegen.gpu.families.topk.sort import Sort
 
-_AHEAD = 4  # updates that a thread reads at a time
+_AT_ONCE = 4  # updates that a thread reads at a time
 
 
 def generate_ordered(scatter: Scatter, types: Types, name: str, target: Target) -> GpuProgram:
@@ -75,8 +75,8 @@ def _sort(g: Generator, pieces: Argument, size: int, runs: int, target: Target) 
 
         sort = Sort(frame.lds[0], threads, 0, thread, target.wave_size)
         sort.run(number)
-        for ahead in range(0, size, threads):
-            rank = emit.add(thread, ahead)
+        for offset in range(0, size, threads):
+            rank = emit.add(thread, offset)
             inside = []
             if grid[0] * grid[1] != runs:
                 inside.append(emit.compare("slt", block, runs))
@@ -110,8 +110,8 @@ def _combine(g: Generator, order: Argument) -> None:
 
             def step(first: Index, total: ir.Value) -> list[ir.Value]:
                 found = []
-                for ahead in range(_AHEAD):
-                    rank = emit.add(first, ahead)
+                for number in range(_AT_ONCE):
+                    rank = emit.add(first, number)
                     there = emit.compare("slt", rank, end)
                     _, point = _named(work, order, rank, [there])
                     start = scatter.updates.start(point)
@@ -124,7 +124,7 @@ def _combine(g: Generator, order: Argument) -> None:
                     total = arith.select(there, after, total)
                 return [total]
 
-            (total,) = emit.loop(at, end, _AHEAD, step, [load(a, scatter.element, old)])
+            (total,) = emit.loop(at, end, _AT_ONCE, step, [load(a, scatter.element, old)])
             made = store(a, scatter.element, total)
             g.target.store(made, work.buffers[OUTPUT], 0, place, [])
 

@@ -31,7 +31,7 @@ from mgx_mlir.codegen.gpu.families.suppress.match import Suppress, flat
 
 OUTPUT = Argument("output", 0)
 _WAVES = 16  # the most waves of a work-group
-_AHEAD = 4  # kept boxes that a wave reads at a time
+_AT_ONCE = 4  # kept boxes that a wave reads at a time
 _COUNT, _END = 0, 1  # words of LDS: the number of kept boxes; the index after the last candidate
 
 
@@ -131,8 +131,8 @@ class _Block:
 
         def compare(start: Index, alive: ir.Value) -> list[ir.Value]:
             found = []
-            for ahead in range(_AHEAD):
-                at = emit.add(start, ahead * self.waves)
+            for number in range(_AT_ONCE):
+                at = emit.add(start, number * self.waves)
                 there = emit.compare("slt", at, count)
                 at = arith.select(there, emit.value(at), emit.value(0))
                 chosen = arith.index_castui(self.index, emit.load(self.places, at))
@@ -141,7 +141,7 @@ class _Block:
                 alive = arith.andi(alive, self._apart(other, box))
             return [alive]
 
-        step = _AHEAD * self.waves
+        step = _AT_ONCE * self.waves
         (alive,) = emit.loop(self.wave, count, step, compare, [wanted])
         left = rocdl.ballot(self.mask, alive)
         is_first = emit.compare("eq", self.lane, 0)

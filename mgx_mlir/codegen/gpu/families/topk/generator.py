@@ -173,8 +173,8 @@ class _Functions:
                 held = self._elements(buffers, row, first, thread, round_)
             else:
                 held = []
-                for ahead in range(round_.held):
-                    column = emit.add(first, emit.add(thread, ahead * threads))
+                for offset in range(round_.held):
+                    column = emit.add(first, emit.add(thread, offset * threads))
                     x = self._number(buffers[source], row, column, columns)
                     held.append(self._halves(x))
             amdgpu.LDSBarrierOp()
@@ -188,8 +188,8 @@ class _Functions:
             if to is None:
                 sort.sort()
                 amdgpu.LDSBarrierOp()
-            for ahead in range(0, topk.k, threads):
-                rank = emit.add(thread, ahead)
+            for offset in range(0, topk.k, threads):
+                rank = emit.add(thread, offset)
                 guards = [*inside, emit.compare("slt", rank, topk.k)]
                 at = emit.minimum(rank, room - 1)
                 if to is None:
@@ -205,8 +205,8 @@ class _Functions:
         """The numbers of a thread's elements: groups of neighbours that one access reads."""
         topk, found = self.topk, []
         lanes = math.gcd(vector_lanes(topk.columns, [topk.source]), round_.held)
-        for ahead in range(0, round_.held, lanes):
-            column = emit.add(emit.mul(thread, lanes), ahead * round_.threads)
+        for offset in range(0, round_.held, lanes):
+            column = emit.add(emit.mul(thread, lanes), offset * round_.threads)
             column = emit.add(first, column)
             there = emit.compare("slt", column, topk.columns)
             start = topk.source.start(row)
@@ -223,10 +223,10 @@ class _Functions:
     def _clear(self, array: ir.Value, thread: Index, threads: int) -> None:
         type_ = ir.MemRefType(array.type)
         (size,), zero = type_.shape, arith.constant(type_.element_type, 0)
-        for ahead in range(0, size, threads):
-            at = emit.add(thread, ahead)
+        for offset in range(0, size, threads):
+            at = emit.add(thread, offset)
             emit.when(
-                ahead + threads <= size or emit.compare("slt", at, size),
+                offset + threads <= size or emit.compare("slt", at, size),
                 lambda at=at: emit.store(zero, array, at),  # type: ignore[misc]
             )
 
@@ -270,10 +270,10 @@ class _Functions:
             guards = []
             if grid[0] * grid[1] * schedule.together != count:
                 guards.append(emit.compare("slt", number, count))
-            for ahead in range(0, kept, schedule.threads):
-                rank = emit.add(part, ahead)
+            for offset in range(0, kept, schedule.threads):
+                rank = emit.add(part, offset)
                 inside = list(guards)
-                if ahead + schedule.threads > kept:
+                if offset + schedule.threads > kept:
                     inside.append(emit.compare("slt", rank, kept))
                 if to is None:
                     self._store(buffers, row, rank, sort.get(rank), inside)

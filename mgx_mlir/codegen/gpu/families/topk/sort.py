@@ -53,12 +53,12 @@ class Sort:
                 # A barrier is needed where this exchange, or the next stage, reads the stores of
                 # other waves.
                 far = emit.compare("sgt", shift, self.local)
-                ahead = emit.compare("sgt", number, self.local)
-                ahead = arith.andi(emit.compare("eq", shift, 0), ahead)
+                following = emit.compare("sgt", number, self.local)
+                following = arith.andi(emit.compare("eq", shift, 0), following)
                 # The fence orders exchanges within a wave too: LLVM may move a read of another
                 # thread's store before a store to another address.
                 llvm.fence(llvm.AtomicOrdering.acq_rel, syncscope="wavefront")
-                emit.when(arith.ori(far, ahead), _barrier)
+                emit.when(arith.ori(far, following), _barrier)
 
             emit.loop(0, number, 1, step)
 
