@@ -290,8 +290,10 @@ class Work:
     def _masked(
         self, scores: list[list[ir.Value]], keys: list[Index], inside: ir.Value
     ) -> list[list[ir.Value]]:
-        """Scores where keys beyond the end and masked keys get the lowest value, unless all are
-        `inside`."""
+        """The scores, with -inf for keys beyond the end and for masked keys.
+
+        inside: a condition under which the block has no such key.
+        """
         attention = self.attention
         bounds = (attention.causal, attention.earliest)
         if bounds == (None, None) and attention.N % self.schedule.keys == 0:

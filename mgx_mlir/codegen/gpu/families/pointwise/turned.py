@@ -97,7 +97,8 @@ def dimensions(operands: Sequence[MemoryOperand], size: int) -> tuple[int, ...] 
 def turned(elements: Elements, target: Target) -> Turned | None:
     """The schedule that transposes the transposed operands.
 
-    None where there are none, or where they are contiguous along different dimensions.
+    None where there are none, where they are contiguous along different dimensions, or where the
+    operands have no common dimensions.
     """
     operands = elements.operands
     across = [operand for operand in operands if _lies_across(operand)]
