@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+
+import pytest
 
 _ONNX_CASE = re.compile(
     r"test_(?:hip_)?onnx_backend\.py::test_(?:other_)?case\[(?:(gfx\w+)-)?OnnxBackend(\w+?)ModelTest-"
 )
+
+
+@pytest.fixture(autouse=True)
+def environment() -> Iterator[None]:
+    """No variable that a test sets, as `mgx perf` does, outlives it."""
+    before = dict(os.environ)
+    yield
+    if os.environ != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def pytest_terminal_summary(terminalreporter):
