@@ -107,7 +107,7 @@ def _triton_kernel(call: TritonCall, chip: str) -> Kernel:
     types = {str: "*fp16", int: "i32", float: "fp32"}
     signature = {name: types[type(value)] for name, value in call.arguments.items()}
     pointers = [i for i, value in enumerate(call.arguments.values()) if value == "*"]
-    # What Triton's launcher would find out: 16-byte aligned pointers to less than 2 GiB, for which
+    # Triton's launcher would find these out: 16-byte aligned pointers to less than 2 GiB, for which
     # it takes buffer instructions, and sizes that 16 divides.
     sizes = [i for i, v in enumerate(call.arguments.values()) if isinstance(v, int) and v % 16 == 0]
     source = ASTSource(

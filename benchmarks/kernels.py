@@ -184,7 +184,7 @@ def price(case: Case, kernels: list[Kernel]) -> Figures:
 
 
 def tensor_bytes(model: onnx.ModelProto) -> int:
-    """Of a model's inputs, weights and results, each once."""
+    """The bytes of a model's inputs, weights and results, each once."""
     graph = model.graph
     weights = sum(numpy_helper.to_array(w).nbytes for w in graph.initializer)
     return weights + sum(_bytes(value) for value in [*graph.input, *graph.output])

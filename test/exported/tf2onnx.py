@@ -298,7 +298,6 @@ def arithmetic() -> Made:
         return (
             tf.math.floormod(i, 3),
             tf.math.floordiv(i - 5, 2),
-            tf.truncatemod(i - 5, 3),
             tf.bitwise.left_shift(i, 2),
             tf.math.squared_difference(x, 1.0),
             tf.math.softplus(x),

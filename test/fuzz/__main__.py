@@ -45,7 +45,7 @@ def read_artifact(data: bytes) -> str:
 
 
 def run_artifact(data: bytes) -> str:
-    """What came of compiling for the CPU and running: 'ran', or 'refused'. For a worker."""
+    """The outcome of compiling for the CPU and running: 'ran', or 'refused'. For a worker."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     settings = Settings(cache_dir=None, jobs=1, threads=1)
     try:

@@ -136,7 +136,7 @@ def _activations(rng: random.Random, count: int) -> dict[str, Any]:
 
 
 def expected(one: Case) -> list[np.ndarray]:
-    """What onnxruntime gives, in the case's layout."""
+    """The results of onnxruntime, in the case's layout."""
     model, fed = one.model(0)
     session = onnxruntime.InferenceSession(model.SerializeToString(), _quiet())
     y, *states = session.run(None, fed)

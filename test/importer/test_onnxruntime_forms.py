@@ -68,7 +68,7 @@ def test_split_by_the_number_of_its_results():
 
 @pytest.mark.parametrize("inner", [False, True])
 def test_constants_have_the_type_of_their_value(inner):
-    """Whatever the model declares; subgraphs' declarations count for onnx's inference."""
+    """The model's declarations do not count; subgraphs' declarations count for onnx's inference."""
     nodes = [
         helper.make_node("Constant", [], ["shape"], "k", value=numpy_helper.from_array(ints(2, 3))),
         helper.make_node("Reshape", ["x", "shape"], ["y"], "reshape"),

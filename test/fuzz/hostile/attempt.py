@@ -19,7 +19,7 @@ from mgx_mlir.errors import UserError
 from mgx_mlir.finalizer.worker import WorkerError, WorkerPool
 from test.fuzz.hostile.rows import Row
 
-# What one model may take: seconds, and bytes beyond what the compiler itself takes.
+# One model may take so much: seconds, and bytes beyond what the compiler itself takes.
 SECONDS = 20.0
 MEMORY = 2 << 30
 _WITH_LIBRARIES = 6 << 30
@@ -30,7 +30,7 @@ NOT_RUN = "not run: its inputs cannot be made"
 
 @dataclass
 class Result:
-    """What each way of running a model said, and the finding: '' where all is well."""
+    """The words of each way of running a model, and the finding: '' where all is well."""
 
     said: list[str] = field(default_factory=list)
     finding: str = ""
@@ -51,7 +51,7 @@ class Attempts:
         self._pool.shutdown(cancel_futures=True)
 
     def on(self, data: bytes, *ways: str) -> Result:
-        """What came of a model in those ways."""
+        """The outcome of a model in each of the ways."""
         try:
             result: Result = self._pool.submit(attempt, data, *([ways] if ways else [])).result()
         except WorkerError as error:
@@ -59,7 +59,7 @@ class Attempts:
         return result
 
     def of(self, row: Row) -> Result:
-        """What came of a model, and whether the refusal holds the words."""
+        """The outcome of a model, and whether the refusal holds the words."""
         made = row.make()
         data = made if isinstance(made, bytes) else made.SerializeToString()
         result = self.on(data)
