@@ -385,3 +385,11 @@ def test_a_cache_whose_length_a_run_says():
         "GroupQueryAttention", inputs, [np.float32] * 3, num_heads=4, kv_num_heads=2
     )
     assert_close(list(Model(model).run(fed).values()), expected(model, fed), atol=1e-4)
+
+
+@pytest.mark.parametrize("operator", ["AveragePool", "LpPool", "MaxPool"])
+@pytest.mark.parametrize("pads", [(0, 0, 0, 0), (1, 0, 0, 1)])
+def test_a_window_larger_than_the_image_reads_all_of_it(operator, pads):
+    """A network's pool of the whole image, as exporters write it: rounded up to one window."""
+    window = {"kernel_shape": [64, 64], "strides": [64, 64], "pads": pads, "ceil_mode": 1}
+    assert_agrees(*one_node(operator, {"x": floats(1, 2, 4, 3)}, 19, **window))

@@ -15,6 +15,7 @@ from mgx_mlir.errors import ModelError
 from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.importer.tensors import Dim
 
 
 class Window:
@@ -59,6 +60,20 @@ class Window:
             first = small if self.mode == "SAME_UPPER" else large
             self.pads[place], self.pads[count + place] = first, total - first
         return self
+
+    def cut_to(self, sizes: Sequence[Dim]) -> None:
+        """Cuts windows that are larger than the padded image and start, rounded up, once.
+
+        Such a window reads the whole image: exporters write average pools of a network's widest
+        size for those of the whole image.
+        """
+        count = len(self.lengths)
+        for place, size in enumerate(sizes):
+            if not isinstance(size, int) or self.dilations[place] != 1:
+                continue
+            padded = size + self.pads[place] + self.pads[count + place]
+            if 0 < padded < self.lengths[place] < padded + self.strides[place]:
+                self.lengths[place] = padded
 
 
 def with_bias(y: ir.Value, bias: ir.Value | None) -> ir.Value:
@@ -136,6 +151,8 @@ def pooled(node: Node, x: ir.Value, mode: str, **attributes: Any) -> ir.Value:
     """x (batch, channels, ...) by the windows that the node's attributes say."""
     window = Window(node, x, node.required("kernel_shape")).resolve(x)
     ceil = bool(node.attribute("ceil_mode", 0))
+    if ceil:
+        window.cut_to(tensors.dims(x)[2:])
     return mgx.pooling(
         x,
         mgx.PoolingMode[mode],
