@@ -158,7 +158,7 @@ def test_a_machine_of_wrong_sizes_is_refused():
 
 
 def classifier(strings: bool) -> list[onnx.NodeProto]:
-    """What an exporter of scikit-learn writes: scores, labels, and a map for each row."""
+    """A model as exporters of scikit-learn write it: scores, labels, and a map for each row."""
     names = {"classlabels_strings": ["no", "yes", "maybe"]}
     numbers = [4, -5, 6]
     return [

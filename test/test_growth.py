@@ -1,4 +1,4 @@
-"""What a compilation costs grows as the model does: twice the nodes, about twice the work.
+"""The cost of a compilation grows as the model does: twice the nodes, about twice the work.
 
 Work is counted in calls of functions, which does not depend on the machine.
 """

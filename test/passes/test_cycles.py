@@ -56,7 +56,7 @@ def test_keeps_apart_what_depends_on_a_part(text):
 
 
 def test_a_cycle_is_an_error():
-    """Of ops that read each other's results; in a process of its own, which has to end."""
+    """Ops that read each other's results, sorted in a process of its own, which has to end."""
     command = [sys.executable, "-m", "test.passes.test_cycles"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120, env=os.environ)
     assert result.returncode == 0, result.stderr

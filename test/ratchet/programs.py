@@ -49,7 +49,7 @@ _MODELS: dict[str, Source] = {
     },
 }
 
-# What the gate compares: a program of each kind. The slow tier compares all.
+# The gate compares a program of each kind, the slow tier all.
 GATE = ("any sizes: mlp", "bert f16", "lstm")
 
 

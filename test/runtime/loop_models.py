@@ -10,7 +10,7 @@ import onnx
 import onnxruntime
 from onnx import parser
 
-# What the body says of another trip: by the counter, by an input, by the carried value, or not.
+# The body decides on another trip: by the counter, by an input, by the carried value, or not.
 AGAIN = {
     "by the counter": "again = Less(i, three)",
     "by an input": "again = Less(i, limit)",

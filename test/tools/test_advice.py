@@ -1,4 +1,4 @@
-"""What messages advise exists: flags in the parsers, options in the calls."""
+"""Messages advise only things that exist: flags in the parsers, options in the calls."""
 
 from __future__ import annotations
 
