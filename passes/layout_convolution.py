@@ -11,6 +11,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.artifact.weights import Weight
+from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -34,8 +35,6 @@ from mgx_mlir.rewriting.views import changes, is_view, trace, whole
 _CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
 # Ops that work equally well with channels last.
 _MOVABLE = mgx.POINTWISE | mgx.REDUCTIONS | {"mgx.concat", "mgx.pooling"}
-# Bytes that kernels read at a time: they rearrange images of few channels anyway.
-_CHUNK_BYTES = 16
 
 
 @dataclass(frozen=True)
@@ -214,10 +213,13 @@ def _is_depthwise(op: ir.OpView) -> bool:
 
 
 def _gains(op: ir.OpView) -> bool:
-    """Whether a convolution would have to rearrange an image whose channels are not last."""
+    """Whether a convolution would have to rearrange an image whose channels are not last.
+
+    Kernels rearrange images of few channels anyway.
+    """
     _, channels, *window = shape(op.operation.operands[1])
     size = channels * mgx.numpy_dtype(element_type(op.operation.operands[0])).itemsize
-    return prod(window) > 1 and size % _CHUNK_BYTES == 0
+    return prod(window) > 1 and size % CHUNK_BYTES == 0
 
 
 def _is_movable(op: ir.OpView) -> bool:

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from mlir import ir
 
+from mgx_mlir.capabilities import CHUNK_BYTES, PIXEL_CHANNELS
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -22,10 +23,6 @@ from mgx_mlir.rewriting.queries import (
     shape,
 )
 
-# Bytes of a row or column that a lane reads at a time.
-_BYTES = 16
-# Elements of a pixel of an image of few channels, and of a filter's tap.
-_CHANNELS = 4
 # The most taps that kernels hold in registers.
 _MOST_TAPS = 128
 
@@ -70,7 +67,7 @@ class LayoutWeights(Pass):
             return
         assert source is not None
         key = ir.StringAttr(source.operation.attributes["key"]).value
-        if K % _BYTES or N == 1 or key not in context.weights:
+        if K % CHUNK_BYTES or N == 1 or key not in context.weights:
             return
         order = [*range(len(batch)), len(batch) + 1, len(batch)]
         array = np.ascontiguousarray(context.weights[key].array().transpose(order))
@@ -91,14 +88,14 @@ class LayoutWeights(Pass):
             return
         filters, channels, *window = shape(value)
         key = ir.StringAttr(source.operation.attributes["key"]).value
-        if channels != _CHANNELS - 1 or key not in context.weights:
+        if channels != PIXEL_CHANNELS - 1 or key not in context.weights:
             return
         if not 1 < prod(window) <= _MOST_TAPS:
             return
         array = context.weights[key].array()
         if array.dtype.itemsize not in (2, 4):
             return
-        wide = np.zeros([*window, filters, _CHANNELS], array.dtype)
+        wide = np.zeros([*window, filters, PIXEL_CHANNELS], array.dtype)
         wide[..., :channels] = array.transpose(2, 3, 0, 1)
         type_ = ir.RankedTensorType.get(wide.shape, ir.RankedTensorType(value.type).element_type)
         with ir.InsertionPoint(source), source.operation.location:

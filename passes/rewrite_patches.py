@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from mlir import ir
 
+from mgx_mlir.capabilities import PIXEL_CHANNELS
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -23,8 +24,6 @@ from mgx_mlir.rewriting.queries import (
 
 # For smaller patches, the kernels of convolutions read a pixel at a time.
 _LEAST_PIXELS = 128
-# With more channels, these are neighbours in memory once layouts are chosen, and read together.
-_MOST_CHANNELS = 4
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,8 @@ def _has_patches(op: ir.OpView) -> bool:
         return False
     _, channels, *window = shape(w)
     lists = {n: list(ir.DenseI64ArrayAttr(attributes[n])) for n in ("pads", "strides", "dilations")}
-    if channels > _MOST_CHANNELS or prod(window) < _LEAST_PIXELS:
+    # More channels are neighbours in memory once layouts are chosen, and read together.
+    if channels > PIXEL_CHANNELS or prod(window) < _LEAST_PIXELS:
         return False
     side_by_side = lists["strides"] == window and set(lists["dilations"]) == {1}
     sizes = zip(shape(x)[2:], window, strict=True)

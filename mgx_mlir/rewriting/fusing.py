@@ -9,6 +9,7 @@ from math import inf
 
 from mlir import ir
 
+from mgx_mlir.capabilities import LEAST_DEPTH, MAX_ROW_BYTES
 from mgx_mlir.rewriting.queries import (
     CONTRACTIONS,
     DOTS,
@@ -219,11 +220,6 @@ def _product(value: ir.Value, columns: int) -> list[ir.Operation]:
     return [operation] if operation.name == "mgx.dot" and len(shape(value)) == 2 else []
 
 
-# Bytes of a row that is reduced in the kernel of its product. Wider tiles leave the product on
-# fewer blocks, which costs more time than one more launch (the generators' estimates).
-MAX_ROW_BYTES = 256
-
-
 def are_alike(op: ir.OpView, other: ir.Operation) -> bool:
     """Whether two contractions have sums of the same kind, of the same rows and columns."""
     operation = op.operation
@@ -234,12 +230,10 @@ def are_alike(op: ir.OpView, other: ir.Operation) -> bool:
         return False
     if shape(operation.results[0]) != shape(other.results[0]):
         return False
-    return all(group_of(x) == 1 and _depth(x) >= MIN_DEPTH for x in (operation, other))
+    return all(group_of(x) == 1 and _depth(x) >= LEAST_DEPTH for x in (operation, other))
 
 
 _SUMMED = CONTRACTIONS - {"mgx.convolution_backwards"}
-# With fewer products for each result than this, a contraction is faster alone.
-MIN_DEPTH = 8
 
 
 def _depth(contraction: ir.Operation) -> int:

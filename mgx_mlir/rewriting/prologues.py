@@ -21,6 +21,13 @@ from dataclasses import dataclass, field
 
 from mlir import ir
 
+from mgx_mlir.capabilities import (
+    DEPTH_STEP,
+    LAUNCH_BYTES,
+    LEAST_DEPTH,
+    OPERATIONS_A_BYTE,
+    PRODUCT_TILE,
+)
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.fusing import contraction_of
 from mgx_mlir.rewriting.queries import (
@@ -39,22 +46,11 @@ from mgx_mlir.rewriting.queries import (
 )
 from mgx_mlir.rewriting.views import Layout, apply, is_view, whole
 
-# The rows, or columns, of a product that a block computes with the elements it read of an operand.
-_TILE = 128
-# Operations, each on one element, that a compute unit does in the time that it gets a byte from
-# memory (CDNA 3: 5.3 TB/s, 304 units of 128 lanes at 2.1 GHz).
-_OPERATIONS_A_BYTE = 16
-# Bytes that memory delivers in the time of a launch (3 us at a third of 1 TB/s).
-_LAUNCH_BYTES = 1 << 20
 # Operands of fewer elements save too little to matter.
 _LEAST_ELEMENTS = 1 << 10
-# The depth along k that a block reads at a time, with zeros past the end.
-_STEP = 64
 # The most tensors that one operand may be computed from: each takes registers for its loads.
 _MOST_LEAVES = 4
 _PRODUCTS = frozenset(("mgx.convolution", "mgx.dot"))
-# With fewer products for each result, no kernel has a prologue.
-_LEAST_DEPTH = 8
 
 
 @dataclass
@@ -91,13 +87,13 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     depth = _depth(product)
     if not _is_finite(tree, depth):
         return None
-    if op_name(product) == "mgx.convolution" and (depth < _LEAST_DEPTH or not _has_kernels(tree)):
+    if op_name(product) == "mgx.convolution" and (depth < LEAST_DEPTH or not _has_kernels(tree)):
         return None
-    scaled = expands_blocks(tree.ops[-1]) and depth % _STEP == 0
+    scaled = expands_blocks(tree.ops[-1]) and depth % DEPTH_STEP == 0
     if number == 0 and not scaled and prologue_of(product, 1) is not None:
         return None  # past the end of k, one operand has to be zero
     work = _work(tree, product, number, layouts)
-    return tree if work <= _OPERATIONS_A_BYTE * _saved(tree, operand) else None
+    return tree if work <= OPERATIONS_A_BYTE * _saved(tree, operand) else None
 
 
 def _may_be_computed(convolution: ir.OpView, number: int) -> bool:
@@ -228,7 +224,7 @@ _RISKY = frozenset(
 
 def _is_finite(tree: Prologue, depth: int) -> bool:
     """Whether the elements computed from the zeros past the end of k leave the sums unchanged."""
-    return depth % _STEP == 0 or not any(is_risky(op) for op in tree.ops)
+    return depth % DEPTH_STEP == 0 or not any(is_risky(op) for op in tree.ops)
 
 
 def is_risky(op: ir.OpView) -> bool:
@@ -247,7 +243,7 @@ def _saved(tree: Prologue, operand: ir.Value) -> float:
     size = math.prod(shape(operand))
     made = size * element_type(operand).width // 8
     if not all(is_constant(leaf) for leaf in tree.leaves):
-        return 2 * made + _LAUNCH_BYTES
+        return 2 * made + LAUNCH_BYTES
     # Weights of less than 8 bits share bytes (see mgx-pack-weights).
     read = sum(math.prod(shape(v)) * element_type(v).width // 8 for v in tree.leaves)
     return 0 if size < _LEAST_ELEMENTS or 3 * read > 2 * made else made - read
@@ -267,7 +263,7 @@ def _work(tree: Prologue, product: ir.OpView, number: int, layouts: Sequence[Lay
             steps = math.prod(ir.DenseI64ArrayAttr(product.operation.attributes["strides"]))
             repeated = max(1.0, _taps(product) / steps)
     size = math.prod(shape(product.operation.operands[number])) * repeated
-    return sum(_operations(op) for op in tree.ops) * size * math.ceil(others / _TILE)
+    return sum(_operations(op) for op in tree.ops) * size * math.ceil(others / PRODUCT_TILE)
 
 
 def _lie_last(layout: Layout) -> bool:

@@ -7,9 +7,6 @@ import math
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.sizes.arithmetic import common_factor
 
-# The widest access that a lane makes, to LDS and to global memory.
-CHUNK_BYTES = 16
-
 
 def vector_width(contiguous: Axis, *others: Axis, offset: int, limit: int) -> int:
     """Neighbours along `contiguous` that one aligned access can read, at every start.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import gpu
 
+from mgx_mlir.capabilities import MAX_BYTES, MAX_TENSORS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import BOOL, Element, element_of
@@ -20,10 +21,6 @@ _DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf",
 Dimensions = tuple[int, int, int]
 # HIP takes fewer than 2^32 threads along one dimension of a grid.
 MAX_THREADS = 1 << 31
-# Byte offsets in a raw buffer have 32 bits; offsets in the upper half mean "outside".
-MAX_BYTES = 0x7FFFFF00
-# A raw buffer takes 4 of about 100 scalar registers.
-MAX_TENSORS = 22
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from functools import reduce
 from mlir import ir
 from mlir.dialects import amdgpu, arith, llvm, vector
 
+from mgx_mlir.capabilities import CHUNK_BYTES, MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
-from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 
 # A byte offset past the end of any buffer: reads there give 0, writes are dropped
 # (CDNA 3 ISA, 9.1.5.1: range checking of raw buffers).
-OUTSIDE = 0x7FFFFF00
+OUTSIDE = MAX_BYTES
 
 
 # An index of a getelementptr that is the next operand (LLVM::GEPOp::kDynamicIndex).

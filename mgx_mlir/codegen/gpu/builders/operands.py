@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import BOOL, Element
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES, vector_width
+from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
 from mgx_mlir.codegen.problem.problem import Axis
 

@@ -21,6 +21,7 @@ from mlir.dialects import arith
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes, kernel_symbols
 from mgx_mlir.codegen.generic.lowering.element import sizes_of
@@ -39,7 +40,7 @@ from mgx_mlir.codegen.gpu.families.attention.constraints import (
 from mgx_mlir.codegen.gpu.families.attention.cost import choose
 from mgx_mlir.codegen.gpu.families.attention.generator import Generator, tile_shapes
 from mgx_mlir.codegen.gpu.families.attention.layout import shaped
-from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH, MAX_BYTES
+from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.match import Operand, Source
 from mgx_mlir.codegen.problem.problem import Axis, Matrix

@@ -7,9 +7,10 @@ from dataclasses import replace
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.lowering.element import sizes_of
-from mgx_mlir.codegen.gpu.builders.function import MAX_BYTES, block_number, signature, thread_number
+from mgx_mlir.codegen.gpu.builders.function import block_number, signature, thread_number
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.dynamic.row_blocks import USUAL_ROWS, RowBlocks, split_rows

@@ -20,6 +20,7 @@ from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
+from mgx_mlir.capabilities import MAX_TENSORS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes
 from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
@@ -64,7 +65,7 @@ class RowBlocks:
         for type_, columns in zip(results, self.columns, strict=True):
             if math.prod(sizes_of(type_)) != self.rows * columns:
                 return "results of other sizes"
-        if len(self.used) + len(results) > builder.MAX_TENSORS:
+        if len(self.used) + len(results) > MAX_TENSORS:
             return f"{len(self.used) + len(results)} tensors"
         return ""
 

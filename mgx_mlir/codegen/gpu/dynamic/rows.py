@@ -7,7 +7,8 @@ from dataclasses import replace
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.builders.function import MAX_BYTES, element_bytes, thread_number
+from mgx_mlir.capabilities import MAX_BYTES
+from mgx_mlir.codegen.gpu.builders.function import element_bytes, thread_number
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.dynamic.row_blocks import USUAL_ROWS, RowBlocks, rows_axis

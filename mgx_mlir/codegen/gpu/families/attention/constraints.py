@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.families.attention.layout import (
     PLAIN,
@@ -18,7 +19,7 @@ from mgx_mlir.codegen.gpu.families.attention.layout import (
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.state import merge_bytes
 from mgx_mlir.codegen.gpu.families.attention.tile import Shape
-from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH, MAX_BYTES
+from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.match import Operand

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, llvm, rocdl
 
+from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES, vector_width
+from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.families.attention import softmax, streams
 from mgx_mlir.codegen.gpu.families.attention.layout import (
     ROW_CHUNKS,

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.capabilities import LEAST_DEPTH, MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit, unit_for
 from mgx_mlir.codegen.problem.match import Match, Operand
 from mgx_mlir.codegen.problem.problem import Image
 
-# Byte offsets in a raw buffer have 32 bits; the upper half means "outside".
-MAX_BYTES = 0x7FFFFF00
-# With fewer products a result, moving tiles through LDS costs more than it saves.
-MIN_DEPTH = 8
 # blockIdx.z counts batches.
 MAX_BATCH = 65535
 
@@ -33,8 +30,8 @@ def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
     if a != b and target.matrix != "wmma" and not {a, b} <= emit.BYTE_FLOATS:
         return f"operands of {a} and {b}"
     depth = min(term.K for term in match.terms)
-    if depth < MIN_DEPTH:
-        return f"K = {depth} is below {MIN_DEPTH}"
+    if depth < LEAST_DEPTH:
+        return f"K = {depth} is below {LEAST_DEPTH}"
     if problem.M * problem.N == 1:
         return "one element a matrix"
     if problem.batch > MAX_BATCH:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import mul
 
+from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.packing import Packing
 from mgx_mlir.codegen.gpu.families.contraction.specs import ROW_CHUNKS
 from mgx_mlir.codegen.problem.match import Match, Operand

@@ -15,8 +15,8 @@ from dataclasses import replace
 from functools import cache
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.gpu.families.contraction.constraints import (
     besides,

@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass, replace
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.convolution import split
 from mgx_mlir.codegen.gpu.families.contraction.cost import GLOBAL_LATENCY
 from mgx_mlir.codegen.gpu.families.contraction.direct import Dimension, dimensions, offsets

@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.capabilities import CHUNK_BYTES, PIXEL_CHANNELS
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES, vector_width
+from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.gpu.families.contraction.convolution import (
     PACKED_FILTER,
@@ -31,8 +32,6 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix
 
-# Elements of a pixel in LDS, and of a tap of a filter.
-PIXEL = 4
 MOST_WAVES = 4
 # Registers for a lane's filters, and for these and the pixels that a thread takes to LDS.
 MOST_FILTERS, MOST_WAITING = 112, {"mfma": 160, "wmma": 128}
@@ -78,7 +77,7 @@ class Narrow:
     @cached_property
     def together(self) -> int:
         """Pixels that a lane multiplies at a time."""
-        return max(1, self.unit.per_lane // PIXEL)
+        return max(1, self.unit.per_lane // PIXEL_CHANNELS)
 
     @cached_property
     def steps(self) -> int:
@@ -111,7 +110,7 @@ class Narrow:
     @cached_property
     def pitch(self) -> int:
         """Elements from one row of pixels to the next in LDS."""
-        return self.patch[1] * self.group * PIXEL
+        return self.patch[1] * self.group * PIXEL_CHANNELS
 
     @property
     def lds_elements(self) -> int:
@@ -128,7 +127,7 @@ class Narrow:
     @property
     def registers(self) -> int:
         """Registers of a lane's filters."""
-        return self.tiles * self.steps * self.together * PIXEL * self.size // 4
+        return self.tiles * self.steps * self.together * PIXEL_CHANNELS * self.size // 4
 
     @property
     def joined(self) -> int:
@@ -151,7 +150,7 @@ class Narrow:
     @property
     def instructions(self) -> int:
         """Instructions of one wave that multiply."""
-        pieces = min(PIXEL // self.unit.per_lane, self.image.channel.size)
+        pieces = min(PIXEL_CHANNELS // self.unit.per_lane, self.image.channel.size)
         tiles = self.high // self.waves_m * math.ceil(self.wide / self.unit.rows) * self.tiles
         return tiles * self.steps * max(1, pieces)
 
@@ -165,7 +164,9 @@ class Narrow:
         lds = (self.waves * read + 2 * filled) / LDS_BYTES_A_CLOCK
         own = self.registers * 4 * self.wave_size * self.waves
         result = self.high * self.wide * self.waves_n * self.tiles * unit.rows * self.size
-        moved = (filled * self.image.channel.size // PIXEL + own + result) / MEMORY_BYTES_A_CLOCK
+        moved = (
+            filled * self.image.channel.size // PIXEL_CHANNELS + own + result
+        ) / MEMORY_BYTES_A_CLOCK
         a_unit = math.ceil(math.prod(self.grid) / target.compute_units)
         waves = 512 // (self.registers + 96) * 4 if target.wave_size == 64 else 8
         held = max(1, min(target.lds_bytes // filled, waves // self.waves, a_unit))
@@ -178,8 +179,8 @@ class Narrow:
     def describe(self) -> str:
         return (
             f"{self.high}x{self.wide} results of {self.waves_n}x{self.tiles * self.unit.rows} "
-            f"filters a block, {self.waves_m}x{self.waves_n} waves, pixels of {PIXEL} in LDS, "
-            f"{self.unit.kind} of {self.unit.element}"
+            f"filters a block, {self.waves_m}x{self.waves_n} waves, "
+            f"pixels of {PIXEL_CHANNELS} in LDS, {self.unit.kind} of {self.unit.element}"
         )
 
 
@@ -210,7 +211,7 @@ def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> str:
     image, problem = match.problem.b, match.problem
     if not isinstance(image, Image) or isinstance(image, ComputedImage) or match.added:
         return "no convolution of an image as it is"
-    if image.channel.size not in (3, PIXEL) or len(image.sizes) != 2:
+    if image.channel.size not in (3, PIXEL_CHANNELS) or len(image.sizes) != 2:
         return f"{image.channel.size} channels, {len(image.sizes)} dimensions"
     if unit.kind not in ("mfma", "wmma") or unit.element not in ("bf16", "f16", "f32"):
         return "no matrix cores for the type"
@@ -225,9 +226,9 @@ def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> str:
     a = problem.a
     channel, tap = split(a.column, image.channel.size)
     strides = [stride for axis in (a.row, tap) for _, stride in axis.factors]
-    whole = all(x % PIXEL == 0 for x in (a.offset, sizes[a.argument], *strides))
+    whole = all(x % PIXEL_CHANNELS == 0 for x in (a.offset, sizes[a.argument], *strides))
     if channel.stride != 1 or not whole:
-        return f"taps of filters that are not {PIXEL} elements"
+        return f"taps of filters that are not {PIXEL_CHANNELS} elements"
     return ""
 
 

@@ -8,10 +8,10 @@ from functools import partial, reduce
 from mlir import ir
 from mlir.dialects import amdgpu, arith, rocdl
 
+from mgx_mlir.capabilities import CHUNK_BYTES, PIXEL_CHANNELS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction import multiply
@@ -23,7 +23,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
     new_module,
     parameters_of,
 )
-from mgx_mlir.codegen.gpu.families.contraction.narrow import PIXEL, Narrow
+from mgx_mlir.codegen.gpu.families.contraction.narrow import Narrow
 
 # Tiles of results side by side that a wave computes at a time, and registers for their sums.
 MOST_SIDE, MOST_SUMS = 4, {"mfma": 32, "wmma": 16}
@@ -170,7 +170,7 @@ class _Block:
                 at = memory.guarded(emit.add(place, c * (step or 0)), inside, size)
                 values.append(memory.load(buffer, at, found.group))
             to = emit.linear(
-                emit.mul(line, found.pitch), (group, found.group // found.parts * PIXEL)
+                emit.mul(line, found.pitch), (group, found.group // found.parts * PIXEL_CHANNELS)
             )
             read.append((mine, to, values))
         return read
@@ -189,13 +189,17 @@ class _Block:
                 values[c if planar else number // found.group], number % found.group
             )
 
-        whole = found.patch[1] * found.group // kinds * PIXEL
-        each = max(1, CHUNK_BYTES // (PIXEL * found.size))
+        whole = found.patch[1] * found.group // kinds * PIXEL_CHANNELS
+        each = max(1, CHUNK_BYTES // (PIXEL_CHANNELS * found.size))
         for kind in range(kinds):
             pixels = range(kind, found.group, kinds)
             for first in range(0, len(pixels), each):
-                some = [element(p, c) for p in pixels[first : first + each] for c in range(PIXEL)]
-                at = emit.add(place, kind * whole + first * PIXEL)
+                some = [
+                    element(p, c)
+                    for p in pixels[first : first + each]
+                    for c in range(PIXEL_CHANNELS)
+                ]
+                at = emit.add(place, kind * whole + first * PIXEL_CHANNELS)
                 memory.store(memory.joined(some), self.lds, at)
 
     def _read_filters(self, buffer: ir.Value) -> list[list[list[ir.Value]]]:
@@ -214,13 +218,13 @@ class _Block:
                     inside = []
                     if not self._all_inside(step):
                         if isinstance(t, int) and t >= found.taps:
-                            parts.append(emit.constant(0, image.element, PIXEL))
+                            parts.append(emit.constant(0, image.element, PIXEL_CHANNELS))
                             continue
                         inside.append(emit.compare("slt", t, found.taps))
                     if found.count % (found.waves_n * found.tiles * self.unit.rows):
                         inside.append(emit.compare("slt", n, found.count))
                     at = memory.guarded(emit.add(start, tap.offset(t)), inside, found.size)
-                    parts.append(memory.load(buffer, at, PIXEL))
+                    parts.append(memory.load(buffer, at, PIXEL_CHANNELS))
                 mine.append(parts)
             read.append(mine)
         return read
@@ -228,10 +232,10 @@ class _Block:
     def _clean(self, x: ir.Value) -> ir.Value:
         """A tap's channels, with zeros after the last."""
         channels, zero = self.image.channel.size, emit.constant(0, self.image.element)
-        if channels == PIXEL:
+        if channels == PIXEL_CHANNELS:
             return x
         kept = [memory.element(x, c) for c in range(channels)]
-        return memory.joined([*kept, *[zero] * (PIXEL - channels)])
+        return memory.joined([*kept, *[zero] * (PIXEL_CHANNELS - channels)])
 
     def _places(self, lane: Index) -> list[list[Index]]:
         """For each step the offsets of a lane's pixels in LDS, for the first row of results."""
@@ -251,7 +255,8 @@ class _Block:
                 )
                 mine.append(
                     emit.linear(
-                        emit.mul(pixel, PIXEL), (emit.mul(r, image.dilations[0]), found.pitch)
+                        emit.mul(pixel, PIXEL_CHANNELS),
+                        (emit.mul(r, image.dilations[0]), found.pitch),
                     )
                 )
             places.append(mine)
@@ -281,16 +286,16 @@ class _Block:
     ) -> list[ir.Value]:
         """A lane's operands in a step, of a tile that begins at column x of the work-group."""
         found, unit = self.found, self.unit
-        far = x * self.image.steps[1] // found.parts * PIXEL
+        far = x * self.image.steps[1] // found.parts * PIXEL_CHANNELS
         parts = []
         for place, t in zip(places[step], self._taps(step), strict=True):
             here = emit.add(emit.add(place, line), far)
             if found.wide - x < unit.rows:
                 # Lanes beyond a work-group's results read other pixels.
-                here = emit.minimum(here, found.lds_elements - PIXEL)
-            pixel = memory.load(self.lds, here, PIXEL)
+                here = emit.minimum(here, found.lds_elements - PIXEL_CHANNELS)
+            pixel = memory.load(self.lds, here, PIXEL_CHANNELS)
             if not self._all_inside(step):
-                zero = emit.constant(0, unit.element, PIXEL)
+                zero = emit.constant(0, unit.element, PIXEL_CHANNELS)
                 pixel = arith.select(emit.compare("slt", t, found.taps), pixel, zero)
             parts.append(pixel)
         return self._pieces(reduce(memory.concatenated, parts))
@@ -298,7 +303,7 @@ class _Block:
     def _pieces(self, x: ir.Value) -> list[ir.Value]:
         """A lane's pixels as the operands of one instruction after another."""
         unit, channels = self.unit, self.image.channel.size
-        if unit.per_lane >= PIXEL:
+        if unit.per_lane >= PIXEL_CHANNELS:
             return [x]
         starts = range(0, channels, unit.per_lane)
         if unit.per_lane == 1:

@@ -21,10 +21,11 @@ from functools import partial, reduce
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES, vector_width
+from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.problem.computed import compute
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
 

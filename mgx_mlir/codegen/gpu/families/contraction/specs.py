@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 
 # Chunks of a row of a tile in LDS: half, or all, of the bytes that 32 banks deliver in a clock.
 ROW_CHUNKS, WIDE_ROW_CHUNKS = 4, 8

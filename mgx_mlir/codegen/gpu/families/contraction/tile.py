@@ -14,10 +14,10 @@ from functools import partial
 from mlir import ir
 from mlir.dialects import arith
 
+from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Source
 from mgx_mlir.codegen.gpu.families.contraction.specs import ROW_CHUNKS, Unit
 

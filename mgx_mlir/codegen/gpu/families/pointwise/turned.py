@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.builders.access import CHUNK_BYTES
+from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.builders.function import MAX_BYTES
+from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types, program_of
 from mgx_mlir.codegen.gpu.families.scatter.generator import generate

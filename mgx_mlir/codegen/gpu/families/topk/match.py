@@ -8,8 +8,8 @@ from typing import ClassVar
 
 from mlir import ir
 
+from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.generic.lowering.element import element_of
-from mgx_mlir.codegen.gpu.builders.function import MAX_BYTES
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
