@@ -25,7 +25,8 @@ from onnx import TensorProto
 
 import mgx_mlir
 from mgx_mlir import emulator
-from mgx_mlir.compiler import LAYOUT, CompileOptions
+from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.passes.layout_convolution import LayoutConvolution
 from mgx_mlir.runtime.hip.profile import step_times
 from mgx_mlir.runtime.hip.program import HipProgram
 from mgx_mlir.settings import Settings
@@ -204,7 +205,8 @@ def main() -> int:
         model = half(MODELS[name](options.batch))
         for chip in options.chips.split(","):
             first, last = (
-                priced(model, chip, disable, options.kernels) for disable in ((LAYOUT,), ())
+                priced(model, chip, disable, options.kernels)
+                for disable in ((LayoutConvolution.name,), ())
             )
             columns = "".join(f"{n:8} {clocks:11,.0f}" for n, clocks in (first, last))
             print(f"{name:14}{chip:9}{columns}{last[1] / first[1]:7.2f}", flush=True)

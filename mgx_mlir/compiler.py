@@ -6,7 +6,7 @@ loader.py finalizes and runs the result.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from mgx_mlir import advice
 from mgx_mlir.artifact.contents import PortableKernel
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS, Plan, renumbered
 from mgx_mlir.artifact.record import Artifact
-from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.target import Target, kind_of
 from mgx_mlir.errors import Edge, OpenError, UsageError
 from mgx_mlir.importer import parse_onnx
 from mgx_mlir.pipelines.optimals import bound_graphs
@@ -29,9 +29,6 @@ from mgx_mlir.rewriting.graph import Graph, kernels, open_dims, value_names
 from mgx_mlir.rewriting.pass_base import CLEANUP, Pass, PassContext
 from mgx_mlir.rewriting.portable import portable_kernel
 from mgx_mlir.sizes.range import Range
-
-# The pass that pays on GPUs, and whose results readers of 1.0 do not know.
-LAYOUT = "mgx-layout-convolution"
 
 
 @dataclass(frozen=True)
@@ -114,23 +111,27 @@ def import_arguments(options: CompileOptions) -> dict[str, Any]:
 
 
 def options_for(options: CompileOptions | None, target: str | Target) -> CompileOptions:
-    """The options of a program for one target alone: the host keeps the images' own layout."""
+    """The options of a program for one target alone: without passes by which it gains nothing."""
     options = options or CompileOptions()
-    kind = target.kind if isinstance(target, Target) else target
-    if kind != "cpu":
-        return options
-    return replace(options, disable=(*options.disable, LAYOUT))
+    kind = kind_of(target)
+    return _without(options, lambda step: kind not in step.targets)
+
+
+def _without(options: CompileOptions, leaves: Callable[[Pass], bool]) -> CompileOptions:
+    """The options with passes disabled, by their flags."""
+    steps = (step for pipeline in PIPELINES.values() for step in pipeline.passes)
+    names = {step.name: None for step in steps if isinstance(step, Pass) and leaves(step)}
+    return replace(options, disable=(*options.disable, *names))
 
 
 def pipeline_of(name: str, options: CompileOptions) -> Pipeline:
     """The passes of a named pipeline without those that the options leave out."""
-
-    only = MODES[options.mode].only if options.mode in MODES else None
+    symbolic = options.mode in MODES and MODES[options.mode].symbolic
 
     def runs(step: Step) -> bool:
-        if only is not None and step_name(step) not in only:
+        if isinstance(step, Pass) and symbolic and not step.symbolic:
             return False
-        if options.exact and isinstance(step, Pass) and step.rounds:
+        if isinstance(step, Pass) and options.exact and step.rounds:
             return False
         return step_name(step) not in options.disable
 
@@ -173,8 +174,8 @@ def compile_to_bytecode(
     also naming an op that `version` does not have, or CompilerError.
     """
     options = options or CompileOptions()
-    if version is not None and version < (1, 1):
-        options = replace(options, disable=(*options.disable, LAYOUT))
+    if version is not None:
+        options = _without(options, lambda step: version < step.since)
     report = report or Report()
     started = time.perf_counter()
     graph = import_model(model, options)

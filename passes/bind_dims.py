@@ -27,6 +27,7 @@ class BindDims(Pass):
 
     sizes: tuple[str, ...] = ()
 
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-bind-dims"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

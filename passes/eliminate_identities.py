@@ -54,6 +54,7 @@ class EliminateIdentities(Pass):
     """
 
     cleanup: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-eliminate-identities"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

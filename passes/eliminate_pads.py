@@ -29,6 +29,7 @@ class EliminatePads(Pass):
     """
 
     cleanup: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-eliminate-pads"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

@@ -62,6 +62,7 @@ class FindAttention(Pass):
     """
 
     rounds: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-find-attention"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

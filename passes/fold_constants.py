@@ -45,6 +45,7 @@ class FoldConstants(Pass):
     max_elements: int = 1 << 28
     keep_quantized: bool = False
 
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-fold-constants"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

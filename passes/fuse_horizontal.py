@@ -65,6 +65,7 @@ class FuseHorizontal(Pass):
     max_bytes: int = 1 << 28
 
     cleanup: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-fuse-horizontal"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

@@ -46,6 +46,7 @@ class FusePointwise(Pass):
     max_ops: int = 128
     max_inputs: int = 24
 
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-fuse-pointwise"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

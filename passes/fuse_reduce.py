@@ -44,6 +44,7 @@ class FuseReduce(Pass):
 
     max_ops: int = 128
 
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-fuse-reduce"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

@@ -60,6 +60,8 @@ class LayoutConvolution(Pass):
     """
 
     cleanup: ClassVar[bool] = True
+    since: ClassVar[tuple[int, int]] = (1, 1)
+    targets: ClassVar[tuple[str, ...]] = ("gpu", "spirv")
     name: ClassVar[str] = "mgx-layout-convolution"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

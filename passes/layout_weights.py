@@ -49,6 +49,7 @@ class LayoutWeights(Pass):
              %y = mgx.convolution %x, %t ...
     """
 
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-layout-weights"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

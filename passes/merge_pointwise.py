@@ -47,6 +47,7 @@ class MergePointwise(Pass):
     max_inputs: int = 96
     max_ops: int = 256
 
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-merge-pointwise"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

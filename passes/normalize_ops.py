@@ -27,6 +27,7 @@ class NormalizeOps(Pass):
     static are left as they are.
     """
 
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-normalize-ops"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

@@ -59,6 +59,7 @@ class OutlineKernels(Pass):
     arch: str = "gfxMIGX"
 
     required: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-outline-kernels"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

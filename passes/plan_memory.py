@@ -45,6 +45,7 @@ class PlanMemory(Pass):
     alignment: int = 256
 
     required: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-plan-memory"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

@@ -33,6 +33,7 @@ class RewritePooling(Pass):
     """
 
     cleanup: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-rewrite-pooling"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

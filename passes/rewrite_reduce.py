@@ -27,6 +27,7 @@ class RewriteReduce(Pass):
     """
 
     rounds: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-rewrite-reduce"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

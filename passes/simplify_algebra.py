@@ -64,6 +64,7 @@ class SimplifyAlgebra(Pass):
 
     cleanup: ClassVar[bool] = True
     rounds: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-simplify-algebra"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

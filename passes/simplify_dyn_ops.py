@@ -33,6 +33,7 @@ class SimplifyDynOps(Pass):
     its formula: `batch*seq`, `seq+1`. A program whose inputs are static is left as it is.
     """
 
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-simplify-dyn-ops"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

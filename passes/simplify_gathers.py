@@ -37,6 +37,7 @@ class SimplifyGathers(Pass):
     """
 
     cleanup: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-simplify-gathers"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

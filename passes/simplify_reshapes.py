@@ -27,6 +27,7 @@ class SimplifyReshapes(Pass):
     """
 
     cleanup: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-simplify-reshapes"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

@@ -55,6 +55,7 @@ class SinkViews(Pass):
     max_rounds: int = 16
 
     cleanup: ClassVar[bool] = True
+    symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-sink-views"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:

@@ -11,14 +11,15 @@ import pytest
 from mlir import ir
 
 import mgx_mlir
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import WeightStore
-from mgx_mlir.compiler import CompileOptions, Report, optimize
+from mgx_mlir.compiler import CompileOptions, Report, optimize, options_for, pipeline_of
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines.phases import MODES, mode_pipelines
 from mgx_mlir.pipelines.registry import parse_pipeline
 from mgx_mlir.rewriting.graph import Graph
-from mgx_mlir.rewriting.pass_base import CLEANUP
+from mgx_mlir.rewriting.pass_base import CLEANUP, Pass
 from mgx_mlir.settings import Settings
 from test.onnx_models import MODELS, light, light_names, random_inputs, small
 
@@ -59,6 +60,22 @@ def test_every_mode_gives_the_same(name: str, mode: str, settings: Settings) -> 
     found = mgx_mlir.compile(model, "cpu", CompileOptions(mode), settings=settings).run(inputs)
     for output, values in expected(model, inputs).items():
         np.testing.assert_allclose(found[output], values, 1e-3, 1e-4)
+
+
+@pytest.mark.parametrize("target", ["cpu", "x86-64-v3", Target.get("x86-64-v3")])
+def test_programs_for_the_host_leave_out_passes_for_gpus(target: str | Target) -> None:
+    assert "mgx-layout-convolution" in options_for(None, target).disable
+
+
+@pytest.mark.parametrize("target", ["gpu", "gfx942", Target.get("gfx1100")])
+def test_programs_for_gpus_keep_all_passes(target: str | Target) -> None:
+    assert not options_for(None, target).disable
+
+
+def test_with_symbols_only_passes_run_that_are_right_for_these() -> None:
+    options = CompileOptions(mode="full-dynamic")
+    steps = [s for name in mode_pipelines(options.mode) for s in pipeline_of(name, options)]
+    assert len(steps) > 20 and all(s.symbolic for s in steps if isinstance(s, Pass))
 
 
 @pytest.mark.slow

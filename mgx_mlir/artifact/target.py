@@ -10,6 +10,8 @@ from pathlib import Path
 from mgx_mlir.errors import TargetError, UsageError
 from mgx_mlir.settings import Settings
 
+KINDS = ("cpu", "gpu", "spirv")
+
 
 @dataclass(frozen=True)
 class Target:
@@ -27,7 +29,7 @@ class Target:
     """
 
     name: str
-    kind: str  # "gpu", "spirv" or "cpu"
+    kind: str  # one of KINDS
     wave_size: int = 1
     lds_bytes: int = 0
     max_vgprs: int = 0
@@ -90,6 +92,13 @@ class Target:
     def cpu_levels() -> list[Target]:
         """The levels of CPUs, those of x86-64 and then those of aarch64, lesser ones first."""
         return list(_CPUS)
+
+
+def kind_of(target: str | Target) -> str:
+    """The kind of a target, which may be named, or given by its kind. Raises TargetError."""
+    if isinstance(target, Target):
+        return target.kind
+    return target if target in KINDS else Target.get(target).kind
 
 
 def _gpu(

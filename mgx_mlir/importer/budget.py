@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 from onnx import FunctionProto, GraphProto, TypeProto
 
+from mgx_mlir.artifact.plan import ENDLESS
 from mgx_mlir.errors import ModelError, ResourceError, memory_text
 from mgx_mlir.importer import element_types, functions
 from mgx_mlir.importer.structure import all_nodes, display_name, subgraphs, uses_of
@@ -22,7 +23,6 @@ MAX_TENSOR_BYTES = 1 << 40
 MAX_RANK = 64
 # A loop that nothing but its count ends has at most this many trips.
 MAX_TRIPS = 1 << 24
-_ENDLESS = (1 << 63) - 1
 # Bytes of an array that a converter computes while it imports a node.
 MAX_MADE_BYTES = 1 << 30
 # Ops that one node becomes, where their number is that of a size or of steps of a recurrence.
@@ -117,7 +117,7 @@ def check_loops(graph: GraphProto) -> None:
             constants[node.output[0]] = values["value"].t
     for node in graph.node:
         trips = _number(constants.get(node.input[0])) if node.input else None
-        if node.op_type == "Loop" and trips is not None and MAX_TRIPS < trips < _ENDLESS:
+        if node.op_type == "Loop" and trips is not None and MAX_TRIPS < trips < ENDLESS:
             body = next(subgraphs(node), None)
             if body is not None and _goes_on(body):
                 raise ModelError(

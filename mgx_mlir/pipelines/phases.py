@@ -140,39 +140,14 @@ PIPELINES: dict[str, NamedPipeline] = {
 
 @dataclass(frozen=True)
 class Mode:
-    """The pipelines that run, in order, and their purpose; with symbols, only some passes run."""
+    """The pipelines that run, in order, and their purpose.
+
+    With `symbolic`, sizes stay symbols: only the passes that are right for these run.
+    """
 
     summary: str
     pipelines: tuple[str, ...]
-    only: frozenset[str] | None = None
-
-
-# The passes that are right for symbolic sizes, and useful there.
-_SYMBOLIC = frozenset(
-    {
-        "canonicalize",
-        "mgx-bind-dims",
-        "mgx-eliminate-identities",
-        "mgx-eliminate-pads",
-        "mgx-find-attention",
-        "mgx-fold-constants",
-        "mgx-fuse-horizontal",
-        "mgx-fuse-pointwise",
-        "mgx-fuse-reduce",
-        "mgx-layout-weights",
-        "mgx-merge-pointwise",
-        "mgx-normalize-ops",
-        "mgx-outline-kernels",
-        "mgx-plan-memory",
-        "mgx-rewrite-pooling",
-        "mgx-rewrite-reduce",
-        "mgx-simplify-algebra",
-        "mgx-simplify-dyn-ops",
-        "mgx-simplify-gathers",
-        "mgx-simplify-reshapes",
-        "mgx-sink-views",
-    }
-)
+    symbolic: bool = False
 
 
 MODES: dict[str, Mode] = {
@@ -186,7 +161,7 @@ MODES: dict[str, Mode] = {
     "full-dynamic": Mode(
         "one program for all sizes, whose kernels get them as arguments",
         ("dynamic_shapes", "core", "optimize", "fusion", "backend"),
-        _SYMBOLIC,
+        symbolic=True,
     ),
 }
 

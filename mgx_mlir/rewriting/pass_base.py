@@ -13,7 +13,7 @@ from typing import Any, ClassVar, get_type_hints
 
 from mlir import ir
 
-from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.target import KINDS, Target
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.errors import UsageError
 
@@ -60,6 +60,12 @@ class Pass(ABC):
     rounds: ClassVar[bool] = False
     # Whether no program can be made without the pass.
     required: ClassVar[bool] = False
+    # Whether the pass is right, and useful, for symbolic sizes.
+    symbolic: ClassVar[bool] = False
+    # The oldest version of the portable form whose readers know all that the pass makes.
+    since: ClassVar[tuple[int, int]] = (1, 0)
+    # The kinds of target whose programs gain.
+    targets: ClassVar[tuple[str, ...]] = KINDS
 
     @abstractmethod
     def apply(self, module: ir.Module, context: PassContext) -> None:

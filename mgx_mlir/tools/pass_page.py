@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from mgx_mlir.artifact.contents import version_text
+from mgx_mlir.artifact.target import KINDS
 from mgx_mlir.pipelines.phases import MODES, PIPELINES
 from mgx_mlir.pipelines.registry import pass_class, pass_names, step_name
 from mgx_mlir.rewriting.pass_base import CLEANUP, Pass, option_text
@@ -38,7 +40,9 @@ def page() -> str:
     parts.append(
         "## Passes\n\n"
         f"*Cleans*: the driver runs {cleanup} after it. *Rounds*: floats come out by another "
-        "formula than the model's. *Required*: there is no program without it.\n\n"
+        "formula than the model's. *Symbolic*: it runs where sizes stay symbols too. *Required*: "
+        "there is no program without it. *For*: only these kinds of target gain, and programs for "
+        "another leave it out. *Since*: older readers do not know its results.\n\n"
         "| pass | what it does | options | |\n|---|---|---|---|"
     )
     parts += [_row(pass_class(name)) for name in pass_names()]
@@ -50,10 +54,17 @@ def _row(kind: type[Pass]) -> str:
         f"`{option.name.replace('_', '-')}={option_text(option.default)}`"
         for option in dataclasses.fields(kind)
     )
-    marks = {"cleans": kind.cleanup, "rounds": kind.rounds, "required": kind.required}
-    told = ", ".join(mark for mark, holds in marks.items() if holds)
     used = any(kind.name == step_name(s) for p in PIPELINES.values() for s in p.passes)
-    told += "" if used else f"{', ' if told else ''}in no pipeline"
+    marks = {
+        "cleans": kind.cleanup,
+        "rounds": kind.rounds,
+        "symbolic": kind.symbolic,
+        "required": kind.required,
+        f"for {', '.join(kind.targets)}": kind.targets != KINDS,
+        f"since {version_text(kind.since)}": kind.since != Pass.since,
+        "in no pipeline": not used,
+    }
+    told = ", ".join(mark for mark, holds in marks.items() if holds)
     summary = (kind.__doc__ or "").strip().splitlines()[0]
     return f"| `{kind.name}` | {summary} | {options} | {told} |"
 
