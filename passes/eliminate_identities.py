@@ -10,37 +10,69 @@ from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
-from mgx_mlir.rewriting.graph import main_function, node_name
-from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.queries import (
-    blocks,
-    definition,
-    element_type,
-    erase_dead,
-    op_name,
-    replace,
-    splat,
-)
+from mgx_mlir.rewriting.pass_base import PassContext
+from mgx_mlir.rewriting.patterns import PatternPass, rewrites
+from mgx_mlir.rewriting.queries import definition, element_type, splat
 
 # For each op: (operand, value) where an operand whose elements are all this value is neutral.
-_NEUTRAL = {
-    "mgx.add": ((0, 0), (1, 0)),
-    "mgx.sub": ((1, 0),),
-    "mgx.mul": ((0, 1), (1, 1)),
-    "mgx.div": ((1, 1),),
-    "mgx.pow": ((1, 1),),
-    "mgx.logical_or": ((0, 0), (1, 0)),
-    "mgx.logical_and": ((0, 1), (1, 1)),
+_NEUTRAL: dict[type[ir.OpView], tuple[tuple[int, int], ...]] = {
+    mgx.AddOp: ((0, 0), (1, 0)),
+    mgx.SubOp: ((1, 0),),
+    mgx.MulOp: ((0, 1), (1, 1)),
+    mgx.DivOp: ((1, 1),),
+    mgx.PowOp: ((1, 1),),
+    mgx.LogicalOrOp: ((0, 0), (1, 0)),
+    mgx.LogicalAndOp: ((0, 1), (1, 1)),
 }
-# Ops that are their own inverse, and ops whose second application changes nothing.
-_INVOLUTIONS = frozenset({"mgx.neg", "mgx.not", "mgx.bitwise_not"})
-_IDEMPOTENT = frozenset(
-    {"mgx.abs", "mgx.ceil", "mgx.floor", "mgx.nearbyint", "mgx.relu", "mgx.sign"}
-)
+
+
+@rewrites(*_NEUTRAL)
+def drop_neutral_operand(op: ir.OpView, context: PassContext) -> ir.Value | None:
+    """x + 0, x - 0, x * 1, x / 1, x ^ 1 and the like are x."""
+    for position, neutral in _NEUTRAL[type(op)]:
+        found = splat(op.operands[position])
+        same = op.operands[1 - position]
+        if found is not None and found == neutral and same.type == op.result.type:
+            return same
+    return None
+
+
+@rewrites(mgx.NegOp, mgx.NotOp, mgx.BitwiseNotOp)
+def cancel_involution(op: ir.OpView, context: PassContext) -> ir.Value | None:
+    """-(-x) is x."""
+    inner = definition(op.x)
+    return inner.x if isinstance(inner, type(op)) else None
+
+
+@rewrites(mgx.AbsOp, mgx.CeilOp, mgx.FloorOp, mgx.NearbyintOp, mgx.ReluOp, mgx.SignOp)
+def drop_second_application(op: ir.OpView, context: PassContext) -> ir.Value | None:
+    """relu(relu(x)) is relu(x)."""
+    return op.x if isinstance(definition(op.x), type(op)) else None
+
+
+@rewrites(mgx.ConvertOp)
+def drop_wider_type(op: mgx.ConvertOp, context: PassContext) -> ir.Value | None:
+    """A conversion to a type that holds every value of x's, and then to another, is one."""
+    inner = definition(op.x)
+    if not isinstance(inner, mgx.ConvertOp):
+        return None
+    if not _holds(element_type(op.x), element_type(inner.x)):
+        return None
+    same = inner.x.type == op.result.type
+    return inner.x if same else mgx.convert(inner.x, element_type(op.result), saturate=op.saturate)
+
+
+@rewrites(mgx.DequantizelinearOp)
+def drop_zero_point(op: mgx.DequantizelinearOp, context: PassContext) -> ir.Value | None:
+    """A zero point of 0 is left out."""
+    if op.zero_point is None or splat(op.zero_point) != 0:
+        return None
+    value = mgx.dequantizelinear(op.x, op.scale)
+    return value if value.type == op.result.type else None
 
 
 @dataclass(frozen=True)
-class EliminateIdentities(Pass):
+class EliminateIdentities(PatternPass):
     """Removes x + 0, x - 0, x * 1, x / 1, x ^ 1, double negation, relu of relu and the like.
 
     Before:  %1 = mgx.mul %0, %ones : tensor<2xf32>, tensor<2xf32> -> tensor<2xf32>
@@ -56,58 +88,13 @@ class EliminateIdentities(Pass):
     cleanup: ClassVar[bool] = True
     symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-eliminate-identities"
-
-    def apply(self, module: ir.Module, context: PassContext) -> None:
-        for block in blocks(main_function(module)):
-            for op in list(block.operations):
-                value = _same_value(op)
-                with ir.InsertionPoint(op), op.operation.location:
-                    value = value or _shorter(op)
-                if value is not None and value.type == op.operation.results[0].type:
-                    context.note("identity", node_name(op))
-                    replace(op, [value])
-            erase_dead(block)
-
-
-def _same_value(op: ir.OpView) -> ir.Value | None:
-    """The value that the op's result always equals, if there is one."""
-    operation = op.operation
-    for position, neutral in _NEUTRAL.get(operation.name, ()):
-        found = splat(operation.operands[position])
-        if found is not None and found == neutral:
-            return operation.operands[1 - position]
-    if operation.name in _INVOLUTIONS | _IDEMPOTENT:
-        inner = definition(operation.operands[0])
-        if op_name(inner) == operation.name:
-            assert inner is not None
-            undo = operation.name in _INVOLUTIONS
-            return inner.operation.operands[0] if undo else operation.operands[0]
-    if operation.name == "mgx.convert":
-        inner = definition(operation.operands[0])
-        if op_name(inner) == "mgx.convert":
-            assert inner is not None
-            source = inner.operation.operands[0]
-            wide = element_type(operation.operands[0])
-            if source.type == operation.results[0].type and _holds(wide, element_type(source)):
-                return source
-    return None
-
-
-def _shorter(op: ir.OpView) -> ir.Value | None:
-    """The op's result without the step or the operand that does not change it."""
-    operands = op.operation.operands
-    if op.operation.name == "mgx.convert":
-        inner = definition(operands[0])
-        if op_name(inner) != "mgx.convert":
-            return None
-        assert inner is not None
-        source = inner.operation.operands[0]
-        if _holds(element_type(operands[0]), element_type(source)):
-            return mgx.convert(source, element_type(op.operation.results[0]))
-    is_dequantized = op.operation.name == "mgx.dequantizelinear"
-    if is_dequantized and len(operands) == 3 and splat(operands[2]) == 0:
-        return mgx.dequantizelinear(operands[0], operands[1])
-    return None
+    patterns: ClassVar = (
+        drop_neutral_operand,
+        cancel_involution,
+        drop_second_application,
+        drop_wider_type,
+        drop_zero_point,
+    )
 
 
 def _holds(wide: ir.Type, narrow: ir.Type) -> bool:

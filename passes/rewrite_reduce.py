@@ -8,13 +8,36 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.graph import main_function, node_name
-from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.queries import blocks, element_type, has_sizes, replace, shape
+from mgx_mlir.rewriting.pass_base import PassContext
+from mgx_mlir.rewriting.patterns import PatternPass, rewrites
+from mgx_mlir.rewriting.queries import element_type, has_sizes, shape
+
+
+@rewrites(mgx.SoftmaxOp, mgx.LogsoftmaxOp)
+def expand_softmax(op: mgx.SoftmaxOp | mgx.LogsoftmaxOp, context: PassContext) -> ir.Value | None:
+    """Softmax as a maximum, exponentials and their sum."""
+    if not has_sizes(op):
+        return None
+    x = op.x
+    narrow = element_type(x)
+    wide = ir.F32Type.get()
+    is_narrow = ir.FloatType(narrow).width < 32
+    if is_narrow:
+        x = mgx.convert(x, wide)
+    dims = list(shape(x))
+    axis = op.axis.value % len(dims)
+    shifted = mgx.sub(x, mgx.multibroadcast(mgx.reduce_max(x, [axis]), dims))
+    exponential = mgx.exp(shifted)
+    total = mgx.reduce_sum(exponential, [axis])
+    if isinstance(op, mgx.SoftmaxOp):
+        y = mgx.mul(exponential, mgx.multibroadcast(mgx.recip(total), dims))
+    else:
+        y = mgx.sub(shifted, mgx.multibroadcast(mgx.log(total), dims))
+    return mgx.convert(y, narrow) if is_narrow else y
 
 
 @dataclass(frozen=True)
-class RewriteReduce(Pass):
+class RewriteReduce(PatternPass):
     """Writes softmax and logsoftmax with reduce_max, exp and reduce_sum.
 
     Before:  %y = mgx.softmax %x axis = 1 : tensor<2x3xf32>
@@ -29,30 +52,4 @@ class RewriteReduce(Pass):
     rounds: ClassVar[bool] = True
     symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-rewrite-reduce"
-
-    def apply(self, module: ir.Module, context: PassContext) -> None:
-        for block in blocks(main_function(module)):
-            for op in list(block.operations):
-                if op.operation.name in ("mgx.softmax", "mgx.logsoftmax") and has_sizes(op):
-                    context.note(op.operation.name, node_name(op))
-                    with ir.InsertionPoint(op), op.operation.location:
-                        replace(op, [_expand(op)])
-
-
-def _expand(op: ir.OpView) -> ir.Value:
-    x = op.operation.operands[0]
-    narrow = element_type(x)
-    wide = ir.F32Type.get()
-    is_narrow = ir.FloatType(narrow).width < 32
-    if is_narrow:
-        x = mgx.convert(x, wide)
-    rank, dims = len(shape(x)), list(shape(x))
-    axis = ir.IntegerAttr(op.operation.attributes["axis"]).value % rank
-    shifted = mgx.sub(x, mgx.multibroadcast(mgx.reduce_max(x, [axis]), dims))
-    exponential = mgx.exp(shifted)
-    total = mgx.reduce_sum(exponential, [axis])
-    if op.operation.name == "mgx.softmax":
-        y = mgx.mul(exponential, mgx.multibroadcast(mgx.recip(total), dims))
-    else:
-        y = mgx.sub(shifted, mgx.multibroadcast(mgx.log(total), dims))
-    return mgx.convert(y, narrow) if is_narrow else y
+    patterns: ClassVar = (expand_softmax,)

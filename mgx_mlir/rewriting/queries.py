@@ -254,12 +254,16 @@ def replace(op: ir.OpView, values: Sequence[ir.Value]) -> None:
 def erase_dead(block: ir.Block) -> None:
     """Erases ops of a block whose results nobody uses, last to first. All must be pure."""
     for op in reversed(list(block.operations)):
-        name = op.operation.name
-        if not name.startswith("mgx.") or name in ("mgx.if", "mgx.loop"):
-            continue
-        results = op.operation.results
-        if len(results) and not any(True for result in results for _ in result.uses):
+        if is_dead(op):
             op.operation.erase()
+
+
+def is_dead(op: ir.OpView) -> bool:
+    """Whether nobody uses the results of an op of mgx that is no control flow."""
+    if not op.operation.name.startswith("mgx.") or isinstance(op, mgx.IfOp | mgx.LoopOp):
+        return False
+    results = op.results
+    return bool(results) and not any(True for result in results for _ in result.uses)
 
 
 def identity(op: ir.OpView | ir.Operation) -> ir.Value | None:
