@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 
 # The floors of the package, the lowest first. A module belongs to the longest name that it
@@ -24,6 +26,7 @@ FLOORS = """
     importer
     codegen.generic.lowering
     codegen.generic.buffers
+    codegen.layout
     codegen.builders
     codegen.problem
     codegen.generic.dynamic
@@ -135,8 +138,9 @@ def test_no_modules_import_each_other() -> None:
     assert not left, f"circles among {sorted(left)}"
 
 
-def test_the_runtime_needs_no_mlir() -> None:
-    for file in (ROOT / "mgx_mlir" / "runtime").rglob("*.py"):
+@pytest.mark.parametrize("folder", ["runtime", "codegen/layout"])
+def test_the_runtime_and_the_layouts_need_no_mlir(folder: str) -> None:
+    for file in (ROOT / "mgx_mlir" / folder).rglob("*.py"):
         assert not [name for name in imported(file) if name.split(".")[0] == "mlir"], file
 
 

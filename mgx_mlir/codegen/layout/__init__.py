@@ -1,0 +1,1 @@
+"""Layouts as data: which lane, register, bank or address holds which element; no MLIR."""
