@@ -28,6 +28,19 @@ from mgx_mlir.dialects.constants import (
     dense_attribute,
     splat,
 )
+from mgx_mlir.dialects.groups import (
+    BROADCASTS,
+    CONTRACTIONS,
+    CONTROL_FLOW,
+    CONVOLUTIONS,
+    DOTS,
+    FUSED,
+    RESHAPES,
+    SOURCES,
+    is_pointwise,
+    is_reduction,
+    is_view,
+)
 from mgx_mlir.dialects.types import byte_size, element_type, numpy_dtype, tensor_type
 
 OPS = frozenset(_mgx.op_names())
@@ -36,9 +49,17 @@ REDUCTIONS = frozenset(_mgx.op_names_with_trait("reduction"))
 VIEWS = frozenset(_mgx.op_names_with_trait("view"))
 
 __all__ = [
+    "BROADCASTS",
+    "CONTRACTIONS",
+    "CONTROL_FLOW",
+    "CONVOLUTIONS",
+    "DOTS",
+    "FUSED",
     "OPS",
     "POINTWISE",
     "REDUCTIONS",
+    "RESHAPES",
+    "SOURCES",
     "VIEWS",
     "ArchAttr",
     "DimAttr",
@@ -56,21 +77,6 @@ __all__ = [
     "splat",
     "tensor_type",
 ]
-
-
-def is_pointwise(op: ir.OpView | None) -> bool:
-    """Whether an op computes each element from the elements at the same place; not for None."""
-    return type(op) in _POINTWISE
-
-
-def is_reduction(op: ir.OpView | None) -> bool:
-    """Whether an op makes one element of all those along its axes; not for None."""
-    return type(op) in _REDUCTIONS
-
-
-def is_view(op: ir.OpView | None) -> bool:
-    """Whether an op only says where the elements of its operand are; not for None."""
-    return type(op) in _VIEWS
 
 
 def _with_positive_axes(build: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -122,14 +128,6 @@ for _op in vars(_mgx_ops_gen).copy().values():
             globals()[_name] = _builder(_name, _op)
 for _enum in ("CoordinateMode", "NearestMode", "PadMode", "PoolingMode", "ResizeMode"):
     globals()[_enum] = getattr(_mgx_enum_gen, _enum)
-
-
-def _classes(names: frozenset[str]) -> frozenset[type[ir.OpView]]:
-    ops = vars(_mgx_ops_gen).values()
-    return frozenset(op for op in ops if getattr(op, "OPERATION_NAME", "") in names)
-
-
-_POINTWISE, _REDUCTIONS, _VIEWS = map(_classes, (POINTWISE, REDUCTIONS, VIEWS))
 
 
 def __getattr__(name: str) -> Any:

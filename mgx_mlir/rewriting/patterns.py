@@ -36,7 +36,6 @@ from mgx_mlir.rewriting.queries import (
 
 # The values that replace an op's results; None where the pattern does not match.
 Rewritten: TypeAlias = ir.Value | Sequence[ir.Value] | None
-_CONTROL_FLOW = (mgx.IfOp, mgx.LoopOp)
 
 # A program of n ops gets this many rewrites before one that has no end is suspected.
 _FEW, _FOR_EACH_OP = 1000, 100
@@ -184,7 +183,7 @@ def _ops(op: ir.OpView) -> Iterator[ir.OpView]:
             ops = list(block.operations)
             yield from ops
             for inner in ops:
-                if type(inner) in _CONTROL_FLOW:
+                if type(inner) in mgx.CONTROL_FLOW:
                     yield from _ops(inner)
 
 

@@ -260,7 +260,7 @@ def erase_dead(block: ir.Block) -> None:
 
 def is_dead(op: ir.OpView) -> bool:
     """Whether nobody uses the results of an op of mgx that is no control flow."""
-    if not op.operation.name.startswith("mgx.") or isinstance(op, mgx.IfOp | mgx.LoopOp):
+    if not op.operation.name.startswith("mgx.") or isinstance(op, mgx.CONTROL_FLOW):
         return False
     results = op.results
     return bool(results) and not any(True for result in results for _ in result.uses)

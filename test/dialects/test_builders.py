@@ -189,3 +189,31 @@ def test_a_kernel_that_fails_leaves_nothing(module):
     with pytest.raises(KeyError, match="refused"):
         mgx.kernel("k", [_tensor(2)], fails)
     assert not list(module.body.operations)
+
+
+def test_tells_ops_by_their_group():
+    with context(), ir.Location.unknown():
+        module = ir.Module.parse(
+            """
+            func.func @main(%x: tensor<2x3xf32>) -> tensor<2x3xf32> {
+              %0 = mgx.transpose %x permutation = [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
+              %1 = mgx.reduce_sum %0 axes = [1] : tensor<3x2xf32> -> tensor<3x1xf32>
+              %2 = mgx.relu %x : tensor<2x3xf32>
+              return %2 : tensor<2x3xf32>
+            }
+            """
+        )
+        ops = list(module.body.operations[0].regions[0].blocks[0].operations)
+        for question, kind in (
+            (mgx.is_view, mgx.TransposeOp),
+            (mgx.is_reduction, mgx.ReduceSumOp),
+            (mgx.is_pointwise, mgx.ReluOp),
+        ):
+            assert [type(op) for op in ops if question(op)] == [kind]
+            assert not question(None)
+
+
+def test_groups_agree_with_the_traits_of_the_dialect():
+    views = {op.OPERATION_NAME for op in (*mgx.RESHAPES, *mgx.BROADCASTS)}
+    assert views - {"mgx.contiguous"} <= mgx.VIEWS
+    assert mgx.ConvolutionBackwardsOp in mgx.CONTRACTIONS

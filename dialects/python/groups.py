@@ -1,0 +1,60 @@
+"""Groups of ops: the op classes of one kind, for `isinstance`, and questions about one op."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from mgx_mlir._native import _mgx
+from mgx_mlir._native import _mgx_ops_gen as gen
+
+# Windows over images, with weights.
+CONVOLUTIONS = (gen.ConvolutionOp, gen.QuantConvolutionOp)
+# Products of matrices, batches of them too.
+DOTS = (gen.DotOp, gen.QuantDotOp)
+# Ops that multiply and sum: what matrix cores compute.
+CONTRACTIONS = (*CONVOLUTIONS, gen.ConvolutionBackwardsOp, *DOTS)
+# Ops whose result is known before the program runs.
+SOURCES = (gen.ConstantOp, gen.LiteralOp)
+# Views that keep the row-major order of the elements: in contiguous memory they cost nothing.
+RESHAPES = (
+    gen.ContiguousOp,
+    gen.FlattenOp,
+    gen.IdentityOp,
+    gen.ReshapeOp,
+    gen.SqueezeOp,
+    gen.UnsqueezeOp,
+)
+# Views that repeat elements.
+BROADCASTS = (gen.BroadcastOp, gen.MultibroadcastOp)
+# Ops whose bodies are parts of the program.
+CONTROL_FLOW = (gen.IfOp, gen.LoopOp)
+# Ops that hold a loop over elements: the body of one is no part of the program.
+FUSED = (gen.AttentionOp, gen.FusedReduceOp, gen.PointwiseOp)
+
+_CLASSES: dict[str, type[ir.OpView]] = {
+    value.OPERATION_NAME: value
+    for value in vars(gen).values()
+    if getattr(value, "OPERATION_NAME", "").startswith("mgx.")
+}
+
+
+def _with_trait(trait: str) -> frozenset[type[ir.OpView]]:
+    return frozenset(_CLASSES[name] for name in _mgx.op_names_with_trait(trait))
+
+
+_POINTWISE, _REDUCTIONS, _VIEWS = map(_with_trait, ("pointwise", "reduction", "view"))
+
+
+def is_pointwise(op: ir.OpView | None) -> bool:
+    """Whether an op computes each element of its result of the same element of its operands."""
+    return type(op) in _POINTWISE
+
+
+def is_reduction(op: ir.OpView | None) -> bool:
+    """Whether an op reduces its operand along axes and keeps them with size 1."""
+    return type(op) in _REDUCTIONS
+
+
+def is_view(op: ir.OpView | None) -> bool:
+    """Whether an op gives its operand's elements, or some of them, in another order or shape."""
+    return type(op) in _VIEWS
