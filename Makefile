@@ -55,6 +55,9 @@ fuzz: setup  ## the emulated device's loader and engine on random input, FUZZ_SE
 	  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build/sanitize/fuzz/fuzz_$$target -max_total_time=$(FUZZ_SECONDS) \
 	  -artifact_prefix=build/sanitize/ build/sanitize/corpus-$$target emulator/tests/fuzz/corpus/$$target || exit 1; done
 
+wheel: setup  ## dist/: the wheels of mgx-mlir and mgx-mlir-runtime
+	@$(PYTHON) -m pip wheel -q --disable-pip-version-check --no-build-isolation --no-deps -w dist . ./runtime
+
 format:  ## format the Python code
 	@.venv/bin/ruff format --quiet . && .venv/bin/ruff check --fix --quiet .
 
@@ -67,4 +70,4 @@ bench: setup  ## the measurements that the README quotes
 clean:  ## remove what the build made; .venv and the machine's caches stay
 	rm -rf build mgx_mlir/_native
 
-.PHONY: help setup demo test check lit pytest test-all test-models sanitize fuzz format bench clean
+.PHONY: help setup demo test check lit pytest test-all test-models sanitize fuzz wheel format bench clean

@@ -75,7 +75,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'mgx_mlir' has no attribute '{name}'")
-    value = getattr(importlib.import_module(f"mgx_mlir.{_HOME[name]}"), name)
+    from mgx_mlir.errors import Edge
+
+    with Edge(f"mgx_mlir.{name}"):
+        value = getattr(importlib.import_module(f"mgx_mlir.{_HOME[name]}"), name)
     globals()[name] = value
     return value
 

@@ -132,6 +132,8 @@ def _of_project(what: str, error: Exception) -> MgxError:
         )
     if isinstance(error, OSError):
         return UserError(doing + said)
+    if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("mgx_mlir."):
+        return UserError(f"{doing}mgx-mlir-runtime has no compiler; pip install mgx-mlir")
     frames = traceback.extract_tb(error.__traceback__)
     where = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return CompilerError(

@@ -1,11 +1,12 @@
 """From an artifact to a program that runs: open, finalize for a missing target, load.
 
-Imports neither the importer nor the passes. On a GPU a program with code objects starts
-without a compiler; on the CPU LLVM names the machine whose code is looked for.
+A program with code objects starts without a compiler: without MLIR, LLVM and ONNX, which the
+distribution `mgx-mlir-runtime` does not have.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -14,15 +15,14 @@ from typing import TYPE_CHECKING, Any
 from mgx_mlir.artifact.plan import Plan
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target, check_executable, executable_levels
-from mgx_mlir.errors import Edge
-from mgx_mlir.finalizer import finalize_all
-from mgx_mlir.finalizer.cache import Cache
+from mgx_mlir.errors import Edge, TargetError
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import Make, SizedProgram
 from mgx_mlir.settings import Settings
 
 if TYPE_CHECKING:
     from mgx_mlir.compiler import CompileOptions, Report
+    from mgx_mlir.finalizer.cache import Cache
     from mgx_mlir.runtime.hip.device import Device
 
 # (the work under way, how many are done, of how many)
@@ -33,6 +33,8 @@ def kernel_cache(settings: Settings) -> Cache | None:
     """The cache of code objects that the settings name; None for none."""
     if settings.cache_dir is None:
         return None
+    from mgx_mlir.finalizer.cache import Cache  # no part of mgx-mlir-runtime
+
     return Cache(settings.cache_dir, settings.cache_bytes, settings.cache_shared)
 
 
@@ -54,6 +56,11 @@ def finalize(
     names = [arch] if isinstance(arch, str | Target) else list(arch)
     targets = [name if isinstance(name, Target) else Target.get(name) for name in names]
     missing = [t for t in targets if not artifact.has_code_objects(t)]
+    if not missing:
+        return artifact
+    _require_compiler(missing)
+    from mgx_mlir.finalizer import finalize_all  # no part of mgx-mlir-runtime
+
     cache = kernel_cache(settings)
     started = time.perf_counter()
     found = finalize_all(
@@ -67,6 +74,16 @@ def finalize(
     if report is not None:
         report.stages.append(("finalize", time.perf_counter() - started))
     return artifact.with_code_objects(found)
+
+
+def _require_compiler(missing: Sequence[Target]) -> None:
+    if importlib.util.find_spec("mgx_mlir.finalizer") is None:
+        names = ", ".join(level.name for level in executable_levels())
+        raise TargetError(
+            f"the artifact has no code for {', '.join(t.name for t in missing)}, and "
+            "mgx-mlir-runtime has no compiler; add it where mgx-mlir is installed: "
+            f"mgx finalize FILE --arch TARGET (CPUs that this machine is: {names})"
+        )
 
 
 @Edge("compiling")
@@ -92,9 +109,7 @@ def compile(
     DeviceError.
     """
     settings = settings or Settings.from_environment()
-    if target == "cpu" and isinstance(model, Artifact):
-        target = _host_for(model, settings)
-    elif target != "gpu" and not isinstance(target, Target):
+    if target != "gpu" and not isinstance(target, Target):
         target = Target.get(target)
     if isinstance(target, Target) and target.kind == "cpu":
         check_executable(target)
@@ -123,19 +138,6 @@ def compile(
         return HipProgram(plan, bound, artifact.weights, found, graph)
 
     return _program(artifact.plan, on_device)
-
-
-def _host_for(artifact: Artifact, settings: Settings) -> Target:
-    """This machine, or the level to run where the artifact has code for levels alone.
-
-    The level is found without LLVM, which names this machine.
-    """
-    others = set(artifact.code_objects) - {level.identity for level in Target.cpu_levels()}
-    if not settings.cpu and not any(name.startswith(("x86-64:", "aarch64:")) for name in others):
-        for level in executable_levels():
-            if artifact.has_code_objects(level):
-                return level
-    return Target.host_cpu()
 
 
 def _program(plan: Plan, make: Make) -> Program:

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import platformdirs
-
 from mgx_mlir.errors import UsageError
 
 PREFIX = "MGX_"
@@ -48,7 +46,7 @@ class Settings:
         """Reads and checks every variable. Raises UsageError on a value that is not allowed."""
         cache = environment.get("MGX_CACHE_DIR", "")
         if not cache:
-            cache_dir: Path | None = Path(platformdirs.user_cache_dir("mgx-mlir")) / "kernels"
+            cache_dir: Path | None = cache_folder(environment) / "kernels"
         elif cache == "none":
             cache_dir = None
         else:
@@ -73,6 +71,11 @@ class Settings:
             jobs=_positive(environment, "MGX_JOBS", available_cores()),
             threads=_positive(environment, "MGX_THREADS", available_cores()),
         )
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """The project's folder among the user's caches (the XDG Base Directory Specification)."""
+    return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mgx-mlir"
 
 
 def available_cores() -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -157,16 +155,3 @@ def test_only_settings_reads_the_environment() -> None:
             continue
         text = file.read_text()
         assert "os.environ" not in text and "getenv" not in text, file
-
-
-def test_a_finalized_program_starts_without_a_compiler() -> None:
-    """What `mgx_mlir.load` and `compile` of an artifact import: no MLIR, no ONNX, no passes."""
-    code = (
-        "import sys, mgx_mlir, mgx_mlir.runtime.program, mgx_mlir.runtime.hip.program\n"
-        "mgx_mlir.load, mgx_mlir.compile\n"
-        "print(sorted({n.split('.')[0] for n in sys.modules} & {'mlir', 'onnx'}),"
-        " [n for n in sys.modules if n.startswith(('mgx_mlir.importer', 'mgx_mlir.passes',"
-        " 'mgx_mlir.codegen', 'mgx_mlir.compiler'))])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[] []\n"

@@ -12,10 +12,9 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from typing_extensions import Self
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.plan import Plan, Step
@@ -24,6 +23,9 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import ArtifactError, Edge, TargetError
 from mgx_mlir.version import __version__
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
-import ml_dtypes
 import numpy as np
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.contents import Contents, PortableKernel, canonical_json
+from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import DTYPES, Plan
 from mgx_mlir.artifact.weights import Weight, chunks_of
 from mgx_mlir.artifact.writer import ALIGNMENT, HEADER, MAGIC, VERSION, WEIGHT_ALIGNMENT
@@ -190,7 +190,7 @@ class _Reader:
         key, name = _typed(record, "key", str), _typed(record, "dtype", str)
         if name not in DTYPES:
             raise ArtifactError(f"damaged: weight '{key:.80}' has the unknown type '{name:.80}'")
-        dtype = np.dtype(getattr(ml_dtypes, name, name))
+        dtype = numpy_dtype(name)
         shape = tuple(_bounded(size, "shape") for size in _typed(record, "shape", list))
         if len(shape) > MAX_RANK:
             raise ArtifactError(f"damaged: weight '{key:.80}' has {len(shape)} dimensions")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import platform
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from mgx_mlir.errors import TargetError, UsageError
+from mgx_mlir.machine.host import llvm_features, machine_flags
 from mgx_mlir.settings import Settings
 
 KINDS = ("cpu", "gpu", "spirv")
@@ -24,7 +23,7 @@ class Target:
     registers that generators may count on: below 1 where LLVM needs more than they estimate.
 
     For a CPU, `cpu_features` are LLVM's name of the processor and features beyond it
-    ('znver4+avx2+...'; the target's own name where empty), `flags` Linux's names of the
+    ('x86-64-v3+aes+...'; the target's own name where empty), `flags` Linux's names of the
     features that a machine needs to run the code.
     """
 
@@ -74,7 +73,7 @@ class Target:
 
     @staticmethod
     def host_cpu() -> Target:
-        """The CPU that this process runs on, by LLVM's name and features.
+        """The CPU that this process runs on, by its level and features.
 
         With MGX_CPU it is the level that the variable names. Raises UsageError for no level, and
         TargetError for one that this machine does not run.
@@ -209,42 +208,39 @@ _AVX512 = frozenset(("avx512f", "avx512vl", "avx512bw", "avx512dq"))
 
 @cache
 def host_target() -> Target:
-    """The host as a target: kind 'cpu', `cpu_features` LLVM's name and features.
+    """The host as a target: kind 'cpu', `cpu_features` its level and LLVM's names of its features.
 
-    The name is 'x86-64' or 'aarch64'. `cpu_features` reads 'znver4+avx2+avx512f+...', sorted,
+    The name is 'x86-64' or 'aarch64'. `cpu_features` reads 'x86-64-v4+adx+avx2+...', sorted,
     so that equal machines give equal text. Raises TargetError on another architecture.
     """
-    from mgx_mlir.machine.host import host_processor  # loads LLVM
-
-    host = host_processor()
-    if host.machine not in _GIVEN_BY:
-        raise TargetError(f"the cpu target needs x86-64 or aarch64; this machine is {host.machine}")
-    known = [name for name, by in _GIVEN_BY[host.machine].items() if by in host.features]
+    flags = machine_flags()
+    machine = next((name for name in _GIVEN_BY if name in flags), "")
+    if not machine:
+        raise TargetError("the cpu target needs x86-64 or aarch64; this machine is neither")
+    features = llvm_features(flags)
+    known = [name for name, by in _GIVEN_BY[machine].items() if by in features]
     return Target(
-        host.machine.replace("_", "-"),
+        machine.replace("_", "-"),
         "cpu",
         features=frozenset((*CPU_FEATURES.split(), *known)),
-        cpu_features="+".join([host.name, *sorted(host.features)]),
-        vector_bytes=_vector_bytes(host.features),
+        cpu_features="+".join([_processor(machine), *sorted(features)]),
+        vector_bytes=_vector_bytes(features),
         generic=tuple(target.identity for target in executable_levels()),
     )
+
+
+def _processor(machine: str) -> str:
+    """LLVM's name of the processor that has the features of this machine's level, and no more."""
+    if machine == "aarch64":
+        return "generic"
+    levels = (level.name for level in executable_levels() if not level.cpu_features)
+    return next(levels, "x86-64")
 
 
 def _vector_bytes(features: frozenset[str]) -> int:
     if features >= _AVX512:
         return 64
     return 32 if features >= {"avx2", "fma", "f16c"} else 16
-
-
-@cache
-def machine_flags() -> frozenset[str]:
-    """The architecture and features of the CPU that this process runs on, as Linux names them."""
-    found = {platform.machine()}
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        key, _, value = line.partition(":")
-        if key.strip() in ("flags", "Features"):
-            return frozenset(found | set(value.split()))
-    return frozenset(found)
 
 
 def executable_levels() -> list[Target]:

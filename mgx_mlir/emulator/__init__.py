@@ -22,9 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
 from mgx_mlir.errors import UsageError
+from mgx_mlir.settings import cache_folder
 
 LIBRARY_NAME = "libamdhip64.so"
 # Names that linked programs ask for: those of ROCm 5, 6 and 7.
@@ -108,7 +107,7 @@ def rocm_path() -> Path:
     """A folder that serves as ROCM_PATH: its lib/ holds the library under every linked name."""
     library = library_path()
     key = hashlib.sha256(str(library).encode()).hexdigest()[:12]
-    for root in (Path(platformdirs.user_cache_dir("mgx-mlir")), Path(tempfile.gettempdir())):
+    for root in (cache_folder(), Path(tempfile.gettempdir())):
         folder = root / f"emulator-{key}"
         try:
             (folder / "lib").mkdir(parents=True, exist_ok=True)

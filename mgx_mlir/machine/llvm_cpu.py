@@ -63,10 +63,7 @@ def _llvm() -> ctypes.CDLL:
         ("LLVMDisposeTargetMachine", None, [c_void_p]),
         ("LLVMGetBufferSize", c_size_t, [c_void_p]),
         ("LLVMGetBufferStart", c_void_p, [c_void_p]),
-        ("LLVMGetDefaultTargetTriple", c_void_p, []),
         ("LLVMGetErrorMessage", c_void_p, [c_void_p]),
-        ("LLVMGetHostCPUFeatures", c_void_p, []),
-        ("LLVMGetHostCPUName", c_void_p, []),
         ("LLVMGetTargetFromTriple", c_int, [c_char_p, POINTER(c_void_p), POINTER(c_void_p)]),
         *((name, None, []) for name in _INITIALIZERS),
         (
@@ -96,22 +93,6 @@ def _take_text(address: int | None) -> str:
     text = (ctypes.cast(address, c_char_p).value or b"").decode()
     _llvm().LLVMDisposeMessage(address)
     return text
-
-
-def host_triple() -> str:
-    """The triple of the machine, such as 'x86_64-pc-linux-gnu'."""
-    return _take_text(_llvm().LLVMGetDefaultTargetTriple())
-
-
-def host_cpu_name() -> str:
-    """LLVM's name of the machine's processor, such as 'znver4'."""
-    return _take_text(_llvm().LLVMGetHostCPUName())
-
-
-def host_cpu_features() -> frozenset[str]:
-    """LLVM's names of the features that the machine's processor has."""
-    features = _take_text(_llvm().LLVMGetHostCPUFeatures()).split(",")
-    return frozenset(name[1:] for name in features if name.startswith("+"))
 
 
 def compile_object(

@@ -6,21 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from mgx_mlir.artifact.code_object import CodeObject
+from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import Plan, TensorSpec
 from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
 from mgx_mlir.runtime.binding import arena_bytes, scratch_bytes
 from mgx_mlir.runtime.cpu import CpuExecutor
 from mgx_mlir.runtime.memory import check_memory, host_bytes
 from mgx_mlir.settings import available_cores
-
-
-def numpy_dtype(name: str) -> np.dtype:
-    """The numpy type of an element type's name; numpy's own or that of ml_dtypes."""
-    return np.dtype(getattr(ml_dtypes, name, name))
 
 
 class Program:

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS, TensorSpec
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines.phases import MODES
-from mgx_mlir.runtime.program import numpy_dtype
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.tools.files import is_artifact
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.errors import UsageError
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.dlpack import CPU, ROCM, Imported, export_capsule
@@ -14,7 +15,6 @@ from mgx_mlir.runtime.hip.event import Event
 from mgx_mlir.runtime.hip.library import call, hip_python
 from mgx_mlir.runtime.hip.memory import DeviceMemory
 from mgx_mlir.runtime.hip.outputs import OutputMemory, OutputPool
-from mgx_mlir.runtime.program import numpy_dtype
 
 
 class DeviceTensor:

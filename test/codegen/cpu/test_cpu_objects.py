@@ -11,6 +11,7 @@ from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import host_target
 from mgx_mlir.codegen.cpu.compile import link, processor
 from mgx_mlir.errors import CompilerError
+from mgx_mlir.machine import host
 from mgx_mlir.machine import link_cpu as elf
 from mgx_mlir.machine import llvm_cpu as llvm
 from mgx_mlir.machine.elf_architectures import UnsupportedObjectError
@@ -98,3 +99,19 @@ def test_the_host_names_its_features():
     assert target.vector_bytes in (16, 32, 64)
     assert target.identity.startswith(f"{target.name}:")
     assert "+" in target.identity
+
+
+@pytest.mark.parametrize("name, table", [("x86_64", host._X86), ("aarch64", host._AARCH64)])
+def test_llvm_knows_each_feature_of_a_processor(name, table, capfd):
+    features = ",".join(f"+{feature}" for feature in table.values())
+    level = {"x86_64": "x86-64", "aarch64": "generic"}[name]
+    llvm.compile_object("", f"{name}-unknown-linux-gnu", level, features)
+    assert not capfd.readouterr().err
+
+
+def test_llvm_finds_the_same_features_of_this_machine():
+    library = llvm._llvm()
+    library.LLVMGetHostCPUFeatures.restype = ctypes.c_char_p
+    texts = library.LLVMGetHostCPUFeatures().decode().split(",")
+    found = {text[1:] for text in texts if text.startswith("+")}
+    assert host.llvm_features(host.machine_flags()) == found & set(host._X86.values())
