@@ -21,6 +21,7 @@ _FLAGS = (
     (r"\binput_dims=", "--input-dim"),
     (r"\bmode='([\w-]+)'", r"--mode \1"),
     (r"\bgraph=False\b", "--no-graph"),
+    (r"\btrust_code=True\b", "--trust-code"),
     (r"\bmax_loop_iterations=", "--max-loop-iterations"),
 )
 

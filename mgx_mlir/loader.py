@@ -9,16 +9,19 @@ from __future__ import annotations
 import importlib.util
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mgx_mlir.artifact.contents import code_hash
 from mgx_mlir.artifact.plan import Plan
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target, check_executable, executable_levels
-from mgx_mlir.errors import Edge, TargetError
+from mgx_mlir.errors import Edge, TargetError, UserError
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import Make, SizedProgram
 from mgx_mlir.settings import Settings
+from mgx_mlir.trust import Trust, admitted, note_made, unvouched
 
 if TYPE_CHECKING:
     from mgx_mlir.compiler import CompileOptions, Report
@@ -35,7 +38,9 @@ def kernel_cache(settings: Settings) -> Cache | None:
         return None
     from mgx_mlir.finalizer.cache import Cache  # no part of mgx-mlir-runtime
 
-    return Cache(settings.cache_dir, settings.cache_bytes, settings.cache_shared)
+    return Cache(
+        settings.cache_dir, settings.cache_bytes, settings.cache_shared, Trust.of(settings)
+    )
 
 
 @Edge("finalizing")
@@ -49,16 +54,20 @@ def finalize(
 ) -> Artifact:
     """The artifact with code objects for the given chips, beside those it has.
 
-    Kernels are finalized in parallel and taken from the cache where it has them. Raises
-    TargetError for an unknown chip, CompilerError naming a kernel and its nodes.
+    Kernels are finalized in parallel and taken from the cache where it has them. Code that nothing
+    vouches for (docs/trust.md) is made again. Raises TargetError for an unknown chip, CompilerError
+    naming a kernel and its nodes, UserError without a compiler.
     """
     settings = settings or Settings.from_environment()
     names = [arch] if isinstance(arch, str | Target) else list(arch)
     targets = [name if isinstance(name, Target) else Target.get(name) for name in names]
-    missing = [t for t in targets if not artifact.has_code_objects(t)]
+    usable = _usable(artifact, settings)
+    missing = [t for t in targets if not usable.has_code_objects(t)]
+    result = artifact.with_code_objects(usable.code_objects)
     if not missing:
-        return artifact
-    _require_compiler(missing)
+        return result
+    if not _has_compiler():
+        raise _no_compiler(artifact, missing)
     from mgx_mlir.finalizer import finalize_all  # no part of mgx-mlir-runtime
 
     cache = kernel_cache(settings)
@@ -73,17 +82,31 @@ def finalize(
     )
     if report is not None:
         report.stages.append(("finalize", time.perf_counter() - started))
-    return artifact.with_code_objects(found)
+    if cache is not None:
+        for code in found.values():
+            note_made(cache.folder, code_hash(code))
+    return result.with_code_objects(found)
 
 
-def _require_compiler(missing: Sequence[Target]) -> None:
-    if importlib.util.find_spec("mgx_mlir.finalizer") is None:
-        names = ", ".join(level.name for level in executable_levels())
-        raise TargetError(
-            f"the artifact has no code for {', '.join(t.name for t in missing)}, and "
-            "mgx-mlir-runtime has no compiler; add it where mgx-mlir is installed: "
-            f"mgx finalize FILE --arch TARGET (CPUs that this machine is: {names})"
-        )
+def _usable(artifact: Artifact, settings: Settings) -> Artifact:
+    """The artifact with the code objects alone that may run."""
+    return admitted(artifact, Trust.of(settings), settings.cache_dir)
+
+
+def _has_compiler() -> bool:
+    return importlib.util.find_spec("mgx_mlir.finalizer") is not None
+
+
+def _no_compiler(artifact: Artifact, missing: Sequence[Target]) -> UserError:
+    for target in missing:
+        if artifact.runs_on(target):
+            return unvouched(artifact.name, target.name)
+    levels = ", ".join(level.name for level in executable_levels())
+    return TargetError(
+        f"the artifact has no code for {', '.join(t.name for t in missing)}, and "
+        "mgx-mlir-runtime has no compiler; add it where mgx-mlir is installed: "
+        f"mgx finalize FILE --arch TARGET (CPUs that this machine is: {levels})"
+    )
 
 
 @Edge("compiling")
@@ -96,6 +119,7 @@ def compile(
     progress: Progress | None = None,
     device: int | None = None,
     graph: bool = True,
+    trust_code: bool = False,
 ) -> Program:
     """Compiles a model, or an artifact, to a program that runs on `target`.
 
@@ -104,18 +128,19 @@ def compile(
     else that of the best level that this machine runs.
     A chip's program runs on `device`, by default on the first device that is such a chip; with
     `graph` it is replayed as a HIP graph. An artifact's own code objects are used, those for
-    the chip before those of its generic processor; without either it is finalized. Raises what
-    `compile_to_bytecode` and `finalize` raise, TargetError where there is no such device, and
-    DeviceError.
+    the chip before those of its generic processor; without either it is finalized. Machine code
+    of a file runs where this machine made it, a trusted key signed it, or `trust_code` consents;
+    else it is made again (docs/trust.md). Raises what `compile_to_bytecode` and `finalize` raise,
+    TargetError where there is no such device, and DeviceError.
     """
     settings = settings or Settings.from_environment()
+    if trust_code:
+        settings = replace(settings, trust_code=True)
     if target != "gpu" and not isinstance(target, Target):
         target = Target.get(target)
     if isinstance(target, Target) and target.kind == "cpu":
         check_executable(target)
-        artifact = model if isinstance(model, Artifact) else _compiled(model, options, target)
-        if not artifact.runs_on(target):
-            artifact = finalize(artifact, target, settings=settings, progress=progress)
+        artifact = _ready(model, options, target, settings, progress)
         code, weights = artifact.code_objects_for(target), artifact.weight_arrays()
 
         def on_host(plan: Plan, known: Mapping[str, int]) -> Program:
@@ -126,9 +151,7 @@ def compile(
     # Looked for before the work: a missing device is known at once.
     found = hip_device(target, settings, device)
     target = target if isinstance(target, Target) else Target.get(found.chip)
-    artifact = model if isinstance(model, Artifact) else _compiled(model, options, target)
-    if not artifact.runs_on(target):
-        artifact = finalize(artifact, target, settings=settings, progress=progress)
+    artifact = _ready(model, options, target, settings, progress)
     from mgx_mlir.runtime.hip.program import HipProgram  # needs hip-python
 
     code = artifact.code_objects_for(target)
@@ -138,6 +161,21 @@ def compile(
         return HipProgram(plan, bound, artifact.weights, found, graph)
 
     return _program(artifact.plan, on_device)
+
+
+def _ready(
+    model: Any,
+    options: CompileOptions | None,
+    target: Target,
+    settings: Settings,
+    progress: Progress | None,
+) -> Artifact:
+    """The artifact of a model, or the given one, with code for the target that may run."""
+    artifact = model if isinstance(model, Artifact) else _compiled(model, options, target)
+    usable = _usable(artifact, settings)
+    if usable.runs_on(target):
+        return usable
+    return finalize(artifact, target, settings=settings, progress=progress)
 
 
 def _program(plan: Plan, make: Make) -> Program:

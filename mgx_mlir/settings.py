@@ -21,10 +21,12 @@ VARIABLES: dict[str, str] = {
     "MGX_CACHE_SHARED": "a second folder of finalized kernels, which is only read",
     "MGX_CACHE_SIZE": "size bound of the cache in megabytes (default 4096)",
     "MGX_CPU": "the level that the target cpu means, such as x86-64-v3 (default: this machine)",
+    "MGX_GPU_CODE": "any or vouched: whether GPU code of a file needs a voucher as CPU code does",
     "MGX_HIP": "real, emulated or auto: which libamdhip64 runs GPU programs",
     "MGX_JOBS": "worker processes that finalize kernels (default: all cores)",
     "MGX_LLVM_SOURCE": "an LLVM 22.1.8 source tree or archive for building the bindings",
     "MGX_THREADS": "threads that run a program on the CPU (default: all cores)",
+    "MGX_TRUST": "whose machine code in files runs: none (default), all, or public keys (a:b)",
 }
 
 
@@ -40,6 +42,9 @@ class Settings:
     emulated_devices: tuple[str, ...] = ()
     jobs: int = field(default_factory=lambda: available_cores())
     threads: int = field(default_factory=lambda: available_cores())
+    trust_code: bool = False
+    trusted_keys: tuple[Path, ...] = ()
+    vouched_gpu_code: bool = False
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
@@ -57,6 +62,10 @@ class Settings:
         hip = environment.get("MGX_HIP", "auto")
         if hip not in ("real", "emulated", "auto"):
             raise UsageError(f"MGX_HIP is '{hip}'; use real, emulated or auto")
+        gpu_code = environment.get("MGX_GPU_CODE", "any")
+        if gpu_code not in ("any", "vouched"):
+            raise UsageError(f"MGX_GPU_CODE is '{gpu_code}'; use any or vouched")
+        trust = environment.get("MGX_TRUST", "none")
         return Settings(
             cache_dir=cache_dir,
             cache_bytes=_positive(environment, "MGX_CACHE_SIZE", 4096) << 20,
@@ -70,6 +79,9 @@ class Settings:
             ),
             jobs=_positive(environment, "MGX_JOBS", available_cores()),
             threads=_positive(environment, "MGX_THREADS", available_cores()),
+            trust_code=trust == "all",
+            trusted_keys=() if trust in ("none", "all") else _paths("MGX_TRUST", trust),
+            vouched_gpu_code=gpu_code == "vouched",
         )
 
 
@@ -81,6 +93,18 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 def available_cores() -> int:
     """How many cores this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def _paths(name: str, text: str) -> tuple[Path, ...]:
+    """The files and folders that a variable lists, all there."""
+    paths = tuple(Path(part).expanduser() for part in text.split(os.pathsep) if part)
+    for path in paths:
+        if not path.exists():
+            raise UsageError(
+                f"{name} names {path}, which is not there; use none, all, or files and folders of "
+                "public keys"
+            )
+    return paths
 
 
 def _positive(environment: Mapping[str, str], name: str, default: int) -> int:

@@ -16,9 +16,10 @@ import numpy as np
 import pytest
 
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
-from mgx_mlir.artifact.contents import PortableKernel, canonical_json
+from mgx_mlir.artifact.contents import PortableKernel
 from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.artifact.record import Artifact
+from mgx_mlir.artifact.signature import canonical_json
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.artifact.writer import HEADER, MAGIC, VERSION

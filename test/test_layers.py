@@ -18,6 +18,7 @@ FLOORS = """
     dialects
     machine
     artifact
+    trust
     emulator
     rewriting
     reference

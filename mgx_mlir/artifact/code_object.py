@@ -88,6 +88,9 @@ class CodeObject:
     A kernel with symbolic sizes has `formulas`, which its numbers below 0 refer to (see
     formulas.py): those of the grids, of scratch, of `sizes` and of arguments. `bound` gives
     the values for a launch.
+
+    Bytes read from an artifact are not `trusted` until something vouches for them (trust.py); the
+    host refuses to load them.
     """
 
     arch: str
@@ -98,6 +101,7 @@ class CodeObject:
     why: str = ""
     sizes: tuple[int, ...] = ()
     formulas: tuple[str, ...] = ()
+    trusted: bool = field(default=True, compare=False, repr=False)
 
     def bound(self, known: Mapping[str, int]) -> CodeObject:
         """The code object for symbols of these sizes. Raises ArtifactError for bad formulas."""

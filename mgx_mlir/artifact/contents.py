@@ -7,7 +7,6 @@ objects beside them. `record.py` adds the file. Knows no MLIR.
 from __future__ import annotations
 
 import hashlib
-import json
 import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ import numpy as np
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.plan import Plan, Step
 from mgx_mlir.artifact.plan_binding import dim_text, text_of
+from mgx_mlir.artifact.signature import Signature, canonical_json
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import ArtifactError, Edge, TargetError
@@ -58,6 +58,7 @@ class Contents:
     `kernels` are those that the plan's steps number. `code_objects` holds, by the identity
     of a target, one code object for each kernel, in the same order. `pipelines` are name and
     text of the pipelines that the program went through, `options` the compile options.
+    `signatures` are as the file has them, unchecked.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Contents:
     pipelines: tuple[tuple[str, str], ...] = ()
     code_objects: Mapping[str, tuple[CodeObject, ...]] = field(default_factory=dict)
     producer: str = field(default_factory=lambda: f"mgx-mlir {__version__}")
+    signatures: tuple[Signature, ...] = ()
 
     def __post_init__(self) -> None:
         for step in (step for plan in self.plan.plans for step in plan.work()):
@@ -163,6 +165,11 @@ class Contents:
         }
         return hashlib.sha256(canonical_json(content)).hexdigest()
 
+    @cached_property
+    def code_hashes(self) -> dict[str, str]:
+        """A SHA-256 of each target's code objects and their launches, by the target's identity."""
+        return {arch: code_hash(found) for arch, found in sorted(self.code_objects.items())}
+
     # For people --------------------------------------------------------------------------
 
     def to_json(self) -> dict[str, Any]:
@@ -172,6 +179,8 @@ class Contents:
             "producer": self.producer,
             "dialect": list(self.dialect),
             "content_hash": self.content_hash,
+            "code_hashes": self.code_hashes,
+            "signatures": [signature.to_json() for signature in self.signatures],
             "options": dict(self.options),
             "pipelines": [list(pipeline) for pipeline in self.pipelines],
             "steps": self.plan.step_count,
@@ -236,12 +245,14 @@ class Contents:
                 f"code objects  {arch.partition(':')[0]}: {len(found)}, {functions} functions, "
                 f"{size_text(size)}; launches of a run: {launches or 0}"
             )
+            lines.append(f"code hash     {self.code_hashes[arch]}")
+        lines += [f"signed by     {signature.key}, unchecked" for signature in self.signatures]
         return "\n".join(lines)
 
 
-def canonical_json(value: Any) -> bytes:
-    """The one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+def code_hash(code_objects: Sequence[CodeObject]) -> str:
+    """A SHA-256 of one target's code objects: bytes, launches and all else that a run uses."""
+    return hashlib.sha256(canonical_json([code.to_json() for code in code_objects])).hexdigest()
 
 
 def version_text(version: tuple[int, int]) -> str:

@@ -10,7 +10,7 @@ import hashlib
 import json
 import mmap
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
@@ -18,9 +18,10 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mgx_mlir.artifact.code_object import CodeObject
-from mgx_mlir.artifact.contents import Contents, PortableKernel, canonical_json
+from mgx_mlir.artifact.contents import Contents, PortableKernel
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import DTYPES, Plan
+from mgx_mlir.artifact.signature import Signature, canonical_json
 from mgx_mlir.artifact.weights import Weight, chunks_of
 from mgx_mlir.artifact.writer import ALIGNMENT, HEADER, MAGIC, VERSION, WEIGHT_ALIGNMENT
 from mgx_mlir.errors import ArtifactError
@@ -60,6 +61,7 @@ def parse(
     manifest, end = _read_manifest(data)
     sections = _check_sections(data, manifest, end)
     reader = _Reader(data, sections, folder, allow_absolute)
+    signatures = _typed({"signatures": [], **manifest}, "signatures", list)
     try:
         artifact = make(
             name=_typed(manifest, "name", str),
@@ -74,6 +76,7 @@ def parse(
                 for arch in by_arch
             },
             producer=_typed(manifest, "producer", str),
+            signatures=tuple(map(Signature.from_json, signatures)),
         )
         if artifact.content_hash != _typed(manifest, "content_hash", str):
             raise ArtifactError("the program does not have the recorded content hash")
@@ -178,7 +181,7 @@ class _Reader:
         code = CodeObject.from_json(record, self.checked(record))
         if code.arch != arch:
             raise ArtifactError(f"damaged: a code object of {arch} is for {code.arch}; {_REPAIR}")
-        return code
+        return replace(code, trusted=False)
 
     def weights(self, records: list[Any]) -> dict[str, Weight]:
         weights = [self.weight(record) for record in records]

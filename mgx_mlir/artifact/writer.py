@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from mgx_mlir.artifact.contents import Contents, canonical_json, version_text
+from mgx_mlir.artifact.contents import Contents, version_text
 from mgx_mlir.artifact.files import atomic_file
+from mgx_mlir.artifact.signature import canonical_json
 from mgx_mlir.artifact.weights import Weight, is_splat, splat_element
 from mgx_mlir.errors import UsageError
 
@@ -167,7 +168,9 @@ def _manifest(
         }
         for key, weight in artifact.weights.items()
     ]
+    signatures = [signature.to_json() for signature in artifact.signatures]
     return {
+        **({"signatures": signatures} if signatures else {}),
         "code_objects": code_objects,
         "content_hash": artifact.content_hash,
         "kernels": kernels,

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
+import logging
+import math
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +18,11 @@ from pathlib import Path
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.files import write_atomically
+from mgx_mlir.finalizer.cache_entry import decode, encode, voucher
+from mgx_mlir.trust import MADE, NOBODY, Trust, check_own_folder, make_own_folder, owner_fault
 
-MAGIC = b"MGXC\0\0\0\1"
+_log = logging.getLogger(__name__)
+
 SUFFIX = ".mgxc"
 DEFAULT_BYTES = 4096 << 20
 # Pruning empties the cache to this part of its bound, so that it is rare.
@@ -51,12 +55,23 @@ class Cache:
     A key that it lacks is looked up in `shared`, a folder of the same form that is only read.
     Reading and writing never fail: an unreadable entry counts as missing, an entry that cannot
     be written is not kept. `problem` is the last failure of a folder.
+
+    The folder is this user's alone, so that what it holds vouches for code: its entries, and the
+    hashes of code that was made here. An entry of `shared` counts where it is root's or this
+    user's, or `trust` takes it.
     """
 
     def __init__(
-        self, folder: Path, max_bytes: int = DEFAULT_BYTES, shared: Path | None = None
+        self,
+        folder: Path,
+        max_bytes: int = DEFAULT_BYTES,
+        shared: Path | None = None,
+        trust: Trust = NOBODY,
     ) -> None:
+        """Raises UserError where another user can write to the folder."""
+        check_own_folder(folder)
         self.folder = folder
+        self.trust = trust
         self.max_bytes = max_bytes
         self.shared = shared
         self.problem = ""
@@ -66,9 +81,9 @@ class Cache:
 
     def get(self, key: str) -> CodeObject | None:
         """The code object under `key`. A damaged entry is deleted and not there."""
-        found = self._read(self._path(key), own=True)
+        found = self._read(self._path(key))
         if found is None and self.shared is not None:
-            found = self._read(self._path(key, self.shared), own=False)
+            found = self._read_shared(key, self.shared)
         if found is None:
             self.misses += 1
         else:
@@ -77,34 +92,54 @@ class Cache:
 
     def put(self, key: str, code: CodeObject) -> None:
         """Keeps a code object under `key`."""
-        self._write(key, _encode(code))
+        self._write(key, encode(code))
 
     def put_entry(self, key: str, data: bytes) -> None:
         """Keeps the bytes of another cache's entry. ValueError where they are not sound."""
-        _decode(data)
+        decode(data)
         self._write(key, data)
 
-    def _read(self, path: Path, *, own: bool) -> CodeObject | None:
+    def _read(self, path: Path) -> CodeObject | None:
         try:
-            found = _decode(path.read_bytes())
+            found = decode(path.read_bytes())
+        except OSError:
+            return None
+        except ValueError as error:
+            self.problem = f"{path} is damaged ({error}) and is deleted"
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return found
+
+    def _read_shared(self, key: str, folder: Path) -> CodeObject | None:
+        path = self._path(key, folder)
+        try:
+            with path.open("rb") as stream:
+                status, data = os.fstat(stream.fileno()), stream.read()
+            found = decode(data)
+            places = ((path, status), *((p, p.stat()) for p in (path.parent, folder)))
         except OSError:
             return None
         except ValueError as error:
             self.problem = f"{path} is damaged ({error})"
-            if own:
-                self.problem += " and is deleted"
-                with contextlib.suppress(OSError):
-                    path.unlink()
             return None
-        if own:
-            with contextlib.suppress(OSError):
-                os.utime(path)
+        faults = [owner_fault(*place, (0, os.geteuid())) for place in places]
+        if any(faults) and not voucher(key, data, found.arch, self.trust):
+            if not self.problem:
+                _log.warning(
+                    "MGX_CACHE_SHARED: %s: its code is not used", next(filter(None, faults))
+                )
+            self.problem = f"{path} is not used: {next(filter(None, faults))}"
+            return None
         return found
 
     def _write(self, key: str, data: bytes) -> None:
         path = self._path(key)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_own_folder(self.folder)
+            path.parent.mkdir(mode=0o700, exist_ok=True)
             write_atomically(path, data)
         except OSError as error:
             self.problem = f"{path} cannot be written: {error.strerror or error}"
@@ -140,6 +175,7 @@ class Cache:
             with contextlib.suppress(OSError):
                 entry.path.unlink()
             removed += entry.bytes
+        self._forget(min((e.used for e in self.entries()), default=math.inf))
         self._remove_leftovers(entries[-1].used if entries else 0)
         return removed
 
@@ -148,7 +184,7 @@ class Cache:
         damaged = []
         for entry in self.entries():
             try:
-                _decode(entry.path.read_bytes())
+                decode(entry.path.read_bytes())
             except ValueError:
                 damaged.append(entry.key)
                 with contextlib.suppress(OSError):
@@ -164,32 +200,16 @@ class Cache:
     def _path(self, key: str, folder: Path | None = None) -> Path:
         return (folder or self.folder) / key[:2] / (key + SUFFIX)
 
+    def _forget(self, oldest: float) -> None:
+        """Deletes the hashes that were used before the oldest entry."""
+        for path in (self.folder / MADE).glob("*"):
+            with contextlib.suppress(OSError):
+                if path.stat().st_mtime < oldest:
+                    path.unlink()
+
     def _remove_leftovers(self, newest: float) -> None:
         """Deletes temporary files older than an hour before the newest entry."""
         for path in self.folder.glob(f"??/.*{SUFFIX}.*"):
             with contextlib.suppress(OSError):
                 if path.stat().st_mtime < newest - 3600:
                     path.unlink()
-
-
-def _encode(code: CodeObject) -> bytes:
-    """Magic, SHA-256 of the rest, size of the JSON, the JSON, the bytes."""
-    text = json.dumps(code.to_json(), sort_keys=True, separators=(",", ":")).encode()
-    content = len(text).to_bytes(8, "little") + text + code.data
-    return MAGIC + hashlib.sha256(content).digest() + content
-
-
-def read_entry(path: Path) -> CodeObject:
-    """The code object of an entry. OSError, or ValueError where it is damaged."""
-    return _decode(path.read_bytes())
-
-
-def _decode(data: bytes) -> CodeObject:
-    content = memoryview(data)[len(MAGIC) + 32 :]
-    if data[: len(MAGIC)] != MAGIC:
-        raise ValueError("not an entry of this version")
-    if hashlib.sha256(content).digest() != data[len(MAGIC) : len(MAGIC) + 32]:
-        raise ValueError("its content does not have its hash")
-    size = int.from_bytes(content[:8], "little")
-    record = json.loads(bytes(content[8 : 8 + size]))
-    return CodeObject.from_json(record, bytes(content[8 + size :]))

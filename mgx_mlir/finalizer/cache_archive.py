@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 import tarfile
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from mgx_mlir.artifact.files import atomic_file
 from mgx_mlir.errors import UsageError
-from mgx_mlir.finalizer.cache import SUFFIX, Cache, read_entry
+from mgx_mlir.finalizer.cache import SUFFIX, Cache
+from mgx_mlir.finalizer.cache_entry import decode, read_entry, voucher
 
 _NAME = re.compile(rf"([0-9a-f]{{64}}){re.escape(SUFFIX)}")
 # The most bytes of an entry: no code object of a kernel comes near it.
@@ -37,26 +40,41 @@ def export_cache(cache: Cache, path: Path, arch: str | None = None) -> int:
     return count
 
 
-def import_cache(cache: Cache, path: Path) -> tuple[int, list[str]]:
-    """Adds the entries of an archive; gives their number, and the members that were refused.
+@dataclass
+class Imported:
+    """The members of an archive: how many were kept by the reason to trust them, and `refused`
+    ones by name, each with the fault."""
 
-    Every member is checked before it is kept. The entries are code: import those that you would
-    run. Raises UsageError for a file that is no archive, OSError as open() does.
+    kept: Counter[str] = field(default_factory=Counter)
+    refused: dict[str, str] = field(default_factory=dict)
+
+
+def import_cache(cache: Cache, path: Path) -> Imported:
+    """Adds the entries of an archive that the cache's `trust` takes.
+
+    Every member is checked before it is kept. Raises UsageError for a file that is no archive,
+    OSError as open() does.
     """
-    count, refused = 0, []
+    found = Imported()
     try:
         with tarfile.open(path, mode="r:") as archive:
             for member in archive:
                 name = _NAME.fullmatch(member.name)
                 content = archive.extractfile(member) if member.isreg() and name else None
                 if name is None or content is None or member.size > MAX_ENTRY:
-                    refused.append(member.name)
+                    found.refused[member.name] = "no sound entry"
                     continue
                 try:
-                    cache.put_entry(name[1], content.read())
-                    count += 1
+                    data = content.read()
+                    reason = voucher(name[1], data, decode(data).arch, cache.trust)
                 except ValueError:
-                    refused.append(member.name)
+                    found.refused[member.name] = "no sound entry"
+                    continue
+                if not reason:
+                    found.refused[member.name] = "machine code that no trusted key signed"
+                    continue
+                cache.put_entry(name[1], data)
+                found.kept[reason] += 1
     except tarfile.TarError as error:
         raise UsageError(f"{path} is no exported cache: {error}") from error
-    return count, refused
+    return found

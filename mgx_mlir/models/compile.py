@@ -25,6 +25,7 @@ def compile(
     progress: loader.Progress | None = None,
     device: int | None = None,
     graph: bool = True,
+    trust_code: bool = False,
 ) -> Program:
     try:
         return loader.compile(
@@ -35,6 +36,7 @@ def compile(
             progress=progress,
             device=device,
             graph=graph,
+            trust_code=trust_code,
         )
     except UnsupportedError as error:
         if isinstance(model, Artifact):

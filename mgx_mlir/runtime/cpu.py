@@ -69,7 +69,12 @@ class CodeLibrary:
     """A shared object loaded from its bytes; unloaded when nothing refers to it."""
 
     def __init__(self, code: CodeObject) -> None:
-        """Raises ArtifactError when the system's loader refuses the bytes."""
+        """Raises ArtifactError for code that nothing vouches for, or that does not load."""
+        if not code.trusted:
+            raise ArtifactError(
+                f"nothing vouches for a code object for {code.arch}, which comes from a file; "
+                "mgx_mlir.compile of the artifact makes it again, or takes it with trust_code=True"
+            )
         _native()
         descriptor = os.memfd_create("mgx-kernel", os.MFD_CLOEXEC)
         try:

@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    verb = importlib.import_module(f"mgx_mlir.tools.verbs.{options.verb}")
+    verb = _verb(options.verb)
     try:
         with Edge(""):
             return _code(verb, options)
@@ -69,7 +69,7 @@ def _parser(asked: list[str]) -> argparse.ArgumentParser:
     parsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
     names = verb_names()
     for name in asked if set(asked) & set(names) else names:
-        verb = importlib.import_module(f"mgx_mlir.tools.verbs.{name}")
+        verb = _verb(name)
         inner = parsers.add_parser(
             name,
             help=(verb.__doc__ or "").strip().split("\n")[0].partition(": ")[2],
@@ -96,7 +96,11 @@ def _join_dims(arguments: Sequence[str]) -> list[str]:
 
 def verb_names() -> list[str]:
     """The verbs: one for each file of the folder, sorted."""
-    return module_names("mgx_mlir.tools.verbs")
+    return [name.replace("_", "-") for name in module_names("mgx_mlir.tools.verbs")]
+
+
+def _verb(name: str) -> ModuleType:
+    return importlib.import_module(f"mgx_mlir.tools.verbs.{name.replace('-', '_')}")
 
 
 if __name__ == "__main__":

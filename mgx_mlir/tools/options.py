@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines.phases import MODES
+from mgx_mlir.settings import Settings
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.tools.files import is_artifact
 
@@ -100,6 +102,24 @@ def add_target_options(parser: argparse.ArgumentParser, what: str) -> None:
     )
     add("--device", type=int, metavar="N", help="the GPU's number (default: the first that fits)")
     add("--no-graph", action="store_true", help="launch kernels one by one, not as a HIP graph")
+    add_trust_option(parser)
+
+
+def add_trust_option(parser: argparse.ArgumentParser) -> None:
+    """Consent to the machine code of a file."""
+    parser.add_argument(
+        "--trust-code",
+        action="store_true",
+        help="take machine code of the file as it is, whoever made it (docs/trust.md)",
+    )
+
+
+def settings_of(arguments: argparse.Namespace) -> Settings:
+    """The settings of the environment, with the consent that the command line gives."""
+    settings = Settings.from_environment()
+    if getattr(arguments, "trust_code", False):
+        settings = replace(settings, trust_code=True)
+    return settings
 
 
 def target_of(arguments: argparse.Namespace) -> str:

@@ -46,6 +46,7 @@ def program_of(options: argparse.Namespace, tick: Tick) -> Program:
         progress=tick,
         device=options.device,
         graph=not options.no_graph,
+        settings=shared.settings_of(options),
     )
     where = getattr(program, "device", None)
     if where is not None:

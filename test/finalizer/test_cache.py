@@ -185,7 +185,8 @@ def test_cache_goes_through_one_file(cache: Cache, tmp_path: Path) -> None:
     assert export_cache(cache, tmp_path / "b.tar") == 3
     assert (tmp_path / "a.tar").read_bytes() == (tmp_path / "b.tar").read_bytes()
     other = Cache(tmp_path / "other")
-    assert import_cache(other, tmp_path / "a.tar") == (3, [])
+    imported = import_cache(other, tmp_path / "a.tar")
+    assert (imported.kept.total(), imported.refused) == (3, {})
     assert all(other.get(key(n)) == cache.get(key(n)) != None for n in range(3))  # noqa: E711
     assert export_cache(cache, tmp_path / "c.tar", "gfx1100") == 1
 
@@ -208,9 +209,9 @@ def test_members_that_are_no_sound_entries_are_refused(cache: Cache, tmp_path: P
         link = tarfile.TarInfo(f"{key(5)}.mgxc")
         link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
         archive.addfile(link)
-    count, refused = import_cache(cache, tmp_path / "x.tar")
-    assert count == 1 and cache.get(key(4)) == code()
-    assert refused == [*list(members)[:3], f"{key(5)}.mgxc"]
+    found = import_cache(cache, tmp_path / "x.tar")
+    assert found.kept.total() == 1 and cache.get(key(4)) == code()
+    assert list(found.refused) == [*list(members)[:3], f"{key(5)}.mgxc"]
     (tmp_path / "y.tar").write_bytes(b"no archive at all" * 99)
     with pytest.raises(UsageError, match="no exported cache"):
         import_cache(cache, tmp_path / "y.tar")

@@ -106,4 +106,6 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    from test.fuzz.__main__ import main  # whose functions workers find by name
+
     sys.exit(main())

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from mgx_mlir.artifact.contents import canonical_json
+from mgx_mlir.artifact.signature import canonical_json
 from mgx_mlir.artifact.writer import HEADER, MAGIC
 
 _NUMBERS = (0, 1, -1, 2, 63, 64, 255, 4096, 1 << 31, 1 << 46, 1 << 48, 1 << 63, 1 << 70)

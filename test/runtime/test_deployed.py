@@ -28,7 +28,7 @@ import mgx_mlir
 import numpy as np
 
 artifact = mgx_mlir.load(sys.argv[1])
-program = mgx_mlir.compile(artifact, target=sys.argv[2])
+program = mgx_mlir.compile(artifact, target=sys.argv[2], trust_code=sys.argv[3:] == ["trust"])
 x, w = np.ones((3, 20), "f4"), np.ones((20, 5), "f4")
 assert (program.run({"x": x, "w": w})["y"] == 20).all()
 names = {name.partition(".")[0] for name in sys.modules} - sys.stdlib_module_names
@@ -82,7 +82,7 @@ def run(packages: Path, code: str, *arguments: str) -> subprocess.CompletedProce
 
 
 def test_a_program_on_the_cpu_needs_numpy_alone(deployed, artifact) -> None:
-    done = run(deployed, RUN, str(artifact), "cpu")
+    done = run(deployed, RUN, str(artifact), "cpu", "trust")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "mgx_mlir numpy\nFalse\n"
 
@@ -98,6 +98,10 @@ def test_a_program_on_a_gpu_needs_numpy_and_hip_python(deployed, artifact) -> No
     [
         ("mgx_mlir.Model", "UserError: mgx_mlir.Model: mgx-mlir-runtime has no compiler; pip"),
         ("mgx_mlir.compile('model.onnx')", "UserError: compiling: mgx-mlir-runtime has no comp"),
+        (
+            "mgx_mlir.compile(mgx_mlir.load(sys.argv[1]))",
+            "UserError: model: nothing vouches for its machine code for x86-64, and this",
+        ),
         (
             "mgx_mlir.compile(mgx_mlir.load(sys.argv[1]), 'x86-64-v2')",
             "TargetError: the artifact has no code for x86-64-v2, and mgx-mlir-runtime has no",
@@ -122,7 +126,7 @@ def test_its_wheel_works_in_an_empty_environment(artifact, tmp_path) -> None:
     python = tmp_path / "venv/bin/python"
     subprocess.run([python, "-m", "pip", "install", "-q", wheel], check=True)
     done = subprocess.run(
-        [python, "-c", RUN, artifact, "cpu"], cwd=tmp_path, capture_output=True, text=True
+        [python, "-c", RUN, artifact, "cpu", "trust"], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split("\n")[1] == "False"

@@ -1,8 +1,9 @@
-"""cache: list, verify, prune, export or import the cache of finalized kernels.
+"""cache: list, verify, prune, export, import or sign the cache of finalized kernels.
 
 The cache is the folder MGX_CACHE_DIR, by default the user's. Its entries are named by the hash
 of a kernel, its chip and this compiler's build, so that they never go out of date; those that
-were used longest ago go when it grows over MGX_CACHE_SIZE.
+were used longest ago go when it grows over MGX_CACHE_SIZE. `import` takes code of CPUs where a key
+of MGX_TRUST signed it, or with --trust-code.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import argparse
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from mgx_mlir.tools import options as shared
 
 if TYPE_CHECKING:
     from mgx_mlir.finalizer.cache import Cache
@@ -28,14 +31,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     export.add_argument("--arch", metavar="A", help="only those of this chip")
     import_ = actions.add_parser("import", help="add the entries of such a file")
     import_.add_argument("file", type=Path, metavar="FILE.tar")
+    shared.add_trust_option(import_)
+    sign = actions.add_parser("sign", help="sign the entries, for machines that share them")
+    sign.add_argument("--key", type=Path, required=True, metavar="KEY.pem")
 
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import UsageError
     from mgx_mlir.loader import kernel_cache
-    from mgx_mlir.settings import Settings
 
-    cache = kernel_cache(Settings.from_environment())
+    cache = kernel_cache(shared.settings_of(options))
     if cache is None:
         raise UsageError("there is no cache: MGX_CACHE_DIR is 'none'")
     return {
@@ -44,12 +49,13 @@ def run(options: argparse.Namespace) -> int:
         "prune": _prune,
         "export": _export,
         "import": _import,
+        "sign": _sign,
     }[options.action](cache, options)
 
 
 def _list(cache: Cache, options: argparse.Namespace) -> int:
     from mgx_mlir.artifact.contents import size_text
-    from mgx_mlir.finalizer.cache import read_entry
+    from mgx_mlir.finalizer.cache_entry import read_entry
 
     entries = sorted(cache.entries(), key=lambda entry: (-entry.used, entry.key))
     total = sum(entry.bytes for entry in entries)
@@ -105,11 +111,28 @@ def _export(cache: Cache, options: argparse.Namespace) -> int:
 
 def _import(cache: Cache, options: argparse.Namespace) -> int:
     from mgx_mlir.finalizer.cache_archive import import_cache
+    from mgx_mlir.trust import CONSENT
 
-    count, refused = import_cache(cache, options.file)
-    for name in refused:
-        print(f"{name!r:.120} is no sound entry and is left out")
+    found = import_cache(cache, options.file)
+    for name, fault in found.refused.items():
+        print(f"{name!r:.120} is left out: {fault}")
+    if "machine code that no trusted key signed" in found.refused.values():
+        print(f"entries are code: if you trust {options.file}, consent to it ({CONSENT})")
     if cache.problem:
         print(cache.problem)
-    print(f"{options.file}: {count} entries")
-    return 1 if refused or cache.problem else 0
+    print(f"{options.file}: {found.kept.total()} entries")
+    for reason, count in sorted(found.kept.items()):
+        print(f"  {count} {reason}")
+    return 1 if found.refused or cache.problem else 0
+
+
+def _sign(cache: Cache, options: argparse.Namespace) -> int:
+    from mgx_mlir.finalizer.cache_entry import sign_entry
+    from mgx_mlir.trust import private_key
+
+    key, count = private_key(options.key), 0
+    for entry in list(cache.entries()):
+        cache.put_entry(entry.key, sign_entry(entry.key, entry.path.read_bytes(), key))
+        count += 1
+    print(f"{cache.folder}: {count} entries signed")
+    return 0
