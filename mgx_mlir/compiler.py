@@ -20,8 +20,9 @@ from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target, kind_of
 from mgx_mlir.errors import Edge, OpenError, UsageError
 from mgx_mlir.importer import parse_onnx
+from mgx_mlir.pipelines.modes import MODES, mode_pipelines
 from mgx_mlir.pipelines.optimals import bound_graphs
-from mgx_mlir.pipelines.phases import MODES, PIPELINES, mode_pipelines
+from mgx_mlir.pipelines.phases import PIPELINES
 from mgx_mlir.pipelines.planning import build_frame, build_plan
 from mgx_mlir.pipelines.registry import Pipeline, Step, check_optional, print_pipeline, step_name
 from mgx_mlir.pipelines.runner import PassTimes, run_pipeline

@@ -16,7 +16,7 @@ from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.compiler import CompileOptions, Report, optimize, options_for, pipeline_of
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import UsageError
-from mgx_mlir.pipelines.phases import MODES, mode_pipelines
+from mgx_mlir.pipelines.modes import MODES, mode_pipelines
 from mgx_mlir.pipelines.registry import parse_pipeline
 from mgx_mlir.rewriting.graph import Graph
 from mgx_mlir.rewriting.pass_base import CLEANUP, Pass

@@ -13,7 +13,8 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import CompilerError, UsageError
 from mgx_mlir.passes.fuse_pointwise import FusePointwise
-from mgx_mlir.pipelines.phases import MODES, PIPELINES, mode_pipelines
+from mgx_mlir.pipelines.modes import MODES, mode_pipelines
+from mgx_mlir.pipelines.phases import PIPELINES
 from mgx_mlir.pipelines.registry import parse_pipeline, pass_class, pass_names, print_pipeline
 from mgx_mlir.pipelines.runner import PassTimes, run_pipeline
 from mgx_mlir.rewriting.pass_base import CLEANUP, Pass, PassContext
@@ -163,6 +164,7 @@ def test_chip_is_hidden_from_passes_that_may_not_know_it() -> None:
 
 
 def test_every_mode_is_made_of_named_pipelines() -> None:
+    assert mode_pipelines("default") == tuple(PIPELINES)
     for mode in MODES:
         assert set(mode_pipelines(mode)) <= set(PIPELINES)
     with pytest.raises(UsageError, match="there is no mode 'quick'"):

@@ -2,8 +2,3 @@
 
 Imports neither MLIR nor LLVM.
 """
-
-from mgx_mlir.artifact.contents import PortableKernel
-from mgx_mlir.artifact.record import Artifact
-
-__all__ = ["Artifact", "PortableKernel"]

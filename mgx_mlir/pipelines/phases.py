@@ -1,10 +1,9 @@
-"""The named pipelines, and the modes that choose among them."""
+"""The named pipelines; `modes.py` chooses among them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mgx_mlir.errors import UsageError
 from mgx_mlir.passes.bind_dims import BindDims
 from mgx_mlir.passes.eliminate_identities import EliminateIdentities
 from mgx_mlir.passes.eliminate_pads import EliminatePads
@@ -136,38 +135,3 @@ PIPELINES: dict[str, NamedPipeline] = {
         ),
     ),
 }
-
-
-@dataclass(frozen=True)
-class Mode:
-    """The pipelines that run, in order, and their purpose.
-
-    With `symbolic`, sizes stay symbols: only the passes that are right for these run.
-    """
-
-    summary: str
-    pipelines: tuple[str, ...]
-    symbolic: bool = False
-
-
-MODES: dict[str, Mode] = {
-    "default": Mode("every pipeline", tuple(PIPELINES)),
-    "fast": Mode("no rewrites", ("dynamic_shapes", "core", "quantization", "fusion", "backend")),
-    "max": Mode(
-        "rewrites run again on what they left",
-        ("dynamic_shapes", "core", "quantization", "optimize", "optimize", "fusion", "backend"),
-    ),
-    "debug": Mode("a kernel for each op", ("dynamic_shapes", "core", "backend")),
-    "full-dynamic": Mode(
-        "one program for all sizes, whose kernels get them as arguments",
-        ("dynamic_shapes", "core", "optimize", "fusion", "backend"),
-        symbolic=True,
-    ),
-}
-
-
-def mode_pipelines(mode: str) -> tuple[str, ...]:
-    """The names of a mode's pipelines. Raises UsageError with the modes there are."""
-    if mode not in MODES:
-        raise UsageError(f"there is no mode '{mode}'; there are: {', '.join(MODES)}")
-    return MODES[mode].pipelines

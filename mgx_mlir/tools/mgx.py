@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import ast
 import importlib
+import importlib.util
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 
 import mgx_mlir
@@ -22,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `mgx`; returns the exit code: 0, 1 for a failure, 2 for wrong usage, 130 for Ctrl-C."""
     try:
         words = list(sys.argv[1:] if arguments is None else arguments)
-        parser = _parser(words[:1])
+        parser = parser_of([name for name in words[:1] if name in verb_names()])
         options = parser.parse_args(_join_dims(words))
         if options.verb is None:
             parser.print_help()
@@ -54,8 +57,8 @@ def _code(verb: ModuleType, options: argparse.Namespace) -> int:
     return code
 
 
-def _parser(asked: list[str]) -> argparse.ArgumentParser:
-    """The parser of the verb that is asked for, which alone is imported; else of every verb."""
+def parser_of(verbs: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser of the command line, with the arguments of these verbs. Imports no other verb."""
     variables = sorted((VARIABLES | EMULATOR_VARIABLES).items())
     width = max(len(name) for name, _ in variables)
     lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in variables)
@@ -67,17 +70,30 @@ def _parser(asked: list[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mgx-mlir {mgx_mlir.__version__}")
     parsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
+<<<<<<< Updated upstream
     names = verb_names()
     for name in asked if set(asked) & set(names) else names:
         verb = _verb(name)
+=======
+    for name in verb_names():
+        text = _docstring(name).partition(": ")[2]
+>>>>>>> Stashed changes
         inner = parsers.add_parser(
             name,
-            help=(verb.__doc__ or "").strip().split("\n")[0].partition(": ")[2],
-            description=(verb.__doc__ or "").strip().partition(": ")[2],
+            help=text.split("\n")[0],
+            description=text,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
-        verb.add_arguments(inner)
+        if name in verbs:
+            importlib.import_module(f"mgx_mlir.tools.verbs.{name}").add_arguments(inner)
     return parser
+
+
+def _docstring(verb: str) -> str:
+    """The docstring of a verb's module, which is not imported for it."""
+    spec = importlib.util.find_spec(f"mgx_mlir.tools.verbs.{verb}")
+    assert spec and spec.origin
+    return ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
 
 
 def _join_dims(arguments: Sequence[str]) -> list[str]:

@@ -7,18 +7,25 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS, TensorSpec
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.compiler import CompileOptions
 from mgx_mlir.errors import UsageError
+<<<<<<< Updated upstream
 from mgx_mlir.pipelines.phases import MODES
 from mgx_mlir.settings import Settings
+=======
+from mgx_mlir.pipelines.modes import MODES
+>>>>>>> Stashed changes
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.tools.files import is_artifact
+
+if TYPE_CHECKING:
+    from mgx_mlir.compiler import CompileOptions
 
 
 def add_model(parser: argparse.ArgumentParser, what: str) -> None:
@@ -167,6 +174,8 @@ def add_pipeline_options(parser: argparse.ArgumentParser) -> None:
 
 def compile_options(arguments: argparse.Namespace) -> CompileOptions:
     """The options that the command line gives. Raises UsageError."""
+    from mgx_mlir.compiler import CompileOptions  # loads MLIR
+
     return CompileOptions(
         mode=getattr(arguments, "mode", "default"),
         input_dims={

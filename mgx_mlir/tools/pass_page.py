@@ -11,7 +11,8 @@ import dataclasses
 
 from mgx_mlir.artifact.contents import version_text
 from mgx_mlir.artifact.target import KINDS
-from mgx_mlir.pipelines.phases import MODES, PIPELINES
+from mgx_mlir.pipelines.modes import MODES
+from mgx_mlir.pipelines.phases import PIPELINES
 from mgx_mlir.pipelines.registry import pass_class, pass_names, step_name
 from mgx_mlir.rewriting.pass_base import CLEANUP, Pass, option_text
 

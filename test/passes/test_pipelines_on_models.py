@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from mgx_mlir.compiler import CompileOptions, Report, import_model, optimize
-from mgx_mlir.pipelines.phases import MODES, mode_pipelines
+from mgx_mlir.pipelines.modes import MODES, mode_pipelines
 from mgx_mlir.reference import evaluate
 from test.onnx_models import MODELS, light, light_names, random_inputs, small
 

@@ -28,7 +28,7 @@ OTHERS = {
 def own_flags() -> set[str]:
     """Every flag of `mgx` and its verbs, and of mgx-opt."""
     found: set[str] = set()
-    waiting = [mgx._parser([])]
+    waiting = [mgx.parser_of(mgx.verb_names())]
     while waiting:
         for action in waiting.pop()._actions:
             found |= {text for text in action.option_strings if text.startswith("--")}

@@ -230,6 +230,24 @@ def test_every_verb_has_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
 
 
+@pytest.mark.parametrize(
+    "words, unloaded",
+    [
+        (["--version"], {"numpy", "mlir", "onnx", "rich"}),
+        (["--help"], {"numpy", "mlir", "onnx", "rich"}),
+        *(([verb, "--help"], {"mlir", "onnx", "rich"}) for verb in verb_names()),
+    ],
+)
+def test_help_loads_no_compiler(words: list[str], unloaded: set[str]) -> None:
+    code = (
+        "import sys\nfrom mgx_mlir.tools.mgx import main\n"
+        f"try:\n    main({words})\nexcept SystemExit as stop:\n    assert stop.code == 0\n"
+        f"assert not {unloaded} & set(sys.modules), {unloaded} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_inspect_shows_what_a_schedule_was_chosen_from(
     artifact: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

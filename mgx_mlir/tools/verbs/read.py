@@ -5,16 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from mgx_mlir.pipelines.modes import mode_pipelines
 from mgx_mlir.tools import options as shared
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from mgx_mlir.pipelines.phases import PIPELINES
-
     shared.add_model(parser, "an .onnx model")
     shared.add_shape_options(parser)
     add = parser.add_argument
-    names = ", ".join(["import", *PIPELINES])
+    names = ", ".join(["import", *mode_pipelines("default")])
     add("--after", default="import", metavar="PIPELINE", help=f"one of {names}")
     add("-o", "--output", type=Path, metavar="FILE", help="default: standard output")
     add("--emit-bytecode", action="store_true", help="write MLIR bytecode; needs -o")
@@ -26,7 +25,6 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.artifact.files import atomic_file, write_atomically
     from mgx_mlir.compiler import Report, import_model, optimize
     from mgx_mlir.errors import UsageError
-    from mgx_mlir.pipelines.phases import mode_pipelines
     from mgx_mlir.tools.console import print_report
 
     shared.expect_model(options)
