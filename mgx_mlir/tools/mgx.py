@@ -70,14 +70,8 @@ def parser_of(verbs: Sequence[str]) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"mgx-mlir {mgx_mlir.__version__}")
     parsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs")
-<<<<<<< Updated upstream
-    names = verb_names()
-    for name in asked if set(asked) & set(names) else names:
-        verb = _verb(name)
-=======
     for name in verb_names():
         text = _docstring(name).partition(": ")[2]
->>>>>>> Stashed changes
         inner = parsers.add_parser(
             name,
             help=text.split("\n")[0],
@@ -85,13 +79,13 @@ def parser_of(verbs: Sequence[str]) -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if name in verbs:
-            importlib.import_module(f"mgx_mlir.tools.verbs.{name}").add_arguments(inner)
+            _verb(name).add_arguments(inner)
     return parser
 
 
 def _docstring(verb: str) -> str:
     """The docstring of a verb's module, which is not imported for it."""
-    spec = importlib.util.find_spec(f"mgx_mlir.tools.verbs.{verb}")
+    spec = importlib.util.find_spec(_module_name(verb))
     assert spec and spec.origin
     return ast.get_docstring(ast.parse(Path(spec.origin).read_bytes())) or ""
 
@@ -116,7 +110,11 @@ def verb_names() -> list[str]:
 
 
 def _verb(name: str) -> ModuleType:
-    return importlib.import_module(f"mgx_mlir.tools.verbs.{name.replace('-', '_')}")
+    return importlib.import_module(_module_name(name))
+
+
+def _module_name(verb: str) -> str:
+    return f"mgx_mlir.tools.verbs.{verb.replace('-', '_')}"
 
 
 if __name__ == "__main__":

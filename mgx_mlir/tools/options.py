@@ -15,12 +15,8 @@ from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import MAX_LOOP_ITERATIONS, TensorSpec
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import UsageError
-<<<<<<< Updated upstream
-from mgx_mlir.pipelines.phases import MODES
-from mgx_mlir.settings import Settings
-=======
 from mgx_mlir.pipelines.modes import MODES
->>>>>>> Stashed changes
+from mgx_mlir.settings import Settings
 from mgx_mlir.sizes.range import Range
 from mgx_mlir.tools.files import is_artifact
 
