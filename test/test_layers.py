@@ -23,6 +23,7 @@ FLOORS = """
     rewriting
     reference
     importer
+    codegen.refusal
     codegen.generic.lowering
     codegen.generic.buffers
     codegen.layout

@@ -1,4 +1,4 @@
-"""Why a kernel is computed as it is: its schedule, and the candidates it was chosen from."""
+"""Why a kernel is computed as it is: its schedule, and all that it was chosen from."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ def explain(bytecode: bytes, target: Target) -> str:
     """
     from mgx_mlir.codegen.gpu.families.choice import heard
 
-    with heard() as choices:
+    with heard() as found:
         code = finalize_kernel(bytecode, target)
-    found = [choice.describe() for choice in choices]
     return "\n".join(
-        [code.why or "no families", *(found or ["the schedule follows from the sizes"])]
+        [code.why or "no families", found.describe() or "the schedule follows from the sizes"]
     )

@@ -21,6 +21,7 @@ from mlir import ir
 
 from mgx_mlir.artifact.contents import PortableKernel
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.kernel import FAMILIES
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
 from mgx_mlir.errors import UserError
@@ -77,8 +78,9 @@ def _ops_and_paths(bytecode: bytes) -> tuple[set[str], list[str]]:
     with module.context, ir.Location.unknown():
         for chip in CHIPS:
             target = Target.get(chip)
-            taken = (f.__name__ for f in FAMILIES if f(kernel, target)[0] is not None)
-            paths.append(next(taken, "generic").removesuffix("_program"))
+            programs = ((family.name, family.program(kernel, target)) for family in FAMILIES)
+            taken = (name for name, made in programs if isinstance(made, Generated))
+            paths.append(next(taken, "generic"))
         return _names(kernel.operation), paths
 
 

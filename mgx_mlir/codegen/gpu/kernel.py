@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 from mlir import ir
 
@@ -17,56 +17,22 @@ from mgx_mlir.codegen.generic.lowering.native import native_floats
 from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.dynamic.attention import any_sizes_program
-from mgx_mlir.codegen.gpu.dynamic.elements import counted_elements_program
-from mgx_mlir.codegen.gpu.dynamic.images import images_program
-from mgx_mlir.codegen.gpu.dynamic.product_rows import any_rows_program
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, dynamic_program
-from mgx_mlir.codegen.gpu.dynamic.rows import counted_rows_program
-from mgx_mlir.codegen.gpu.families.attention.kernel import attention_program
-from mgx_mlir.codegen.gpu.families.attention.parts import attention_parts_program
-from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
-from mgx_mlir.codegen.gpu.families.contraction.reduced import reduced_program
-from mgx_mlir.codegen.gpu.families.lrn.kernel import lrn_program
-from mgx_mlir.codegen.gpu.families.moves.kernel import moves_program
-from mgx_mlir.codegen.gpu.families.pointwise.kernel import pointwise_program
-from mgx_mlir.codegen.gpu.families.pooling.kernel import pooling_program
-from mgx_mlir.codegen.gpu.families.resize.kernel import resize_program
-from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
-from mgx_mlir.codegen.gpu.families.scan.kernel import scan_program
-from mgx_mlir.codegen.gpu.families.scatter.kernel import scatter_program
-from mgx_mlir.codegen.gpu.families.suppress.kernel import suppress_program
-from mgx_mlir.codegen.gpu.families.topk.kernel import topk_program
+from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.generic.generate import generate
+from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.scan import definitions
 
-# A family returns the program of a kernel and the schedule in words; or None, and why it
-# refuses the kernel (an empty reason where the kernel belongs to another family).
-Family = Callable[[ir.OpView, Target], "tuple[GpuProgram | DynamicProgram | None, str]"]
-FAMILIES: tuple[Family, ...] = (
-    attention_program,
-    attention_parts_program,
-    reduced_program,
-    contraction_program,
-    rows_program,
-    pointwise_program,
-    moves_program,
-    pooling_program,
-    topk_program,
-    resize_program,
-    scan_program,
-    scatter_program,
-    suppress_program,
-    lrn_program,
-)
 
+def _families(package: str) -> tuple[Family, ...]:
+    """The families of a package, those that are asked first in front."""
+    found = definitions(f"mgx_mlir.codegen.gpu.{package}", "FAMILY")
+    return tuple(sorted(found, key=lambda family: family.priority))
+
+
+FAMILIES = _families("families")
 # The families of kernels whose sizes are arguments.
-DYNAMIC_FAMILIES: tuple[Family, ...] = (
-    partial(images_program, families=(reduced_program, contraction_program, pooling_program)),
-    any_rows_program,
-    any_sizes_program,
-    counted_rows_program,
-    counted_elements_program,
-)
+DYNAMIC_FAMILIES = _families("dynamic")
 
 
 def gpu_program(lowered: ir.Module) -> GpuProgram:
@@ -114,22 +80,23 @@ def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
 def _of_family(
     family: Family, kernel: ir.OpView, target: Target, refusals: list[str]
 ) -> CodeObject | None:
-    """A family's code of a kernel; None, and one or more new `refusals`, where it has none."""
+    """A family's code of a kernel; None where it has none, with new `refusals` of its kernels."""
     tried = ""
     for share in REGISTER_SHARES:
         with native_floats(target.features):
-            program, why = family(kernel, replace(target, register_share=share))
-        if why == tried and program is not None:
-            continue
-        if why:
-            refusals.append(why)
-        if program is None:
+            made = family.program(kernel, replace(target, register_share=share))
+        if made is None:
             return None
-        code = _code_object(program, target)
+        if isinstance(made, Refusal):
+            refusals.append(made.reason)
+            return None
+        if made.schedule == tried:
+            continue
+        code = _code_object(made.program, target)
         if not _spills(code):
-            return replace(code, why="; ".join(refusals))
-        refusals[-1] += " would spill registers"
-        tried = why
+            return replace(code, why="; ".join([*refusals, made.schedule]))
+        refusals.append(f"{made.schedule} would spill registers")
+        tried = made.schedule
     return None
 
 

@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--why",
         action="store_true",
-        help="each kernel's schedule, or why a generator refused it; of --kernel NAME also the "
-        "schedules that the model compared",
+        help="each kernel's schedule, or why a generator refused it; of --kernel NAME also each "
+        "variant with its refusal or estimate, and the schedules that the model compared",
     )
     add("--arch", metavar="A", help="only this chip's code object")
 

@@ -15,6 +15,7 @@ from emulated_run import run
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object
+from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.families.attention.kernel import attention_program
 from mgx_mlir.codegen.gpu.families.attention.parts import attention_parts_program
 from test.codegen.attention_kernels import DTYPES
@@ -31,21 +32,21 @@ def check(target: Target, cases: list[Planned], wanted: str = "", parts: bool = 
             continue
         _, kernel = case.kernel()
         if parts:
-            program, why = attention_parts_program(kernel, target)
+            made = attention_parts_program(kernel, target)
         else:
-            program, why = attention_program(kernel, target, schedule)
-        if program is None:
+            made = attention_program(kernel, target, schedule)
+        if not isinstance(made, Generated):
             failed += 1
-            print(f"{case.name} on {chip}: refused: {why}")
+            print(f"{case.name} on {chip}: refused: {made}")
             continue
         inputs = case.arrays()
         want = case.meaning(*inputs)
         have = [np.full(shape, 99).astype(DTYPES[element]) for shape, element in case.results()]
         try:
-            run(code_object(program, target), inputs, have)
+            run(code_object(made.program, target), inputs, have)
         except RuntimeError as error:
             failed += 1
-            print(f"{case.name} on {chip}: {why}: {error}")
+            print(f"{case.name} on {chip}: {made.schedule}: {error}")
             continue
         wrong = case.wrong(have, want)
         if len(wrong):
@@ -53,8 +54,8 @@ def check(target: Target, cases: list[Planned], wanted: str = "", parts: bool = 
             number, *place = (int(x) for x in wrong[0])
             at = tuple(place)
             print(
-                f"{case.name} on {chip}: {why}: {len(wrong)} wrong, first at {at} of result "
-                f"{number}: {have[number][at]}, want {want[number][at]} within {case.tolerance:.2g}"
+                f"{case.name} on {chip}: {made.schedule}: {len(wrong)} wrong, first at "
+                f"{at} of result {number}: {have[number][at]}, want {want[number][at]} within {case.tolerance:.2g}"
             )
     return min(failed, 1)
 

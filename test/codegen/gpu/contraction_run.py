@@ -18,6 +18,7 @@ from emulated_run import run
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object
+from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.families.contraction.reduced import reduced_program
 
@@ -34,29 +35,29 @@ def main(chip: str, wanted: str = "") -> int:
         if not wanted.isdigit() and wanted not in product.name:
             continue
         _, kernel = product.kernel()
-        program, why = reduced_program(kernel, target)
-        if program is None and not why:
-            program, why = contraction_program(kernel, target, product.schedule)
-        if program is None:
+        made = reduced_program(kernel, target)
+        if made is None:
+            made = contraction_program(kernel, target, product.schedule)
+        if not isinstance(made, Generated):
             failed += 1
-            print(f"{product.name} on {chip}: refused: {why}")
+            print(f"{product.name} on {chip}: refused: {made}")
             continue
         inputs = product.arrays()
         want, bound = product.meaning(*inputs)
         have = np.full(want.shape, 99).astype(contraction_kernels.DTYPES[product.result])
         try:
-            run(code_object(program, target), inputs, [have])
+            run(code_object(made.program, target), inputs, [have])
         except RuntimeError as error:
             failed += 1
-            print(f"{product.name} on {chip}: {why}: {error}")
+            print(f"{product.name} on {chip}: {made.schedule}: {error}")
             continue
         wrong = ~(np.abs(have.astype(np.float64) - want) <= bound)
         if wrong.any():
             failed += 1
             place = tuple(int(x) for x in np.argwhere(wrong)[0])
             print(
-                f"{product.name} on {chip}: {why}: {wrong.sum()} of {wrong.size} wrong, first at "
-                f"{place}: {have[place]}, want {want[place]} within {bound[place]:.2g}"
+                f"{product.name} on {chip}: {made.schedule}: {wrong.sum()} of {wrong.size} wrong, "
+                f"first at {place}: {have[place]}, want {want[place]} within {bound[place]:.2g}"
             )
     return min(failed, 1)
 

@@ -20,6 +20,7 @@ from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.codegen.gpu.builders.binary import code_object
+from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.families.pointwise.kernel import pointwise_program
 from mgx_mlir.codegen.gpu.families.pooling.kernel import pooling_program
 from mgx_mlir.codegen.gpu.kernel import compiler, gpu_program
@@ -43,9 +44,10 @@ def main(chip: str, which: str = "elements", wanted: str = "") -> int:
             code = compiler(op)(target)
         else:
             family = pooling_program if "pooling" in kernel.name else pointwise_program
-            program, why = family(op, target, kernel.schedule)
-            assert program is not None, why
-            code = replace(code_object(program, target), why=why)
+            made = family(op, target, kernel.schedule)
+            assert isinstance(made, Generated), made
+            program = made.program
+            code = replace(code_object(program, target), why=made.schedule)
         inputs = kernel.arrays()
         want = kernel.wanted(*inputs)
         dtypes = result_dtypes(op)

@@ -16,6 +16,7 @@ from kernel_text import result_dtypes
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object
+from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
 
 
@@ -26,26 +27,26 @@ def main(chip: str, which: str = "emulated", wanted: str = "") -> int:
         if wanted not in kernel.name:
             continue
         _, op = kernel.kernel()
-        program, why = rows_program(op, target, kernel.schedule)
-        if program is None:
+        made = rows_program(op, target, kernel.schedule)
+        if not isinstance(made, Generated):
             failed += 1
-            print(f"{kernel.name} on {chip}: refused: {why}")
+            print(f"{kernel.name} on {chip}: refused: {made}")
             continue
         inputs = kernel.arrays()
         want = kernel.meaning(*inputs)
         dtypes = result_dtypes(op)
         have = [np.full(w.shape, 99).astype(d) for w, d in zip(want, dtypes, strict=True)]
         try:
-            run(code_object(program, target), inputs, have)
+            run(code_object(made.program, target), inputs, have)
         except RuntimeError as error:
             failed += 1
-            print(f"{kernel.name} on {chip}: {why}: {error}")
+            print(f"{kernel.name} on {chip}: {made.schedule}: {error}")
             continue
         for number, (w, h) in enumerate(zip(want, have, strict=True)):
             problem = kernel.problem(w, h, inputs)
             if problem:
                 failed += 1
-                print(f"{kernel.name} on {chip}: {why}: result {number}: {problem}")
+                print(f"{kernel.name} on {chip}: {made.schedule}: result {number}: {problem}")
     return min(failed, 1)
 
 

@@ -11,6 +11,7 @@ from mlir import ir
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.dynamic.product_rows import any_rows_program
 from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import context
 from test.codegen.gpu.emulated import run_on
 
@@ -115,9 +116,9 @@ def test_refusals_say_why(a: str, b: str, c: str, why: str) -> None:
     )
     with context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        program, found = any_rows_program(next(iter(module.body.operations)), Target.get("gfx942"))
-    assert program is None
-    assert why in found
+        refusal = any_rows_program(next(iter(module.body.operations)), Target.get("gfx942"))
+    assert isinstance(refusal, Refusal)
+    assert why in refusal.reason
 
 
 def test_transposed_rows_take_the_generic_path() -> None:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import pytest
 from contraction_kernels import Product
+from convolution_kernels import Convolution
 from element_kernels import gelu
 from mlir import ir
 from row_kernels import RowKernel
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.families.choice import Choice, heard, least, terms
+from mgx_mlir.codegen.gpu.families.choice import Choice, Offer, first_offer, heard, least, terms
 from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.codegen.refusal import Refusal
 from test.codegen.attention_kernels import AttentionCase
 
 KERNELS = (
@@ -24,7 +26,7 @@ KERNELS = (
 def choices(kernel: ir.OpView, chip: str) -> tuple[str, bytes, list[Choice]]:
     with heard() as found:
         code = compiler(kernel)(Target.get(chip))
-    return code.why, code.data, found
+    return code.why, code.data, found.choices
 
 
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
@@ -55,9 +57,49 @@ def test_the_first_of_equal_candidates_is_chosen_heard_or_not() -> None:
     with heard() as found:
         assert least(words, estimate, str.upper) == "two"
         assert least([], estimate, str.upper) is None
-    (choice,) = found
+    (choice,) = found.choices
     assert [candidate.words for candidate in choice.candidates] == ["TWO", "ONE", "THREE"]
     assert choice.candidates[0].terms == {"length": 3}
     assert choice.describe(1).splitlines()[-1].split() == "3 5 clocks THREE (length 5)".split()
     assert least(words, estimate, str.upper) == "two"
-    assert len(found) == 1
+    assert len(found.choices) == 1
+
+
+def test_all_variants_of_a_product_are_listed() -> None:
+    _, kernel = Product((1, 256, 512), "nt").kernel()
+    with heard() as found:
+        why = compiler(kernel)(Target.get("gfx942")).why
+    (variants,) = found.variants
+    assert list(variants.answers) == ["direct", "broad", "skinny", "resident", "narrow", "tiles"]
+    skinny, tiles = variants.answers["skinny"], variants.answers["tiles"]
+    assert isinstance(skinny, Offer) and skinny.schedule in why
+    assert isinstance(tiles, Offer) and tiles.clocks
+    assert found.choices == []  # those of `tiles`, which is not taken, tell nothing
+    lines = variants.describe().splitlines()
+    assert lines[1] == "  direct, refused: no convolution"
+    assert lines[3].startswith("  skinny, taken: ")
+    assert lines[6].startswith("  tiles, not taken: ") and lines[6].endswith(" clocks")
+
+
+def test_refused_variants_of_a_convolution_say_why() -> None:
+    _, kernel = Convolution((32, 64, 56, 56), 64, (3, 3), native=True).kernel()
+    with heard() as found:
+        compiler(kernel)(Target.get("gfx942"))
+    answers = found.variants[0].answers
+    assert isinstance(answers["tiles"], Offer)
+    refusals = {name: str(x) for name, x in answers.items() if isinstance(x, Refusal)}
+    assert refusals["direct"] == "64 channels a group"
+    assert "compute units" in refusals["resident"]
+    assert refusals["narrow"] == "operands that are read as they are"
+
+
+def test_no_variant_is_asked_after_an_offer_that_nobody_listens_to() -> None:
+    def refused() -> Refusal:
+        return Refusal("no")
+
+    def asked() -> Offer:
+        raise AssertionError
+
+    offer = Offer("words", asked)  # type: ignore[arg-type]
+    assert first_offer({"a": refused, "b": lambda: offer, "c": asked}) is offer
+    assert first_offer({"a": refused}) == Refusal("no")

@@ -12,6 +12,7 @@ from emulated import run_on
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
+from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.families.contraction import constraints, cost
 from mgx_mlir.codegen.gpu.families.contraction.constraints import schedule_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import stored_along
@@ -63,8 +64,9 @@ def disassembly(product: Product | Convolution, chip: str) -> tuple[dict[str, in
     """Figures of the function that multiplies, and its instructions with their places."""
     target = Target.get(chip)
     _, kernel = product.kernel()
-    program, why = contraction_program(kernel, target)
-    assert program is not None, why
+    made = contraction_program(kernel, target)
+    assert isinstance(made, Generated), made
+    program = made.program
     code = code_object(program, target)
     text = disassemble(code.data)
     # The function with LDS multiplies; one may pack operands first, one add parts after it.
@@ -115,8 +117,9 @@ FIRST = (
 @pytest.mark.parametrize("image", FIRST, ids=lambda image: image.name)
 def test_a_first_layer_is_one_function_that_spills_nothing(image: Convolution, chip: str) -> None:
     _, kernel = image.kernel()
-    program, why = contraction_program(kernel, Target.get(chip))
-    assert program is not None and "pixels of 4 in LDS" in why
+    made = contraction_program(kernel, Target.get(chip))
+    assert isinstance(made, Generated) and "pixels of 4 in LDS" in made.schedule
+    program = made.program
     assert len(program.launches) == 1 and program.scratch_bytes == 0
     stats, instructions = listing(image, chip)
     assert stats["vgpr_spills"] == stats["sgpr_spills"] == stats["scratch_bytes"] == 0
@@ -326,8 +329,9 @@ def test_convolutions_read_images_with_channels_last_where_they_are_stored() -> 
     functions = []
     for image in (stored, padded, first):
         _, kernel = image.kernel()
-        program, why = contraction_program(kernel, Target.get("gfx942"))
-        assert program is not None, why
+        made = contraction_program(kernel, Target.get("gfx942"))
+        assert isinstance(made, Generated), made
+        program = made.program
         functions.append(len(program.launches))
         inputs = {a.index for a in program.launches[0].arguments if a.kind == "input"}
         assert inputs == {0, 1}
@@ -368,6 +372,7 @@ def test_few_rows_are_read_where_columns_lie_side_by_side() -> None:
 def test_images_with_channels_last_are_read_where_they_lie(batch: int) -> None:
     convolution = Convolution((batch, 64, 56, 56), 64, (3, 3), pads=(1, 1, 1, 1), native=True)
     _, kernel = convolution.kernel()
-    program, why = contraction_program(kernel, Target.get("gfx942"))
-    assert program is not None and len(program.launches) == 1 and not program.scratch_bytes
-    assert ("pixels in LDS" in why) == (batch == 1)
+    made = contraction_program(kernel, Target.get("gfx942"))
+    assert isinstance(made, Generated), made
+    assert len(made.program.launches) == 1 and not made.program.scratch_bytes
+    assert ("pixels in LDS" in made.schedule) == (batch == 1)

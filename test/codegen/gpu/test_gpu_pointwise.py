@@ -16,9 +16,10 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.builders.functions import ERF, ERF_LIMIT
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.families.pointwise.kernel import pointwise_program
 from mgx_mlir.codegen.gpu.kernel import compiler, gpu_program
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import context
 from mgx_mlir.rewriting.in_place import overwritable
 
@@ -34,8 +35,9 @@ def listing(kernel: ElementKernel, chip: str) -> tuple[dict[str, int], list[str]
     """Figures and instructions of a kernel's function."""
     target = Target.get(chip)
     _, op = kernel.kernel()
-    program, why = pointwise_program(op, target)
-    assert program is not None, why
+    made = pointwise_program(op, target)
+    assert isinstance(made, Generated), made
+    program = made.program
     code = code_object(program, target)
     text = disassemble(code.data)
     return dict(code.stats["k_0"]), re.findall(r"^\t(\w+)", text, re.MULTILINE)
@@ -69,10 +71,11 @@ def test_nothing_is_promised_of_memory_that_may_be_the_result_s(generic: bool) -
     _, op = residual((24, 40), "f16").kernel()
     assert overwritable(op) == {1}
     if generic:
-        program: GpuProgram | None = gpu_program(lower_kernel(op))
+        program = gpu_program(lower_kernel(op))
     else:
-        program, _ = pointwise_program(op, Target.get("gfx942"))
-    assert program is not None
+        made = pointwise_program(op, Target.get("gfx942"))
+        assert isinstance(made, Generated)
+        program = made.program
     (launch,) = program.launches
     found = re.search(rf"gpu.func @{launch.function}\((.*?)\) ", str(program.module))
     assert found is not None
@@ -109,9 +112,9 @@ def test_chosen_schedule_is_told() -> None:
 
 def test_refusals_say_why() -> None:
     _, op = transpose((1 << 16, 1 << 15), (1, 0), "f16").kernel()
-    program, why = pointwise_program(op, Target.get("gfx942"))
-    assert program is None
-    assert "31-bit offsets" in why
+    refusal = pointwise_program(op, Target.get("gfx942"))
+    assert isinstance(refusal, Refusal)
+    assert "31-bit offsets" in refusal.reason
 
 
 def test_many_tensors_are_left_to_the_generic_path() -> None:

@@ -11,8 +11,10 @@ from row_kernels import RowKernel
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
+from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
 from mgx_mlir.codegen.gpu.kernel import compiler
+from mgx_mlir.codegen.refusal import Refusal
 
 EMULATED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 
@@ -33,8 +35,9 @@ def listing(kernel: RowKernel, chip: str) -> tuple[dict[str, int], list[str]]:
     """Figures and instructions of a kernel's first function."""
     target = Target.get(chip)
     _, op = kernel.kernel()
-    program, why = rows_program(op, target)
-    assert program is not None, why
+    made = rows_program(op, target)
+    assert isinstance(made, Generated), made
+    program = made.program
     code = code_object(program, target)
     text = disassemble(code.data)
     return dict(code.stats["k_0"]), re.findall(r"^\t(\w+)", text, re.MULTILINE)
@@ -115,6 +118,6 @@ def test_every_chip_reduces_across_its_lanes(chip: str) -> None:
 )
 def test_refusals_say_why(kernel: RowKernel, reason: str) -> None:
     _, op = kernel.kernel()
-    program, why = rows_program(op, Target.get("gfx942"))
-    assert program is None
-    assert reason in why
+    refusal = rows_program(op, Target.get("gfx942"))
+    assert isinstance(refusal, Refusal)
+    assert reason in refusal.reason

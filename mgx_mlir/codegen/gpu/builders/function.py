@@ -15,6 +15,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import BOOL, Element, element_of
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.refusal import Refusal
 
 _DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf", "vector")
 
@@ -144,17 +145,19 @@ def tensor_of(type_: ir.Type, written: bool = False, shared: bool = False) -> Te
     return Tensor(math.prod(type_.shape), element_of(type_), written, shared)
 
 
-def size_refusal(types: Sequence[ir.Type], together: bool = True) -> str:
-    """Why a function cannot take tensors of these types; '' if it can.
+def size_refusal(types: Sequence[ir.Type], together: bool = True) -> Refusal | None:
+    """Why a function cannot take tensors of these types; None if it can.
 
     together: one function takes all of them; else each takes some.
     """
     if together and len(types) > MAX_TENSORS:
-        return f"{len(types)} tensors are more than {MAX_TENSORS}, which have a descriptor each"
+        return Refusal(
+            f"{len(types)} tensors are more than {MAX_TENSORS}, which have a descriptor each"
+        )
     largest = max(tensor_of(type_).bytes for type_ in types)
     if largest > MAX_BYTES:
-        return f"a tensor of {largest} bytes is more than 31-bit offsets reach"
-    return ""
+        return Refusal(f"a tensor of {largest} bytes is more than 31-bit offsets reach")
+    return None
 
 
 def grid_of(blocks: int, threads: int = 1024) -> Dimensions:

@@ -29,7 +29,7 @@ from mgx_mlir.codegen.generic.lowering.index import symbol_values
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, signature
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.attention.combine import result_tensors, tensor_of
 from mgx_mlir.codegen.gpu.families.attention.constraints import (
@@ -41,9 +41,11 @@ from mgx_mlir.codegen.gpu.families.attention.cost import choose
 from mgx_mlir.codegen.gpu.families.attention.generator import Generator, tile_shapes
 from mgx_mlir.codegen.gpu.families.attention.layout import shaped
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
+from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.match import Operand, Source
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.rewriting.symbolic import named_symbols
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, common_factor, evaluate, symbols
 
@@ -53,29 +55,27 @@ USUAL = 509
 T = TypeVar("T", Matrix, Operand)
 
 
-def any_sizes_program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram | None, str]:
+def any_sizes_program(
+    kernel: ir.OpView, target: Target
+) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
-    None, and why the family refuses it. The reason is empty where the kernel holds no attention.
+    None where the kernel holds no attention.
     """
     with kernel.context, kernel.location:
         operations = kernel.regions[0].blocks[0].operations
         if all(op.operation.name != "mgx.attention" for op in operations):
-            return None, ""
-        made = _program(kernel, target)
-        if isinstance(made, str):
-            return None, f"mgx.attention: {made}"
-        program, words = made
-        return program, f"mgx.attention: any sizes, {words}"
+            return None
+        return _program(kernel, target).of("mgx.attention")
 
 
-def _program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram, str] | str:
+def _program(kernel: ir.OpView, target: Target) -> Generated[DynamicProgram] | Refusal:
     name, (inputs, results) = signature(kernel)
     attention = match_attention(kernel)
     if attention is None:
-        return "operands or an epilogue that are no views of inputs"
+        return Refusal("operands or an epilogue that are no views of inputs")
     if isinstance(attention.D, Size) or isinstance(attention.E, Size):
-        return "the size of a head is an argument"
+        return Refusal("the size of a head is an argument")
     known = named_symbols([*inputs, *results])
     usual = replace(
         attention,
@@ -89,21 +89,22 @@ def _program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram, str] | 
     assert base is not None  # or the problem would have been refused
     schedule = choose(usual, base, target)
     if schedule is None:
-        return f"no schedule fits {target.name}"
+        return Refusal(f"no schedule fits {target.name}")
     schedule, unit = replace(schedule, parts=1), shaped(base, schedule.rows)
     elements = [math.prod(sizes_of(type_)) for type_ in inputs]
     moves = _Moves(elements)
     one = moves.one_head(attention)
     limits = list(_limits(attention, moves))
     if any(not bounds(limit)[1] >= 0 for limit in limits):
-        return "places in a head that 31 bits do not reach"
+        return Refusal("places in a head that 31 bits do not reach")
     formulas = Formulas()
     counts = _Counts(formulas, limits, attention.batch, kernel_symbols(kernel))
     generator = _AnySizes(one, ([], []), schedule, unit, target, name)
     program = generator.program(moves, counts, len(results))
     expand_math(program.module)
     lengths = argument_sizes(kernel, formulas)
-    return DynamicProgram(program, lengths, tuple(formulas.texts)), schedule.describe(unit)
+    found = DynamicProgram(program, lengths, tuple(formulas.texts))
+    return Generated(found, f"any sizes, {schedule.describe(unit)}")
 
 
 def _usual(size: Number, known: Mapping[str, Symbol]) -> int:
@@ -267,3 +268,6 @@ class _Values:
         most = self(MAX_BYTES // emit.element_bytes(move.element))
         rest = arith.minui(arith.subi(self(move.size), start), most)
         return memory.moved(pointer, start, rest)
+
+
+FAMILY = Family("any_sizes", 30, any_sizes_program)

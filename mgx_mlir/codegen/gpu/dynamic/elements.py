@@ -12,36 +12,35 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builders.function import block_number, signature, thread_number
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
+from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.dynamic.row_blocks import USUAL_ROWS, RowBlocks, split_rows
+from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
 from mgx_mlir.codegen.gpu.families.pointwise.generator import emit_elements
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import Size, exact
 
 
 def counted_elements_program(
     kernel: ir.OpView, target: Target
-) -> tuple[DynamicProgram | None, str]:
+) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
-    None, and why the family refuses it. The reason is empty where the kernel holds other work.
+    None where the kernel holds other work.
     """
     with kernel.context, kernel.location:
         elements = match_elements(kernel)
-        if isinstance(elements, str):
-            return None, elements
-        made = _program(kernel, elements, target)
-        if isinstance(made, str):
-            return None, f"{elements.name}: {made}"
-        program, words = made
-        return program, f"{elements.name}: any number of rows, {words}"
+        if elements is None or isinstance(elements, Refusal):
+            return elements
+        return _program(kernel, elements, target).of(elements.name)
 
 
 def _program(
     kernel: ir.OpView, elements: Elements, target: Target
-) -> tuple[DynamicProgram, str] | str:
+) -> Generated[DynamicProgram] | Refusal:
     _, (_, results) = signature(kernel)
     columns = 1
     for size in reversed(sizes_of(results[0])):
@@ -56,10 +55,10 @@ def _program(
         if isinstance(source, MemoryOperand):
             found = split_rows(source.inner, rows, columns)
             if found is None or isinstance(source.offset, Size):
-                return "rows that are not evenly apart in memory"
+                return Refusal("rows that are not evenly apart in memory")
             step, inner[value] = found
             if steps.setdefault(source.argument, step) != step:
-                return "an input whose rows are read in two ways"
+                return Refusal("an input whose rows are read in two ways")
     moved = {number: step for number, step in steps.items() if step}
     used = tuple(elements.used)
     blocks = RowBlocks(kernel, rows, used, moved, (columns,) * len(results))
@@ -80,7 +79,7 @@ def _program(
     schedule = choose(of_rows(USUAL_ROWS), target)
     together = max(1, schedule.elements // columns)
     if max([columns, *steps.values()]) * together * 8 > MAX_BYTES:
-        return "places in a row that 31 bits do not reach"
+        return Refusal("places in a row that 31 bits do not reach")
     own = of_rows(together)
     parts = -(-own.size // schedule.elements)
     bounded = parts * schedule.elements != own.size
@@ -89,4 +88,7 @@ def _program(
         first = emit.add(first, emit.mul(thread_number(schedule.block), schedule.lanes))
         sources = {number: frame.buffers[position] for position, number in enumerate(used)}
         emit_elements(own, schedule, sources, frame.buffers[len(used) :], first, bounded)
-    return made.program(), schedule.describe()
+    return Generated(made.program(), f"any number of rows, {schedule.describe()}")
+
+
+FAMILY = Family("counted_elements", 50, counted_elements_program)

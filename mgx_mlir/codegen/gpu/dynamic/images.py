@@ -15,7 +15,6 @@ An image is a multiple of 16 bytes, so that vectors are aligned as in the first 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from mlir import ir
@@ -29,37 +28,39 @@ from mgx_mlir.codegen.generic.dynamic.kernel import SCRATCH_ALIGNMENT, argument_
 from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
+from mgx_mlir.codegen.gpu.families.contraction import kernel as contraction
+from mgx_mlir.codegen.gpu.families.contraction import reduced
+from mgx_mlir.codegen.gpu.families.family import Family
+from mgx_mlir.codegen.gpu.families.pooling import kernel as pooling
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.rewriting.views import RESHAPES
 from mgx_mlir.sizes.arithmetic import Number, Size
 
-Family = Callable[[ir.OpView, Target], "tuple[GpuProgram | None, str]"]
-
 _ANCHORS = frozenset(("mgx.convolution", "mgx.quant_convolution", "mgx.pooling"))
+# The families that the kernel of one image is offered to, in this order.
+_OF_ONE_IMAGE = (reduced.FAMILY, contraction.FAMILY, pooling.FAMILY)
 # Ops whose result elements depend only on the operands' elements at the same indices.
 _PLACED = mgx.POINTWISE | {"mgx.pointwise"}
 
 
-def images_program(
-    kernel: ir.OpView, target: Target, families: Sequence[Family]
-) -> tuple[DynamicProgram | None, str]:
+def images_program(kernel: ir.OpView, target: Target) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
-    families: the families for static kernels; the first one that takes the kernel of one image
-    compiles it. None, and why, for kernels that do not work image by image. The reason is empty
-    where the kernel holds neither convolution nor pooling.
+    A Refusal of kernels that do not work image by image; None where the kernel holds neither
+    convolution nor pooling.
     """
     with kernel.context, kernel.location:
         names = [op.operation.name for op in kernel.regions[0].blocks[0].operations]
         anchor = next((name for name in names if name in _ANCHORS), None)
         if anchor is None:
-            return None, ""
+            return None
         images = _images(kernel)
-        if isinstance(images, str):
-            return None, f"{anchor}: {images}"
+        if isinstance(images, Refusal):
+            return images.of(anchor)
         _module, one = _one_image(kernel)  # the module owns the kernel
         _, (inputs, results) = signature(kernel)
         steps: dict[Argument, int] = {}
@@ -70,22 +71,22 @@ def images_program(
                 step = math.prod(sizes_of(type_)[1:])
                 assert isinstance(step, int)  # one image has no symbolic sizes
                 if step * element_bytes(element_of(type_)) % CHUNK_BYTES:
-                    return None, f"{anchor}: images that are no multiples of {CHUNK_BYTES} bytes"
+                    return Refusal(f"{anchor}: images that are no multiples of {CHUNK_BYTES} bytes")
                 steps[argument] = step
-        reasons = []
-        for family in families:
-            program, why = family(one, target)
-            if program is not None:
+        refusals = []
+        for family in _OF_ONE_IMAGE:
+            made = family.program(one, target)
+            if isinstance(made, Generated):
                 formulas = Formulas()
-                made = _of_images(program, images, steps, formulas)
+                program = _of_images(made.program, images, steps, formulas)
                 lengths = argument_sizes(kernel, formulas)
-                found = DynamicProgram(made, lengths, tuple(formulas.texts))
-                return found, f"{why}, for each of any number of images"
-            reasons += [why] if why else []
-        return None, "; ".join(reasons) or f"{anchor}: no family of kernels takes one image"
+                found = DynamicProgram(program, lengths, tuple(formulas.texts))
+                return Generated(found, f"{made.schedule}, for each of any number of images")
+            refusals += [str(made)] if made is not None else []
+        return Refusal("; ".join(refusals) or f"{anchor}: no family of kernels takes one image")
 
 
-def _images(kernel: ir.OpView) -> Number | str:
+def _images(kernel: ir.OpView) -> Number | Refusal:
     """The number of images of a kernel, or why it does not work image by image."""
     *ops, _ = block = list(kernel.regions[0].blocks[0].operations)
     values = [*kernel.regions[0].blocks[0].arguments]
@@ -93,22 +94,22 @@ def _images(kernel: ir.OpView) -> Number | str:
     counts: dict[str, Number] = {}
     for value in values:
         if not isinstance(value.type, ir.RankedTensorType):
-            return "values that are no tensors"
+            return Refusal("values that are no tensors")
         if any(isinstance(size, Size) for size in sizes_of(value.type)):
             first, *others = sizes_of(value.type)
             if any(isinstance(size, Size) for size in others):
-                return "a size that is an argument other than the number of images"
+                return Refusal("a size that is an argument other than the number of images")
             counts[str(first)] = first
     if len(counts) != 1:
-        return "sizes that are not the number of images"
+        return Refusal("sizes that are not the number of images")
     (images,) = counts.values()
     if not isinstance(images, Size):
-        return "sizes that are not the number of images"
+        return Refusal("sizes that are not the number of images")
     _, (_, results) = signature(kernel)
     if not all(_has_images(type_) for type_ in results):
-        return "results of no image"
+        return Refusal("results of no image")
     if not all(_is_by_image(op.operation) for op in ops):
-        return "work that is not done image by image"
+        return Refusal("work that is not done image by image")
     return images
 
 
@@ -221,3 +222,6 @@ def _move(function: ir.Operation, launch: Launch, steps: dict[Argument, int], sc
     for op in found:
         op.results[0].replace_all_uses_with(own)
         op.erase()
+
+
+FAMILY = Family("images", 10, images_program)

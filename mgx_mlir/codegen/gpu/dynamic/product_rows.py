@@ -26,6 +26,7 @@ from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes
 from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
+from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major
@@ -35,8 +36,10 @@ from mgx_mlir.codegen.gpu.families.contraction.function import AnyRows
 from mgx_mlir.codegen.gpu.families.contraction.generator import generate
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
+from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div, substitute, symbols
 
@@ -47,24 +50,22 @@ _STAND_INS = ((1009, 1013, 1019, 1021, 1031, 1033), (2003, 2011, 2017, 2027, 202
 _NAMES = frozenset(("mgx.convolution", "mgx.dot", "mgx.quant_convolution", "mgx.quant_dot"))
 
 
-def any_rows_program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram | None, str]:
+def any_rows_program(
+    kernel: ir.OpView, target: Target
+) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
-    None, and why, for kernels other than products whose rows alone are symbolic. The reason is
-    empty where the kernel holds no contraction.
+    A Refusal of products whose rows are not all that is symbolic; None where the kernel holds no
+    contraction.
     """
     with kernel.context, kernel.location:
         anchors = [op for op in kernel.regions[0].blocks[0].operations if _is_anchor(op)]
         if not anchors:
-            return None, ""
+            return None
         anchor = anchors[0].operation
         if len(anchors) > 1 or not anchor.name.endswith("dot"):
-            return None, f"{anchor.name}: its sizes are arguments"
-        made = _program(kernel, anchor, target)
-        if isinstance(made, str):
-            return None, f"{anchor.name}: {made}"
-        program, words = made
-        return program, f"{anchor.name}: any number of rows, {words}"
+            return Refusal(f"{anchor.name}: its sizes are arguments")
+        return _program(kernel, anchor, target).of(anchor.name)
 
 
 def _is_anchor(op: ir.OpView) -> bool:
@@ -73,35 +74,37 @@ def _is_anchor(op: ir.OpView) -> bool:
 
 def _program(
     kernel: ir.OpView, anchor: ir.Operation, target: Target
-) -> tuple[DynamicProgram, str] | str:
+) -> Generated[DynamicProgram] | Refusal:
     *outer, columns = sizes_of(anchor.results[0].type)
     depth = sizes_of(anchor.operands[0].type)[-1]
     rows = math.prod(outer)
     if isinstance(columns, Size) or isinstance(depth, Size):
-        return "a size that is an argument other than its rows"
+        return Refusal("a size that is an argument other than its rows")
     found = [_stood_in(kernel, numbers) for numbers in _STAND_INS]
     name, (inputs, results) = signature(kernel)
-    matches: list[tuple[Match, dict[int, int]] | str] = []
+    matches: list[tuple[Match, dict[int, int]] | Refusal] = []
     for modules_match, known in found:
-        if isinstance(modules_match, str):
+        if isinstance(modules_match, Refusal):
             return modules_match
         matches.append(_tile(modules_match[1], substitute(rows, known)))
     first, second = matches
-    if isinstance(first, str) or isinstance(second, str):
-        return first if isinstance(first, str) else str(second)
+    if isinstance(first, Refusal):
+        return first
+    if isinstance(second, Refusal):
+        return second
     match, strides = first
     if _places(match) != _places(second[0]) or strides != second[1]:
-        return "strides that are arguments"
+        return Refusal("strides that are arguments")
     elements = [math.prod(sizes_of(type_)) for type_ in inputs]
     for number, _ in used_arguments(match):
         wanted = rows * strides[number] if number in strides else None
         size = elements[number]
         if str(size) != str(wanted) if wanted is not None else isinstance(size, Size):
-            return f"input {number} is not of whole rows, or has no size without arguments"
+            return Refusal(f"input {number} is not of whole rows, or has no size without arguments")
     if any(str(math.prod(sizes_of(type_))) != str(rows * columns) for type_ in results):
-        return "results of other sizes"
+        return Refusal("results of other sizes")
     chosen = _schedule(match, strides, _estimate(anchor, inputs), target)
-    if isinstance(chosen, str):
+    if isinstance(chosen, Refusal):
         return chosen
     schedule, unit = chosen
     own = schedule.rows(unit)
@@ -122,12 +125,13 @@ def _program(
     program = generate(product, (counts, tiles), schedule, unit, target, name, rows=any_rows)
     expand_math(program.module)
     lengths = argument_sizes(kernel, formulas)
-    return DynamicProgram(program, lengths, tuple(formulas.texts)), schedule.describe(unit)
+    dynamic = DynamicProgram(program, lengths, tuple(formulas.texts))
+    return Generated(dynamic, f"any number of rows, {schedule.describe(unit)}")
 
 
 def _stood_in(
     kernel: ir.OpView, numbers: tuple[int, ...]
-) -> tuple[tuple[ir.Module, Match] | str, dict[str, Number]]:
+) -> tuple[tuple[ir.Module, Match] | Refusal, dict[str, Number]]:
     """The match of the kernel with `numbers` as the sizes of its symbols, or why there is none.
 
     The module owns the ops of the match.
@@ -139,35 +143,35 @@ def _stood_in(
     tensors = [value for value in values if isinstance(value.type, ir.RankedTensorType)]
     names = sorted({s.name for t in tensors for n in sizes_of(t.type) for s in symbols(n)})
     if len(names) > len(numbers):
-        return f"{len(names)} symbols", {}
+        return Refusal(f"{len(names)} symbols"), {}
     known: dict[str, Number] = dict(zip(names, numbers, strict=False))
     for value in tensors:
         shape = [substitute(size, known) for size in sizes_of(value.type)]
         if any(isinstance(size, Size) or size < 1 for size in shape):
-            return f"a size of {value.type} that may be nothing", {}
+            return Refusal(f"a size of {value.type} that may be nothing"), {}
         value.set_type(symbolic.tensor_type(list(shape), value.type.element_type))
     match = match_contraction(copy.opview)
     if match is None:
-        return "types, views or an epilogue that the generator does not match", {}
+        return Refusal("types, views or an epilogue that the generator does not match"), {}
     return (module, match), known
 
 
-def _tile(match: Match, rows: Number) -> tuple[Match, dict[int, int]] | str:
+def _tile(match: Match, rows: Number) -> tuple[Match, dict[int, int]] | Refusal:
     """The match of one row, and the stride of rows in each input that has them."""
     problem = match.problem
     a, b = problem.a, problem.b
     if type(a) is not Matrix or not isinstance(b, Matrix) or match.added:
-        return "operands that are not plain matrices"
+        return Refusal("operands that are not plain matrices")
     if match.place is not None or match.causal is not None or problem.batch * problem.M != rows:
-        return "rows that are not those of the result"
+        return Refusal("rows that are not those of the result")
     if not a.column.grows:
-        return "rows along which places do not grow"
+        return Refusal("rows along which places do not grow")
     if any(stride for _, stride in b.batch.factors) or any(
         stride
         for read in (b.tensors if isinstance(b, Computed) else ())
         for _, stride in read.matrix.batch.factors
     ):
-        return "a right operand for each of a number of matrices that is an argument"
+        return Refusal("a right operand for each of a number of matrices that is an argument")
     strides: dict[int, int] = {}
 
     def joined(argument: int, batch: Axis, row: Axis) -> Axis | None:
@@ -178,7 +182,7 @@ def _tile(match: Match, rows: Number) -> tuple[Match, dict[int, int]] | str:
             return None
         return Axis(((1, stride),))
 
-    refusal = "rows that are not evenly apart in memory"
+    refusal = Refusal("rows that are not evenly apart in memory")
     row = joined(a.argument, a.batch, a.row)
     if row is None or not strides[a.argument]:
         return refusal
@@ -246,7 +250,7 @@ def _estimate(anchor: ir.Operation, inputs: list[ir.Type]) -> int:
 
 def _schedule(
     match: Match, strides: dict[int, int], rows: int, target: Target
-) -> tuple[ProductSchedule, Unit] | str:
+) -> tuple[ProductSchedule, Unit] | Refusal:
     """The schedule without split-K, and its unit, for about `rows` rows; or why there is none."""
     match = _with_rows(match, rows)
     problem = match.problem
@@ -259,4 +263,7 @@ def _schedule(
     if refusal := expanding_refusal(match.terms, unit.tile_depth):
         return refusal
     schedule = choose(match.terms, unit, target, lambda _: True)
-    return (schedule, unit) if schedule else f"no schedule fits {target.name}"
+    return (schedule, unit) if schedule else Refusal(f"no schedule fits {target.name}")
+
+
+FAMILY = Family("any_rows", 20, any_rows_program)

@@ -32,6 +32,7 @@ from mgx_mlir.codegen.gpu.builders.precision import narrow, relax
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.rewriting.views import Layout
 from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
 
@@ -54,20 +55,22 @@ class RowBlocks:
     steps: dict[int, int]
     columns: tuple[int, ...]
 
-    def refusal(self) -> str:
-        """Why the rows cannot be split over work-groups; '' where they can."""
+    def refusal(self) -> Refusal | None:
+        """Why the rows cannot be split over work-groups; None where they can."""
         _, (inputs, results) = builder.signature(self.kernel)
         for number in self.used:
             size = math.prod(sizes_of(inputs[number]))
             step = self.steps.get(number)
             if isinstance(size, Size) if step is None else size != self.rows * step:
-                return f"input {number} is not of whole rows, or has no size without arguments"
+                return Refusal(
+                    f"input {number} is not of whole rows, or has no size without arguments"
+                )
         for type_, columns in zip(results, self.columns, strict=True):
             if math.prod(sizes_of(type_)) != self.rows * columns:
-                return "results of other sizes"
+                return Refusal("results of other sizes")
         if len(self.used) + len(results) > MAX_TENSORS:
-            return f"{len(self.used) + len(results)} tensors"
-        return ""
+            return Refusal(f"{len(self.used) + len(results)} tensors")
+        return None
 
     @contextmanager
     def function(

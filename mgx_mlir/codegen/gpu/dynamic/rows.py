@@ -10,38 +10,39 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, thread_number
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
+from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.dynamic.row_blocks import USUAL_ROWS, RowBlocks, rows_axis
+from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.cost import choose
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Along, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.sizes.arithmetic import Size
 
-_UNEVEN = "rows that are not evenly apart in memory"
+_UNEVEN = Refusal("rows that are not evenly apart in memory")
 
 
-def counted_rows_program(kernel: ir.OpView, target: Target) -> tuple[DynamicProgram | None, str]:
+def counted_rows_program(
+    kernel: ir.OpView, target: Target
+) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
-    None, and why the family refuses it. The reason is empty where the kernel holds no reduction.
+    None where the kernel holds no reduction.
     """
     with kernel.context, kernel.location:
         rows = match_rows(kernel)
-        if isinstance(rows, str):
-            return None, rows
-        made = _program(kernel, rows, target)
-        if isinstance(made, str):
-            return None, f"{rows.name}: {made}"
-        program, words = made
-        return program, f"{rows.name}: any number of rows, {words}"
+        if rows is None or isinstance(rows, Refusal):
+            return rows
+        return _program(kernel, rows, target).of(rows.name)
 
 
-def _program(kernel: ir.OpView, rows: Rows, target: Target) -> tuple[DynamicProgram, str] | str:
+def _program(kernel: ir.OpView, rows: Rows, target: Target) -> Generated[DynamicProgram] | Refusal:
     if isinstance(rows.columns, Size):
-        return "the length of its rows is an argument"
+        return Refusal("the length of its rows is an argument")
     steps: dict[int, int] = {}
     for source in rows.sources.values():
         if isinstance(source, MemoryOperand):
@@ -60,11 +61,12 @@ def _program(kernel: ir.OpView, rows: Rows, target: Target) -> tuple[DynamicProg
     usual = _with_rows(rows, USUAL_ROWS)
     schedule = choose(usual, target, whole=True)
     if schedule is None:
-        return f"no schedule fits {target.name}"
+        return Refusal(f"no schedule fits {target.name}")
     widest = max(element_bytes(operand.element) for operand in rows.operands)
     if max([*columns, *steps.values()]) * schedule.together * widest > MAX_BYTES:
-        return "places in a row that 31 bits do not reach"
-    return _generate(blocks, rows, schedule, target), schedule.describe()
+        return Refusal("places in a row that 31 bits do not reach")
+    words = f"any number of rows, {schedule.describe()}"
+    return Generated(_generate(blocks, rows, schedule, target), words)
 
 
 def _generate(
@@ -96,3 +98,6 @@ def _with_rows(rows: Rows, count: int) -> Rows:
         },
         results=tuple(replace(x, operand=counted(x.operand)) for x in rows.results),
     )
+
+
+FAMILY = Family("counted_rows", 40, counted_rows_program)

@@ -1,10 +1,11 @@
-"""The choice of a schedule by the estimate of a cost model, and the candidates.
+"""The choice of a variant and of a schedule, by the estimates of cost models.
 
-    with heard() as choices:
+    with heard() as found:
         code = compiler(kernel)(target)
-    print(choices[0].describe())
+    print(found.choices[0].describe())
 
-Outside of `heard`, as when a kernel is compiled, a choice takes the minimum and records nothing.
+Outside of `heard`, as when a kernel is compiled, a choice takes the minimum and records nothing,
+and no variant is asked after one has made an offer.
 """
 
 from __future__ import annotations
@@ -12,11 +13,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
+
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.refusal import Refusal
 
 T = TypeVar("T")
 SHOWN = 5
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A variant of a family that takes a kernel, by a schedule in words.
+
+    clocks: the estimate; None for a variant that has none. generate: makes the program.
+    """
+
+    schedule: str
+    generate: Callable[[], GpuProgram]
+    clocks: float | None = None
+
+    def __str__(self) -> str:
+        clocks = "" if self.clocks is None else f", {self.clocks:,.0f} clocks"
+        return f"{self.schedule}{clocks}"
 
 
 @dataclass(frozen=True)
@@ -48,19 +68,68 @@ class Choice:
         return "\n".join([f"{count} legal schedules, by their estimates:", *lines])
 
 
-_CHOICES: ContextVar[list[Choice] | None] = ContextVar("choices", default=None)
+@dataclass(frozen=True)
+class Variants:
+    """The variants that a family asked for a kernel, by name; the first offer is taken."""
+
+    answers: Mapping[str, Offer | Refusal]
+
+    def describe(self) -> str:
+        """A line for each variant: the taken one, other offers, and refusals."""
+        taken = next((n for n, x in self.answers.items() if isinstance(x, Offer)), None)
+        lines = []
+        for name, answer in self.answers.items():
+            verdict = "taken" if name == taken else "not taken"
+            verdict = "refused" if isinstance(answer, Refusal) else verdict
+            lines.append(f"  {name}, {verdict}: {answer}")
+        return "\n".join(["variants:", *lines])
+
+
+@dataclass
+class Heard:
+    """The choices that were made, and the variants that were asked, in order."""
+
+    choices: list[Choice] = field(default_factory=list)
+    variants: list[Variants] = field(default_factory=list)
+
+    def describe(self) -> str:
+        """All of them, in lines for people; '' where nothing was chosen."""
+        variants = [one.describe() for one in self.variants]
+        return "\n".join([*variants, *(one.describe() for one in self.choices)])
+
+
+_HEARD: ContextVar[Heard | None] = ContextVar("heard", default=None)
 _TERMS: ContextVar[dict[str, float] | None] = ContextVar("terms", default=None)
 
 
 @contextmanager
-def heard() -> Iterator[list[Choice]]:
-    """Yields a list that collects the choices made inside of the context, in order."""
-    found: list[Choice] = []
-    token = _CHOICES.set(found)
+def heard() -> Iterator[Heard]:
+    """Yields a record that collects the choices made inside of the context."""
+    found = Heard()
+    token = _HEARD.set(found)
     try:
         yield found
     finally:
-        _CHOICES.reset(token)
+        _HEARD.reset(token)
+
+
+def first_offer(variants: Mapping[str, Callable[[], Offer | Refusal]]) -> Offer | Refusal:
+    """The offer of the first variant that makes one, else the last one's refusal.
+
+    Inside of `heard` all variants are asked, and their answers recorded.
+    """
+    listener = _HEARD.get()
+    answers: dict[str, Offer | Refusal] = {}
+    for name, ask in variants.items():
+        if not any(isinstance(answer, Offer) for answer in answers.values()):
+            answers[name] = ask()
+        elif listener is not None:
+            with heard():  # the choices of a variant that is not taken tell nothing
+                answers[name] = ask()
+    if listener is not None:
+        listener.variants.append(Variants(answers))
+    offers = [answer for answer in answers.values() if isinstance(answer, Offer)]
+    return offers[0] if offers else list(answers.values())[-1]
 
 
 def least(
@@ -70,7 +139,7 @@ def least(
 
     None without candidates.
     """
-    listener = _CHOICES.get()
+    listener = _HEARD.get()
     if listener is None:
         return min(candidates, key=estimate, default=None)
     found: list[tuple[T, Candidate]] = []
@@ -85,7 +154,7 @@ def least(
     found.sort(key=lambda pair: pair[1].clocks)
     if not found:
         return None
-    listener.append(Choice(tuple(one for _, one in found)))
+    listener.choices.append(Choice(tuple(one for _, one in found)))
     return found[0][0]
 
 

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from mlir import ir
 
+from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.function import signature, size_refusal
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.codegen.gpu.builders.precision import narrow, relax
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.problem.match import through_reshapes
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.rewriting.views import is_view
 
 # The types of a kernel's inputs and of its results.
 Types: TypeAlias = "tuple[Sequence[ir.Type], Sequence[ir.Type]]"
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of kernels: one that takes a kernel gives its program and the schedule in words.
+
+    A module of `families`, or of `dynamic` for kernels whose sizes are arguments, has one as
+    `FAMILY`; no list names it again. The family of the least `priority` is asked first. `program`
+    gives a Refusal for a kernel of its kind that it does not take, and None for other kernels.
+    """
+
+    name: str
+    priority: int
+    program: Callable[[ir.OpView, Target], Generated[Any] | Refusal | None]
 
 
 class Problem(Protocol):
@@ -28,24 +45,23 @@ class Problem(Protocol):
 P = TypeVar("P", bound=Problem)
 
 
-def anchor_of(kernel: ir.OpView, names: Collection[str]) -> ir.OpView | str:
+def anchor_of(kernel: ir.OpView, names: Collection[str]) -> ir.OpView | Refusal | None:
     """The anchor op, one of `names`, of a kernel that holds nothing else but views.
 
-    The kernel returns the op's results. Else why the kernel does not match; '' where it holds
-    other work.
+    The kernel returns the op's results. None where it holds other work.
     """
     *ops, terminator = kernel.regions[0].blocks[0].operations
     anchors = [op for op in ops if op.operation.name in names]
     if len(anchors) != 1:
-        return ""
+        return None
     (anchor,) = anchors
     name, results = anchor.operation.name, list(anchor.operation.results)
     if any(op != anchor and not is_free(op) for op in ops):
-        return f"{name}: work beside it"
+        return Refusal(f"{name}: work beside it")
     if [through_reshapes(value) for value in terminator.operation.operands] != results:
-        return f"{name}: results that are views, or not all of them"
+        return Refusal(f"{name}: results that are views, or not all of them")
     if any(0 in result.type.shape for result in results):
-        return f"{name}: no elements"
+        return Refusal(f"{name}: no elements")
     return anchor
 
 
@@ -56,28 +72,25 @@ def is_free(op: ir.OpView) -> bool:
 
 def program_of(
     kernel: ir.OpView,
-    match: Callable[[ir.OpView], P | str],
-    generate: Callable[[P, Types, str], tuple[GpuProgram, str] | str],
+    match: Callable[[ir.OpView], P | Refusal | None],
+    generate: Callable[[P, Types, str], Generated[GpuProgram] | Refusal],
     together: bool = True,
-) -> tuple[GpuProgram | None, str]:
-    """The program of an `mgx.kernel`, and its schedule in words; None, and why, without one.
+) -> Generated[GpuProgram] | Refusal | None:
+    """The program of an `mgx.kernel`, and its schedule in words; None where it holds other work.
 
-    match: gives the problem of a kernel, or why it has none; '' where it holds other work.
-    generate: gives the program and the schedule, or why there is none, from a problem, the
-    kernel's types and its name. together: whether one function takes all of the kernel's
-    tensors.
+    match: gives the problem of a kernel. generate: gives the program and the schedule from a
+    problem, the kernel's types and its name. together: whether one function takes all of the
+    kernel's tensors.
     """
     with kernel.context, kernel.location:
         problem = match(kernel)
-        if isinstance(problem, str):
-            return None, problem
+        if problem is None or isinstance(problem, Refusal):
+            return problem
         name, types = signature(kernel)
-        reason = size_refusal([*types[0], *types[1]], together)
-        made = reason or generate(problem, types, name)
-        if isinstance(made, str):
-            return None, f"{problem.name}: {made}"
-        program, schedule = made
-        if narrow(types[1]):
-            relax(program.module)
-        expand_math(program.module)
-        return program, f"{problem.name}: {schedule}"
+        refusal = size_refusal([*types[0], *types[1]], together)
+        made = refusal or generate(problem, types, name)
+        if isinstance(made, Generated):
+            if narrow(types[1]):
+                relax(made.program.module)
+            expand_math(made.program.module)
+        return made.of(problem.name)

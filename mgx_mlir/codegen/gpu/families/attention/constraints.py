@@ -23,27 +23,28 @@ from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_BATCH
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.match import Operand
+from mgx_mlir.codegen.refusal import Refusal
 
 # The largest head, in elements, whose queries and results fit the registers of a wave.
 MAX_HEAD = 256
 
 
-def problem_refusal(attention: Attention, largest: int, target: Target) -> str:
-    """Why the family has no schedule for an attention; '' where it may have one.
+def problem_refusal(attention: Attention, largest: int, target: Target) -> Refusal | None:
+    """Why the family has no schedule for an attention; None where it may have one.
 
     largest: bytes of its largest input or result.
     """
     if attention.score != "f32":
-        return f"scores of {attention.score}"
+        return Refusal(f"scores of {attention.score}")
     if base_unit(attention, target) is None:
-        return f"{target.name}: no instruction for {attention.element}"
+        return Refusal(f"{target.name}: no instruction for {attention.element}")
     if max(attention.D, attention.E) > MAX_HEAD:
-        return f"heads of {max(attention.D, attention.E)} are larger than {MAX_HEAD}"
+        return Refusal(f"heads of {max(attention.D, attention.E)} are larger than {MAX_HEAD}")
     if attention.batch > MAX_BATCH:
-        return f"{attention.batch} heads are more than {MAX_BATCH}"
+        return Refusal(f"{attention.batch} heads are more than {MAX_BATCH}")
     if largest > MAX_BYTES:
-        return f"a tensor of {largest} bytes is more than 31-bit offsets reach"
-    return ""
+        return Refusal(f"a tensor of {largest} bytes is more than 31-bit offsets reach")
+    return None
 
 
 def base_unit(attention: Attention, target: Target) -> Unit | None:
@@ -60,29 +61,31 @@ def schedule_refusal(
     shapes: list[Shape],
     unit: Unit,
     target: Target,
-) -> str:
-    """Why a schedule is illegal on a chip; '' where it is legal. shapes: its tiles."""
+) -> Refusal | None:
+    """Why a schedule is illegal on a chip; None where it is legal. shapes: its tiles."""
     threads = schedule.waves * target.wave_size
     if schedule.overlap and target.matrix != "mfma":
-        return "WMMA takes the vector units' place"
+        return Refusal("WMMA takes the vector units' place")
     if schedule.parts > 1 and (attention.causal, attention.earliest) != (None, None):
-        return "queries of one block that see different keys"
+        return Refusal("queries of one block that see different keys")
     if schedule.waves % schedule.splits or schedule.wave_keys % block_keys(unit):
-        return f"{schedule.keys} keys in {schedule.splits} parts for {schedule.waves} waves"
+        return Refusal(
+            f"{schedule.keys} keys in {schedule.splits} parts for {schedule.waves} waves"
+        )
     for shape in shapes:
         if shape.rows * shape.length % (threads * unit.chunk):
-            return f"{threads} threads for {shape.rows} rows of {shape.length} in LDS"
+            return Refusal(f"{threads} threads for {shape.rows} rows of {shape.length} in LDS")
         if shape.turn(unit, threads)[0] * emit.element_bytes(unit.element) < 8:
-            return f"{threads} threads would write less than 8 bytes of LDS at a time"
+            return Refusal(f"{threads} threads would write less than 8 bytes of LDS at a time")
     used = lds_bytes(attention, schedule, shapes, unit, target)
     if used > min(target.lds_bytes, 64 << 10):
-        return f"{used} bytes of LDS"
+        return Refusal(f"{used} bytes of LDS")
     count = registers(attention, schedule, shapes, unit, target)
     # A lane has 512 registers for all waves of a SIMD in wave64, or 256 for itself in wave32.
     # Some are kept for uses that the estimate leaves out.
     simd_waves = math.ceil(schedule.waves / 4)
     limit = min(400, 480 // simd_waves) if target.wave_size == 64 else 236
-    return f"about {count} registers" if count > limit * target.register_share else ""
+    return Refusal(f"about {count} registers") if count > limit * target.register_share else None
 
 
 def lds_bytes(

@@ -8,46 +8,50 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.attention.constraints import base_unit, problem_refusal
 from mgx_mlir.codegen.gpu.families.attention.cost import choose
 from mgx_mlir.codegen.gpu.families.attention.generator import generate
 from mgx_mlir.codegen.gpu.families.attention.layout import shaped
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
+from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.attention import heads_as_queries, match_attention
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects.types import byte_size
 
 
 def attention_program(
     kernel: ir.OpView, target: Target, schedule: AttentionSchedule | None = None
-) -> tuple[GpuProgram | None, str]:
+) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
-    None, and why the family refuses it, for other kernels. The reason is empty where the kernel
-    holds no attention. Without a `schedule` the cost model chooses one.
+    None where the kernel holds no attention. Without a `schedule` the cost model chooses one.
     """
     with kernel.context, kernel.location:
         operations = kernel.regions[0].blocks[0].operations
         if all(op.operation.name != "mgx.attention" for op in operations):
-            return None, ""
+            return None
         attention = match_attention(kernel)
         if attention is None:
-            return None, "mgx.attention: operands or an epilogue that are no views of inputs"
+            return Refusal("mgx.attention: operands or an epilogue that are no views of inputs")
         type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
         types = [*type_.inputs, *type_.results]
         refusal = problem_refusal(attention, max(byte_size(t) for t in types), target)
         if refusal:
-            return None, f"mgx.attention: {refusal}"
+            return refusal.of("mgx.attention")
         unit = base_unit(attention, target)
         assert unit is not None  # or the problem would have been refused
         if unit.rows > attention.M:
             attention = heads_as_queries(attention)
         schedule = schedule or choose(attention, unit, target)
         if schedule is None:
-            return None, f"mgx.attention: no schedule fits {target.name}"
+            return Refusal(f"mgx.attention: no schedule fits {target.name}")
         sizes = tuple([math.prod(t.shape) for t in x] for x in (type_.inputs, type_.results))
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
         unit = shaped(unit, schedule.rows)
         program = generate(attention, (sizes[0], sizes[1]), schedule, unit, target, name)
         expand_math(program.module)
-        return program, f"mgx.attention: {schedule.describe(unit)}"
+        return Generated(program, f"mgx.attention: {schedule.describe(unit)}")
+
+
+FAMILY = Family("attention", 10, attention_program)

@@ -15,30 +15,33 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.kernel import match_program
+from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 
 # The alignment of pieces of scratch memory, in bytes.
 ALIGNMENT = 256
 
 
-def attention_parts_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:
+def attention_parts_program(
+    kernel: ir.OpView, target: Target
+) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and its schedules in words.
 
-    None, and why, for other kernels. The reason is empty where the kernel holds no attention,
-    or one whose operands are no views of inputs.
+    None where the kernel holds no attention, or one whose operands are no views of inputs.
     """
     with kernel.context, kernel.location:
         attention = match_attention(kernel)
         if attention is None:
-            return None, ""
+            return None
         type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
         sizes = [[_elements(t) for t in types] for types in (type_.inputs, type_.results)]
-        return _parts(attention, (sizes[0], sizes[1]), target, name)
+        return _parts(attention, (sizes[0], sizes[1]), target, name).of("mgx.attention in parts")
 
 
 def _elements(type_: ir.Type) -> int:
@@ -53,35 +56,34 @@ def _parts(
     sizes: tuple[Sequence[int], Sequence[int]],
     target: Target,
     name: str,
-) -> tuple[GpuProgram | None, str]:
+) -> Generated[GpuProgram] | Refusal:
     size, element, (inputs, results) = attention.size, attention.element, sizes
-    scores, why_scores = match_program(
-        attention.scores(all_=False), (inputs, [size]), target, f"{name}_scores"
-    )
-    if scores is None:
-        return None, f"mgx.attention in parts: {why_scores}"
-    values, why_values = match_program(
+    scores = match_program(attention.scores(all_=False), (inputs, [size]), target, f"{name}_scores")
+    if isinstance(scores, Refusal):
+        return scores
+    values = match_program(
         attention.values(len(inputs), element),
         ([*inputs, size], results),
         target,
         f"{name}_values",
     )
-    if values is None:
-        return None, f"mgx.attention in parts: {why_values}"
+    if isinstance(values, Refusal):
+        return values
     module = _softmax_kernel(attention, f"{name}_softmax")
-    softmax, why_softmax = rows_program(next(iter(module.body.operations)), target)
-    if softmax is None:
-        return None, f"mgx.attention in parts: {why_softmax}"
+    softmax = rows_program(next(iter(module.body.operations)), target)
+    assert softmax is not None  # it is a kernel of rows
+    if isinstance(softmax, Refusal):
+        return softmax
     shares = _aligned(size * emit.element_bytes(attention.score))
     end = shares + _aligned(size * emit.element_bytes(element))
     first, second = Argument("scratch", 0), Argument("scratch", shares)
     parts = (
-        _Part(scores, {Argument("output", 0): first}, end),
-        _Part(softmax, {Argument("input", 0): first, Argument("output", 0): second}, end),
-        _Part(values, {Argument("input", len(inputs)): second}, end),
+        _Part(scores.program, {Argument("output", 0): first}, end),
+        _Part(softmax.program, {Argument("input", 0): first, Argument("output", 0): second}, end),
+        _Part(values.program, {Argument("input", len(inputs)): second}, end),
     )
-    why = "; ".join((why_scores, why_softmax, why_values))
-    return _joined(parts), f"mgx.attention in parts: {why}"
+    schedules = "; ".join(x.schedule for x in (scores, softmax, values))
+    return Generated(_joined(parts), schedules)
 
 
 def _softmax_kernel(attention: Attention, name: str) -> ir.Module:
@@ -150,3 +152,6 @@ def _functions(program: GpuProgram) -> ir.Block:
 
 def _aligned(size: int) -> int:
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+FAMILY = Family("attention_parts", 20, attention_parts_program)

@@ -37,6 +37,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
 )
 from mgx_mlir.codegen.gpu.families.contraction.skinny import dot_products, of_fewer_rows
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix, Windows
+from mgx_mlir.codegen.refusal import Refusal
 
 # With more rows the matrix cores, where there are any, are worth the way through LDS.
 MAX_ROWS = 4
@@ -72,31 +73,31 @@ class Broad:
         return f"{self.columns} columns a block of {self.waves} waves, {self.depth} rows a lane"
 
 
-def as_broad(found: Product, target: Target) -> tuple[Product, Broad] | None:
-    """The product with few rows, or its transpose, and its schedule; None for others."""
+def as_broad(found: Product, target: Target) -> tuple[Product, Broad] | Refusal:
+    """The product with few rows, or its transpose, and its schedule."""
     problem = found.match.problem
     if found.packings or found.match.added or problem.accumulator != "f32":
-        return None
+        return Refusal(f"packed operands, added products, or sums in {problem.accumulator}")
     if any(isinstance(x, Windows | Computed) for x in (problem.a, problem.b)):
-        return None
+        return Refusal("windows, or computed operands")
     found = of_fewer_rows(found)
     problem = found.match.problem
     if problem.M > MAX_ROWS or problem.b.element not in _ELEMENTS:
-        return None
+        return Refusal(f"{problem.M} rows of {problem.b.element}")
     cut = _cut(problem, target)
-    return (found, cut) if cut else None
+    return cut if isinstance(cut, Refusal) else (found, cut)
 
 
-def _cut(problem: Contraction, target: Target) -> Broad | None:
+def _cut(problem: Contraction, target: Target) -> Broad | Refusal:
     b = problem.b
     assert isinstance(b, Matrix)
     size = emit.element_bytes(b.element)
     width = vector_width(b.column, b.row, b.batch, offset=b.offset, limit=CHUNK_BYTES // size)
     if width * size < 8 or len(b.row.factors) != 1:
-        return None
+        return Refusal(f"columns that are read by {width * size} bytes")
     depth = math.gcd(problem.K, 8)
     if b.element == "f16" and depth % 2:
-        return None
+        return Refusal(f"K = {problem.K} of f16 is odd")
     blocks = [math.ceil(problem.N / (width * lanes)) * problem.batch for lanes in _LANES]
     # A quarter of the compute units take all of the memory's bandwidth.
     enough = [
@@ -105,7 +106,7 @@ def _cut(problem: Contraction, target: Target) -> Broad | None:
     lanes = enough[0] if enough else _LANES[-1]
     waves = problem.K * lanes // (depth * target.wave_size)
     if waves == 0 or (not enough and waves < _MOST_WAVES):
-        return None
+        return Refusal(f"{blocks[-1]} blocks of {waves} waves leave the chip idle")
     return Broad(width, lanes, depth, max(1, min(_MOST_WAVES, 1 << waves.bit_length() - 1)))
 
 

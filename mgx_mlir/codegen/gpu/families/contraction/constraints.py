@@ -11,13 +11,14 @@ from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit, unit_for
 from mgx_mlir.codegen.problem.match import Match, Operand
 from mgx_mlir.codegen.problem.problem import Image
+from mgx_mlir.codegen.refusal import Refusal
 
 # blockIdx.z counts batches.
 MAX_BATCH = 65535
 
 
-def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
-    """Why no function can be generated for a match; '' where one can.
+def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> Refusal | None:
+    """Why no function can be generated for a match; None where one can.
 
     sizes: bytes of each operand, by its argument's number.
     """
@@ -26,20 +27,20 @@ def problem_refusal(match: Match, sizes: dict[int, int], target: Target) -> str:
         return _size_refusal(match, sizes)
     a, b = problem.a.element, problem.b.element
     if unit_for(target, a, problem.accumulator, b) is None:
-        return f"{target.name}: no instruction for {a} in {problem.accumulator}"
+        return Refusal(f"{target.name}: no instruction for {a} in {problem.accumulator}")
     if a != b and target.matrix != "wmma" and not {a, b} <= emit.BYTE_FLOATS:
-        return f"operands of {a} and {b}"
+        return Refusal(f"operands of {a} and {b}")
     depth = min(term.K for term in match.terms)
     if depth < LEAST_DEPTH:
-        return f"K = {depth} is below {LEAST_DEPTH}"
+        return Refusal(f"K = {depth} is below {LEAST_DEPTH}")
     if problem.M * problem.N == 1:
-        return "one element a matrix"
+        return Refusal("one element a matrix")
     if problem.batch > MAX_BATCH:
-        return f"{problem.batch} matrices are more than {MAX_BATCH}"
+        return Refusal(f"{problem.batch} matrices are more than {MAX_BATCH}")
     return _size_refusal(match, sizes)
 
 
-def _size_refusal(match: Match, sizes: dict[int, int]) -> str:
+def _size_refusal(match: Match, sizes: dict[int, int]) -> Refusal | None:
     problem = match.problem
     results = problem.batch * problem.M * problem.N
     largest = max(emit.element_bytes(e) for e in match.result_elements) * results
@@ -47,8 +48,8 @@ def _size_refusal(match: Match, sizes: dict[int, int]) -> str:
     arguments += [s.argument for s in match.sources if isinstance(s, Operand)]
     largest = max(largest, *(sizes[number] for number in arguments))
     if largest > MAX_BYTES:
-        return f"a tensor of {largest} bytes is more than 31-bit offsets reach"
-    return ""
+        return Refusal(f"a tensor of {largest} bytes is more than 31-bit offsets reach")
+    return None
 
 
 def schedule_refusal(
@@ -57,8 +58,8 @@ def schedule_refusal(
     target: Target,
     widths: tuple[int, int] = (0, 0),
     besides: int = 0,
-) -> str:
-    """Why a schedule is illegal for an instruction on a chip; '' where it is legal.
+) -> Refusal | None:
+    """Why a schedule is illegal for an instruction on a chip; None where it is legal.
 
     widths: elements of A and of B that one read takes; 0 for as many as 16 bytes hold.
     besides: registers to transpose or decode both on their way to LDS (see `besides`).
@@ -67,18 +68,18 @@ def schedule_refusal(
     rows, columns = schedule.rows(unit), schedule.columns(unit)
     for size in (rows, columns):
         if size * unit.row_chunks % threads:
-            return f"{threads} threads for {size} rows of {unit.row_chunks} chunks in LDS"
+            return Refusal(f"{threads} threads for {size} rows of {unit.row_chunks} chunks in LDS")
     lds = SIDES * (rows + columns) * unit.row_bytes
     if lds > target.lds_bytes:
-        return f"{lds} bytes of LDS"
+        return Refusal(f"{lds} bytes of LDS")
     if schedule.ahead > schedule.most_ahead(unit):
-        return f"{schedule.ahead} tiles ahead"
+        return Refusal(f"{schedule.ahead} tiles ahead")
     waiting = schedule.ahead * sum(n for n, _ in reads(schedule, unit, target, widths))
     if waiting > MAX_READS:
-        return f"{waiting} reads that are waited for"
+        return Refusal(f"{waiting} reads that are waited for")
     used = registers(schedule, unit, target, widths) + besides
     limit = _LIMITS[unit.kind] * target.register_share
-    return f"about {used} registers" if used > limit else ""
+    return Refusal(f"about {used} registers") if used > limit else None
 
 
 # Outstanding reads of a wave that the hardware can count, less a few.

@@ -18,6 +18,7 @@ from mgx_mlir.codegen.gpu.families.contraction.cost import GLOBAL_LATENCY
 from mgx_mlir.codegen.gpu.families.contraction.direct import Dimension, dimensions, offsets
 from mgx_mlir.codegen.problem.match import Match, Operand, Source
 from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
+from mgx_mlir.codegen.refusal import Refusal
 
 # Channels that a thread may have, and its pixels along a dimension.
 _LANES, _SIDES = (8, 4, 2), (8, 4, 2, 1)
@@ -83,17 +84,19 @@ class Depthwise:
         return self.match.problem.batch * math.prod(self.counts(schedule))
 
 
-def as_depthwise(match: Match) -> Depthwise | None:
+def as_depthwise(match: Match) -> Depthwise | Refusal:
     """A match that `direct` does not refuse, as matrices [image, pixel, channel].
 
-    None where its channels are not last, or not read as vectors.
+    A Refusal where its channels are not last, or not read as vectors.
     """
     problem, image, a = match.problem, match.problem.b, match.problem.a
     assert isinstance(image, Image)
     pixels = math.prod(image.outputs)
     channels = match.place.column.stride if match.place is not None else None
-    if not channels or problem.M != 1 or pixels == 1:
-        return None
+    if not channels:
+        return Refusal("channels that are not last")
+    if problem.M != 1 or pixels == 1:
+        return Refusal(f"{problem.M} filters a channel, {pixels} pixels")
     count = problem.batch // channels
     images, channel = split(image.batch, count)
     taps = Matrix(a.argument, a.element, a.offset, Axis(()), a.column, split(a.batch, count)[1])
@@ -114,7 +117,7 @@ def as_depthwise(match: Match) -> Depthwise | None:
         place=place,
     )
     found = Depthwise(turned, replace(image, batch=images), channel, taps, dimensions(image))
-    return found if found.lanes > 1 else None
+    return found if found.lanes > 1 else Refusal("channels that no vector divides")
 
 
 def choose(depthwise: Depthwise, target: Target) -> DepthwiseSchedule:

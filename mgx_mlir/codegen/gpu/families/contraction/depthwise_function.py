@@ -10,7 +10,6 @@ from mlir import ir
 from mlir.dialects import math as math_dialect
 from mlir.dialects import rocdl
 
-from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
@@ -22,7 +21,6 @@ from mgx_mlir.codegen.gpu.families.contraction.depthwise import (
     DepthwiseSchedule,
     Step,
     ahead,
-    choose,
     steps,
 )
 from mgx_mlir.codegen.gpu.families.contraction.direct import Dimension
@@ -39,15 +37,14 @@ from mgx_mlir.codegen.problem.problem import Axis
 
 def generate_depthwise(
     depthwise: Depthwise,
+    schedule: DepthwiseSchedule,
     sizes: tuple[Sequence[int], Sequence[int]],
-    target: Target,
     name: str,
-) -> tuple[GpuProgram, str]:
-    """The function `<name>_0`, and its schedule in words.
+) -> GpuProgram:
+    """The function `<name>_0`.
 
     sizes: elements of each input and of each result. Needs an active MLIR context and location.
     """
-    schedule = choose(depthwise, target)
     parameters = parameters_of(depthwise.match, sizes)
     module, functions = new_module()
     grid = grid_of(math.ceil(depthwise.threads(schedule) / schedule.threads))
@@ -60,7 +57,7 @@ def generate_depthwise(
 
     threads = schedule.threads
     launch = add_function(functions, f"{name}_0", parameters, threads, grid, body, is_vectors=True)
-    return GpuProgram(module, (launch,), 0, 32), schedule.describe()
+    return GpuProgram(module, (launch,), 0, 32)
 
 
 def _emit(

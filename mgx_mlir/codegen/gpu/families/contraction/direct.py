@@ -24,25 +24,29 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
+from mgx_mlir.codegen.refusal import Refusal
 
 THREADS = 256
 # Products of one result, each of which is an instruction.
 MAX_TAPS = 64
 
 
-def direct_refusal(match: Match) -> str:
-    """Why plain sums do not serve a convolution; '' where they do."""
+def direct_refusal(match: Match) -> Refusal | None:
+    """Why plain sums do not serve a convolution; None where they do."""
     problem, image = match.problem, match.problem.b
-    assert isinstance(image, Image)
+    if not isinstance(image, Image):
+        return Refusal("no convolution")
+    if match.added:
+        return Refusal("products whose sums are added")
     if isinstance(image, ComputedImage):
-        return "pixels that are computed"
+        return Refusal("pixels that are computed")
     if image.channel.size != 1:
-        return f"{image.channel.size} channels a group"
+        return Refusal(f"{image.channel.size} channels a group")
     if problem.K > MAX_TAPS:
-        return f"a window of {problem.K} elements a channel"
+        return Refusal(f"a window of {problem.K} elements a channel")
     if max(problem.batch, problem.M) > MAX_BATCH:
-        return f"{problem.batch} images of channels are more than {MAX_BATCH}"
-    return ""
+        return Refusal(f"{problem.batch} images of channels are more than {MAX_BATCH}")
+    return None
 
 
 # A dimension's size, stride in memory, outputs, window, step, dilation and pad before.

@@ -27,6 +27,7 @@ from mgx_mlir.codegen.gpu.families.contraction.sources import (
 )
 from mgx_mlir.codegen.problem.computed import compute, numbers_of, repeats
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix, Read, Windows
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.rewriting.prologues import is_risky
 
 
@@ -65,19 +66,19 @@ def expanded(matrix: Computed, values: Sequence[ir.Value], lanes: int) -> ir.Val
     return emit.upper_half(x) if is_f32 and matrix.element == "bf16" else x
 
 
-def expanding_refusal(terms: Sequence[Contraction], tile_depth: int) -> str:
-    """Why operands cannot be computed on their way to LDS; '' where they can, or none are."""
+def expanding_refusal(terms: Sequence[Contraction], tile_depth: int) -> Refusal | None:
+    """Why operands cannot be computed on their way to LDS; None where they can, or none are."""
     for term in terms:
         found = [source_of(term.a, False, term.K, tile_depth)]
         if isinstance(term.b, Matrix):
             found.append(source_of(term.b, True, term.K, tile_depth))
         expanding = [source for source in found if isinstance(source, Expanding)]
         if len(expanding) == 2 and term.K % tile_depth:
-            return f"two computed operands with a rest of K = {term.K}"
+            return Refusal(f"two computed operands with a rest of K = {term.K}")
         for source in expanding:
             if refusal := source.refusal(tile_depth):
                 return refusal
-    return ""
+    return None
 
 
 class Expanding:
@@ -125,14 +126,14 @@ class Expanding:
         """Reads in `loads` for one vector of elements."""
         return len(self.sides) + (self._windows is not None)
 
-    def refusal(self, tile_depth: int) -> str:
-        """Why the operand cannot be computed on its way to LDS; '' where it can."""
+    def refusal(self, tile_depth: int) -> Refusal | None:
+        """Why the operand cannot be computed on its way to LDS; None where it can."""
         least = max(read.per_byte for read in self.matrix.tensors)
         if self.width(16) < least or (least > 1 and not self.along_k):
-            return "packed numbers that are no neighbours along k"
+            return Refusal("packed numbers that are no neighbours along k")
         if self.depth % tile_depth and self._windows is None and is_risky(self.matrix.op):
-            return f"what is computed beyond k = {self.depth} may not be finite"
-        return ""
+            return Refusal(f"what is computed beyond k = {self.depth} may not be finite")
+        return None
 
     def begin(self, batch: Index, rows: Sequence[Index], k: Index, limit: int | None) -> None:
         for side in self.sides:

@@ -42,7 +42,7 @@ from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.families.rows.cost import weight
 from mgx_mlir.codegen.problem.match import Match, Operand, used_arguments
-from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
+from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 
 
 def generate(
@@ -65,11 +65,10 @@ def generate(
 
 
 def generate_direct(
-    match: Match, image: Image, sizes: tuple[Sequence[int], Sequence[int]], name: str
-) -> tuple[GpuProgram, str]:
-    """The function `<name>_0` for a convolution that `direct` does not refuse, and its schedule
-    in words."""
-    plan = direct.Direct(match, image)
+    plan: direct.Direct, sizes: tuple[Sequence[int], Sequence[int]], name: str
+) -> GpuProgram:
+    """The function `<name>_0` for a convolution that `direct` does not refuse."""
+    match = plan.match
     used = used_arguments(match)
     numbers = [number for number, _ in used]
     parameters = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used]
@@ -85,7 +84,7 @@ def generate_direct(
         direct.emit_direct(plan, plain, raw_buffers(plain), list(outputs.values()), place)
 
     launch = add_function(functions, f"{name}_0", parameters, direct.THREADS, plan.grid, body)
-    return GpuProgram(module, (launch,), 0, 32), plan.describe()
+    return GpuProgram(module, (launch,), 0, 32)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from mgx_mlir.codegen.gpu.families.contraction.cost import BLOCK_LATENCY, LDS_BY
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix
+from mgx_mlir.codegen.refusal import Refusal
 
 MOST_WAVES = 4
 # Registers for a lane's filters, and for these and the pixels that a thread takes to LDS.
@@ -203,33 +204,33 @@ def pixel_group(image: Image) -> int:
     return 1
 
 
-def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> str:
-    """Why such work-groups do not serve a convolution; '' where they do.
+def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> Refusal | None:
+    """Why such work-groups do not serve a convolution; None where they do.
 
     sizes: elements of each input.
     """
     image, problem = match.problem.b, match.problem
     if not isinstance(image, Image) or isinstance(image, ComputedImage) or match.added:
-        return "no convolution of an image as it is"
+        return Refusal("no convolution of an image as it is")
     if image.channel.size not in (3, PIXEL_CHANNELS) or len(image.sizes) != 2:
-        return f"{image.channel.size} channels, {len(image.sizes)} dimensions"
+        return Refusal(f"{image.channel.size} channels, {len(image.sizes)} dimensions")
     if unit.kind not in ("mfma", "wmma") or unit.element not in ("bf16", "f16", "f32"):
-        return "no matrix cores for the type"
+        return Refusal("no matrix cores for the type")
     if unit.element != image.element or problem.batch != image.batch.size:
-        return "groups, or converted elements"
+        return Refusal("groups, or converted elements")
     if math.prod(image.window) == 1:
-        return "no windows"
+        return Refusal("no windows")
     if problem.a.batch.stride != 0:
-        return "groups"
+        return Refusal("groups")
     if pixel_group(image) * emit.element_bytes(image.element) < 8:
-        return "pixels that are not read by 8 bytes"
+        return Refusal("pixels that are not read by 8 bytes")
     a = problem.a
     channel, tap = split(a.column, image.channel.size)
     strides = [stride for axis in (a.row, tap) for _, stride in axis.factors]
     whole = all(x % PIXEL_CHANNELS == 0 for x in (a.offset, sizes[a.argument], *strides))
     if channel.stride != 1 or not whole:
-        return f"taps of filters that are not {PIXEL_CHANNELS} elements"
-    return ""
+        return Refusal(f"taps of filters that are not {PIXEL_CHANNELS} elements")
+    return None
 
 
 def as_narrow(
@@ -239,14 +240,17 @@ def as_narrow(
     sizes: Sequence[int],
     unit: Unit,
     target: Target,
-) -> Narrow | None:
-    """The best such work-groups for a convolution and its product; None where none serve.
+) -> Narrow | Refusal:
+    """The best such work-groups for a convolution and its product.
 
     turned: whether the product is transposed. sizes: elements of each input.
     """
+    if not product.packings:
+        return Refusal("operands that are read as they are")
+    if refusal := narrow_refusal(match, sizes, unit):
+        return refusal
     image = match.problem.b
-    if not isinstance(image, Image) or narrow_refusal(match, sizes, unit):
-        return None
+    assert isinstance(image, Image)
     place = {PACKED_IMAGE: image.argument, PACKED_FILTER: match.problem.a.argument}
     problem = product.match.problem
     assert isinstance(problem.b, Matrix)
@@ -255,7 +259,8 @@ def as_narrow(
     product = replace(product, match=inner, packings={})
     make = partial(Narrow, product, image, match.problem.a, turned, unit, target.wave_size)
     found = [x for x in _cuts(make, image, match.problem.a, unit) if _fits(x, target)]
-    return least(found, lambda x: x.clocks(target), Narrow.describe)
+    best = least(found, lambda x: x.clocks(target), Narrow.describe)
+    return best or Refusal("no work-group that fits registers and LDS")
 
 
 def _cuts(

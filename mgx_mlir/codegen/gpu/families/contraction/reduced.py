@@ -16,7 +16,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import signature
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, aligned, row_major
 from mgx_mlir.codegen.gpu.families.contraction.cost import (
@@ -31,75 +31,76 @@ from mgx_mlir.codegen.gpu.families.contraction.kernel import contraction_program
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
+from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
-from mgx_mlir.codegen.gpu.families.rows.match import match_rows
+from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.problem import Image
 from mgx_mlir.codegen.problem.views import element_name
+from mgx_mlir.codegen.refusal import Refusal
 
 
-def reduced_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:
+def reduced_program(kernel: ir.OpView, target: Target) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` that reduces a product, and its schedule in words.
 
-    None, and why the family refuses it, for other kernels; an empty reason where the kernel
-    reduces no product.
+    None where the kernel reduces no product.
     """
     with kernel.context, kernel.location:
         halves = split_kernel(kernel)
         if halves is None:
-            return None, ""
+            return None
         found = _together(halves, target)
-        if isinstance(found, tuple):
+        if isinstance(found, Generated):
             return found
-        first, why = contraction_program(halves.first, target)
-        if first is None:
-            return None, why
-        second, then = rows_program(halves.second, target)
-        if second is None:
-            return None, then
-        words = f"{why}; its rows after it ({found}): {then}"
-        return _in_sequence(halves, first, second), words
+        first = contraction_program(halves.first, target)
+        if first is None or isinstance(first, Refusal):
+            return first
+        second = rows_program(halves.second, target)
+        if second is None or isinstance(second, Refusal):
+            return second
+        words = f"{first.schedule}; its rows after it ({found}): {second.schedule}"
+        return Generated(_in_sequence(halves, first.program, second.program), words)
 
 
-def _together(halves: Halves, target: Target) -> tuple[GpuProgram, str] | str:
+def _together(halves: Halves, target: Target) -> Generated[GpuProgram] | Refusal:
     """One function for both halves and its schedule in words, or why there is none."""
     match, rows = match_contraction(halves.first), match_rows(halves.second)
     name, (inputs, _) = signature(halves.first)
     _, (_, results) = signature(halves.second)
-    if match is None or isinstance(rows, str):
-        return "unmatched"
+    if match is None or not isinstance(rows, Rows):
+        return Refusal("unmatched")
     problem = match.problem
     if any(isinstance(term.b, Image) for term in match.terms) or match.place is not None:
-        return "a convolution"
+        return Refusal("a convolution")
     counts = [math.prod(type_.shape) for type_ in (*inputs, halves.product)]
     tail = Tail(rows, len(inputs), tuple(math.prod(type_.shape) for type_ in results))
     unit = unit_for(target, problem.a.element, problem.accumulator, problem.b.element)
     bytes_ = {n: counts[n] * emit.element_bytes(e) for n, e in used_arguments(match)}
     refusal = tail.refusal(problem) or problem_refusal(match, bytes_, target)
     if refusal or unit is None:
-        return refusal or "no instruction"
+        return refusal or Refusal("no instruction")
     if unit.element != element_name(halves.product):
-        return f"LDS of {unit.element}"
+        return Refusal(f"LDS of {unit.element}")
     refusal = expanding_refusal(match.terms, unit.tile_depth)
     if refusal:
         return refusal
     schedule = choose(match.terms, unit, target, partial(_fits, tail, match, unit, target))
     alone = choose(match.terms, unit, target)
     if schedule is None or alone is None:
-        return f"{problem.N} columns are more than a block has"
+        return Refusal(f"{problem.N} columns are more than a block has")
     whole = replace(problem, K=sum(term.K for term in match.terms))
     between = 2 * counts[-1] * emit.element_bytes(unit.element)  # the product, written and read
     between /= GLOBAL_BYTES_A_CLOCK[target.wave_size] * target.compute_units
     saved = LAUNCH_CLOCKS + between
     together = clocks(whole, schedule, unit, target) + tail.clocks(problem, schedule, unit, target)
     if together > clocks(whole, alone, unit, target) + saved:
-        return "faster on more blocks"
+        return Refusal("faster on more blocks")
     product = Product(match, row_major(problem), {})
     sizes = counts, [counts[-1]]
     program = generate(product, sizes, schedule, unit, target, name, tail)
     expand_math(program.module)
-    return program, f"{schedule.describe(unit)}, rows reduced in LDS"
+    return Generated(program, f"{schedule.describe(unit)}, rows reduced in LDS")
 
 
 def _fits(tail: Tail, match: Match, unit: Unit, target: Target, schedule: ProductSchedule) -> bool:
@@ -140,3 +141,6 @@ def _functions(module: ir.Module) -> ir.Block:
     """The block of a module's gpu.module."""
     (kernels,) = module.body.operations
     return kernels.regions[0].blocks[0]
+
+
+FAMILY = Family("reduced", 30, reduced_program)

@@ -41,6 +41,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
+from mgx_mlir.codegen.refusal import Refusal
 
 # Rows of results of a work-group.
 HEIGHT = 2
@@ -141,27 +142,27 @@ class Resident:
         )
 
 
-def resident_refusal(match: Match, product: Product, unit: Unit, target: Target) -> str:
-    """Why such work-groups do not serve a convolution; '' where they do."""
+def resident_refusal(match: Match, product: Product, unit: Unit, target: Target) -> Refusal | None:
+    """Why such work-groups do not serve a convolution; None where they do."""
     image, problem = match.problem.b, product.match.problem
     if not isinstance(image, Image) or match.added or product.packings:
-        return "no convolution of an image with channels last"
+        return Refusal("no convolution of an image with channels last")
     if isinstance(image, ComputedImage):
-        return "pixels that are computed"
+        return Refusal("pixels that are computed")
     if unit.kind != "mfma" or unit.lane_chunks > 1 or unit.element != image.element:
-        return "no matrix cores of 64 lanes"
+        return Refusal("no matrix cores of 64 lanes")
     if len(image.sizes) != 2 or problem.batch > 1 or product.result.column.stride != 1:
-        return "groups, or other than two dimensions"
+        return Refusal("groups, or other than two dimensions")
     if math.prod(image.window) == 1 or {*image.steps, *image.dilations} != {1}:
-        return "windows that are no neighbours"
+        return Refusal("windows that are no neighbours")
     found = Resident(product, image, unit, target.wave_size)
     if image.channel.size % found.step or problem.N % unit.columns:
-        return f"{image.channel.size} channels, {problem.N} filters"
+        return Refusal(f"{image.channel.size} channels, {problem.N} filters")
     if found.reads > MOST_READS:
-        return f"{found.reads} reads of filters"
+        return Refusal(f"{found.reads} reads of filters")
     size = emit.element_bytes(unit.element)
     if found.lds_elements * size > min(target.lds_bytes, 64 << 10):
-        return f"{found.lds_elements * size} bytes of LDS"
+        return Refusal(f"{found.lds_elements * size} bytes of LDS")
     b = found.filters
     widths = (
         vector_width(image.channel, image.batch, offset=image.offset, limit=unit.chunk),
@@ -169,17 +170,18 @@ def resident_refusal(match: Match, product: Product, unit: Unit, target: Target)
         vector_width(b.row, b.column, offset=b.offset, limit=unit.chunk),
     )
     if set(widths) != {unit.chunk} or b.row.stride != 1:
-        return "an order of elements that is not read by 16 bytes"
+        return Refusal("an order of elements that is not read by 16 bytes")
     if math.prod(found.grid) > target.compute_units:
-        return f"{math.prod(found.grid)} blocks for {target.compute_units} compute units"
-    return ""
+        return Refusal(f"{math.prod(found.grid)} blocks for {target.compute_units} compute units")
+    return None
 
 
-def as_resident(match: Match, product: Product, unit: Unit, target: Target) -> Resident | None:
-    """The work-groups for a convolution and its product; None where `resident_refusal` refuses."""
+def as_resident(match: Match, product: Product, unit: Unit, target: Target) -> Resident | Refusal:
+    """The work-groups for a convolution and its product."""
+    if refusal := resident_refusal(match, product, unit, target):
+        return refusal
     image = match.problem.b
-    if not isinstance(image, Image) or resident_refusal(match, product, unit, target):
-        return None
+    assert isinstance(image, Image)
     return Resident(product, image, unit, target.wave_size)
 
 

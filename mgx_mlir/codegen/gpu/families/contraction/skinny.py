@@ -45,6 +45,7 @@ from mgx_mlir.codegen.problem.problem import (
     Windows,
     in_memory,
 )
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.rewriting.prologues import is_risky
 
 # With more rows the matrix cores, where there are any, are worth the way through LDS.
@@ -74,22 +75,22 @@ class Skinny:
         return f"{self.columns} columns a wave, {self.lanes} elements a lane{parts}"
 
 
-def as_skinny(match_product: Product, target: Target) -> tuple[Product, Skinny] | None:
-    """The product with few rows, or its transpose, and its schedule; None for others."""
+def as_skinny(match_product: Product, target: Target) -> tuple[Product, Skinny] | Refusal:
+    """The product with few rows, or its transpose, and its schedule."""
     problem = match_product.match.problem
     if match_product.packings or match_product.match.added or problem.accumulator != "f32":
-        return None
+        return Refusal(f"packed operands, added products, or sums in {problem.accumulator}")
     operands = [x for operand in (problem.a, problem.b) for x in in_memory(operand)]
     if any(isinstance(x, Windows | Image) for x in operands):
-        return None
+        return Refusal("windows")
     if problem.a.element not in _ELEMENTS:
-        return None
+        return Refusal(f"elements of type {problem.a.element}")
     match_product = of_fewer_rows(match_product)
     problem = match_product.match.problem
     if problem.M > MAX_ROWS or isinstance(problem.a, Computed):
-        return None
+        return Refusal(f"{problem.M} rows, or computed ones")
     cut = _cut(problem, target)
-    return (match_product, cut) if cut else None
+    return cut if isinstance(cut, Refusal) else (match_product, cut)
 
 
 def of_fewer_rows(found: Product) -> Product:
@@ -101,7 +102,7 @@ def of_fewer_rows(found: Product) -> Product:
     return replace(found, match=found.match.turned(), result=result)
 
 
-def _cut(problem: Contraction, target: Target) -> Skinny | None:
+def _cut(problem: Contraction, target: Target) -> Skinny | Refusal:
     b = problem.b
     assert isinstance(b, Matrix)
     lanes = _lanes(problem, b)
@@ -109,9 +110,9 @@ def _cut(problem: Contraction, target: Target) -> Skinny | None:
     least = max((x.per_byte for x in b.tensors), default=1) if isinstance(b, Computed) else 1
     least = max(least, 4 // emit.element_bytes(problem.a.element))
     if lanes < least or step > 2 * problem.K:
-        return None
+        return Refusal(f"{lanes} neighbours along K = {problem.K} a lane")
     if isinstance(b, Computed) and problem.K % step and is_risky(b.op):
-        return None
+        return Refusal(f"elements beyond K = {problem.K} may not be finite")
     wanted = _WAVES_A_UNIT * target.compute_units
     found = problem.batch * problem.N
     columns = next((n for n in (4, 2) if problem.N % n == 0 and found // n >= wanted), 1)

@@ -26,6 +26,7 @@ from mgx_mlir.codegen.gpu.families.rows.layouts import Along
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
+from mgx_mlir.codegen.refusal import Refusal
 
 # Clocks of a read from LDS, or of a reduction within a wave.
 _LDS_CLOCKS = 100
@@ -55,18 +56,18 @@ class Tail:
         by_number = sorted(self.rows.results, key=lambda result: result.operand.argument)
         return outputs_of([r.operand.element.name for r in by_number], self.sizes)
 
-    def refusal(self, problem: Contraction) -> str:
-        """Why no work-group can do it for a product, by any schedule; '' where one may."""
+    def refusal(self, problem: Contraction) -> Refusal | None:
+        """Why no work-group can do it for a product, by any schedule; None where one may."""
         M, N = problem.M, problem.N
         mine = [s for s in self.rows.sources.values() if self._is_product(s)]
         plain = Axis.of((M, N)), Axis.of((N, 1))
         if [(x.outer, x.inner) for x in mine if isinstance(x, MemoryOperand)] != [plain]:
-            return "rows that are not the product's"
+            return Refusal("rows that are not the product's")
         results = [result.operand for result in self.rows.results]
         others = [s for s in self.rows.sources.values() if isinstance(s, MemoryOperand)]
         if any(x.element.kind == "bool" or x.element.is_byte_float for x in (*results, *others)):
-            return "rows of elements that are no plain numbers"
-        return f"{problem.batch} matrices" if problem.batch > 1 else ""
+            return Refusal("rows of elements that are no plain numbers")
+        return Refusal(f"{problem.batch} matrices") if problem.batch > 1 else None
 
     def fits(
         self, problem: Contraction, schedule: ProductSchedule, unit: Unit, target: Target

@@ -5,23 +5,26 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Types, program_of
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
+from mgx_mlir.codegen.gpu.families.family import Family, Types, program_of
 from mgx_mlir.codegen.gpu.families.lrn.generator import LrnSchedule, choose, generate
 from mgx_mlir.codegen.gpu.families.lrn.match import Lrn, match_lrn
+from mgx_mlir.codegen.refusal import Refusal
 
 
 def lrn_program(
     kernel: ir.OpView, target: Target, schedule: LrnSchedule | None = None
-) -> tuple[GpuProgram | None, str]:
+) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
-    None, and why the family refuses it, for other kernels. The reason is empty where the kernel
-    holds no normalization.
+    None where the kernel holds no normalization.
     """
 
-    def made(lrn: Lrn, types: Types, name: str) -> tuple[GpuProgram, str]:
+    def made(lrn: Lrn, types: Types, name: str) -> Generated[GpuProgram]:
         chosen = schedule or choose(lrn, target)
-        return generate(lrn, types, chosen, name), chosen.describe()
+        return Generated(generate(lrn, types, chosen, name), chosen.describe())
 
     return program_of(kernel, match_lrn, made)
+
+
+FAMILY = Family("lrn", 140, lrn_program)

@@ -12,6 +12,7 @@ from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.problem.views import resolve
+from mgx_mlir.codegen.refusal import Refusal
 
 # The most channels of a sum; the generic path sums more in a loop.
 MAX_SIZE = 16
@@ -35,19 +36,19 @@ class Lrn:
     name: ClassVar[str] = "mgx.lrn"
 
 
-def match_lrn(kernel: ir.OpView) -> Lrn | str:
-    """The kernel as a normalization, or why it does not match; '' where it holds other work."""
+def match_lrn(kernel: ir.OpView) -> Lrn | Refusal | None:
+    """The kernel as a normalization, or why it does not match; None where it holds other work."""
     op = anchor_of(kernel, {Lrn.name})
-    if isinstance(op, str):
+    if op is None or isinstance(op, Refusal):
         return op
     view = resolve(op.operation.operands[0])
     if view is None:
-        return f"{Lrn.name}: an input that is no strided view"
+        return Refusal(f"{Lrn.name}: an input that is no strided view")
     element = element_of(op.operation.results[0].type)
     if not element.is_float or element.is_byte_float:
-        return f"{Lrn.name}: elements of type {element.name}"
+        return Refusal(f"{Lrn.name}: elements of type {element.name}")
     if op.size.value > MAX_SIZE:
-        return f"{Lrn.name}: {op.size.value} channels are more than {MAX_SIZE}"
+        return Refusal(f"{Lrn.name}: {op.size.value} channels are more than {MAX_SIZE}")
     images, channels, *rest = view.shape
     source = MemoryOperand(
         view.argument, element, view.offset, view.axis(0, 2), view.axis(2, len(view.shape))

@@ -16,6 +16,7 @@ from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import Source
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import View, resolve, splat_constant
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.rewriting.views import Factors
 
 GATHERS = frozenset(("mgx.gather", "mgx.gather_elements", "mgx.gathernd"))
@@ -82,10 +83,10 @@ class Moves:
     parts: tuple[Move, ...]
 
 
-def match_moves(kernel: ir.OpView) -> Moves | str:
-    """The kernel as moves, or why it does not match; '' where it holds other work."""
+def match_moves(kernel: ir.OpView) -> Moves | Refusal | None:
+    """The kernel as moves, or why it does not match; None where it holds other work."""
     anchor = anchor_of(kernel, MOVES)
-    if isinstance(anchor, str):
+    if anchor is None or isinstance(anchor, Refusal):
         return anchor
     name, result = anchor.operation.name, anchor.operation.results[0]
     # Constants among the operands take no memory.
@@ -103,16 +104,16 @@ def match_moves(kernel: ir.OpView) -> Moves | str:
             sizes = [tuple(value.type.shape) for value in operands]
             return Moves(name, _concat(anchor, parts, sizes, element, shape))
     if any(view is None for view in views):
-        return f"{name}: an input that is no strided view"
+        return Refusal(f"{name}: an input that is no strided view")
     found = [view for view in views if view is not None]
     if name == "mgx.concat":
         return Moves(name, _concat(anchor, found, [v.shape for v in found], element, shape))
     if name in GATHERS:
         if 0 in found[0].shape:
-            return f"{name}: no elements to choose from"
+            return Refusal(f"{name}: no elements to choose from")
         return Moves(name, (_gather(anchor, found[0], found[1], shape),))
     if "constant" not in str(anchor.operation.attributes.get("mode", "constant")):
-        return ""
+        return None
     return Moves(name, (_pad(anchor, found[0], element, shape),))
 
 

@@ -5,26 +5,29 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Types, program_of
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
+from mgx_mlir.codegen.gpu.families.family import Family, Types, program_of
 from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
 from mgx_mlir.codegen.gpu.families.pointwise.generator import generate
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
 from mgx_mlir.codegen.gpu.families.pointwise.turned import Turned, turned
+from mgx_mlir.codegen.refusal import Refusal
 
 
 def pointwise_program(
     kernel: ir.OpView, target: Target, schedule: PointwiseSchedule | Turned | None = None
-) -> tuple[GpuProgram | None, str]:
+) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
-    None, and why the family refuses it, for other kernels. The reason is empty where the kernel
-    holds other work. Without a `schedule` the cost model chooses one.
+    None where the kernel holds other work. Without a `schedule` the cost model chooses one.
     """
 
-    def made(elements: Elements, types: Types, name: str) -> tuple[GpuProgram, str]:
+    def made(elements: Elements, types: Types, name: str) -> Generated[GpuProgram]:
         chosen = schedule or turned(elements, target) or choose(elements, target)
-        return generate(elements, types, chosen, target, name), chosen.describe()
+        return Generated(generate(elements, types, chosen, target, name), chosen.describe())
 
     return program_of(kernel, match_elements, made)
+
+
+FAMILY = Family("pointwise", 60, pointwise_program)

@@ -14,6 +14,7 @@ from mgx_mlir.codegen.gpu.families.rows.match import RowBody, Source
 from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.in_place import overwritable
 from mgx_mlir.rewriting.symbolic import shape_of
@@ -51,18 +52,18 @@ class Elements(RowBody):
         return MemoryOperand(result.number, result.element, 0, Axis(()), Axis.of((self.size, 1)))
 
 
-def match_elements(kernel: ir.OpView) -> Elements | str:
-    """The kernel as elements, or why it does not match; '' where it holds other work."""
+def match_elements(kernel: ir.OpView) -> Elements | Refusal | None:
+    """The kernel as elements, or why it does not match; None where it holds other work."""
     *ops, terminator = kernel.regions[0].blocks[0].operations
     work = [op for op in ops if op.operation.name in _WORK]
     if any(op not in work and not is_free(op) for op in ops):
-        return ""
+        return None
     name = work[-1].operation.name if work else "a copy"
     returned = [through_reshapes(value) for value in terminator.operation.operands]
     sizes = {math.prod(shape_of(value.type)) for value in terminator.operation.operands}
     sizes |= {math.prod(shape_of(r.type)) for op in work for r in op.operation.results}
     if len(sizes) != 1 or 0 in sizes:
-        return f"{name}: results of different sizes, or of none"
+        return Refusal(f"{name}: results of different sizes, or of none")
     (size,) = sizes
     sources: dict[ir.Value, Source] = {}
     wholes: set[ir.Value] = set()
@@ -82,11 +83,11 @@ def match_elements(kernel: ir.OpView) -> Elements | str:
     for op in work:
         operation = op.operation
         if not all(read(value) for value in operation.operands):
-            return f"{name}: an input that is no strided view"
+            return Refusal(f"{name}: an input that is no strided view")
         if any(value in wholes for value in operation.operands):
             wholes.update(operation.results)
     if not all(read(value) for value in returned):
-        return f"{name}: a result that is no strided view"
+        return Refusal(f"{name}: a result that is no strided view")
     results = tuple(
         Result(value, number, element_of(value.type)) for number, value in enumerate(returned)
     )

@@ -5,23 +5,26 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Types, program_of
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
+from mgx_mlir.codegen.gpu.families.family import Family, Types, program_of
 from mgx_mlir.codegen.gpu.families.pooling.generator import PoolingSchedule, choose, generate
 from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, match_pooling
+from mgx_mlir.codegen.refusal import Refusal
 
 
 def pooling_program(
     kernel: ir.OpView, target: Target, schedule: PoolingSchedule | None = None
-) -> tuple[GpuProgram | None, str]:
+) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
-    None, and why the family refuses it, for other kernels. The reason is empty where the kernel
-    holds no pooling.
+    None where the kernel holds no pooling.
     """
 
-    def made(pooling: Pooling, types: Types, name: str) -> tuple[GpuProgram, str]:
+    def made(pooling: Pooling, types: Types, name: str) -> Generated[GpuProgram]:
         chosen = schedule or choose(pooling, target.compute_units)
-        return generate(pooling, types, chosen, name), chosen.describe()
+        return Generated(generate(pooling, types, chosen, name), chosen.describe())
 
     return program_of(kernel, match_pooling, made)
+
+
+FAMILY = Family("pooling", 80, pooling_program)

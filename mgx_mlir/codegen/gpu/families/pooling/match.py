@@ -18,6 +18,7 @@ from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.problem.match import Match, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve
+from mgx_mlir.codegen.refusal import Refusal
 
 # Rows of windows up to this width are unrolled, wider ones a loop over parts. Neighbours share
 # the elements that they read in unrolled code.
@@ -105,16 +106,16 @@ class Pooling:
         return Reducer(element, sum_element(element), 0, add)
 
 
-def match_pooling(kernel: ir.OpView) -> Pooling | str:
-    """The kernel as a pooling, or why it does not match; '' where it holds other work."""
+def match_pooling(kernel: ir.OpView) -> Pooling | Refusal | None:
+    """The kernel as a pooling, or why it does not match; None where it holds other work."""
     op = _anchor(kernel)
-    if isinstance(op, str):
+    if op is None or isinstance(op, Refusal):
         return op
     result = op.operation.results[0]
     mode = word(op.mode)
     view = resolve(op.operation.operands[0])
     if view is None:
-        return "mgx.pooling: an input that is no strided view"
+        return Refusal("mgx.pooling: an input that is no strided view")
     shape, outputs = view.shape, tuple(result.type.shape)
     rank = len(shape) - 2
     pads = list(op.pads)
@@ -131,12 +132,12 @@ def match_pooling(kernel: ir.OpView) -> Pooling | str:
         for d in range(rank)
     )
     if rank == 0 or 0 in shape:
-        return "mgx.pooling: no elements"
+        return Refusal("mgx.pooling: no elements")
     outer = Axis.of(*(factor for dim in view.dims[:2] for factor in dim))
     inner = Axis.of(*(factor for dim in view.dims[2:] for factor in dim))
     element = element_of(result.type)
     if element.is_byte_float or (mode == "lpnorm" and not element.is_float):
-        return f"mgx.pooling: elements of type {element.name}"
+        return Refusal(f"mgx.pooling: elements of type {element.name}")
     source = MemoryOperand(view.argument, element, view.offset, outer, inner)
     padded = bool(op.count_include_pad.value)
     order = op.lp_order.value
@@ -146,11 +147,11 @@ def match_pooling(kernel: ir.OpView) -> Pooling | str:
     sizes = Contraction(images, 1, pixels, 1, nothing, nothing, name)
     match = with_epilogue(kernel.regions[0].blocks[0], [op], sizes)
     if match is None:
-        return "mgx.pooling: types, views or an epilogue that the generator does not match"
+        return Refusal("mgx.pooling: types, views or an epilogue that the generator does not match")
     return Pooling(images, source, element, windows, mode, padded, order, match)
 
 
-def _anchor(kernel: ir.OpView) -> ir.OpView | str:
+def _anchor(kernel: ir.OpView) -> ir.OpView | Refusal | None:
     """The pooling op of a kernel that else holds views, and pointwise ops on its result."""
     ops = list(kernel.regions[0].blocks[0].operations)
     poolings = [op for op in ops if op.operation.name == Pooling.name]
@@ -158,5 +159,5 @@ def _anchor(kernel: ir.OpView) -> ir.OpView | str:
         return anchor_of(kernel, {Pooling.name})
     (pooling,) = poolings
     if any(0 in result.type.shape for result in pooling.operation.results):
-        return f"{Pooling.name}: no elements"
+        return Refusal(f"{Pooling.name}: no elements")
     return pooling

@@ -5,23 +5,26 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Types, program_of
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
+from mgx_mlir.codegen.gpu.families.family import Family, Types, program_of
 from mgx_mlir.codegen.gpu.families.resize.generator import ResizeSchedule, choose, generate
 from mgx_mlir.codegen.gpu.families.resize.match import Resize, match_resize
+from mgx_mlir.codegen.refusal import Refusal
 
 
 def resize_program(
     kernel: ir.OpView, target: Target, schedule: ResizeSchedule | None = None
-) -> tuple[GpuProgram | None, str]:
+) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
-    None, and why the family refuses it, for other kernels. The reason is empty where the kernel
-    holds neither a resize nor a pad with elements.
+    None where the kernel holds neither a resize nor a pad with elements.
     """
 
-    def made(resize: Resize, types: Types, name: str) -> tuple[GpuProgram, str]:
+    def made(resize: Resize, types: Types, name: str) -> Generated[GpuProgram]:
         chosen = schedule or choose(resize, target)
-        return generate(resize, types, chosen, target, name), chosen.describe()
+        return Generated(generate(resize, types, chosen, target, name), chosen.describe())
 
     return program_of(kernel, match_resize, made)
+
+
+FAMILY = Family("resize", 100, resize_program)

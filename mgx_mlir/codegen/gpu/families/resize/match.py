@@ -18,6 +18,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve
+from mgx_mlir.codegen.refusal import Refusal
 
 Array = np.ndarray[Any, Any]
 MAX_NUMBERS = 1 << 18  # the most numbers in a kernel's tables
@@ -107,20 +108,20 @@ class Resize:
         return math.prod(self.shape[self.last + 1 :])
 
 
-def match_resize(kernel: ir.OpView) -> Resize | str:
-    """The kernel as a resize, or why it does not match; '' where it holds other work."""
+def match_resize(kernel: ir.OpView) -> Resize | Refusal | None:
+    """The kernel as a resize, or why it does not match; None where it holds other work."""
     op = anchor_of(kernel, NAMES)
-    if isinstance(op, str):
+    if op is None or isinstance(op, Refusal):
         return op
     name, result = op.operation.name, op.operation.results[0]
     if name == "mgx.pad" and word(op.mode) == "constant":
-        return ""
+        return None
     view, shape = resolve(op.operation.operands[0]), tuple(result.type.shape)
     if view is None:
-        return f"{name}: an input that is no strided view"
+        return Refusal(f"{name}: an input that is no strided view")
     element = element_of(result.type)
     if 0 in view.shape:
-        return f"{name}: no elements"
+        return Refusal(f"{name}: no elements")
     strides = tuple(view.axis(d, d + 1) for d in range(len(shape)))
     if name == "mgx.pad":
         taps, outside = _padded(op, view.shape, shape, strides), 0.0
@@ -135,11 +136,11 @@ def match_resize(kernel: ir.OpView) -> Resize | str:
     )
     found = Resize(name, shape, source, strides, taps, outside)
     if not taps:
-        return f"{name}: all results are where they were"
+        return Refusal(f"{name}: all results are where they were")
     if element.is_byte_float and not found.nearest:
-        return f"{name}: elements of type {element.name}"
+        return Refusal(f"{name}: elements of type {element.name}")
     if numbers > MAX_NUMBERS:
-        return f"{name}: {numbers} numbers, more than {MAX_NUMBERS}, say what results read"
+        return Refusal(f"{name}: {numbers} numbers, more than {MAX_NUMBERS}, say what results read")
     return found
 
 

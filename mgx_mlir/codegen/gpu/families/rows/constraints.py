@@ -7,6 +7,7 @@ from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.refusal import Refusal
 
 # The most registers of a thread for the elements of a row that it keeps.
 _KEPT = 128
@@ -28,19 +29,19 @@ def is_across(rows: Rows) -> bool:
     return votes < 0
 
 
-def schedule_refusal(rows: Rows, schedule: RowSchedule, target: Target) -> str:
-    """Why a schedule is illegal; '' where it is legal."""
+def schedule_refusal(rows: Rows, schedule: RowSchedule, target: Target) -> Refusal | None:
+    """Why a schedule is illegal; None where it is legal."""
     if schedule.block > 1024:
-        return f"{schedule.block} threads"
+        return Refusal(f"{schedule.block} threads")
     words = max((o.element.bits for o in rows.operands), default=32) // 32 or 1
     kept = schedule.chunks * schedule.lanes * len(rows.operands) * words
     if schedule.resident and kept > _KEPT * target.register_share:
-        return f"about {kept} registers for a row"
+        return Refusal(f"about {kept} registers for a row")
     if schedule.across and schedule.threads > 1:
         bytes_ = schedule.block * schedule.lanes * 8 * len(rows.reductions)
         if bytes_ > target.lds_bytes:
-            return f"{bytes_} bytes of LDS"
-    return ""
+            return Refusal(f"{bytes_} bytes of LDS")
+    return None
 
 
 def _contiguous(axis: Axis) -> bool:

@@ -78,12 +78,11 @@ def _split_across(rows: Rows, target: Target) -> list[RowSchedule]:
         threads = SPLIT_BLOCK // together
         for times in (1, 2, 4):
             parts = min(times * target.compute_units // blocks, rows.columns // (threads * UNROLL))
-            if (
-                parts > 1
-                and schedule_refusal(rows, s := split(rows.columns, lanes, parts, together), target)
-                == ""
-            ):
-                found.append(s)
+            if parts <= 1:
+                continue
+            schedule = split(rows.columns, lanes, parts, together)
+            if not schedule_refusal(rows, schedule, target):
+                found.append(schedule)
     return found
 
 

@@ -14,6 +14,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
 from mgx_mlir.rewriting.views import row_major
@@ -94,15 +95,15 @@ class Rows(RowBody):
         return found
 
 
-def match_rows(kernel: ir.OpView) -> Rows | str:
-    """The kernel as rows, or why it does not match; '' where it holds no reduction."""
+def match_rows(kernel: ir.OpView) -> Rows | Refusal | None:
+    """The kernel as rows, or why it does not match; None where it holds no reduction."""
     *ops, terminator = kernel.regions[0].blocks[0].operations
     anchors = [op for op in ops if op.operation.name in REDUCING | {"mgx.fused_reduce"}]
     if not anchors:
-        return ""
+        return None
     anchor, name = anchors[0], anchors[0].operation.name
     if len(anchors) > 1:
-        return f"{name}: another reduction in the same kernel"
+        return Refusal(f"{name}: another reduction in the same kernel")
     axes = _axes(anchor)
     if name == "mgx.fused_reduce":
         block = anchor.regions[0].blocks[0]
@@ -113,13 +114,13 @@ def match_rows(kernel: ir.OpView) -> Rows | str:
         yielded = list(anchor.operation.results)
     shape = shape_of(_reduction(body).operation.operands[0].type)
     if 0 in shape:
-        return f"{name}: no elements"
+        return Refusal(f"{name}: no elements")
     sources: dict[ir.Value, Source] = {}
     wholes: set[ir.Value] = set()
     for argument, value in zip(arguments, anchor.operation.operands, strict=True):
         source = source_of(value, axes)
         if source is None:
-            return f"{name}: an input that is no strided view"
+            return Refusal(f"{name}: an input that is no strided view")
         sources[argument] = source
         if isinstance(source, MemoryOperand) and not source.repeated:
             wholes.add(argument)
@@ -132,7 +133,7 @@ def match_rows(kernel: ir.OpView) -> Rows | str:
         made = through_reshapes(value)
         position = next((i for i, r in enumerate(anchor.operation.results) if r == made), None)
         if position is None:
-            return f"{name}: work after the reduction"
+            return Refusal(f"{name}: work after the reduction")
         dims = shape_of(made.type)
         operand = result_of(number, element_of(made.type), dims, axes)
         whole = dims == shape or yielded[position] in wholes

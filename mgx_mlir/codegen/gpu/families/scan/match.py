@@ -13,6 +13,7 @@ from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
+from mgx_mlir.codegen.refusal import Refusal
 
 SUMS, PRODUCTS = "mgx.prefix_scan_sum", "mgx.prefix_scan_prod"
 
@@ -50,15 +51,15 @@ class NonZero:
     name: ClassVar[str] = "mgx.nonzero"
 
 
-def match_scan(kernel: ir.OpView) -> Scan | str:
-    """The kernel as running sums or products, or why it does not match; '' for other work."""
+def match_scan(kernel: ir.OpView) -> Scan | Refusal | None:
+    """The kernel as running sums or products, or why it does not match; None for other work."""
     op = anchor_of(kernel, {SUMS, PRODUCTS})
-    if isinstance(op, str):
+    if op is None or isinstance(op, Refusal):
         return op
     shape = tuple(op.operation.results[0].type.shape)
     axis = op.axis.value % len(shape)
     source = _source(op, [axis])
-    if isinstance(source, str):
+    if isinstance(source, Refusal):
         return source
     target = result_of(0, source.element, shape, [axis])
     rows, columns = math.prod(shape) // shape[axis], shape[axis]
@@ -66,27 +67,29 @@ def match_scan(kernel: ir.OpView) -> Scan | str:
     return Scan(rows, columns, source, target, op.exclusive.value, op.reverse.value, product)
 
 
-def match_nonzero(kernel: ir.OpView) -> NonZero | str:
+def match_nonzero(kernel: ir.OpView) -> NonZero | Refusal | None:
     """The kernel as a search for elements that are not zero, or why it does not match."""
     op = anchor_of(kernel, {NonZero.name})
-    if isinstance(op, str):
+    if op is None or isinstance(op, Refusal):
         return op
     shape, type_ = tuple(op.operation.operands[0].type.shape), op.operation.results[0].type
     source = _source(op, range(len(shape)))
-    if isinstance(source, str):
+    if isinstance(source, Refusal):
         return source
     if not type_.has_static_shape:
-        return f"{NonZero.name}: a result of unknown size"
+        return Refusal(f"{NonZero.name}: a result of unknown size")
     made = tuple(type_.shape)
     return NonZero(shape, source, result_of(0, element_of(type_), made, [1]), made[1])
 
 
-def _source(op: ir.OpView, axes: Sequence[int]) -> MemoryOperand | str:
+def _source(op: ir.OpView, axes: Sequence[int]) -> MemoryOperand | Refusal:
     """The operand of an op, with rows along `axes`."""
     name, value = op.operation.name, op.operation.operands[0]
     source = source_of(value, axes)
     if not isinstance(source, MemoryOperand):
-        return f"{name}: an input that is no strided view"
+        return Refusal(f"{name}: an input that is no strided view")
     if 0 in value.type.shape or source.element.is_byte_float:
-        return f"{name}: {math.prod(value.type.shape)} elements of type {source.element.name}"
+        return Refusal(
+            f"{name}: {math.prod(value.type.shape)} elements of type {source.element.name}"
+        )
     return source

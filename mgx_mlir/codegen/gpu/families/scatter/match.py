@@ -14,6 +14,7 @@ from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import Source
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant
+from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.rewriting.in_place import overwritable
 
 NAMES = frozenset(
@@ -62,10 +63,10 @@ class Scatter:
         return self.kind == "mul" or wide or element.is_byte_float or element.bits < 8
 
 
-def match_scatter(kernel: ir.OpView) -> Scatter | str:
-    """The kernel as a scatter, or why it does not match; '' where it holds other work."""
+def match_scatter(kernel: ir.OpView) -> Scatter | Refusal | None:
+    """The kernel as a scatter, or why it does not match; None where it holds other work."""
     op = anchor_of(kernel, NAMES)
-    if isinstance(op, str):
+    if op is None or isinstance(op, Refusal):
         return op
     name, result = op.operation.name, op.operation.results[0]
     x, *others = op.operation.operands
@@ -73,10 +74,10 @@ def match_scatter(kernel: ir.OpView) -> Scatter | str:
     shape = tuple(result.type.shape)
     constant, view = splat_constant(x), resolve(x)
     if (constant is None and view is None) or None in views:
-        return f"{name}: an input that is no strided view"
+        return Refusal(f"{name}: an input that is no strided view")
     indices, updates = (view for view in views if view is not None)
     if 0 in updates.shape or 0 in indices.shape:
-        return f"{name}: no elements"
+        return Refusal(f"{name}: no elements")
     element, kind = element_of(result.type), name.rpartition("_")[2]
     if name.startswith("mgx.scatternd"):
         places = by_tuple(indices, others[0].type, shape)
@@ -100,10 +101,10 @@ def match_scatter(kernel: ir.OpView) -> Scatter | str:
     over = overwritable(kernel)
     found = Scatter(name, kind, element, places, slots, run, source, made, over)
     refusal = _refusal(found)
-    return f"{name}: {refusal}" if refusal else found
+    return refusal.of(name) if refusal else found
 
 
-def _refusal(scatter: Scatter) -> str:
+def _refusal(scatter: Scatter) -> Refusal | None:
     if scatter.points * scatter.run >= MAX_POINTS:
-        return f"{scatter.points * scatter.run} updates"
-    return ""
+        return Refusal(f"{scatter.points * scatter.run} updates")
+    return None

@@ -13,6 +13,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.codegen.refusal import Refusal
 
 # The most boxes that are kept: LDS holds their numbers, two bytes each.
 MAX_KEPT = 30000
@@ -38,10 +39,10 @@ class Suppress:
     name: ClassVar[str] = "mgx.suppress"
 
 
-def match_suppress(kernel: ir.OpView) -> Suppress | str:
-    """The kernel as a choice of boxes, or why it does not match; '' where it holds other work."""
+def match_suppress(kernel: ir.OpView) -> Suppress | Refusal | None:
+    """The kernel as a choice of boxes, or why it does not match; None where it holds other work."""
     op = anchor_of(kernel, {Suppress.name})
-    if isinstance(op, str):
+    if op is None or isinstance(op, Refusal):
         return op
     boxes, candidates = op.operation.operands
     shape = tuple(candidates.type.shape)
@@ -49,10 +50,12 @@ def match_suppress(kernel: ir.OpView) -> Suppress | str:
     last = len(shape) - 1
     corners, flags = source_of(boxes, [last, last + 1]), source_of(candidates, [last])
     if not isinstance(corners, MemoryOperand) or not isinstance(flags, MemoryOperand):
-        return f"{Suppress.name}: an input that is no strided view"
+        return Refusal(f"{Suppress.name}: an input that is no strided view")
     most = min(op.most.value, size)
     if most > MAX_KEPT or size > MAX_BOXES:
-        return f"{Suppress.name}: {most} of {size} boxes; {MAX_KEPT} of {MAX_BOXES} fit into LDS"
+        return Refusal(
+            f"{Suppress.name}: {most} of {size} boxes; {MAX_KEPT} of {MAX_BOXES} fit into LDS"
+        )
     result = op.operation.results[0]
     kept = result_of(0, element_of(result.type), shape, [last])
     return Suppress(rows, size, corners, flags, kept, op.threshold.value, most)

@@ -5,21 +5,24 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
-from mgx_mlir.codegen.gpu.families.family import Types, program_of
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
+from mgx_mlir.codegen.gpu.families.family import Family, Types, program_of
 from mgx_mlir.codegen.gpu.families.topk.generator import TopKSchedule, generate
 from mgx_mlir.codegen.gpu.families.topk.match import Topk, match_topk
+from mgx_mlir.codegen.refusal import Refusal
 
 
-def topk_program(kernel: ir.OpView, target: Target) -> tuple[GpuProgram | None, str]:
+def topk_program(kernel: ir.OpView, target: Target) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
-    None, and why the family refuses it, for other kernels. The reason is empty where the kernel
-    holds no topk.
+    None where the kernel holds no topk.
     """
 
-    def made(topk: Topk, types: Types, name: str) -> tuple[GpuProgram, str]:
+    def made(topk: Topk, types: Types, name: str) -> Generated[GpuProgram]:
         schedule = TopKSchedule.of(topk, target.compute_units)
-        return generate(topk, types, schedule, target, name), schedule.describe()
+        return Generated(generate(topk, types, schedule, target, name), schedule.describe())
 
     return program_of(kernel, match_topk, made)
+
+
+FAMILY = Family("topk", 90, topk_program)

@@ -13,6 +13,7 @@ from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
+from mgx_mlir.codegen.refusal import Refusal
 
 # The most elements of one sort: their keys and indices take 8 bytes each of LDS.
 MOST = 2048
@@ -41,10 +42,10 @@ def run_of(numbers: int, units: int) -> int:
     return min(fewest, max(2, 1 << (numbers - 1).bit_length()))
 
 
-def match_topk(kernel: ir.OpView) -> Topk | str:
-    """The kernel as a topk, or why it does not match; '' where it holds other work."""
+def match_topk(kernel: ir.OpView) -> Topk | Refusal | None:
+    """The kernel as a topk, or why it does not match; None where it holds other work."""
     op = anchor_of(kernel, {Topk.name})
-    if isinstance(op, str):
+    if op is None or isinstance(op, Refusal):
         return op
     results = list(op.operation.results)
     value = op.operation.operands[0]
@@ -52,12 +53,12 @@ def match_topk(kernel: ir.OpView) -> Topk | str:
     axis = op.axis.value % len(shape)
     source = source_of(value, [axis])
     if not isinstance(source, MemoryOperand):
-        return "mgx.topk: an input that is no strided view"
+        return Refusal("mgx.topk: an input that is no strided view")
     k, columns = made[axis], shape[axis]
     if math.prod(shape) * 16 > MAX_BYTES:
-        return f"mgx.topk: {math.prod(shape)} elements are more than 31-bit offsets reach"
+        return Refusal(f"mgx.topk: {math.prod(shape)} elements are more than 31-bit offsets reach")
     if source.element.is_byte_float:
-        return f"mgx.topk: elements of type {source.element.name}"
+        return Refusal(f"mgx.topk: elements of type {source.element.name}")
     values, indices = (
         result_of(n, element_of(r.type), made, [axis]) for n, r in enumerate(results)
     )
