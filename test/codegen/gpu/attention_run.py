@@ -55,7 +55,8 @@ def check(target: Target, cases: list[Planned], wanted: str = "", parts: bool = 
             at = tuple(place)
             print(
                 f"{case.name} on {chip}: {made.schedule}: {len(wrong)} wrong, first at "
-                f"{at} of result {number}: {have[number][at]}, want {want[number][at]} within {case.tolerance:.2g}"
+                f"{at} of result {number}: {have[number][at]}, want {want[number][at]} "
+                f"within {case.tolerance:.2g}"
             )
     return min(failed, 1)
 
