@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
 from mlir import ir
 
-from mgx_mlir.rewriting.graph import main_function, node_name
-from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.queries import blocks, definition, erase_dead, op_name
+from mgx_mlir.dialects import mgx
+from mgx_mlir.reference.meanings import enum
+from mgx_mlir.rewriting.pass_base import PassContext
+from mgx_mlir.rewriting.patterns import PatternPass, rewrites
+from mgx_mlir.rewriting.queries import definition
 
-_CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
+
+@rewrites(mgx.ConvolutionOp, mgx.PoolingOp, mgx.QuantConvolutionOp)
+def fold_pad(op: ir.OpView, context: PassContext) -> ir.Value | None:
+    """A window over an image with padding is a window with padding over the image."""
+    pad = definition(op.x)
+    if not isinstance(pad, mgx.PadOp) or not _is_border(pad) or not _takes(op, pad):
+        return None
+    made = op.clone()
+    made.operands[0] = pad.x
+    made.pads = ir.DenseI64ArrayAttr.get(_pads(op, pad))
+    if isinstance(made, mgx.PoolingOp) and enum(made.mode) == "average":
+        made.count_include_pad = ir.BoolAttr.get(True)
+    return made.y
 
 
 @dataclass(frozen=True)
-class EliminatePads(Pass):
+class EliminatePads(PatternPass):
     """Folds a pad of the spatial dimensions into the convolution or pooling that reads it.
 
     Before:  %p = mgx.pad %x low = [0, 0, 1, 1] high = [0, 0, 1, 1] : ...
@@ -31,79 +45,37 @@ class EliminatePads(Pass):
     cleanup: ClassVar[bool] = True
     symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-eliminate-pads"
-
-    def apply(self, module: ir.Module, context: PassContext) -> None:
-        for block in blocks(main_function(module)):
-            for op in list(block.operations):
-                operation = op.operation
-                if operation.name not in _CONVOLUTIONS | {"mgx.pooling"}:
-                    continue
-                # Pads of pads, innermost last.
-                while (pad := _zeros_around(operation.operands[0])) and _takes(op, pad):
-                    context.note("pad", node_name(op))
-                    operation.attributes["pads"] = ir.DenseI64ArrayAttr.get(_pads(op, pad))
-                    operation.operands[0] = pad.source
-            erase_dead(block)
+    patterns: ClassVar = (fold_pad,)
 
 
-@dataclass(frozen=True)
-class _Pad:
-    """`source` with `low` and `high` elements of `value` around its spatial dimensions."""
-
-    source: ir.Value
-    low: list[int]
-    high: list[int]
-    value: float
+def _is_border(pad: mgx.PadOp) -> bool:
+    """Whether a pad adds one value around the spatial dimensions."""
+    low, high = list(pad.low), list(pad.high)
+    return enum(pad.mode) == "constant" and not any(low[:2] + high[:2]) and min(low + high) >= 0
 
 
-def _zeros_around(value: ir.Value) -> _Pad | None:
-    op = definition(value)
-    if op_name(op) != "mgx.pad":
-        return None
-    assert op is not None
-    attributes = op.operation.attributes
-    if "mode" in attributes and "constant" not in str(attributes["mode"]):
-        return None
-    low, high = (list(ir.DenseI64ArrayAttr(attributes[key])) for key in ("low", "high"))
-    if any(low[:2]) or any(high[:2]) or min(*low, *high) < 0:
-        return None
-    number = ir.FloatAttr(attributes["value"]).value if "value" in attributes else 0.0
-    return _Pad(op.operation.operands[0], low[2:], high[2:], number)
-
-
-def _takes(op: ir.OpView, pad: _Pad) -> bool:
-    attributes = op.operation.attributes
-    if op.operation.name in _CONVOLUTIONS:
-        return pad.value == 0
-    if "ceil_mode" in attributes and ir.BoolAttr(attributes["ceil_mode"]).value:
+def _takes(op: ir.OpView, pad: mgx.PadOp) -> bool:
+    value = pad.value.value
+    if not isinstance(op, mgx.PoolingOp):
+        return bool(value == 0)
+    if op.ceil_mode.value:
         return False
-    mode = str(attributes["mode"])
-    if "max" in mode:
-        return pad.value == -np.inf or (pad.value == 0 and _is_max_of_some(op, pad))
-    if "average" in mode and pad.value == 0:
-        counts = "count_include_pad" in attributes
-        if counts or not any(ir.DenseI64ArrayAttr(attributes["pads"])):
-            attributes["count_include_pad"] = ir.BoolAttr.get(True)
-            return True
+    match enum(op.mode):
+        case "max":
+            return value == -math.inf or (value == 0 and _is_max_of_some(op, pad))
+        case "average":
+            return value == 0 and (op.count_include_pad.value or not any(op.pads))
     return False
 
 
-def _is_max_of_some(op: ir.OpView, pad: _Pad) -> bool:
+def _is_max_of_some(op: mgx.PoolingOp, pad: mgx.PadOp) -> bool:
     """Whether each window holds an element that is not negative."""
-    if op_name(definition(pad.source)) != "mgx.relu":
-        return False
-    lengths = ir.DenseI64ArrayAttr(op.operation.attributes["lengths"])
     # A window of dilated taps could step over all elements.
-    if any(d != 1 for d in ir.DenseI64ArrayAttr(op.operation.attributes["dilations"])):
+    if not isinstance(definition(pad.x), mgx.ReluOp) or any(d != 1 for d in op.dilations):
         return False
-    pads = _pads(op, pad)
-    rank = len(pads) // 2
-    return all(
-        before < length and after < length
-        for before, after, length in zip(pads[:rank], pads[rank:], lengths, strict=True)
-    )
+    return all(n < length for n, length in zip(_pads(op, pad), [*op.lengths] * 2, strict=True))
 
 
-def _pads(op: ir.OpView, pad: _Pad) -> list[int]:
-    own = ir.DenseI64ArrayAttr(op.operation.attributes["pads"])
-    return [a + b for a, b in zip(own, [*pad.low, *pad.high], strict=True)]
+def _pads(op: ir.OpView, pad: mgx.PadOp) -> list[int]:
+    added = [*pad.low][2:] + [*pad.high][2:]
+    return [a + b for a, b in zip(op.pads, added, strict=True)]

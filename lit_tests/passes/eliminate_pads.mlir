@@ -50,3 +50,14 @@ func.func @main(%x: tensor<1x3x8x8xf32>) -> tensor<1x3x8x8xf32> {
   %y = mgx.pooling max %p lengths = [3, 3] pads = [0, 0, 0, 0] strides = [1, 1] dilations = [1, 1] : tensor<1x3x10x10xf32> -> tensor<1x3x8x8xf32>
   return %y : tensor<1x3x8x8xf32>
 }
+
+// -----
+
+// An average that leaves out its own padding counts the padding before it.
+// CHECK-LABEL: func.func @main
+// CHECK:         mgx.pad
+func.func @main(%x: tensor<1x3x8x8xf32>) -> tensor<1x3x10x10xf32> {
+  %p = mgx.pad %x low = [0, 0, 1, 1] high = [0, 0, 1, 1] : tensor<1x3x8x8xf32> -> tensor<1x3x10x10xf32>
+  %y = mgx.pooling average %p lengths = [3, 3] pads = [1, 1, 1, 1] strides = [1, 1] dilations = [1, 1] : tensor<1x3x10x10xf32> -> tensor<1x3x10x10xf32>
+  return %y : tensor<1x3x10x10xf32>
+}
