@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from mlir import ir
 
+from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UsageError
 from mgx_mlir.rewriting.graph import main_function
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -22,7 +23,7 @@ class BindDims(Pass):
     Before (sizes=batch:4):  %y = mgx.relu %x : tensor<?x3xf32, #mgx.dims<[batch : 1 ... 8, _]>>
     After:                   %y = mgx.relu %x : tensor<4x3xf32>
 
-    What is named by a formula of such dimensions follows. `mgx-simplify-dyn-ops` has named all.
+    Dimensions named by a formula of these follow. `mgx-simplify-dyn-ops` has named all.
     """
 
     sizes: tuple[str, ...] = ()
@@ -33,8 +34,7 @@ class BindDims(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         main = main_function(module)
         found = list(blocks(main))
-        arguments = [a.type for block in found for a in block.arguments]
-        known = named_symbols(arguments)
+        known = named_symbols(a.type for block in found for a in block.arguments)
         bound: dict[str, Number] = {
             name: symbol.low for name, symbol in known.items() if symbol.low == symbol.high
         }
@@ -53,24 +53,21 @@ class BindDims(Pass):
                 ]
                 value.set_type(tensor_type(sizes, element_type(value)))
             for op in block.operations:
-                if op.operation.name == "mgx.slice":
+                if isinstance(op, mgx.SliceOp):
                     _state_ends(op)
-        results = list(found[0].operations)[-1].operation.operands
-        signature = ir.FunctionType.get(
-            [a.type for a in found[0].arguments], [r.type for r in results]
-        )
-        main.operation.attributes["function_type"] = ir.TypeAttr.get(signature)
+        arguments, results = found[0].arguments, found[0].operations[-1].operands
+        signature = ir.FunctionType.get([a.type for a in arguments], [r.type for r in results])
+        main.attributes["function_type"] = ir.TypeAttr.get(signature)
 
 
-def _state_ends(op: ir.OpView) -> None:
+def _state_ends(op: mgx.SliceOp) -> None:
     """Gives a slice the ends that follow from the sizes of its result's type."""
-    attributes, sizes = op.operation.attributes, shape(op.operation.results[0])
-    axes, starts, ends = slice_bounds(op)
+    sizes, (axes, starts, ends) = shape(op.y), slice_bounds(op)
     for place, axis in enumerate(axes):
         if ends[place] == OPEN_END and sizes[axis] >= 0:
             ends[place] = starts[place] + sizes[axis]
-    attributes["ends"] = ir.DenseI64ArrayAttr.get(ends)
+    op.ends = ir.DenseI64ArrayAttr.get(ends)
 
 
 def _results(block: ir.Block) -> list[ir.Value]:
-    return [result for op in block.operations for result in op.operation.results]
+    return [result for op in block.operations for result in op.results]

@@ -10,7 +10,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.fusing import Group, Order
+from mgx_mlir.rewriting.fusing import Group, Order, on_scalars
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.masks import (
     Band,
@@ -20,13 +20,11 @@ from mgx_mlir.rewriting.masks import (
     erase_unused,
     is_lowest_of,
     masked,
-    on_scalars,
     read_mask,
     seen_by,
 )
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import (
-    RESHAPES,
     blocks,
     broadcast_to,
     definition,
@@ -37,6 +35,7 @@ from mgx_mlir.rewriting.queries import (
     has_sizes,
     identity,
     op_name,
+    replace,
     shape,
     splat,
     users,
@@ -69,7 +68,7 @@ class FindAttention(Pass):
         for block in blocks(main_function(module)):
             order = Order(block)
             # List the softmaxes first: other ops are erased on the way.
-            for op in [op for op in block.operations if op.operation.name == "mgx.softmax"]:
+            for op in [op for op in block.operations if isinstance(op, mgx.SoftmaxOp)]:
                 found = _match(op, Group(order))
                 if found is not None:
                     context.note(f"{len(found.scores)} ops on scores", node_name(op))
@@ -81,28 +80,26 @@ class FindAttention(Pass):
 class _Found:
     """An attention: its two products, the softmax, and the pointwise ops between."""
 
-    first: ir.OpView
-    softmax: ir.OpView
-    last: ir.OpView
+    first: mgx.DotOp
+    softmax: mgx.SoftmaxOp
+    last: mgx.DotOp
     scores: Group
     # A bool for each query: where it is set, all shares of the query are 0.
     gate: ir.Value | None = None
     # The op that applies the gate.
-    gated: ir.OpView | None = None
+    gated: mgx.WhereOp | None = None
     nan_as_zero: bool = False
     extras: list[ir.Value] = field(default_factory=list)
 
 
-def _match(softmax: ir.OpView, scores: Group) -> _Found | None:
-    x = softmax.operation.operands[0]
-    sizes = shape(x)
-    axis = ir.IntegerAttr(softmax.operation.attributes["axis"]).value
-    if axis != len(sizes) - 1 or not has_sizes(softmax):
+def _match(softmax: mgx.SoftmaxOp, scores: Group) -> _Found | None:
+    x, shares, sizes = softmax.x, softmax.y, shape(softmax.x)
+    if softmax.axis.value != len(sizes) - 1 or not has_sizes(softmax):
         return None
-    shares, gate, gated, nan_as_zero = softmax, None, None, False
+    gate, gated, nan_as_zero = None, None, False
     while (last := _without_nan(shares) or _only_user(shares)) is not None:
-        if last.operation.name == "mgx.where":
-            if has_one_use(shares.operation.results[0]):
+        if isinstance(last, mgx.WhereOp):
+            if has_one_use(shares):
                 if gated is not None:
                     return None
                 gate, gated = _gate(last, shares), last
@@ -110,66 +107,58 @@ def _match(softmax: ir.OpView, scores: Group) -> _Found | None:
                     return None
             else:
                 nan_as_zero = True
-        elif last.operation.name != "mgx.convert":
+        elif not isinstance(last, mgx.ConvertOp):
             break
-        shares = last
-    if last is None or last.operation.name != "mgx.dot" or 0 in sizes:
-        return None
-    left, v = last.operation.operands
-    if v == left or left != shares.operation.results[0]:
+        shares = last.result
+    if not isinstance(last, mgx.DotOp) or 0 in sizes or last.a != shares or last.b == shares:
         return None
     first = _first_product(x)
-    if first is None or shape(first.operation.results[0]) != sizes:
+    if first is None or shape(first.c) != sizes:
         return None
-    kinds = {str(element_type(value)) for value in (*first.operation.operands, v)}
+    kinds = {str(element_type(value)) for value in (first.a, first.b, last.b)}
     if len(kinds) != 1 or not kinds <= {"f16", "bf16", "f32", "f64"}:
         return None
     found = _Found(first, softmax, last, scores, gate, gated, nan_as_zero)
     return found if _collect(found, x, scores) else None
 
 
-def _without_nan(op: ir.OpView) -> ir.OpView | None:
-    """The op that replaces NaN in the shares, the result of `op`, by 0; None if there is none."""
-    (shares,) = op.operation.results
-    found = {op.operation.name: op for op in users(shares)}
-    if len(users(shares)) != 2 or set(found) != {"mgx.isnan", "mgx.where"}:
+def _without_nan(shares: ir.Value) -> mgx.WhereOp | None:
+    """The op that replaces NaN in the shares by 0; None if there is none."""
+    found = {type(op): op for op in users(shares)}
+    if len(users(shares)) != 2 or set(found) != {mgx.IsnanOp, mgx.WhereOp}:
         return None
-    where = found["mgx.where"]
-    condition, zero, kept = where.operation.operands
-    (nan,) = found["mgx.isnan"].operation.results
-    number = splat(zero)
-    if condition != nan or kept != shares or not has_one_use(nan) or number is None or number != 0:
+    nan, where = found[mgx.IsnanOp].y, found[mgx.WhereOp]
+    if where.condition != nan or where.b != shares or not has_one_use(nan):
         return None
-    return where
+    return where if _is_zero(where.a) else None
 
 
-def _gate(where: ir.OpView, shares: ir.OpView) -> ir.Value | None:
+def _gate(where: mgx.WhereOp, shares: ir.Value) -> ir.Value | None:
     """The condition, one for each query, by which `where` sets shares to 0; None for others."""
-    condition, zero, kept = where.operation.operands
-    number, op = splat(zero), definition(condition)
-    if number is None or number != 0 or kept != shares.operation.results[0]:
+    op = definition(where.condition)
+    if not _is_zero(where.a) or where.b != shares or not isinstance(op, mgx.MultibroadcastOp):
         return None
-    if op is None or op.operation.name != "mgx.multibroadcast":
-        return None
-    (source,) = op.operation.operands
-    return source if shape(source)[-1:] == (1,) else None
+    return op.x if shape(op.x)[-1:] == (1,) else None
 
 
-def _only_user(op: ir.OpView | None) -> ir.OpView | None:
-    if op is None or not has_one_use(op.operation.results[0]):
-        return None
-    return users(op.operation.results[0])[0]
+def _is_zero(value: ir.Value) -> bool:
+    number = splat(value)
+    return number is not None and bool(number == 0)
 
 
-def _first_product(value: ir.Value) -> ir.OpView | None:
+def _only_user(value: ir.Value) -> ir.OpView | None:
+    return users(value)[0] if has_one_use(value) else None
+
+
+def _first_product(value: ir.Value) -> mgx.DotOp | None:
     """The product that a chain of pointwise ops starts from: the first in operand order."""
     waiting, seen = [value], {value}
     while waiting:
         op = definition(waiting.pop())
-        if op is not None and op.operation.name == "mgx.dot":
+        if isinstance(op, mgx.DotOp):
             return op
-        if op is not None and op.operation.name in mgx.POINTWISE:
-            more = [v for v in reversed(list(op.operation.operands)) if v not in seen]
+        if op is not None and mgx.is_pointwise(op):
+            more = [v for v in reversed(op.operands) if v not in seen]
             seen.update(more)
             waiting.extend(more)
     return None
@@ -177,18 +166,16 @@ def _first_product(value: ir.Value) -> ir.OpView | None:
 
 def _collect(found: _Found, x: ir.Value, scores: Group) -> bool:
     """Adds the ops between product and softmax to `scores`; whether all may be fused."""
-    product = found.first.operation.results[0]
+    product = found.first.c
     outputs = {product}
-    for op in _between(found.first, found.softmax, scores.order.position):
-        values = list(op.operation.operands)
-        if op.operation.name not in mgx.POINTWISE or not any(v in outputs for v in values):
+    for op in _between(product, found.softmax, scores.order.position):
+        if not mgx.is_pointwise(op) or outputs.isdisjoint(op.operands):
             continue
-        (result,) = op.operation.results
-        if shape(result) != shape(product) or str(element_type(result)) not in _KINDS:
+        if shape(op.result) != shape(product) or str(element_type(op.result)) not in _KINDS:
             return False
         scores.add(op)
-        outputs.add(result)
-        for value in values:
+        outputs.add(op.result)
+        for value in op.operands:
             if value not in outputs and value not in found.extras and splat(value) is None:
                 found.extras.append(value)
     if x not in outputs or not _ends_in(found.softmax, outputs):
@@ -199,12 +186,10 @@ def _collect(found: _Found, x: ir.Value, scores: Group) -> bool:
 _KINDS = ("bf16", "f16", "f32", "f64", "i1")
 
 
-def _between(
-    first: ir.OpView, last: ir.OpView, position: Mapping[ir.Value, int]
-) -> list[ir.OpView]:
+def _between(first: ir.Value, last: ir.OpView, position: Mapping[ir.Value, int]) -> list[ir.OpView]:
     """The ops that use `first`, directly or not, and lie before `last` in its block, in order."""
-    end = position[last.operation.results[0]]
-    waiting = users(first.operation.results[0])
+    end = position[last.result]
+    waiting = users(first)
     found: dict[int, ir.OpView] = {}
     while waiting:
         op = waiting.pop()
@@ -212,7 +197,7 @@ def _between(
         place = position.get(key, end) if key is not None else end
         if place < end and place not in found:
             found[place] = op
-            waiting.extend(user for result in op.operation.results for user in users(result))
+            waiting.extend(user for result in op.results for user in users(result))
     return [found[place] for place in sorted(found)]
 
 
@@ -220,7 +205,7 @@ def _ends_in(softmax: ir.OpView, values: set[ir.Value]) -> bool:
     """Whether only the softmax, and ops that make `values`, use `values`."""
     for value in values:
         for user in users(value):
-            if user != softmax and not any(r in values for r in user.operation.results):
+            if user != softmax and values.isdisjoint(user.results):
                 return False
     return True
 
@@ -230,24 +215,22 @@ class _Builder:
 
     def __init__(self, found: _Found, context: PassContext) -> None:
         self.found, self.context = found, context
-        self.product = found.first.operation.results[0]
+        self.product = found.first.c
         double = isinstance(element_type(self.product), ir.F64Type)
         self.score: ir.Type = ir.F64Type.get() if double else ir.F32Type.get()
         self.band = Band(None, None)
 
     def build(self) -> None:
         found = self.found
-        members = [op.opview for op in found.scores.ordered()]
+        members = found.scores.ordered()
         location = fused_location([found.first, *members, found.softmax, found.last])
-        q, kt = found.first.operation.operands
-        v = found.last.operation.operands[1]
         empty_as_zero = self._take_gate()
         skipped = self._band_members()
         extras = [x for x in found.extras if self._is_read(x, skipped)]
         masks = [self._read_mask(x) for x in extras]
         sizes = shape(self.product)
         with ir.InsertionPoint(found.last), location:
-            scale, (q, kt) = _scaled(q, kt)
+            scale, (q, kt) = _scaled(found.first.a, found.first.b)
             k = _transposed(kt)
 
             def body(score: ir.Value, *inputs: ir.Value) -> ir.Value:
@@ -259,18 +242,17 @@ class _Builder:
                     score = mgx.mul(score, mgx.constant(scale, type=self.score))
                 values[self.product] = score
                 for op in members:
-                    values[op.operation.results[0]] = self._scalar(op, values, skipped)
-                return self._as_score(values[found.softmax.operation.operands[0]])
+                    values[op.result] = self._scalar(op, values, skipped)
+                return self._as_score(values[found.softmax.x])
 
             y = mgx.attention(
-                q, k, v, [broadcast_to(mask.leaf, sizes) for mask in masks], body,
+                q, k, found.last.b, [broadcast_to(mask.leaf, sizes) for mask in masks], body,
                 self.band.last, found.nan_as_zero, self.band.first, empty_as_zero,
             )  # fmt: skip
             if found.gate is not None:
                 zero = mgx.constant(0, type=y.type)
                 y = mgx.where(mgx.multibroadcast(found.gate, list(shape(y))), zero, y)
-        found.last.operation.results[0].replace_all_uses_with(y)
-        found.last.operation.erase()
+        replace(found.last, [y])
 
     # The body ----------------------------------------------------------------------------
 
@@ -292,15 +274,13 @@ class _Builder:
         self, op: ir.OpView, values: dict[ir.Value, ir.Value], skipped: dict[ir.Value, ir.Value]
     ) -> ir.Value:
         """Builds a pointwise op of the program on scalars."""
-        operation = op.operation
-        (result,) = operation.results
-        if result in skipped:
-            return values[skipped[result]]
-        operands = [values[x] if x in values else self._constant(x) for x in operation.operands]
-        type_ = self._wide(element_type(result))
-        if operation.name == "mgx.convert":
+        if op.result in skipped:
+            return values[skipped[op.result]]
+        operands = [values[x] if x in values else self._constant(x) for x in op.operands]
+        type_ = self._wide(element_type(op.result))
+        if isinstance(op, mgx.ConvertOp):
             return self._converted(operands[0], type_)
-        return on_scalars(operation, type_, operands)
+        return on_scalars(op, type_, operands)
 
     def _constant(self, value: ir.Value) -> ir.Value:
         number = splat(value)
@@ -313,7 +293,7 @@ class _Builder:
 
     def _is_read(self, extra: ir.Value, skipped: dict[ir.Value, ir.Value]) -> bool:
         members = self.found.scores.ordered()
-        return any(extra in op.operands for op in members if op.results[0] not in skipped)
+        return any(extra in op.operands for op in members if op.result not in skipped)
 
     def _band_members(self) -> dict[ir.Value, ir.Value]:
         """Members that only exclude keys by their index, which `band` replaces.
@@ -329,7 +309,7 @@ class _Builder:
                 seen = seen_by(array, kind)
                 band = None if seen is None else band_of(seen)
                 if band is not None and self._narrow(band):
-                    skipped[op.results[0]] = score
+                    skipped[op.result] = score
                     break
         return skipped
 
@@ -358,9 +338,8 @@ class _Builder:
                   if kind == "bias" and x in found.extras]  # fmt: skip
         if not is_lowest_of(found.gate, biases):
             return False
-        condition, _, shares = found.gated.operation.operands
-        found.gated.operation.results[0].replace_all_uses_with(shares)
-        found.gated.operation.erase()
+        condition = found.gated.condition
+        replace(found.gated, [found.gated.b])
         erase_unused(condition)
         found.gate = None
         return True
@@ -375,9 +354,9 @@ def _scaled(*operands: ir.Value) -> tuple[float, tuple[ir.Value, ...]]:
     for operand in operands:
         value, views = operand, []
         op = definition(value)
-        while op is not None and op.operation.name in _SAME_ELEMENTS and has_one_use(value):
+        while isinstance(op, _SAME_ELEMENTS) and has_one_use(value):
             views.append(op)
-            value = op.operation.operands[0]
+            value = op.x
             op = definition(value)
         factor = _factor(op) if op is not None and has_one_use(value) else None
         if op is None or factor is None:
@@ -386,38 +365,33 @@ def _scaled(*operands: ir.Value) -> tuple[float, tuple[ir.Value, ...]]:
         scale *= factor[0]
         value = factor[1]
         for view in reversed(views):
-            clone = view.operation.clone()
+            clone = view.clone()
             clone.operands[0] = value
-            value = clone.results[0]
+            value = clone.result
         rest.append(value)
     return scale, tuple(rest)
 
 
-_SAME_ELEMENTS = frozenset(RESHAPES | {"mgx.transpose"})
+_SAME_ELEMENTS = (*mgx.RESHAPES, mgx.TransposeOp)
 
 
 def _factor(op: ir.OpView) -> tuple[float, ir.Value] | None:
     """The constant that an op multiplies a tensor by, and the tensor."""
-    operation = op.operation
-    if operation.name not in ("mgx.div", "mgx.mul"):
-        return None
-    a, b = operation.operands
-    for x, other in ((a, b), (b, a)):
-        number = splat(other)
-        if number is None or (operation.name == "mgx.div" and other == a):
-            continue
-        factor = float(number) if operation.name == "mgx.mul" else 1 / float(number)
-        return factor, x
+    if isinstance(op, mgx.DivOp):
+        number = splat(op.b)
+        return (1 / float(number), op.a) if number else None
+    if isinstance(op, mgx.MulOp):
+        for x, other in ((op.a, op.b), (op.b, op.a)):
+            if (number := splat(other)) is not None:
+                return float(number), x
     return None
 
 
 def _transposed(kt: ir.Value) -> ir.Value:
     """The transposed matrices; if `kt` is a transpose already, its source without a new view."""
-    order = list(range(len(shape(kt))))
     op = definition(kt)
-    source = kt
-    if op is not None and op.operation.name == "mgx.transpose":
-        source = op.operation.operands[0]
-        order = list(ir.DenseI64ArrayAttr(op.operation.attributes["permutation"]))
+    source, order = kt, list(range(len(shape(kt))))
+    if isinstance(op, mgx.TransposeOp):
+        source, order = op.x, list(op.permutation)
     order[-2:] = order[-1], order[-2]
     return source if order == sorted(order) else mgx.transpose(source, order)

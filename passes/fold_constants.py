@@ -15,7 +15,7 @@ from mgx_mlir.rewriting.flops import flops_of_op
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.prologues import prologue_values
-from mgx_mlir.rewriting.queries import BROADCASTS, blocks, erase_dead, identity, shape, users
+from mgx_mlir.rewriting.queries import blocks, erase_dead, identity, shape, users
 
 # Constants of at most this many elements stay in the program; larger ones become weights.
 INLINE_ELEMENTS = 64
@@ -24,7 +24,6 @@ INLINE_ELEMENTS = 64
 _WORK, _WORK_OF_EACH = 1 << 28, 64
 # Operations of a product that numpy does in the time in which it writes an element.
 _FLOPS_AN_ELEMENT = 16
-SOURCES = frozenset({"mgx.constant", "mgx.literal"})
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,7 @@ class FoldConstants(Pass):
     name: ClassVar[str] = "mgx-fold-constants"
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
-        stay = frozenset({"mgx.dequantizelinear"} if self.keep_quantized else ())
-        folder = _Folder(context, self.max_elements, stay)
+        folder = _Folder(context, self)
         found = list(blocks(main_function(module)))
         for block in found:
             folder.run(block)
@@ -61,101 +59,86 @@ class FoldConstants(Pass):
 class _Folder:
     """Blocks come outermost first: values known in a block are known in the blocks inside it."""
 
-    def __init__(self, context: PassContext, max_elements: int, stay: frozenset[str]) -> None:
-        self.context = context
-        self.max_elements = max_elements
-        self.stay = stay
+    def __init__(self, context: PassContext, options: FoldConstants) -> None:
+        self.context, self.options = context, options
         # Values that kernels compute from weights as they read them.
         self.kept: set[ir.Value] = set()
         # Results of ops that depend on constants alone, and the arrays computed of them.
         self.foldable: set[ir.Value] = set()
         # The foldable results whose elements are all equal, which take no work.
         self.splats: set[ir.Value] = set()
-        self.budget = context.folding
-        if self.budget.left is None:
+        if context.folding.left is None:
             elements = sum(math.prod(weight.shape) for weight in context.weights.values())
-            self.budget.left = _WORK + _WORK_OF_EACH * elements
+            context.folding.left = _WORK + _WORK_OF_EACH * elements
         self.arrays: dict[ir.Value, np.ndarray] = {}
 
     def run(self, block: ir.Block) -> None:
         self.kept = prologue_values(block)
         ops = [op for op in block.operations if self._is_foldable(op)]
-        needed = [
-            op
-            for op in ops
-            if op.operation.name not in SOURCES | BROADCASTS and self._is_needed(op)
-        ]
-        for op in needed:
+        stay = (*mgx.SOURCES, *mgx.BROADCASTS)
+        for op in [op for op in ops if not isinstance(op, stay) and self._is_needed(op)]:
             self._materialize(op)
 
     def _is_foldable(self, op: ir.OpView) -> bool:
-        operation = op.operation
-        if operation.name == "mgx.literal":
-            known = ir.StringAttr(operation.attributes["key"]).value in self.context.weights
-        elif operation.name == "mgx.constant":
+        if isinstance(op, mgx.LiteralOp):
+            known = op.key.value in self.context.weights
+        elif isinstance(op, mgx.ConstantOp):
             known = True
-            if ir.DenseElementsAttr(operation.attributes["value"]).is_splat:
-                self.splats.add(operation.results[0])
+            if op.value.is_splat:
+                self.splats.add(op.result)
         else:
-            known = self._depends_on_foldable(operation) and self._is_affordable(op)
+            known = self._depends_on_foldable(op) and self._is_affordable(op)
         if known:
-            self.foldable.add(operation.results[0])
+            self.foldable.add(op.result)
         return known
 
-    def _depends_on_foldable(self, operation: ir.Operation) -> bool:
-        if not operation.name.startswith("mgx.") or operation.name in self.stay:
+    def _depends_on_foldable(self, op: ir.OpView) -> bool:
+        if not op.operation.name.startswith("mgx.") or len(op.regions):
             return False
-        if len(operation.regions):
+        if self.options.keep_quantized and isinstance(op, mgx.DequantizelinearOp):
             return False
-        if len(operation.results) != 1 or not len(operation.operands):
+        if len(op.results) != 1 or not len(op.operands) or op.result in self.kept:
             return False
-        if operation.results[0] in self.kept:
+        type_ = op.result.type
+        if not type_.has_static_shape:
             return False
-        result = ir.RankedTensorType(operation.results[0].type)
-        if not result.has_static_shape:
+        if np.prod(type_.shape, dtype=np.float64) > self.options.max_elements:
             return False
-        if np.prod(result.shape, dtype=np.float64) > self.max_elements:
-            return False
-        return all(value in self.foldable for value in operation.operands)
+        return self.foldable.issuperset(op.operands)
 
     def _is_affordable(self, op: ir.OpView) -> bool:
         """Whether the budget covers the work of an op; subtracts it."""
-        operands, result = list(op.operation.operands), op.operation.results[0]
-        name = op.operation.name
-        if name in mgx.POINTWISE | mgx.VIEWS and all(v in self.splats for v in operands):
-            self.splats.add(result)
+        if (mgx.is_pointwise(op) or mgx.is_view(op)) and self.splats.issuperset(op.operands):
+            self.splats.add(op.result)
             return True
-        if name in BROADCASTS:
+        if isinstance(op, mgx.BROADCASTS):
             return True
-        work = sum(math.prod(shape(value)) for value in (*operands, result))
+        work = sum(math.prod(shape(value)) for value in (*op.operands, op.result))
         work += flops_of_op(op) // _FLOPS_AN_ELEMENT
-        assert self.budget.left is not None
-        if work > self.budget.left:
+        if not self.context.folding.spend(work):
             self.context.note("left: more work than folding may cost", node_name(op))
             return False
-        self.budget.left -= work
         return True
 
     def _is_needed(self, op: ir.OpView) -> bool:
         """Whether an op that stays uses the result: one that is not folded, or a broadcast."""
         return any(
-            identity(user) not in self.foldable or user.operation.name in BROADCASTS
-            for user in users(op.operation.results[0])
+            identity(user) not in self.foldable or isinstance(user, mgx.BROADCASTS)
+            for user in users(op.result)
         )
 
     def _materialize(self, op: ir.OpView) -> None:
         """Replaces the op's result by a constant or a weight. The driver removes the dead op."""
-        result = op.operation.results[0]
-        array = self._array(result)
-        with ir.InsertionPoint(op), op.operation.location:
+        array, type_ = self._array(op.result), op.result.type
+        with ir.InsertionPoint(op), op.location:
             if array.size <= INLINE_ELEMENTS or not any(array.strides):
-                constant = mgx.constant(array, type=result.type)
+                constant = mgx.constant(array, type=type_)
             else:
-                constant = mgx.literal(self.context.weights.add_array(array), result.type)
+                constant = mgx.literal(self.context.weights.add_array(array), type_)
         self.context.note("fold", node_name(op))
         self.foldable.add(constant)
         self.arrays[constant] = array
-        result.replace_all_uses_with(constant)
+        op.result.replace_all_uses_with(constant)
 
     def _array(self, value: ir.Value) -> np.ndarray:
         """The elements of a foldable value; a splat has stride 0 in every dimension."""
@@ -169,16 +152,16 @@ class _Folder:
                 self.arrays[made] = self._evaluate(made.owner)
         return self.arrays[value]
 
-    def _evaluate(self, operation: ir.Operation) -> np.ndarray:
-        if operation.name == "mgx.constant":
-            return mgx.constant_array(operation)
-        if operation.name == "mgx.literal":
-            return self.context.weights[ir.StringAttr(operation.attributes["key"]).value].array()
-        operands = [self.arrays[value] for value in operation.operands]
-        shape = tuple(ir.RankedTensorType(operation.results[0].type).shape)
+    def _evaluate(self, op: ir.OpView) -> np.ndarray:
+        if isinstance(op, mgx.ConstantOp):
+            return mgx.constant_array(op)
+        if isinstance(op, mgx.LiteralOp):
+            return self.context.weights[op.key.value].array()
+        operands = [self.arrays[value] for value in op.operands]
+        shape = tuple(op.result.type.shape)
         splats = not any(s for a in operands for s in a.strides)
-        if operation.name in mgx.POINTWISE and splats and 0 not in shape:
+        if mgx.is_pointwise(op) and splats and 0 not in shape:
             # All operands are splats: one element is enough.
-            one = evaluate_op(operation.opview, [a.reshape(-1)[:1].reshape(()) for a in operands])
+            one = evaluate_op(op, [a.reshape(-1)[:1].reshape(()) for a in operands])
             return np.broadcast_to(np.asarray(one[0]).reshape(()), shape)
-        return np.asarray(evaluate_op(operation.opview, operands)[0])
+        return np.asarray(evaluate_op(op, operands)[0])

@@ -12,7 +12,6 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import (
-    CONTRACTIONS,
     MOST_BEHIND,
     blocks,
     broadcast_source,
@@ -22,11 +21,10 @@ from mgx_mlir.rewriting.queries import (
     element_type,
     erase_dead,
     fused_location,
-    group_of,
+    has_one_use,
     is_along,
     is_constant,
     is_static,
-    op_name,
     replace,
     shape,
     source_sizes,
@@ -36,7 +34,6 @@ from mgx_mlir.rewriting.queries import (
 
 # The most bytes of the offset that a padded convolution's result gets at each position.
 MAX_BORDER = 1 << 22
-_KERNELS = CONTRACTIONS | mgx.POINTWISE | mgx.REDUCTIONS
 
 
 @dataclass(frozen=True)
@@ -64,85 +61,83 @@ class FoldScales(Pass):
         for block in blocks(main_function(module)):
             changed = True
             while changed:  # a scaled value may be shifted too, and the other way round
-                changed = False
-                for op in list(block.operations):
-                    found = _work(op)
-                    if found is None or not all(
-                        _takes(user, found) for user in users(found.result)
-                    ):
-                        continue
-                    for contraction in users(found.result):
-                        context.note(op.operation.name, node_name(op))
-                        location = fused_location([op, contraction])
-                        with ir.InsertionPoint(contraction), location:
-                            replace(contraction, [_behind(contraction, found)])
-                    op.operation.erase()
-                    changed = True
+                ops = [op for op in block.operations if isinstance(op, mgx.AddOp | mgx.MulOp)]
+                changed = sum(_fold(op, context) for op in ops) > 0
             erase_dead(block)
 
 
 @dataclass(frozen=True)
 class _Work:
-    """`result` is x times, or plus, a constant."""
+    """An op whose result is x times, or plus, a constant."""
 
-    result: ir.Value
+    op: mgx.AddOp | mgx.MulOp
     x: ir.Value
     constant: ir.Value
-    is_scale: bool
-    block: ir.Block
 
 
-def _work(op: ir.OpView, most: int = MOST_BEHIND) -> _Work | None:
+def _fold(op: mgx.AddOp | mgx.MulOp, context: PassContext) -> bool:
+    """Moves a scale or an offset behind the contractions that read it, if all of them take it."""
+    work, readers = _work(op), users(op.c)
+    if work is None or not all(_takes(reader, work) for reader in readers):
+        return False
+    for contraction in readers:
+        context.note(op.name, node_name(op))
+        with ir.InsertionPoint(contraction), fused_location([op, contraction]):
+            replace(contraction, [_behind(contraction, work)])
+    op.erase()
+    return True
+
+
+def _work(op: ir.OpView | None, most: int = MOST_BEHIND) -> _Work | None:
     """A scale or an offset of a value that no kernel makes.
 
     In a chain of them, at most `most` are found.
     """
-    name = op.operation.name
-    if name not in ("mgx.add", "mgx.mul") or not is_static(op):
+    if not isinstance(op, mgx.AddOp | mgx.MulOp) or not is_static(op):
         return None
-    a, b = op.operation.operands
-    if is_constant(a) == is_constant(b):
+    if is_constant(op.a) == is_constant(op.b):
         return None
-    x, constant = (a, b) if is_constant(b) else (b, a)
+    x, constant = (op.a, op.b) if is_constant(op.b) else (op.b, op.a)
     element = element_type(x)
-    is_scale = name == "mgx.mul"
-    if not isinstance(element, ir.FloatType) or (element.width < 32 and not is_scale):
+    if not isinstance(element, ir.FloatType):
         return None
+    if element.width < 32 and isinstance(op, mgx.AddOp):
+        return None
+    return None if _is_made_by_kernel(x, most) else _Work(op, x, constant)
+
+
+def _is_made_by_kernel(x: ir.Value, most: int) -> bool:
+    """Whether an op makes a value that is no scale or offset that is folded too."""
     maker = definition(x)
-    if op_name(maker) in _KERNELS and _work_below(maker, most - 1) is None:
-        return None
-    return _Work(op.operation.results[0], x, constant, is_scale, op.operation.block)
-
-
-def _work_below(maker: ir.OpView | None, most: int) -> _Work | None:
-    """The scale or offset that makes a value, if it can be folded: then no kernel makes it."""
-    assert maker is not None
-    below = _work(maker, most) if most else None
-    return below if below is not None and len(users(below.result)) == 1 else None
+    is_work = mgx.is_pointwise(maker) or mgx.is_reduction(maker)
+    if not is_work and not isinstance(maker, mgx.CONTRACTIONS):
+        return False
+    below = _work(maker, most - 1) if most > 1 else None
+    return below is None or not has_one_use(x)
 
 
 def _takes(user: ir.OpView, work: _Work) -> bool:
     """Whether a contraction with constant weights can include the scale or offset."""
-    operation = user.operation
-    if operation.name not in ("mgx.convolution", "mgx.dot") or not is_static(user):
+    if not isinstance(user, mgx.ConvolutionOp | mgx.DotOp) or not is_static(user):
         return False
-    x, w = operation.operands
-    if x != work.result or not is_constant(w) or operation.block != work.block:
+    x, w = user.operands
+    if x != work.op.c or not is_constant(w) or user.operation.block != work.op.operation.block:
         return False
-    if operation.name == "mgx.dot":
+    if isinstance(user, mgx.DotOp):
         return is_along(work.constant, len(shape(x)) - 1)
     if not is_along(work.constant, 1):
         return False
-    is_padded = any(ir.DenseI64ArrayAttr(operation.attributes["pads"]))
-    return work.is_scale or not is_padded or mgx.byte_size(operation.results[0].type) <= MAX_BORDER
+    if isinstance(work.op, mgx.MulOp) or not any(user.pads):
+        return True
+    return mgx.byte_size(user.y.type) <= MAX_BORDER
 
 
 def _behind(contraction: ir.OpView, work: _Work) -> ir.Value:
     """The contraction of the unscaled value, with the scale in its weights or an addition after."""
-    dims = list(shape(contraction.operation.results[0]))
-    w = contraction.operation.operands[1]
-    if work.is_scale:
-        factor = _by_column if contraction.operation.name == "mgx.dot" else _by_channel
+    dims = list(shape(contraction.result))
+    w = contraction.operands[1]
+    if isinstance(work.op, mgx.MulOp):
+        factor = _by_column if isinstance(contraction, mgx.DotOp) else _by_channel
         scaled = mgx.mul(w, factor(contraction, work.constant))
         return create_like(contraction, [work.x, scaled], dims)
     whole = create_like(contraction, [work.x, w], dims)
@@ -159,17 +154,17 @@ def _numbers(value: ir.Value, axis: int) -> ir.Value:
     return broadcast_to(mgx.reshape(source, [prod(source_sizes(value))]), [size])
 
 
-def _by_column(dot: ir.OpView, constant: ir.Value) -> ir.Value:
+def _by_column(dot: mgx.DotOp, constant: ir.Value) -> ir.Value:
     """The factors, in the shape of a product's right operand."""
-    dims = shape(dot.operation.operands[1])
+    dims = shape(dot.b)
     numbers = _numbers(constant, len(shape(constant)) - 1)
     return broadcast_to(mgx.reshape(numbers, [dims[-2], 1]), dims)
 
 
-def _by_channel(convolution: ir.OpView, constant: ir.Value) -> ir.Value:
+def _by_channel(convolution: mgx.ConvolutionOp, constant: ir.Value) -> ir.Value:
     """The factors, in the shape of a convolution's weights; each group has its own channels."""
-    group = group_of(convolution)
-    outputs, inputs, *kernel = shape(convolution.operation.operands[1])
+    group = convolution.group.value
+    outputs, inputs, *kernel = shape(convolution.w)
     numbers = mgx.reshape(_numbers(constant, 1), [group, 1, inputs])
     rows = broadcast_to(numbers, [group, outputs // group, inputs])
     ones = [1] * len(kernel)
@@ -178,15 +173,14 @@ def _by_channel(convolution: ir.OpView, constant: ir.Value) -> ir.Value:
 
 def _shift(contraction: ir.OpView, constant: ir.Value) -> ir.Value:
     """The contraction of the constant alone: a number for each channel, or for each position."""
-    operation = contraction.operation
-    w, result = operation.operands[1], operation.results[0]
-    dims = list(shape(result))
-    if operation.name == "mgx.dot":
+    x, w = contraction.operands
+    dims = list(shape(contraction.result))
+    if isinstance(contraction, mgx.DotOp):
         scaled = mgx.mul(w, _by_column(contraction, constant))
         return broadcast_to(mgx.reduce_sum(scaled, [len(shape(w)) - 2]), dims)
-    if any(ir.DenseI64ArrayAttr(operation.attributes["pads"])):
+    if any(contraction.pads):
         # Taps that see padding add nothing.
-        size = list(shape(operation.operands[0]))
+        size = list(shape(x))
         channels = mgx.reshape(_numbers(constant, 1), [1, size[1], *[1] * (len(size) - 2)])
         image = broadcast_to(channels, [1, *size[1:]])
         return broadcast_to(create_like(contraction, [image, w], [1, *dims[1:]]), dims)

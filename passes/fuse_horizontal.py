@@ -14,8 +14,6 @@ from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.prologues import prologue_of
 from mgx_mlir.rewriting.queries import (
-    CONTRACTIONS,
-    DOTS,
     MOST_BEHIND,
     blocks,
     create_like,
@@ -28,17 +26,15 @@ from mgx_mlir.rewriting.queries import (
     has_sizes,
     is_along,
     is_constant,
-    op_name,
     shape,
     side_by_side,
     sort_topologically,
     users,
 )
 
-_CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
 # Ops that read memory and cannot read through views.
-_NEEDS_MEMORY = frozenset({"mgx.concat", "mgx.if", "mgx.loop", "mgx.yield"})
-_PARTS = frozenset({"mgx.slice", "mgx.step"})
+_NEEDS_MEMORY = (mgx.ConcatOp, *mgx.CONTROL_FLOW, mgx.YieldOp)
+_PARTS = (mgx.SliceOp, mgx.StepOp)
 
 
 @dataclass(frozen=True)
@@ -54,10 +50,10 @@ class FuseHorizontal(Pass):
 
     Equal chains of pointwise ops with constants (biases, activations) that follow are done
     once, before the slices; where only some end in a relu, all take the maximum with a
-    constant that is 0 for these and -inf for the others. What reads the slices reads through
-    them; a contraction whose result is part of a concat, is returned, or has other pointwise
-    work to do stays alone, since a slice would cost it a copy (work that another contraction
-    can end with costs none); so does one that is taken apart, as recurrences do, but for other
+    constant that is 0 for these and -inf for the others. Kernels read through the slices. A
+    contraction stays alone where a slice would cost it a copy: its result is part of a concat,
+    is returned, or has other pointwise work to do (work that another contraction can end with
+    costs none). So does one that is taken apart, as recurrences do, but for other
     contractions, and one that is added to another, whose kernel sums up both. New weights
     have at most `max_bytes` bytes.
     """
@@ -98,22 +94,22 @@ class _Branch:
 
     @property
     def result(self) -> ir.Value:
-        result: ir.Value = (self.relu or self.ops[-1]).operation.results[0]
-        return result
+        return (self.relu or self.ops[-1]).result
 
     @property
     def weights(self) -> ir.Value:
-        weights: ir.Value = self.ops[0].operation.operands[1]
-        return weights
+        return self.ops[0].operands[1]
 
     @property
     def axis(self) -> int:
         """The dimension of the result that has the output channels."""
-        return 1 if _is_convolution(self.ops[0]) else len(shape(self.result)) - 1
+        is_dot = isinstance(self.ops[0], mgx.DOTS)
+        return len(shape(self.result)) - 1 if is_dot else 1
 
     @property
     def weight_axis(self) -> int:
-        return 0 if _is_convolution(self.ops[0]) else len(shape(self.weights)) - 1
+        is_dot = isinstance(self.ops[0], mgx.DOTS)
+        return len(shape(self.weights)) - 1 if is_dot else 0
 
     @property
     def signature(self) -> tuple[object, ...]:
@@ -121,49 +117,44 @@ class _Branch:
         sizes = list(shape(self.weights))
         sizes[self.weight_axis] = -1
         return (
-            self.ops[0].operation.operands[0],
+            self.ops[0].operands[0],
             tuple(sizes),
             tuple(_kind(op) for op in self.ops),
             tuple(self.places),
         )
 
 
-def _is_convolution(op: ir.OpView) -> bool:
-    return op.operation.name in _CONVOLUTIONS
-
-
 def _kind(op: ir.OpView) -> tuple[object, ...]:
-    operation = op.operation
-    attributes = [(name, operation.attributes[name]) for name in operation.attributes]
-    values = [*operation.operands, *operation.results]
-    return operation.name, tuple(attributes), tuple(element_type(value) for value in values)
+    attributes = [(name, op.attributes[name]) for name in op.attributes]
+    values = [*op.operands, *op.results]
+    return type(op), tuple(attributes), tuple(element_type(value) for value in values)
 
 
 def _branch(op: ir.OpView) -> _Branch | None:
-    operation = op.operation
-    if operation.name not in DOTS | _CONVOLUTIONS:
+    if not isinstance(op, (*mgx.DOTS, *mgx.CONVOLUTIONS)):
         return None
-    if not is_constant(operation.operands[1]) or is_constant(operation.operands[0]):
+    x, weights = op.operands
+    if not is_constant(weights) or is_constant(x):
         return None
     if prologue_of(op, 1) is not None:
         return None  # its kernel expands weights, which a concat would undo
     if group_of(op) != 1:
         return None
-    if not has_sizes(op) or not operation.operands[1].type.has_static_shape:
+    if not has_sizes(op) or not weights.type.has_static_shape:
         return None
     branch = _Branch([op])
     while has_one_use(branch.result):
         user = users(branch.result)[0]
-        if user.operation.name not in mgx.POINTWISE or user.operation.block != operation.block:
+        if not mgx.is_pointwise(user) or user.operation.block != op.operation.block:
             break
-        operands = list(user.operation.operands)
+        operands = list(user.operands)
         others = [value for value in operands if value != branch.result]
         if not all(is_constant(value) and is_along(value, branch.axis) for value in others):
             break
         branch.places.append(operands.index(branch.result))
         branch.ops.append(user)
     last = branch.ops[-1]
-    if last.operation.name == "mgx.relu" and isinstance(element_type(branch.result), ir.FloatType):
+    if isinstance(last, mgx.ReluOp) and isinstance(element_type(last.y), ir.FloatType):
         branch.relu = last
         del branch.ops[-1], branch.places[-1]
     return branch if _reads_slices(branch.result) and not _is_added(branch) else None
@@ -175,18 +166,18 @@ def _is_added(branch: _Branch) -> bool:
     Both are one kernel (see `fusing.contractions_of`), and the branch is never written. A chain of
     more than MOST_BEHIND ops counts as none.
     """
-    if branch.relu is not None or any(op_name(op) != "mgx.add" for op in branch.ops[1:]):
+    if branch.relu is not None or not all(isinstance(op, mgx.AddOp) for op in branch.ops[1:]):
         return False
-    if not has_one_use(branch.result) or op_name(user := users(branch.result)[0]) != "mgx.add":
+    if not has_one_use(branch.result) or not isinstance(user := users(branch.result)[0], mgx.AddOp):
         return False
-    (other,) = [v for v in user.operation.operands if v != branch.result] or [None]
+    (other,) = [v for v in user.operands if v != branch.result] or [None]
     for _ in range(MOST_BEHIND):
         if other is None or not has_one_use(other):
             return False
         producer = definition(other)
-        if producer is None or op_name(producer) != "mgx.add":
-            return producer is not None and are_alike(producer, branch.ops[0].operation)
-        other = next((v for v in producer.operation.operands if not is_constant(v)), None)
+        if not isinstance(producer, mgx.AddOp):
+            return producer is not None and are_alike(producer, branch.ops[0])
+        other = next((v for v in producer.operands if not is_constant(v)), None)
     return False
 
 
@@ -194,7 +185,7 @@ def _reads_slices(value: ir.Value) -> bool:
     """Whether only kernels read a value, and none of them for pointwise work of its own, or for
     a part of the value."""
     for user in users(value):
-        if user.operation.name in mgx.POINTWISE and not _ends_contraction(user, value):
+        if mgx.is_pointwise(user) and not _ends_contraction(user, value):
             return False
     return _is_read_whole(value)
 
@@ -204,17 +195,16 @@ def _ends_contraction(pointwise: ir.OpView, value: ir.Value) -> bool:
 
     The contraction is at most MOST_BEHIND ops away.
     """
-    for operand in pointwise.operation.operands:
+    for operand in pointwise.operands:
         producer = definition(operand)
         for _ in range(MOST_BEHIND):
             if operand == value or producer is None or not has_one_use(operand):
                 break
-            operation = producer.operation
-            if operation.name in CONTRACTIONS:
+            if isinstance(producer, mgx.CONTRACTIONS):
                 return True
-            if operation.name not in mgx.POINTWISE:
+            if not mgx.is_pointwise(producer):
                 break
-            operand = next((v for v in operation.operands if not is_constant(v)), value)
+            operand = next((v for v in producer.operands if not is_constant(v)), value)
             producer = definition(operand)
     return False
 
@@ -224,13 +214,12 @@ def _is_read_whole(value: ir.Value) -> bool:
     waiting = users(value)
     while waiting:
         user = waiting.pop()
-        name = user.operation.name
-        if not name.startswith("mgx.") or name in _NEEDS_MEMORY:
+        if not user.operation.name.startswith("mgx.") or isinstance(user, _NEEDS_MEMORY):
             return False
-        if name in _PARTS and not _is_multiplied(user.operation.results[0]):
+        if isinstance(user, _PARTS) and not _is_multiplied(user.y):
             return False
-        if name in mgx.VIEWS:
-            waiting.extend(users(user.operation.results[0]))
+        if mgx.is_view(user):
+            waiting.extend(users(user.result))
     return True
 
 
@@ -239,9 +228,9 @@ def _is_multiplied(value: ir.Value) -> bool:
     waiting = users(value)
     while waiting:
         user = waiting.pop()
-        if user.operation.name in mgx.VIEWS:
-            waiting.extend(users(user.operation.results[0]))
-        elif user.operation.name not in CONTRACTIONS:
+        if mgx.is_view(user):
+            waiting.extend(users(user.result))
+        elif not isinstance(user, mgx.CONTRACTIONS):
             return False
     return True
 
@@ -258,14 +247,12 @@ def _fuse(branches: list[_Branch]) -> None:
     location = fused_location(op for branch in branches for op in branch.ops)
     with ir.InsertionPoint(first.ops[0]), location:
         weights = mgx.concat([branch.weights for branch in branches], first.weight_axis)
-        operands = list(first.ops[0].operation.operands)
-        operands[1] = weights
-        value = create_like(first.ops[0], operands, dims)
+        value = create_like(first.ops[0], [first.ops[0].operands[0], weights], dims)
         for number, place in enumerate(first.places, 1):
             ops = [branch.ops[number] for branch in branches]
             operands = [
                 value if i == place else side_by_side([op.operands[i] for op in ops], axis, dims)
-                for i in range(len(ops[0].operation.operands))
+                for i in range(len(ops[0].operands))
             ]
             value = create_like(ops[0], operands, dims)
         value = _rectify(value, branches, axis, parts)

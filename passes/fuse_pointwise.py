@@ -8,7 +8,7 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.fusing import Group, Order
+from mgx_mlir.rewriting.fusing import Group, Order, on_scalars
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.prologues import expands_blocks
@@ -39,7 +39,7 @@ class FusePointwise(Pass):
              }
 
     Constants whose elements are all equal, broadcasts of them too, stand in the body. A
-    fused op holds at most `max_ops` ops and has at most `max_inputs` inputs. What expands
+    fused op holds at most `max_ops` ops and has at most `max_inputs` inputs. An op that expands
     blocks with scales for a product (OCP MX) stays alone: the product reads codes and scales.
     """
 
@@ -55,7 +55,7 @@ class FusePointwise(Pass):
             order = Order(block)
             # Consumers first, so that a group takes in whole chains.
             for op, key in reversed([(op, identity(op)) for op in block.operations]):
-                if key not in erased and op.operation.name in mgx.POINTWISE:
+                if key not in erased and mgx.is_pointwise(op):
                     group = self._grow(op, order)
                     context.note(f"{len(group)} ops", node_name(op))
                     erased.update(group.members)
@@ -65,8 +65,8 @@ class FusePointwise(Pass):
     def _grow(self, root: ir.OpView, order: Order) -> Group:
         group = Group(order)
         group.add(root)
-        dims = shape(root.operation.results[0])
-        frontier = [] if expands_blocks(root) else [root.operation]
+        dims = shape(root.result)
+        frontier = [] if expands_blocks(root) else [root]
         while frontier:
             for value in frontier.pop().operands:
                 producer = definition(value)
@@ -75,30 +75,27 @@ class FusePointwise(Pass):
                 # Values computed outside of a loop stay there.
                 if producer not in order:
                     continue
-                if producer.operation.name not in mgx.POINTWISE or not group.owns_all_uses(
-                    producer
-                ):
+                if not mgx.is_pointwise(producer) or not group.owns_all_uses(producer):
                     continue
                 if shape(value) != dims or not self._fits(group, producer):
                     continue
                 group.add(producer)
-                frontier.append(producer.operation)
+                frontier.append(producer)
         return group
 
     def _fits(self, group: Group, producer: ir.OpView) -> bool:
         inputs = [v for v in group.inputs() if splat(v) is None]
-        more = [v for v in producer.operation.operands if v not in inputs and splat(v) is None]
+        more = [v for v in producer.operands if v not in inputs and splat(v) is None]
         return len(inputs) - 1 + len(more) <= self.max_inputs
 
 
 def _fuse(group: Group, root: ir.OpView) -> None:
     """Replaces `root`, the group's last op, by one `mgx.pointwise`."""
     members = group.ordered()
-    result = root.operation.results[0]
     inputs = [value for value in group.inputs() if splat(value) is None]
-    location = fused_location(op.opview for op in members)
+    location = fused_location(members)
     with ir.InsertionPoint(root), location:
-        fused = mgx.PointwiseOp([result.type], inputs)
+        fused = mgx.PointwiseOp([root.result.type], inputs)
         types = [element_type(value) for value in inputs]
         body = fused.body.blocks.append(*types, arg_locs=[location] * len(types))
     values: dict[ir.Value, ir.Value] = dict(zip(inputs, body.arguments, strict=True))
@@ -107,16 +104,10 @@ def _fuse(group: Group, root: ir.OpView) -> None:
             for value in op.operands:
                 if value not in values:
                     values[value] = _scalar(value, op.location)
-            scalar = ir.Operation.create(
-                op.name,
-                results=[element_type(r) for r in op.results],
-                operands=[values[value] for value in op.operands],
-                attributes={name: op.attributes[name] for name in op.attributes},
-                loc=op.location,
-            )
-            values[op.results[0]] = scalar.results[0]
-        mgx.YieldOp([values[result]], loc=location)
-    result.replace_all_uses_with(fused.operation.results[0])
+            operands = [values[value] for value in op.operands]
+            values[op.result] = on_scalars(op, element_type(op.result), operands)
+        mgx.YieldOp([values[root.result]], loc=location)
+    root.result.replace_all_uses_with(fused.result)
     for op in reversed(members):
         op.erase()
 

@@ -12,8 +12,6 @@ from mgx_mlir.rewriting.fusing import Group, Order
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import (
-    CONTRACTIONS,
-    RESHAPES,
     blocks,
     definition,
     erase_dead,
@@ -52,9 +50,7 @@ class FuseReduce(Pass):
             erased: set[ir.Value | None] = set()
             order = Order(block)
             for op, key in [(op, identity(op)) for op in block.operations]:
-                if key in erased or op.operation.name not in mgx.REDUCTIONS:
-                    continue
-                if has_sizes(op):
+                if key not in erased and mgx.is_reduction(op) and has_sizes(op):
                     group = self._grow(op, order)
                     context.note(f"{len(group)} ops", node_name(op))
                     erased.update(group.members)
@@ -95,9 +91,9 @@ def _may_enter(group: Group, producer: ir.OpView, rows: _Rows) -> bool:
     """Whether a producer costs less in the group, also as a result where others read it."""
     if group.owns_all_uses(producer):
         return True
-    if producer.operation.name not in mgx.POINTWISE or producer not in group.order:
+    if not mgx.is_pointwise(producer) or producer not in group.order:
         return False
-    if shape(producer.operation.results[0]) != rows.whole or _is_epilogue(producer):
+    if shape(producer.result) != rows.whole or _is_epilogue(producer):
         return False
     return not group.would_be_read(producer)
 
@@ -107,15 +103,15 @@ def _is_epilogue(op: ir.OpView) -> bool:
     own = {identity(op)}
     waiting = [op]
     while waiting:
-        for value in waiting.pop().operation.operands:
+        for value in waiting.pop().operands:
             producer = definition(value)
             # A producer that nothing else reads is fused with it.
             if producer is None or any(identity(user) not in own for user in users(value)):
                 continue
-            name = producer.operation.name
-            if name in CONTRACTIONS:
+            if isinstance(producer, mgx.CONTRACTIONS):
                 return True
-            if (name in mgx.POINTWISE or name in RESHAPES) and value not in own:
+            fuses = mgx.is_pointwise(producer) or isinstance(producer, mgx.RESHAPES)
+            if fuses and value not in own:
                 own.add(value)
                 waiting.append(producer)
     return False
@@ -124,40 +120,34 @@ def _is_epilogue(op: ir.OpView) -> bool:
 def _leave_broadcasts(group: Group) -> None:
     """Removes broadcasts that no op in the group reads: their readers repeat elements for free."""
     for op in reversed(group.ordered()):
-        if op.name == "mgx.multibroadcast" and not any(u in group for u in users(op.results[0])):
-            del group.members[op.results[0]]
+        if isinstance(op, mgx.MultibroadcastOp) and not any(user in group for user in users(op.y)):
+            del group.members[op.y]
 
 
 class _Rows:
     """The shapes of a reduction: whole tensors, and tensors with its axes reduced."""
 
     def __init__(self, reduction: ir.OpView) -> None:
-        self.whole = shape(reduction.operation.operands[0])
-        self.reduced = shape(reduction.operation.results[0])
-        self.axes = sorted(ir.DenseI64ArrayAttr(reduction.operation.attributes["axes"]))
+        self.whole, self.reduced = shape(reduction.x), shape(reduction.y)
+        self.axes = sorted(reduction.axes)
 
     def fit(self, op: ir.OpView) -> bool:
         """Whether the op can be in the body."""
-        operation = op.operation
-        if operation.name in mgx.POINTWISE:
-            return shape(operation.results[0]) in (self.whole, self.reduced)
-        if operation.name in mgx.REDUCTIONS:
-            axes = sorted(ir.DenseI64ArrayAttr(operation.attributes["axes"]))
-            return axes == self.axes and shape(operation.operands[0]) == self.whole
-        if operation.name == "mgx.multibroadcast":
-            sizes = shape(operation.operands[0]), shape(operation.results[0])
-            return sizes == (self.reduced, self.whole)
-        return False
+        if mgx.is_pointwise(op):
+            return shape(op.result) in (self.whole, self.reduced)
+        if mgx.is_reduction(op):
+            return sorted(op.axes) == self.axes and shape(op.x) == self.whole
+        is_broadcast = isinstance(op, mgx.MultibroadcastOp)
+        return is_broadcast and (shape(op.x), shape(op.y)) == (self.reduced, self.whole)
 
 
 def _fuse(group: Group, reduction: ir.OpView, order: Order) -> None:
     members = group.ordered()
     outputs = group.outputs()
     inputs = [value for value in group.inputs() if splat(value) is None]
-    location = fused_location(op.opview for op in members)
-    axes = reduction.operation.attributes["axes"]
+    location = fused_location(members)
     with ir.InsertionPoint.after(members[-1]), location:
-        fused = mgx.FusedReduceOp([v.type for v in outputs], inputs, axes)
+        fused = mgx.FusedReduceOp([v.type for v in outputs], inputs, reduction.axes)
         types = [value.type for value in inputs]
         body = fused.body.blocks.append(*types, arg_locs=[location] * len(types))
     values: dict[ir.Value, ir.Value] = dict(zip(inputs, body.arguments, strict=True))
@@ -171,7 +161,7 @@ def _fuse(group: Group, reduction: ir.OpView, order: Order) -> None:
                 clone.operands[i] = values[value]
             values.update(zip(op.results, clone.results, strict=True))
         mgx.YieldOp([values[v] for v in outputs], loc=location)
-    for value, new in zip(outputs, fused.operation.results, strict=True):
+    for value, new in zip(outputs, fused.results, strict=True):
         value.replace_all_uses_with(new)
     order.replaced(group.members, fused)
     for op in reversed(members):

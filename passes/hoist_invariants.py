@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from mlir import ir
 
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks, used_values
@@ -35,20 +36,20 @@ class HoistInvariants(Pass):
             op
             for block in blocks(main_function(module))
             for op in block.operations
-            if op.operation.name == "mgx.loop"
+            if isinstance(op, mgx.LoopOp)
         ]
         for loop in reversed(loops):  # inner loops first: their invariants may leave outer ones too
             _hoist(loop, context)
 
 
-def _hoist(loop: ir.OpView, context: PassContext) -> None:
-    block = loop.operation.regions[0].blocks[0]
+def _hoist(loop: mgx.LoopOp, context: PassContext) -> None:
+    block = loop.body.blocks[0]
     inside = set(block.arguments)
     *ops, _ = block.operations
     for op in ops:
         # Values of the op's own regions depend on nothing else.
-        if any(value in inside for value in used_values(op)):
-            inside.update(op.operation.results)
-        else:
+        if inside.isdisjoint(used_values(op)):
             context.note("hoist", node_name(op))
-            op.operation.move_before(loop.operation)
+            op.move_before(loop)
+        else:
+            inside.update(op.results)

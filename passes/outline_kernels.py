@@ -91,8 +91,8 @@ def _is_anchor(op: ir.OpView) -> bool:
 
 def _waits_for_epilogue(op: ir.OpView) -> bool:
     """Whether an op is in the kernel of the `mgx.pointwise`, or reduction, that follows it."""
-    waiting = WITH_EPILOGUE | {"mgx.pointwise"}
-    if op.operation.name not in waiting or not has_one_use(op.operation.results[0]):
+    waiting = (*WITH_EPILOGUE, mgx.PointwiseOp)
+    if not isinstance(op, waiting) or not has_one_use(op.operation.results[0]):
         return False
     user = users(op.operation.results[0])[0]
     while user.operation.name in RESHAPES and has_one_use(user.operation.results[0]):
@@ -167,7 +167,7 @@ class _Kernels:
         if op_name(anchor) == "mgx.pointwise":
             made = contractions_of(anchor)
         taken = [*(op.opview for op in made), anchor]
-        if any(op.operation.name in WITH_EPILOGUE for op in taken):
+        if any(isinstance(op, WITH_EPILOGUE) for op in taken):
             for view in [view for op in taken for view in _unreadable(op)]:
                 if _is_used(view):  # two operands can be one view
                     self.outline(view)

@@ -48,7 +48,7 @@ class YieldProducts(Pass):
             order = Order(block)
             changed = False
             # List the contractions first: pointwise ops are erased on the way.
-            for op in [op for op in block.operations if op_name(op) in WITH_EPILOGUE]:
+            for op in [op for op in block.operations if isinstance(op, WITH_EPILOGUE)]:
                 reader = self._reader(op, order)
                 if reader is not None:
                     context.note("result", node_name(op))

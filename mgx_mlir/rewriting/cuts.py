@@ -62,22 +62,21 @@ def through_reshape(cuts: Cuts, source: Sequence[int], result: Sequence[int]) ->
     if 0 in source:
         return None
     for mine, theirs in _groups(source, result):
-        wanted = [dim for dim in theirs if cuts[dim] is not None]
+        wanted = [(dim, cut) for dim in theirs if (cut := cuts[dim]) is not None]
         if not wanted:
             continue
         mine = [dim for dim in mine if source[dim] != 1]
         theirs = [dim for dim in theirs if result[dim] != 1]
         if [source[dim] for dim in mine] == [result[dim] for dim in theirs]:
-            for dim in wanted:
-                found[mine[theirs.index(dim)]] = cuts[dim]
+            for dim, cut in wanted:
+                found[mine[theirs.index(dim)]] = cut
             continue
-        cut = cuts[wanted[0]]
-        assert cut is not None
         if len(wanted) > 1:
             return None
+        ((own, cut),) = wanted
         if len(mine) == 1:
-            parts = [cut.split if dim == wanted[0] else (result[dim],) for dim in theirs]
-            place = sum(map(len, parts[: theirs.index(wanted[0])])) + cut.place
+            parts = [cut.split if dim == own else (result[dim],) for dim in theirs]
+            place = sum(map(len, parts[: theirs.index(own)])) + cut.place
             found[mine[0]] = Cut(tuple(chain(*parts)), place, cut.start, cut.end)
         elif len(theirs) == 1 and cut.split == tuple(source[dim] for dim in mine):
             size = cut.split[cut.place]

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 from mlir import ir
 
 from mgx_mlir.capabilities import LEAST_DEPTH, MAX_ROW_BYTES
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.queries import (
-    CONTRACTIONS,
-    DOTS,
-    RESHAPES,
     definition,
     element_type,
     group_of,
     has_one_use,
     identity,
     is_static,
-    op_name,
     shape,
     used_values,
     users,
 )
 
-_POOLING = "mgx.pooling"
 # Ops whose kernel includes the pointwise work on their result.
-WITH_EPILOGUE = CONTRACTIONS | {"mgx.attention", _POOLING}
+WITH_EPILOGUE = (*mgx.CONTRACTIONS, mgx.AttentionOp, mgx.PoolingOp)
 
 
 class Order:
@@ -46,15 +42,15 @@ class Order:
         self.position = {key: i for key, i in numbered if key is not None}
         self.level = dict(self.position)
 
-    def __contains__(self, op: ir.OpView | ir.Operation) -> bool:
+    def __contains__(self, op: ir.OpView) -> bool:
         return identity(op) in self.position
 
-    def of(self, op: ir.OpView | ir.Operation) -> int:
+    def of(self, op: ir.OpView) -> int:
         """The op's position; -1 where it is in another block, or has no result."""
         key = identity(op)
         return -1 if key is None else self.position.get(key, -1)
 
-    def replaced(self, before: Iterable[ir.Value], op: ir.OpView | ir.Operation) -> None:
+    def replaced(self, before: Iterable[ir.Value], op: ir.OpView) -> None:
         """Notes that `op` replaces the ops of those identities; its users are set already."""
         numbers = [(self.position.pop(key), self.level.pop(key)) for key in before]
         position, level = (max(column) for column in zip(*numbers, strict=True))
@@ -62,7 +58,7 @@ class Order:
         if key is None:
             return  # nothing used the ops
         self.position[key], self.level[key] = position, level
-        raised = [op.operation]
+        raised = [op]
         while raised:
             for user in self._users(raised.pop()):
                 key = identity(user)
@@ -70,14 +66,12 @@ class Order:
                     self.level[key] = level
                     raised.append(user)
 
-    def _users(self, op: ir.Operation) -> Iterator[ir.Operation]:
+    def _users(self, op: ir.OpView) -> Iterator[ir.OpView]:
         """The ops of the block that use an op's results, in their bodies too."""
-        for result in op.results:
-            for use in result.uses:
-                user = use.owner.operation
-                while user.block != self._block:
-                    user = user.parent.operation
-                yield user
+        for user in (user for result in op.results for user in users(result)):
+            while user.operation.block != self._block:
+                user = user.parent.opview
+            yield user
 
 
 @dataclass
@@ -88,7 +82,7 @@ class Group:
     """
 
     order: Order
-    members: dict[ir.Value, ir.Operation] = field(default_factory=dict)
+    members: dict[ir.Value, ir.OpView] = field(default_factory=dict)
     # Ops outside, by identity, that are known to depend on no member.
     apart: set[ir.Value] = field(default_factory=set)
     # The lowest level of a member: no op of a lower level depends on a member.
@@ -97,47 +91,46 @@ class Group:
     def __post_init__(self) -> None:
         self.first = min((self.order.level[key] for key in self.members), default=inf)
 
-    def __contains__(self, op: ir.Operation | ir.OpView) -> bool:
+    def __contains__(self, op: ir.OpView) -> bool:
         return identity(op) in self.members
 
     def __len__(self) -> int:
         return len(self.members)
 
-    def add(self, op: ir.Operation | ir.OpView) -> None:
-        key = identity(op)
-        assert key is not None
-        self.members[key] = op.operation
+    def add(self, op: ir.OpView) -> None:
+        key = op.results[0]
+        self.members[key] = op
         level = self.order.level[key]
         self.first = min(self.first, level)
         self.apart = {other for other in self.apart if self.order.level[other] < level}
 
-    def ordered(self) -> list[ir.Operation]:
+    def ordered(self) -> list[ir.OpView]:
         """The members in the order of their block."""
         place = self.order.position.__getitem__
         return [self.members[key] for key in sorted(self.members, key=place)]
 
-    def owns_all_uses(self, op: ir.Operation | ir.OpView) -> bool:
+    def owns_all_uses(self, op: ir.OpView) -> bool:
         """Whether nothing outside the group uses a result of `op`."""
-        return all(user in self for result in op.operation.results for user in users(result))
+        return all(user in self for result in op.results for user in users(result))
 
-    def would_cycle(self, op: ir.Operation | ir.OpView) -> bool:
+    def would_cycle(self, op: ir.OpView) -> bool:
         """Whether an operand of `op` from outside depends on a member."""
-        outside = [d for d in _definitions(op.operation) if d not in self]
+        outside = [d for d in _definitions(op) if d not in self]
         seen: set[ir.Value] = set()
         while outside:
-            operation = outside.pop()
-            if operation in self:
+            definer = outside.pop()
+            if definer in self:
                 return True
-            key = identity(operation)
-            if key is None or key in seen or key in self.apart:
+            key = definer.results[0]
+            if key in seen or key in self.apart:
                 continue
             if self.order.level.get(key, -1) >= self.first:
                 seen.add(key)
-                outside.extend(_definitions(operation))
+                outside.extend(_definitions(definer))
         self.apart |= seen
         return False
 
-    def would_be_read(self, op: ir.Operation | ir.OpView) -> bool:
+    def would_be_read(self, op: ir.OpView) -> bool:
         """Whether a member depends on `op`, a member's producer, through ops outside."""
         wider = Group(self.order, dict(self.members))
         wider.add(op)
@@ -160,13 +153,11 @@ class Group:
         ]
 
 
-def _definitions(operation: ir.Operation) -> Iterator[ir.Operation]:
-    for value in used_values(operation):
-        if not isinstance(value.owner, ir.Block):
-            yield value.owner.operation
+def _definitions(op: ir.OpView) -> Iterator[ir.OpView]:
+    return (definer for value in used_values(op) if (definer := definition(value)) is not None)
 
 
-def contractions_of(pointwise: ir.OpView) -> list[ir.Operation]:
+def contractions_of(pointwise: mgx.PointwiseOp) -> list[ir.OpView]:
     """The contractions, or the attention, in whose kernel a `mgx.pointwise` is the last op.
 
     These are one contraction, or two contractions whose results the op adds up: two sums over
@@ -175,84 +166,84 @@ def contractions_of(pointwise: ir.OpView) -> list[ir.Operation]:
     last = contraction_of(pointwise)
     if last is None:
         return []
-    for value in pointwise.operation.operands:
+    for value in pointwise.inputs:
         producer = definition(value)
-        if producer is None or producer == last.opview or not are_alike(producer, last):
+        if producer is None or producer == last or not are_alike(producer, last):
             continue
-        if has_one_use(value) and are_added(pointwise, value, last.results[0]):
-            return [producer.operation, last]
+        if has_one_use(value) and are_added(pointwise, value, last.result):
+            return [producer, last]
     return [last]
 
 
-def product_of(reduce: ir.OpView) -> list[ir.Operation]:
+def product_of(reduce: ir.OpView) -> list[ir.OpView]:
     """The ops in whose kernel a `mgx.fused_reduce` of a product's rows is the last op, in order.
 
     They are a dot, or two whose results are added up, the pointwise op after them, and reshapes.
     Empty where rows are so long that no block holds whole rows.
     """
-    if reduce.operation.name != "mgx.fused_reduce":
+    if not isinstance(reduce, mgx.FusedReduceOp):
         return []
-    for value in reduce.operation.operands:
-        axes = list(ir.DenseI64ArrayAttr(reduce.operation.attributes["axes"]))
-        type_ = ir.RankedTensorType(value.type)
-        if not type_.has_static_shape or axes != [type_.rank - 1]:
+    for value in reduce.inputs:
+        type_ = value.type
+        if not type_.has_static_shape or list(reduce.axes) != [type_.rank - 1]:
             continue
         if type_.shape[-1] * type_.element_type.width > 8 * MAX_ROW_BYTES:
             continue
         if made := _product(value, type_.shape[-1]):
-            return made if all(op.block == reduce.operation.block for op in made) else []
+            block = reduce.operation.block
+            return made if all(op.operation.block == block for op in made) else []
     return []
 
 
-def _product(value: ir.Value, columns: int) -> list[ir.Operation]:
+def _product(value: ir.Value, columns: int) -> list[ir.OpView]:
     """The ops that make a product of `columns` columns, none of them read by other ops."""
     producer = definition(value)
     if producer is None or not has_one_use(value) or shape(value)[-1] != columns:
         return []
-    operation = producer.operation
-    if operation.name in RESHAPES:
-        made = _product(operation.operands[0], columns)
-        return [*made, operation] if made else []
-    if operation.name == "mgx.pointwise" and len(operation.results) == 1:
+    if isinstance(producer, mgx.RESHAPES):
+        made = _product(producer.x, columns)
+        return [*made, producer] if made else []
+    if len(shape(value)) != 2:
+        return []
+    if isinstance(producer, mgx.PointwiseOp) and len(producer.results) == 1:
         dots = contractions_of(producer)
-        plain = dots and all(op.name == "mgx.dot" for op in dots)
-        return [*dots, operation] if plain and len(shape(value)) == 2 else []
-    return [operation] if operation.name == "mgx.dot" and len(shape(value)) == 2 else []
+        plain = dots and all(isinstance(op, mgx.DotOp) for op in dots)
+        return [*dots, producer] if plain else []
+    return [producer] if isinstance(producer, mgx.DotOp) else []
 
 
-def are_alike(op: ir.OpView, other: ir.Operation) -> bool:
+def are_alike(op: ir.OpView, other: ir.OpView) -> bool:
     """Whether two contractions have sums of the same kind, of the same rows and columns."""
-    operation = op.operation
-    if operation.name != other.name or operation.name not in _SUMMED:
+    if type(op) is not type(other) or not isinstance(op, _SUMMED):
         return False
-    types = [[element_type(v) for v in (*x.operands, *x.results)] for x in (operation, other)]
-    if operation.block != other.block or types[0] != types[1]:
+    types = [[element_type(v) for v in (*x.operands, x.result)] for x in (op, other)]
+    if op.operation.block != other.operation.block or types[0] != types[1]:
         return False
-    if shape(operation.results[0]) != shape(other.results[0]):
+    if shape(op.result) != shape(other.result):
         return False
-    return all(group_of(x) == 1 and _depth(x) >= LEAST_DEPTH for x in (operation, other))
+    return all(group_of(x) == 1 and _depth(x) >= LEAST_DEPTH for x in (op, other))
 
 
-_SUMMED = CONTRACTIONS - {"mgx.convolution_backwards"}
+_SUMMED = (mgx.ConvolutionOp, mgx.DotOp, mgx.QuantConvolutionOp, mgx.QuantDotOp)
 
 
-def _depth(contraction: ir.Operation) -> int:
+def _depth(contraction: ir.OpView) -> int:
     """The products that are summed up for a result; 0 where the number is not known."""
-    sizes = [shape(value) for value in contraction.operands]
-    if any(size < 0 for dims in sizes for size in dims):
+    left, right = (shape(value) for value in contraction.operands)
+    if any(size < 0 for size in (*left, *right)):
         return 0
-    return sizes[0][-1] if contraction.name in DOTS else math.prod(sizes[1][1:])
+    return left[-1] if isinstance(contraction, mgx.DOTS) else math.prod(right[1:])
 
 
-def are_added(pointwise: ir.OpView, a: ir.Value, b: ir.Value) -> bool:
+def are_added(pointwise: mgx.PointwiseOp, a: ir.Value, b: ir.Value) -> bool:
     """Whether a `mgx.pointwise` does nothing with two of its operands but add them up.
 
     Other additions may lie between them; their order does not matter.
     """
-    operands = list(pointwise.operation.operands)
+    operands = list(pointwise.inputs)
     if operands.count(a) != 1 or operands.count(b) != 1:
         return False
-    arguments = pointwise.regions[0].blocks[0].arguments
+    arguments = pointwise.body.blocks[0].arguments
     trails = [_sums_of(arguments[operands.index(x)]) for x in (a, b)]
     return any(x in trails[1] for x in trails[0])
 
@@ -260,35 +251,46 @@ def are_added(pointwise: ir.OpView, a: ir.Value, b: ir.Value) -> bool:
 def _sums_of(value: ir.Value) -> list[ir.Value]:
     """The results of the chain of additions that a value is in, each used only by the next."""
     found = []
-    while has_one_use(value) and op_name(user := users(value)[0]) == "mgx.add":
-        value = user.operation.results[0]
+    while has_one_use(value) and isinstance(user := users(value)[0], mgx.AddOp):
+        value = user.c
         found.append(value)
     return found
 
 
-def contraction_of(pointwise: ir.OpView) -> ir.Operation | None:
+def contraction_of(pointwise: mgx.PointwiseOp) -> ir.OpView | None:
     """The contraction, or attention, whose epilogue a `mgx.pointwise` becomes: the last one.
 
     Without a contraction, a pooling of known sizes.
     """
-    found: ir.Operation | None = None
-    for value in pointwise.operation.operands:
+    found: ir.OpView | None = None
+    for value in pointwise.inputs:
         producer = definition(value)
-        if producer is None or producer.operation.name not in WITH_EPILOGUE:
+        if not isinstance(producer, WITH_EPILOGUE):
             continue
         if producer.operation.block != pointwise.operation.block or not has_one_use(value):
             continue
-        if shape(value) != shape(pointwise.operation.results[0]):
-            continue
-        if _comes_after(producer.operation, found):
-            found = producer.operation
+        if shape(value) == shape(pointwise.results[0]) and _comes_after(producer, found):
+            found = producer
     return found
 
 
-def _comes_after(op: ir.Operation, found: ir.Operation | None) -> bool:
+def _comes_after(op: ir.OpView, found: ir.OpView | None) -> bool:
     """Whether an op should get the epilogue rather than the op found before."""
-    if op.name == _POOLING and not is_static(op):
+    is_pooling, was_pooling = (isinstance(x, mgx.PoolingOp) for x in (op, found))
+    if is_pooling and not is_static(op):
         return False
-    if found is None or (op.name == _POOLING) != (found.name == _POOLING):
-        return found is None or found.name == _POOLING
+    if found is None or is_pooling != was_pooling:
+        return found is None or was_pooling
     return bool(found.is_before_in_block(op))
+
+
+def on_scalars(op: ir.OpView, type_: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
+    """Builds an op of the program on scalars, with a result of type `type_`."""
+    scalar = ir.Operation.create(
+        op.name,
+        results=[type_],
+        operands=list(operands),
+        attributes={name: op.attributes[name] for name in op.attributes},
+        loc=op.location,
+    )
+    return scalar.result

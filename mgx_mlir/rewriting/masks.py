@@ -11,7 +11,7 @@ is done with the scores.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,15 +19,13 @@ from mlir import ir
 
 from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.fusing import on_scalars
 from mgx_mlir.rewriting.queries import (
-    BROADCASTS,
     MOST_BEHIND,
-    RESHAPES,
     broadcast_source,
     definition,
     element_type,
     has_one_use,
-    op_name,
     shape,
     splat,
     users,
@@ -39,10 +37,10 @@ EXCLUDED = -6e4
 MAX_MASK = 1 << 24
 # Up to this many ops on a mask, repeating them for each score costs less than a launch.
 _MOST_OPS = 6
-_CHEAP = frozenset(
-    f"mgx.{name}"
-    for name in "add convert equal greater less logical_and logical_or mul not sub where".split()
-)
+_CHEAP = (
+    mgx.AddOp, mgx.ConvertOp, mgx.EqualOp, mgx.GreaterOp, mgx.LessOp, mgx.LogicalAndOp,
+    mgx.LogicalOrOp, mgx.MulOp, mgx.NotOp, mgx.SubOp, mgx.WhereOp,
+)  # fmt: skip
 _READ = frozenset(("bf16", "f16", "f32", "i1"))
 
 
@@ -93,7 +91,7 @@ class Mask:
     value: ir.Value
     leaf: ir.Value
     band: Band | None = None
-    ops: list[ir.Operation] = field(default_factory=list)
+    ops: list[ir.OpView] = field(default_factory=list)
     kept: dict[ir.Value, ir.Value] = field(default_factory=dict)
 
     def source(self, value: ir.Value) -> ir.Value:
@@ -117,7 +115,7 @@ class Mask:
                 if source not in known and number is not None:
                     known[source] = mgx.constant(number, type=element_type(source))
                 operands.append(known[source])
-            known[op.results[0]] = on_scalars(op, element_type(op.results[0]), operands)
+            known[op.result] = on_scalars(op, element_type(op.result), operands)
         return known[self.source(self.value)]
 
 
@@ -148,16 +146,15 @@ def _grow(value: ir.Value, mask: Mask, leaves: list[ir.Value], most: int = MOST_
     source = mask.source(value)
     if splat(source) is not None or source in leaves:
         return True
-    if any(source == op.results[0] for op in mask.ops):
+    if any(source == op.result for op in mask.ops):
         return True
     op = definition(source)
-    if op_name(op) not in _CHEAP or not _is_alone(value, source) or len(mask.ops) >= _MOST_OPS:
+    if not isinstance(op, _CHEAP) or not _is_alone(value, source) or len(mask.ops) >= _MOST_OPS:
         leaves.append(source)
         return str(element_type(source)) in _READ
-    assert op is not None
-    if not most or not all(_grow(v, mask, leaves, most - 1) for v in op.operation.operands):
+    if not most or not all(_grow(v, mask, leaves, most - 1) for v in op.operands):
         return False
-    mask.ops.append(op.operation)
+    mask.ops.append(op)
     return True
 
 
@@ -167,14 +164,14 @@ def _is_alone(value: ir.Value, source: ir.Value) -> bool:
         op = definition(value)
         if not has_one_use(value) or op is None:
             return False
-        value = op.operation.operands[0]
-        if op.operation.name != "mgx.multibroadcast":
-            return has_one_use(source)
+        if not isinstance(op, mgx.MultibroadcastOp):
+            break
+        value = op.x
     return has_one_use(source)
 
 
 # The op that joins two masks, by their kind.
-_JOINED = {"bias": "mgx.add", "hidden": "mgx.logical_or", "seen": "mgx.logical_and"}
+_JOINED = {"bias": mgx.AddOp, "hidden": mgx.LogicalOrOp, "seen": mgx.LogicalAndOp}
 
 
 def _find_band(
@@ -187,26 +184,22 @@ def _find_band(
         looked_at += 1
         source = broadcast_source(value)
         op = definition(source)
-        if op is None:
-            continue
-        operands = list(op.operation.operands)
-        if op_name(op) == "mgx.convert" and kind == "bias":
-            waiting.append((operands[0], kind))
-        elif op_name(op) == "mgx.not" and kind != "bias":
-            waiting.append((operands[0], "hidden" if kind == "seen" else "seen"))
-        elif op_name(op) == "mgx.where" and kind == "bias":
-            condition, yes, no = operands
-            for same, lowest, chosen in ((yes, no, "seen"), (no, yes, "hidden")):
+        if isinstance(op, mgx.ConvertOp) and kind == "bias":
+            waiting.append((op.x, kind))
+        elif isinstance(op, mgx.NotOp) and kind != "bias":
+            waiting.append((op.x, "hidden" if kind == "seen" else "seen"))
+        elif isinstance(op, mgx.WhereOp) and kind == "bias":
+            for same, lowest, chosen in ((op.a, op.b, "seen"), (op.b, op.a, "hidden")):
                 if splat(same) == 0 and splat(lowest) == -np.inf:
-                    waiting.append((condition, chosen))
-        elif op_name(op) == _JOINED[kind]:
-            waiting.extend((operand, kind) for operand in reversed(operands))
-            for one, other in ((0, 1), (1, 0)):
-                seen = seen_by(constant_mask(operands[one], sizes, weights), kind, -math.inf)
+                    waiting.append((op.condition, chosen))
+        elif isinstance(op, _JOINED[kind]):
+            waiting += [(op.b, kind), (op.a, kind)]
+            for one, other in ((op.a, op.b), (op.b, op.a)):
+                seen = seen_by(constant_mask(one, sizes, weights), kind, -math.inf)
                 band = None if seen is None else band_of(seen)
                 if band is not None and mask.band is None:
                     mask.band = band
-                    mask.kept[source] = operands[other]
+                    mask.kept[source] = other
 
 
 def seen_by(mask: np.ndarray | None, kind: str, excluded: float = EXCLUDED) -> np.ndarray | None:
@@ -230,16 +223,14 @@ def constant_mask(
     """A constant that is the same for all batch elements, as [queries, keys]."""
     queries, keys = sizes[-2:]
     op = definition(value)
-    while op is not None and op.operation.name in BROADCASTS | RESHAPES:
-        op = definition(op.operation.operands[0])
-    if op is None or not isinstance(queries, int) or not isinstance(keys, int):
+    while isinstance(op, (*mgx.BROADCASTS, *mgx.RESHAPES)):
+        op = definition(op.x)
+    if not isinstance(queries, int) or not isinstance(keys, int) or queries * keys > MAX_MASK:
         return None
-    if queries * keys > MAX_MASK:
-        return None
-    if op.operation.name == "mgx.constant":
+    if isinstance(op, mgx.ConstantOp):
         array = mgx.constant_array(op)
-    elif op.operation.name == "mgx.literal":
-        array = weights[ir.StringAttr(op.operation.attributes["key"]).value].array()
+    elif isinstance(op, mgx.LiteralOp):
+        array = weights[op.key.value].array()
     else:
         return None
     if array.size != queries * keys or array.shape[-2:] != (queries, keys):
@@ -251,17 +242,15 @@ def constant_mask(
 def is_lowest_of(gate: ir.Value, biases: Iterable[ir.Value]) -> bool:
     """Whether a bool for each query is true where a bias makes all its scores -infinity."""
     equal = definition(gate)
-    if op_name(equal) != "mgx.equal":
+    if not isinstance(equal, mgx.EqualOp):
         return False
-    assert equal is not None
-    for row_maximum, other in (equal.operation.operands, reversed(equal.operation.operands)):
+    for row_maximum, other in ((equal.a, equal.b), (equal.b, equal.a)):
         reduce, number = definition(row_maximum), splat(other)
-        if op_name(reduce) != "mgx.reduce_max" or number is None or float(number) != -math.inf:
+        if number is None or float(number) != -math.inf:
             continue
-        assert reduce is not None
-        (source,) = reduce.operation.operands
-        axes = list(ir.DenseI64ArrayAttr(reduce.operation.attributes["axes"]))
-        if axes == [len(shape(source)) - 1] and _value_of(source) in map(_value_of, biases):
+        if not isinstance(reduce, mgx.ReduceMaxOp) or list(reduce.axes) != [reduce.x.type.rank - 1]:
+            continue
+        if _value_of(reduce.x) in map(_value_of, biases):
             return True
     return False
 
@@ -271,44 +260,26 @@ def _value_of(value: ir.Value) -> ir.Value:
     while True:
         value = broadcast_source(value)
         op = definition(value)
-        if op_name(op) != "mgx.convert":
+        if not isinstance(op, mgx.ConvertOp):
             return value
-        assert op is not None
-        (narrow,) = op.operation.operands
-        types = [element_type(x) for x in (narrow, value)]
+        types = [element_type(x) for x in (op.x, value)]
         if not all(isinstance(x, ir.FloatType) for x in types) or types[0].width > types[1].width:
             return value
-        value = narrow
+        value = op.x
 
 
-def masked(
-    op: ir.Operation, excluded: float = EXCLUDED
-) -> Iterator[tuple[ir.Value, ir.Value, str]]:
+def masked(op: ir.OpView, excluded: float = EXCLUDED) -> Iterator[tuple[ir.Value, ir.Value, str]]:
     """The ways an op may hide scores: the score, the mask, and its kind (see `read_mask`).
 
     Scores that become `excluded` or less are hidden.
     """
-    if op.name == "mgx.where":
-        mask, yes, no = op.operands
-        for score, other, kind in ((yes, no, "seen"), (no, yes, "hidden")):
+    if isinstance(op, mgx.WhereOp):
+        for score, other, kind in ((op.a, op.b, "seen"), (op.b, op.a, "hidden")):
             number = splat(other)
             if number is not None and float(number) <= excluded:
-                yield score, mask, kind
-    if op.name == "mgx.add":
-        a, b = op.operands
-        yield from ((a, b, "bias"), (b, a, "bias"))
-
-
-def on_scalars(op: ir.Operation, type_: ir.Type, operands: Sequence[ir.Value]) -> ir.Value:
-    """Builds an op of the program on scalars, with a result of type `type_`."""
-    scalar = ir.Operation.create(
-        op.name,
-        results=[type_],
-        operands=list(operands),
-        attributes={name: op.attributes[name] for name in op.attributes},
-        loc=op.location,
-    )
-    return scalar.results[0]
+                yield score, op.condition, kind
+    if isinstance(op, mgx.AddOp):
+        yield from ((op.a, op.b, "bias"), (op.b, op.a, "bias"))
 
 
 def erase_unused(value: ir.Value) -> None:
@@ -318,8 +289,8 @@ def erase_unused(value: ir.Value) -> None:
     while waiting:
         value = waiting.pop()
         op = definition(value) if value not in erased else None
-        if op is None or users(value) or len(op.operation.results) != 1:
+        if op is None or users(value) or len(op.results) != 1:
             continue
         erased.add(value)
-        waiting.extend(reversed(dict.fromkeys(op.operation.operands)))
-        op.operation.erase()
+        waiting.extend(reversed(dict.fromkeys(op.operands)))
+        op.erase()

@@ -27,6 +27,13 @@ class Budget:
 
     left: int | None = None
 
+    def spend(self, work: int) -> bool:
+        """Whether so much is left; subtracts it then."""
+        if self.left is None or work > self.left:
+            return False
+        self.left -= work
+        return True
+
 
 @dataclass
 class PassContext:

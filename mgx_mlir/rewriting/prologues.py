@@ -29,6 +29,7 @@ from mgx_mlir.capabilities import (
     PRODUCT_TILE,
 )
 from mgx_mlir.dialects import mgx
+from mgx_mlir.dialects.types import scalar_type
 from mgx_mlir.rewriting.fusing import contraction_of
 from mgx_mlir.rewriting.queries import (
     MOST_BEHIND,
@@ -39,18 +40,18 @@ from mgx_mlir.rewriting.queries import (
     identity,
     is_constant,
     is_static,
-    op_name,
     shape,
     splat,
     users,
 )
 from mgx_mlir.rewriting.views import Layout, apply, is_view, whole
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Operands of fewer elements save too little to matter.
 _LEAST_ELEMENTS = 1 << 10
 # The most tensors that one operand may be computed from: each takes registers for its loads.
 _MOST_LEAVES = 4
-_PRODUCTS = frozenset(("mgx.convolution", "mgx.dot"))
+_PRODUCTS = (mgx.ConvolutionOp, mgx.DotOp)
 
 
 @dataclass
@@ -69,11 +70,12 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
 
     A product is a `mgx.dot` or a `mgx.convolution`, whose operand 0 are the images.
     """
-    if op_name(product) not in _PRODUCTS or not is_static(product):
+    if not isinstance(product, _PRODUCTS) or not is_static(product):
         return None
-    if op_name(product) == "mgx.convolution" and not _may_be_computed(product, number):
+    is_convolution = isinstance(product, mgx.ConvolutionOp)
+    if is_convolution and not _may_be_computed(product, number):
         return None
-    operand = product.operation.operands[number]
+    operand = product.operands[number]
     if not isinstance(element_type(operand), ir.FloatType):
         return None
     tree = Prologue()
@@ -87,7 +89,7 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     depth = _depth(product)
     if not _is_finite(tree, depth):
         return None
-    if op_name(product) == "mgx.convolution" and (depth < LEAST_DEPTH or not _has_kernels(tree)):
+    if is_convolution and (depth < LEAST_DEPTH or not _has_kernels(tree)):
         return None
     scaled = expands_blocks(tree.ops[-1]) and depth % DEPTH_STEP == 0
     if number == 0 and not scaled and prologue_of(product, 1) is not None:
@@ -96,10 +98,10 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     return tree if work <= OPERATIONS_A_BYTE * _saved(tree, operand) else None
 
 
-def _may_be_computed(convolution: ir.OpView, number: int) -> bool:
+def _may_be_computed(convolution: mgx.ConvolutionOp, number: int) -> bool:
     """Whether kernels can compute this operand of a convolution as they read it."""
-    x, w = (shape(value) for value in convolution.operation.operands)
-    axis = len(w) - 1 if _is_channels_last(convolution) else 1
+    x, w = shape(convolution.x), shape(convolution.w)
+    axis = len(w) - 1 if convolution.channels_last else 1
     if w[axis] == 1 and x[axis] > 1:
         return False  # one channel a group: each pixel is read for itself
     return number == 0 or _is_plain(convolution)
@@ -108,33 +110,28 @@ def _may_be_computed(convolution: ir.OpView, number: int) -> bool:
 def _has_kernels(tree: Prologue) -> bool:
     """Whether convolution kernels can read and compute all elements of these types."""
     types = [element_type(leaf) for leaf in tree.leaves]
-    types += [element_type(op.operation.results[0]) for op in tree.ops]
+    types += [element_type(op.result) for op in tree.ops]
     floats = [x for x in types if isinstance(x, ir.FloatType)]
     return all(x.width >= 8 for x in types) and all(16 <= x.width <= 32 for x in floats)
 
 
-def _is_channels_last(convolution: ir.OpView) -> bool:
-    return "channels_last" in convolution.operation.attributes
-
-
-def _is_plain(convolution: ir.OpView) -> bool:
+def _is_plain(convolution: mgx.ConvolutionOp) -> bool:
     """Whether a convolution is a product of matrices, with no windows."""
-    attributes = convolution.operation.attributes
-    lists = {x: list(ir.DenseI64ArrayAttr(attributes[x])) for x in ("pads", "strides")}
-    return _taps(convolution) == 1 and set(lists["pads"]) == {0} and set(lists["strides"]) == {1}
+    pads, strides = set(convolution.pads), set(convolution.strides)
+    return _taps(convolution) == 1 and pads == {0} and strides == {1}
 
 
-def _taps(convolution: ir.OpView) -> int:
+def _taps(convolution: mgx.ConvolutionOp) -> int:
     """Pixels of a window."""
-    w = shape(convolution.operation.operands[1])
-    return math.prod(w[1:-1] if _is_channels_last(convolution) else w[2:])
+    w = shape(convolution.w)
+    return math.prod(w[1:-1] if convolution.channels_last else w[2:])
 
 
-def _depth(product: ir.OpView) -> int:
+def _depth(product: mgx.ConvolutionOp | mgx.DotOp) -> int:
     """The products that are summed up for one result."""
-    if op_name(product) == "mgx.dot":
-        return shape(product.operation.operands[0])[-1]
-    return math.prod(shape(product.operation.operands[1])[1:])
+    if isinstance(product, mgx.DotOp):
+        return shape(product.a)[-1]
+    return math.prod(shape(product.w)[1:])
 
 
 def _grow(tree: Prologue, value: ir.Value, size: int, most: int = MOST_BEHIND) -> bool:
@@ -148,9 +145,9 @@ def _grow(tree: Prologue, value: ir.Value, size: int, most: int = MOST_BEHIND) -
     if op is None or not _may_enter(op) or math.prod(shape(value)) != size:
         tree.leaves.append(value)
         return True
-    if not most or not has_one_use(value) or len(op.operation.results) != 1:
+    if not most or not has_one_use(value) or len(op.results) != 1:
         return False
-    for operand in dict.fromkeys(op.operation.operands):
+    for operand in dict.fromkeys(op.operands):
         if not _grow(tree, operand, size, most - 1):
             return False
     tree.ops.append(op)
@@ -158,26 +155,26 @@ def _grow(tree: Prologue, value: ir.Value, size: int, most: int = MOST_BEHIND) -
 
 
 def _may_enter(op: ir.OpView) -> bool:
-    element = element_type(op.operation.results[0])
+    element = element_type(op.results[0])
     if _computes(op) and isinstance(element, ir.FloatType) and element.width <= 8:
         return False  # quantizing is done once
-    if op_name(op) == "mgx.pointwise":
+    if isinstance(op, mgx.PointwiseOp):
         # A later op may fuse with it, or it may be a contraction's epilogue.
         return contraction_of(op) is None and not _follows_pointwise(op)
-    return op_name(op) in mgx.VIEWS | mgx.POINTWISE | {"mgx.unpack"}
+    return mgx.is_view(op) or mgx.is_pointwise(op) or isinstance(op, mgx.UnpackOp)
 
 
 def _follows_pointwise(op: ir.OpView) -> bool:
     """Whether a fused op reads the result of this op, through views alone."""
-    readers = users(op.operation.results[0])
-    while len(readers) == 1 and op_name(readers[0]) in mgx.VIEWS:
-        readers = users(readers[0].operation.results[0])
-    return any(op_name(reader) == "mgx.pointwise" for reader in readers)
+    readers = users(op.results[0])
+    while len(readers) == 1 and mgx.is_view(readers[0]):
+        readers = users(readers[0].result)
+    return any(isinstance(reader, mgx.PointwiseOp) for reader in readers)
 
 
 def _layouts(tree: Prologue, product: ir.OpView) -> list[Layout] | None:
     """The layout, in each leaf, of the elements that the operand needs; None without strides."""
-    inside = {op.operation.results[0] for op in tree.ops}
+    inside = {op.result for op in tree.ops}
     found = []
     for leaf in tree.leaves:
         if element_type(leaf).width == 1:
@@ -186,16 +183,15 @@ def _layouts(tree: Prologue, product: ir.OpView) -> list[Layout] | None:
             layout = whole(shape(leaf))
             if reader != product and identity(reader) not in inside:
                 continue
-            while reader != product and (result := identity(reader)) in inside:
-                assert result is not None
-                if op_name(reader) == "mgx.unpack":
-                    layout = whole(shape(result))
-                elif op_name(reader) in mgx.VIEWS:
+            while reader != product:
+                if isinstance(reader, mgx.UnpackOp):
+                    layout = whole(shape(reader.y))
+                elif mgx.is_view(reader):
                     after = apply(layout, reader) if is_view(reader) else None
                     if after is None:
                         return None
                     layout = after
-                reader = users(result)[0]
+                reader = users(reader.result)[0]
             found.append(layout)
     return found
 
@@ -203,10 +199,10 @@ def _layouts(tree: Prologue, product: ir.OpView) -> list[Layout] | None:
 def _is_readable(layout: Layout, product: ir.OpView, number: int) -> bool:
     """Whether a product can read an operand with this layout: a convolution's images have one
     stride for each dimension of their pixels, and for their channels."""
-    if op_name(product) == "mgx.dot" or number == 1:
-        return len(layout.dims) == len(shape(product.operation.operands[number]))
+    if isinstance(product, mgx.DotOp) or number == 1:
+        return len(layout.dims) == len(shape(product.operands[number]))
     count, *sizes = layout.shape
-    group, last = group_of(product), _is_channels_last(product)
+    group, last = group_of(product), product.channels_last
     channels = sizes.pop(-1 if last else 0)
     parts = [group, channels // group]
     grouped = layout.reshaped([count, *sizes, *parts] if last else [count, *parts, *sizes])
@@ -217,9 +213,10 @@ def _is_readable(layout: Layout, product: ir.OpView, number: int) -> bool:
 
 
 # Ops that give no finite number for some finite numbers near zero.
-_RISKY = frozenset(
-    f"mgx.{name}" for name in "acosh atanh div fmod log log2 mod pow recip rsqrt tan".split()
-)
+_RISKY = (
+    mgx.AcoshOp, mgx.AtanhOp, mgx.DivOp, mgx.FmodOp, mgx.LogOp, mgx.Log2Op, mgx.ModOp, mgx.PowOp,
+    mgx.RecipOp, mgx.RsqrtOp, mgx.TanOp,
+)  # fmt: skip
 
 
 def _is_finite(tree: Prologue, depth: int) -> bool:
@@ -229,13 +226,12 @@ def _is_finite(tree: Prologue, depth: int) -> bool:
 
 def is_risky(op: ir.OpView) -> bool:
     """Whether an op may give infinity or NaN for zeros."""
-    if op_name(op) == "mgx.pointwise":
-        return any(op_name(inner) in _RISKY for inner in op.regions[0].blocks[0].operations)
-    return op_name(op) in _RISKY
+    inner = op.body.blocks[0].operations if isinstance(op, mgx.PointwiseOp) else [op]
+    return any(isinstance(one, _RISKY) for one in inner)
 
 
 def _computes(op: ir.OpView) -> bool:
-    return op_name(op) in mgx.POINTWISE or op_name(op) == "mgx.pointwise"
+    return mgx.is_pointwise(op) or isinstance(op, mgx.PointwiseOp)
 
 
 def _saved(tree: Prologue, operand: ir.Value) -> float:
@@ -251,19 +247,18 @@ def _saved(tree: Prologue, operand: ir.Value) -> float:
 
 def _work(tree: Prologue, product: ir.OpView, number: int, layouts: Sequence[Layout]) -> float:
     """The operations of a prologue: blocks that read the same elements repeat them."""
-    result = shape(product.operation.results[0])
+    result = shape(product.result)
     others = result[-1 if number == 0 else -2]
     repeated = 1.0
-    if op_name(product) == "mgx.convolution":
-        group, last = group_of(product), _is_channels_last(product)
+    if isinstance(product, mgx.ConvolutionOp):
+        group, last = group_of(product), product.channels_last
         filters = result[-1 if last else 1]
         others = filters // group if number == 0 else math.prod(result) // filters
         if last or any(_lie_last(layout) for layout in layouts):
             # With other layouts, pixels are packed and computed once.
-            steps = math.prod(ir.DenseI64ArrayAttr(product.operation.attributes["strides"]))
-            repeated = max(1.0, _taps(product) / steps)
-    size = math.prod(shape(product.operation.operands[number])) * repeated
-    return sum(_operations(op) for op in tree.ops) * size * math.ceil(others / PRODUCT_TILE)
+            repeated = max(1.0, _taps(product) / math.prod(product.strides))
+    size = math.prod(shape(product.operands[number])) * repeated
+    return sum(_operations(op) for op in tree.ops) * size * ceil_div(others, PRODUCT_TILE)
 
 
 def _lie_last(layout: Layout) -> bool:
@@ -275,21 +270,19 @@ def _lie_last(layout: Layout) -> bool:
 def expands_blocks(op: ir.OpView) -> bool:
     """Whether an op scales codes of few bits by the scales of their blocks for a dot (OCP MX)."""
     inner = op
-    if op_name(op) == "mgx.pointwise":
-        body = op.regions[0].blocks[0].operations
+    if isinstance(op, mgx.PointwiseOp):
+        body = op.body.blocks[0].operations
         if len(body) != 2:
             return False
         inner = body[0]
-    if op_name(inner) != "mgx.dequantizelinear":
+    if not isinstance(inner, mgx.DequantizelinearOp):
         return False
-    scale = inner.operation.operands[1].type
-    element = scale.element_type if isinstance(scale, ir.RankedTensorType) else scale
-    if not isinstance(element, ir.Float8E8M0FNUType):
+    if not isinstance(scalar_type(inner.scale.type), ir.Float8E8M0FNUType):
         return False
-    readers = users(op.operation.results[0])
-    while readers and op_name(readers[0]) in mgx.VIEWS:
-        readers = users(readers[0].operation.results[0])
-    return bool(readers) and all(op_name(reader) == "mgx.dot" for reader in readers)
+    readers = users(op.results[0])
+    while readers and mgx.is_view(readers[0]):
+        readers = users(readers[0].result)
+    return bool(readers) and all(isinstance(reader, mgx.DotOp) for reader in readers)
 
 
 def prologue_values(block: ir.Block, fused: bool = False) -> set[ir.Value]:
@@ -302,16 +295,16 @@ def prologue_values(block: ir.Block, fused: bool = False) -> set[ir.Value]:
         for number in _numbers(op):
             tree = prologue_of(op, number)
             work = [x for x in tree.ops if _computes(x)] if tree else []
-            if tree and (not fused or [op_name(x) for x in work] == ["mgx.pointwise"]):
-                found.update(x.operation.results[0] for x in tree.ops)
+            if tree and (not fused or [type(x) for x in work] == [mgx.PointwiseOp]):
+                found.update(x.result for x in tree.ops)
     return found
 
 
 def _operations(op: ir.OpView) -> int:
     """The operations of an op on one element."""
-    if op_name(op) == "mgx.pointwise":
-        return len(list(op.regions[0].blocks[0].operations)) - 1
-    return 0 if op_name(op) in mgx.VIEWS else 1
+    if isinstance(op, mgx.PointwiseOp):
+        return len(op.body.blocks[0].operations) - 1
+    return 0 if mgx.is_view(op) else 1
 
 
 def prologue_leaves(block: ir.Block) -> set[ir.Value]:
@@ -322,4 +315,4 @@ def prologue_leaves(block: ir.Block) -> set[ir.Value]:
 
 def _numbers(op: ir.OpView) -> tuple[int, ...]:
     """The operands of an op that may have a prologue."""
-    return (0, 1) if op_name(op) in _PRODUCTS else ()
+    return (0, 1) if isinstance(op, _PRODUCTS) else ()
