@@ -18,6 +18,7 @@ test: setup check lit pytest  ## set up and run every test
 check: setup  ## format, lint and types
 	@.venv/bin/ruff format --check --quiet . || { echo "run 'make format'"; exit 1; }
 	@.venv/bin/ruff check --quiet .
+	@$(PYTHON) scripts/binding_types.py --missing
 	@.venv/bin/mypy
 
 lit: setup  ## the lit tests

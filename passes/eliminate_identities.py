@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import ml_dtypes
 from mlir import ir
@@ -38,14 +38,21 @@ def drop_neutral_operand(op: ir.OpView, context: PassContext) -> ir.Value | None
 
 
 @rewrites(mgx.NegOp, mgx.NotOp, mgx.BitwiseNotOp)
-def cancel_involution(op: ir.OpView, context: PassContext) -> ir.Value | None:
+def cancel_involution(
+    op: mgx.NegOp | mgx.NotOp | mgx.BitwiseNotOp, context: PassContext
+) -> ir.Value | None:
     """-(-x) is x."""
     inner = definition(op.x)
     return inner.x if isinstance(inner, type(op)) else None
 
 
+Idempotent: TypeAlias = (
+    mgx.AbsOp | mgx.CeilOp | mgx.FloorOp | mgx.NearbyintOp | mgx.ReluOp | mgx.SignOp
+)
+
+
 @rewrites(mgx.AbsOp, mgx.CeilOp, mgx.FloorOp, mgx.NearbyintOp, mgx.ReluOp, mgx.SignOp)
-def drop_second_application(op: ir.OpView, context: PassContext) -> ir.Value | None:
+def drop_second_application(op: Idempotent, context: PassContext) -> ir.Value | None:
     """relu(relu(x)) is relu(x)."""
     return op.x if isinstance(definition(op.x), type(op)) else None
 

@@ -18,7 +18,7 @@ def expand_softmax(op: mgx.SoftmaxOp | mgx.LogsoftmaxOp, context: PassContext) -
     """Softmax as a maximum, exponentials and their sum."""
     if not has_sizes(op):
         return None
-    x = op.x
+    x: ir.Value = op.x
     narrow = element_type(x)
     wide = ir.F32Type.get()
     is_narrow = ir.FloatType(narrow).width < 32

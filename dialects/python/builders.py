@@ -33,9 +33,11 @@ def _with_element(type_: ir.Type, element: Element) -> ir.Type:
     return tensor_type(dims_of(type_), wanted) if isinstance(type_, ir.ShapedType) else wanted
 
 
-def _shaped(x: ir.Value, shape: ir.Type | Sequence[Dim]) -> ir.Type:
+def _shaped(x: ir.Value, shape: ir.Type | Sequence[Dim]) -> ir.RankedTensorType:
     """The type given, or the one with the dimensions given and the elements of x."""
-    return shape if isinstance(shape, ir.Type) else tensor_type(shape, x.type.element_type)
+    if isinstance(shape, ir.Type):
+        return ir.RankedTensorType(shape)
+    return tensor_type(shape, ir.RankedTensorType(x.type).element_type)
 
 
 def _rank(x: ir.Value) -> int:
@@ -55,7 +57,9 @@ def _each(value: int | Sequence[int] | None, default: int, count: int) -> Sequen
 # ===----------------------------------------------------------------------===#
 
 
-def convert(x: ir.Value, to: Element, *, saturate: bool | None = None, **at: Any) -> ir.Value:
+def convert(
+    x: ir.Value, to: Element, *, saturate: bool | ir.Attribute | None = None, **at: Any
+) -> ir.Value:
     """x in another element type, given as an MLIR type or a dtype."""
     return gen.convert(_with_element(x.type, to), x, saturate=saturate, **at)
 
@@ -75,7 +79,8 @@ def unpack(x: ir.Value, to: Element, **at: Any) -> ir.Value:
     """The numbers of type `to`, of 4 or 2 bits, that bytes hold, low bits first."""
     element = _element(to, x.context)
     *outer, last = dims_of(x.type)
-    count = last * 8 // element.width if isinstance(last, int) else last
+    width = (element if isinstance(element, ir.IntegerType) else ir.FloatType(element)).width
+    count = last * 8 // width if isinstance(last, int) else last
     return gen.unpack(tensor_type([*outer, count], element), x, **at)
 
 
@@ -125,7 +130,7 @@ def reshape(x: ir.Value, dims: ir.Type | Sequence[Dim], **at: Any) -> ir.Value:
     if not isinstance(dims, ir.Type) and -1 in dims:
         total = math.prod(ir.RankedTensorType(x.type).shape)
         others = math.prod(d for d in dims if isinstance(d, int) and d != -1)
-        if not x.type.has_static_shape or others == 0 or total % others:
+        if not ir.RankedTensorType(x.type).has_static_shape or others == 0 or total % others:
             raise ValueError(f"{x.type} has no reshape to {list(dims)}")
         dims = [total // others if d == -1 else d for d in dims]
     return gen.reshape(_shaped(x, dims), x, **at)
@@ -179,9 +184,10 @@ def resize(
     """x interpolated to the dimensions; without `scales`, those are the ratios of sizes."""
     type_ = _shaped(x, dims)
     if scales is None:
-        if not (type_.has_static_shape and x.type.has_static_shape):
+        source = ir.RankedTensorType(x.type)
+        if not (type_.has_static_shape and source.has_static_shape):
             raise ValueError(f"resize of {x.type} to {type_} needs scales: sizes are not known")
-        scales = [b / a for a, b in zip(x.type.shape, type_.shape, strict=True)]
+        scales = [b / a for a, b in zip(source.shape, type_.shape, strict=True)]
     return gen.resize(type_, x, scales, **attributes)
 
 

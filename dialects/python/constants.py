@@ -29,7 +29,7 @@ def dense_attribute(array: np.ndarray, element: ir.Type | None = None) -> ir.Den
     bits = _BITS.get(str(element))
     if bits is not None:
         raw = raw & np.uint8((1 << bits) - 1)
-    return _mgx.dense_elements(type_, raw.tobytes())
+    return ir.DenseElementsAttr(_mgx.dense_elements(type_, raw.tobytes()))
 
 
 def constant(
@@ -100,7 +100,8 @@ def attribute_array(attribute: ir.Attribute) -> np.ndarray:
     """The array of dense elements (of a number: without dimensions), read-only."""
     dtype = numpy_dtype(attribute.type)
     if not isinstance(attribute, ir.DenseElementsAttr):
-        array = np.asarray(attribute.value).astype(dtype)
+        number: Any = attribute
+        array = np.asarray(number.value).astype(dtype)
         array.flags.writeable = False
         return array
     shape = tuple(ir.RankedTensorType(attribute.type).shape)

@@ -15,10 +15,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from mgx_mlir._native._mgx import ArchAttr, DimAttr, DimsAttr
 from mlir import ir
 
 from mgx_mlir._native import _mgx, _mgx_enum_gen, _mgx_ops_gen
+from mgx_mlir._native._mgx import ArchAttr, DimAttr, DimsAttr
 from mgx_mlir.dialects import builders as _builders
 from mgx_mlir.dialects import regions as _regions
 from mgx_mlir.dialects.constants import (

@@ -11,16 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from mgx_mlir._native._mgx import ArchAttr
 from mlir import ir
 
 from mgx_mlir._native import _mgx_ops_gen as gen
+from mgx_mlir._native._mgx import ArchAttr
 from mgx_mlir.dialects.types import dims_of, scalar_type, tensor_type
 
 Values: TypeAlias = "ir.Value | Sequence[ir.Value]"
 Body: TypeAlias = "Callable[..., Values]"
 
 _Place: TypeAlias = "ir.Location | None"
+
+# Builds the terminator of a body of its results.
+_End: TypeAlias = Callable[[list[ir.Value]], Any]
 
 
 class _Block:
@@ -32,9 +35,16 @@ class _Block:
     """
 
     def __init__(
-        self, arguments: Sequence[ir.Type], body: Body, end: type[ir.OpView], loc: _Place, ip: Any
+        self,
+        arguments: Sequence[ir.Type],
+        body: Body,
+        end: Callable[[list[ir.Value]], Any],
+        loc: _Place,
+        ip: Any,
     ) -> None:
-        self.location = loc or ir.Location.current
+        location = loc or ir.Location.current
+        assert location is not None, "an op is built at a location"
+        self.location = location
         # Any op with a region will do; it is never verified.
         self.holder = ir.Operation.create("mgx.if", regions=1, loc=self.location, ip=ip)
         try:
@@ -161,7 +171,9 @@ def loop(
     with _Block(arguments, body, gen.YieldOp, loc, ip) as block:
         scans = block.types[1 + len(init) :]
         types = [x.type for x in init]
-        types += [tensor_type([None, *dims_of(t)], t.element_type) for t in scans]
+        types += [
+            tensor_type([None, *dims_of(t)], ir.RankedTensorType(t).element_type) for t in scans
+        ]
         op = gen.LoopOp(types, max_trip_count, condition, init, loc=loc, ip=ip)
         block.move_to(op.body)
     return _results(op)
@@ -176,7 +188,7 @@ def kernel(
     features: Sequence[str] = (),
     loc: _Place = None,
     ip: Any = None,
-) -> ir.OpView:
+) -> gen.KernelOp:
     """The kernel op, whose body is built from tensors of the types in `inputs`."""
     with _Block(inputs, body, gen.ReturnOp, loc, ip) as block:
         op = gen.KernelOp(
@@ -192,7 +204,7 @@ def kernel(
 
 
 def launch(
-    kernel: ir.OpView, operands: Sequence[ir.Value], *, loc: _Place = None, ip: Any = None
+    kernel: gen.KernelOp, operands: Sequence[ir.Value], *, loc: _Place = None, ip: Any = None
 ) -> Any:
     """A kernel op applied to tensors."""
     types = ir.FunctionType(kernel.function_type.value).results

@@ -14,9 +14,9 @@ from typing import TypeAlias
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from mgx_mlir._native._mgx import DimAttr, DimsAttr
 from mlir import ir
 
+from mgx_mlir._native._mgx import DimAttr, DimsAttr
 from mgx_mlir.sizes.arithmetic import Size, alone, bounds
 
 Dim: TypeAlias = "int | str | Size | DimAttr | None"
@@ -112,8 +112,7 @@ def dims_of(type_: ir.Type) -> list[int | DimAttr | None]:
     """The dimensions of a tensor type: sizes, and a DimAttr or None where dynamic."""
     tensor = ir.RankedTensorType(type_)
     encoding = tensor.encoding
-    named = encoding is not None and isinstance(encoding, DimsAttr)
-    symbols = encoding.dims if named else [None] * tensor.rank
+    symbols = encoding.dims if isinstance(encoding, DimsAttr) else [None] * tensor.rank
     return [s if n == _DYNAMIC else n for n, s in zip(tensor.shape, symbols, strict=True)]
 
 

@@ -269,11 +269,10 @@ class _Program:
         """The dimensions with the bounds of those that have some."""
         found: list[int | mgx.DimAttr | str | None] = []
         for dim in dims:
-            given = self.ranges.get(dim) if isinstance(dim, str) else None
-            if given is None:
-                found.append(dim)
-            else:
+            if isinstance(dim, str) and (given := self.ranges.get(dim)) is not None:
                 found.append(mgx.DimAttr.get(dim, given.low, given.high, given.optimals))
+            else:
+                found.append(dim)
         return found
 
     def _inputs(self) -> dict[str, ir.Type]:

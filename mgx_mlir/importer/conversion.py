@@ -225,6 +225,7 @@ class Conversion:
             elif isinstance(result, np.ndarray | np.generic):
                 results.append(Value(name, array=np.asarray(result)))
             else:
+                assert isinstance(result, ir.Value)
                 self._refine(result, name, node.scope)
                 results.append(_of_tensor(name, result))
             _check_size(results[-1])

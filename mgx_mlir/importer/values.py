@@ -90,7 +90,7 @@ class Constants:
         if value.tensor is None:
             with self._next(), ir.Location.name(value.name):
                 value.tensor = self._create(value)
-            self._last = value.tensor.owner
+            self._last = value.tensor.owner.operation
         return value.tensor
 
     def _next(self) -> ir.InsertionPoint:

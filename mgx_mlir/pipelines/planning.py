@@ -193,10 +193,19 @@ class _Planner:
         for value, place in zip(following[len(init) :], places[len(init) :], strict=True):
             body.append(Row(self._buffer(value), place, node))
         body += self._follow(op, following[: len(init)], places)
-        trips, condition, again = map(self._buffer, (trips, condition, again))
         most = op.operation.attributes.get(MAX_ITERATIONS)
         limit = int(ir.IntegerAttr(most)) if most is not None else 0
-        return [*steps, Loop(trips, condition, again, tuple(body), node, limit)]
+        return [
+            *steps,
+            Loop(
+                self._buffer(trips),
+                self._buffer(condition),
+                self._buffer(again),
+                tuple(body),
+                node,
+                limit,
+            ),
+        ]
 
     def _follow(self, op: ir.OpView, following: list[ir.Value], places: list[int]) -> list[AnyStep]:
         """The copies of the next values over the values that the loop carries."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from mlir import ir, passmanager
 
@@ -107,12 +107,13 @@ def _with_cleanup(pipeline: Iterable[Step], cleanup: Iterable[str]) -> Iterator[
 def _callable(
     step: Pass, context: PassContext, clock: _Clock
 ) -> Callable[[ir.Operation, Any], None]:
-    def run(op: ir.Operation, _: Any) -> None:
+    def run(op: ir.Operation | ir.OpView, _: Any) -> None:
         if context.target is not None and not step.knows_chip:
             inner = dataclasses.replace(context, target=None, current=step.name)
         else:
             inner = dataclasses.replace(context, current=step.name)
-        module = op.opview if isinstance(op, ir.Operation) else op
+        # The module's op has what passes use of a module: `body` and `operation`.
+        module = cast("ir.Module", op.opview)
         clock.enter(str(step))
         with op.context, ir.Location.unknown(), symbols_of(_inputs(module)):
             step.apply(module, inner)

@@ -106,7 +106,9 @@ def _names(function: ir.OpView, attribute: str, count: int) -> list[str]:
     attributes = function.operation.attributes
     names = []
     for position in range(count):
-        given: Any = attributes[attribute][position] if attribute in attributes else {}
+        given: Any = (
+            ir.ArrayAttr(attributes[attribute])[position] if attribute in attributes else {}
+        )
         named = "mgx.name" in given
         names.append(ir.StringAttr(given["mgx.name"]).value if named else f"{position}")
     return names
@@ -237,7 +239,9 @@ class _Evaluation:
 
 
 def _empty(type_: ir.Type) -> Array:
-    return np.zeros((0, *[max(n, 0) for n in list(type_.shape)[1:]]), numpy_dtype(type_))
+    return np.zeros(
+        (0, *[max(n, 0) for n in list(ir.RankedTensorType(type_).shape)[1:]]), numpy_dtype(type_)
+    )
 
 
 def _last_uses(block: ir.Block) -> dict[int, list[ir.Value]]:

@@ -70,7 +70,8 @@ class Order:
         """The ops of the block that use an op's results, in their bodies too."""
         for user in (user for result in op.results for user in users(result)):
             while user.operation.block != self._block:
-                user = user.parent.opview
+                assert user.operation.parent is not None  # the block lies around it
+                user = user.operation.parent.opview
             yield user
 
 

@@ -48,7 +48,8 @@ def overwritable(kernel: ir.OpView) -> frozenset[int]:
     results = terminator.operation.operands
     if len(results) != 1 or memory_of(results[0]) != op.operation.results[0]:
         return frozenset()
-    arguments, operands = list(block.arguments), list(op.operation.operands)
+    arguments: list[ir.Value] = list(block.arguments)
+    operands = list(op.operation.operands)
     found = set()
     for operand in operands[:1] if updates(kernel) else operands:
         source = memory_of(operand)

@@ -125,7 +125,7 @@ def staged_values(loop: ir.OpView) -> list[int]:
     Their next values are copied aside before any carried value changes.
     """
     block = loop.operation.regions[0].blocks[0]
-    carried = list(block.arguments)[2:]
+    carried: Sequence[ir.Value] = list(block.arguments)[2:]
     _, *following = map(memory_of, list(block.operations)[-1].operation.operands)
     return [
         number
@@ -211,7 +211,7 @@ class _Walk:
     def _loop(self, op: ir.OpView) -> None:
         trips, condition, *init = op.operation.operands
         block = op.operation.regions[0].blocks[0]
-        carried = list(block.arguments)[2:]
+        carried: Sequence[ir.Value] = list(block.arguments)[2:]
         if any(True for argument in list(block.arguments)[:2] for _ in argument.uses):
             raise CompilerError("a loop's counter is used; run mgx-normalize-control-flow before")
         results = list(op.operation.results)
@@ -235,7 +235,9 @@ class _Walk:
         self._extend(results, end)
         self.same += zip(carried, results, strict=False)
 
-    def _follow(self, op: ir.OpView, carried: list[ir.Value], following: list[ir.Value]) -> None:
+    def _follow(
+        self, op: ir.OpView, carried: Sequence[ir.Value], following: list[ir.Value]
+    ) -> None:
         """Walks the end of a loop's body: rows are stored, then carried values change."""
         results = list(op.operation.results)
         for value in following[len(carried) :]:
@@ -362,6 +364,7 @@ class _Walk:
 
         Scatters are left out: readers of artifacts 1.0 compile them for two distinct memories.
         """
+        assert main.operation.parent is not None
         kernels = ir.SymbolTable(main.operation.parent)
         tensors, parts, count = self.found.tensors, self.found.parts, 0
         for number, launch in enumerate(self.launches):
@@ -416,7 +419,7 @@ def _is_owned(value: ir.Value) -> bool:
     """Whether the program's own memory holds the value: not an input, not a weight."""
     producer = definition(value)
     if producer is None:
-        parent = value.owner.owner
+        parent = ir.BlockArgument(value).owner.owner
         return op_name(parent) == "mgx.loop"
     return producer.operation.name in _OWNERS
 

@@ -155,7 +155,9 @@ def verify_portable(module: ir.Module) -> ir.OpView:
     _check_attributes(module.operation)
     for op in walk(kernel.operation):
         _check_op(op)
-    stated = [str(name.value) for name in kernel.operation.attributes["features"]]
+    stated = [
+        ir.StringAttr(name).value for name in ir.ArrayAttr(kernel.operation.attributes["features"])
+    ]
     needed = sorted(required_features(kernel))
     if stated != needed:
         raise ArtifactError(f"a stored kernel needs the features {needed} and states {stated}")
@@ -180,7 +182,7 @@ def required_features(kernel: ir.OpView) -> set[str]:
 
 def argument_sizes(kernel: ir.OpView) -> tuple[int, ...]:
     """Bytes of each input, then of each result; empty where a size is not known."""
-    signature = kernel.operation.attributes["function_type"].value
+    signature = ir.FunctionType(ir.TypeAttr(kernel.operation.attributes["function_type"]).value)
     types = (*signature.inputs, *signature.results)
     if any(size < 0 for type_ in types for size in type_.shape):
         return ()
@@ -197,7 +199,8 @@ def walk(op: ir.Operation) -> Iterator[ir.Operation]:
 
 
 def _check_op(op: ir.Operation) -> None:
-    nested = op.name == "mgx.kernel" and op.parent.name != "builtin.module"
+    parent = op.parent
+    nested = op.name == "mgx.kernel" and parent is not None and parent.name != "builtin.module"
     if not op.name.startswith("mgx.") or op.name in _PROGRAM_OPS or nested:
         raise ArtifactError(f"a stored kernel holds mgx ops of a kernel only, found {op.name}")
     _check_attributes(op)

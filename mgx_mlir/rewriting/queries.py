@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import TypeAlias, cast
 
 import numpy as np
 from mlir import ir
@@ -67,9 +68,13 @@ def shape(value: ir.Value) -> tuple[int, ...]:
     return shape_of(value.type)
 
 
-def element_type(value: ir.Value) -> ir.Type:
+# The element types of the dialect.
+Element: TypeAlias = ir.IntegerType | ir.FloatType
+
+
+def element_type(value: ir.Value) -> Element:
     """The element type of a tensor value."""
-    return ir.RankedTensorType(value.type).element_type
+    return cast("Element", ir.RankedTensorType(value.type).element_type)
 
 
 def is_static(op: ir.OpView | ir.Operation) -> bool:
@@ -204,13 +209,14 @@ def slice_bounds(slice_: ir.OpView | ir.Operation) -> tuple[list[int], list[int]
 def in_views(value: ir.Value, steps: Iterable[views.Change]) -> ir.Value:
     """Applies to a value the view ops that `views.changes` gave."""
     for step in steps:
+        numbers = cast("Sequence[int]", step.argument)
         match step.name:
             case "reshape":
-                value = mgx.reshape(value, step.argument)
+                value = mgx.reshape(value, numbers)
             case "multibroadcast":
-                value = mgx.multibroadcast(value, step.argument)
+                value = mgx.multibroadcast(value, numbers)
             case "transpose":
-                value = mgx.transpose(value, step.argument)
+                value = mgx.transpose(value, numbers)
             case "slice":
                 bounds = [part for part in step.argument if isinstance(part, tuple)]
                 axes = [i for i, size in enumerate(shape(value)) if bounds[i] != (0, size)]
@@ -293,7 +299,7 @@ def sort_topologically(block: ir.Block) -> None:
     Raises CompilerError where ops depend on each other: no order can satisfy that.
     """
     ops = [op.operation for op in block.operations]
-    position = {result: i for i, op in enumerate(ops) for result in op.results}
+    position: dict[ir.Value, int] = {result: i for i, op in enumerate(ops) for result in op.results}
     # For each op reached: the ops that it needs and that are not ordered yet.
     waiting: dict[int, list[int]] = {}
     order: dict[int, None] = {}

@@ -24,11 +24,16 @@ from mgx_mlir.importer.converters.windows import pooled
 from mgx_mlir.importer.node import Node
 
 
-def _spread(node: Node, x: ir.Value, index: int, axis: int | None = None) -> ir.Value | None:
-    """Scale or zero point number `index` in x's shape, where it is given."""
-    parameter = node.optional(index)
-    if parameter is None:
-        return None
+def _parameters(
+    node: Node, x: ir.Value, first: int, axis: int | None = None
+) -> tuple[ir.Value, ir.Value | None]:
+    """The scale in input `first` and the zero point, where it is given, in x's shape."""
+    scale = _spread(node, x, first, axis)
+    return scale, _spread(node, x, first + 1, axis) if node.given(first + 1) else None
+
+
+def _spread(node: Node, x: ir.Value, index: int, axis: int | None) -> ir.Value:
+    parameter = node.tensor(index)
     if axis is None or tensors.dims(parameter) in ((), (1,)):
         return emit.broadcast(emit.reshape(parameter, []), tensors.dims(x))
     return emit.along(x, parameter, tensors.axis_in(axis, tensors.rank(x)))
@@ -37,14 +42,12 @@ def _spread(node: Node, x: ir.Value, index: int, axis: int | None = None) -> ir.
 def _dequantized(node: Node, first: int, axis: int | None = None) -> ir.Value:
     """Inputs `first` (x), `first` + 1 (scale) and `first` + 2 (zero point), as a float."""
     x = node.tensor(first)
-    scale, zero = (_spread(node, x, first + i, axis) for i in (1, 2))
-    return mgx.dequantizelinear(x, scale, zero)
+    return mgx.dequantizelinear(x, *_parameters(node, x, first + 1, axis))
 
 
 def _quantized(node: Node, y: ir.Value, first: int, like: int = 0) -> ir.Value:
     """y by the scale and zero point in inputs `first` and `first` + 1, typed as input `like`."""
-    scale, zero = (_spread(node, y, first + i) for i in (0, 1))
-    return mgx.quantizelinear(y, scale, zero, to=node.value(like).dtype)
+    return mgx.quantizelinear(y, *_parameters(node, y, first), to=node.value(like).dtype)
 
 
 @contributed("DequantizeLinear", "dequantizelinear")
@@ -55,7 +58,7 @@ def dequantize_linear(node: Node) -> ir.Value:
 @contributed("QuantizeLinear", "quantizelinear")
 def quantize_linear(node: Node) -> ir.Value:
     x, axis = node.tensor(0), int(node.attribute("axis", 1))
-    return mgx.quantizelinear(x, *(_spread(node, x, i, axis) for i in (1, 2)))
+    return mgx.quantizelinear(x, *_parameters(node, x, 1, axis))
 
 
 @contributed("QLinearAdd", "dequantizelinear add quantizelinear")

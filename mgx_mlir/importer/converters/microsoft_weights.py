@@ -148,7 +148,8 @@ def gather_block_quantized(node: Node) -> ir.Value:
         parameters.append(mgx.gather(node.tensor(3), indices, 0))
     if name == "ui8":
         codes = unpacked(node, rows, bits, columns * 8 // bits)
-        return dequantized(node, codes, parameters[0], (parameters[1:] or [None])[0], bits, block)
+        zeros = parameters[1] if node.given(3) else None
+        return dequantized(node, codes, parameters[0], zeros, bits, block)
     element = tensors.element(scales)
     zero = emit.like(parameters[0], 0)
     if node.given(3):

@@ -124,12 +124,11 @@ def _unrolled(
         y = emit.stack(every, 1)
         finals = [emit.stack([new[s] for new in last], 0) for s in range(states)]
     finals = [_of_steps(node, f, masks) if node.given(5 + i) else f for i, f in enumerate(finals)]
-    if not node.wanted(0):
-        y = None
+    wanted = node.wanted(0)
     if batch_first:
-        y = emit.transpose(y, [2, 0, 1, 3]) if y is not None else None
+        y = emit.transpose(y, [2, 0, 1, 3]) if wanted else y
         finals = [emit.transpose(f, [1, 0, 2]) for f in finals]
-    return [y, *finals]
+    return [y if wanted else None, *finals]
 
 
 def _check_shapes(

@@ -125,8 +125,8 @@ class Sampler:
                 low, high = (0, size - 1) if self.align_corners else (-0.5, size - 0.5)
                 index = _reflected(index, low, high)
             whole.append(emit.convert(emit.clip(index, 0, size - 1), "i64"))
-        indices = emit.stack(whole, tensors.rank(whole[0]))
-        pixels = mgx.gathernd(self._channels_last, indices, batch_dims=1)
+        stacked = emit.stack(whole, tensors.rank(whole[0]))
+        pixels = mgx.gathernd(self._channels_last, stacked, batch_dims=1)
         if not inside:
             return pixels
         mask = reduce(mgx.logical_and, inside)
@@ -327,11 +327,11 @@ def cropped(
     batch = emit.broadcast(emit.unsqueeze(emit.convert(batches, "i64"), [1, 2]), grid)
     terms = []
     for combination in itertools.product(*neighbours):
-        places = [
+        indices = [
             emit.convert(emit.clip(index, 0, extent - 1), "i64")
             for (index, _), extent in zip(combination, image, strict=True)
         ]
-        pixel = mgx.gathernd(channels_last, emit.stack([batch, *places], 3))
+        pixel = mgx.gathernd(channels_last, emit.stack([batch, *indices], 3))
         for _, weight in combination:
             if weight is not None:
                 weight = emit.convert(weight, tensors.element(x))
