@@ -185,10 +185,10 @@ def product_of(reduce: ir.OpView) -> list[ir.OpView]:
     if not isinstance(reduce, mgx.FusedReduceOp):
         return []
     for value in reduce.inputs:
-        type_ = value.type
+        type_ = ir.RankedTensorType(value.type)
         if not type_.has_static_shape or list(reduce.axes) != [type_.rank - 1]:
             continue
-        if type_.shape[-1] * type_.element_type.width > 8 * MAX_ROW_BYTES:
+        if type_.shape[-1] * element_type(value).width > 8 * MAX_ROW_BYTES:
             continue
         if made := _product(value, type_.shape[-1]):
             block = reduce.operation.block
@@ -251,7 +251,7 @@ def are_added(pointwise: mgx.PointwiseOp, a: ir.Value, b: ir.Value) -> bool:
 
 def _sums_of(value: ir.Value) -> list[ir.Value]:
     """The results of the chain of additions that a value is in, each used only by the next."""
-    found = []
+    found: list[ir.Value] = []
     while has_one_use(value) and isinstance(user := users(value)[0], mgx.AddOp):
         value = user.c
         found.append(value)
