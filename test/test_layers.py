@@ -47,7 +47,7 @@ FLOORS = """
     compiler
     loader
     models
-    backend
+    backend migraphx
     tools
 """
 FLOOR_OF = {name: floor for floor, line in enumerate(FLOORS.split("\n")) for name in line.split()}

@@ -1,0 +1,188 @@
+"""MIGraphX's `argument`: a tensor in memory of the host or of a device."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mgx_mlir.artifact.files import atomic_file
+from mgx_mlir.errors import UsageError
+from mgx_mlir.migraphx.shape import shape, type_name
+
+if TYPE_CHECKING:
+    from mgx_mlir.runtime.hip.tensor import DeviceTensor
+
+
+class argument:
+    """A tensor with a `shape`. `data` is anything that numpy reads, or a tensor of a device.
+
+    numpy reads it (`np.array(a)`); on Python 3.12 and later it is a buffer. Memory of numpy arrays
+    is used in place.
+    """
+
+    def __init__(self, data: Any = None, *, like: shape | None = None) -> None:
+        self._device: DeviceTensor | None = None
+        self._array: np.ndarray | None = None
+        if hasattr(data, "address") and hasattr(data, "ordinal"):
+            self._device = data
+            self._shape = like or shape(type=type_name(data.dtype), lens=data.shape)
+            return
+        array = np.asarray(data)
+        strides = [step // max(array.itemsize, 1) for step in array.strides]
+        self._array = array
+        self._shape = like or shape(type=type_name(array.dtype), lens=array.shape, strides=strides)
+
+    def get_shape(self) -> shape:
+        """The element type, the sizes and the strides."""
+        return self._shape
+
+    def data_ptr(self) -> int:
+        """The address of the first element, in the host's memory or in the device's."""
+        if self._device is not None:
+            return self._device.address
+        return int(self.numpy().ctypes.data)
+
+    def numpy(self) -> np.ndarray:
+        """The elements on the host; those of a device are copied."""
+        if self._device is not None:
+            return self._device.numpy()
+        assert self._array is not None
+        return self._array
+
+    def tolist(self) -> list[Any]:
+        """The elements as Python numbers, in row-major order."""
+        return list(self.numpy().reshape(-1).tolist())
+
+    def save(self, path: str) -> None:
+        """Writes the tensor as .npy, whole or not at all."""
+        with atomic_file(Path(path)) as file:
+            np.save(file, self.numpy(), allow_pickle=False)
+
+    @staticmethod
+    def load(path: str) -> argument:
+        """The tensor that `save` wrote. Raises UsageError where the file is none."""
+        try:
+            return argument(np.load(path, allow_pickle=False))
+        except (OSError, ValueError) as error:
+            raise UsageError(f"{path} holds no argument: {error}") from error
+
+    def value(self) -> Any:
+        """The tensor as a program takes it: a row-major array, or the device's tensor."""
+        if self._device is not None:
+            return self._device
+        return np.ascontiguousarray(self.numpy()).reshape(self.numpy().shape)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        array = self.numpy() if dtype is None else self.numpy().astype(dtype)
+        return array.copy() if copy else array
+
+    def __buffer__(self, flags: int) -> memoryview:
+        return memoryview(self.numpy())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, argument):
+            return NotImplemented
+        same = self._shape.lens() == other._shape.lens()
+        same = same and self._shape.type() == other._shape.type()
+        return same and bool(np.array_equal(self.numpy(), other.numpy()))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"argument({self._shape!r})\n{self.numpy()}"
+
+
+def generate_argument(s: shape, seed: int = 0) -> argument:
+    """Random elements, the same for the same seed: floats from -1 to 1, integers from 0 to 15."""
+    random = np.random.default_rng(seed)
+    kind = s.type_string()
+    if kind == "bool_type":
+        return _shaped(random.integers(0, 2, s.lens()).astype(np.bool_), s)
+    if "int" in kind:
+        return _shaped(random.integers(0, 16, s.lens()).astype(s.dtype), s)
+    return _shaped(random.uniform(-1, 1, s.lens()).astype(s.dtype), s)
+
+
+def fill_argument(s: shape, value: float) -> argument:
+    """All elements are `value`."""
+    return _shaped(np.full(s.lens(), value).astype(s.dtype), s)
+
+
+def create_argument(s: shape, values: Sequence[Any]) -> argument:
+    """The elements in row-major order. Raises UsageError where their number differs."""
+    if len(values) != s.elements():
+        raise UsageError(f"{s!r} has {s.elements()} elements, and {len(values)} are given")
+    return _shaped(np.array(values).astype(s.dtype).reshape(s.lens()), s)
+
+
+def argument_from_pointer(s: shape, address: int) -> argument:
+    """The host's memory at an address as a tensor; the caller keeps it alive."""
+    raw = (ctypes.c_ubyte * s.bytes()).from_address(address)
+    steps = [step * s.type_size() for step in s.strides()]
+    return argument(np.ndarray(s.lens(), s.dtype, raw, strides=steps), like=s)
+
+
+def allocate_gpu(s: shape, host: bool = False) -> argument:
+    """Memory on the first GPU, not initialised; with `host` memory of the host's.
+
+    Raises DeviceError.
+    """
+    if host:
+        return argument(np.empty(s.lens(), s.dtype))
+    from mgx_mlir.runtime.hip.tensor import DeviceTensor  # needs hip-python
+
+    _open_device()
+    return argument(DeviceTensor.empty(tuple(s.lens()), s.dtype))
+
+
+def to_gpu(arg: Any, host: bool = False) -> argument:
+    """A copy on the first GPU; with `host` in memory of the host's. Raises DeviceError."""
+    array = np.array(as_argument(arg).numpy())
+    if host:
+        return argument(array)
+    from mgx_mlir.runtime.hip.tensor import DeviceTensor  # needs hip-python
+
+    _open_device()
+    return argument(DeviceTensor.from_numpy(array))
+
+
+def from_gpu(arg: argument) -> argument:
+    """A copy on the host."""
+    return argument(np.array(arg.numpy()))
+
+
+def gpu_sync() -> None:
+    """Waits for all work of the first GPU. Raises DeviceError."""
+    from mgx_mlir.runtime.hip.device import Current  # needs hip-python
+    from mgx_mlir.runtime.hip.library import call
+
+    _open_device()
+    with Current(0):
+        call("hipDeviceSynchronize")
+
+
+def as_argument(value: Any) -> argument:
+    """An argument as it is; anything else as numpy reads it, or as DLPack gives it."""
+    return value if isinstance(value, argument) else argument(value)
+
+
+def _open_device() -> None:
+    from mgx_mlir.loader import hip_device
+    from mgx_mlir.settings import Settings
+
+    hip_device("gpu", Settings.from_environment())
+
+
+def _shaped(array: np.ndarray, s: shape) -> argument:
+    """The row-major elements in memory of the shape's strides."""
+    if s.standard():
+        return argument(array, like=s)
+    steps = [step * s.type_size() for step in s.strides()]
+    memory = np.zeros(max(s.bytes(), 1), np.uint8)
+    found = np.ndarray(s.lens(), s.dtype, memory.data, strides=steps)
+    found[...] = array
+    return argument(found, like=s)

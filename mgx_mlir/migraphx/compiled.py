@@ -1,0 +1,94 @@
+"""A program of MIGraphX's interface, compiled: for a machine, or to be walked by numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mgx_mlir.artifact.record import Artifact
+from mgx_mlir.artifact.target import kind_of
+from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
+from mgx_mlir.errors import UsageError
+from mgx_mlir.loader import compile as load
+from mgx_mlir.loader import finalize
+from mgx_mlir.migraphx.argument import argument, as_argument
+from mgx_mlir.reference import evaluate
+from mgx_mlir.rewriting.graph import Graph, main_function, open_dims, value_names
+
+# Inputs that programs get for their outputs where memory is the caller's.
+OUTPUT = "main:#output_"
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """`execute` gets the inputs and the caller's outputs by name, and what else a run takes.
+
+    `copies`: inputs and outputs are the host's, and copied.
+    """
+
+    execute: Callable[..., Mapping[str, Any]]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    copies: bool = True
+    is_gpu: bool = False
+    artifact: Artifact | None = None
+
+    @staticmethod
+    def of(graph: Graph, target: str, copies: bool, exact: bool) -> Compiled:
+        """The graph for a target. Raises what `mgx_mlir.compile` raises."""
+        with graph.module.context:
+            block = graph.main.regions[0].blocks[0]
+            count = len(block.operations[len(block.operations) - 1].operands)
+            main = main_function(graph.module)
+            inputs = tuple(value_names(main, "arg_attrs", len(block.arguments)))
+            outputs = tuple(value_names(main, "res_attrs", count))
+            is_open = bool(open_dims(inputs, block.arguments))
+        if target == "ref":
+            return Compiled(_walk(graph), inputs, outputs)
+        options = CompileOptions(mode="full-dynamic" if is_open else "default", exact=exact)
+        artifact = compile_to_bytecode(graph, options_for(options, kind_of(target)))
+        return Compiled.loaded(artifact, target, copies)
+
+    @staticmethod
+    def loaded(artifact: Artifact, target: str, copies: bool) -> Compiled:
+        """An artifact for a target, with the code for it."""
+        if target not in ("cpu", "gpu"):
+            artifact = finalize(artifact, target)
+        made = load(artifact, target)
+        inputs, outputs = (tuple(s.name for s in specs) for specs in (made.inputs, made.outputs))
+        is_gpu = kind_of(target) != "cpu"
+        return Compiled(made.run, inputs, outputs, copies or not is_gpu, is_gpu, artifact)
+
+    def run(self, params: Mapping[str, Any], stream: int | None = None) -> list[argument]:
+        """The outputs, in order; with a stream they stay on the device."""
+        given = {name: as_argument(value).value() for name, value in params.items()}
+        own = {
+            self.outputs[int(name.removeprefix(OUTPUT))]: given.pop(name)
+            for name in list(given)
+            if name.startswith(OUTPUT)
+        }
+        arguments: dict[str, Any] = {"outputs": own} if own else {}
+        if self.is_gpu and (stream is not None or not self.copies):
+            arguments["results"] = "device"
+        if stream is not None:
+            if not self.is_gpu:
+                raise UsageError("run_async wants a program that was compiled for a GPU")
+            arguments["stream"] = stream
+        found = self.execute(given, **arguments)
+        return [argument(found[name]) for name in self.outputs]
+
+
+def _walk(graph: Graph) -> Callable[..., Mapping[str, Any]]:
+    weights = {key: weight.array() for key, weight in graph.weights.items()}
+
+    def run(inputs: Mapping[str, Any], outputs: Mapping[str, Any] | None = None) -> Any:
+        with graph.module.context:
+            found = evaluate(graph.module, weights, inputs)
+        for name, array in (outputs or {}).items():
+            np.copyto(array, found[name])
+        return found
+
+    return run

@@ -1,0 +1,151 @@
+"""Saved programs: a compiled one as an artifact, another as a zip of its MLIR and weights."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.artifact.files import write_atomically
+from mgx_mlir.artifact.plan import TensorSpec
+from mgx_mlir.artifact.record import Artifact
+from mgx_mlir.artifact.weights import Weight, WeightStore
+from mgx_mlir.dialects import context
+from mgx_mlir.dialects.types import DTYPES
+from mgx_mlir.errors import ArtifactError, UsageError
+from mgx_mlir.migraphx.compiled import Compiled
+from mgx_mlir.migraphx.program import program
+from mgx_mlir.migraphx.shape import dynamic_dimension, shape, type_name
+from mgx_mlir.rewriting.graph import Graph
+
+FORMATS = ("msgpack", "json")
+_ZIP = b"PK"
+_VERSION = 1
+# A date that zip files can hold: equal programs have equal bytes.
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+# The most bytes of a saved program's text and of its table of weights.
+_MOST_TEXT = 1 << 30
+
+
+def save(p: program, filename: str, format: str = "msgpack") -> None:
+    """Writes a program, whole or not at all: compiled, an artifact of this project; else its IR.
+
+    Files of MIGraphX itself (.mxr) are neither written nor read; `format` makes no difference.
+    """
+    if format not in FORMATS:
+        raise UsageError(f"format is '{format}'; use one of {', '.join(FORMATS)}")
+    write_atomically(Path(filename), save_buffer(p))
+
+
+def save_buffer(p: program) -> bytes:
+    """The bytes that `save` writes."""
+    if p.is_compiled() and p._state.compiled.artifact is not None:
+        return bytes(p._state.compiled.artifact.to_bytes())
+    graph = p.graph()
+    used = dict(graph.weights)
+    table = [
+        {"key": key, "dtype": weight.dtype.name, "shape": list(weight.shape)}
+        for key, weight in used.items()
+    ]
+    text = graph.module.operation.get_asm(enable_debug_info=True)
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+        header = {"version": _VERSION, "name": graph.name, "weights": table}
+        _write(file, "program.json", json.dumps(header, sort_keys=True).encode())
+        _write(file, "program.mlir", text.encode())
+        for index, weight in enumerate(used.values()):
+            _write(file, f"weights/{index}", b"".join(weight.chunks()))
+    return buffer.getvalue()
+
+
+def load(filename: str, format: str = "msgpack") -> program:
+    """The program of a file. Raises ArtifactError where it is damaged or of another kind."""
+    if format not in FORMATS:
+        raise UsageError(f"format is '{format}'; use one of {', '.join(FORMATS)}")
+    try:
+        data = Path(filename).read_bytes()
+    except OSError as error:
+        raise ArtifactError(f"{filename} cannot be read: {error.strerror}") from error
+    return load_buffer(data)
+
+
+def load_buffer(buffer: bytes) -> program:
+    """The program of bytes that `save_buffer` gave. Raises ArtifactError as `load`."""
+    if buffer[:2] != _ZIP:
+        return LoadedProgram(Artifact.from_bytes(bytes(buffer)))
+    try:
+        with zipfile.ZipFile(io.BytesIO(buffer)) as file:
+            header = json.loads(_read(file, "program.json", _MOST_TEXT))
+            if header.get("version") != _VERSION:
+                raise ArtifactError(f"a saved program of version {header.get('version')!r}")
+            weights = WeightStore()
+            for index, row in enumerate(header["weights"]):
+                weights.add(_weight(file, f"weights/{index}", row))
+            text = _read(file, "program.mlir", _MOST_TEXT).decode()
+        with context(), ir.Location.unknown():
+            return program(Graph(ir.Module.parse(text), weights, str(header["name"])))
+    except (zipfile.BadZipFile, ir.MLIRError, KeyError, TypeError, ValueError) as error:
+        raise ArtifactError(f"the saved program is damaged: {error}") from error
+
+
+class LoadedProgram(program):
+    """A compiled program from a file: it runs, and its operators are gone."""
+
+    def __init__(self, artifact: Artifact) -> None:
+        super().__init__()
+        self._specs = artifact.plan
+        chips = [name for name in artifact.code_objects if name.startswith("gfx")]
+        self._state.compiled = Compiled.loaded(artifact, chips[0] if chips else "cpu", True)
+
+    def get_parameter_shapes(self) -> dict[str, shape]:
+        """The inputs by name."""
+        return {spec.name: _shape_of(spec) for spec in self._specs.inputs}
+
+    def get_output_shapes(self) -> list[shape]:
+        """The outputs, in order."""
+        return [_shape_of(spec) for spec in self._specs.outputs]
+
+    def graph(self) -> Graph:
+        """Raises UsageError: only the kernels are left."""
+        raise UsageError("a compiled program from a file has no operators; save it uncompiled")
+
+
+def _shape_of(spec: TensorSpec) -> shape:
+    name = type_name(np.dtype(getattr(ml_dtypes, spec.dtype, spec.dtype)))
+    if all(isinstance(size, int) for size in spec.shape):
+        return shape(type=name, lens=spec.shape)
+    most = (1 << 63) - 1
+    dims = [
+        dynamic_dimension(n, n) if isinstance(n, int) else dynamic_dimension(0, most)
+        for n in spec.shape
+    ]
+    return shape(type=name, dyn_dims=dims)
+
+
+def _weight(file: zipfile.ZipFile, name: str, row: dict[str, Any]) -> Weight:
+    dtype = np.dtype(DTYPES[_MLIR_NAME[row["dtype"]]])
+    shape = tuple(int(n) for n in row["shape"])
+    size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    data = np.frombuffer(_read(file, name, size), np.uint8)
+    if data.size != size or min(shape, default=0) < 0:
+        raise ArtifactError(f"weight '{row['key']}' has {data.size} bytes where {size} belong")
+    return Weight(str(row["key"]), dtype, shape, data=data.view(dtype).reshape(shape))
+
+
+def _write(file: zipfile.ZipFile, name: str, data: bytes) -> None:
+    file.writestr(zipfile.ZipInfo(name, _EPOCH), data)
+
+
+def _read(file: zipfile.ZipFile, name: str, most: int) -> bytes:
+    if file.getinfo(name).file_size > most:
+        raise ArtifactError(f"the saved program's {name} has more than {most} bytes")
+    return file.read(name)
+
+
+_MLIR_NAME = {np.dtype(dtype).name: name for name, dtype in DTYPES.items()}

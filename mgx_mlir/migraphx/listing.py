@@ -1,0 +1,118 @@
+"""The Python text that builds a program, for `program.to_py`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import UnsupportedError
+from mgx_mlir.migraphx.module import instruction_ref, module
+from mgx_mlir.migraphx.operators import described, names
+from mgx_mlir.migraphx.shape import shape
+from mgx_mlir.migraphx.tensors import shape_of
+
+# Larger constants are random ones in the text, as in MIGraphX's.
+_MOST_ELEMENTS = 4096
+
+
+def listing(main: module) -> str:
+    """Statements that build the program whose main module is given.
+
+    Constants of more than 4096 elements become random ones of the same shape, with a comment.
+    Raises UnsupportedError for an op that the interface cannot build.
+    """
+    lines = ["import migraphx", "", "p = migraphx.program()", "m = p.get_main_module()"]
+    known: dict[ir.Value, str] = {}
+    lines += _instructions(main, "m", known)
+    returned = ", ".join(known[value] for value in main._results())
+    return "\n".join([*lines, f"m.add_return([{returned}])", ""])
+
+
+def _instructions(m: module, owner: str, known: dict[ir.Value, str]) -> Iterator[str]:
+    for name, value in zip(m.state.names, m._block.arguments, strict=True):
+        yield _named(known, [value], f"{owner}.add_parameter({name!r}, {_shape(m, value)})")
+    for found in list(m._block.operations):
+        if len(found.results):
+            yield from _instruction(m, owner, found, known)
+
+
+def _instruction(
+    m: module, owner: str, found: ir.OpView, known: dict[ir.Value, str]
+) -> Iterator[str]:
+    results = list(found.results)
+    if isinstance(found, (mgx.ConstantOp, mgx.LiteralOp)):
+        yield _named(known, results, f"{owner}.add_literal({_literal(m, results[0])})")
+        return
+    bodies: list[str] = []
+    attributes: dict[str, Any] = {}
+    if isinstance(found, (mgx.IfOp, mgx.LoopOp)):
+        for region in found.regions:
+            bodies.append(f"b{len(known)}_{len(bodies)}")
+            yield from _body(m, bodies[-1], region.blocks[0], known)
+        name = str(found.operation.name).removeprefix("mgx.")
+    else:
+        name, attributes = described(found)
+    if name not in names():
+        raise UnsupportedError(f"mgx.{name} cannot be built through this interface")
+    operands = ", ".join(known[value] for value in found.operands)
+    given = "".join(f", {key}={value!r}" for key, value in sorted(attributes.items()))
+    extra = f", [{', '.join(bodies)}]" if bodies else ""
+    made = f"{owner}.add_instruction(migraphx.op({name!r}{given}), [{operands}]{extra})"
+    if len(results) == 1 and not bodies:
+        yield _named(known, results, made)
+        return
+    whole = f"t{len(known)}"
+    yield f"{whole} = {made}"
+    for index, value in enumerate(results):
+        element = (
+            f'{owner}.add_instruction(migraphx.op("get_tuple_elem", index={index}), [{whole}])'
+        )
+        yield _named(known, [value], element)
+
+
+def _body(m: module, name: str, block: ir.Block, known: dict[ir.Value, str]) -> Iterator[str]:
+    yield f"{name} = p.create_module({name!r})"
+    for index, value in enumerate(block.arguments):
+        made = f"{name}.add_parameter('{name}_{index}', {_shape(m, value)})"
+        yield _named(known, [value], made)
+    operations = list(block.operations)
+    for found in operations[:-1]:
+        yield from _instruction(m, name, found, known)
+    returned = ", ".join(known[value] for value in operations[-1].operands)
+    yield f"{name}.add_return([{returned}])"
+
+
+def _named(known: dict[ir.Value, str], values: list[ir.Value], made: str) -> str:
+    known[values[0]] = f"x{len(known)}"
+    return f"{known[values[0]]} = {made}"
+
+
+def _shape(m: module, value: ir.Value) -> str:
+    return shape_text(shape_of(value.type))
+
+
+def shape_text(s: shape) -> str:
+    """The Python text of a shape."""
+    kind = f"type={s.type_string()!r}"
+    if not s.dynamic():
+        return f"migraphx.shape({kind}, lens={s.lens()})"
+    dims = ", ".join(
+        f"migraphx.shape.dynamic_dimension({d.min}, {d.max}, {sorted(d.optimals)})"
+        for d in s.dyn_dims()
+    )
+    return f"migraphx.shape({kind}, dyn_dims=[{dims}])"
+
+
+def _literal(m: module, value: ir.Value) -> str:
+    found = instruction_ref(m, [value])
+    s = found.shape()
+    if s.elements() > _MOST_ELEMENTS:
+        return f"migraphx.generate_argument({shape_text(s)})"
+    values: list[Any] = found.get_literal().tolist()
+    texts = ", ".join(
+        f"float('{v}')" if isinstance(v, float) and v - v != 0 else repr(v) for v in values
+    )
+    return f"migraphx.create_argument({shape_text(s)}, [{texts}])"

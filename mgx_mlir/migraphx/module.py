@@ -1,0 +1,359 @@
+"""MIGraphX's `module` and `instruction_ref`: views of a block of mgx ops and of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from mlir import ir
+from onnx import helper
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.dialects.constants import constant_array
+from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.importer.conversion import Conversion
+from mgx_mlir.importer.scope import Scope
+from mgx_mlir.importer.values import Constants, Value
+from mgx_mlir.migraphx.argument import argument, as_argument
+from mgx_mlir.migraphx.operators import build, described, macro, op
+from mgx_mlir.migraphx.shape import shape
+from mgx_mlir.migraphx.tensors import as_type, scalar_bool, shape_of, tensor_type, zeros
+from mgx_mlir.rewriting.graph import Graph
+
+_OPSET = onnx.defs.onnx_opset_version()
+_ITERATIONS = 10  # of a loop that states no number, as in MIGraphX
+
+
+@dataclass
+class State:
+    """The state that a program and its modules share.
+
+    `names` are the inputs', `bodies` the modules that no instruction has taken yet. `compiled`
+    is None again after every change.
+    """
+
+    graph: Graph
+    names: list[str]
+    bodies: list[module] = field(default_factory=list)
+    compiled: Any = None
+
+
+class instruction_ref:
+    """A value of a program: an argument, an op's result, or a tuple of results."""
+
+    def __init__(self, owner: module, values: Sequence[ir.Value], is_tuple: bool = False) -> None:
+        self._owner, self._values, self._tuple = owner, tuple(values), is_tuple
+
+    def _defining(self) -> ir.OpView | None:
+        value = self._values[0]
+        return None if isinstance(value.owner, ir.Block) else value.owner.opview
+
+    def name(self) -> str:
+        """The operator's name; '@param' and '@literal' for inputs and constants."""
+        defining = self._defining()
+        if defining is None:
+            return "@param"
+        if isinstance(defining, (mgx.ConstantOp, mgx.LiteralOp)):
+            return "@literal"
+        return str(defining.operation.name).removeprefix("mgx.")
+
+    def op(self) -> op:
+        """The operator, with the attributes of the mgx op. Raises UsageError for an input."""
+        defining = self._defining()
+        if self.name().startswith("@") or defining is None:
+            raise UsageError(f"{self.name()} is no operator")
+        name, attributes = described(defining)
+        return op(name, **attributes)
+
+    def shape(self) -> shape:
+        """The type, or that of a tuple."""
+        parts = [shape_of(value.type) for value in self._values]
+        return shape(sub_shapes=parts) if self._tuple else parts[0]
+
+    def inputs(self) -> list[instruction_ref]:
+        """The operands."""
+        defining = self._defining()
+        found = [] if defining is None else list(defining.operands)
+        return [instruction_ref(self._owner, [value]) for value in found]
+
+    def outputs(self) -> list[instruction_ref]:
+        """The instructions that use this one."""
+        users = {use.owner: use.owner.results for v in self._values for use in v.uses}
+        return [instruction_ref(self._owner, list(r), len(r) > 1) for r in users.values() if len(r)]
+
+    def get_literal(self) -> argument:
+        """The elements of a constant. Raises UsageError for another instruction."""
+        defining = self._defining()
+        if isinstance(defining, mgx.ConstantOp):
+            return argument(np.array(constant_array(defining)))
+        if isinstance(defining, mgx.LiteralOp):
+            return argument(self._owner.state.graph.weights[defining.key.value].array())
+        raise UsageError(f"{self.name()} is no literal")
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, instruction_ref) and self._values == other._values
+
+    def __hash__(self) -> int:
+        return hash(self._values)
+
+    def __repr__(self) -> str:
+        return f"{self.name()} -> {self.shape()!r}"
+
+
+class module:
+    """A block of instructions: the program's own, or a body of `if` and `loop`."""
+
+    def __init__(self, state: State, block: ir.Block, name: str = "main") -> None:
+        self.state, self._block, self.name = state, block, name
+        self._constants = Constants(block, state.graph.weights)
+        # What the module returns; None: its last instruction.
+        self._returned: list[ir.Value] | None = None
+        self._last: instruction_ref | None = None
+        # Holds a body until `if` or `loop` takes it.
+        self._holder: ir.Operation | None = None
+
+    def add_parameter(self, name: str, s: shape) -> instruction_ref:
+        """An input. Inputs of a loop's body are the trip, the condition, the carried values."""
+        with self._building():
+            value = self._block.add_argument(tensor_type(name, s), ir.Location.name(name))
+        if self._holder is None:
+            self.state.names.append(name)
+        return self._added([value])
+
+    def add_literal(self, data: Any) -> instruction_ref:
+        """A constant of an argument, or of anything that numpy reads."""
+        array = np.ascontiguousarray(as_argument(data).numpy())
+        with self._building():
+            value = self._constants.materialise(Value("literal", array=array))
+        return self._added([value])
+
+    def add_instruction(
+        self,
+        op: op,
+        args: Sequence[instruction_ref] = (),
+        mod_args: Sequence[module] = (),
+    ) -> instruction_ref:
+        """An operator applied to instructions. `mod_args`: the bodies of `if` and `loop`.
+
+        Raises UsageError where they do not fit.
+        """
+        with self._building():
+            return self._added(*self._built(op, [a._values for a in args], list(mod_args)))
+
+    def insert_instruction(
+        self,
+        ins: instruction_ref,
+        op: op,
+        args: Sequence[instruction_ref] = (),
+        mod_args: Sequence[module] = (),
+    ) -> instruction_ref:
+        """As `add_instruction`, before another instruction."""
+        with self._before(ins):
+            values, is_tuple = self._built(op, [a._values for a in args], list(mod_args))
+        return instruction_ref(self, values, is_tuple)
+
+    def replace_instruction(
+        self, ins: instruction_ref, op: op, args: Sequence[instruction_ref]
+    ) -> instruction_ref:
+        """Puts another operator in the place of an instruction."""
+        new = self.insert_instruction(ins, op, args)
+        for old, value in zip(ins._values, new._values, strict=True):
+            old.replace_all_uses_with(value)
+        if self._returned is not None:
+            swap = dict(zip(ins._values, new._values, strict=True))
+            self._returned = [swap.get(value, value) for value in self._returned]
+        if self._last == ins:
+            self._last = new
+        return new
+
+    def add_macro(self, macro: macro, args: Sequence[instruction_ref]) -> list[instruction_ref]:
+        """The operators of a macro, at the end. Raises UsageError where the operands do not fit."""
+        with self._building():
+            values = self._expanded(macro, [a._values[0] for a in args])
+        return [self._added([value]) for value in values]
+
+    def insert_macro(
+        self, ins: instruction_ref, macro: macro, args: Sequence[instruction_ref]
+    ) -> list[instruction_ref]:
+        """As `add_macro`, before another instruction."""
+        with self._before(ins):
+            values = self._expanded(macro, [a._values[0] for a in args])
+        return [instruction_ref(self, [value]) for value in values]
+
+    def add_return(self, args: Sequence[instruction_ref]) -> instruction_ref:
+        """The results of the module."""
+        self._returned = [value for one in args for value in one._values]
+        return instruction_ref(self, self._returned, True)
+
+    def replace_return(self, args: Sequence[instruction_ref]) -> instruction_ref:
+        """Other results of the module."""
+        return self.add_return(args)
+
+    def print(self) -> None:
+        """Prints the instructions."""
+        print(self)
+
+    def __iter__(self) -> Iterator[instruction_ref]:
+        for value in self._block.arguments:
+            yield instruction_ref(self, [value])
+        for found in self._block.operations:
+            if len(found.results):
+                yield instruction_ref(self, list(found.results), len(found.results) > 1)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __repr__(self) -> str:
+        return "\n".join(f"@{i} = {ins!r}" for i, ins in enumerate(self))
+
+    def _results(self) -> list[ir.Value]:
+        """The values that the module returns. Raises UsageError where it has none."""
+        if self._returned is not None:
+            return self._returned
+        if self._last is None:
+            raise UsageError(
+                f"module '{self.name}' has no instructions; add_return says its results"
+            )
+        return list(self._last._values)
+
+    def _added(self, values: Sequence[ir.Value], is_tuple: bool = False) -> instruction_ref:
+        self._last = instruction_ref(self, values, is_tuple)
+        return self._last
+
+    def _building(self) -> Any:
+        self.state.compiled = None
+        return _At(self.state, ir.InsertionPoint(self._block))
+
+    def _before(self, ins: instruction_ref) -> Any:
+        self.state.compiled = None
+        place = ins._defining()
+        point = ir.InsertionPoint(place) if place else ir.InsertionPoint.at_block_begin(self._block)
+        return _At(self.state, point)
+
+    def _built(
+        self, op: op, operands: Sequence[Sequence[ir.Value]], bodies: list[module]
+    ) -> tuple[list[ir.Value], bool]:
+        if op.name() == "get_tuple_elem":
+            index = op.attributes.get("index", 0)
+            if not 0 <= index < len(operands[0]):
+                raise UsageError(f"a tuple of {len(operands[0])} has no element {index}")
+            return [operands[0][index]], False
+        values = [one[0] for one in operands]
+        if op.name() == "if":
+            return self._if(values, bodies), True
+        if op.name() == "loop":
+            return self._loop(op, values, bodies), True
+        if bodies:
+            raise UsageError(f"{op.name()} takes no modules")
+        made = build(op, values)
+        if isinstance(made, ir.Value):
+            return [made], False
+        return list(made), True
+
+    def _if(self, values: list[ir.Value], bodies: list[module]) -> list[ir.Value]:
+        if len(values) != 1 or len(bodies) != 2:
+            raise UsageError("if takes a condition and two modules: then and else")
+        then, otherwise = ([v.type for v in body._results()] for body in bodies)
+        if then != otherwise:
+            raise UsageError("the modules of an if return different types")
+        made = mgx.IfOp(then, scalar_bool(values[0]))
+        for body, region in zip(bodies, (made.then_region, made.else_region), strict=True):
+            body._move_to(region, body._results())
+        return list(made.results)
+
+    def _loop(self, op: op, values: list[ir.Value], bodies: list[module]) -> list[ir.Value]:
+        """A loop's results: the carried values, then the scan outputs, zeros after the last trip.
+
+        As in MIGraphX a scan output has room for `max_iterations` trips (10), the most there are.
+        """
+        if len(values) < 2 or len(bodies) != 1:
+            raise UsageError("loop takes a trip count, a condition, carried values and one module")
+        (body,) = bodies
+        most = int(op.attributes.get("max_iterations", _ITERATIONS))
+        trips = as_type(mgx.reshape(values[0], []), np.int64)
+        trips = mgx.min(trips, mgx.constant(np.int64(most)))
+        count = len(values) - 2
+        body._scalar_arguments()
+        again, *returned = body._results()
+        if len(returned) < count or len(body._block.arguments) != 2 + count:
+            raise UsageError(
+                f"the body of a loop that carries {count} values has {2 + count} parameters, and "
+                f"returns a condition and these values; it has {len(body._block.arguments)}, and "
+                f"returns {1 + len(returned)}"
+            )
+        buffers = [zeros([most, *value.type.shape], value) for value in returned[count:]]
+        carried = [*values[2:], *buffers]
+        made = mgx.LoopOp([v.type for v in carried], trips, scalar_bool(values[1]), carried)
+        with ir.InsertionPoint(body._block):
+            number = mgx.reshape(body._block.arguments[0], [1, 1])
+            for index, value in enumerate(returned[count:], count):
+                buffer = body._block.add_argument(carried[index].type, ir.Location.unknown())
+                row = mgx.reshape(value, [1, *value.type.shape])
+                returned[index] = mgx.scatternd_none(buffer, number, row)
+            again = scalar_bool(again)
+        body._move_to(made.body, [again, *returned])
+        return list(made.results)
+
+    def _scalar_arguments(self) -> None:
+        """Gives a loop's body the number of the trip and the condition as mgx has them."""
+        kinds = (np.int64, np.bool_)
+        for value, kind in zip(list(self._block.arguments)[:2], kinds, strict=False):
+            wanted, users = value.type, list(value.uses)
+            value.set_type(ir.RankedTensorType.get([], mgx.element_type(kind)))
+            if value.type == wanted or not users:
+                continue
+            with ir.InsertionPoint.at_block_begin(self._block):
+                same = mgx.reshape(mgx.convert(value, wanted.element_type), list(wanted.shape))
+            for use in users:
+                use.owner.operands[use.operand_number] = same
+            if self._returned is not None:
+                self._returned = [same if v == value else v for v in self._returned]
+
+    def _move_to(self, region: ir.Region, values: Sequence[ir.Value]) -> None:
+        if self._holder is None:
+            raise UsageError(f"module '{self.name}' is the body of an instruction already")
+        with ir.InsertionPoint(self._block):
+            mgx.YieldOp(values)
+        self._block.append_to(region)
+        self._holder.erase()
+        self._holder = None
+        self.state.bodies.remove(self)
+
+    def _expanded(self, macro: macro, values: Sequence[ir.Value]) -> list[ir.Value]:
+        rank = values[0].type.rank if values else 0
+        domain, operator, attributes = macro.onnx(rank)
+        names = [f"x{i}" for i in range(len(values))]
+        node = helper.make_node(operator, names, ["y"], operator, domain=domain, **attributes)
+        output = helper.make_value_info("y", onnx.TypeProto())
+        graph = helper.make_graph([node], "macro", [], [output])
+        scope = Scope({"": _OPSET, "com.microsoft": 1}, frozenset({*names, "y"}))
+        for name, value in zip(names, values, strict=True):
+            scope.values[name] = Value(name, tensor=value)
+        conversion = Conversion(self._constants, {}, frozenset(), 0)
+        (found,) = conversion.graph(graph, scope)
+        if conversion.unsupported:
+            raise UnsupportedError(f"macro '{macro.name()}': {conversion.unsupported[0].reason}")
+        return [self._constants.materialise(found)]
+
+
+class _At:
+    """The insertion point, in the program's context."""
+
+    def __init__(self, state: State, point: ir.InsertionPoint) -> None:
+        self.entered = (state.graph.module.context, ir.Location.unknown, point)
+
+    def __enter__(self) -> None:
+        made, location, point = self.entered
+        made.__enter__()
+        self.location = location()
+        self.location.__enter__()
+        point.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        made, _, point = self.entered
+        point.__exit__(*error)
+        self.location.__exit__(*error)
+        made.__exit__(*error)

@@ -1,0 +1,468 @@
+"""MIGraphX's operators and macros, as ops of mgx: names, attributes, and what differs.
+
+An operator that is not in this file is the mgx op of the same name, with the same attributes.
+The functions here have MIGraphX's attribute names as parameters.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.errors import UsageError
+from mgx_mlir.migraphx.shape import dtype_of, type_name
+
+Made: TypeAlias = ir.Value | Sequence[ir.Value]
+
+pooling_mode = enum.Enum("pooling_mode", ["average", "max", "lpnorm"], start=0)  # type: ignore[misc]
+rnn_direction = enum.Enum(  # type: ignore[misc]
+    "rnn_direction", ["forward", "reverse", "bidirectional"], start=0
+)
+
+
+class op:
+    """An operator: its name and its attributes. Raises UsageError for an unknown name.
+
+    `op("convolution", padding=[1, 1], stride=[2, 2])`
+    """
+
+    pooling_mode = pooling_mode
+    rnn_direction = rnn_direction
+
+    def __init__(self, name: str, **attributes: Any) -> None:
+        if name not in names():
+            raise UsageError(f"MIGraphX's operator '{name}' {_advice(name, names())}")
+        self._name = name
+        self.attributes = MappingProxyType(attributes)
+
+    def name(self) -> str:
+        """The operator's name."""
+        return self._name
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, op):
+            return NotImplemented
+        return self._name == other._name and self.attributes == other.attributes
+
+    def __hash__(self) -> int:
+        return hash(self._name)
+
+    def __repr__(self) -> str:
+        given = ",".join(f"{name}={value}" for name, value in self.attributes.items())
+        return f"{self._name}[{given}]" if given else self._name
+
+
+@dataclass(frozen=True)
+class _Macro:
+    """An ONNX operator that computes a macro; `renamed` gives its names of attributes."""
+
+    operator: str
+    renamed: dict[str, str]
+    domain: str = ""
+    fixed: tuple[tuple[str, Any], ...] = ()
+
+
+_WINDOW = {"padding": "pads", "stride": "strides", "dilation": "dilations", "group": "group"}
+_MACROS = {
+    "batchnorm": _Macro("BatchNormalization", {"epsilon": "epsilon"}),
+    "celu": _Macro("Celu", {"alpha": "alpha"}),
+    "clip": _Macro("Clip", {}),
+    "convolution": _Macro("Conv", _WINDOW),
+    "dot": _Macro("MatMul", {}),
+    "einsum": _Macro("Einsum", {"equation": "equation"}),
+    "gelu_erf": _Macro("Gelu", {}),
+    "gelu_quick": _Macro("QuickGelu", {"alpha": "alpha"}, "com.microsoft"),
+    "gelu_tanh": _Macro("Gelu", {}, fixed=(("approximate", "tanh"),)),
+    "gemm": _Macro("Gemm", {n: n for n in ("alpha", "beta", "transA", "transB")}),
+    "mean_variance_normalization": _Macro("MeanVarianceNormalization", {"axes": "axes"}),
+    "quant_dot": _Macro("MatMulInteger", {}),
+}
+
+
+class macro:
+    """A composite of operators, which `module.add_macro` builds. Raises UsageError as `op`."""
+
+    def __init__(self, name: str, **attributes: Any) -> None:
+        if name not in _MACROS:
+            raise UsageError(f"MIGraphX's macro '{name}' {_advice(name, _MACROS)}")
+        row = _MACROS[name]
+        for attribute in attributes:
+            if attribute not in row.renamed:
+                known = ", ".join(row.renamed) or "none"
+                raise UsageError(f"macro '{name}' has no attribute '{attribute}'; it has: {known}")
+        self._name = name
+        self.attributes = MappingProxyType(attributes)
+
+    def name(self) -> str:
+        """The macro's name."""
+        return self._name
+
+    def onnx(self, rank: int) -> tuple[str, str, dict[str, Any]]:
+        """The domain, the name and the attributes of the ONNX operator; x has `rank` dimensions."""
+        row = _MACROS[self._name]
+        found = dict(row.fixed)
+        for name, value in self.attributes.items():
+            found[row.renamed[name]] = value
+        if "pads" in found:
+            found["pads"] = _pads(found["pads"], rank - 2)
+        return row.domain, row.operator, found
+
+
+def macros() -> frozenset[str]:
+    """The macros there are."""
+    return frozenset(_MACROS)
+
+
+def build(operator: op, operands: Sequence[ir.Value]) -> Made:
+    """The op at the insertion point. Raises UsageError where attributes or operands do not fit."""
+    function = _function(operator.name())
+    signature = inspect.signature(function)
+    known = [
+        name
+        for name, p in signature.parameters.items()
+        if p.kind is p.KEYWORD_ONLY or p.default is not p.empty
+    ]
+    positional = [n for n in signature.parameters if n not in ("results", "loc", "ip", "at")]
+    for name in operator.attributes:
+        if name not in {*known, *positional[len(operands) :]} or name in ("results", "loc", "ip"):
+            raise UsageError(f"{operator.name()} has no attribute '{name}'; {_listed(positional)}")
+    attributes = {name: _plain(value) for name, value in operator.attributes.items()}
+    try:
+        made: Made = function(*operands, **attributes)
+    except (ir.MLIRError, TypeError, ValueError, IndexError, AttributeError) as error:
+        types = ", ".join(str(x.type) for x in operands)
+        raise UsageError(f"{operator!r} on ({types}): {error}") from error
+    return made
+
+
+def names() -> frozenset[str]:
+    """The operators there are."""
+    return (
+        frozenset(_OWN)
+        | {name.removeprefix("mgx.") for name in mgx.OPS - _INTERNAL}
+        | {"if", "loop", "get_tuple_elem"}
+    )
+
+
+# Ops whose bodies or symbols a caller does not write, and control flow, which modules build.
+_INTERNAL = frozenset(
+    f"mgx.{name}"
+    for name in (
+        "attention", "code_object", "fused_reduce", "if", "kernel", "launch", "literal", "loop",
+        "pointwise", "return", "suppress", "yield",
+    )
+)  # fmt: skip
+
+
+def _function(name: str) -> Callable[..., Made]:
+    own = _OWN.get(name)
+    if own is not None:
+        return own
+    found: Callable[..., Made] | None = getattr(mgx, name, None)
+    return found if found is not None else getattr(mgx, name + "_")
+
+
+def _plain(value: Any) -> Any:
+    return value.name if isinstance(value, enum.Enum) else value
+
+
+def _advice(name: str, known: Any) -> str:
+    close = get_close_matches(name, known, 1)
+    return f"is not here; did you mean '{close[0]}'?" if close else f"is not here; {_listed(known)}"
+
+
+def _listed(known: Any) -> str:
+    return f"there are: {', '.join(sorted(known)) or 'none'}"
+
+
+# Windows ---------------------------------------------------------------------------------
+
+
+def _pads(padding: Sequence[int], spatial: int) -> list[int]:
+    """One amount for both sides of a dimension, or those before and then those after."""
+    return [*padding, *padding] if len(padding) == spatial else list(padding)
+
+
+def _window(
+    x: ir.Value, padding: Sequence[int], stride: Sequence[int], mode: int | str
+) -> tuple[list[int], list[int]]:
+    if mode not in (0, "default", "default_"):
+        raise ValueError("padding_mode is not supported; give the padding")
+    spatial = x.type.rank - 2
+    return _pads(padding, spatial) or [0] * 2 * spatial, list(stride) or [1] * spatial
+
+
+def _convolution_like(build: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
+    def convolution(
+        x: ir.Value,
+        w: ir.Value,
+        *,
+        padding: Sequence[int] = (),
+        stride: Sequence[int] = (),
+        dilation: Sequence[int] = (),
+        group: int = 1,
+        padding_mode: int | str = 0,
+    ) -> ir.Value:
+        pads, strides = _window(x, padding, stride, padding_mode)
+        return build(x, w, pads, strides, list(dilation) or None, group=group)
+
+    return convolution
+
+
+def _pooling(
+    x: ir.Value,
+    *,
+    mode: str = "average",
+    padding: Sequence[int] = (),
+    stride: Sequence[int] = (),
+    lengths: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    ceil_mode: bool = False,
+    lp_order: int = 2,
+    count_include_pad: bool = False,
+    padding_mode: int | str = 0,
+) -> ir.Value:
+    pads, strides = _window(x, padding, stride, padding_mode)
+    spatial = x.type.rank - 2
+    return mgx.pooling(
+        x,
+        mgx.PoolingMode[mode],
+        list(lengths) or [1] * spatial,
+        pads,
+        strides,
+        list(dilations) or None,
+        ceil_mode=bool(ceil_mode),
+        count_include_pad=bool(count_include_pad),
+        lp_order=lp_order,
+    )
+
+
+# Views, and attributes that are types of results -----------------------------------------
+
+
+def _reshape(x: ir.Value, *, dims: Sequence[int]) -> ir.Value:
+    sizes = list(x.type.shape)
+    return mgx.reshape(x, [sizes[i] if n == 0 else n for i, n in enumerate(dims)])
+
+
+def _multibroadcast(*xs: ir.Value, out_lens: Sequence[int] = ()) -> ir.Value:
+    """x in the shape given, or in that of all operands together."""
+    dims = list(out_lens) or list(np.broadcast_shapes(*(tuple(x.type.shape) for x in xs)))
+    return mgx.multibroadcast(xs[0], dims)
+
+
+def _broadcast(*xs: ir.Value, axis: int = 0, out_lens: Sequence[int] = ()) -> ir.Value:
+    dims = list(out_lens) or list(xs[1].type.shape)
+    return mgx.broadcast(xs[0], dims, axis)
+
+
+def _scalar(x: ir.Value, *, scalar_bcst_dims: Sequence[int]) -> ir.Value:
+    return mgx.multibroadcast(mgx.reshape(x, []), list(scalar_bcst_dims))
+
+
+def _convert(x: ir.Value, *, target_type: Any = "float") -> ir.Value:
+    return mgx.convert(x, dtype_of(target_type))
+
+
+def _bit_cast(x: ir.Value, *, target_type: Any) -> ir.Value:
+    return mgx.bit_cast(x, dtype_of(target_type))
+
+
+def _quantizelinear(*xs: ir.Value, out_type: Any = None) -> ir.Value:
+    return mgx.quantizelinear(*xs, to=None if out_type is None else dtype_of(out_type))
+
+
+def _pad(
+    x: ir.Value, *, pads: Sequence[int], value: float = 0.0, mode: str | int = "constant"
+) -> ir.Value:
+    rank = x.type.rank
+    if len(pads) != 2 * rank:
+        raise ValueError(f"{len(pads)} pads for {rank} dimensions; each has one before, one after")
+    kinds = ("constant", "reflect", "edge")
+    kind = (kinds[mode] if isinstance(mode, int) else mode).removesuffix("_pad")
+    return mgx.pad(x, pads[:rank], pads[rank:], value=float(value), mode=mgx.PadMode[kind])
+
+
+def _slice(
+    x: ir.Value, *, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int]
+) -> ir.Value:
+    found = [a % x.type.rank for a in axes]
+    sizes = [x.type.shape[a] for a in found]
+
+    def within(numbers: Sequence[int]) -> list[int]:
+        return [min(max(n + s if n < 0 else n, 0), s) for n, s in zip(numbers, sizes, strict=True)]
+
+    first = within(starts)
+    last = [max(a, b) for a, b in zip(first, within(ends), strict=True)]
+    return mgx.slice(x, found, first, last)
+
+
+def _concat(*xs: ir.Value, axis: int) -> ir.Value:
+    return mgx.concat(list(xs), axis)
+
+
+def _resize(
+    x: ir.Value,
+    *,
+    scales: Sequence[float] = (),
+    sizes: Sequence[int] = (),
+    mode: str = "nearest",
+    nearest_mode: str = "floor",
+    coordinate_transformation_mode: str = "half_pixel",
+) -> ir.Value:
+    shape = list(x.type.shape)
+    dims = list(sizes) or [int(n * s) for n, s in zip(shape, scales, strict=True)]
+    return mgx.resize(
+        x,
+        dims,
+        list(scales) or None,
+        mode=mgx.ResizeMode[mode],
+        nearest_mode=mgx.NearestMode[nearest_mode],
+        coordinate_mode=mgx.CoordinateMode[coordinate_transformation_mode],
+    )
+
+
+def _topk(x: ir.Value, *, k: int, axis: int = 0, largest: bool = True) -> Made:
+    return mgx.topk(x, k, axis, largest=bool(largest))
+
+
+def _nonzero(x: ir.Value) -> ir.Value:
+    """The indices, then zeros: MIGraphX's result has a column for each element of x."""
+    rank, count = x.type.rank, int(np.prod(x.type.shape))
+    flat = mgx.reshape(x, [count])
+    if str(flat.type.element_type) != "i1":
+        flat = mgx.convert(flat, np.bool_)
+    # Elements that are not zero come first, in order: the sum before each is its column.
+    number = mgx.convert(flat, np.int64)
+    column = mgx.prefix_scan_sum(number, 0, exclusive=True)
+    outside = mgx.constant(np.full(count, count))
+    target = mgx.where(flat, column, outside)
+    order = mgx.constant(np.indices(tuple(x.type.shape)).reshape(rank, count).astype(np.int64))
+    empty = mgx.constant(np.zeros((rank, count + 1), np.int64))
+    places = mgx.multibroadcast(mgx.reshape(target, [1, count]), [rank, count])
+    filled = mgx.scatter_none(empty, places, order, 1)
+    return mgx.slice(filled, [1], [0], [count])
+
+
+def _undefined() -> ir.Value:
+    return mgx.constant(np.zeros((), np.float32))
+
+
+# Truth values: MIGraphX keeps the operands' type where mgx has i1 ------------------------
+
+
+def _is_bool(x: ir.Value) -> bool:
+    return str(x.type.element_type) == "i1"
+
+
+def _as_bool(x: ir.Value) -> ir.Value:
+    return x if _is_bool(x) else mgx.convert(x, np.bool_)
+
+
+def _compared(build: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
+    def compare(a: ir.Value, b: ir.Value) -> ir.Value:
+        found = build(a, b)
+        return found if _is_bool(a) else mgx.convert(found, a.type.element_type)
+
+    return compare
+
+
+def _logical(build: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
+    def logical(*xs: ir.Value) -> ir.Value:
+        found = build(*map(_as_bool, xs))
+        return found if _is_bool(xs[0]) else mgx.convert(found, xs[0].type.element_type)
+
+    return logical
+
+
+def _where(condition: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+    return mgx.where(_as_bool(condition), a, b)
+
+
+_OWN: dict[str, Callable[..., Made]] = {
+    "bit_cast": _bit_cast,
+    "broadcast": _broadcast,
+    "concat": _concat,
+    "convert": _convert,
+    "convolution": _convolution_like(mgx.convolution),
+    "convolution_backwards": _convolution_like(mgx.convolution_backwards),
+    "equal": _compared(mgx.equal),
+    "greater": _compared(mgx.greater),
+    "less": _compared(mgx.less),
+    "logical_and": _logical(mgx.logical_and),
+    "logical_or": _logical(mgx.logical_or),
+    "logical_xor": _logical(mgx.logical_xor),
+    "multibroadcast": _multibroadcast,
+    "nonzero": _nonzero,
+    "not": _logical(mgx.not_),
+    "pad": _pad,
+    "pooling": _pooling,
+    "quant_convolution": _convolution_like(mgx.quant_convolution),
+    "quantizelinear": _quantizelinear,
+    "reshape": _reshape,
+    "reshape_lazy": _reshape,
+    "resize": _resize,
+    "scalar": _scalar,
+    "slice": _slice,
+    "topk": _topk,
+    "undefined": _undefined,
+    "where": _where,
+}
+
+
+# The way back: an mgx op by MIGraphX's names ----------------------------------------------
+
+_RENAMED = {
+    "convolution": {"pads": "padding", "strides": "stride", "dilations": "dilation"},
+    "convolution_backwards": {"pads": "padding", "strides": "stride", "dilations": "dilation"},
+    "pooling": {"pads": "padding", "strides": "stride"},
+    "quant_convolution": {"pads": "padding", "strides": "stride", "dilations": "dilation"},
+    "resize": {"coordinate_mode": "coordinate_transformation_mode"},
+}
+# Ops whose attribute in MIGraphX is the shape or the element type of the result here.
+_RESULT_SHAPE = {"broadcast": "out_lens", "multibroadcast": "out_lens", "reshape": "dims"}
+_RESULT_TYPE = {"bit_cast": "target_type", "convert": "target_type", "quantizelinear": "out_type"}
+
+
+def described(found: ir.OpView) -> tuple[str, dict[str, Any]]:
+    """The name and the attributes, as Python values, that MIGraphX has for an mgx op."""
+    name = found.operation.name.removeprefix("mgx.")
+    renamed = _RENAMED.get(name, {})
+    values = {n: _value(found.attributes[n]) for n in found.attributes}
+    if name == "pad":
+        values = {
+            "pads": [*values["low"], *values["high"]],
+            "value": values.get("value", 0.0),
+            "mode": values.get("mode", "constant"),
+        }
+    result = found.results[0].type
+    if name == "resize":
+        values["sizes"] = list(result.shape)
+        values = {n: v for n, v in values.items() if n in _RESIZE}
+    if name in _RESULT_SHAPE:
+        values[_RESULT_SHAPE[name]] = list(result.shape)
+    if name in _RESULT_TYPE:
+        values[_RESULT_TYPE[name]] = type_name(mgx.numpy_dtype(result))
+    return name, {renamed.get(n, n): value for n, value in values.items()}
+
+
+_RESIZE = ("scales", "sizes", "mode", "nearest_mode", "coordinate_mode")
+
+
+def _value(attribute: ir.Attribute) -> Any:
+    if isinstance(attribute, (ir.DenseI64ArrayAttr, ir.DenseF32ArrayAttr)):
+        return list(attribute)
+    if isinstance(attribute, (ir.BoolAttr, ir.IntegerAttr, ir.FloatAttr, ir.StringAttr)):
+        return attribute.value
+    # An enum's text is #mgx<pooling_mode max>.
+    return re.findall(r"\w+", str(attribute))[-1]

@@ -1,0 +1,195 @@
+"""MIGraphX's `program`: a view of one MLIR module of mgx ops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from mlir import ir
+from mlir.dialects import func
+
+from mgx_mlir.artifact.target import Target
+from mgx_mlir.artifact.weights import WeightStore
+from mgx_mlir.dialects import context, mgx
+from mgx_mlir.errors import UnsupportedError, UsageError
+from mgx_mlir.migraphx.argument import argument
+from mgx_mlir.migraphx.compiled import OUTPUT, Compiled
+from mgx_mlir.migraphx.listing import listing
+from mgx_mlir.migraphx.module import State, module
+from mgx_mlir.migraphx.shape import shape
+from mgx_mlir.migraphx.tensors import ops_in, shape_of
+from mgx_mlir.rewriting.graph import Graph, main_function, value_names
+from mgx_mlir.rewriting.queries import sort_topologically
+
+
+@dataclass(frozen=True)
+class target:
+    """The machine to compile for: 'cpu', 'gpu', a chip such as 'gfx942', or 'ref' for numpy."""
+
+    name: str
+
+
+def get_target(name: str) -> target:
+    """The target of that name. Raises TargetError for an unknown one."""
+    if name not in ("cpu", "gpu", "ref"):
+        Target.get(name)
+    return target(name)
+
+
+class program:
+    """A program to build, compile and run.
+
+    Built from operators (`get_main_module`), or by `parse_onnx`.
+    """
+
+    def __init__(self, graph: Graph | None = None) -> None:
+        self._graph = _empty() if graph is None else graph
+        main = main_function(self._graph.module)
+        block = main.regions[0].blocks[0]
+        names = value_names(main, "arg_attrs", len(block.arguments))
+        self._state = State(self._graph, names)
+        self._outputs: list[str] = []
+        self._main = module(self._state, block)
+        if graph is not None:
+            end = block.operations[len(block.operations) - 1]
+            returned = list(end.operands)
+            self._outputs = value_names(main, "res_attrs", len(returned))
+            end.operation.erase()
+            self._main._returned = returned
+
+    def get_main_module(self) -> module:
+        """The module that runs."""
+        return self._main
+
+    def create_module(self, name: str) -> module:
+        """A module for the body of `if` or `loop`. It may use the main module's instructions."""
+        self._state.compiled = None
+        with self._graph.module.context, ir.Location.unknown():
+            point = ir.InsertionPoint(self._main._block)
+            holder = ir.Operation.create("mgx.if", regions=1, ip=point)
+            made = module(self._state, holder.regions[0].blocks.append(), name)
+        made._holder = holder
+        self._state.bodies.append(made)
+        return made
+
+    def get_parameter_names(self) -> list[str]:
+        """The names of the inputs."""
+        return list(self.get_parameter_shapes())
+
+    def get_parameter_shapes(self) -> dict[str, shape]:
+        """The inputs by name; with `offload_copy=False` the memory of outputs too."""
+        block = self._main._block
+        found = {
+            n: shape_of(a.type) for n, a in zip(self._state.names, block.arguments, strict=True)
+        }
+        if self._state.compiled is not None and not self._state.compiled.copies:
+            found |= {f"{OUTPUT}{i}": s for i, s in enumerate(self.get_output_shapes())}
+        return found
+
+    def get_output_shapes(self) -> list[shape]:
+        """The outputs, in order."""
+        return [shape_of(value.type) for value in self._main._results()]
+
+    def is_compiled(self) -> bool:
+        """Whether `compile` was called."""
+        return self._state.compiled is not None
+
+    def compile(
+        self,
+        t: target,
+        offload_copy: bool = True,
+        fast_math: bool = True,
+        exhaustive_tune: bool = False,
+    ) -> None:
+        """Compiles for a target. Without `offload_copy` inputs and outputs of a GPU's program are
+        in its memory. `fast_math=False` keeps the model's formulas. Raises what `mgx_mlir.compile`
+        raises; UnsupportedError for `exhaustive_tune`, which is not there.
+        """
+        if exhaustive_tune:
+            raise UnsupportedError("exhaustive_tune is not supported; schedules are estimated")
+        self._state.compiled = Compiled.of(self.graph(), t.name, offload_copy, exact=not fast_math)
+
+    def run(self, params: Mapping[str, Any]) -> list[argument]:
+        """The outputs, in order. Raises UsageError where inputs are missing or do not fit."""
+        return self._runnable().run(params)
+
+    def run_async(
+        self, params: Mapping[str, Any], stream: int, name: str = "ihipStream_t"
+    ) -> list[argument]:
+        """As `run`, on the caller's HIP stream. The outputs stay on the device."""
+        return self._runnable().run(params, stream=stream)
+
+    def _runnable(self) -> Any:
+        if self._state.compiled is None:
+            raise UsageError("the program is not compiled; call compile(get_target(...)) first")
+        return self._state.compiled
+
+    def sort(self) -> None:
+        """Orders the instructions so that each follows its operands."""
+        self._state.compiled = None
+        with self._graph.module.context:
+            sort_topologically(self._main._block)
+
+    def graph(self) -> Graph:
+        """A copy as a whole mgx program, that compilers take. The weights are shared."""
+        for body in list(self._state.bodies):
+            raise UsageError(f"module '{body.name}' is no instruction's body")
+        weights = WeightStore()
+        with self._graph.module.context, ir.Location.unknown():
+            copy = ir.Module.parse(self._finished())
+            keys = {op.key.value for op in ops_in(copy.operation) if isinstance(op, mgx.LiteralOp)}
+        for key in sorted(keys):
+            weights.add(self._graph.weights[key])
+        return Graph(copy, weights, self._graph.name)
+
+    def _finished(self) -> str:
+        """The text of the module, with the end of its function."""
+        block, results = self._main._block, self._main._results()
+        main = main_function(self._graph.module)
+        outputs = self._outputs
+        if len(outputs) != len(results):
+            outputs = [f"#output_{i}" for i in range(len(results))]
+        with ir.InsertionPoint(block):
+            end = func.ReturnOp(results)
+        try:
+            inputs = [a.type for a in block.arguments]
+            signature = ir.FunctionType.get(inputs, [v.type for v in results])
+            main.attributes["function_type"] = ir.TypeAttr.get(signature)
+            for attribute, names in (("arg_attrs", self._state.names), ("res_attrs", outputs)):
+                entries = [ir.DictAttr.get({"mgx.name": ir.StringAttr.get(n)}) for n in names]
+                main.attributes[attribute] = ir.ArrayAttr.get(entries)
+            return str(self._graph.module.operation.get_asm(enable_debug_info=True))
+        finally:
+            end.operation.erase()
+
+    def to_py(self) -> str:
+        """The Python text that builds the program."""
+        return listing(self._main)
+
+    def print(self) -> None:
+        """Prints the program's MLIR."""
+        print(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, program):
+            return NotImplemented
+        a, b = self.graph(), other.graph()
+        same = {key: w.sha256 for key, w in a.weights.items()}
+        return str(a.module) == str(b.module) and same == {
+            k: w.sha256 for k, w in b.weights.items()
+        }
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return str(self.graph().module)
+
+
+def _empty() -> Graph:
+    with context() as made, ir.Location.unknown():
+        made.dialects["func"]  # loads it
+        built = ir.Module.create()
+        with ir.InsertionPoint(built.body):
+            func.FuncOp("main", ([], [])).add_entry_block()
+    return Graph(built, WeightStore())

@@ -1,0 +1,67 @@
+"""Types and small values between MIGraphX's interface and mgx."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from mgx_mlir.dialects import mgx
+from mgx_mlir.dialects.types import dims_of
+from mgx_mlir.migraphx.shape import dynamic_dimension, shape, type_name
+
+
+def ops_in(op: Any) -> Iterator[ir.OpView]:
+    """The ops in an op's regions, at any depth."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner
+                yield from ops_in(inner)
+
+
+def shape_of(type_: ir.Type) -> shape:
+    """The shape of a tensor type."""
+    name = type_name(mgx.numpy_dtype(type_))
+    dims = dims_of(type_)
+    sizes = [dim for dim in dims if isinstance(dim, int)]
+    if len(sizes) == len(dims):
+        return shape(type=name, lens=sizes)
+    bounds = [_bounds(dim) for dim in dims]
+    return shape(type=name, dyn_dims=bounds)
+
+
+def _bounds(dim: Any) -> dynamic_dimension:
+    if isinstance(dim, int):
+        return dynamic_dimension(dim, dim)
+    if dim is None or dim.max is None:
+        return dynamic_dimension(0 if dim is None else dim.min, (1 << 63) - 1)
+    return dynamic_dimension(dim.min, dim.max, dim.optimals)
+
+
+def tensor_type(name: str, s: shape) -> ir.Type:
+    element = mgx.element_type(s.dtype)
+    if not s.dynamic():
+        return mgx.tensor_type(s.lens(), element)
+    dims = [
+        d.min if d.is_fixed() else mgx.DimAttr.get(f"{name}_{i}", d.min, d.max, sorted(d.optimals))
+        for i, d in enumerate(s.dyn_dims())
+    ]
+    return mgx.tensor_type(dims, element)
+
+
+def zeros(sizes: Sequence[int], like: ir.Value) -> ir.Value:
+    element = like.type.element_type
+    return mgx.splat(0, mgx.tensor_type(sizes, element))
+
+
+def as_type(value: ir.Value, dtype: Any) -> ir.Value:
+    wanted = mgx.element_type(dtype)
+    return value if value.type.element_type == wanted else mgx.convert(value, wanted)
+
+
+def scalar_bool(value: ir.Value) -> ir.Value:
+    scalar = value if value.type.rank == 0 else mgx.reshape(value, [])
+    return as_type(scalar, np.bool_)

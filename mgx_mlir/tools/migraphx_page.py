@@ -1,0 +1,127 @@
+"""docs/migraphx.md: MIGraphX's Python interface, as `mgx_mlir.migraphx` has it.
+
+    python -m mgx_mlir.tools.migraphx_page > docs/migraphx.md
+
+A test compares the page, and with it what is here and what is not.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from mgx_mlir import migraphx
+from mgx_mlir.migraphx.operators import macros, names
+
+_HEAD = """\
+# MIGraphX's Python interface
+
+Made by `python -m mgx_mlir.tools.migraphx_page`; a test compares it.
+
+```python
+from mgx_mlir import migraphx
+
+p = migraphx.parse_onnx("resnet50.onnx")
+p.compile(migraphx.get_target("gpu"))        # or "cpu", a chip such as "gfx942", or "ref"
+(y,) = p.run({"x": array})
+```
+
+`python -m mgx_mlir.migraphx script.py ...` runs a script whose `import migraphx` is to be this
+package. A program is a view of one MLIR module of mgx ops; `print(p)` shows it.
+
+What differs:
+
+- Strides of parameters are those of the caller's arrays; inside, tensors are row-major, and shapes
+  of instructions say so. Constants stand before all other instructions.
+- Operators have MIGraphX's attributes, also where mgx has other names or keeps them in types.
+  Comparisons and logical operators keep their operands' type.
+- Scan outputs of `loop` have `max_iterations` rows (10), zeros after the last trip.
+- `argument` is a buffer on Python 3.12 and later; numpy reads it on any (`np.array(a)`).
+- `save` writes an artifact of this project (`.mgx`) for a compiled program, a zip of its IR and
+  weights otherwise. MIGraphX's own files cannot be read.
+- Symbolic dimensions compile to one program for all their sizes.
+- `get_target("ref")` walks the program in numpy; `compile(fast_math=False)` is `--exact`;
+  `exhaustive_tune=True` is refused.
+- Errors are those of `mgx_mlir.errors`; a mistyped name of an operator or an attribute is one.
+"""
+
+# What MIGraphX's module has, by its documentation and its binding's source.
+FUNCTIONS = (
+    "allocate_gpu argument_from_pointer autocast_fp8 create_argument fill_argument from_gpu "
+    "generate_argument get_onnx_operators get_target gpu_sync load load_buffer parse_onnx "
+    "parse_onnx_buffer parse_tf quantize_bf16 quantize_fp16 quantize_fp8 quantize_int8 save "
+    "save_buffer to_gpu"
+)
+CLASSES = {
+    "argument": "data_ptr get_shape load save tolist",
+    "instruction_ref": "get_literal inputs name op outputs shape",
+    "macro": "name",
+    "module": (
+        "add_instruction add_literal add_macro add_parameter add_return insert_instruction "
+        "insert_macro print replace_instruction replace_return"
+    ),
+    "op": "name pooling_mode rnn_direction",
+    "program": (
+        "compile create_module get_main_module get_output_shapes get_parameter_names "
+        "get_parameter_shapes is_compiled print run run_async sort to_py"
+    ),
+    "shape": (
+        "broadcasted bytes dyn_dims dynamic dynamic_dimension elements lens ndim packed scalar "
+        "standard strides transposed type type_size type_string type_t"
+    ),
+    "target": "name",
+}
+OPERATORS = (
+    "abs acos acosh add argmax argmin asin asinh atan atanh bit_cast bitwise_and broadcast "
+    "broadcast_with_dims ceil clip concat contiguous convert convolution convolution_backwards "
+    "cos cosh dequantizelinear dimensions_of div dot elu equal erf exp flatten floor fmod gather "
+    "gathernd get_tuple_elem greater gru identity if im2col isinf isnan layout leaky_relu less "
+    "log log2 logical_and logical_or logical_xor logsoftmax loop lrn lstm max min mod mul "
+    "multibroadcast multinomial nearbyint neg nonmaxsuppression nonzero not onehot pad pooling pow "
+    "prefix_scan_sum prelu quant_convolution quant_dot quantizelinear random_uniform recip "
+    "reduce_all reduce_any reduce_max reduce_mean reduce_min reduce_prod reduce_sum relu reshape "
+    "reshape_lazy resize reverse rnn roialign rsqrt scalar scatter_add scatter_max scatter_min "
+    "scatter_mul scatter_none scatternd_add scatternd_max scatternd_min scatternd_mul "
+    "scatternd_none sigmoid sign sin sinh slice softmax sqdiff sqrt squeeze step sub tan tanh "
+    "topk transpose undefined unique unpack_int4 unsqueeze where"
+)
+MACROS = (
+    "batchnorm bias_uint8 celu clip convolution dequantizelinear dot einsum gelu_erf gelu_quick "
+    "gelu_split gelu_tanh gemm mean_variance_normalization pointwise quant_dot quantizelinear "
+    "rotary_embedding tile"
+)
+
+
+def page() -> str:
+    """The page's text."""
+    parts = [_HEAD, "## Functions\n\n| function | |\n|---|---|"]
+    for name in FUNCTIONS.split():
+        found = getattr(migraphx, name, None)
+        parts.append(f"| {name} | {_summary(found) if found else 'not here'} |")
+    parts.append("\n## Classes\n\n| class | members | not here |\n|---|---|---|")
+    for name, members in CLASSES.items():
+        kind = getattr(migraphx, name)
+        there = [m for m in members.split() if hasattr(kind, m) or m in kind.__annotations__]
+        missing = [m for m in members.split() if m not in there]
+        parts.append(f"| {name} | {', '.join(there)} | {', '.join(missing)} |")
+    for title, wanted, known in (
+        ("Operators", OPERATORS, names()),
+        ("Macros", MACROS, macros()),
+    ):
+        there = [name for name in wanted.split() if name in known]
+        missing = [name for name in wanted.split() if name not in known]
+        own = sorted(known - {*there})
+        parts.append(
+            f"\n## {title}\n\n{', '.join(there)}.\n\nNot here: {', '.join(missing)}."
+            + (f"\n\nOnly here: {', '.join(own)}." if own else "")
+        )
+    return "\n".join(parts) + "\n"
+
+
+def _summary(function: Any) -> str:
+    text = inspect.getdoc(function) or ""
+    return " ".join(text.split("\n\n")[0].split()).split(". ")[0].removesuffix(".") + "."
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,126 @@
+"""ONNX models, memory of devices and scripts through MIGraphX's interface."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from mgx_mlir import migraphx
+from mgx_mlir.errors import ModelError, UnsupportedError
+
+CHIP = "gfx942"
+
+
+def model(operator="Relu", batch="batch"):
+    node = helper.make_node(operator, ["x"], ["y"], "node")
+    x, y = (
+        helper.make_tensor_value_info(n, TensorProto.FLOAT, [batch, "width"]) for n in ("x", "y")
+    )
+    graph = helper.make_graph([node], "g", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def lens(p):
+    return {name: s.lens() for name, s in p.get_parameter_shapes().items()}
+
+
+def test_a_file_and_its_bytes_give_the_same_program(tmp_path):
+    file = tmp_path / "m.onnx"
+    onnx.save(model(), file)
+    p = migraphx.parse_onnx(str(file), default_dim_value=3)
+    assert p == migraphx.parse_onnx_buffer(file.read_bytes(), default_dim_value=3)
+    assert p.get_parameter_names() == ["x"] and lens(p) == {"x": [3, 3]}
+
+
+def test_sizes_come_by_input_by_name_or_by_default():
+    data = model().SerializeToString()
+    assert lens(migraphx.parse_onnx_buffer(data)) == {"x": [1, 1]}
+    p = migraphx.parse_onnx_buffer(data, map_input_dims={"x": [2, 5]})
+    assert lens(p) == {"x": [2, 5]}
+    p = migraphx.parse_onnx_buffer(data, dim_params={"batch": 4}, default_dim_value=7)
+    assert lens(p) == {"x": [4, 7]}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"default_dyn_dim_value": migraphx.dynamic_dimension(1, 4)},
+        {"dim_params": dict.fromkeys(("batch", "width"), migraphx.dynamic_dimension(1, 4))},
+        {"map_dyn_input_dims": {"x": [migraphx.dynamic_dimension(1, 4)] * 2}},
+    ],
+)
+def test_dimensions_may_have_bounds(arguments):
+    p = migraphx.parse_onnx_buffer(model().SerializeToString(), **arguments)
+    assert p.get_parameter_shapes()["x"].dyn_dims() == [migraphx.dynamic_dimension(1, 4)] * 2
+    p.compile(migraphx.get_target("cpu"))
+    x = -np.ones((3, 2), np.float32)
+    np.testing.assert_array_equal(np.array(p.run({"x": x})[0]), np.zeros((3, 2)))
+
+
+def test_what_cannot_be_imported_is_an_error(capsys):
+    data = model("Sqrtt").SerializeToString()
+    with pytest.raises((ModelError, UnsupportedError), match="Sqrtt"):
+        migraphx.parse_onnx_buffer(data, print_program_on_error=True)
+    assert "Sqrtt" in capsys.readouterr().out
+    assert "Conv" in migraphx.get_onnx_operators()
+
+
+def test_without_offload_copy_outputs_are_parameters_in_device_memory():
+    p = migraphx.parse_onnx_buffer(model().SerializeToString(), map_input_dims={"x": [2, 5]})
+    p.compile(migraphx.get_target(CHIP), offload_copy=False)
+    shapes = p.get_parameter_shapes()
+    assert sorted(shapes) == ["main:#output_0", "x"]
+    x = np.linspace(-1, 1, 10, dtype=np.float32).reshape(2, 5)
+    given = {"x": migraphx.to_gpu(x), "main:#output_0": migraphx.allocate_gpu(shapes["x"])}
+    (found,) = p.run(given)
+    migraphx.gpu_sync()
+    assert found.data_ptr() == given["main:#output_0"].data_ptr()
+    np.testing.assert_array_equal(np.array(migraphx.from_gpu(found)), np.maximum(x, 0))
+
+
+def test_run_async_works_on_the_callers_stream():
+    from mgx_mlir.runtime.hip.library import call
+
+    p = migraphx.parse_onnx_buffer(model().SerializeToString(), map_input_dims={"x": [2, 5]})
+    p.compile(migraphx.get_target(CHIP))
+    x = np.linspace(-1, 1, 10, dtype=np.float32).reshape(2, 5)
+    stream = call("hipStreamCreate")
+    (found,) = p.run_async({"x": migraphx.to_gpu(x)}, int(stream), "ihipStream_t")
+    call("hipStreamSynchronize", stream)
+    np.testing.assert_array_equal(np.array(found), np.maximum(x, 0))
+    call("hipStreamDestroy", stream)
+
+
+def test_a_compiled_program_for_a_chip_is_saved_with_its_code():
+    p = migraphx.parse_onnx_buffer(model().SerializeToString(), map_input_dims={"x": [2, 5]})
+    p.compile(migraphx.get_target(CHIP))
+    again = migraphx.load_buffer(migraphx.save_buffer(p))
+    x = np.linspace(-1, 1, 10, dtype=np.float32).reshape(2, 5)
+    np.testing.assert_array_equal(np.array(again.run({"x": x})[0]), np.maximum(x, 0))
+
+
+SCRIPT = """
+import sys
+import migraphx
+
+p = migraphx.program()
+m = p.get_main_module()
+x = m.add_parameter("x", migraphx.shape(type="float", lens=[2]))
+m.add_return([m.add_instruction(migraphx.op("neg"), [x])])
+p.compile(migraphx.get_target("ref"))
+print(p.run({"x": migraphx.create_argument(p.get_parameter_shapes()["x"], [1, 2])})[0].tolist())
+print(sys.argv[1])
+"""
+
+
+def test_a_script_that_imports_migraphx_runs_unchanged(tmp_path):
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT)
+    command = [sys.executable, "-m", "mgx_mlir.migraphx", str(file), "word"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == ["[-1.0,", "-2.0]", "word"]
