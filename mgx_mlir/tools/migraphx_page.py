@@ -22,7 +22,7 @@ Made by `python -m mgx_mlir.tools.migraphx_page`; a test compares it.
 from mgx_mlir import migraphx
 
 p = migraphx.parse_onnx("resnet50.onnx")
-p.compile(migraphx.get_target("gpu"))        # or "cpu", a chip such as "gfx942", or "ref"
+p.compile(migraphx.get_target("gpu"))  # or "cpu", a chip such as "gfx942", or "ref"
 (y,) = p.run({"x": array})
 ```
 
