@@ -8,13 +8,39 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.graph import main_function, node_name
-from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.queries import blocks, replace, shape
+from mgx_mlir.rewriting.pass_base import PassContext
+from mgx_mlir.rewriting.patterns import PatternPass, rewrites
+
+
+@rewrites(mgx.ContiguousOp, mgx.IdentityOp)
+def drop_identity(op: mgx.ContiguousOp | mgx.IdentityOp, context: PassContext) -> ir.Value | None:
+    """The operand itself."""
+    return op.x
+
+
+@rewrites(mgx.FlattenOp, mgx.SqueezeOp, mgx.UnsqueezeOp)
+def write_as_reshape(
+    op: mgx.FlattenOp | mgx.SqueezeOp | mgx.UnsqueezeOp, context: PassContext
+) -> ir.Value | None:
+    """A reshape to the type of the result."""
+    if not op.y.type.has_static_shape:
+        return None
+    return mgx.ReshapeOp(op.y.type, op.x).result
+
+
+@rewrites(mgx.BroadcastOp)
+def write_as_multibroadcast(op: mgx.BroadcastOp, context: PassContext) -> ir.Value | None:
+    """A reshape that adds the dimensions behind the operand's, and a multibroadcast."""
+    source, result = op.x.type, op.y.type
+    if not (source.has_static_shape and result.has_static_shape):
+        return None
+    trailing = result.rank - op.axis.value - source.rank
+    padded = mgx.reshape(op.x, [*source.shape, *[1] * trailing])
+    return mgx.MultibroadcastOp(result, padded).result
 
 
 @dataclass(frozen=True)
-class NormalizeOps(Pass):
+class NormalizeOps(PatternPass):
     """Writes squeeze, unsqueeze and flatten as reshape, broadcast as multibroadcast.
 
     Before:  %1 = mgx.unsqueeze %0 axes = [0] : tensor<3xf32> -> tensor<1x3xf32>
@@ -29,48 +55,4 @@ class NormalizeOps(Pass):
 
     symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-normalize-ops"
-
-    def apply(self, module: ir.Module, context: PassContext) -> None:
-        for block in blocks(main_function(module)):
-            for op in list(block.operations):
-                name = op.operation.name
-                if name not in _FORMS:
-                    continue
-                with ir.InsertionPoint(op), op.operation.location:
-                    value = _FORMS[name](op)
-                if value is not None:
-                    context.note(name, node_name(op))
-                    replace(op, [value])
-
-
-def _operand(op: ir.OpView) -> ir.Value | None:
-    operand: ir.Value = op.operation.operands[0]
-    return operand
-
-
-def _reshape(op: ir.OpView) -> ir.Value | None:
-    result = op.operation.results[0]
-    if not ir.RankedTensorType(result.type).has_static_shape:
-        return None
-    return mgx.ReshapeOp(result.type, op.operation.operands[0]).result
-
-
-def _multibroadcast(op: ir.OpView) -> ir.Value | None:
-    source, result = op.operation.operands[0], op.operation.results[0]
-    types = (ir.RankedTensorType(source.type), ir.RankedTensorType(result.type))
-    if not all(t.has_static_shape for t in types):
-        return None
-    axis = ir.IntegerAttr(op.operation.attributes["axis"]).value
-    trailing = types[1].rank - axis - types[0].rank
-    padded = mgx.reshape(source, [*shape(source), *[1] * trailing])
-    return mgx.MultibroadcastOp(result.type, padded).result
-
-
-_FORMS = {
-    "mgx.broadcast": _multibroadcast,
-    "mgx.contiguous": _operand,
-    "mgx.flatten": _reshape,
-    "mgx.identity": _operand,
-    "mgx.squeeze": _reshape,
-    "mgx.unsqueeze": _reshape,
-}
+    patterns: ClassVar = (drop_identity, write_as_reshape, write_as_multibroadcast)

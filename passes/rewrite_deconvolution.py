@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from math import prod
 from typing import ClassVar
@@ -10,13 +10,32 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.graph import main_function, node_name
-from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.queries import blocks, is_static, replace, shape
+from mgx_mlir.rewriting.pass_base import PassContext
+from mgx_mlir.rewriting.patterns import PatternPass, rewrites
+from mgx_mlir.rewriting.queries import group_of, is_static, shape
+from mgx_mlir.sizes.arithmetic import ceil_div
+
+
+@rewrites(mgx.ConvolutionBackwardsOp)
+def convolve_phases(op: mgx.ConvolutionBackwardsOp, context: PassContext) -> ir.Value | None:
+    """A convolution whose output channels are the phases, which then interleave."""
+    if not is_static(op):
+        return None
+    axes, x, group = _axes(op), op.x, group_of(op)
+    if any(axis.start >= axis.end for axis in axes):
+        return None  # no element of the input is left by the padding
+    cut = [i for i, a in enumerate(axes) if (a.start, a.end) != (0, a.input)]
+    if cut:
+        starts, ends = [axes[i].start for i in cut], [axes[i].end for i in cut]
+        x = mgx.slice(x, [2 + i for i in cut], starts, ends)
+    pads = [max(0, a.before) for a in axes] + [max(0, a.after) for a in axes]
+    dilations = [a.step for a in axes]
+    y = mgx.convolution(x, _filter(op.w, axes, group), pads, dilations=dilations, group=group)
+    return _interleaved(y, axes)
 
 
 @dataclass(frozen=True)
-class RewriteDeconvolution(Pass):
+class RewriteDeconvolution(PatternPass):
     """Writes a transposed convolution as a convolution with the filter turned around.
 
     Before:  %y = mgx.convolution_backwards %x, %w pads = [0, 0] strides = [2] dilations = [1] ...
@@ -36,20 +55,7 @@ class RewriteDeconvolution(Pass):
 
     cleanup: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-rewrite-deconvolution"
-
-    def apply(self, module: ir.Module, context: PassContext) -> None:
-        for block in blocks(main_function(module)):
-            for op in list(block.operations):
-                if op.operation.name != "mgx.convolution_backwards" or not is_static(op):
-                    continue
-                axes = _axes(op)
-                if any(axis.start >= axis.end for axis in axes):
-                    continue  # no element of the input is left by the padding
-                node = node_name(op)
-                with ir.InsertionPoint(op), op.operation.location:
-                    value = _convolution(op, axes)
-                context.note("phases" if any(a.stride > 1 for a in axes) else "stride 1", node)
-                replace(op, [value])
+    patterns: ClassVar = (convolve_phases,)
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ class _Axis:
         if self.stride == 1:
             return self.kernel
         reach = (self.kernel - 1) * self.dilation + 1 + self.lead
-        return -(-reach // self.stride)
+        return ceil_div(reach, self.stride)
 
     @property
     def step(self) -> int:
@@ -118,20 +124,14 @@ class _Axis:
         return self.input - max(0, -self.after)
 
 
-def _axes(op: ir.OpView) -> list[_Axis]:
-    operation = op.operation
-    x, w = operation.operands
-    strides, dilations, pads = (
-        list(ir.DenseI64ArrayAttr(operation.attributes[key]))
-        for key in ("strides", "dilations", "pads")
-    )
+def _axes(op: mgx.ConvolutionBackwardsOp) -> list[_Axis]:
     sizes = zip(
-        shape(x)[2:],
-        shape(operation.results[0])[2:],
-        shape(w)[2:],
-        strides,
-        dilations,
-        pads[: len(strides)],
+        shape(op.x)[2:],
+        shape(op.y)[2:],
+        shape(op.w)[2:],
+        op.strides,
+        op.dilations,
+        list(op.pads)[: len(op.strides)],
         strict=True,
     )
     return [_with_lead(_Axis(*parts)) for parts in sizes]
@@ -140,22 +140,8 @@ def _axes(op: ir.OpView) -> list[_Axis]:
 def _with_lead(axis: _Axis) -> _Axis:
     """The axis with zeros before its filter, where they cost no tap and save a slice."""
     lead = -axis.pad % axis.stride
-    led = _Axis(axis.input, axis.output, axis.kernel, axis.stride, axis.dilation, axis.pad, lead)
+    led = replace(axis, lead=lead)
     return led if led.window * led.places <= axis.window * axis.places else axis
-
-
-def _convolution(op: ir.OpView, axes: list[_Axis]) -> ir.Value:
-    x, w = op.operation.operands
-    group = ir.IntegerAttr(op.operation.attributes["group"]).value
-    cut = [i for i, a in enumerate(axes) if (a.start, a.end) != (0, a.input)]
-    if cut:
-        starts, ends = [axes[i].start for i in cut], [axes[i].end for i in cut]
-        x = mgx.slice(x, [2 + i for i in cut], starts, ends)
-    pads = [max(0, a.before) for a in axes] + [max(0, a.after) for a in axes]
-    y = mgx.convolution(
-        x, _filter(w, axes, group), pads, dilations=[a.step for a in axes], group=group
-    )
-    return _interleaved(y, axes)
 
 
 def _filter(w: ir.Value, axes: list[_Axis], group: int) -> ir.Value:

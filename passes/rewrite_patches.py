@@ -10,24 +10,47 @@ from mlir import ir
 
 from mgx_mlir.capabilities import PIXEL_CHANNELS
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.graph import main_function, node_name
-from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.queries import (
-    blocks,
-    element_type,
-    erase_dead,
-    group_of,
-    is_static,
-    replace,
-    shape,
-)
+from mgx_mlir.rewriting.pass_base import PassContext
+from mgx_mlir.rewriting.patterns import PatternPass, rewrites
+from mgx_mlir.rewriting.queries import element_type, group_of, is_static, shape
 
 # For smaller patches, the kernels of convolutions read a pixel at a time.
 _LEAST_PIXELS = 128
 
 
+@rewrites(mgx.ConvolutionOp)
+def multiply_patches(op: mgx.ConvolutionOp, context: PassContext) -> ir.Value | None:
+    """The product of the patches, as rows, and the filters, as columns."""
+    if not _has_patches(op):
+        return None
+    count, filters, *outputs = shape(op.y)
+    _, channels, *window = shape(op.w)
+    rank, depth = len(window), channels * prod(window)
+    parts = [n for pair in zip(outputs, window, strict=True) for n in pair]
+    patches = mgx.reshape(op.x, [count, channels, *parts])
+    outer, inner = range(2, 2 + 2 * rank, 2), range(3, 3 + 2 * rank, 2)
+    patches = mgx.transpose(patches, [0, *outer, 1, *inner])
+    rows = mgx.reshape(patches, [count * prod(outputs), depth])
+    columns = mgx.transpose(mgx.reshape(op.w, [filters, depth]), [1, 0])
+    result = mgx.reshape(mgx.dot(rows, columns), [count, *outputs, filters])
+    return mgx.transpose(result, [0, rank + 1, *range(1, rank + 1)])
+
+
+def _has_patches(op: mgx.ConvolutionOp) -> bool:
+    if not is_static(op) or group_of(op) > 1 or op.channels_last:
+        return False
+    if not isinstance(element_type(op.x), ir.FloatType):
+        return False
+    _, channels, *window = shape(op.w)
+    if channels > PIXEL_CHANNELS or prod(window) < _LEAST_PIXELS:
+        return False
+    side_by_side = list(op.strides) == window and set(op.dilations) == {1}
+    sizes = zip(shape(op.x)[2:], window, strict=True)
+    return side_by_side and not any(op.pads) and all(n % k == 0 for n, k in sizes)
+
+
 @dataclass(frozen=True)
-class RewritePatches(Pass):
+class RewritePatches(PatternPass):
     """Makes a product of a convolution whose large windows neither overlap nor leave gaps.
 
     Before:  %y = mgx.convolution %x, %w pads = [0, 0, 0, 0] strides = [16, 16] ...
@@ -44,45 +67,4 @@ class RewritePatches(Pass):
 
     cleanup: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-rewrite-patches"
-
-    def apply(self, module: ir.Module, context: PassContext) -> None:
-        for block in blocks(main_function(module)):
-            for op in list(block.operations):
-                if op.operation.name == "mgx.convolution" and _has_patches(op):
-                    with ir.InsertionPoint(op), op.operation.location:
-                        product = _product(op)
-                    context.note("patches", node_name(op))
-                    replace(op, [product])
-            erase_dead(block)
-
-
-def _has_patches(op: ir.OpView) -> bool:
-    attributes = op.operation.attributes
-    if not is_static(op) or group_of(op) > 1 or "channels_last" in attributes:
-        return False
-    x, w = op.operation.operands
-    if not isinstance(element_type(x), ir.FloatType):
-        return False
-    _, channels, *window = shape(w)
-    lists = {n: list(ir.DenseI64ArrayAttr(attributes[n])) for n in ("pads", "strides", "dilations")}
-    # More channels are neighbours in memory once layouts are chosen, and read together.
-    if channels > PIXEL_CHANNELS or prod(window) < _LEAST_PIXELS:
-        return False
-    side_by_side = lists["strides"] == window and set(lists["dilations"]) == {1}
-    sizes = zip(shape(x)[2:], window, strict=True)
-    return side_by_side and not any(lists["pads"]) and all(n % k == 0 for n, k in sizes)
-
-
-def _product(op: ir.OpView) -> ir.Value:
-    x, w = op.operation.operands
-    count, filters, *outputs = shape(op.operation.results[0])
-    _, channels, *window = shape(w)
-    rank, depth = len(window), channels * prod(window)
-    parts = [n for pair in zip(outputs, window, strict=True) for n in pair]
-    patches = mgx.reshape(x, [count, channels, *parts])
-    outer, inner = range(2, 2 + 2 * rank, 2), range(3, 3 + 2 * rank, 2)
-    patches = mgx.transpose(patches, [0, *outer, 1, *inner])
-    rows = mgx.reshape(patches, [count * prod(outputs), depth])
-    columns = mgx.transpose(mgx.reshape(w, [filters, depth]), [1, 0])
-    result = mgx.reshape(mgx.dot(rows, columns), [count, *outputs, filters])
-    return mgx.transpose(result, [0, rank + 1, *range(1, rank + 1)])
+    patterns: ClassVar = (multiply_patches,)

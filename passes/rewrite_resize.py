@@ -7,16 +7,38 @@ from typing import ClassVar
 
 from mlir import ir
 
+from mgx_mlir.dialects import mgx
 from mgx_mlir.reference.meanings import enum
 from mgx_mlir.reference.ops.resize import is_identity, nearest_places
-from mgx_mlir.rewriting.graph import main_function, node_name
-from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.queries import blocks, in_views, replace, shape
-from mgx_mlir.rewriting.views import Change, changes, whole
+from mgx_mlir.rewriting.pass_base import PassContext
+from mgx_mlir.rewriting.patterns import PatternPass, rewrites
+from mgx_mlir.rewriting.queries import in_views, shape
+from mgx_mlir.rewriting.views import changes, whole
+
+
+@rewrites(mgx.ResizeOp)
+def read_through_views(op: mgx.ResizeOp, context: PassContext) -> ir.Value | None:
+    """The views that give a resize's result, if any do."""
+    types = op.x.type, op.y.type
+    if not all(type_.has_static_shape and 0 not in type_.shape for type_ in types):
+        return None
+    if enum(op.mode) != "nearest" or enum(op.coordinate_mode) == "tf_crop_and_resize":
+        return None
+    source, result = shape(op.x), shape(op.y)
+    layout = whole(source)
+    for axis in range(len(source)):
+        if is_identity(op, axis, source, result):
+            continue
+        picked = layout.picked(axis, nearest_places(op, axis, source, result).tolist())
+        if picked is None:
+            return None
+        layout = picked
+    steps = changes(layout, source)
+    return None if steps is None else in_views(op.x, steps)
 
 
 @dataclass(frozen=True)
-class RewriteResize(Pass):
+class RewriteResize(PatternPass):
     """Writes a resize to the nearest element as views, where strides tell which elements.
 
     Before:  %y = mgx.resize %x scales = [1.0, 2.0] : tensor<3x4xf32> -> tensor<3x8xf32>
@@ -30,35 +52,4 @@ class RewriteResize(Pass):
 
     cleanup: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-rewrite-resize"
-
-    def apply(self, module: ir.Module, context: PassContext) -> None:
-        for block in blocks(main_function(module)):
-            for op in list(block.operations):
-                if op.operation.name != "mgx.resize":
-                    continue
-                steps = _views(op)
-                if steps is None:
-                    continue
-                context.note("views", node_name(op))
-                with ir.InsertionPoint(op), op.operation.location:
-                    replace(op, [in_views(op.operation.operands[0], steps)])
-
-
-def _views(op: ir.OpView) -> list[Change] | None:
-    """The views that give a resize's result; None if no views do."""
-    x, y = op.operation.operands[0], op.operation.results[0]
-    types = [ir.RankedTensorType(value.type) for value in (x, y)]
-    if not all(type_.has_static_shape and 0 not in type_.shape for type_ in types):
-        return None
-    if enum(op.mode) != "nearest" or enum(op.coordinate_mode) == "tf_crop_and_resize":
-        return None
-    source, result = shape(x), shape(y)
-    layout = whole(source)
-    for axis in range(len(source)):
-        if is_identity(op, axis, source, result):
-            continue
-        picked = layout.picked(axis, nearest_places(op, axis, source, result).tolist())
-        if picked is None:
-            return None
-        layout = picked
-    return changes(layout, source)
+    patterns: ClassVar = (read_through_views,)

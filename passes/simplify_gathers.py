@@ -9,22 +9,45 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.graph import main_function, node_name
-from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.queries import (
-    blocks,
-    definition,
-    erase_dead,
-    in_views,
-    op_name,
-    replace,
-    shape,
-)
+from mgx_mlir.rewriting.pass_base import PassContext
+from mgx_mlir.rewriting.patterns import PatternPass, rewrites
+from mgx_mlir.rewriting.queries import definition, in_views, shape
 from mgx_mlir.rewriting.views import changes, whole
 
 
+@rewrites(mgx.GatherOp)
+def read_through_views(op: mgx.GatherOp, context: PassContext) -> ir.Value | None:
+    """The views that give the elements, where the indices are constant and evenly spaced."""
+    indices = definition(op.indices)
+    static = op.x.type.has_static_shape and op.y.type.has_static_shape
+    if not isinstance(indices, mgx.ConstantOp) or not static or 0 in shape(op.y):
+        return None
+    axis = op.axis.value
+    size = shape(op.x)[axis]
+    places = mgx.constant_array(indices).reshape(-1).astype(np.int64)
+    places = np.where(places < 0, places + size, places)
+    if places.min() < 0 or places.max() >= size:
+        return None  # an error where the program runs
+    steps = np.unique(np.diff(places))
+    if len(steps) > 1:
+        layout = whole(shape(op.x)).picked(axis, places.tolist())
+        nested = None if layout is None else changes(layout, shape(op.x))
+        return None if nested is None else mgx.ReshapeOp(op.y.type, in_views(op.x, nested)).result
+    step = int(steps[0]) if len(steps) else 1
+    low, high = int(places.min()), int(places.max())
+    value = mgx.slice(op.x, [axis], [low], [high + 1])
+    if abs(step) > 1:
+        value = mgx.step(value, [axis], [abs(step)])
+    if step < 0:
+        value = mgx.reverse(value, [axis])
+    if step == 0:
+        dims = [*shape(value)[:axis], len(places), *shape(value)[axis + 1 :]]
+        value = mgx.multibroadcast(value, dims)
+    return mgx.ReshapeOp(op.y.type, value).result
+
+
 @dataclass(frozen=True)
-class SimplifyGathers(Pass):
+class SimplifyGathers(PatternPass):
     """Replaces a gather whose constant indices are evenly spaced by slice, step and reverse.
 
     Before:  %i = mgx.constant dense<0> : tensor<i64>
@@ -39,48 +62,4 @@ class SimplifyGathers(Pass):
     cleanup: ClassVar[bool] = True
     symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-simplify-gathers"
-
-    def apply(self, module: ir.Module, context: PassContext) -> None:
-        for block in blocks(main_function(module)):
-            for op in list(block.operations):
-                if op.operation.name != "mgx.gather":
-                    continue
-                node = node_name(op)
-                with ir.InsertionPoint(op), op.operation.location:
-                    value = _view(op)
-                if value is not None:
-                    context.note("view", node)
-                    replace(op, [value])
-            erase_dead(block)
-
-
-def _view(op: ir.OpView) -> ir.Value | None:
-    x, indices = op.operation.operands
-    source = definition(indices)
-    result = ir.RankedTensorType(op.operation.results[0].type)
-    static = ir.RankedTensorType(x.type).has_static_shape and result.has_static_shape
-    if op_name(source) != "mgx.constant" or not static or 0 in result.shape:
-        return None
-    assert source is not None
-    axis = ir.IntegerAttr(op.operation.attributes["axis"]).value
-    size = shape(x)[axis]
-    places = mgx.constant_array(source).reshape(-1).astype(np.int64)
-    places = np.where(places < 0, places + size, places)
-    if places.min() < 0 or places.max() >= size:
-        return None  # an error where the program runs
-    steps = np.unique(np.diff(places))
-    if len(steps) > 1:
-        layout = whole(shape(x)).picked(axis, places.tolist())
-        nested = None if layout is None else changes(layout, shape(x))
-        return None if nested is None else mgx.ReshapeOp(result, in_views(x, nested)).result
-    step = int(steps[0]) if len(steps) else 1
-    low, high = int(places.min()), int(places.max())
-    value = mgx.slice(x, [axis], [low], [high + 1])
-    if abs(step) > 1:
-        value = mgx.step(value, [axis], [abs(step)])
-    if step < 0:
-        value = mgx.reverse(value, [axis])
-    if step == 0:
-        dims = [*shape(value)[:axis], len(places), *shape(value)[axis + 1 :]]
-        value = mgx.multibroadcast(value, dims)
-    return mgx.ReshapeOp(result, value).result
+    patterns: ClassVar = (read_through_views,)

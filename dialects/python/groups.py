@@ -38,11 +38,13 @@ _CLASSES: dict[str, type[ir.OpView]] = {
 }
 
 
-def _with_trait(trait: str) -> frozenset[type[ir.OpView]]:
-    return frozenset(_CLASSES[name] for name in _mgx.op_names_with_trait(trait))
+def _with_trait(trait: str) -> tuple[type[ir.OpView], ...]:
+    return tuple(_CLASSES[name] for name in sorted(_mgx.op_names_with_trait(trait)))
 
 
-_POINTWISE, _REDUCTIONS, _VIEWS = map(_with_trait, ("pointwise", "reduction", "view"))
+# The ops of which the questions below are true.
+POINTWISE_OPS, REDUCTION_OPS, VIEW_OPS = map(_with_trait, ("pointwise", "reduction", "view"))
+_POINTWISE, _REDUCTIONS, _VIEWS = map(frozenset, (POINTWISE_OPS, REDUCTION_OPS, VIEW_OPS))
 
 
 def is_pointwise(op: ir.OpView | None) -> bool:
