@@ -244,6 +244,13 @@ def create_like(
     return value
 
 
+def with_operand(op: ir.OpView, number: int, value: ir.Value) -> ir.Value:
+    """A copy of an op with one other operand; gives its result."""
+    clone = op.operation.clone()
+    clone.operands[number] = value
+    return clone.results[0]
+
+
 def fused_location(ops: Iterable[ir.OpView]) -> ir.Location:
     """The locations of all ops fused into one, each once, in order."""
     locations = list(dict.fromkeys(op.operation.location for op in ops))
