@@ -11,24 +11,66 @@ from mlir import ir
 
 from mgx_mlir.capabilities import CHUNK_BYTES, PIXEL_CHANNELS
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.graph import main_function, node_name
-from mgx_mlir.rewriting.pass_base import Pass, PassContext
+from mgx_mlir.rewriting.pass_base import PassContext
+from mgx_mlir.rewriting.patterns import PatternPass, rewrites
 from mgx_mlir.rewriting.queries import (
-    blocks,
     definition,
+    element_type,
     group_of,
     has_one_use,
-    op_name,
-    replace,
+    new_literal,
     shape,
+    stored_array,
+    with_operand,
 )
 
 # The most taps that kernels hold in registers.
 _MOST_TAPS = 128
 
 
+@rewrites(mgx.QuantDotOp)
+def store_columns(op: mgx.QuantDotOp, context: PassContext) -> ir.Value | None:
+    """The product with a matrix whose columns are stored one after another."""
+    source = definition(op.b)
+    *batch, K, N = shape(op.b)
+    if not isinstance(source, mgx.LiteralOp) or not has_one_use(op.b) or K % CHUNK_BYTES or N == 1:
+        return None
+    array = stored_array(op.b, context.weights)
+    if array is None:
+        return None
+    order = [*range(len(batch)), len(batch) + 1, len(batch)]
+    array = np.ascontiguousarray(array.transpose(order))
+    with ir.InsertionPoint(source), source.location:
+        stored = new_literal(array, element_type(op.b), context.weights)
+        columns = mgx.transpose(stored, order)
+    return with_operand(op, 1, columns)
+
+
+@rewrites(mgx.ConvolutionOp)
+def store_taps(op: mgx.ConvolutionOp, context: PassContext) -> ir.Value | None:
+    """The convolution by filters of three channels, stored as taps of four."""
+    source = definition(op.w)
+    if not isinstance(source, mgx.LiteralOp) or not has_one_use(op.w):
+        return None
+    if group_of(op) > 1 or op.channels_last or len(shape(op.w)) != 4:
+        return None
+    filters, channels, *window = shape(op.w)
+    if channels != PIXEL_CHANNELS - 1 or not 1 < prod(window) <= _MOST_TAPS:
+        return None
+    array = stored_array(op.w, context.weights)
+    if array is None or array.dtype.itemsize not in (2, 4):
+        return None
+    wide = np.zeros([*window, filters, PIXEL_CHANNELS], array.dtype)
+    wide[..., :channels] = array.transpose(2, 3, 0, 1)
+    with ir.InsertionPoint(source), source.location:
+        stored = new_literal(wide, element_type(op.w), context.weights)
+        taps = mgx.slice(stored, [3], [0], [channels])
+        w = mgx.transpose(taps, [2, 3, 0, 1])
+    return with_operand(op, 1, w)
+
+
 @dataclass(frozen=True)
-class LayoutWeights(Pass):
+class LayoutWeights(PatternPass):
     """Turns the constant second operand of a `mgx.quant_dot`: what is summed lies together.
 
     Before:  %w = mgx.literal "w" : tensor<32x64xi8>
@@ -51,57 +93,4 @@ class LayoutWeights(Pass):
 
     symbolic: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-layout-weights"
-
-    def apply(self, module: ir.Module, context: PassContext) -> None:
-        for block in blocks(main_function(module)):
-            for op in list(block.operations):
-                if op.operation.name == "mgx.quant_dot":
-                    self._turn(op, context)
-                if op.operation.name == "mgx.convolution":
-                    self._widen(op, context)
-
-    def _turn(self, dot: ir.OpView, context: PassContext) -> None:
-        value = dot.operation.operands[1]
-        source = definition(value)
-        *batch, K, N = shape(value)
-        if op_name(source) != "mgx.literal" or not has_one_use(value):
-            return
-        assert source is not None
-        key = ir.StringAttr(source.operation.attributes["key"]).value
-        if K % CHUNK_BYTES or N == 1 or key not in context.weights:
-            return
-        order = [*range(len(batch)), len(batch) + 1, len(batch)]
-        array = np.ascontiguousarray(context.weights[key].array().transpose(order))
-        type_ = ir.RankedTensorType.get(array.shape, ir.RankedTensorType(value.type).element_type)
-        with ir.InsertionPoint(source), source.operation.location:
-            turned = mgx.literal(context.weights.add_array(array), type_)
-            result = mgx.transpose(turned, order)
-        context.note("turn", node_name(dot))
-        replace(source, [result])
-
-    def _widen(self, convolution: ir.OpView, context: PassContext) -> None:
-        value = convolution.operation.operands[1]
-        source = definition(value)
-        if op_name(source) != "mgx.literal" or not has_one_use(value) or group_of(convolution) > 1:
-            return
-        assert source is not None
-        if "channels_last" in convolution.operation.attributes or len(shape(value)) != 4:
-            return
-        filters, channels, *window = shape(value)
-        key = ir.StringAttr(source.operation.attributes["key"]).value
-        if channels != PIXEL_CHANNELS - 1 or key not in context.weights:
-            return
-        if not 1 < prod(window) <= _MOST_TAPS:
-            return
-        array = context.weights[key].array()
-        if array.dtype.itemsize not in (2, 4):
-            return
-        wide = np.zeros([*window, filters, PIXEL_CHANNELS], array.dtype)
-        wide[..., :channels] = array.transpose(2, 3, 0, 1)
-        type_ = ir.RankedTensorType.get(wide.shape, ir.RankedTensorType(value.type).element_type)
-        with ir.InsertionPoint(source), source.operation.location:
-            stored = mgx.literal(context.weights.add_array(wide), type_)
-            taps = mgx.slice(stored, [3], [0], [channels])
-            result = mgx.transpose(taps, [2, 3, 0, 1])
-        context.note("widen", node_name(convolution))
-        replace(source, [result])
+    patterns: ClassVar = (store_columns, store_taps)

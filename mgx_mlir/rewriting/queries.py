@@ -10,6 +10,7 @@ from typing import TypeAlias, cast
 import numpy as np
 from mlir import ir
 
+from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.rewriting import views
@@ -130,6 +131,22 @@ def is_constant(value: ir.Value) -> bool:
         seen.update(more)
         waiting.extend(more)
     return True
+
+
+def stored_array(value: ir.Value, weights: WeightStore) -> np.ndarray | None:
+    """The elements of a constant or a weight; None for any other value."""
+    match definition(value):
+        case mgx.ConstantOp() as op:
+            return mgx.constant_array(op)
+        case mgx.LiteralOp() as op:
+            return weights[op.key.value].array() if op.key.value in weights else None
+    return None
+
+
+def new_literal(array: np.ndarray, element: ir.Type, weights: WeightStore) -> ir.Value:
+    """The value of a new weight, or of one that is stored with these elements."""
+    type_ = ir.RankedTensorType.get(array.shape, element)
+    return mgx.literal(weights.add_array(array), type_)
 
 
 def splat(value: ir.Value) -> np.generic | None:
