@@ -90,12 +90,13 @@ def _rotation(concat: mgx.ConcatOp) -> _Exchange | None:
         return None
     axis, signs, sources = concat.axis.value, [], []
     for number, part in enumerate(concat.xs):
-        negated = definition(part)
-        is_negated = isinstance(negated, mgx.NegOp)
-        source = _half_of(negated.x if is_negated else part, axis, 1 - number)
+        op, sign = definition(part), 1
+        if isinstance(op, mgx.NegOp):
+            part, sign = op.x, -1
+        source = _half_of(part, axis, 1 - number)
         if source is None or shape(source)[axis] != shape(concat.y)[axis]:
             return None
-        signs.append(-1 if is_negated else 1)
+        signs.append(sign)
         sources.append(source)
     return _Exchange(sources[0], axis, tuple(signs)) if sources[0] == sources[1] else None
 
