@@ -102,7 +102,8 @@ class _Pair:
 
 def _pair(op: mgx.ConvolutionOp, weights: WeightStore) -> _Pair | None:
     """The convolution, and the convolution that makes its input."""
-    value, bias = op.x, None
+    value: ir.Value = op.x
+    bias = None
     add = definition(value)
     if isinstance(add, mgx.AddOp) and has_one_use(value):
         value, constant = (add.a, add.b) if is_constant(add.b) else (add.b, add.a)

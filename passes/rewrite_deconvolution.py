@@ -21,7 +21,8 @@ def convolve_phases(op: mgx.ConvolutionBackwardsOp, context: PassContext) -> ir.
     """A convolution whose output channels are the phases, which then interleave."""
     if not is_static(op):
         return None
-    axes, x, group = _axes(op), op.x, group_of(op)
+    axes, group = _axes(op), group_of(op)
+    x: ir.Value = op.x
     if any(axis.start >= axis.end for axis in axes):
         return None  # no element of the input is left by the padding
     cut = [i for i, a in enumerate(axes) if (a.start, a.end) != (0, a.input)]

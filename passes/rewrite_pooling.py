@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -42,9 +42,10 @@ def reduce_whole_image(op: mgx.PoolingOp, context: PassContext) -> ir.Value | No
 @rewrites(mgx.PoolingOp)
 def pool_one_dimension_after_another(op: mgx.PoolingOp, context: PassContext) -> ir.Value | None:
     """The maximum of a large window, as one of its lines' maxima."""
-    lengths, strides, value = list(op.lengths), list(op.strides), op.x
+    lengths, strides = list(op.lengths), list(op.strides)
+    value: ir.Value = op.x
     rank, most = len(lengths), math.prod(lengths)
-    if enum(op.mode) != "max" or not value.type.has_static_shape:
+    if enum(op.mode) != "max" or not op.x.type.has_static_shape:
         return None
     if most < _LARGE or most == max(lengths):
         return None
@@ -52,7 +53,7 @@ def pool_one_dimension_after_another(op: mgx.PoolingOp, context: PassContext) ->
         if lengths[d] == 1 and strides[d] == 1 and not (op.pads[d] or op.pads[rank + d]):
             continue
 
-        def only(numbers: Sequence[int], other: int, d: int = d) -> list[int]:
+        def only(numbers: Iterable[int], other: int, d: int = d) -> list[int]:
             return [n if i % rank == d else other for i, n in enumerate(numbers)]
 
         dims = [*shape(value)]

@@ -161,7 +161,7 @@ def scale_into_weights(op: mgx.MulOp) -> ir.Value | None:
     if not _in_one_block(contraction, op):
         return None
     is_dot = isinstance(contraction, mgx.DotOp)
-    place = 0 if is_dot and is_constant(contraction.a) else 1
+    place = 0 if is_dot and is_constant(contraction.operands[0]) else 1
     w = contraction.operands[place]
     if not is_constant(w):
         return None

@@ -74,6 +74,81 @@ DOTS: tuple[type[DotOp], type[QuantDotOp]]
 
 FUSED: tuple[type[AttentionOp], type[FusedReduceOp], type[PointwiseOp]]
 
+POINTWISE_OPS: tuple[
+    type[AbsOp],
+    type[AcosOp],
+    type[AcoshOp],
+    type[AddOp],
+    type[AsinOp],
+    type[AsinhOp],
+    type[AtanOp],
+    type[AtanhOp],
+    type[BitCastOp],
+    type[BitwiseAndOp],
+    type[BitwiseNotOp],
+    type[BitwiseOrOp],
+    type[BitwiseXorOp],
+    type[CeilOp],
+    type[ClipOp],
+    type[ConvertOp],
+    type[CosOp],
+    type[CoshOp],
+    type[DequantizelinearOp],
+    type[DivOp],
+    type[EluOp],
+    type[EqualOp],
+    type[ErfOp],
+    type[ExpOp],
+    type[FloorOp],
+    type[FmodOp],
+    type[GreaterOp],
+    type[IsinfOp],
+    type[IsnanOp],
+    type[LeakyReluOp],
+    type[LessOp],
+    type[LogOp],
+    type[Log1pOp],
+    type[Log2Op],
+    type[LogicalAndOp],
+    type[LogicalOrOp],
+    type[LogicalXorOp],
+    type[MaxOp],
+    type[MinOp],
+    type[ModOp],
+    type[MulOp],
+    type[NearbyintOp],
+    type[NegOp],
+    type[NotOp],
+    type[PowOp],
+    type[PreluOp],
+    type[QuantizelinearOp],
+    type[RecipOp],
+    type[ReluOp],
+    type[RsqrtOp],
+    type[ShiftLeftOp],
+    type[ShiftRightOp],
+    type[SigmoidOp],
+    type[SignOp],
+    type[SinOp],
+    type[SinhOp],
+    type[SqdiffOp],
+    type[SqrtOp],
+    type[SubOp],
+    type[TanOp],
+    type[TanhOp],
+    type[WhereOp],
+]
+
+REDUCTION_OPS: tuple[
+    type[ReduceAllOp],
+    type[ReduceAnyOp],
+    type[ReduceMaxOp],
+    type[ReduceMeanOp],
+    type[ReduceMinOp],
+    type[ReduceProdOp],
+    type[ReduceSumOp],
+]
+
 RESHAPES: tuple[
     type[ContiguousOp],
     type[FlattenOp],
@@ -84,6 +159,20 @@ RESHAPES: tuple[
 ]
 
 SOURCES: tuple[type[ConstantOp], type[LiteralOp]]
+
+VIEW_OPS: tuple[
+    type[BroadcastOp],
+    type[FlattenOp],
+    type[IdentityOp],
+    type[MultibroadcastOp],
+    type[ReshapeOp],
+    type[ReverseOp],
+    type[SliceOp],
+    type[SqueezeOp],
+    type[StepOp],
+    type[TransposeOp],
+    type[UnsqueezeOp],
+]
 
 class CoordinateMode(IntEnum):
     half_pixel = 0
