@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 from mlir import ir
@@ -103,6 +103,23 @@ def blocks(op: ir.OpView | ir.Operation) -> Iterator[ir.Block]:
             for inner in list(block.operations):
                 if inner.operation.name in ("mgx.if", "mgx.loop"):
                     yield from blocks(inner)
+
+
+OpT = TypeVar("OpT", bound=ir.OpView)
+
+
+def ops_inside(root: ir.OpView | ir.Operation, *classes: type[OpT]) -> list[OpT]:
+    """The ops of these classes below `root` and `root` itself, an op before the one around it."""
+    names = {class_.OPERATION_NAME for class_ in classes}
+    found: list[OpT] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name in names:
+            found.append(op.opview)
+        return ir.WalkResult.ADVANCE
+
+    root.operation.walk(visit)
+    return found
 
 
 # The most ops behind a value that a query looks at. Queries are asked for every op of a program,

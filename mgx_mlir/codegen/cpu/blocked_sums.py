@@ -18,6 +18,7 @@ from mlir.dialects import arith, scf
 
 from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH
 from mgx_mlir.codegen.generic.lowering.index import index_constant
+from mgx_mlir.rewriting.queries import definition, has_one_use, ops_inside
 
 # Where the order of a sum is free, LLVM keeps at least this many partial sums in parallel.
 _SHARED = 4
@@ -25,17 +26,8 @@ _SHARED = 4
 
 def block_sums(block: ir.Block) -> None:
     """Cuts every innermost loop below a block that does nothing but add up floats."""
-    found: list[scf.ForOp] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        loop = op.opview
-        if isinstance(loop, scf.ForOp) and _only_sums(loop) and not _few(loop):
-            found.append(loop)
-        return ir.WalkResult.ADVANCE
-
-    for op in block.operations:
-        op.operation.walk(visit)
-    for loop in found:
+    loops = [loop for op in block.operations for loop in ops_inside(op, scf.ForOp)]
+    for loop in [loop for loop in loops if _only_sums(loop) and not _few(loop)]:
         _cut(loop)
 
 
@@ -46,12 +38,10 @@ def _only_sums(loop: scf.ForOp) -> bool:
     if not carried or any(op.operation.regions for op in operations):
         return False
     for sum_, following in zip(carried, last.operands, strict=True):
-        add = following.owner
-        if isinstance(add, ir.Block) or add.name != "arith.addf":
+        add = definition(following)
+        if not isinstance(add, arith.AddFOp) or sum_ not in (add.lhs, add.rhs):
             return False
-        if sum_ not in list(add.operands) or len(list(sum_.uses)) != 1:
-            return False
-        if len(list(following.uses)) != 1:
+        if not (has_one_use(sum_) and has_one_use(following)):
             return False
     return True
 
@@ -59,25 +49,23 @@ def _only_sums(loop: scf.ForOp) -> bool:
 def _depth(loop: scf.ForOp) -> int:
     """The terms of a block. It is larger where LLVM makes a vector of sums, which share them."""
     *_, last = loop.body.operations
-    add = last.operands[0].owner
-    return SUM_DEPTH * (_SHARED if "reassoc" in str(add.attributes["fastmath"]) else 1)
+    add = last.operands[0].owner.opview
+    return SUM_DEPTH * (_SHARED if "reassoc" in str(add.fastmath) else 1)
 
 
 def _few(loop: scf.ForOp) -> bool:
     """Whether a loop is known to have no more iterations than a block."""
-    owner = loop.operation.operands[1].owner
-    if isinstance(owner, ir.Block) or owner.name != "arith.constant":
-        return False
-    return bool(ir.IntegerAttr(owner.attributes["value"]).value <= _depth(loop))
+    bound = definition(loop.upperBound)
+    return isinstance(bound, arith.ConstantOp) and bound.value.value <= _depth(loop)
 
 
 def _cut(loop: scf.ForOp) -> None:
-    lower, upper, _, *starts = loop.operation.operands
+    lower, upper, starts = loop.lowerBound, loop.upperBound, list(loop.initArgs)
     depth = _depth(loop)
     results = list(loop.results)
     with ir.InsertionPoint(loop), loop.location:
         zeros = [arith.constant(x.type, ir.FloatAttr.get(x.type, 0.0)) for x in results]
-        outer = scf.ForOp(lower, upper, index_constant(depth), list(starts))
+        outer = scf.ForOp(lower, upper, index_constant(depth), starts)
     for before, after in zip(results, outer.results, strict=True):
         before.replace_all_uses_with(after)
     with ir.InsertionPoint(outer.body), loop.location:

@@ -26,15 +26,16 @@ from mgx_mlir.codegen.generic.dynamic.kernel import (
     split,
 )
 from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
+from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol
 
 # A reduction block: rows, and columns (two vectors of f32) of each, reduced in parallel.
 ROWS, COLUMNS = 4, 16
 
 
-def compile_dynamic(kernel: ir.OpView, target: Target) -> CodeObject:
+def compile_dynamic(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     """The code object of an `mgx.kernel` with symbolic sizes. Errors as `lower_dynamic`'s."""
-    name = ir.StringAttr(kernel.attributes["sym_name"]).value
+    name = kernel.sym_name.value
     functions = _Functions(KernelBuilder(name, ir.Module.create()), kernel_symbols(kernel))
     lower_dynamic(kernel, functions)
     formulas, builder = functions.formulas, functions.builder

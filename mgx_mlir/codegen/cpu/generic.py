@@ -28,19 +28,20 @@ from mgx_mlir.codegen.generic.buffers.bufferize import bufferize
 from mgx_mlir.codegen.generic.buffers.memory import Piece
 from mgx_mlir.codegen.generic.buffers.walk import PARALLEL, Walk, arguments_of
 from mgx_mlir.codegen.generic.lowering import lower_kernel
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.in_place import overwritable, updates
 
 
-def compile_generic(kernel: ir.OpView, target: Target) -> CodeObject:
+def compile_generic(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     """The code object of any kernel that has a lowering. Errors as `lower_kernel`'s."""
     return generic_builder(kernel, ir.Module.create()).finish(target)
 
 
-def generic_builder(kernel: ir.OpView, module: ir.Module) -> KernelBuilder:
+def generic_builder(kernel: mgx.KernelOp, module: ir.Module) -> KernelBuilder:
     """The functions of any kernel that has a lowering, in a module of functions."""
     lowered = lower_kernel(kernel)
     function, inputs = bufferize(lowered)
-    name = ir.StringAttr(kernel.attributes["sym_name"]).value
+    name = kernel.sym_name.value
     over = overwritable(kernel)
     builder = KernelBuilder(name, module, over, bool(over) and not updates(kernel))
     _Generator(function.operation, inputs, builder).run()

@@ -21,11 +21,12 @@ from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.halves import Halves, split_kernel
 from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.views import element_name
+from mgx_mlir.dialects import mgx
 
 _DIALECTS = ("arith", "func", "linalg", "llvm", "math", "memref", "scf", "tensor", "vector")
 
 
-def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
+def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     """The code object of an `mgx.kernel` for a cpu target.
 
     Raises UnsupportedError, naming the op, where no generator takes the kernel, and
@@ -53,17 +54,17 @@ def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
         return compile_generic(kernel, target)
 
 
-def kernel_name(kernel: ir.OpView) -> str:
-    return ir.StringAttr(kernel.attributes["sym_name"]).value
+def kernel_name(kernel: mgx.KernelOp) -> str:
+    return kernel.sym_name.value
 
 
-def kernel_types(kernel: ir.OpView) -> tuple[Sequence[ir.Type], Sequence[ir.Type]]:
+def kernel_types(kernel: mgx.KernelOp) -> tuple[Sequence[ir.Type], Sequence[ir.Type]]:
     """The tensor types of the kernel's inputs and results."""
-    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    type_ = kernel.function_type.value
     return type_.inputs, type_.results
 
 
-def _pooling(kernel: ir.OpView, pooling: Pooling, target: Target) -> CodeObject:
+def _pooling(kernel: mgx.KernelOp, pooling: Pooling, target: Target) -> CodeObject:
     used = {s.argument: s.element for s in pooling.match.sources if isinstance(s, Operand)}
     used[pooling.image.argument] = pooling.image.element
     inputs, outputs = _memories(kernel, sorted(used.items()))
@@ -78,7 +79,7 @@ def _pooling(kernel: ir.OpView, pooling: Pooling, target: Target) -> CodeObject:
 
 
 def _memories(
-    kernel: ir.OpView, used: Sequence[tuple[int, str]]
+    kernel: mgx.KernelOp, used: Sequence[tuple[int, str]]
 ) -> tuple[dict[int, Memory], list[Memory]]:
     """The memory of each input that is used, by number, and of the results."""
     inputs, results = kernel_types(kernel)
@@ -93,7 +94,7 @@ def _memories(
     return places, outputs
 
 
-def _contraction(kernel: ir.OpView, match: Match, target: Target) -> CodeObject:
+def _contraction(kernel: mgx.KernelOp, match: Match, target: Target) -> CodeObject:
     inputs, outputs = _memories(kernel, used_arguments(match))
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
     add_contraction(builder, match, inputs, outputs, Machine.of(target))
@@ -112,7 +113,7 @@ def _reduced_product(halves: Halves, match: Match, name: str, target: Target) ->
     return builder.finish(target)
 
 
-def _attention(kernel: ir.OpView, attention: Attention, target: Target) -> CodeObject:
+def _attention(kernel: mgx.KernelOp, attention: Attention, target: Target) -> CodeObject:
     inputs, outputs = _memories(kernel, attention.used_arguments())
     builder = KernelBuilder(kernel_name(kernel), ir.Module.create())
     add_attention(builder, attention, inputs, outputs, Machine.of(target))

@@ -15,7 +15,6 @@ from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
 from mgx_mlir.codegen.generic.lowering import lower_kernel
 from mgx_mlir.codegen.generic.lowering.native import native_floats
 from mgx_mlir.codegen.gpu.builders.binary import code_object
-from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, dynamic_program
 from mgx_mlir.codegen.gpu.families.family import Family
@@ -42,9 +41,7 @@ def gpu_program(lowered: ir.Module) -> GpuProgram:
     """
     with lowered.context, ir.Location.unknown():
         function, inputs = bufferize(lowered)
-        program = generate(function, inputs)
-        expand_math(program.module)
-        return program
+        return generate(function, inputs)
 
 
 # Fractions of the registers that a family's schedules may use. The next one is tried where the

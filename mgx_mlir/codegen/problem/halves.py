@@ -28,12 +28,10 @@ class Halves:
     @property
     def product(self) -> ir.RankedTensorType:
         """The tensor type of the first half's result."""
-        return ir.RankedTensorType(
-            ir.FunctionType(ir.TypeAttr(self.first.attributes["function_type"]).value).results[0]
-        )
+        return ir.RankedTensorType(self.first.function_type.value.results[0])
 
 
-def split_kernel(kernel: ir.OpView) -> Halves | None:
+def split_kernel(kernel: mgx.KernelOp) -> Halves | None:
     """The halves of a kernel whose one `mgx.fused_reduce` reads one product; else None.
 
     Needs an active MLIR context and location.
@@ -67,17 +65,17 @@ def _has_contraction(value: ir.Value) -> bool:
 
 def _kernel(
     module: ir.Module,
-    kernel: ir.OpView,
+    kernel: mgx.KernelOp,
     suffix: str,
     inputs: Sequence[ir.Value],
     results: Sequence[ir.Value],
 ) -> ir.OpView:
     """A kernel of the ops that `results` need, with `inputs` as its arguments."""
     types = [value.type for value in inputs]
-    name = ir.StringAttr(kernel.attributes["sym_name"]).value + suffix
+    name = kernel.sym_name.value + suffix
     type_ = ir.FunctionType.get(types, [value.type for value in results])
     with ir.InsertionPoint(module.body), kernel.location:
-        made = mgx.KernelOp(name, ir.TypeAttr.get(type_), kernel.attributes["arch"])
+        made = mgx.KernelOp(name, ir.TypeAttr.get(type_), kernel.arch)
         block = made.body.blocks.append(*types, arg_locs=[kernel.location] * len(types))
     values = dict(zip(inputs, block.arguments, strict=True))
 

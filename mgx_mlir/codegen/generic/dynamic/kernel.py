@@ -29,8 +29,10 @@ from mgx_mlir.codegen.generic.lowering.index import Dim, Index, index_constant, 
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel
 from mgx_mlir.codegen.generic.lowering.rows import Work
 from mgx_mlir.codegen.generic.lowering.value import Stored
+from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
-from mgx_mlir.rewriting import symbolic as symbolic
+from mgx_mlir.rewriting import symbolic
+from mgx_mlir.rewriting.queries import ops_inside
 from mgx_mlir.sizes.arithmetic import Number, ceil_div, symbols
 
 # The element count of a pointer's type (memref types have sizes): more than any tensor has.
@@ -155,13 +157,8 @@ def _keep_scalar(loop: ir.Operation) -> None:
     Sums whose terms may not be reordered are not vectorised.
     """
     flags = ir.Attribute.parse("#arith.fastmath<contract>")
-
-    def mark(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "arith.addf":
-            op.attributes["fastmath"] = flags
-        return ir.WalkResult.ADVANCE
-
-    loop.operation.walk(mark)
+    for add in ops_inside(loop, arith.AddFOp):
+        add.fastmath = flags
 
 
 def build_elements(
@@ -286,15 +283,15 @@ def split(item: ir.Value, extents: Sequence[Number]) -> list[ir.Value]:
     return [item, *counts] if extents else []
 
 
-def is_dynamic(kernel: ir.OpView) -> bool:
+def is_dynamic(kernel: mgx.KernelOp) -> bool:
     """Whether a kernel has sizes that are known only at run time."""
-    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    type_ = kernel.function_type.value
     return not all(ir.RankedTensorType(t).has_static_shape for t in (*type_.inputs, *type_.results))
 
 
-def kernel_symbols(kernel: ir.OpView) -> tuple[str, ...]:
+def kernel_symbols(kernel: mgx.KernelOp) -> tuple[str, ...]:
     """The names of the symbols that a kernel's sizes depend on, sorted."""
-    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    type_ = kernel.function_type.value
     found = {
         symbol.name
         for tensor in (*type_.inputs, *type_.results)
@@ -305,14 +302,14 @@ def kernel_symbols(kernel: ir.OpView) -> tuple[str, ...]:
     return tuple(sorted(found))
 
 
-def lower_dynamic(kernel: ir.OpView, functions: Functions) -> list[Place]:
+def lower_dynamic(kernel: mgx.KernelOp, functions: Functions) -> list[Place]:
     """Adds the functions of an `mgx.kernel` with symbolic sizes; gives the outputs' Places.
 
     Needs an active location. Raises UnsupportedError for an op that needs its sizes.
     """
     for dialect in _DIALECTS:
         kernel.context.get_dialect_descriptor(dialect)  # loads it
-    block = kernel.regions[0].blocks[0]
+    block = kernel.body.blocks[0]
     state = DynamicKernel(functions)
     for number, argument in enumerate(block.arguments):
         shape, element = sizes_of(argument.type), element_of(argument.type)
@@ -321,7 +318,7 @@ def lower_dynamic(kernel: ir.OpView, functions: Functions) -> list[Place]:
     try:
         places: list[Any] = list(state.results(state.lower_block(block)))
     except UnsupportedError as error:
-        name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        name = kernel.sym_name.value
         raise UnsupportedError(f"kernel @{name}: {error}", error.args[1:]) from error
     for number, place in enumerate(places):
         place.argument = Argument("output", number)
@@ -342,9 +339,9 @@ def place_scratch(places: Sequence[Place], formulas: Formulas) -> tuple[list[Arg
     return arguments, formulas.number(offset)
 
 
-def argument_sizes(kernel: ir.OpView, formulas: Formulas) -> tuple[int, ...]:
+def argument_sizes(kernel: mgx.KernelOp, formulas: Formulas) -> tuple[int, ...]:
     """Bytes of each input, then of each result."""
-    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+    type_ = kernel.function_type.value
     return tuple(
         formulas.number(math.prod(sizes_of(t)) * element_bytes(element_of(t).storage()))
         for t in (*type_.inputs, *type_.results)

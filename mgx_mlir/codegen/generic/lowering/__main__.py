@@ -11,10 +11,10 @@ from pathlib import Path
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering import lower_kernel
-from mgx_mlir.dialects import context
+from mgx_mlir.dialects import context, mgx
 
 with context():
     module = ir.Module.parse(Path(sys.argv[1]).read_text())
     for op in module.body.operations:
-        if op.operation.name == "mgx.kernel":
+        if isinstance(op, mgx.KernelOp):
             print(lower_kernel(op))

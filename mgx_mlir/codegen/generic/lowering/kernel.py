@@ -7,16 +7,18 @@ from functools import cache
 from typing import Any
 
 from mlir import ir
-from mlir.dialects import arith, tensor
+from mlir.dialects import arith, func, tensor
 
 from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic
 from mgx_mlir.codegen.generic.lowering.body import Body, GenericBody, Lazy, generic
+from mgx_mlir.codegen.generic.lowering.by_class import ByClass
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of, sizes_of
 from mgx_mlir.codegen.generic.lowering.index import Index, fixed
 from mgx_mlir.codegen.generic.lowering.pointwise import number
 from mgx_mlir.codegen.generic.lowering.rows import Work, for_rows
 from mgx_mlir.codegen.generic.lowering.storage import storage_constant
 from mgx_mlir.codegen.generic.lowering.value import Computed, Reshaped, Stored, reshape
+from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.scan import import_modules
 from mgx_mlir.sizes.arithmetic import Number
@@ -25,28 +27,17 @@ from mgx_mlir.sizes.arithmetic import Number
 CHEAP = 8
 
 Lowering = Callable[["Kernel", Any, Sequence[Lazy]], "Lazy | list[Lazy]"]
-_LOWERINGS: dict[str, Lowering] = {}
-
-
-def lowers(*names: str) -> Callable[[Lowering], Lowering]:
-    """Registers the function that lowers the ops of these names: it gets the kernel, the op and
-    the values of its operands, and gives the values of its results."""
-
-    def register(function: Lowering) -> Lowering:
-        for name in names:
-            _LOWERINGS[name] = function
-        return function
-
-    return register
+# Marks the function that lowers ops of some classes: it gets the kernel, the op and the values of
+# its operands, and gives the values of its results.
+lowers: ByClass[Lowering] = ByClass()
 
 
 def lowering_of(op: ir.OpView) -> Lowering:
     """The function that lowers an op; UnsupportedError if there is none."""
-    name = op.operation.name
-    lowering = _lowerings().get(name)
+    lowering = _lowerings().of(op)
     if lowering is None:
         raise UnsupportedError(
-            f"{op.location}: {name} has no lowering; it cannot stand in a kernel",
+            f"{op.location}: {op.operation.name} has no lowering; it cannot stand in a kernel",
             (str(op.location),),
         )
     return lowering
@@ -54,13 +45,13 @@ def lowering_of(op: ir.OpView) -> Lowering:
 
 def lowered_ops() -> tuple[str, ...]:
     """The names of all ops that have a lowering, sorted."""
-    return tuple(sorted(_lowerings()))
+    return tuple(class_.OPERATION_NAME for class_ in _lowerings().classes())
 
 
 @cache
-def _lowerings() -> dict[str, Lowering]:
+def _lowerings() -> ByClass[Lowering]:
     import_modules("mgx_mlir.codegen.generic.lowering.ops")
-    return _LOWERINGS
+    return lowers
 
 
 class Kernel:
@@ -76,7 +67,7 @@ class Kernel:
         """Lowers a block whose arguments have values; gives the terminator's operands."""
         for op in block.operations:
             operands = [self.values[x] for x in op.operands]
-            if op.operation.name in ("mgx.return", "mgx.yield", "func.return"):
+            if isinstance(op, mgx.ReturnOp | mgx.YieldOp | func.ReturnOp):
                 return operands
             with op.location:
                 results = lowering_of(op)(self, op, operands)

@@ -9,6 +9,7 @@ from mlir.passmanager import PassManager
 from mgx_mlir.codegen.generic.lowering.element import element_of, shape_of
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel
 from mgx_mlir.codegen.generic.lowering.value import Stored
+from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError, UnsupportedError
 from mgx_mlir.rewriting.in_place import OVERWRITABLE, overwritable
 
@@ -17,7 +18,7 @@ _DIALECTS = ("affine", "arith", "func", "linalg", "math", "scf", "tensor")
 _CLEAN_UP = "builtin.module(canonicalize,cse)"
 
 
-def lower_kernel(kernel: ir.OpView) -> ir.Module:
+def lower_kernel(kernel: mgx.KernelOp | func.FuncOp) -> ir.Module:
     """The kernel as a new module of the same context.
 
     kernel: an `mgx.kernel`, or a `func.func` of mgx ops, with static shapes.
@@ -36,19 +37,19 @@ def lower_kernel(kernel: ir.OpView) -> ir.Module:
         try:
             PassManager.parse(_CLEAN_UP).run(module.operation)
         except ir.MLIRError as error:
-            name = ir.StringAttr(kernel.attributes["sym_name"]).value
+            name = kernel.sym_name.value
             raise CompilerError(f"lowering of kernel @{name}: {error}") from error
         _separate_fills(module)
     return module
 
 
-def _lower_function(kernel: ir.OpView) -> None:
-    type_ = ir.FunctionType(ir.TypeAttr(kernel.attributes["function_type"]).value)
+def _lower_function(kernel: mgx.KernelOp | func.FuncOp) -> None:
+    type_ = kernel.function_type.value
     signature = ir.FunctionType.get(
         [_storage_type(t, kernel) for t in type_.inputs],
         [_storage_type(t, kernel) for t in type_.results],
     )
-    function = func.FuncOp(ir.StringAttr(kernel.attributes["sym_name"]).value, signature)
+    function = func.FuncOp(kernel.sym_name.value, signature)
     given = overwritable(kernel)
     if given:
         function.attributes[OVERWRITABLE] = ir.DenseI64ArrayAttr.get(sorted(given))
@@ -60,7 +61,7 @@ def _lower_function(kernel: ir.OpView) -> None:
         func.ReturnOp(state.results(state.lower_block(source)))
 
 
-def _storage_type(type_: ir.Type, kernel: ir.OpView) -> ir.Type:
+def _storage_type(type_: ir.Type, kernel: mgx.KernelOp | func.FuncOp) -> ir.Type:
     if not ir.RankedTensorType(type_).has_static_shape:
         raise UnsupportedError(
             f"{kernel.location}: a kernel with the dynamic type {type_} cannot be lowered; "

@@ -18,6 +18,7 @@ from mgx_mlir.codegen.generic.lowering.convert import change, load, store
 from mgx_mlir.codegen.generic.lowering.element import BOOL, I64, Element, element_of, sizes_of
 from mgx_mlir.codegen.generic.lowering.index import index_constant
 from mgx_mlir.codegen.generic.lowering.integers import integer_divide
+from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number
 
 Combine = Callable[[Arithmetic, Element, ir.Value, ir.Value], ir.Value]
@@ -67,16 +68,15 @@ class Reducer:
 
 def reducer_of(op: Any) -> Reducer:
     """The reducer of a `mgx.reduce_*` op."""
-    source = op.operation.operands[0].type
+    source = op.x.type
     element = element_of(source)
-    name = op.operation.name.removeprefix("mgx.reduce_")
-    if name == "mean":
+    if isinstance(op, mgx.ReduceMeanOp):
         shape = sizes_of(source)
         count: Number = 1
         for axis in op.axes:
             count = count * shape[axis]
         return Reducer(element, sum_element(element), 0, add, count)
-    initial, combine = _PLAIN[name]
+    initial, combine = _PLAIN[type(op)]
     start = initial(element) if callable(initial) else initial
     return Reducer(element, element.computed(), start, combine)
 
@@ -127,13 +127,13 @@ def _and(a: Arithmetic, element: Element, x: ir.Value, y: ir.Value) -> ir.Value:
 
 
 Start: TypeAlias = "float | int | Callable[[Element], float | int]"
-_PLAIN: dict[str, tuple[Start, Combine]] = {
-    "all": (1, _and),
-    "any": (0, _or),
-    "max": (lowest, maximum),
-    "min": (highest, _minimum),
-    "prod": (1, _product),
-    "sum": (0, add),
+_PLAIN: dict[type[ir.OpView], tuple[Start, Combine]] = {
+    mgx.ReduceAllOp: (1, _and),
+    mgx.ReduceAnyOp: (0, _or),
+    mgx.ReduceMaxOp: (lowest, maximum),
+    mgx.ReduceMinOp: (highest, _minimum),
+    mgx.ReduceProdOp: (1, _product),
+    mgx.ReduceSumOp: (0, add),
 }
 
 
@@ -151,9 +151,9 @@ class ArgReducer:
     last: bool
 
     @staticmethod
-    def of(op: Any) -> ArgReducer:
-        element, index = element_of(op.operands[0].type), element_of(op.results[0].type)
-        largest = op.operation.name == "mgx.argmax"
+    def of(op: mgx.ArgmaxOp | mgx.ArgminOp) -> ArgReducer:
+        element, index = element_of(op.x.type), element_of(op.result.type)
+        largest = isinstance(op, mgx.ArgmaxOp)
         return ArgReducer(element, index, largest, op.select_last_index.value)
 
     @property

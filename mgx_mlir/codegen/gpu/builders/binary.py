@@ -13,7 +13,7 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.passes import to_llvm_ir
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram, copied
 from mgx_mlir.errors import TargetError
 from mgx_mlir.machine.amdgpu_metadata import kernel_stats
 from mgx_mlir.machine.link_amdgpu import link
@@ -41,13 +41,11 @@ def code_object(program: GpuProgram, target: Target) -> CodeObject:
 
 
 def gpu_module_of(program: GpuProgram) -> ir.Module:
-    """A copy of the program's module, to be lowered in place."""
-    with program.module.context, ir.Location.unknown():
-        copy = ir.Module.create()
+    """A copy of the program's module with its math expanded, to be lowered in place."""
+    copy = copied(program.expanded)
+    with copy.context:
         copy.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
-        for op in program.module.body.operations:
-            op.operation.clone(ip=ir.InsertionPoint(copy.body))
-        return copy
+    return copy
 
 
 def disassemble(code: bytes) -> str:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 from mlir import ir
-from mlir.dialects import arith
-from mlir.dialects import llvm as llvm_dialect
+from mlir.dialects import amdgpu, arith, gpu, llvm, math
 from mlir.passmanager import PassManager
 
 from mgx_mlir._native import _mgx
@@ -14,6 +11,7 @@ from mgx_mlir.codegen.generic.lowering.arithmetic import Arithmetic, scalar_type
 from mgx_mlir.codegen.generic.lowering.expand import Function, expand, expand_pass
 from mgx_mlir.codegen.gpu.builders import functions
 from mgx_mlir.errors import CompilerError
+from mgx_mlir.rewriting.queries import definition, ops_inside
 
 # Functions of f64 that every chip has. AMD's device library has the others.
 _NATIVE_F64 = frozenset(
@@ -21,27 +19,18 @@ _NATIVE_F64 = frozenset(
     "math.isnormal math.round math.roundeven math.rsqrt math.sqrt math.trunc".split()
 )
 # Ops that convert-gpu-to-rocdl lowers to calls, though every chip has an instruction for them.
-_INTRINSICS: dict[str, str] = {
-    "math.absf": "llvm.fabs",
-    "math.ceil": "llvm.ceil",
-    "math.copysign": "llvm.copysign",
-    "math.floor": "llvm.floor",
-    "math.round": "llvm.round",
-    "math.roundeven": "llvm.roundeven",
-    "math.trunc": "llvm.trunc",
+_INTRINSICS: dict[type[ir.OpView], str] = {
+    math.AbsFOp: "llvm.fabs",
+    math.CeilOp: "llvm.ceil",
+    math.CopySignOp: "llvm.copysign",
+    math.FloorOp: "llvm.floor",
+    math.RoundOp: "llvm.round",
+    math.RoundEvenOp: "llvm.roundeven",
+    math.TruncOp: "llvm.trunc",
 }
-# convert-gpu-to-rocdl lowers arith.remf to calls; LLVM 22 expands frem itself, exactly.
-_OCML_FMOD = re.compile(
-    r"call (?:\w+ )*?(half|float|double) @__ocml_fmod_f\d+\(\w+ ([^,]+), \w+ ([^)]+)\)"
-)
-_OCML_FMOD_DECLARED = re.compile(r"^declare \w+ @__ocml_fmod_f\d+\(.*$", re.MULTILINE)
-# Launches wait for each other, so atomics need no order with other accesses. Memory of hipMalloc
-# is neither fine-grained nor another device's (AMDGPUUsage, "Memory Model").
-_ATOMIC = re.compile(r"^(.*\b(?:atomicrmw|cmpxchg)\b.*?) acq_rel( acquire)?(.*)$", re.MULTILINE)
-_ATOMIC_METADATA = "!amdgpu.no.fine.grained.memory !{}, !amdgpu.no.remote.memory !{}"
+_OCML_FMOD = "__ocml_fmod_"
 _F32: dict[str, Function] = {"math.erf": functions.erf}
 _F64: dict[str, Function] = {"math.copysign": functions.copysign}
-_REPLACED = frozenset((*_INTRINSICS, "arith.remf"))
 
 
 def expand_math(module: ir.Module) -> None:
@@ -55,23 +44,14 @@ def expand_math(module: ir.Module) -> None:
     run_passes(module, (expand_pass(wide), "canonicalize", "cse"))
     if not computes:
         return
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name in _INTRINSICS and isinstance(op.results[0].type, ir.FloatType):
-            found.append(op)
-        if op.name == "arith.remf":
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    if found:
-        module.context.get_dialect_descriptor("llvm")
-    for op in found:
+    module.context.get_dialect_descriptor("llvm")  # loads it
+    for op in ops_inside(module.operation, arith.RemFOp, *_INTRINSICS):
+        if not isinstance(op, arith.RemFOp) and not isinstance(op.result.type, ir.FloatType):
+            continue
         with ir.InsertionPoint(op), op.location:
-            new = _remainder(op) if op.name == "arith.remf" else _intrinsic(op)
-        op.results[0].replace_all_uses_with(new)
-        op.erase()
+            new = _remainder(op) if isinstance(op, arith.RemFOp) else _intrinsic(op)
+        op.result.replace_all_uses_with(new)
+        op.operation.erase()
 
 
 def _computes(module: ir.Module) -> bool:
@@ -80,37 +60,34 @@ def _computes(module: ir.Module) -> bool:
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         nonlocal found
-        found = op.name.startswith("math.") or op.name in _REPLACED
+        found = op.name.startswith("math.") or op.name == arith.RemFOp.OPERATION_NAME
         return ir.WalkResult.INTERRUPT if found else ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
     return found
 
 
-def _intrinsic(op: ir.Operation) -> ir.Value:
-    type_ = op.results[0].type
-    name = f"{_INTRINSICS[op.name]}.{type_}"
-    call = llvm_dialect.CallIntrinsicOp(type_, name, list(op.operands), [], [])
-    return call.operation.results[0]
+def _intrinsic(op: ir.OpView) -> ir.Value:
+    name = f"{_INTRINSICS[type(op)]}.{op.result.type}"
+    return llvm.CallIntrinsicOp(op.result.type, name, list(op.operands), [], []).result
 
 
-def _remainder(op: ir.Operation) -> ir.Value:
+def _remainder(op: arith.RemFOp) -> ir.Value:
     """The remainder, in f32 for bf16, which LLVM does not expand; the result is exact in both.
 
     LLVM would narrow the remainder of extended values again: bf16 is extended by its bits.
     """
-    type_ = op.results[0].type
-    if isinstance(scalar_type(op.results[0]), ir.BF16Type):
-        return arith.truncf(type_, arith.remf(*(_widened(x) for x in op.operands)))
-    return arith.remf(*(_widened(_extended_bf16(x) or x) for x in op.operands))
+    if isinstance(scalar_type(op.result), ir.BF16Type):
+        return arith.truncf(op.result.type, arith.remf(_widened(op.lhs), _widened(op.rhs)))
+    return arith.remf(*(_widened(_extended_bf16(x) or x) for x in (op.lhs, op.rhs)))
 
 
 def _extended_bf16(value: ir.Value) -> ir.Value | None:
     """The bf16, or the vector of them, that `value` extends; None for other values."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.extf":
+    op = definition(value)
+    if not isinstance(op, arith.ExtFOp) or not isinstance(scalar_type(op.in_), ir.BF16Type):
         return None
-    source = value.owner.operation.operands[0]
-    return source if isinstance(scalar_type(source), ir.BF16Type) else None
+    return op.in_
 
 
 def _widened(value: ir.Value) -> ir.Value:
@@ -178,18 +155,45 @@ def to_llvm_ir(module: ir.Module, chip: str, index_bits: int) -> str:
     if chip == "gfx908":
         _without_inline_assembly(module)
     run_passes(module, chip_passes(chip, index_bits, calls_device_library(module)))
-    gpu_module = next(op for op in module.body.operations if op.operation.name == "gpu.module")
+    gpu_module = next(op for op in module.body.operations if isinstance(op, gpu.GPUModuleOp))
+    _remainders_of_llvm(gpu_module)
+    _relax_atomics(gpu_module)
     _keep_loop_annotations(gpu_module)
-    text = llvm_dialect.translate_module_to_llvmir(gpu_module.operation)
-    if "__ocml_fmod" in text:
-        text = _OCML_FMOD_DECLARED.sub("", _OCML_FMOD.sub(r"frem \1 \2, \3", text))
-    return _ATOMIC.sub(_relaxed, text) if " acq_rel" in text else text
+    return llvm.translate_module_to_llvmir(gpu_module.operation)
 
 
-def _relaxed(found: re.Match[str]) -> str:
-    """The atomic with relaxed (monotonic) ordering."""
-    order = "monotonic monotonic" if found[2] else "monotonic"
-    return f'{found[1]} syncscope("agent") {order}{found[3]}, {_ATOMIC_METADATA}'
+def _remainders_of_llvm(gpu_module: gpu.GPUModuleOp) -> None:
+    """Replaces OCML's fmod, to which convert-gpu-to-rocdl lowers arith.remf, by LLVM's frem.
+
+    LLVM 22 expands frem itself, exactly; the conversion admits none.
+    """
+    for call in ops_inside(gpu_module, llvm.CallOp):
+        if call.callee is not None and call.callee.value.startswith(_OCML_FMOD):
+            with ir.InsertionPoint(call), call.location:
+                call.result.replace_all_uses_with(llvm.frem(*call.callee_operands))
+            call.operation.erase()
+    for function in ops_inside(gpu_module, llvm.LLVMFuncOp):
+        if function.sym_name.value.startswith(_OCML_FMOD):
+            function.operation.erase()
+
+
+def _relax_atomics(gpu_module: gpu.GPUModuleOp) -> None:
+    """Takes the order with other accesses from atomics: launches wait for each other.
+
+    Memory of hipMalloc is neither fine-grained nor another device's (AMDGPUUsage, "Memory Model").
+    """
+    with gpu_module.context:
+        i64 = ir.IntegerType.get_signless(64)
+        relaxed = ir.IntegerAttr.get(i64, llvm.AtomicOrdering.monotonic)
+        agent, unit = ir.StringAttr.get("agent"), ir.UnitAttr.get()
+    for op in ops_inside(gpu_module, llvm.AtomicRMWOp, llvm.AtomicCmpXchgOp):
+        if isinstance(op, llvm.AtomicRMWOp):
+            op.ordering = relaxed
+        else:
+            op.success_ordering = op.failure_ordering = relaxed
+        op.syncscope = agent
+        for name in ("rocdl.no_fine_grained_memory", "rocdl.no_remote_memory"):
+            op.attributes[name] = unit
 
 
 def _without_inline_assembly(module: ir.Module) -> None:
@@ -198,28 +202,18 @@ def _without_inline_assembly(module: ir.Module) -> None:
     convert-gpu-to-rocdl lowers the former to inline assembly on gfx908 (AMDGPUToROCDL, "ldsOnly
     barriers"), and LLVM's library ends the process where no assembly parser is loaded.
     """
-    found: list[ir.Operation] = []
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "amdgpu.lds_barrier":
-            found.append(op)
-        return ir.WalkResult.ADVANCE
-
-    module.operation.walk(visit)
-    for op in found:
-        with op.location:
-            ir.Operation.create("gpu.barrier", ip=ir.InsertionPoint(op))
-        op.erase()
+    for op in ops_inside(module.operation, amdgpu.LDSBarrierOp):
+        with ir.InsertionPoint(op), op.location:
+            gpu.BarrierOp()
+        op.operation.erase()
 
 
-def _keep_loop_annotations(gpu_module: ir.OpView) -> None:
+def _keep_loop_annotations(gpu_module: gpu.GPUModuleOp) -> None:
     """Renames the loop annotations of branches to the name that the translation reads.
 
     The conversions pass `llvm.loop_annotation` on as a foreign attribute.
     """
-    functions = gpu_module.operation.regions[0].blocks[0].operations
-    for block in (b for f in functions for region in f.operation.regions for b in region.blocks):
-        op = block.operations[len(block.operations) - 1].operation
-        if op.name == "llvm.br" and "llvm.loop_annotation" in op.attributes:
-            op.attributes["loop_annotation"] = op.attributes["llvm.loop_annotation"]
+    for op in ops_inside(gpu_module, llvm.BrOp):
+        if "llvm.loop_annotation" in op.attributes:
+            op.loop_annotation = op.attributes["llvm.loop_annotation"]
             del op.attributes["llvm.loop_annotation"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from mlir import ir
 
 from mgx_mlir.artifact.code_object import Launch
+from mgx_mlir.codegen.gpu.builders.passes import expand_math
 
 P = TypeVar("P", covariant=True)
 
@@ -20,6 +22,22 @@ class GpuProgram:
     launches: tuple[Launch, ...]
     scratch_bytes: int
     index_bits: int
+
+    @cached_property
+    def expanded(self) -> ir.Module:
+        """A copy of the module with its math expanded, made once for all chips."""
+        copy = copied(self.module)
+        expand_math(copy)
+        return copy
+
+
+def copied(module: ir.Module) -> ir.Module:
+    """A module of its own with the same ops."""
+    with module.context, ir.Location.unknown():
+        copy = ir.Module.create()
+        for op in module.body.operations:
+            op.operation.clone(ip=ir.InsertionPoint(copy.body))
+        return copy
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,6 @@ from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.generic.lowering.index import symbol_values
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, signature
-from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.attention.combine import result_tensors, tensor_of
@@ -101,7 +100,6 @@ def _program(kernel: ir.OpView, target: Target) -> Generated[DynamicProgram] | R
     counts = _Counts(formulas, limits, attention.batch, kernel_symbols(kernel))
     generator = _AnySizes(one, ([], []), schedule, unit, target, name)
     program = generator.program(moves, counts, len(results))
-    expand_math(program.module)
     lengths = argument_sizes(kernel, formulas)
     found = DynamicProgram(program, lengths, tuple(formulas.texts))
     return Generated(found, f"any sizes, {schedule.describe(unit)}")

@@ -25,7 +25,6 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes
 from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.gpu.builders.function import signature
-from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.codegen.gpu.builders.program import Generated
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
@@ -123,7 +122,6 @@ def _program(
     product = Product(match, row_major(match.problem), {})
     tiles = [own * columns] * len(results)
     program = generate(product, (counts, tiles), schedule, unit, target, name, rows=any_rows)
-    expand_math(program.module)
     lengths = argument_sizes(kernel, formulas)
     dynamic = DynamicProgram(program, lengths, tuple(formulas.texts))
     return Generated(dynamic, f"any number of rows, {schedule.describe(unit)}")

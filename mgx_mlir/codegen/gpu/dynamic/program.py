@@ -26,7 +26,6 @@ from mgx_mlir.codegen.generic.dynamic.kernel import (
 from mgx_mlir.codegen.generic.lowering.index import index_constant, symbol_values
 from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.function import gpu_module
-from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.generic.function import BLOCK_SIZE
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div
@@ -66,7 +65,6 @@ def dynamic_program(kernel: ir.OpView) -> DynamicProgram:
         lower_dynamic(kernel, functions)
         launches, scratch = functions.finish()
         program = GpuProgram(module, launches, scratch, _INDEX_BITS)
-        expand_math(module)
         sizes = argument_sizes(kernel, functions.formulas)
         return DynamicProgram(program, sizes, tuple(functions.formulas.texts))
 

@@ -27,7 +27,6 @@ from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import Frame, Tensor
-from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.codegen.gpu.builders.precision import narrow, relax
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
@@ -120,7 +119,6 @@ class _Made:
         launch = Launch(f"{name}_0", grid, (self.threads, 1, 1), tuple(arguments))
         if narrow(results):
             relax(self.module)
-        expand_math(self.module)
         lengths = argument_sizes(own.kernel, formulas)
         program = GpuProgram(self.module, (launch,), 0, 32)
         return DynamicProgram(program, lengths, tuple(formulas.texts))

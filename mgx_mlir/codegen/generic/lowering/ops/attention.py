@@ -22,10 +22,11 @@ from mgx_mlir.codegen.generic.lowering.reduce import (
     rounded,
 )
 from mgx_mlir.codegen.generic.lowering.value import Computed, reshape
+from mgx_mlir.dialects import mgx
 
 
-@lowers("mgx.attention")
-def attention(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.AttentionOp)
+def attention(kernel: Kernel, op: mgx.AttentionOp, operands: Sequence[Lazy]) -> Lazy:
     q, k, v = (kernel.settled(x, OPERAND_COST) for x in operands[:3])
     wide = q.element.computed()
     scores = kernel.stored(_scores(kernel, op, q, k, operands[3:]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mlir import ir
 
@@ -13,15 +12,16 @@ from mgx_mlir.codegen.generic.lowering.convert import change, load
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.reduce import accumulate, add, rounded
+from mgx_mlir.dialects import mgx
 
 # An operand of a contraction is read once for each row or column of the other one.
 OPERAND_COST = 2
 
 
-@lowers("mgx.dot", "mgx.quant_dot")
-def dot(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.DotOp, mgx.QuantDotOp)
+def dot(kernel: Kernel, op: mgx.DotOp | mgx.QuantDotOp, operands: Sequence[Lazy]) -> Lazy:
     left, right = (kernel.settled(x, OPERAND_COST) for x in operands)
-    element = element_of(op.results[0].type)
+    element = element_of(op.result.type)
     extents = [*left.shape[:-1], right.shape[-1], left.shape[-1]]
 
     def term(body: GenericBody, dims: Indices) -> ir.Value:

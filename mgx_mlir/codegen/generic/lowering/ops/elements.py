@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from mlir import ir
@@ -15,31 +14,50 @@ from mgx_mlir.codegen.generic.lowering.index import Index, index_constant
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.pointwise import emit_pointwise, pointwise_ops
 from mgx_mlir.codegen.generic.lowering.value import Computed
+from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.constants import dense_attribute
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.sizes.arithmetic import Number
 
 # With this many operations, the cost of a load is negligible.
 _COSTLY = 4
-_FREE = ("mgx.convert", "mgx.bit_cast", "mgx.constant", "mgx.yield")
-_FUNCTION_NAMES = (
-    "acos acosh asin asinh atan atanh cos cosh elu erf exp fmod log log1p log2 mod pow sigmoid sin "
-    "sinh tan tanh"
+_FREE = (mgx.ConvertOp, mgx.BitCastOp, mgx.ConstantOp, mgx.YieldOp)
+_FUNCTIONS = (
+    mgx.AcosOp,
+    mgx.AcoshOp,
+    mgx.AsinOp,
+    mgx.AsinhOp,
+    mgx.AtanOp,
+    mgx.AtanhOp,
+    mgx.CosOp,
+    mgx.CoshOp,
+    mgx.EluOp,
+    mgx.ErfOp,
+    mgx.ExpOp,
+    mgx.FmodOp,
+    mgx.LogOp,
+    mgx.Log1pOp,
+    mgx.Log2Op,
+    mgx.ModOp,
+    mgx.PowOp,
+    mgx.SigmoidOp,
+    mgx.SinOp,
+    mgx.SinhOp,
+    mgx.TanOp,
+    mgx.TanhOp,
 )
-_FUNCTIONS = frozenset(f"mgx.{name}" for name in _FUNCTION_NAMES.split())
 
 
 def _cost(op: ir.OpView) -> int:
-    name = op.operation.name
-    if name == "mgx.pointwise":
-        return sum(_cost(inner) for inner in op.regions[0].blocks[0].operations)
-    if name in _FREE:
+    if isinstance(op, mgx.PointwiseOp):
+        return sum(_cost(inner) for inner in op.body.blocks[0].operations)
+    if isinstance(op, _FREE):
         return 0
-    return _COSTLY if name in _FUNCTIONS else 1
+    return _COSTLY if isinstance(op, _FUNCTIONS) else 1
 
 
-@lowers(*pointwise_ops(), "mgx.pointwise")
-def pointwise(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> list[Lazy]:
+@lowers(*pointwise_ops(), mgx.PointwiseOp)
+def pointwise(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> list[Lazy]:
     """Each result reads one element of each operand; results of one op share the work."""
     cost = _cost(op) + sum(x.cost for x in dict.fromkeys(operands))
 
@@ -60,10 +78,10 @@ def pointwise(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> list[Lazy]:
     return [result(position) for position in range(len(op.results))]
 
 
-@lowers("mgx.constant")
-def constant(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    value = ir.DenseElementsAttr(op.attributes["value"])
-    type_ = op.results[0].type
+@lowers(mgx.ConstantOp)
+def constant(kernel: Kernel, op: mgx.ConstantOp, operands: Sequence[Lazy]) -> Lazy:
+    value = ir.DenseElementsAttr(op.value)
+    type_ = op.result.type
     element, shape = element_of(type_), sizes_of(type_)
     if value.is_splat:
         return Computed(
@@ -75,10 +93,10 @@ def constant(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     return kernel.constant_tensor(value, element)
 
 
-@lowers("mgx.dimensions_of")
-def dimensions_of(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.DimensionsOfOp)
+def dimensions_of(kernel: Kernel, op: mgx.DimensionsOfOp, operands: Sequence[Lazy]) -> Lazy:
     sizes = operands[0].shape[op.start.value : op.end.value]
-    element = element_of(op.results[0].type)
+    element = element_of(op.result.type)
     if not all(isinstance(size, int) for size in sizes):
         return kernel.result_of(op, lambda body, indices: _chosen(body, sizes, indices[0]), 1)
     value = dense_attribute(np.array(sizes, np.int64), element.storage())
@@ -94,28 +112,30 @@ def _chosen(body: Body, sizes: Sequence[Number], index: Index) -> ir.Value:
     return arith.index_cast(ir.IntegerType.get_signless(64), found)
 
 
-@lowers("mgx.iota")
-def iota(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    storage = element_of(op.results[0].type).storage()
+@lowers(mgx.IotaOp)
+def iota(kernel: Kernel, op: mgx.IotaOp, operands: Sequence[Lazy]) -> Lazy:
+    storage = element_of(op.result.type).storage()
     return kernel.result_of(
         op, lambda body, indices: arith.index_cast(storage, body.scalar(indices[0])), 1
     )
 
 
-@lowers("mgx.fused_reduce")
-def fused_reduce(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> list[Lazy]:
-    block = op.regions[0].blocks[0]
+@lowers(mgx.FusedReduceOp)
+def fused_reduce(kernel: Kernel, op: mgx.FusedReduceOp, operands: Sequence[Lazy]) -> list[Lazy]:
+    block = op.body.blocks[0]
     kernel.values.update(zip(block.arguments, operands, strict=True))
     return kernel.lower_block(block)
 
 
-@lowers("mgx.identity", "mgx.contiguous")
-def identity(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.IdentityOp, mgx.ContiguousOp)
+def identity(
+    kernel: Kernel, op: mgx.IdentityOp | mgx.ContiguousOp, operands: Sequence[Lazy]
+) -> Lazy:
     return operands[0]
 
 
-@lowers("mgx.literal")
-def literal(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.LiteralOp)
+def literal(kernel: Kernel, op: mgx.LiteralOp, operands: Sequence[Lazy]) -> Lazy:
     raise UnsupportedError(
         f"{op.location}: mgx.literal stands in a kernel; weights are operands of a kernel",
         (str(op.location),),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mlir import ir
 from mlir.dialects import arith
@@ -11,6 +10,7 @@ from mlir.dialects import arith
 from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.index import Index, fixed, index_constant
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
+from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number
 
 
@@ -19,8 +19,8 @@ def word(attribute: ir.Attribute) -> str:
     return str(attribute).rstrip(">").replace("<", " ").split()[-1]
 
 
-@lowers("mgx.concat")
-def concat(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.ConcatOp)
+def concat(kernel: Kernel, op: mgx.ConcatOp, operands: Sequence[Lazy]) -> Lazy:
     """A branch for each operand: one load for each element; loops over other axes can hoist it."""
     axis = op.axis.value
     parts = [x for x in operands if x.shape[axis]]
@@ -54,8 +54,8 @@ def concat(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     return kernel.result_of(op, element, 2 + max(x.cost for x in parts))
 
 
-@lowers("mgx.gather")
-def gather(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.GatherOp)
+def gather(kernel: Kernel, op: mgx.GatherOp, operands: Sequence[Lazy]) -> Lazy:
     x, chosen = operands[0], kernel.settled(operands[1])
     axis, inner = op.axis.value, len(chosen.shape)
 
@@ -67,8 +67,8 @@ def gather(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     return kernel.result_of(op, element, x.cost + 2)
 
 
-@lowers("mgx.gather_elements")
-def gather_elements(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.GatherElementsOp)
+def gather_elements(kernel: Kernel, op: mgx.GatherElementsOp, operands: Sequence[Lazy]) -> Lazy:
     x, chosen = operands[0], kernel.settled(operands[1])
     axis = op.axis.value
 
@@ -79,8 +79,8 @@ def gather_elements(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     return kernel.result_of(op, element, x.cost + 2)
 
 
-@lowers("mgx.gathernd")
-def gathernd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.GatherndOp)
+def gathernd(kernel: Kernel, op: mgx.GatherndOp, operands: Sequence[Lazy]) -> Lazy:
     x, chosen = operands[0], kernel.settled(operands[1])
     batch, depth, outer = op.batch_dims.value, fixed(chosen.shape[-1]), len(chosen.shape) - 1
 
@@ -106,8 +106,8 @@ def runtime_index(body: Body, value: ir.Value, size: Number) -> Index:
     return Index.runtime(index, 0, size - 1)
 
 
-@lowers("mgx.pad")
-def pad(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.PadOp)
+def pad(kernel: Kernel, op: mgx.PadOp, operands: Sequence[Lazy]) -> Lazy:
     x, low = operands[0], list(op.low)
     mode = word(op.mode)
     value = op.value.value

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from mlir import ir
 from mlir.dialects import arith
@@ -12,12 +11,13 @@ from mgx_mlir.codegen.generic.lowering.body import Body, Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.element import element_of
 from mgx_mlir.codegen.generic.lowering.index import delinear, index_constant
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
+from mgx_mlir.dialects import mgx
 
 
-@lowers("mgx.unpack")
-def unpack(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.UnpackOp)
+def unpack(kernel: Kernel, op: mgx.UnpackOp, operands: Sequence[Lazy]) -> Lazy:
     """The byte of a number, shifted so that the number is its low bits."""
-    x, bits = operands[0], element_of(op.results[0].type).bits
+    x, bits = operands[0], element_of(op.result.type).bits
     per_byte = 8 // bits
     i8 = ir.IntegerType.get_signless(8)
 

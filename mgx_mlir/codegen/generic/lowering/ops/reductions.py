@@ -14,11 +14,18 @@ from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.reduce import reduce_axes
 from mgx_mlir.codegen.generic.lowering.reducers import ArgReducer, add, lowest, maximum, reducer_of
 from mgx_mlir.codegen.generic.lowering.value import Computed, reshape
+from mgx_mlir.dialects import mgx
 
-_REDUCTIONS = ("all", "any", "max", "mean", "min", "prod", "sum")
 
-
-@lowers(*(f"mgx.reduce_{name}" for name in _REDUCTIONS))
+@lowers(
+    mgx.ReduceAllOp,
+    mgx.ReduceAnyOp,
+    mgx.ReduceMaxOp,
+    mgx.ReduceMeanOp,
+    mgx.ReduceMinOp,
+    mgx.ReduceProdOp,
+    mgx.ReduceSumOp,
+)
 def reduction(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     source, reducer = operands[0], reducer_of(op)
 
@@ -37,8 +44,8 @@ def reduction(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     )
 
 
-@lowers("mgx.argmax", "mgx.argmin")
-def arg(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.ArgmaxOp, mgx.ArgminOp)
+def arg(kernel: Kernel, op: mgx.ArgmaxOp | mgx.ArgminOp, operands: Sequence[Lazy]) -> Lazy:
     """Reduces the value and its index together."""
     source, axis, reducer = operands[0], op.axis.value, ArgReducer.of(op)
     target, rank = reducer.index, len(source.shape)
@@ -62,8 +69,8 @@ def arg(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     return reshape(kernel.memory(results[1], target), shape)
 
 
-@lowers("mgx.softmax")
-def softmax(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.SoftmaxOp)
+def softmax(kernel: Kernel, op: mgx.SoftmaxOp, operands: Sequence[Lazy]) -> Lazy:
     source, axis = kernel.settled(operands[0]), op.axis.value
     shifted = _shifted(kernel, source, axis)
     powers = kernel.stored(_exponential(shifted))
@@ -80,8 +87,8 @@ def softmax(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     )
 
 
-@lowers("mgx.logsoftmax")
-def logsoftmax(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.LogsoftmaxOp)
+def logsoftmax(kernel: Kernel, op: mgx.LogsoftmaxOp, operands: Sequence[Lazy]) -> Lazy:
     source, axis = kernel.settled(operands[0]), op.axis.value
     shifted = _shifted(kernel, source, axis)
     total = reduce_axes(kernel, _exponential(shifted), [axis], 0, add)

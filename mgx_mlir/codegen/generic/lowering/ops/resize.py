@@ -25,6 +25,7 @@ from mgx_mlir.codegen.generic.lowering.element import F32, I32, shape_of
 from mgx_mlir.codegen.generic.lowering.index import Index, fixed
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
+from mgx_mlir.dialects import mgx
 
 
 @dataclass(frozen=True)
@@ -93,9 +94,9 @@ class Axis:
         return np.clip(whole[mode], 0, self.size - 1).astype(np.int64)
 
 
-@lowers("mgx.resize")
-def resize(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    x, shape = kernel.settled(operands[0], 2), shape_of(op.results[0].type)
+@lowers(mgx.ResizeOp)
+def resize(kernel: Kernel, op: mgx.ResizeOp, operands: Sequence[Lazy]) -> Lazy:
+    x, shape = kernel.settled(operands[0], 2), shape_of(op.result.type)
     axes = axes_of(op, [fixed(n) for n in x.shape], shape)
     read = _nearest(op, x, axes) if word(op.mode) == "nearest" else _interpolated(op, x, axes)
     if word(op.coordinate_mode) == "tf_crop_and_resize":

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from mlir import ir
 from mlir.dialects import arith, tensor
@@ -18,14 +18,17 @@ from mgx_mlir.codegen.generic.lowering.index import Index, delinear, fixed, inde
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.movement import runtime_index
 from mgx_mlir.codegen.generic.lowering.value import Stored
+from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 
 
-@lowers("mgx.prefix_scan_prod", "mgx.prefix_scan_sum")
-def prefix_scan(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.PrefixScanProdOp, mgx.PrefixScanSumOp)
+def prefix_scan(
+    kernel: Kernel, op: mgx.PrefixScanProdOp | mgx.PrefixScanSumOp, operands: Sequence[Lazy]
+) -> Lazy:
     x, axis = kernel.settled(operands[0]), op.axis.value
     element, size = x.element.computed(), x.shape[axis]
-    product = op.operation.name == "mgx.prefix_scan_prod"
+    product = isinstance(op, mgx.PrefixScanProdOp)
 
     def scan(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
         a = body.arithmetic
@@ -46,8 +49,8 @@ def prefix_scan(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     return Stored(result, x.element)
 
 
-@lowers("mgx.topk")
-def topk(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> list[Lazy]:
+@lowers(mgx.TopkOp)
+def topk(kernel: Kernel, op: mgx.TopkOp, operands: Sequence[Lazy]) -> list[Lazy]:
     """Finds k times the best element after the last found one, in the order of value, then index.
 
     NaN is above every number, as numpy sorts it."""
@@ -112,21 +115,45 @@ class _Order:
         return arith.ori(less, arith.andi(nan, self.a.compare("ord", x, x)))
 
 
-def _combined(a: Arithmetic, kind: str, element: Element, old: ir.Value, new: ir.Value) -> ir.Value:
-    """Two stored values combined as a scatter of this kind combines them."""
-    if kind == "none":
-        return new
-    wide = element.computed()
-    x, y = load(a, element, old), load(a, element, new)
-    combine = {"add": a.sum, "mul": a.product, "min": a.minimum, "max": a.maximum}[kind]
-    return store(a, element, combine(wide, x, y))
+Combine: TypeAlias = "Callable[[Arithmetic, Element, ir.Value, ir.Value], ir.Value] | None"
+# What a scatter makes of an element's old value and an update; None where the update replaces it.
+_SCATTERS: dict[type[ir.OpView], Combine] = {
+    mgx.ScatterAddOp: Arithmetic.sum,
+    mgx.ScatterMaxOp: Arithmetic.maximum,
+    mgx.ScatterMinOp: Arithmetic.minimum,
+    mgx.ScatterMulOp: Arithmetic.product,
+    mgx.ScatterNoneOp: None,
+}
+_SCATTERNDS: dict[type[ir.OpView], Combine] = {
+    mgx.ScatterndAddOp: Arithmetic.sum,
+    mgx.ScatterndMaxOp: Arithmetic.maximum,
+    mgx.ScatterndMinOp: Arithmetic.minimum,
+    mgx.ScatterndMulOp: Arithmetic.product,
+    mgx.ScatterndNoneOp: None,
+}
 
 
-@lowers(*(f"mgx.scatter_{kind}" for kind in ("none", "add", "mul", "min", "max")))
-def scatter(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+def _updated(
+    a: Arithmetic,
+    element: Element,
+    combine: Combine,
+    row: ir.Value,
+    place: list[ir.Value],
+    new: ir.Value,
+) -> ir.Value:
+    """The row with the stored value at a place combined with a new one."""
+    if combine is not None:
+        old = tensor.extract(row, place)
+        total = combine(a, element.computed(), load(a, element, old), load(a, element, new))
+        new = store(a, element, total)
+    return tensor.insert(new, row, place)
+
+
+@lowers(*_SCATTERS)
+def scatter(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy:
     """Runs the rows along the axis in parallel: they are independent."""
     x, chosen, updates = operands[0], kernel.settled(operands[1]), kernel.settled(operands[2])
-    kind, axis = op.operation.name.rpartition("_")[2], op.axis.value
+    combine, axis = _SCATTERS[type(op)], op.axis.value
 
     def apply(body: Body, row: Indices, slices: Sequence[ir.Value]) -> list[ir.Value]:
         def step(i: Index, carried: Sequence[ir.Value]) -> list[ir.Value]:
@@ -134,10 +161,7 @@ def scatter(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
             index = runtime_index(body, body.at(chosen, where), x.shape[axis])
             place = [body.scalar(index)]
             new = body.at(updates, where)
-            if kind != "none":
-                old = tensor.extract(carried[0], place)
-                new = _combined(body.arithmetic, kind, x.element, old, new)
-            return [tensor.insert(new, carried[0], place)]
+            return [_updated(body.arithmetic, x.element, combine, carried[0], place, new)]
 
         return body.loop(0, chosen.shape[axis], slices, step)
 
@@ -146,11 +170,11 @@ def scatter(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     return Stored(result, x.element)
 
 
-@lowers(*(f"mgx.scatternd_{kind}" for kind in ("none", "add", "mul", "min", "max")))
-def scatternd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(*_SCATTERNDS)
+def scatternd(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy:
     """Runs the dimensions beyond the index tuples in parallel: they are independent."""
     x, chosen, updates = operands[0], kernel.settled(operands[1]), kernel.settled(operands[2])
-    kind, depth = op.operation.name.rpartition("_")[2], fixed(chosen.shape[-1])
+    combine, depth = _SCATTERNDS[type(op)], fixed(chosen.shape[-1])
     outer = chosen.shape[:-1]
     count = math.prod(outer)
 
@@ -162,10 +186,7 @@ def scatternd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
                 for d in range(depth)
             ]
             new = body.at(updates, (*which, *row))
-            if kind != "none":
-                old = tensor.extract(carried[0], place)
-                new = _combined(body.arithmetic, kind, x.element, old, new)
-            return [tensor.insert(new, carried[0], place)]
+            return [_updated(body.arithmetic, x.element, combine, carried[0], place, new)]
 
         return body.loop(0, count, slices, step)
 
@@ -174,10 +195,10 @@ def scatternd(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     return Stored(result, x.element)
 
 
-@lowers("mgx.nonzero")
-def nonzero(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.NonzeroOp)
+def nonzero(kernel: Kernel, op: mgx.NonzeroOp, operands: Sequence[Lazy]) -> Lazy:
     """One sequential pass; columns beyond the number of elements found are zero."""
-    x, type_ = kernel.settled(operands[0]), op.results[0].type
+    x, type_ = kernel.settled(operands[0]), op.result.type
     if not type_.has_static_shape:
         raise UnsupportedError(
             f"{op.location}: mgx.nonzero with a result of unknown size ({type_}) cannot be lowered",
@@ -218,8 +239,8 @@ def nonzero(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     return Stored(kernel.rows([], [init], [[0, 1]], collect)[0], element)
 
 
-@lowers("mgx.suppress")
-def suppress(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.SuppressOp)
+def suppress(kernel: Kernel, op: mgx.SuppressOp, operands: Sequence[Lazy]) -> Lazy:
     """Runs rows in parallel; in a row, the indices of the kept boxes are appended in order."""
     boxes, candidates = (kernel.settled(operand) for operand in operands)
     *rows, size = candidates.shape

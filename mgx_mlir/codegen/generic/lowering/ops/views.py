@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.body import Indices, Lazy
 from mgx_mlir.codegen.generic.lowering.element import sizes_of
 from mgx_mlir.codegen.generic.lowering.index import Index
 from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.value import LazyView, reshape
+from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.sizes.arithmetic import Number
 
 _ZERO = Index(())
 
 
-@lowers("mgx.reshape", "mgx.squeeze", "mgx.unsqueeze", "mgx.flatten", "mgx.reshape_to")
-def reshaped(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    return reshape(operands[0], sizes_of(op.results[0].type))
+@lowers(mgx.ReshapeOp, mgx.SqueezeOp, mgx.UnsqueezeOp, mgx.FlattenOp, mgx.ReshapeToOp)
+def reshaped(kernel: Kernel, op: ir.OpView, operands: Sequence[Lazy]) -> Lazy:
+    return reshape(operands[0], sizes_of(op.result.type))
 
 
-@lowers("mgx.transpose")
-def transpose(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.TransposeOp)
+def transpose(kernel: Kernel, op: mgx.TransposeOp, operands: Sequence[Lazy]) -> Lazy:
     permutation = list(op.permutation)
 
     def where(indices: Indices) -> Indices:
         found = dict(zip(permutation, indices, strict=True))
         return tuple(found[d] for d in range(len(permutation)))
 
-    return LazyView(operands[0], sizes_of(op.results[0].type), where)
+    return LazyView(operands[0], sizes_of(op.result.type), where)
 
 
-@lowers("mgx.multibroadcast", "mgx.broadcast_with_dims")
-def multibroadcast(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    shape = sizes_of(op.results[0].type)
+@lowers(mgx.MultibroadcastOp, mgx.BroadcastWithDimsOp)
+def multibroadcast(
+    kernel: Kernel, op: mgx.MultibroadcastOp | mgx.BroadcastWithDimsOp, operands: Sequence[Lazy]
+) -> Lazy:
+    shape = sizes_of(op.result.type)
     return spread(kernel, operands[0], shape, len(shape) - len(operands[0].shape))
 
 
-@lowers("mgx.broadcast")
-def broadcast(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
-    return spread(kernel, operands[0], sizes_of(op.results[0].type), op.axis.value)
+@lowers(mgx.BroadcastOp)
+def broadcast(kernel: Kernel, op: mgx.BroadcastOp, operands: Sequence[Lazy]) -> Lazy:
+    return spread(kernel, operands[0], sizes_of(op.result.type), op.axis.value)
 
 
 def spread(kernel: Kernel, source: Lazy, shape: Sequence[Number], axis: int) -> Lazy:
@@ -66,28 +70,28 @@ def spread(kernel: Kernel, source: Lazy, shape: Sequence[Number], axis: int) -> 
     return view
 
 
-@lowers("mgx.slice")
-def slice_(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.SliceOp)
+def slice_(kernel: Kernel, op: mgx.SliceOp, operands: Sequence[Lazy]) -> Lazy:
     starts = dict(zip(op.axes, op.starts, strict=True))
     return LazyView(
         operands[0],
-        sizes_of(op.results[0].type),
+        sizes_of(op.result.type),
         lambda indices: tuple(i + starts.get(d, 0) for d, i in enumerate(indices)),
     )
 
 
-@lowers("mgx.step")
-def step(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.StepOp)
+def step(kernel: Kernel, op: mgx.StepOp, operands: Sequence[Lazy]) -> Lazy:
     steps = dict(zip(op.axes, op.steps, strict=True))
     return LazyView(
         operands[0],
-        sizes_of(op.results[0].type),
+        sizes_of(op.result.type),
         lambda indices: tuple(i * steps.get(d, 1) for d, i in enumerate(indices)),
     )
 
 
-@lowers("mgx.reverse")
-def reverse(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.ReverseOp)
+def reverse(kernel: Kernel, op: mgx.ReverseOp, operands: Sequence[Lazy]) -> Lazy:
     axes, shape = set(op.axes), operands[0].shape
     return LazyView(
         operands[0],
@@ -98,7 +102,7 @@ def reverse(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     )
 
 
-@lowers("mgx.layout")
-def layout(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.LayoutOp)
+def layout(kernel: Kernel, op: mgx.LayoutOp, operands: Sequence[Lazy]) -> Lazy:
     # Kernel tensors are row-major in memory; transposes alone decide the order.
     return operands[0]

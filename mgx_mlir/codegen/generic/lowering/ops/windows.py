@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from mlir import ir
 from mlir.dialects import arith
@@ -18,14 +17,17 @@ from mgx_mlir.codegen.generic.lowering.kernel import Kernel, lowers
 from mgx_mlir.codegen.generic.lowering.ops.contractions import OPERAND_COST, multiply
 from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.codegen.generic.lowering.reduce import accumulate, add, lowest, rounded, sum_element
+from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number
 
 
-@lowers("mgx.convolution", "mgx.quant_convolution")
-def convolution(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.ConvolutionOp, mgx.QuantConvolutionOp)
+def convolution(
+    kernel: Kernel, op: mgx.ConvolutionOp | mgx.QuantConvolutionOp, operands: Sequence[Lazy]
+) -> Lazy:
     """Loops: result; input channel, window positions. Channels are dimension 1, or last."""
     x, w = (kernel.settled(value, OPERAND_COST) for value in operands)
-    element, shape = element_of(op.results[0].type), sizes_of(op.results[0].type)
+    element, shape = element_of(op.result.type), sizes_of(op.result.type)
     rank = len(shape) - 2
     at = 1 + rank if op.channels_last else 1
     group_channels, group_outputs = w.shape[at], w.shape[0] // op.group.value
@@ -48,11 +50,13 @@ def convolution(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
     return rounded(total, element)
 
 
-@lowers("mgx.convolution_backwards")
-def convolution_backwards(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.ConvolutionBackwardsOp)
+def convolution_backwards(
+    kernel: Kernel, op: mgx.ConvolutionBackwardsOp, operands: Sequence[Lazy]
+) -> Lazy:
     """Gathers: each output element sums the inputs whose window reaches it."""
     x, w = (kernel.settled(value, OPERAND_COST) for value in operands)
-    element, shape = element_of(op.results[0].type), sizes_of(op.results[0].type)
+    element, shape = element_of(op.result.type), sizes_of(op.result.type)
     rank = len(shape) - 2
     group_outputs, group_channels = w.shape[1], w.shape[0] // op.group.value
     strides, dilations, pads = list(op.strides), list(op.dilations), list(op.pads)
@@ -92,8 +96,8 @@ def _unstrided(body: Body, reach: Index, stride: int) -> tuple[Index, list[ir.Va
     return Index.runtime(index, low // stride, high // stride), [exact]
 
 
-@lowers("mgx.pooling")
-def pooling(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.PoolingOp)
+def pooling(kernel: Kernel, op: mgx.PoolingOp, operands: Sequence[Lazy]) -> Lazy:
     """One parallel loop nest; the window is a sequential nest in its body."""
     x = kernel.settled(operands[0])
     mode = word(op.mode)
@@ -212,8 +216,8 @@ def root(a: Arithmetic, value: ir.Value, order: int) -> ir.Value:
     return a.math("powf", value, a.float(1.0 / order, value))
 
 
-@lowers("mgx.lrn")
-def lrn(kernel: Kernel, op: Any, operands: Sequence[Lazy]) -> Lazy:
+@lowers(mgx.LrnOp)
+def lrn(kernel: Kernel, op: mgx.LrnOp, operands: Sequence[Lazy]) -> Lazy:
     x = kernel.settled(operands[0])
     element, size = x.element.computed(), op.size.value
     alpha, beta, bias = op.alpha.value, op.beta.value, op.bias.value

@@ -7,7 +7,6 @@ import math
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.attention.constraints import base_unit, problem_refusal
 from mgx_mlir.codegen.gpu.families.attention.cost import choose
@@ -50,7 +49,6 @@ def attention_program(
         name = ir.StringAttr(kernel.attributes["sym_name"]).value
         unit = shaped(unit, schedule.rows)
         program = generate(attention, (sizes[0], sizes[1]), schedule, unit, target, name)
-        expand_math(program.module)
         return Generated(program, f"mgx.attention: {schedule.describe(unit)}")
 
 

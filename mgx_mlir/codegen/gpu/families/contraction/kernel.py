@@ -8,7 +8,6 @@ from mlir import ir
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.choice import first_offer
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
@@ -69,7 +68,6 @@ def match_program(
     if isinstance(offer, Refusal):
         return offer
     program = offer.generate()
-    expand_math(program.module)
     return Generated(program, offer.schedule)
 
 

@@ -15,7 +15,6 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import signature
-from mgx_mlir.codegen.gpu.builders.passes import expand_math
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, aligned, row_major
@@ -99,7 +98,6 @@ def _together(halves: Halves, target: Target) -> Generated[GpuProgram] | Refusal
     product = Product(match, row_major(problem), {})
     sizes = counts, [counts[-1]]
     program = generate(product, sizes, schedule, unit, target, name, tail)
-    expand_math(program.module)
     return Generated(program, f"{schedule.describe(unit)}, rows reduced in LDS")
 
 
