@@ -10,11 +10,11 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.errors import TargetError
 
 if TYPE_CHECKING:
-    from mlir import ir
+    from mgx_mlir.dialects import mgx
 
 Compiler = Callable[[Target], CodeObject]
 # Does the work on a kernel that no target changes, once; returns the compiler for a target.
-Backend = Callable[["ir.OpView"], Compiler]
+Backend = Callable[["mgx.KernelOp"], Compiler]
 
 
 def backend_of(target: Target) -> Backend:
@@ -25,19 +25,19 @@ def backend_of(target: Target) -> Backend:
     return BACKENDS[target.kind]
 
 
-def _cpu(kernel: ir.OpView) -> Compiler:
+def _cpu(kernel: mgx.KernelOp) -> Compiler:
     from mgx_mlir.codegen.cpu.kernel import compile_kernel
 
     return lambda target: compile_kernel(kernel, target)
 
 
-def _gpu(kernel: ir.OpView) -> Compiler:
+def _gpu(kernel: mgx.KernelOp) -> Compiler:
     from mgx_mlir.codegen.gpu.kernel import compiler
 
     return compiler(kernel)
 
 
-def _spirv(kernel: ir.OpView) -> Compiler:
+def _spirv(kernel: mgx.KernelOp) -> Compiler:
     from mgx_mlir.codegen.gpu.spirv import compile_kernel
 
     return lambda target: compile_kernel(kernel, target)

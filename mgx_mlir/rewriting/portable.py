@@ -16,6 +16,7 @@ from mlir.passmanager import PassManager
 from mgx_mlir._native import _mgx
 from mgx_mlir.artifact.contents import PortableKernel, version_text
 from mgx_mlir.dialects import context as new_context
+from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import ArtifactError, CompilerError, UnsupportedError
 from mgx_mlir.rewriting.graph import node_name, symbol_name
@@ -109,7 +110,9 @@ def kernel_to_bytecode(kernel: ir.OpView, version: tuple[int, int] | None = None
         return bytes(_mgx.write_bytecode(module.operation, version))
 
 
-def read_kernel(bytecode: bytes, context: ir.Context | None = None) -> tuple[ir.Module, ir.OpView]:
+def read_kernel(
+    bytecode: bytes, context: ir.Context | None = None
+) -> tuple[ir.Module, mgx.KernelOp]:
     """The module of a stored kernel and the `mgx.kernel` in it.
 
     Keep the module as long as the kernel is used. Raises ArtifactError for bytes that are
@@ -139,25 +142,23 @@ def kernel_text(bytecode: bytes) -> str:
     return str(read_kernel(bytecode)[0])
 
 
-def verify_portable(module: ir.Module) -> ir.OpView:
+def verify_portable(module: ir.Module) -> mgx.KernelOp:
     """Checks that a module is one kernel in portable form (docs/portable.md), and gives it.
 
     Raises ArtifactError naming the op, type or attribute that is not allowed.
     """
     operations = list(module.body.operations)
-    if [op.operation.name for op in operations] != ["mgx.kernel"]:
+    kernel = operations[0] if len(operations) == 1 else None
+    if not isinstance(kernel, mgx.KernelOp):
         found = ", ".join(op.operation.name for op in operations) or "nothing"
         raise ArtifactError(f"a stored kernel is a module with one mgx.kernel, found {found}")
-    (kernel,) = operations
-    arch = str(kernel.operation.attributes["arch"])
+    arch = str(kernel.arch)
     if arch != f'#mgx.arch<"{ARCH}">':
         raise ArtifactError(f'a stored kernel has the arch #mgx.arch<"{ARCH}">, not {arch}')
     _check_attributes(module.operation)
     for op in walk(kernel.operation):
         _check_op(op)
-    stated = [
-        ir.StringAttr(name).value for name in ir.ArrayAttr(kernel.operation.attributes["features"])
-    ]
+    stated = [ir.StringAttr(name).value for name in kernel.features]
     needed = sorted(required_features(kernel))
     if stated != needed:
         raise ArtifactError(f"a stored kernel needs the features {needed} and states {stated}")

@@ -115,7 +115,7 @@ def ops_inside(root: ir.OpView | ir.Operation, *classes: type[OpT]) -> list[OpT]
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name in names:
-            found.append(op.opview)
+            found.append(cast(OpT, op.opview))
         return ir.WalkResult.ADVANCE
 
     root.operation.walk(visit)

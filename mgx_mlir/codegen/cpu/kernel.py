@@ -60,7 +60,7 @@ def kernel_name(kernel: mgx.KernelOp) -> str:
 
 def kernel_types(kernel: mgx.KernelOp) -> tuple[Sequence[ir.Type], Sequence[ir.Type]]:
     """The tensor types of the kernel's inputs and results."""
-    type_ = kernel.function_type.value
+    type_ = ir.FunctionType(kernel.function_type.value)
     return type_.inputs, type_.results
 
 

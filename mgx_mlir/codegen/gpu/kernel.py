@@ -20,6 +20,7 @@ from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram, dynamic_program
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.generic.generate import generate
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 from mgx_mlir.scan import definitions
 
 
@@ -49,7 +50,7 @@ def gpu_program(lowered: ir.Module) -> GpuProgram:
 REGISTER_SHARES = (1.0, 0.75, 0.5)
 
 
-def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
+def compiler(kernel: mgx.KernelOp) -> Callable[[Target], CodeObject]:
     """The function that compiles a kernel for each chip that it is given.
 
     The first family that takes the kernel compiles it, with its best schedule that spills no
@@ -75,7 +76,7 @@ def compiler(kernel: ir.OpView) -> Callable[[Target], CodeObject]:
 
 
 def _of_family(
-    family: Family, kernel: ir.OpView, target: Target, refusals: list[str]
+    family: Family, kernel: mgx.KernelOp, target: Target, refusals: list[str]
 ) -> CodeObject | None:
     """A family's code of a kernel; None where it has none, with new `refusals` of its kernels."""
     tried = ""

@@ -11,8 +11,6 @@ from __future__ import annotations
 import re
 import subprocess
 
-from mlir import ir
-
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.generic.dynamic.kernel import is_dynamic
@@ -22,6 +20,7 @@ from mgx_mlir.codegen.gpu.builders.passes import to_llvm_ir
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import dynamic_program
 from mgx_mlir.codegen.gpu.kernel import gpu_program
+from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError, UnsupportedError
 from mgx_mlir.rewriting.portable import required_features
 
@@ -64,7 +63,7 @@ declare spir_func void @_Z7barrierj(i32)
 _FENCES = 3
 
 
-def compile_kernel(kernel: ir.OpView, target: Target) -> CodeObject:
+def compile_kernel(kernel: mgx.KernelOp, target: Target) -> CodeObject:
     """The kernel's functions as one SPIR-V module.
 
     The same kernel gives the same bytes. Raises UnsupportedError for a kernel that SPIR-V for

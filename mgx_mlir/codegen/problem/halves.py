@@ -28,7 +28,7 @@ class Halves:
     @property
     def product(self) -> ir.RankedTensorType:
         """The tensor type of the first half's result."""
-        return ir.RankedTensorType(self.first.function_type.value.results[0])
+        return ir.RankedTensorType(ir.FunctionType(self.first.function_type.value).results[0])
 
 
 def split_kernel(kernel: mgx.KernelOp) -> Halves | None:

@@ -285,13 +285,13 @@ def split(item: ir.Value, extents: Sequence[Number]) -> list[ir.Value]:
 
 def is_dynamic(kernel: mgx.KernelOp) -> bool:
     """Whether a kernel has sizes that are known only at run time."""
-    type_ = kernel.function_type.value
+    type_ = ir.FunctionType(kernel.function_type.value)
     return not all(ir.RankedTensorType(t).has_static_shape for t in (*type_.inputs, *type_.results))
 
 
 def kernel_symbols(kernel: mgx.KernelOp) -> tuple[str, ...]:
     """The names of the symbols that a kernel's sizes depend on, sorted."""
-    type_ = kernel.function_type.value
+    type_ = ir.FunctionType(kernel.function_type.value)
     found = {
         symbol.name
         for tensor in (*type_.inputs, *type_.results)
@@ -341,7 +341,7 @@ def place_scratch(places: Sequence[Place], formulas: Formulas) -> tuple[list[Arg
 
 def argument_sizes(kernel: mgx.KernelOp, formulas: Formulas) -> tuple[int, ...]:
     """Bytes of each input, then of each result."""
-    type_ = kernel.function_type.value
+    type_ = ir.FunctionType(kernel.function_type.value)
     return tuple(
         formulas.number(math.prod(sizes_of(t)) * element_bytes(element_of(t).storage()))
         for t in (*type_.inputs, *type_.results)

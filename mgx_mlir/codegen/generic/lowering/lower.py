@@ -44,7 +44,7 @@ def lower_kernel(kernel: mgx.KernelOp | func.FuncOp) -> ir.Module:
 
 
 def _lower_function(kernel: mgx.KernelOp | func.FuncOp) -> None:
-    type_ = kernel.function_type.value
+    type_ = ir.FunctionType(kernel.function_type.value)
     signature = ir.FunctionType.get(
         [_storage_type(t, kernel) for t in type_.inputs],
         [_storage_type(t, kernel) for t in type_.results],

@@ -170,7 +170,7 @@ def _remainders_of_llvm(gpu_module: gpu.GPUModuleOp) -> None:
     for call in ops_inside(gpu_module, llvm.CallOp):
         if call.callee is not None and call.callee.value.startswith(_OCML_FMOD):
             with ir.InsertionPoint(call), call.location:
-                call.result.replace_all_uses_with(llvm.frem(*call.callee_operands))
+                call.operation.result.replace_all_uses_with(llvm.frem(*call.callee_operands))
             call.operation.erase()
     for function in ops_inside(gpu_module, llvm.LLVMFuncOp):
         if function.sym_name.value.startswith(_OCML_FMOD):
@@ -186,11 +186,14 @@ def _relax_atomics(gpu_module: gpu.GPUModuleOp) -> None:
         i64 = ir.IntegerType.get_signless(64)
         relaxed = ir.IntegerAttr.get(i64, llvm.AtomicOrdering.monotonic)
         agent, unit = ir.StringAttr.get("agent"), ir.UnitAttr.get()
-    for op in ops_inside(gpu_module, llvm.AtomicRMWOp, llvm.AtomicCmpXchgOp):
-        if isinstance(op, llvm.AtomicRMWOp):
-            op.ordering = relaxed
-        else:
-            op.success_ordering = op.failure_ordering = relaxed
+    additions = ops_inside(gpu_module, llvm.AtomicRMWOp)
+    exchanges = ops_inside(gpu_module, llvm.AtomicCmpXchgOp)
+    for addition in additions:
+        addition.ordering = relaxed
+    for exchange in exchanges:
+        exchange.success_ordering = exchange.failure_ordering = relaxed
+    atomics: list[llvm.AtomicRMWOp | llvm.AtomicCmpXchgOp] = [*additions, *exchanges]
+    for op in atomics:
         op.syncscope = agent
         for name in ("rocdl.no_fine_grained_memory", "rocdl.no_remote_memory"):
             op.attributes[name] = unit

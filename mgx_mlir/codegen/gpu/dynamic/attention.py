@@ -45,6 +45,7 @@ from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.problem.match import Operand, Source
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import named_symbols
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, bounds, common_factor, evaluate, symbols
 
@@ -55,7 +56,7 @@ T = TypeVar("T", Matrix, Operand)
 
 
 def any_sizes_program(
-    kernel: ir.OpView, target: Target
+    kernel: mgx.KernelOp, target: Target
 ) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
@@ -68,7 +69,7 @@ def any_sizes_program(
         return _program(kernel, target).of("mgx.attention")
 
 
-def _program(kernel: ir.OpView, target: Target) -> Generated[DynamicProgram] | Refusal:
+def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] | Refusal:
     name, (inputs, results) = signature(kernel)
     attention = match_attention(kernel)
     if attention is None:

@@ -21,11 +21,12 @@ from mgx_mlir.codegen.gpu.families.pointwise.generator import emit_elements
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Size, exact
 
 
 def counted_elements_program(
-    kernel: ir.OpView, target: Target
+    kernel: mgx.KernelOp, target: Target
 ) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
@@ -39,7 +40,7 @@ def counted_elements_program(
 
 
 def _program(
-    kernel: ir.OpView, elements: Elements, target: Target
+    kernel: mgx.KernelOp, elements: Elements, target: Target
 ) -> Generated[DynamicProgram] | Refusal:
     _, (_, results) = signature(kernel)
     columns = 1

@@ -47,7 +47,9 @@ _OF_ONE_IMAGE = (reduced.FAMILY, contraction.FAMILY, pooling.FAMILY)
 _PLACED = mgx.POINTWISE | {"mgx.pointwise"}
 
 
-def images_program(kernel: ir.OpView, target: Target) -> Generated[DynamicProgram] | Refusal | None:
+def images_program(
+    kernel: mgx.KernelOp, target: Target
+) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
     A Refusal of kernels that do not work image by image; None where the kernel holds neither
@@ -86,7 +88,7 @@ def images_program(kernel: ir.OpView, target: Target) -> Generated[DynamicProgra
         return Refusal("; ".join(refusals) or f"{anchor}: no family of kernels takes one image")
 
 
-def _images(kernel: ir.OpView) -> Number | Refusal:
+def _images(kernel: mgx.KernelOp) -> Number | Refusal:
     """The number of images of a kernel, or why it does not work image by image."""
     *ops, _ = block = list(kernel.regions[0].blocks[0].operations)
     values = [*kernel.regions[0].blocks[0].arguments]
@@ -144,7 +146,7 @@ def _is_by_image(op: ir.Operation) -> bool:
     return False
 
 
-def _one_image(kernel: ir.OpView) -> tuple[ir.Module, ir.OpView]:
+def _one_image(kernel: mgx.KernelOp) -> tuple[ir.Module, ir.OpView]:
     """The kernel of one image, and the module that holds it."""
     module = ir.Module.create()
     copy = kernel.operation.clone(ip=ir.InsertionPoint(module.body))

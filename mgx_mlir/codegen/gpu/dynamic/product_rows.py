@@ -39,6 +39,7 @@ from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.match import Match, Operand, match_contraction, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import symbolic as symbolic
 from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div, substitute, symbols
 
@@ -50,7 +51,7 @@ _NAMES = frozenset(("mgx.convolution", "mgx.dot", "mgx.quant_convolution", "mgx.
 
 
 def any_rows_program(
-    kernel: ir.OpView, target: Target
+    kernel: mgx.KernelOp, target: Target
 ) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
@@ -72,7 +73,7 @@ def _is_anchor(op: ir.OpView) -> bool:
 
 
 def _program(
-    kernel: ir.OpView, anchor: ir.Operation, target: Target
+    kernel: mgx.KernelOp, anchor: ir.Operation, target: Target
 ) -> Generated[DynamicProgram] | Refusal:
     *outer, columns = sizes_of(anchor.results[0].type)
     depth = sizes_of(anchor.operands[0].type)[-1]
@@ -128,7 +129,7 @@ def _program(
 
 
 def _stood_in(
-    kernel: ir.OpView, numbers: tuple[int, ...]
+    kernel: mgx.KernelOp, numbers: tuple[int, ...]
 ) -> tuple[tuple[ir.Module, Match] | Refusal, dict[str, Number]]:
     """The match of the kernel with `numbers` as the sizes of its symbols, or why there is none.
 

@@ -28,6 +28,7 @@ from mgx_mlir.codegen.gpu.builders.binary import code_object
 from mgx_mlir.codegen.gpu.builders.function import gpu_module
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.generic.function import BLOCK_SIZE
+from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Number, Size, Symbol, ceil_div
 
 # Sizes have no bound, so offsets need 64 bits.
@@ -53,7 +54,7 @@ class DynamicProgram:
         return replace(code, sizes=self.sizes, formulas=self.formulas)
 
 
-def dynamic_program(kernel: ir.OpView) -> DynamicProgram:
+def dynamic_program(kernel: mgx.KernelOp) -> DynamicProgram:
     """The GPU functions of an `mgx.kernel` with symbolic sizes, for any chip.
 
     Errors as `lower_dynamic`'s.

@@ -32,6 +32,7 @@ from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.views import Layout
 from mgx_mlir.sizes.arithmetic import Number, Size, ceil_div
 
@@ -48,7 +49,7 @@ class RowBlocks:
     of each result.
     """
 
-    kernel: ir.OpView
+    kernel: mgx.KernelOp
     rows: Number
     used: tuple[int, ...]
     steps: dict[int, int]

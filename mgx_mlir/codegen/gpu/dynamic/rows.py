@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mlir import ir
-
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import MAX_BYTES
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, thread_number
@@ -21,13 +19,14 @@ from mgx_mlir.codegen.gpu.families.rows.layouts import Along, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows, match_rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Size
 
 _UNEVEN = Refusal("rows that are not evenly apart in memory")
 
 
 def counted_rows_program(
-    kernel: ir.OpView, target: Target
+    kernel: mgx.KernelOp, target: Target
 ) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
 
@@ -40,7 +39,9 @@ def counted_rows_program(
         return _program(kernel, rows, target).of(rows.name)
 
 
-def _program(kernel: ir.OpView, rows: Rows, target: Target) -> Generated[DynamicProgram] | Refusal:
+def _program(
+    kernel: mgx.KernelOp, rows: Rows, target: Target
+) -> Generated[DynamicProgram] | Refusal:
     if isinstance(rows.columns, Size):
         return Refusal("the length of its rows is an argument")
     steps: dict[int, int] = {}

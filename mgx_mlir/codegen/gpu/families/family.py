@@ -14,6 +14,7 @@ from mgx_mlir.codegen.gpu.builders.precision import narrow, relax
 from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.problem.match import through_reshapes
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.views import is_view
 
 # The types of a kernel's inputs and of its results.
@@ -31,7 +32,7 @@ class Family:
 
     name: str
     priority: int
-    program: Callable[[ir.OpView, Target], Generated[Any] | Refusal | None]
+    program: Callable[[mgx.KernelOp, Target], Generated[Any] | Refusal | None]
 
 
 class Problem(Protocol):

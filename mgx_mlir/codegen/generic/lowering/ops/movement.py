@@ -24,7 +24,7 @@ def concat(kernel: Kernel, op: mgx.ConcatOp, operands: Sequence[Lazy]) -> Lazy:
     """A branch for each operand: one load for each element; loops over other axes can hoist it."""
     axis = op.axis.value
     parts = [x for x in operands if x.shape[axis]]
-    ends = [0]
+    ends: list[Number] = [0]
     for part in parts:
         ends.append(ends[-1] + part.shape[axis])
 
