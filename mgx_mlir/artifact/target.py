@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from mgx_mlir.artifact.architecture import ARCHITECTURES, Architecture
 from mgx_mlir.errors import TargetError, UsageError
 from mgx_mlir.machine.host import llvm_features, machine_flags
 from mgx_mlir.settings import Settings
@@ -16,10 +17,10 @@ KINDS = ("cpu", "gpu", "spirv")
 class Target:
     """One chip, or the common part of several.
 
-    Sizes are in bytes. `features` are names that kernels can ask for; `matrix` names the
-    family of matrix instructions, '' where there is none. `generic` holds the identities of the
-    targets whose code this one runs too, best first; `like` the chip that a generic target is
-    generated as, for code that knows chips only. `register_share` is the share of the vector
+    Sizes are in bytes. `features` are names that kernels can ask for; `architecture` the facts
+    that a GPU shares with its generation, None for other targets. `generic` holds the identities
+    of the targets whose code this one runs too, best first; `like` the chip that a generic target
+    is generated as, for code that knows chips only. `register_share` is the share of the vector
     registers that generators may count on: below 1 where LLVM needs more than they estimate.
 
     For a CPU, `cpu_features` are LLVM's name of the processor and features beyond it
@@ -31,9 +32,8 @@ class Target:
     kind: str  # one of KINDS
     wave_size: int = 1
     lds_bytes: int = 0
-    max_vgprs: int = 0
     compute_units: int = 0
-    matrix: str = ""
+    architecture: Architecture | None = None
     features: frozenset[str] = frozenset()
     cpu_features: str = ""
     vector_bytes: int = 0
@@ -46,6 +46,23 @@ class Target:
     def chip(self) -> str:
         """The name of a chip for generated code: the target's own, or that of `like`."""
         return self.like or self.name
+
+    @property
+    def gpu(self) -> Architecture:
+        """The facts of a GPU's generation. Raises TargetError for a target that has none."""
+        if self.architecture is None:
+            raise TargetError(f"target {self.name} is of no known GPU architecture")
+        return self.architecture
+
+    @property
+    def matrix(self) -> str:
+        """The kind of matrix instructions, 'mfma' or 'wmma'; '' for none."""
+        return self.architecture.matrix if self.architecture else ""
+
+    @property
+    def max_vgprs(self) -> int:
+        """Vector registers that a wave of a GPU can address; 0 for other targets."""
+        return self.architecture.max_vgprs if self.architecture else 0
 
     @property
     def identity(self) -> str:
@@ -102,22 +119,21 @@ def kind_of(target: str | Target) -> str:
 
 def _gpu(
     name: str,
-    wave_size: int,
+    architecture: str,
     compute_units: int,
-    matrix: str,
     features: str,
     lds_kib: int = 64,
     generic: str = "",
     like: str = "",
 ) -> Target:
+    facts = ARCHITECTURES[architecture]
     return Target(
         name,
         "gpu",
-        wave_size,
+        facts.wave_size,
         lds_bytes=lds_kib << 10,
-        max_vgprs=512 if wave_size == 64 else 256,
         compute_units=compute_units,
-        matrix=matrix,
+        architecture=facts,
         features=frozenset(features.split()),
         generic=(generic,) if generic else (),
         like=like,
@@ -172,26 +188,26 @@ _TARGETS: dict[str, Target] = {
     for t in (
         *_CPUS,
         Target("amdgcnspirv", "spirv", wave_size=0, features=frozenset(("f64",))),
-        _gpu("gfx10-3-generic", 32, 2, "", "f64", like="gfx1030"),
-        _gpu("gfx1030", 32, 80, "", "f64", generic="gfx10-3-generic"),
-        _gpu("gfx11-generic", 32, 8, "wmma", "f64 bf16", like="gfx1100"),
-        _gpu("gfx1100", 32, 96, "wmma", "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1101", 32, 60, "wmma", "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1102", 32, 32, "wmma", "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1103", 32, 12, "wmma", "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1150", 32, 16, "wmma", "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1151", 32, 40, "wmma", "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1152", 32, 8, "wmma", "f64 bf16", generic=_RDNA3),
-        _gpu("gfx1153", 32, 8, "wmma", "f64 bf16", generic=_RDNA3),
-        _gpu("gfx12-generic", 32, 32, "wmma", "f64 bf16 fp8-ocp", like="gfx1200"),
-        _gpu("gfx1200", 32, 32, "wmma", "f64 bf16 fp8-ocp", generic=_RDNA4),
-        _gpu("gfx1201", 32, 64, "wmma", "f64 bf16 fp8-ocp", generic=_RDNA4),
-        _gpu("gfx9-4-generic", 64, 256, "mfma", "f64 bf16 packed-f32", like="gfx942"),
-        _gpu("gfx908", 64, 120, "mfma", "f64 bf16"),
-        _gpu("gfx90a", 64, 104, "mfma", "f64 bf16 packed-f32"),
-        _gpu("gfx942", 64, 304, "mfma", "f64 bf16 packed-f32 fp8-fnuz", generic="gfx9-4-generic"),
+        _gpu("gfx10-3-generic", "rdna2", 2, "f64", like="gfx1030"),
+        _gpu("gfx1030", "rdna2", 80, "f64", generic="gfx10-3-generic"),
+        _gpu("gfx11-generic", "rdna3", 8, "f64 bf16", like="gfx1100"),
+        _gpu("gfx1100", "rdna3", 96, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1101", "rdna3", 60, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1102", "rdna3", 32, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1103", "rdna3", 12, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1150", "rdna3", 16, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1151", "rdna3", 40, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1152", "rdna3", 8, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx1153", "rdna3", 8, "f64 bf16", generic=_RDNA3),
+        _gpu("gfx12-generic", "rdna4", 32, "f64 bf16 fp8-ocp", like="gfx1200"),
+        _gpu("gfx1200", "rdna4", 32, "f64 bf16 fp8-ocp", generic=_RDNA4),
+        _gpu("gfx1201", "rdna4", 64, "f64 bf16 fp8-ocp", generic=_RDNA4),
+        _gpu("gfx9-4-generic", "cdna3", 256, "f64 bf16 packed-f32", like="gfx942"),
+        _gpu("gfx908", "cdna1", 120, "f64 bf16"),
+        _gpu("gfx90a", "cdna2", 104, "f64 bf16 packed-f32"),
+        _gpu("gfx942", "cdna3", 304, "f64 bf16 packed-f32 fp8-fnuz", generic="gfx9-4-generic"),
         _gpu(
-            "gfx950", 64, 256, "mfma", "f64 bf16 packed-f32 fp8-ocp mx", lds_kib=160,
+            "gfx950", "cdna4", 256, "f64 bf16 packed-f32 fp8-ocp mx bf16-round", lds_kib=160,
             generic="gfx9-4-generic",
         ),
     )

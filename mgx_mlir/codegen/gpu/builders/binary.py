@@ -31,10 +31,10 @@ def code_object(program: GpuProgram, target: Target) -> CodeObject:
     if not program.launches:
         return CodeObject(target.name, b"", (), program.scratch_bytes, {})
     text = to_llvm_ir(gpu_module_of(program), target.chip, program.index_bits)
-    # RDNA 3: LLVM's use of 16-bit halves of registers as own registers costs moves.
-    features = "-real-true16" if target.name.startswith("gfx11") else ""
     libraries = libraries_for(text, target.chip, target.wave_size)
-    data = link(emit_object(text, target.name, features=features, libraries=libraries))
+    data = link(
+        emit_object(text, target.name, features=target.gpu.llvm_features, libraries=libraries)
+    )
     return CodeObject(
         target.name, data, program.launches, program.scratch_bytes, kernel_stats(data)
     )

@@ -45,7 +45,7 @@ def reduce(
             result = list(combine(result, [_words(x, _dpp(control)) for x in result]))
     if lanes <= _ROW:
         return result
-    if target.wave_size == 32:
+    if target.gpu.exchanges_rows and target.wave_size == 2 * _ROW:
         return list(combine(result, [_words(x, _across_rows) for x in result]))
     rows = [
         [_words(x, _reader(start)) for x in result] for start in range(0, target.wave_size, _ROW)

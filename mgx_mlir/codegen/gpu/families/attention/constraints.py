@@ -52,7 +52,8 @@ def base_unit(attention: Attention, target: Target) -> Unit | None:
     unit = unit_for(target, attention.element, "f32")
     if unit is None or unit.kind != "fma":
         return unit
-    return plain_unit(attention.element) if target.wave_size == 32 else None
+    plain = plain_unit(attention.element)
+    return plain if plain.lanes == target.wave_size else None
 
 
 def schedule_refusal(
@@ -81,10 +82,9 @@ def schedule_refusal(
     if used > min(target.lds_bytes, 64 << 10):
         return Refusal(f"{used} bytes of LDS")
     count = registers(attention, schedule, shapes, unit, target)
-    # A lane has 512 registers for all waves of a SIMD in wave64, or 256 for itself in wave32.
-    # Some are kept for uses that the estimate leaves out.
+    # Some registers of a SIMD are kept for uses that the estimate leaves out.
     simd_waves = math.ceil(schedule.waves / 4)
-    limit = min(400, 480 // simd_waves) if target.wave_size == 64 else 236
+    limit = min(target.gpu.usable_vgprs, (target.gpu.lane_vgprs - 32) // simd_waves)
     return Refusal(f"about {count} registers") if count > limit * target.register_share else None
 
 

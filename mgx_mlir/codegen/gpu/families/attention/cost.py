@@ -24,8 +24,6 @@ from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.attention import Attention
 
-# Clocks of a SIMD for a score of each lane: an exponential, and about three operations.
-SCORE_CLOCKS = {64: 26, 32: 10}
 # Issue clocks of the vector units that a matrix instruction takes.
 ISSUE_CLOCKS = 4
 # Latency of barriers, row maxima and waits that nothing hides, for each block of keys.
@@ -82,20 +80,21 @@ def clocks(
     target: Target,
 ) -> float:
     """The estimate for a legal schedule."""
-    simds = 4 if target.wave_size == 64 else 2
+    simds = target.gpu.simds
     blocks = math.ceil(attention.M / schedule.queries) * attention.batch * schedule.parts
     a_unit = math.ceil(blocks / target.compute_units)
     used = registers(attention, schedule, shapes, unit, target)
-    file = 512 if target.wave_size == 64 else 1536
     lds = lds_bytes(attention, schedule, shapes, unit, target)
-    resident = max(1, min(file // used * simds // schedule.waves, target.lds_bytes // lds))
+    resident = max(
+        1, min(target.gpu.lane_vgprs // used * simds // schedule.waves, target.lds_bytes // lds)
+    )
     together = min(resident, a_unit)
 
     # Clocks of one wave for one block of keys.
     depth, columns = shapes[0].length, shapes[1].rows
     work = schedule.wave_queries * schedule.wave_keys
     matrix = 2 * work * (depth + columns) / (unit.flops / simds)
-    softmax = work / target.wave_size * SCORE_CLOCKS[target.wave_size]
+    softmax = work / target.wave_size * target.gpu.softmax_clocks
     size = emit.element_bytes(unit.element)
     read = schedule.wave_keys * (depth + columns) * size / LDS_BYTES_A_CLOCK
     if unit.kind in PLAIN:

@@ -207,7 +207,7 @@ class Generator:
             keys = Reader(k, emit.add(first, first_key), 0, step_chunks=1)
             return keys, Reader(v, first, self.group, first_key, step_chunks=1)
         key = layout.lane_key(unit, self.lane_row)
-        if (unit.kind == "wmma" and unit.groups == 1) or unit.columns == 32:
+        if unit.interleaved or unit.columns == 32:
             column = key
         group: Index = self.group if unit.groups > 1 else 0
         return Reader(k, emit.add(key, first_key), group), Reader(v, column, group, first_key)

@@ -116,7 +116,7 @@ def run_keys(unit: Unit) -> int:
 
 def lane_key(unit: Unit, column: Index) -> Index:
     """The key, in the first tile, whose row the lane of result column `column` reads."""
-    if unit.kind == "wmma" and unit.groups == 1:
+    if unit.interleaved:
         # RDNA 3: result i of a lane is row 2 * i + lane / 16 of its tile.
         odd = emit.mul(emit.rem(column, 2), unit.values)
         return emit.add(odd, emit.div(column, 2))

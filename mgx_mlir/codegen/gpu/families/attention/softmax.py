@@ -82,7 +82,7 @@ class Lanes:
         """x, of 32 bits, of the lane whose number differs by the bit `distance`."""
         i32 = ir.IntegerType.get_signless(32)
         word = x if x.type == i32 else arith.bitcast(i32, x)
-        if self.target.wave_size == 32 and distance == 16:
+        if self.target.gpu.exchanges_rows and distance == 16:
             low, high = emit.constant(0x76543210, "i32"), emit.constant(-0x01234568, "i32")
             moved = rocdl.permlanex16(i32, word, word, low, high, True, False)
         elif distance == 8:
@@ -165,7 +165,7 @@ def narrowed(x: ir.Value, element: str, target: Target) -> tuple[ir.Value, int]:
     if element == "f16":
         pair = ir.VectorType.get([2], ir.F16Type.get())
         return rocdl.cvt_pkrtz(pair, memory.element(x, 0), memory.element(x, 1)), 4
-    if element != "bf16" or target.name == "gfx950":
+    if element != "bf16" or "bf16-round" in target.features:
         return emit.convert(x, "f32", element), 4
     # Chips without an instruction for it: the upper half of the bits, rounded half up.
     lanes = lane_count(x)

@@ -1,10 +1,8 @@
 """Estimates the clocks of a matrix product on a chip, from sizes alone.
 
 A compute unit is bound by the slowest of its matrix cores, its LDS and its path to the caches,
-or by latency where it holds too few work-groups. LDS gives 128 bytes a clock. The L2 cache, which
-all units share, gives each unit 54 bytes a clock (CDNA 3 white paper: 2 KiB a clock for 38 units),
-or 24 (RDNA 3: about 2.3 KiB for 96).
-Latencies are orders of magnitude. Only the order of the estimates matters.
+or by latency where it holds too few work-groups. LDS gives 128 bytes a clock; the L2 cache, which
+all units share, as many as `artifact.architecture` says. Latencies are orders of magnitude. Only the order of the estimates matters.
 """
 
 from __future__ import annotations
@@ -44,7 +42,6 @@ LAUNCH_CLOCKS = 3500
 # Elements that a compute unit's vector units process in a clock.
 LANES_A_CLOCK = 64
 LDS_BYTES_A_CLOCK = 128
-GLOBAL_BYTES_A_CLOCK = {64: 54, 32: 24}  # by the size of a wave
 
 
 def choose(
@@ -130,13 +127,13 @@ def clocks(problem: Contraction, schedule: ProductSchedule, unit: Unit, target: 
     matrix = 2 * rows * columns * unit.tile_depth / unit.flops
     # One wave keeps one of a compute unit's SIMDs busy, and five take as long as eight.
     together = resident(schedule, unit, target, a_unit)
-    waves, simds = schedule.waves * together, 4 if target.wave_size == 64 else 2
+    waves, simds = schedule.waves * together, target.gpu.simds
     uneven = max(4 / waves, simds * math.ceil(waves / simds) / waves)
     matrix *= uneven
     read = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
     # 64 banks read twice as much in a clock as 32, and write no more.
     lds = (read * 32 / unit.banks + rows + columns) * unit.row_bytes / LDS_BYTES_A_CLOCK
-    memory = (rows + columns) * unit.row_bytes / GLOBAL_BYTES_A_CLOCK[target.wave_size]
+    memory = (rows + columns) * unit.row_bytes / target.gpu.l2_bytes_a_clock
     if unit.scaled:
         # Each wave reads one byte for every row and every column: a cache line each.
         memory += read
@@ -165,7 +162,7 @@ def clocks(problem: Contraction, schedule: ProductSchedule, unit: Unit, target: 
         # With split-K, partial sums are written, and read by another function.
         size = 2 * schedule.splits * problem.batch * problem.M * problem.N
         size *= emit.element_bytes(problem.accumulator)
-        rate = GLOBAL_BYTES_A_CLOCK[target.wave_size] * target.compute_units
+        rate = target.gpu.l2_bytes_a_clock * target.compute_units
         total += LAUNCH_CLOCKS + size / rate
     each = a_unit * tiles
     of_loop = {"matrix": each * matrix, "lds": each * lds, "memory": each * memory, "loop": loop}
@@ -190,8 +187,5 @@ def resident(schedule: ProductSchedule, unit: Unit, target: Target, wanted: int)
     """Work-groups that a compute unit holds at a time (its occupancy), of the `wanted` it gets."""
     extents = schedule.rows(unit) + schedule.columns(unit)
     lds = target.lds_bytes // (SIDES * extents * unit.row_bytes)
-    # A SIMD has 512 vector registers a lane for waves of 64, and a compute unit four SIMDs. RDNA
-    # has 1536 for waves of 32, and two SIMDs.
-    file, simds = (512, 4) if target.wave_size == 64 else (1536, 2)
-    waves = file // registers(schedule, unit, target) * simds
+    waves = target.gpu.lane_vgprs // registers(schedule, unit, target) * target.gpu.simds
     return max(1, min(lds, waves // schedule.waves, wanted))

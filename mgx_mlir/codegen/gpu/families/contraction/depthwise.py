@@ -207,12 +207,13 @@ def _clocks(depthwise: Depthwise, schedule: DepthwiseSchedule, target: Target) -
     reads = len(steps(depthwise, schedule)) * _spans(depthwise, schedule)[1]
     work = taps * lanes * pixels
     if not schedule.mixed:
-        # Two products at a time (CDNA), and the conversions.
-        work = work // (2 if wave == 64 else 1) + (size < 4) * lanes * (reads + taps)
+        # Two products at a time where instructions take them, and the conversions.
+        work = work // (2 if "packed-f32" in target.features else 1) + (size < 4) * lanes * (
+            reads + taps
+        )
     work += 6 * reads + 30 * pixels
-    simds = 4 if wave == 64 else 2
     path = (reads + taps + pixels) * max(lanes * size, 4) * wave // 64
     waves = math.ceil(depthwise.threads(schedule) / wave)
     alone = 2 * GLOBAL_LATENCY + work * wave // 16
-    busy = max(work * wave // 16 // simds, path)
+    busy = max(work * wave // 16 // target.gpu.simds, path)
     return max(alone, math.ceil(waves / target.compute_units) * busy)

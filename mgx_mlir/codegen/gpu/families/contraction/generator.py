@@ -318,7 +318,7 @@ class _Generator:
         unit = self.unit
         if unit.kind == "fma":
             return [emit.add(emit.mul(lane.group, unit.values), i) for i in range(unit.values)]
-        if unit.kind == "wmma" and unit.groups == 1:
+        if unit.interleaved:
             # RDNA 3: result i of a lane is row 2 * i + lane / 16 of its tile.
             odd = emit.mul(emit.rem(lane.row, 2), unit.values)
             return [emit.add(odd, emit.div(lane.row, 2))]

@@ -157,9 +157,9 @@ class Narrow:
 
     def clocks(self, target: Target) -> float:
         """Estimated clocks; see `cost`."""
-        unit, simds = self.unit, 4 if target.wave_size == 64 else 2
-        each = 2 * unit.rows * unit.columns * unit.depth / (unit.flops / simds)
-        matrix = self.instructions * each * max(1.0, self.waves / simds)
+        unit, gpu = self.unit, target.gpu
+        each = 2 * unit.rows * unit.columns * unit.depth / (unit.flops / gpu.simds)
+        matrix = self.instructions * each * max(1.0, self.waves / gpu.simds)
         read = self.instructions // self.tiles * self.wave_size * unit.per_lane * self.size
         filled = self.lds_elements * self.size
         lds = (self.waves * read + 2 * filled) / LDS_BYTES_A_CLOCK
@@ -169,7 +169,9 @@ class Narrow:
             filled * self.image.channel.size // PIXEL_CHANNELS + own + result
         ) / MEMORY_BYTES_A_CLOCK
         a_unit = math.ceil(math.prod(self.grid) / target.compute_units)
-        waves = 512 // (self.registers + 96) * 4 if target.wave_size == 64 else 8
+        waves = 8
+        if unit.kind == "mfma":
+            waves = gpu.lane_vgprs // (self.registers + 96) * gpu.simds
         held = max(1, min(target.lds_bytes // filled, waves // self.waves, a_unit))
         rounds = math.ceil(a_unit / held)
         busy = START_CLOCKS / 2 + sum(x**3 for x in (matrix, lds, moved)) ** (1 / 3)

@@ -121,7 +121,7 @@ class _Block:
     def _spread(self, row: Index) -> Index:
         """The column of a tile that a lane reads, such that its results are neighbours."""
         unit = self.unit
-        if unit.kind == "wmma" and unit.groups == 1:
+        if unit.interleaved:
             # RDNA 3: result i of a lane is row 2 * i + lane / 16 of its tile.
             return emit.linear(emit.div(row, 2), (emit.rem(row, 2), unit.values))
         joined = self.found.joined

@@ -35,9 +35,6 @@ from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 
 Action = Callable[[], None]
 
-# Operands of s_waitcnt that wait for lgkmcnt(0) alone, on gfx9 and on gfx11. gfx12 has other
-# instructions.
-_LDS_DONE = {("mfma", 4): 0xC07F, ("wmma", 1): 0xFC07}
 # With fewer tiles, reads beyond the last tile would take long.
 _FEW = 40
 
@@ -271,7 +268,7 @@ class Pipeline:
                 """Emits the barrier; gives the writes to LDS and the reads from memory after it."""
                 _fence()
                 amdgpu.LDSBarrierOp()
-                if self.unit.kind == "wmma" and self.unit.groups == 1:
+                if self.unit.interleaved:
                     rocdl.s_waitcnt(_loads_done(len(values)))
                 beyond = emit.add(k, (SIDES + schedule.ahead) * self.unit.tile_depth)
                 loads = self._loads(beyond) if following else []
@@ -300,8 +297,8 @@ class Pipeline:
 
     def _await_fragments(self) -> None:
         """Waits once for all fragments read so far, instead of once for each."""
-        if (self.unit.kind, self.unit.groups) in _LDS_DONE:
-            rocdl.s_waitcnt(_LDS_DONE[self.unit.kind, self.unit.groups])
+        if self.unit.lds_done is not None:
+            rocdl.s_waitcnt(self.unit.lds_done)
 
     def _reading(self, state: _State, step: int, side: int) -> tuple[Reading, Reading]:
         """The reads of a row's fragment, and of a column's, of a step into `state`."""

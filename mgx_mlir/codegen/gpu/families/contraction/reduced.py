@@ -19,7 +19,6 @@ from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, aligned, row_major
 from mgx_mlir.codegen.gpu.families.contraction.cost import (
-    GLOBAL_BYTES_A_CLOCK,
     LAUNCH_CLOCKS,
     choose,
     clocks,
@@ -90,7 +89,7 @@ def _together(halves: Halves, target: Target) -> Generated[GpuProgram] | Refusal
         return Refusal(f"{problem.N} columns are more than a block has")
     whole = replace(problem, K=sum(term.K for term in match.terms))
     between = 2 * counts[-1] * emit.element_bytes(unit.element)  # the product, written and read
-    between /= GLOBAL_BYTES_A_CLOCK[target.wave_size] * target.compute_units
+    between /= target.gpu.l2_bytes_a_clock * target.compute_units
     saved = LAUNCH_CLOCKS + between
     together = clocks(whole, schedule, unit, target) + tail.clocks(problem, schedule, unit, target)
     if together > clocks(whole, alone, unit, target) + saved:

@@ -13,6 +13,7 @@ from functools import cached_property
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.errors import TargetError
 
 # Chunks of a row of a tile in LDS: half, or all, of the bytes that 32 banks deliver in a clock.
 ROW_CHUNKS, WIDE_ROW_CHUNKS = 4, 8
@@ -42,6 +43,8 @@ class Unit:
     columns, values: columns of C of one tile, and of one lane in it.
     flops: multiplications and additions a clock of one compute unit. scaled: whether each
     lane gives a scale of its elements too. banks: the number of LDS banks, of 4 bytes each.
+    lds_done: the operand of s_waitcnt that waits for reads from LDS alone (lgkmcnt(0)); None for
+    chips with other instructions.
     """
 
     kind: str
@@ -56,6 +59,7 @@ class Unit:
     flops: int
     scaled: bool = False
     banks: int = 32
+    lds_done: int | None = None
 
     @cached_property
     def chunk(self) -> int:
@@ -71,6 +75,16 @@ class Unit:
     def fragment(self) -> int:
         """Registers of a lane's fragment of a row or column of tiles in one step."""
         return max(4, self.per_lane * emit.element_bytes(self.element) // 4)
+
+    @cached_property
+    def lanes(self) -> int:
+        """Lanes of a wave."""
+        return self.rows * self.columns // self.values
+
+    @cached_property
+    def interleaved(self) -> bool:
+        """Whether result i of a lane is row 2 * i + lane / 16 of its tile (RDNA 3)."""
+        return self.kind == "wmma" and self.groups == 1
 
     @cached_property
     def spread(self) -> bool:
@@ -120,11 +134,16 @@ class Unit:
 
 
 def _mfma(element: str, accumulator: str, depth: int, flops: int) -> Unit:
-    return Unit("mfma", element, accumulator, depth, depth // 4, 4, 16, 16, 4, flops)
+    return Unit(
+        "mfma", element, accumulator, depth, depth // 4, 4, 16, 16, 4, flops, lds_done=0xC07F
+    )
 
 
 def _wmma(element: str, accumulator: str, groups: int, flops: int) -> Unit:
-    return Unit("wmma", element, accumulator, 16, 16 // groups, groups, 16, 16, 8, flops)
+    lds_done = 0xFC07 if groups == 1 else None
+    return Unit(
+        "wmma", element, accumulator, 16, 16 // groups, groups, 16, 16, 8, flops, lds_done=lds_done
+    )
 
 
 def _of_64_banks(*units: Unit) -> tuple[Unit, ...]:
@@ -135,22 +154,31 @@ def _byte_floats(names: str, unit: Unit) -> tuple[Unit, ...]:
     return tuple(replace(unit, element=name) for name in names.split())
 
 
-# Flops a clock of a compute unit, dense: AMD's CDNA 2, 3, 4 and RDNA 3 white papers.
-_MFMA: dict[str, tuple[Unit, ...]] = {
-    "gfx908": (
+# Eight rows by four groups of four columns for the 32 lanes of a wave.
+_FMA = Unit("fma", "f32", "f32", 1, 4, 1, 8, 16, 4, 128)
+# The same with dot products of two f16, or of four bytes.
+_DOT_PRODUCTS = (
+    Unit("fma", "f16", "f32", 2, 8, 1, 8, 16, 4, 256),
+    Unit("fma", "i8", "i32", 4, 16, 1, 8, 16, 4, 512),
+)
+
+
+# The instructions of each architecture, by its name. Flops a clock of a compute unit, dense: AMD's CDNA 2, 3, 4 and RDNA 3 white papers.
+_UNITS: dict[str, tuple[Unit, ...]] = {
+    "cdna1": (
         _mfma("bf16", "f32", 8, 512),
         _mfma("f16", "f32", 16, 1024),
         _mfma("f32", "f32", 4, 256),
         _mfma("i8", "i32", 16, 1024),
     ),
-    "gfx90a": (
+    "cdna2": (
         _mfma("bf16", "f32", 16, 1024),
         _mfma("f16", "f32", 16, 1024),
         _mfma("f32", "f32", 4, 256),
         _mfma("f64", "f64", 4, 256),
         _mfma("i8", "i32", 16, 1024),
     ),
-    "gfx942": (
+    "cdna3": (
         _mfma("bf16", "f32", 16, 2048),
         _mfma("f16", "f32", 16, 2048),
         _mfma("f32", "f32", 4, 256),
@@ -159,7 +187,7 @@ _MFMA: dict[str, tuple[Unit, ...]] = {
         *_byte_floats("f8E4M3FNUZ f8E5M2FNUZ", _mfma("", "f32", 32, 4096)),
     ),
     # LDS: the kernel optimization guide of AMD's Shark project (MI355X).
-    "gfx950": _of_64_banks(
+    "cdna4": _of_64_banks(
         _mfma("bf16", "f32", 32, 4096),
         _mfma("f16", "f32", 32, 4096),
         _mfma("f32", "f32", 4, 256),
@@ -169,21 +197,33 @@ _MFMA: dict[str, tuple[Unit, ...]] = {
         # Counts bytes, of two elements each.
         _mfma("f4E2M1FN", "f32", 64, 8192),
     ),
+    "rdna2": _DOT_PRODUCTS,
+    "rdna3": tuple(
+        _wmma(e, a, 1, 512) for e, a in (("bf16", "f32"), ("f16", "f32"), ("i8", "i32"))
+    ),
+    "rdna4": (
+        _wmma("bf16", "f32", 2, 1024),
+        _wmma("f16", "f32", 2, 1024),
+        _wmma("i8", "i32", 2, 2048),
+        *_byte_floats("f8E4M3FN f8E5M2", _wmma("", "f32", 2, 2048)),
+    ),
 }
-_RDNA3 = tuple(_wmma(e, a, 1, 512) for e, a in (("bf16", "f32"), ("f16", "f32"), ("i8", "i32")))
-_RDNA4 = (
-    _wmma("bf16", "f32", 2, 1024),
-    _wmma("f16", "f32", 2, 1024),
-    _wmma("i8", "i32", 2, 2048),
-    *_byte_floats("f8E4M3FN f8E5M2", _wmma("", "f32", 2, 2048)),
-)
-# Eight rows by four groups of four columns for the 32 lanes of a wave.
-_FMA = Unit("fma", "f32", "f32", 1, 4, 1, 8, 16, 4, 128)
-# The same with dot products of two f16, or of four bytes.
-_DOT_PRODUCTS = (
-    Unit("fma", "f16", "f32", 2, 8, 1, 8, 16, 4, 256),
-    Unit("fma", "i8", "i32", 4, 16, 1, 8, 16, 4, 512),
-)
+
+
+def units_of(target: Target) -> tuple[Unit, ...]:
+    """The instructions of a chip; none for a target without an architecture.
+
+    Raises TargetError for an architecture that has no row in this file.
+    """
+    if target.architecture is None:
+        return ()
+    name = target.architecture.name
+    if name not in _UNITS:
+        raise TargetError(
+            f"no instructions are listed for {target.name}, of architecture {name}: add a row to "
+            f"contraction/specs.py; there are {', '.join(_UNITS)}"
+        )
+    return _UNITS[name]
 
 
 def unit_for(target: Target, element: str, accumulator: str, other: str = "") -> Unit | None:
@@ -200,12 +240,7 @@ def unit_for(target: Target, element: str, accumulator: str, other: str = "") ->
         found = [unit_for(target, kind, accumulator) for kind in (element, other)]
         alone = all(x is not None and x.element in (element, other) for x in found)
         return found[0] if alone else unit_for(target, "bf16", accumulator)
-    if target.matrix == "mfma":
-        units = _MFMA.get(target.chip, ())
-    elif target.matrix == "wmma":
-        units = _RDNA4 if target.name.startswith("gfx12") else _RDNA3
-    else:
-        units = _DOT_PRODUCTS
+    units = units_of(target)
     if not target.features & {"fp8-ocp", "fp8-fnuz"}:
         # A generic target, some of whose chips have no such instructions.
         units = tuple(unit for unit in units if unit.element not in emit.BYTE_FLOATS)
@@ -214,5 +249,5 @@ def unit_for(target: Target, element: str, accumulator: str, other: str = "") ->
             return None if unit.kind == "mfma" and element == "ui8" else unit
     if element in emit.BYTE_FLOATS:
         return unit_for(target, "bf16", accumulator)
-    plain = accumulator == "f32" and element in ("bf16", "f16", "f32") and target.wave_size == 32
-    return _FMA if plain else None
+    plain = accumulator == "f32" and element in ("bf16", "f16", "f32")
+    return _FMA if plain and target.wave_size == _FMA.lanes else None

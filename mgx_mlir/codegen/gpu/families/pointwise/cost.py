@@ -42,7 +42,7 @@ def choose(elements: Elements, target: Target) -> PointwiseSchedule:
 
 def clocks(elements: Elements, schedule: PointwiseSchedule, target: Target) -> float:
     """The estimate for a schedule."""
-    issue, simds = (4, 4) if target.wave_size == 64 else (1, 2)
+    issue, simds = target.gpu.issue_clocks, target.gpu.simds
     blocks = -(-elements.size // schedule.elements)
     units = min(target.compute_units, blocks)
     waves = blocks * schedule.block / target.wave_size

@@ -88,7 +88,7 @@ def _split_across(rows: Rows, target: Target) -> list[RowSchedule]:
 
 def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
     """The estimate for a legal schedule."""
-    issue, simds = (4, 4) if target.wave_size == 64 else (1, 2)
+    issue, simds = target.gpu.issue_clocks, target.gpu.simds
     vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
     blocks = -(-vectors // schedule.together) * schedule.parts
     waves = blocks * schedule.block / target.wave_size
