@@ -1,8 +1,9 @@
 """Estimates the clocks of a matrix product on a chip, from sizes alone.
 
 A compute unit is bound by the slowest of its matrix cores, its LDS and its path to the caches,
-or by latency where it holds too few work-groups. LDS gives 128 bytes a clock; the L2 cache, which
-all units share, as many as `artifact.architecture` says. Latencies are orders of magnitude. Only the order of the estimates matters.
+or by latency where it holds too few work-groups. LDS gives 128 bytes a clock; the rate of the L2
+cache, which all units share, is a fact of the architecture (`artifact.architecture`). Latencies are
+orders of magnitude. Only the order of the estimates matters.
 """
 
 from __future__ import annotations

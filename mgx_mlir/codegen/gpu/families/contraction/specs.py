@@ -163,7 +163,8 @@ _DOT_PRODUCTS = (
 )
 
 
-# The instructions of each architecture, by its name. Flops a clock of a compute unit, dense: AMD's CDNA 2, 3, 4 and RDNA 3 white papers.
+# The instructions of each architecture, by its name. Flops a clock of a compute
+# unit, dense: AMD's CDNA 2, 3, 4 and RDNA 3 white papers.
 _UNITS: dict[str, tuple[Unit, ...]] = {
     "cdna1": (
         _mfma("bf16", "f32", 8, 512),
