@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mlir import ir
@@ -85,7 +85,7 @@ def _body(m: module, name: str, block: ir.Block, known: dict[ir.Value, str]) -> 
     yield f"{name}.add_return([{returned}])"
 
 
-def _named(known: dict[ir.Value, str], values: list[ir.Value], made: str) -> str:
+def _named(known: dict[ir.Value, str], values: Sequence[ir.Value], made: str) -> str:
     known[values[0]] = f"x{len(known)}"
     return f"{known[values[0]]} = {made}"
 

@@ -20,8 +20,17 @@ from mgx_mlir.importer.values import Constants, Value
 from mgx_mlir.migraphx.argument import argument, as_argument
 from mgx_mlir.migraphx.operators import build, described, macro, op
 from mgx_mlir.migraphx.shape import shape
-from mgx_mlir.migraphx.tensors import as_type, scalar_bool, shape_of, tensor_type, zeros
+from mgx_mlir.migraphx.tensors import (
+    as_type,
+    rank_of,
+    scalar_bool,
+    shape_of,
+    sizes_of,
+    tensor_type,
+    zeros,
+)
 from mgx_mlir.rewriting.graph import Graph
+from mgx_mlir.rewriting.queries import element_type
 
 _OPSET = onnx.defs.onnx_opset_version()
 _ITERATIONS = 10  # of a loop that states no number, as in MIGraphX
@@ -284,14 +293,14 @@ class module:
                 f"returns a condition and these values; it has {len(body._block.arguments)}, and "
                 f"returns {1 + len(returned)}"
             )
-        buffers = [zeros([most, *value.type.shape], value) for value in returned[count:]]
+        buffers = [zeros([most, *sizes_of(value)], value) for value in returned[count:]]
         carried = [*values[2:], *buffers]
         made = mgx.LoopOp([v.type for v in carried], trips, scalar_bool(values[1]), carried)
         with ir.InsertionPoint(body._block):
             number = mgx.reshape(body._block.arguments[0], [1, 1])
             for index, value in enumerate(returned[count:], count):
                 buffer = body._block.add_argument(carried[index].type, ir.Location.unknown())
-                row = mgx.reshape(value, [1, *value.type.shape])
+                row = mgx.reshape(value, [1, *sizes_of(value)])
                 returned[index] = mgx.scatternd_none(buffer, number, row)
             again = scalar_bool(again)
         body._move_to(made.body, [again, *returned])
@@ -301,12 +310,13 @@ class module:
         """Gives a loop's body the number of the trip and the condition as mgx has them."""
         kinds = (np.int64, np.bool_)
         for value, kind in zip(list(self._block.arguments)[:2], kinds, strict=False):
-            wanted, users = value.type, list(value.uses)
+            wanted, sizes, element = value.type, sizes_of(value), element_type(value)
+            users = list(value.uses)
             value.set_type(ir.RankedTensorType.get([], mgx.element_type(kind)))
             if value.type == wanted or not users:
                 continue
             with ir.InsertionPoint.at_block_begin(self._block):
-                same = mgx.reshape(mgx.convert(value, wanted.element_type), list(wanted.shape))
+                same = mgx.reshape(mgx.convert(value, element), sizes)
             for use in users:
                 use.owner.operands[use.operand_number] = same
             if self._returned is not None:
@@ -323,7 +333,7 @@ class module:
         self.state.bodies.remove(self)
 
     def _expanded(self, macro: macro, values: Sequence[ir.Value]) -> list[ir.Value]:
-        rank = values[0].type.rank if values else 0
+        rank = rank_of(values[0]) if values else 0
         domain, operator, attributes = macro.onnx(rank)
         names = [f"x{i}" for i in range(len(values))]
         node = helper.make_node(operator, names, ["y"], operator, domain=domain, **attributes)

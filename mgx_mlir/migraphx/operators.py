@@ -21,6 +21,8 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import UsageError
 from mgx_mlir.migraphx.shape import dtype_of, type_name
+from mgx_mlir.migraphx.tensors import rank_of, sizes_of
+from mgx_mlir.rewriting.queries import element_type
 
 Made: TypeAlias = ir.Value | Sequence[ir.Value]
 
@@ -198,7 +200,7 @@ def _window(
 ) -> tuple[list[int], list[int]]:
     if mode not in (0, "default", "default_"):
         raise ValueError("padding_mode is not supported; give the padding")
-    spatial = x.type.rank - 2
+    spatial = rank_of(x) - 2
     return _pads(padding, spatial) or [0] * 2 * spatial, list(stride) or [1] * spatial
 
 
@@ -233,7 +235,7 @@ def _pooling(
     padding_mode: int | str = 0,
 ) -> ir.Value:
     pads, strides = _window(x, padding, stride, padding_mode)
-    spatial = x.type.rank - 2
+    spatial = rank_of(x) - 2
     return mgx.pooling(
         x,
         mgx.PoolingMode[mode],
@@ -251,18 +253,18 @@ def _pooling(
 
 
 def _reshape(x: ir.Value, *, dims: Sequence[int]) -> ir.Value:
-    sizes = list(x.type.shape)
+    sizes = sizes_of(x)
     return mgx.reshape(x, [sizes[i] if n == 0 else n for i, n in enumerate(dims)])
 
 
 def _multibroadcast(*xs: ir.Value, out_lens: Sequence[int] = ()) -> ir.Value:
     """x in the shape given, or in that of all operands together."""
-    dims = list(out_lens) or list(np.broadcast_shapes(*(tuple(x.type.shape) for x in xs)))
+    dims = list(out_lens) or list(np.broadcast_shapes(*(tuple(sizes_of(x)) for x in xs)))
     return mgx.multibroadcast(xs[0], dims)
 
 
 def _broadcast(*xs: ir.Value, axis: int = 0, out_lens: Sequence[int] = ()) -> ir.Value:
-    dims = list(out_lens) or list(xs[1].type.shape)
+    dims = list(out_lens) or sizes_of(xs[1])
     return mgx.broadcast(xs[0], dims, axis)
 
 
@@ -285,7 +287,7 @@ def _quantizelinear(*xs: ir.Value, out_type: Any = None) -> ir.Value:
 def _pad(
     x: ir.Value, *, pads: Sequence[int], value: float = 0.0, mode: str | int = "constant"
 ) -> ir.Value:
-    rank = x.type.rank
+    rank = rank_of(x)
     if len(pads) != 2 * rank:
         raise ValueError(f"{len(pads)} pads for {rank} dimensions; each has one before, one after")
     kinds = ("constant", "reflect", "edge")
@@ -296,8 +298,8 @@ def _pad(
 def _slice(
     x: ir.Value, *, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int]
 ) -> ir.Value:
-    found = [a % x.type.rank for a in axes]
-    sizes = [x.type.shape[a] for a in found]
+    found = [a % rank_of(x) for a in axes]
+    sizes = [sizes_of(x)[a] for a in found]
 
     def within(numbers: Sequence[int]) -> list[int]:
         return [min(max(n + s if n < 0 else n, 0), s) for n, s in zip(numbers, sizes, strict=True)]
@@ -320,7 +322,7 @@ def _resize(
     nearest_mode: str = "floor",
     coordinate_transformation_mode: str = "half_pixel",
 ) -> ir.Value:
-    shape = list(x.type.shape)
+    shape = sizes_of(x)
     dims = list(sizes) or [int(n * s) for n, s in zip(shape, scales, strict=True)]
     return mgx.resize(
         x,
@@ -338,16 +340,16 @@ def _topk(x: ir.Value, *, k: int, axis: int = 0, largest: bool = True) -> Made:
 
 def _nonzero(x: ir.Value) -> ir.Value:
     """The indices, then zeros: MIGraphX's result has a column for each element of x."""
-    rank, count = x.type.rank, int(np.prod(x.type.shape))
+    rank, count = rank_of(x), int(np.prod(sizes_of(x)))
     flat = mgx.reshape(x, [count])
-    if str(flat.type.element_type) != "i1":
+    if str(element_type(flat)) != "i1":
         flat = mgx.convert(flat, np.bool_)
     # Elements that are not zero come first, in order: the sum before each is its column.
     number = mgx.convert(flat, np.int64)
     column = mgx.prefix_scan_sum(number, 0, exclusive=True)
     outside = mgx.constant(np.full(count, count))
     target = mgx.where(flat, column, outside)
-    order = mgx.constant(np.indices(tuple(x.type.shape)).reshape(rank, count).astype(np.int64))
+    order = mgx.constant(np.indices(tuple(sizes_of(x))).reshape(rank, count).astype(np.int64))
     empty = mgx.constant(np.zeros((rank, count + 1), np.int64))
     places = mgx.multibroadcast(mgx.reshape(target, [1, count]), [rank, count])
     filled = mgx.scatter_none(empty, places, order, 1)
@@ -362,7 +364,7 @@ def _undefined() -> ir.Value:
 
 
 def _is_bool(x: ir.Value) -> bool:
-    return str(x.type.element_type) == "i1"
+    return str(element_type(x)) == "i1"
 
 
 def _as_bool(x: ir.Value) -> ir.Value:
@@ -372,7 +374,7 @@ def _as_bool(x: ir.Value) -> ir.Value:
 def _compared(build: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
     def compare(a: ir.Value, b: ir.Value) -> ir.Value:
         found = build(a, b)
-        return found if _is_bool(a) else mgx.convert(found, a.type.element_type)
+        return found if _is_bool(a) else mgx.convert(found, element_type(a))
 
     return compare
 
@@ -380,7 +382,7 @@ def _compared(build: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
 def _logical(build: Callable[..., ir.Value]) -> Callable[..., ir.Value]:
     def logical(*xs: ir.Value) -> ir.Value:
         found = build(*map(_as_bool, xs))
-        return found if _is_bool(xs[0]) else mgx.convert(found, xs[0].type.element_type)
+        return found if _is_bool(xs[0]) else mgx.convert(found, element_type(xs[0]))
 
     return logical
 
@@ -445,14 +447,14 @@ def described(found: ir.OpView) -> tuple[str, dict[str, Any]]:
             "value": values.get("value", 0.0),
             "mode": values.get("mode", "constant"),
         }
-    result = found.results[0].type
+    result = found.results[0]
     if name == "resize":
-        values["sizes"] = list(result.shape)
+        values["sizes"] = sizes_of(result)
         values = {n: v for n, v in values.items() if n in _RESIZE}
     if name in _RESULT_SHAPE:
-        values[_RESULT_SHAPE[name]] = list(result.shape)
+        values[_RESULT_SHAPE[name]] = sizes_of(result)
     if name in _RESULT_TYPE:
-        values[_RESULT_TYPE[name]] = type_name(mgx.numpy_dtype(result))
+        values[_RESULT_TYPE[name]] = type_name(mgx.numpy_dtype(result.type))
     return name, {renamed.get(n, n): value for n, value in values.items()}
 
 

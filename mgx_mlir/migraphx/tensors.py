@@ -11,6 +11,7 @@ from mlir import ir
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import dims_of
 from mgx_mlir.migraphx.shape import dynamic_dimension, shape, type_name
+from mgx_mlir.rewriting.queries import element_type
 
 
 def ops_in(op: Any) -> Iterator[ir.OpView]:
@@ -52,16 +53,26 @@ def tensor_type(name: str, s: shape) -> ir.Type:
     return mgx.tensor_type(dims, element)
 
 
-def zeros(sizes: Sequence[int], like: ir.Value) -> ir.Value:
-    element = like.type.element_type
-    return mgx.splat(0, mgx.tensor_type(sizes, element))
+def zeros(dims: Sequence[int], like: ir.Value) -> ir.Value:
+    element = element_type(like)
+    return mgx.splat(0, mgx.tensor_type(dims, element))
 
 
 def as_type(value: ir.Value, dtype: Any) -> ir.Value:
     wanted = mgx.element_type(dtype)
-    return value if value.type.element_type == wanted else mgx.convert(value, wanted)
+    return value if element_type(value) == wanted else mgx.convert(value, wanted)
+
+
+def sizes_of(value: ir.Value) -> list[int]:
+    """The sizes of a tensor."""
+    return list(ir.RankedTensorType(value.type).shape)
+
+
+def rank_of(value: ir.Value) -> int:
+    """The number of dimensions of a tensor."""
+    return int(ir.RankedTensorType(value.type).rank)
 
 
 def scalar_bool(value: ir.Value) -> ir.Value:
-    scalar = value if value.type.rank == 0 else mgx.reshape(value, [])
+    scalar = value if rank_of(value) == 0 else mgx.reshape(value, [])
     return as_type(scalar, np.bool_)
