@@ -25,9 +25,11 @@ from mgx_mlir.codegen.cpu.direct import (
 )
 from mgx_mlir.codegen.cpu.epilogue import Epilogue
 from mgx_mlir.codegen.cpu.schedule import Machine
+from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.codegen.problem.match import Match, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve
+from mgx_mlir.dialects import mgx
 
 _SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
 
@@ -51,18 +53,18 @@ class Pooling:
         return self.match.problem
 
 
-def match_pooling(kernel: ir.OpView, machine: Machine) -> Pooling | None:
+def match_pooling(kernel: mgx.KernelOp, machine: Machine) -> Pooling | None:
     """The kernel as pooling that this generator takes; None for any other."""
-    operations = list(kernel.regions[0].blocks[0].operations)
-    pools = [op for op in operations if op.operation.name == "mgx.pooling"]
+    operations = list(kernel.body.blocks[0].operations)
+    pools = [op for op in operations if isinstance(op, mgx.PoolingOp)]
     if len(pools) != 1:
         return None
     (op,) = pools
-    mode = str(op.attributes["mode"]).rpartition(" ")[2].rstrip(">")
+    mode = word(op.mode)
     if mode not in ("max", "average"):
         return None
-    view = resolve(op.operands[0])
-    element = element_name(op.results[0].type)
+    view = resolve(op.x)
+    element = element_name(op.y.type)
     if view is None or element not in _SUMMED_AS or any(len(dim) != 1 for dim in view.dims[2:]):
         return None
     image = Image(
@@ -73,13 +75,13 @@ def match_pooling(kernel: ir.OpView, machine: Machine) -> Pooling | None:
         Axis(()),
         tuple(view.shape[2:]),
         tuple(dim[0][1] for dim in view.dims[2:]),
-        tuple(op.results[0].type.shape[2:]),
-        _integers(op, "lengths"),
-        _integers(op, "strides"),
-        _integers(op, "dilations"),
-        _integers(op, "pads")[: len(view.dims) - 2],
+        tuple(op.y.type.shape[2:]),
+        tuple(op.lengths),
+        tuple(op.strides),
+        tuple(op.dilations),
+        tuple(op.pads)[: len(view.dims) - 2],
     )
-    plain = not _flag(op, "ceil_mode") and all(d == 1 for d in image.dilations)
+    plain = not op.ceil_mode.value and all(d == 1 for d in image.dilations)
     if mode == "average" and not plain:
         return None
     nothing = Matrix(0, element, 0, Axis(()), Axis(()), Axis(()))
@@ -96,18 +98,10 @@ def match_pooling(kernel: ir.OpView, machine: Machine) -> Pooling | None:
     # Few outputs in a row leave most lanes idle: a reduction is faster.
     if cut is None or image.width < cut.lanes // 2:
         return None
-    match = with_epilogue(kernel.regions[0].blocks[0], [op], problem)
+    match = with_epilogue(kernel.body.blocks[0], [op], problem)
     if match is None:
         return None
-    return Pooling(match, image, cut, mode, _flag(op, "count_include_pad"))
-
-
-def _integers(op: ir.OpView, name: str) -> tuple[int, ...]:
-    return tuple(ir.DenseI64ArrayAttr(op.attributes[name]))
-
-
-def _flag(op: ir.OpView, name: str) -> bool:
-    return name in op.attributes and bool(ir.BoolAttr(op.attributes[name]).value)
+    return Pooling(match, image, cut, mode, op.count_include_pad.value)
 
 
 def emit_pooling(

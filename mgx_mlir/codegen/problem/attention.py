@@ -19,6 +19,7 @@ from mgx_mlir.codegen.problem.match import (
 )
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve, splat_constant
+from mgx_mlir.dialects import mgx
 
 _ELEMENTS = frozenset(("bf16", "f16", "f32", "f64"))
 # The argument number of the shares.
@@ -163,14 +164,14 @@ def _split(axis: Axis, inner: int) -> tuple[Axis, Axis] | None:
 def match_attention(kernel: ir.OpView) -> Attention | None:
     """The kernel as an attention whose operands are views of its inputs; None for other kernels."""
     block = kernel.regions[0].blocks[0]
-    found = [op for op in block.operations if op.operation.name == "mgx.attention"]
+    found = [op for op in block.operations if isinstance(op, mgx.AttentionOp)]
     if len(found) != 1:
         return None
     (op,) = found
-    q, k, v = (resolve(operand) for operand in list(op.operands)[:3])
+    q, k, v = (resolve(operand) for operand in (op.q, op.k, op.v))
     if q is None or k is None or v is None or 0 in (*q.shape, *k.shape, *v.shape):
         return None
-    element = element_name(op.operation.results[0].type)
+    element = element_name(op.y.type)
     sources = _sources(op)
     if sources is None or element not in _ELEMENTS:
         return None
@@ -182,7 +183,6 @@ def match_attention(kernel: ir.OpView) -> Attention | None:
     ended = with_epilogue(block, [op], product)
     if ended is None:
         return None
-    attributes = op.operation.attributes
     return Attention(
         op=op,
         batch=batch,
@@ -196,17 +196,12 @@ def match_attention(kernel: ir.OpView) -> Attention | None:
         element=element,
         score=score,
         sources=sources,
-        causal=_integer(op, "causal"),
-        earliest=_integer(op, "earliest"),
-        nan_as_zero="nan_as_zero" in attributes,
-        empty_as_zero="empty_as_zero" in attributes,
+        causal=None if op.causal is None else op.causal.value,
+        earliest=None if op.earliest is None else op.earliest.value,
+        nan_as_zero=op.nan_as_zero,
+        empty_as_zero=op.empty_as_zero,
         result=ended,
     )
-
-
-def _integer(op: ir.OpView, name: str) -> int | None:
-    attributes = op.operation.attributes
-    return ir.IntegerAttr(attributes[name]).value if name in attributes else None
 
 
 def _second(
@@ -218,9 +213,9 @@ def _second(
     return Contraction(batch, M, E, N, Matrix(_SHARES, element, 0, *axes), v, score)
 
 
-def _sources(op: ir.OpView) -> tuple[Source, ...] | None:
+def _sources(op: mgx.AttentionOp) -> tuple[Source, ...] | None:
     sources: list[Source] = [None]
-    for value in list(op.operands)[3:]:
+    for value in op.extras:
         constant = splat_constant(value)
         if constant is not None:
             sources.append(constant)

@@ -20,26 +20,25 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering import element_of, emit_pointwise
 from mgx_mlir.codegen.problem.problem import Axis, Computed, ComputedImage, Matrix, Read
 from mgx_mlir.codegen.problem.views import View, element_name, resolve, splat_constant
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import views
+from mgx_mlir.rewriting.queries import definition
 
 
 def computed_by(
     value: ir.Value,
-) -> tuple[ir.OpView, list[View | ir.Attribute]] | None:
+) -> tuple[mgx.PointwiseOp, list[View | ir.Attribute]] | None:
     """The `mgx.pointwise` whose result a value is a view of, and its operands in that view.
 
     None where no such op computes it, or strides cannot express the view. Views count numbers,
     not the bytes that hold them.
     """
-    chain = []
-    while not isinstance(value.owner, ir.Block) and views.is_view(value.owner):
-        chain.append(value.owner)
-        value = value.owner.operands[0]
-    op = value.owner
-    if isinstance(op, ir.Block) or op.name != "mgx.pointwise" or len(op.results) != 1:
+    value, chain = _behind_views(value)
+    op = definition(value)
+    if not isinstance(op, mgx.PointwiseOp) or len(op.outputs) != 1:
         return None
     found: list[View | ir.Attribute] = []
-    for operand in op.operands:
+    for operand in op.inputs:
         constant = splat_constant(operand)
         if constant is not None:
             found.append(constant)
@@ -50,7 +49,7 @@ def computed_by(
         if seen is None:
             return None
         found.append(seen)
-    return op.opview, found
+    return op, found
 
 
 def computed_matrix(value: ir.Value, place: Callable[[View], Matrix | None]) -> Computed | None:
@@ -80,15 +79,21 @@ def computed_matrix(value: ir.Value, place: Callable[[View], Matrix | None]) -> 
     )  # fmt: skip
 
 
+def _behind_views(value: ir.Value) -> tuple[ir.Value, list[ir.OpView]]:
+    """The value that a chain of views starts from, and the views, the last one first."""
+    chain = []
+    while (op := definition(value)) is not None and views.is_view(op):
+        chain.append(op)
+        value = op.operands[0]
+    return value, chain
+
+
 def _unpacked(value: ir.Value) -> View | None:
     """A view of an input; where the value is unpacked, a view of the numbers in its bytes."""
-    chain = []
-    while not isinstance(value.owner, ir.Block) and views.is_view(value.owner):
-        chain.append(value.owner)
-        value = value.owner.operands[0]
-    found = resolve(value)
-    if not isinstance(value.owner, ir.Block) and value.owner.name == "mgx.unpack":
-        found = resolve(value.owner.operands[0])
+    value, chain = _behind_views(value)
+    found, op = resolve(value), definition(value)
+    if isinstance(op, mgx.UnpackOp):
+        found = resolve(op.x)
         found = found and _of_numbers(found, 8 // element_of(value.type).bits)
     for view in reversed(chain):
         found = found and views.apply(found, view)

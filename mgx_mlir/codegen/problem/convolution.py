@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import fields
+from typing import TypeAlias
 
 from mlir import ir
 
 from mgx_mlir.codegen.problem.computed import computed_by, computed_matrix
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix, pixels
 from mgx_mlir.codegen.problem.views import View, element_name, resolve
+from mgx_mlir.dialects import mgx
+
+Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 
 _INTEGERS = ("i8", "ui8", "i16", "ui16", "i32", "ui32", "i64", "ui64")
 # Element types from which pixels of an image may be computed.
@@ -18,21 +22,16 @@ _COMPUTABLE = frozenset(("bf16", "f16", "f32", "f64", *_INTEGERS))
 
 def channels_last(op: ir.OpView) -> bool:
     """Whether a contraction is a convolution of tensors with channels last."""
-    return "channels_last" in op.operation.attributes
+    return isinstance(op, mgx.CONVOLUTIONS) and op.channels_last
 
 
-def place_of(op: ir.OpView) -> Matrix:
+def place_of(op: Convolution) -> Matrix:
     """The layout of [(image, group), channel, position] in the result of such a convolution."""
-    count, *outputs, channels = op.operation.results[0].type.shape
-    group = _group(op)
+    count, *outputs, channels = op.y.type.shape
+    group = op.group.value
     own, size = channels // group, math.prod(outputs)
     batch = Axis.of((count, size * channels), (group, own))
     return Matrix(0, "", 0, batch, Axis.of((own, 1)), Axis.of((size, channels)))
-
-
-def _group(op: ir.OpView) -> int:
-    attributes = op.operation.attributes
-    return ir.IntegerAttr(attributes["group"]).value if "group" in attributes else 1
 
 
 def channels_second(view: View, op: ir.OpView) -> View:
@@ -41,12 +40,12 @@ def channels_second(view: View, op: ir.OpView) -> View:
     return view.transposed([0, rank - 1, *range(1, rank - 1)]) if channels_last(op) else view
 
 
-def filter_operand(op: ir.OpView) -> Matrix | None:
+def filter_operand(op: Convolution) -> Matrix | None:
     """The filters as matrices [(image, group), filter, (channel, window)]."""
-    count, value = op.results[0].type.shape[0], op.operands[1]
+    count, value = op.y.type.shape[0], op.w
 
     def matrix(view: View) -> Matrix | None:
-        grouped = channels_second(view, op).split(0, _group(op))
+        grouped = channels_second(view, op).split(0, op.group.value)
         if grouped is None:
             return None
         batch = Axis.of((count, 0), *grouped.dims[0])
@@ -57,12 +56,12 @@ def filter_operand(op: ir.OpView) -> Matrix | None:
     return computed_matrix(value, matrix) if view is None else matrix(view)
 
 
-def image_operand(op: ir.OpView) -> Image | None:
+def image_operand(op: Convolution) -> Image | None:
     """The images of a convolution, whose windows are its right operand."""
-    view = resolve(op.operands[0])
+    view = resolve(op.x)
     if view is not None:
         return _image(view, op)
-    found = computed_by(op.operands[0])
+    found = computed_by(op.x)
     if found is None:
         return None
     pointwise, operands = found
@@ -81,13 +80,13 @@ def image_operand(op: ir.OpView) -> Image | None:
         return None
     most = max(images, key=lambda image: (len([x for x in image.strides if x]), image.element))
     own = {f.name: getattr(most, f.name) for f in fields(Image)}
-    own["element"] = element_name(op.operands[0].type)
+    own["element"] = element_name(op.x.type)
     return ComputedImage(**own, op=pointwise, reads=tuple(reads))
 
 
-def _image(view: View, op: ir.OpView) -> Image | None:
+def _image(view: View, op: Convolution) -> Image | None:
     """A view as the images of a convolution; None where a dimension has more than one stride."""
-    x, group = channels_second(view, op), _group(op)
+    x, group = channels_second(view, op), op.group.value
     grouped = x.split(1, group)
     if grouped is None:
         return None
@@ -96,10 +95,10 @@ def _image(view: View, op: ir.OpView) -> Image | None:
         if len(dim) != 1:
             return None
         strides.append(dim[0][1])
-    outputs = list(op.results[0].type.shape[1:])
-    outputs.pop(-1 if channels_last(op) else 0)
-    window = list(op.operands[1].type.shape[1:])
-    window.pop(-1 if channels_last(op) else 0)
+    outputs = list(op.y.type.shape[1:])
+    outputs.pop(-1 if op.channels_last else 0)
+    window = list(op.w.type.shape[1:])
+    window.pop(-1 if op.channels_last else 0)
     return Image(
         x.argument,
         x.element,
@@ -110,9 +109,9 @@ def _image(view: View, op: ir.OpView) -> Image | None:
         tuple(strides),
         tuple(outputs),
         tuple(window),
-        tuple(_integers(op, "strides")),
-        tuple(_integers(op, "dilations")),
-        tuple(_integers(op, "pads")[: len(outputs)]),
+        tuple(op.strides),
+        tuple(op.dilations),
+        tuple(op.pads)[: len(outputs)],
     )
 
 
@@ -123,7 +122,3 @@ def plain_image(image: Image) -> Matrix | None:
     if any(image.pads) or image.sizes != image.outputs:
         return None
     return image.computed(pixels) if isinstance(image, ComputedImage) else pixels(image)
-
-
-def _integers(op: ir.OpView, name: str) -> list[int]:
-    return list(ir.DenseI64ArrayAttr(op.attributes[name]))

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.queries import CONTRACTIONS
+from mgx_mlir.rewriting.queries import definition
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ def split_kernel(kernel: mgx.KernelOp) -> Halves | None:
     """
     block = kernel.regions[0].blocks[0]
     *ops, terminator = block.operations
-    reduces = [op for op in ops if op.operation.name == "mgx.fused_reduce"]
-    if len(reduces) != 1 or not any(op.operation.name in CONTRACTIONS for op in ops):
+    reduces = [op for op in ops if isinstance(op, mgx.FusedReduceOp)]
+    if len(reduces) != 1 or not any(isinstance(op, mgx.CONTRACTIONS) for op in ops):
         return None
     (reduce,) = reduces
-    operands = list(reduce.operation.operands)
+    operands = list(reduce.inputs)
     made = [value for value in dict.fromkeys(operands) if _has_contraction(value)]
     others = [value for value in terminator.operands if value not in list(reduce.results)]
     if len(made) != 1 or operands.count(made[0]) != 1 or others:
@@ -56,11 +56,10 @@ def split_kernel(kernel: mgx.KernelOp) -> Halves | None:
 
 
 def _has_contraction(value: ir.Value) -> bool:
-    if isinstance(value.owner, ir.Block):
-        return False
-    if value.owner.name in CONTRACTIONS:
-        return True
-    return any(_has_contraction(operand) for operand in value.owner.operands)
+    op = definition(value)
+    if op is None or isinstance(op, mgx.CONTRACTIONS):
+        return op is not None
+    return any(_has_contraction(operand) for operand in op.operands)
 
 
 def _kernel(

@@ -13,6 +13,7 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.problem.computed import computed_matrix
 from mgx_mlir.codegen.problem.convolution import (
+    Convolution,
     channels_last,
     channels_second,
     filter_operand,
@@ -30,11 +31,11 @@ from mgx_mlir.codegen.problem.problem import (
     transposed,
 )
 from mgx_mlir.codegen.problem.views import View, element_name, resolve, splat_constant
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.fusing import are_added
-from mgx_mlir.rewriting.views import RESHAPES
+from mgx_mlir.rewriting.queries import definition
 
-_DOTS = frozenset(("mgx.dot", "mgx.quant_dot"))
-_CONVOLUTIONS = frozenset(("mgx.convolution", "mgx.quant_convolution"))
+_Dot: TypeAlias = mgx.DotOp | mgx.QuantDotOp
 
 # The accumulator of products, by operand type. Other types take the generic path.
 _ACCUMULATORS = {
@@ -141,7 +142,7 @@ class Match:
 def match_contraction(kernel: ir.OpView) -> Match | None:
     """The kernel as a contraction; None where it is none, or none that the generators take."""
     block = kernel.regions[0].blocks[0]
-    anchors = [op for op in block.operations if op.operation.name in _DOTS | _CONVOLUTIONS]
+    anchors = [op for op in block.operations if isinstance(op, (*mgx.DOTS, *mgx.CONVOLUTIONS))]
     if not anchors:
         return None
     *others, anchor = anchors
@@ -161,8 +162,8 @@ def match_contraction(kernel: ir.OpView) -> Match | None:
     return match and replace(match, added=tuple(added), place=place)
 
 
-def _product(anchor: ir.OpView) -> Contraction | None:
-    found = _dot(anchor) if anchor.operation.name in _DOTS else _convolution(anchor)
+def _product(anchor: _Dot | Convolution) -> Contraction | None:
+    found = _dot(anchor) if isinstance(anchor, mgx.DOTS) else _convolution(anchor)
     if found is None or 0 in (found.batch, found.M, found.N, found.K):
         return None
     return found
@@ -187,15 +188,15 @@ def _accumulator(a: str, b: str, result: str) -> str | None:
     return None
 
 
-def _dot(op: ir.OpView) -> Contraction | None:
-    a, b = (_operand(value) for value in list(op.operands)[:2])
+def _dot(op: _Dot) -> Contraction | None:
+    a, b = _operand(op.a), _operand(op.b)
     if a is None or b is None:
         return None
-    accumulator = _accumulator(a.element, b.element, element_name(op.results[0].type))
+    accumulator = _accumulator(a.element, b.element, element_name(op.c.type))
     if accumulator is None:
         return None
-    *batch, M, N = op.results[0].type.shape
-    K = op.operands[0].type.shape[-1]
+    *batch, M, N = op.c.type.shape
+    K = op.a.type.shape[-1]
     return Contraction(math.prod(batch), M, N, K, a, b, accumulator)
 
 
@@ -218,11 +219,11 @@ def matrix_of(view: View, rank: int) -> Matrix:
     )
 
 
-def _convolution(op: ir.OpView) -> Contraction | None:
+def _convolution(op: Convolution) -> Contraction | None:
     x, a = image_operand(op), filter_operand(op)
     if x is None or a is None:
         return None
-    accumulator = _accumulator(x.element, a.element, element_name(op.results[0].type))
+    accumulator = _accumulator(x.element, a.element, element_name(op.y.type))
     if accumulator is None:
         return None
     b = plain_image(x) or x
@@ -240,7 +241,7 @@ def with_epilogue(block: ir.Block, anchors: list[ir.OpView], problem: Contractio
     """
     anchor = anchors[-1]
     *_, terminator = block.operations
-    pointwise = [op for op in block.operations if op.operation.name == "mgx.pointwise"]
+    pointwise = [op for op in block.operations if isinstance(op, mgx.PointwiseOp)]
     # Pointwise ops before the anchor compute operands.
     pointwise = [op for op in pointwise if anchor.operation.is_before_in_block(op.operation)]
     returned = [through_reshapes(value) for value in terminator.operands]
@@ -298,8 +299,8 @@ def _zero(type_: ir.Type) -> ir.Attribute:
 
 def through_reshapes(value: ir.Value) -> ir.Value:
     """The value that a chain of reshapes starts from."""
-    while not isinstance(value.owner, ir.Block) and value.owner.name in RESHAPES:
-        value = value.owner.operands[0]
+    while isinstance(op := definition(value), mgx.RESHAPES):
+        value = op.x
     return value
 
 
@@ -308,9 +309,9 @@ def _epilogue_operand(value: ir.Value, anchor: ir.OpView, problem: Contraction) 
     if view is None:
         return None
     rank = len(view.dims)
-    if anchor.operation.name == "mgx.pooling":  # each channel of an image is a row of pixels
+    if isinstance(anchor, mgx.PoolingOp):  # each channel of an image is a row of pixels
         split, batch, row = view, 2, 2
-    elif anchor.operation.name not in _CONVOLUTIONS:
+    elif not isinstance(anchor, mgx.CONVOLUTIONS):
         split, batch, row = view, rank - 2, rank - 1
     else:
         view = channels_second(view, anchor)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from mlir import ir
 
 from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import views
+from mgx_mlir.rewriting.queries import definition
 from mgx_mlir.rewriting.symbolic import shape_of
 
 
@@ -48,24 +50,23 @@ def whole(argument: int, type_: ir.Type) -> View:
 
 def resolve(value: ir.Value) -> View | None:
     """The view of an input that `value` is; None where it is none with fixed strides."""
-    if isinstance(value.owner, ir.Block):
+    op = definition(value)
+    if op is None:
         return whole(ir.BlockArgument(value).arg_number, value.type)
-    if not views.is_view(value.owner):
+    if not views.is_view(op):
         return None
-    view = resolve(value.owner.operands[0])
-    return view and views.apply(view, value.owner)
+    view = resolve(op.operands[0])
+    return view and views.apply(view, op)
 
 
 def splat_constant(value: ir.Value) -> ir.Attribute | None:
     """The element of a constant whose elements are all equal, through any view ops."""
-    while not isinstance(value.owner, ir.Block):
-        op = value.owner
-        if op.name == "mgx.constant":
-            attribute = op.attributes["value"]
-            if not isinstance(attribute, ir.DenseElementsAttr):
-                return attribute
-            return attribute.get_splat_value() if attribute.is_splat else None
-        if not views.is_view(op):
-            return None
-        value = op.operands[0]
-    return None
+    op = definition(value)
+    while views.is_view(op):
+        assert op is not None
+        op = definition(op.operands[0])
+    if not isinstance(op, mgx.ConstantOp):
+        return None
+    if not isinstance(op.value, ir.DenseElementsAttr):
+        return op.value
+    return op.value.get_splat_value() if op.value.is_splat else None
