@@ -15,9 +15,12 @@ from functools import cached_property
 from mgx_mlir.codegen.layout.map import Map
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fragments:
-    """The layouts of an instruction: (lane, value) -> (r, k) of A, (c, k) of B, (r, c) of C."""
+    """The layouts of an instruction: (lane, value) -> (r, k) of A, (c, k) of B, (r, c) of C.
+
+    Instances are told apart by identity: they are those of the tables below.
+    """
 
     a: Map
     b: Map
@@ -40,13 +43,13 @@ class Fragments:
 
     @cached_property
     def per_lane(self) -> int:
-        """Elements along k that a lane holds of a row."""
-        return 1 << len(self.a.moving("value", "k"))
+        """Elements along k that a lane holds of a column of B."""
+        return 1 << len(self.b.moving("value", "k"))
 
     @cached_property
     def groups(self) -> int:
         """Groups of lanes along k: each holds other elements."""
-        return 1 << len(self.a.moving("lane", "k"))
+        return 1 << len(self.b.moving("lane", "k"))
 
     @cached_property
     def values(self) -> int:
@@ -99,3 +102,27 @@ MFMA_F64 = _fragments("r0-3 k0-1", "", "c0-3 r0-1", "r2-3")
 # A wave of 32 lanes, whose halves hold copies of an operand.
 WMMA_GFX11 = _fragments("r0-3 -", "k0-3", "c0-3 r0", "r1-3")
 WMMA_GFX12 = _fragments("r0-3 k3", "k0-2", "c0-3 r3", "r0-2")
+# Vector instructions: eight columns by four groups of four rows for the 32 lanes of a wave. A
+# lane reads 16 bytes along k of each of its rows and of its column.
+VECTORS = {
+    element: Fragments(
+        Map.of(lane="- - - r2-3", value=f"{k} r0-1"),
+        Map.of(lane="c0-2 - -", value=k),
+        Map.of(lane="c0-2 r2-3", value="r0-1"),
+    )
+    for element, k in (("f32", "k0-1"), ("f16", "k0-2"), ("i8", "k0-3"))
+}
+# The same for attention: a lane has scores of one query and its group's keys, as many as 16 bytes
+# hold; the groups of lanes follow one another along the keys.
+QUERIES = {
+    "f32": Fragments(
+        Map.of(lane="- - - r2-3", value="k0-1 r0-1"),
+        Map.of(lane="c0-2 k0-1"),
+        Map.of(lane="c0-2 r2-3", value="r0-1"),
+    ),
+    "f16": Fragments(
+        Map.of(lane="- - - r3-4", value="k0-2 r0-2"),
+        Map.of(lane="c0-2 k1-2", value="k0"),
+        Map.of(lane="c0-2 r3-4", value="r0-2"),
+    ),
+}

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.layout.map import Map, rank
 
 BANK_BYTES = 4
-CHUNK_BYTES = 16
 
 # Numbers of lanes that span a phase, by bytes of a lane. Read groups of 16 bytes on gfx9:
 # Composable Kernel's documents; gfx950's: the kernel optimization guide of AMD's Shark project.
@@ -22,6 +22,16 @@ CHUNK_BYTES = 16
 NEIGHBOURS = {4: (1, 2, 4, 8, 16), 8: (1, 2, 4, 8), 16: (1, 2, 4)}
 READS = NEIGHBOURS | {16: (1, 2, 20)}
 READS_64_BANKS = {4: (1, 2, 4, 8, 16, 32), 8: (1, 2, 4, 8, 16), 16: (1, 2, 12, 20)}
+
+# Swizzles without bank conflicts in any phase: neither in reads of rows as operands of matrix or
+# vector instructions, nor in writes of successive rows, or of every second, fourth or eighth. By
+# banks and chunks of a row, for the lowest bits of a row's number. A test searches for them anew.
+SWIZZLES = {
+    (32, 4): (0, 5, 6, 6),
+    (32, 8): (1, 2, 4, 5, 2, 1),
+    (64, 4): (0, 0, 4, 6),
+    (64, 8): (0, 2, 4, 5),
+}
 
 
 @dataclass(frozen=True)
@@ -56,16 +66,22 @@ def turns(addresses: Sequence[int], width: int, banks: int = 32) -> int:
     return 1 << (rank(addresses) - rank(address & mask for address in addresses))
 
 
-def rows(chunks: int, swizzle: Sequence[int]) -> Map:
+def swizzle(*values: int) -> Map:
+    """(row) -> chunk: bit i of a row's number moves its chunks by XOR with `values[i]`."""
+    size = max(values).bit_length()
+    return Map((("row", len(values)),), (("chunk", size),) if size else (), values)
+
+
+def rows(chunks: int, moved: Map) -> Map:
     """(row, chunk) -> byte of a tile in LDS whose rows have so many chunks, a power of 2.
 
-    Bit i of a row's number moves its chunks by XOR with `swizzle[i]`, counted in chunks.
+    moved: a swizzle, whose numbers count chunks of all banks: 128 bytes, or 256.
     """
     inner, low = chunks.bit_length() - 1, CHUNK_BYTES.bit_length() - 1
     columns = [1 << bit for bit in range(inner)]
-    columns += [chunks << bit ^ turn for bit, turn in enumerate(swizzle)]
-    size = low + inner + len(swizzle)
-    inputs = (("chunk", inner), ("row", len(swizzle)))
+    columns += [chunks << bit ^ turn for bit, turn in enumerate(moved.columns)]
+    inputs = (("chunk", inner), *moved.inputs)
+    size = low + inner + moved.bits("row")
     return Map(inputs, (("byte", size),), tuple(column << low for column in columns))
 
 
@@ -80,9 +96,9 @@ def swizzles(
          access.width)
         for access in accesses
     ]  # fmt: skip
-    for swizzle in product(range(slots), repeat=row_bits):
-        lds = rows(chunks, swizzle)
+    for values in product(range(slots), repeat=row_bits):
+        lds = rows(chunks, swizzle(*values))
         if rank(lds.columns) == len(lds.columns) and all(
             turns([lds.flat(cell) for cell in cells], width, banks) == 1 for cells, width in spans
         ):
-            yield swizzle
+            yield values

@@ -11,9 +11,7 @@ from emulated import run_on
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.binary import code_object, disassemble
 from mgx_mlir.codegen.gpu.builders.program import Generated
-from mgx_mlir.codegen.gpu.families.attention import layout
 from mgx_mlir.codegen.gpu.families.attention.kernel import attention_program
-from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.gpu.kernel import compiler
 from test.codegen.attention_kernels import AttentionCase
 
@@ -90,48 +88,6 @@ def test_no_score_is_in_memory() -> None:
     parts, unit = r"( in \d parts)?", r"(overlapped )?mfma of \d+ rows of f16"
     why = rf"mgx\.attention: \d+ queries by \d+ keys{parts}, \d waves, {unit}"
     assert re.fullmatch(why, code.why)
-
-
-def units() -> dict[str, Unit]:
-    """One of each kind of lane layout."""
-    found = {}
-    for chip, element in (("gfx942", "f16"), ("gfx942", "f32"), ("gfx1100", "f16"),
-                          ("gfx1201", "f16"), ("gfx950", "bf16")):  # fmt: skip
-        unit = unit_for(Target.get(chip), element, "f32")
-        assert unit is not None
-        found[f"{chip}-{element}"] = unit
-    return found
-
-
-@pytest.mark.parametrize("unit", units().values(), ids=units().keys())
-def test_a_lane_holds_scores_of_neighbouring_keys(unit: Unit) -> None:
-    """What the first product leaves in a lane is what the second one takes from it."""
-    count = layout.step_keys(unit) // unit.columns
-    for group in range(16 // unit.values):
-        keys = []
-        for tile in range(count):
-            for i in range(unit.values):
-                # Result i of a lane of this group is that of a column of the tile.
-                interleaved = unit.kind == "wmma" and unit.groups == 1
-                column = 2 * i + group if interleaved else group * unit.values + i
-                keys.append(int(layout.lane_key(unit, column)) + layout.tile_key(unit, tile))
-        first = group * count * unit.values
-        assert keys == list(range(first, first + count * unit.values))
-
-
-@pytest.mark.parametrize("unit", units().values(), ids=units().keys())
-def test_rows_of_lds_meet_no_bank_twice(unit: Unit) -> None:
-    """Places of the chunks that 8 lanes read in one phase of a 128-bit access."""
-    columns = {
-        "mfma": [[*range(4), *range(20, 24)], [*range(4, 8), *range(16, 20)],
-                 [*range(8, 12), *range(28, 32)], [*range(12, 16), *range(24, 28)]],
-        "wmma": [range(8 * i, 8 * i + 8) for i in range(4)],
-    }  # fmt: skip
-    for rows in (lambda c: c, lambda c: int(layout.lane_key(unit, c))):
-        for phase in columns[unit.kind]:
-            lanes = {(rows(lane % 16), lane // 16 if unit.groups > 1 else 0) for lane in phase}
-            places = {chunk ^ layout.swizzle(row) for row, chunk in lanes}
-            assert len(places) == len(lanes)
 
 
 @pytest.mark.parametrize(

@@ -168,60 +168,10 @@ PHASES = (
 )
 
 
-# The same of gfx950, of all 64 lanes but for 32.
-WIDE_PHASES = (
-    (*range(4), *range(12, 16), *range(20, 28)),
-    (*range(4, 12), *range(16, 20), *range(28, 32)),
-)
-
-
 def unit(chip: str, element: str) -> Unit:
     found = unit_for(Target.get(chip), element, "f32")
     assert found is not None
     return found
-
-
-def test_rows_of_lds_meet_no_bank_twice() -> None:
-    """(row, chunk) of each lane, for each way that tiles are read and written."""
-    reads = {
-        "mfma, wmma of RDNA 4": [(lane % 16, lane // 16) for lane in range(32)],
-        "wmma of RDNA 3": [(lane % 16, 0) for lane in range(32)],
-        "columns of wmma of RDNA 3": [(8 * (lane % 2) + lane % 16 // 2, 0) for lane in range(32)],
-        "rows of fma": [(lane % 8, 0) for lane in range(32)],
-        "columns of fma": [(lane // 8 * 4, 0) for lane in range(32)],
-    }
-    narrow = unit("gfx942", "f16")
-    for name, lanes in reads.items():
-        for phase in PHASES:
-            _meets_no_bank_twice(name, {lanes[lane] for lane in phase}, narrow)
-    joined = {
-        f"joined {o}": [lane % 16 // 4 * 8 + lane % 4 + o for lane in range(32)] for o in (0, 4)
-    }
-    for name, rows in {"plain": [lane % 16 for lane in range(32)], **joined}.items():
-        for phase in WIDE_PHASES:
-            for element, starts in (("f16", (0,)), ("f8E4M3FN", (0, 4))):
-                for start in starts:
-                    cells = {(rows[lane], lane // 16 + start) for lane in phase}
-                    _meets_no_bank_twice(f"{name} of 64 banks", cells, unit("gfx950", element))
-    for across in (1, 2, 4, 8):
-        lanes = [(lane // 4 * across, lane % 4) for lane in range(32)]
-        for start in range(0, 32, 8):
-            group = set(lanes[start : start + 8])
-            _meets_no_bank_twice(f"every {across}th row", group, narrow)
-
-
-def _meets_no_bank_twice(name: str, cells: set[tuple[int, int]], unit: Unit) -> None:
-    places = {
-        (row * unit.row_chunks + chunk ^ unit.swizzle(row)) % (unit.banks // 4)
-        for row, chunk in cells
-    }
-    assert len(places) == len(cells), name
-
-
-@pytest.mark.parametrize(("chip", "element"), [("gfx942", "f16"), ("gfx950", "f8E4M3FN")])
-def test_swizzle_is_linear_in_the_bits_of_the_row(chip: str, element: str) -> None:
-    swizzle = unit(chip, element).swizzle
-    assert all(swizzle(a ^ b) == swizzle(a) ^ swizzle(b) for a in range(16) for b in range(16))
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,14 @@ from collections import Counter
 
 import pytest
 
-from mgx_mlir.codegen.layout.fragments import MFMA, WMMA_GFX11, WMMA_GFX12, Fragments
 from mgx_mlir.codegen.layout.lds import (
     NEIGHBOURS,
     READS,
     READS_64_BANKS,
+    SWIZZLES,
     Access,
     rows,
+    swizzle,
     swizzles,
     turns,
 )
@@ -29,6 +30,7 @@ READERS = (
     "row0-2 - - -",
     "- - - row2-3 -",
 )
+ATTENTION = swizzle(*SWIZZLES[32, 8])
 # Columns of MFMA whose tiles are joined in pairs.
 JOINED = "row0-1 row3-4 chunk0-1"
 
@@ -67,52 +69,26 @@ def test_ranks_agree_with_counting_lanes() -> None:
 def test_rows_without_a_swizzle_meet_in_banks() -> None:
     """MFMA of 16 rows: as many turns as rows of LDS fit into half of the banks' bytes."""
     (reader,) = accesses(READS[16], READERS[0])
-    assert [reader.turns(rows(chunks, (0,) * 4)) for chunks in (4, 8)] == [2, 4]
+    assert [reader.turns(rows(chunks, swizzle(0, 0, 0, 0))) for chunks in (4, 8)] == [2, 4]
 
 
 def test_the_swizzle_of_64_byte_rows_is_the_least_without_conflicts() -> None:
     found = swizzles(4, 4, [*accesses(READS[16], *READERS), *writes(4, 4)])
-    assert next(found) == (0, 5, 6, 6)
+    assert next(found) == SWIZZLES[32, 4]
 
 
-@pytest.mark.parametrize(("chunks", "swizzle"), [(4, (0, 0, 4, 6)), (8, (0, 2, 4, 5))])
-def test_the_swizzles_of_64_banks_have_no_conflicts(chunks: int, swizzle: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("chunks", [4, 8])
+def test_the_swizzles_of_64_banks_have_no_conflicts(chunks: int) -> None:
+    values = SWIZZLES[64, chunks]
     reading = accesses(READS_64_BANKS[16], READERS[0])
-    assert swizzle in swizzles(chunks, 4, [*reading, *writes(chunks, 4)], banks=64)
+    assert values in swizzles(chunks, 4, [*reading, *writes(chunks, 4)], banks=64)
     # Tiles in pairs have five bits of rows, of which the swizzle takes four.
     (joined,) = accesses(READS_64_BANKS[16], JOINED)
-    assert joined.turns(rows(chunks, (*swizzle, 0)), banks=64) == 1
-
-
-@pytest.mark.parametrize(
-    ("found", "span"),
-    [
-        (MFMA["16x16x16"], READS[16]),
-        (MFMA["32x32x8"], READS[16]),
-        (MFMA["16x16x32"], READS_64_BANKS[16]),
-        (MFMA["32x32x16"], READS_64_BANKS[16]),
-        (WMMA_GFX11, READS[16]),
-        (WMMA_GFX11, NEIGHBOURS[16]),
-        (WMMA_GFX12, NEIGHBOURS[16]),
-    ],
-)
-def test_the_swizzle_of_attention_serves_keys_in_the_order_of_shares(
-    found: Fragments, span: tuple[int, ...]
-) -> None:
-    """A lane reads 16 bytes along k, and the row of its key in tiles of joined scores."""
-    lds, order = rows(8, (1, 2, 4, 5, 2, 1)), found.order(8)
-    chunks = found.a.moving("lane", "k")
-    words = []
-    for bit in range(found.a.bits("lane")):
-        image = [order.image("r", row)[0][1] for name, row in found.a.image("lane", bit)
-                 if name == "r"]  # fmt: skip
-        words.append(f"row{image[0]}" if image else f"chunk{chunks.index(bit)}" if chunks else "-")
-    (reader,) = accesses(span, " ".join(words))
-    assert reader.turns(lds, 64 if span == READS_64_BANKS[16] else 32) == 1
+    assert joined.turns(rows(chunks, swizzle(*values, 0)), banks=64) == 1
 
 
 def test_the_swizzle_of_attention_serves_writes_of_rows() -> None:
-    lds = rows(8, (1, 2, 4, 5, 2, 1))
+    lds = rows(8, ATTENTION)
     assert all(access.turns(lds) == 1 for access in writes(8, 6))
 
 

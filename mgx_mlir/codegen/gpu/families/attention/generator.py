@@ -201,14 +201,12 @@ class Generator:
         self, k: AttentionTile, v: AttentionTile, first_key: Index
     ) -> tuple[Reader, Reader]:
         """The lane's readers of keys and of values: its results are neighbouring columns."""
-        unit, column = self.unit, self.lane_row
+        unit = self.unit
         if unit.kind in layout.PLAIN:
             first = emit.mul(self.group, unit.values)
             keys = Reader(k, emit.add(first, first_key), 0, step_chunks=1)
             return keys, Reader(v, first, self.group, first_key, step_chunks=1)
-        key = layout.lane_key(unit, self.lane_row)
-        if unit.interleaved or unit.columns == 32:
-            column = key
+        key, column = (f(unit, self.lane_row) for f in (layout.lane_key, layout.lane_column))
         group: Index = self.group if unit.groups > 1 else 0
         return Reader(k, emit.add(key, first_key), group), Reader(v, column, group, first_key)
 

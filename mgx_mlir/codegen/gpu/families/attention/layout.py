@@ -15,55 +15,23 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from mlir import ir
-from mlir.dialects import arith
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.layouts import index_of
 from mgx_mlir.codegen.gpu.families.attention import softmax
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.codegen.layout.fragments import MFMA, QUERIES
+from mgx_mlir.codegen.layout.lds import SWIZZLES, swizzle
 
-ROW_BYTES = 128
 ROW_CHUNKS = 8
-# Chunk c of row r is stored as chunk c ^ swizzle(r) of its row. `swizzle` is linear in r's bits;
-# these are its values for bits 0 .. 5. They are chosen so that no phase of an LDS access (8 lanes
-# for 128 bits, 16 for 64) has a bank conflict: reads of operands of MFMA and WMMA in the order of
-# `lane_key`, writes of consecutive rows, and of every eighth row (a test counts).
-SWIZZLE = (1, 2, 4, 5, 2, 1)
+# Reads of operands in the order of `lane_key` meet no bank twice (a test counts).
+SWIZZLE = swizzle(*SWIZZLES[32, ROW_CHUNKS])
 # Kinds of units without matrix cores: a lane multiplies all elements along d of its keys itself.
 PLAIN = frozenset(("dot", "fma"))
 # Latency of a read of operands from LDS while other waves read too, in clocks.
 READ_CLOCKS = 128
-
-
-def swizzle(row: int) -> int:
-    """The number that is XORed with the chunk numbers of a row."""
-    result = 0
-    for bit, mask in enumerate(SWIZZLE):
-        if row >> bit & 1:
-            result ^= mask
-    return result
-
-
-def swizzled(row: Index) -> Index:
-    """`swizzle` of a row that may be known only at run time."""
-    if isinstance(row, int):
-        return swizzle(row)
-    result: Index = 0
-    for bit, mask in enumerate(SWIZZLE):
-        result = exclusive_or(result, emit.mul(emit.rem(emit.div(row, 1 << bit), 2), mask))
-    return result
-
-
-def exclusive_or(a: Index, b: Index) -> Index:
-    """a ^ b."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a ^ b
-    if isinstance(a, int):
-        a, b = b, a
-    if isinstance(b, int) and b == 0:
-        return a
-    return arith.xori(emit.value(a), emit.value(b))
 
 
 def row_elements(unit: Unit) -> int:
@@ -74,23 +42,15 @@ def row_elements(unit: Unit) -> int:
 def plain_unit(element: str) -> Unit:
     """A unit of vector instructions: a lane has one query, and a chunk of keys of each step."""
     if element == "f16":
-        return Unit("dot", "f16", "f32", 2, 2, 4, 8, 32, 8, 256)
-    return Unit("fma", "f32", "f32", 1, 1, 4, 8, 16, 4, 128)
+        return Unit("dot", "f16", "f32", QUERIES["f16"], 256)
+    return Unit("fma", "f32", "f32", QUERIES["f32"], 128)
 
 
 def shaped(unit: Unit, rows: int) -> Unit:
     """The matrix instruction of the same kind for tiles of `rows` rows: 16, or 32 of MFMA."""
     if rows == unit.rows:
         return unit
-    groups = 64 // rows
-    return replace(
-        unit,
-        depth=unit.per_lane * groups,
-        groups=groups,
-        rows=rows,
-        columns=rows,
-        values=rows * rows // 64,
-    )
+    return replace(unit, fragments=MFMA[f"{rows}x{rows}x{unit.per_lane * 64 // rows}"])
 
 
 def block_keys(unit: Unit) -> int:
@@ -116,18 +76,17 @@ def run_keys(unit: Unit) -> int:
 
 def lane_key(unit: Unit, column: Index) -> Index:
     """The key, in the first tile, whose row the lane of result column `column` reads."""
-    if unit.interleaved:
-        # RDNA 3: result i of a lane is row 2 * i + lane / 16 of its tile.
-        odd = emit.mul(emit.rem(column, 2), unit.values)
-        return emit.add(odd, emit.div(column, 2))
-    if unit.columns == 32:
-        # Result i of a lane is row 8 * (i / 4) + 4 * (lane / 32) + i % 4 of its tile.
-        result = emit.add(emit.mul(emit.div(column, 8), 4), emit.rem(column, 4))
-        step = emit.mul(emit.div(result, unit.chunk), step_keys(unit))
-        group = emit.mul(emit.rem(emit.div(column, 4), 2), unit.chunk)
-        return emit.add(emit.add(step, group), emit.rem(result, unit.chunk))
-    run = run_keys(unit)
-    return emit.add(emit.mul(emit.div(column, unit.values), run), emit.rem(column, unit.values))
+    return index_of(unit.fragments.order(run_keys(unit)), r=column)
+
+
+def lane_column(unit: Unit, column: Index) -> Index:
+    """The column of v that the lane of result column `column` reads, in the first tile."""
+    return index_of(unit.fragments.order(_run_columns(unit)), r=column)
+
+
+def _run_columns(unit: Unit) -> int:
+    """Neighbouring columns of v that a lane holds in a tile of results, up to a chunk."""
+    return min(unit.values, unit.chunk)
 
 
 def tile_key(unit: Unit, tile: int) -> int:
@@ -151,10 +110,9 @@ def columns(
     """A lane's results of the second product as vectors of neighbouring columns of v, each
     with its first column. `group`: the lane's group along the columns; `start`: the number of
     tiles before these."""
-    if unit.columns != 32 or unit.kind in PLAIN:
-        found, each, run = list(tiles), unit.columns, unit.values
-    else:
-        found, each, run = runs(unit, tiles), step_keys(unit), unit.chunk
+    run = _run_columns(unit)
+    each = unit.columns * run // unit.values
+    found = [memory.part(x, i, run) for x in tiles for i in range(0, unit.values, run)]
     first = emit.add(emit.mul(group, run), start * unit.columns)
     return [(emit.add(first, i * each), x) for i, x in enumerate(found)]
 

@@ -59,10 +59,9 @@ class Lanes:
 
     def distances(self) -> tuple[int, ...]:
         """The distances, powers of 2, between the lanes with the same query."""
-        distances: list[int] = []
-        while (distance := self.unit.rows << len(distances)) < self.target.wave_size:
-            distances.append(distance)
-        return tuple(distances)
+        c = self.unit.fragments.c
+        own = c.moving("lane", "c")
+        return tuple(1 << bit for bit in range(c.bits("lane")) if bit not in own)
 
     def everywhere(self, conditions: Sequence[ir.Value]) -> ir.Value:
         """Whether all `conditions` hold in all lanes of the wave: one ballot."""

@@ -14,13 +14,12 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
+from mgx_mlir.codegen.gpu.builders.layouts import exclusive_or, swizzled
 from mgx_mlir.codegen.gpu.families.attention import softmax, streams
 from mgx_mlir.codegen.gpu.families.attention.layout import (
     ROW_CHUNKS,
-    exclusive_or,
+    SWIZZLE,
     row_elements,
-    swizzle,
-    swizzled,
 )
 from mgx_mlir.codegen.gpu.families.attention.streams import Stream
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
@@ -162,7 +161,7 @@ class AttentionTile:
         length, chunk = row_elements(self.unit), self.unit.chunk
         panel = emit.mul(emit.div(k, length), self.shape.rows * length)
         inner = emit.rem(k, length)
-        place = exclusive_or(emit.div(inner, chunk), swizzled(row))
+        place = exclusive_or(emit.div(inner, chunk), swizzled(SWIZZLE, row))
         at = emit.add(emit.mul(row, length), emit.mul(place, chunk))
         at = emit.add(at, emit.rem(inner, chunk))
         return emit.add(emit.add(panel, at), self.start)
@@ -246,7 +245,7 @@ class AttentionTile:
     def _row_below(self, target: Index, i: int) -> Index:
         """The offset in row + i of LDS, from that in row. i is less than a power of 2 that
         divides the row."""
-        start = exclusive_or(target, swizzle(i) * self.unit.chunk)
+        start = exclusive_or(target, int(swizzled(SWIZZLE, i)) * self.unit.chunk)
         return emit.add(start, i * row_elements(self.unit))
 
     def _converted(self, x: ir.Value) -> ir.Value:
@@ -296,7 +295,7 @@ class Reader:
         self.step_chunks = step_chunks or unit.step_chunks
         length = row_elements(unit)
         chunk = emit.add(group, emit.div(emit.rem(first, length), unit.chunk))
-        place = exclusive_or(chunk, swizzled(lane_row))
+        place = exclusive_or(chunk, swizzled(SWIZZLE, lane_row))
         row = emit.add(lane_row, emit.mul(emit.div(first, length), tile.shape.rows))
         start = emit.add(emit.mul(row, length), emit.mul(place, unit.chunk))
         self.places = [exclusive_or(start, i * unit.chunk) for i in range(ROW_CHUNKS)]
@@ -307,5 +306,6 @@ class Reader:
         panel, first = divmod(step * self.step_chunks, ROW_CHUNKS)
         chunks = [first] if unit.groups > 1 else range(first, first + unit.step_chunks)
         start = tile.start + (panel * tile.shape.rows + row) * row_elements(unit)
-        places = [self.places[chunk ^ swizzle(row)] for chunk in chunks]
+        turn = int(swizzled(SWIZZLE, row))
+        places = [self.places[chunk ^ turn] for chunk in chunks]
         return [memory.load(tile.lds, emit.add(place, start), unit.chunk) for place in places]

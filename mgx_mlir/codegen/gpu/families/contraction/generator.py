@@ -21,6 +21,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.layouts import index_of
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction import direct, finish, multiply, packing
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, aligned
@@ -316,27 +317,14 @@ class _Generator:
     def _lane_columns(self, lane: _Lane) -> list[Index]:
         """The columns of a tile that a lane reads, such that its results are neighbours."""
         unit = self.unit
-        if unit.kind == "fma":
-            return [emit.add(emit.mul(lane.group, unit.values), i) for i in range(unit.values)]
-        if unit.interleaved:
-            # RDNA 3: result i of a lane is row 2 * i + lane / 16 of its tile.
-            odd = emit.mul(emit.rem(lane.row, 2), unit.values)
-            return [emit.add(odd, emit.div(lane.row, 2))]
-        if unit.spread:
-            across = emit.mul(emit.rem(lane.row, unit.groups), unit.values)
-            return [emit.add(across, emit.div(lane.row, unit.groups))]
-        if self.joined == 1:
-            return [lane.row]
-        stripe = emit.mul(emit.div(lane.row, unit.values), unit.values * self.joined)
-        return [emit.add(stripe, emit.rem(lane.row, unit.values))]
+        held = unit.fragments.a.onto("r").then(unit.order(self.joined))
+        lanes = held.split("lane", "row", "group", unit.rows.bit_length() - 1)
+        first = index_of(lanes, row=lane.row, group=lane.group)
+        return [emit.add(first, i) for i in range(1 << len(held.moving("value", "n")))]
 
     def _tile_columns(self) -> list[int]:
         """The first column of each tile; the columns of `joined` tiles alternate."""
-        unit, joined = self.unit, self.joined
-        return [
-            j // joined * joined * unit.columns + j % joined * unit.values
-            for j in range(self.schedule.tiles_n)
-        ]
+        return [self.unit.first_column(j, self.joined) for j in range(self.schedule.tiles_n)]
 
     def _store(
         self,

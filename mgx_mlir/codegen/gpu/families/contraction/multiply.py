@@ -12,8 +12,8 @@ from mlir.dialects import amdgpu, arith, llvm, vector
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.layouts import exclusive_or, swizzled
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
-from mgx_mlir.codegen.gpu.families.contraction.tile import exclusive_or, swizzled
 
 # Chunks of 16 bytes, neighbours along k, of one row or column.
 Fragment = list[ir.Value]
@@ -37,38 +37,37 @@ class FragmentOperand:
     def __post_init__(self) -> None:
         unit = self.unit
         row = emit.mul(self.lane_row, unit.tile_depth)
-        place = exclusive_or(self.group, swizzled(unit, self.lane_row))
+        place = exclusive_or(self.group, swizzled(unit.swizzle, self.lane_row))
         self.place = exclusive_or(row, emit.mul(place, unit.chunk))
 
     def prepare(self, rows: Sequence[int], steps: int) -> None:
         """Builds the addresses of all reads before the loop."""
         for row in rows:
             for step in range(steps):
-                for chunk in self._chunks(step):
-                    self._base(chunk ^ self.unit.swizzle(row))
+                self._bases(row, step)
 
     def read(self, row: int, step: Index, side: Index) -> Fragment:
         """The lane's chunks of the tile that begins at `row`, in the half of LDS at `side`."""
         unit, start = self.unit, self.start + row * self.unit.tile_depth
         if isinstance(step, int):
-            places = [self._base(chunk ^ unit.swizzle(row)) for chunk in self._chunks(step)]
+            places = self._bases(row, step)
         else:
-            turn = exclusive_or(step, unit.swizzle(row))
+            turn = exclusive_or(step, swizzled(unit.swizzle, row))
             places = [exclusive_or(self.place, emit.mul(turn, unit.chunk))]
         return [
             memory.load(self.lds, emit.add(emit.add(place, side), start), unit.chunk)
             for place in places
         ]
 
-    def _chunks(self, step: int) -> list[int]:
+    def _bases(self, row: int, step: int) -> list[Index]:
+        """The addresses of a step's chunks in the tile at `row`, up to a constant."""
         unit = self.unit
-        first = step * unit.step_chunks
-        return [*range(first, first + unit.step_chunks, unit.groups)]
-
-    def _base(self, turn: int) -> Index:
-        if turn not in self.bases:
-            self.bases[turn] = exclusive_or(self.place, turn * self.unit.chunk)
-        return self.bases[turn]
+        first, turn = step * unit.step_chunks, int(swizzled(unit.swizzle, row))
+        turns = [chunk ^ turn for chunk in range(first, first + unit.step_chunks, unit.groups)]
+        for x in turns:
+            if x not in self.bases:
+                self.bases[x] = exclusive_or(self.place, x * unit.chunk)
+        return [self.bases[x] for x in turns]
 
 
 def zero(unit: Unit) -> ir.Value:

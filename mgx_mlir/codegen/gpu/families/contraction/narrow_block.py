@@ -13,6 +13,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.layouts import index_of
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.convolution import split
@@ -120,21 +121,11 @@ class _Block:
 
     def _spread(self, row: Index) -> Index:
         """The column of a tile that a lane reads, such that its results are neighbours."""
-        unit = self.unit
-        if unit.interleaved:
-            # RDNA 3: result i of a lane is row 2 * i + lane / 16 of its tile.
-            return emit.linear(emit.div(row, 2), (emit.rem(row, 2), unit.values))
-        joined = self.found.joined
-        if joined == 1:
-            return row
-        return emit.linear(
-            emit.rem(row, unit.values), (emit.div(row, unit.values), unit.values * joined)
-        )
+        return index_of(self.unit.order(self.found.joined), r=row)
 
     def _tile(self, number: int) -> int:
         """The first filter of a wave's tile; the filters of `joined` tiles alternate."""
-        joined, unit = self.found.joined, self.unit
-        return number // joined * joined * unit.rows + number % joined * unit.values
+        return self.unit.first_column(number, self.found.joined)
 
     def _taps(self, step: int) -> list[Index]:
         found = self.found

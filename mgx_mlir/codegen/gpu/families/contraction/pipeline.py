@@ -268,7 +268,7 @@ class Pipeline:
                 """Emits the barrier; gives the writes to LDS and the reads from memory after it."""
                 _fence()
                 amdgpu.LDSBarrierOp()
-                if self.unit.interleaved:
+                if self.unit.kind == "wmma" and self.unit.lds_done is not None:
                     rocdl.s_waitcnt(_loads_done(len(values)))
                 beyond = emit.add(k, (SIDES + schedule.ahead) * self.unit.tile_depth)
                 loads = self._loads(beyond) if following else []

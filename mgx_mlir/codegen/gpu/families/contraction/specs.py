@@ -1,8 +1,7 @@
 """The instructions that multiply: the elements of operands and result that each lane holds.
 
 Every instruction computes a tile of C transposed: its rows are columns of C, so that the
-results of a lane are neighbours in memory. Layouts: AMD's CDNA 3 and RDNA 3 / 4 ISA documents
-and https://github.com/ROCm/amd_matrix_instruction_calculator.
+results of a lane are neighbours in memory. Its layouts are those of `layout.fragments`.
 """
 
 from __future__ import annotations
@@ -13,23 +12,22 @@ from functools import cached_property
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.layout.fragments import (
+    MFMA,
+    MFMA_F64,
+    VECTORS,
+    WMMA_GFX11,
+    WMMA_GFX12,
+    Fragments,
+)
+from mgx_mlir.codegen.layout.lds import SWIZZLES, swizzle
+from mgx_mlir.codegen.layout.map import Map
 from mgx_mlir.errors import TargetError
 
-# Chunks of a row of a tile in LDS: half, or all, of the bytes that 32 banks deliver in a clock.
-ROW_CHUNKS, WIDE_ROW_CHUNKS = 4, 8
+# Chunks of a row of a tile in LDS, at least: half of the bytes that 32 banks deliver in a clock.
+ROW_CHUNKS = 4
 # Halves of the double buffer in LDS: one tile is read while the next is written.
 SIDES = 2
-
-# Two rows share 128 bytes, eight slots of 16 bytes: chunk c of row r lies in slot
-# (r % 2 * 4 + c) ^ swizzle(r) of row pair r / 2. `swizzle` is linear in r's bits; these are
-# its values for bits 0 .. 3. They are chosen so that no phase of an LDS access (8 lanes for 128
-# bits) has a bank conflict: neither in reads of rows as operands of MFMA and WMMA, nor in writes
-# of successive rows, or of every second, fourth or eighth (a test counts the conflicts).
-SWIZZLE = (0, 5, 6, 6)
-# The same for rows of 128 bytes: chunk c of row r lies in slot c ^ swizzle(r).
-WIDE_SWIZZLE = (1, 2, 4, 0)
-# Both for 64 banks, which serve 16 lanes at a time.
-SWIZZLE_64, WIDE_SWIZZLE_64 = (0, 0, 4, 6), (0, 2, 4, 5)
 
 
 @dataclass(frozen=True)
@@ -38,9 +36,7 @@ class Unit:
 
     kind: 'mfma', 'wmma', or 'fma' for plain vector instructions.
     element: the operands' type in LDS. accumulator: the type of the sums.
-    depth: k of one instruction. per_lane: neighbours along k that a lane holds of an operand.
-    groups: groups of lanes along k. rows: rows of C of one tile; as many lanes differ in row.
-    columns, values: columns of C of one tile, and of one lane in it.
+    fragments: the layouts, whose rows are columns of C, and whose columns are rows of C.
     flops: multiplications and additions a clock of one compute unit. scaled: whether each
     lane gives a scale of its elements too. banks: the number of LDS banks, of 4 bytes each.
     lds_done: the operand of s_waitcnt that waits for reads from LDS alone (lgkmcnt(0)); None for
@@ -50,16 +46,43 @@ class Unit:
     kind: str
     element: str
     accumulator: str
-    depth: int
-    per_lane: int
-    groups: int
-    rows: int
-    columns: int
-    values: int
+    fragments: Fragments
     flops: int
     scaled: bool = False
     banks: int = 32
     lds_done: int | None = None
+
+    @cached_property
+    def depth(self) -> int:
+        """k of one instruction."""
+        if self.kind in ("mfma", "wmma"):
+            return self.fragments.depth
+        return 4 // emit.element_bytes(self.element)
+
+    @cached_property
+    def per_lane(self) -> int:
+        """Neighbours along k that a lane holds of an operand."""
+        return self.fragments.per_lane
+
+    @cached_property
+    def groups(self) -> int:
+        """Groups of lanes along k."""
+        return self.fragments.groups
+
+    @cached_property
+    def rows(self) -> int:
+        """Rows of C of one tile; as many lanes differ in row."""
+        return self.fragments.columns
+
+    @cached_property
+    def columns(self) -> int:
+        """Columns of C of one tile."""
+        return self.fragments.rows
+
+    @cached_property
+    def values(self) -> int:
+        """Columns of C of one lane in a tile."""
+        return self.fragments.values
 
     @cached_property
     def chunk(self) -> int:
@@ -79,17 +102,7 @@ class Unit:
     @cached_property
     def lanes(self) -> int:
         """Lanes of a wave."""
-        return self.rows * self.columns // self.values
-
-    @cached_property
-    def interleaved(self) -> bool:
-        """Whether result i of a lane is row 2 * i + lane / 16 of its tile (RDNA 3)."""
-        return self.kind == "wmma" and self.groups == 1
-
-    @cached_property
-    def spread(self) -> bool:
-        """Whether result i of a lane is row 4 * i + group of its tile, and not 4 * group + i."""
-        return self.accumulator == "f64"
+        return 1 << self.fragments.c.bits("lane")
 
     @cached_property
     def tile_depth(self) -> int:
@@ -117,33 +130,32 @@ class Unit:
         return self.row_chunks * CHUNK_BYTES
 
     @cached_property
-    def swizzles(self) -> tuple[int, ...]:
-        """For each bit of a row's number, the value that is XORed with the row's chunks."""
-        wide = self.row_chunks == WIDE_ROW_CHUNKS
-        if self.banks == 64:
-            return WIDE_SWIZZLE_64 if wide else SWIZZLE_64
-        return WIDE_SWIZZLE if wide else SWIZZLE
+    def swizzle(self) -> Map:
+        """The swizzle of the rows of a tile in LDS."""
+        return swizzle(*SWIZZLES[self.banks, self.row_chunks])
 
-    def swizzle(self, row: int) -> int:
-        """The value that is XORed with the chunks of a row."""
-        result = 0
-        for bit, value in enumerate(self.swizzles):
-            if row >> bit & 1:
-                result ^= value
-        return result
+    def order(self, joined: int = 1) -> Map:
+        """(r, tile) -> n: the column of C of an instruction's row, in one of `joined` tiles,
+        such that a lane's results are neighbours."""
+        return self.fragments.order(self.values * joined)
+
+    def first_column(self, tile: int, joined: int) -> int:
+        """The first column of a tile, where the columns of `joined` tiles alternate."""
+        together, inner = divmod(tile, joined)
+        return together * joined * self.columns + inner * self.values
 
 
 def _mfma(element: str, accumulator: str, depth: int, flops: int) -> Unit:
-    return Unit(
-        "mfma", element, accumulator, depth, depth // 4, 4, 16, 16, 4, flops, lds_done=0xC07F
-    )
+    fragments = MFMA_F64 if accumulator == "f64" else MFMA[f"16x16x{depth}"]
+    return Unit("mfma", element, accumulator, fragments, flops, lds_done=0xC07F)
 
 
-def _wmma(element: str, accumulator: str, groups: int, flops: int) -> Unit:
-    lds_done = 0xFC07 if groups == 1 else None
-    return Unit(
-        "wmma", element, accumulator, 16, 16 // groups, groups, 16, 16, 8, flops, lds_done=lds_done
-    )
+def _rdna3(element: str, accumulator: str) -> Unit:
+    return Unit("wmma", element, accumulator, WMMA_GFX11, 512, lds_done=0xFC07)
+
+
+def _rdna4(element: str, accumulator: str, flops: int) -> Unit:
+    return Unit("wmma", element, accumulator, WMMA_GFX12, flops)
 
 
 def _of_64_banks(*units: Unit) -> tuple[Unit, ...]:
@@ -154,12 +166,11 @@ def _byte_floats(names: str, unit: Unit) -> tuple[Unit, ...]:
     return tuple(replace(unit, element=name) for name in names.split())
 
 
-# Eight rows by four groups of four columns for the 32 lanes of a wave.
-_FMA = Unit("fma", "f32", "f32", 1, 4, 1, 8, 16, 4, 128)
+_FMA = Unit("fma", "f32", "f32", VECTORS["f32"], 128)
 # The same with dot products of two f16, or of four bytes.
 _DOT_PRODUCTS = (
-    Unit("fma", "f16", "f32", 2, 8, 1, 8, 16, 4, 256),
-    Unit("fma", "i8", "i32", 4, 16, 1, 8, 16, 4, 512),
+    Unit("fma", "f16", "f32", VECTORS["f16"], 256),
+    Unit("fma", "i8", "i32", VECTORS["i8"], 512),
 )
 
 
@@ -199,14 +210,12 @@ _UNITS: dict[str, tuple[Unit, ...]] = {
         _mfma("f4E2M1FN", "f32", 64, 8192),
     ),
     "rdna2": _DOT_PRODUCTS,
-    "rdna3": tuple(
-        _wmma(e, a, 1, 512) for e, a in (("bf16", "f32"), ("f16", "f32"), ("i8", "i32"))
-    ),
+    "rdna3": (_rdna3("bf16", "f32"), _rdna3("f16", "f32"), _rdna3("i8", "i32")),
     "rdna4": (
-        _wmma("bf16", "f32", 2, 1024),
-        _wmma("f16", "f32", 2, 1024),
-        _wmma("i8", "i32", 2, 2048),
-        *_byte_floats("f8E4M3FN f8E5M2", _wmma("", "f32", 2, 2048)),
+        _rdna4("bf16", "f32", 1024),
+        _rdna4("f16", "f32", 1024),
+        _rdna4("i8", "i32", 2048),
+        *_byte_floats("f8E4M3FN f8E5M2", _rdna4("", "f32", 2048)),
     ),
 }
 

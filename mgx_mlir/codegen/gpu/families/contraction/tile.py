@@ -12,37 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from mlir import ir
-from mlir.dialects import arith
 
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.layouts import exclusive_or, swizzled
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Source
 from mgx_mlir.codegen.gpu.families.contraction.specs import ROW_CHUNKS, Unit
-
-
-def swizzled(unit: Unit, row: Index) -> Index:
-    """`Unit.swizzle` of a row that is known at run time."""
-    if isinstance(row, int):
-        return unit.swizzle(row)
-    result: Index = 0
-    for bit, value in enumerate(unit.swizzles):
-        if value:
-            flag = emit.rem(emit.div(row, 1 << bit), 2)
-            result = exclusive_or(result, emit.mul(flag, value))
-    return result
-
-
-def exclusive_or(a: Index, b: Index) -> Index:
-    """a ^ b."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a ^ b
-    if isinstance(b, int) and b == 0:
-        return a
-    if isinstance(a, int) and a == 0:
-        return b
-    return arith.xori(emit.value(a), emit.value(b))
 
 
 class Tile:
@@ -81,7 +58,7 @@ class Tile:
         self.targets = []
         for row in rows:
             at = emit.add(emit.mul(row, unit.tile_depth), k)
-            at = exclusive_or(at, emit.mul(swizzled(unit, row), unit.chunk))
+            at = exclusive_or(at, emit.mul(swizzled(unit.swizzle, row), unit.chunk))
             self.targets.append(emit.add(at, self.start))
 
     @property
@@ -123,7 +100,7 @@ class Tile:
         unit = self.unit
         # The lowest bit of a row and its swizzle may change the same bit of a slot's number.
         odd = i % 2 if unit.row_chunks == ROW_CHUNKS else 0
-        turn = (odd * unit.tile_depth) ^ (unit.swizzle(i) * unit.chunk)
+        turn = (odd * unit.tile_depth) ^ (int(swizzled(unit.swizzle, i)) * unit.chunk)
         at = emit.add(exclusive_or(target, turn), (i - odd) * unit.tile_depth)
         memory.store(self._converted(column(i)), self.lds, emit.add(at, side))
 
