@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import overload
 
 from mlir.dialects import arith
 
@@ -45,11 +46,17 @@ def index_of(layout: Map, **indices: Index) -> Index:
     return total
 
 
+@overload
+def swizzled(swizzle: Map, row: int) -> int: ...
+@overload
+def swizzled(swizzle: Map, row: Index) -> Index: ...
 def swizzled(swizzle: Map, row: Index) -> Index:
     """The number that is XORed with the chunks of a row: `swizzle` maps its lowest bits.
 
     Each bit stands alone: LLVM shares them between rows at a constant distance.
     """
+    if isinstance(row, int):
+        return swizzle.flat(row % (1 << swizzle.bits("row")))
     result: Index = 0
     for bit, value in enumerate(swizzle.columns):
         if value:

@@ -245,7 +245,7 @@ class AttentionTile:
     def _row_below(self, target: Index, i: int) -> Index:
         """The offset in row + i of LDS, from that in row. i is less than a power of 2 that
         divides the row."""
-        start = exclusive_or(target, int(swizzled(SWIZZLE, i)) * self.unit.chunk)
+        start = exclusive_or(target, swizzled(SWIZZLE, i) * self.unit.chunk)
         return emit.add(start, i * row_elements(self.unit))
 
     def _converted(self, x: ir.Value) -> ir.Value:
@@ -306,6 +306,6 @@ class Reader:
         panel, first = divmod(step * self.step_chunks, ROW_CHUNKS)
         chunks = [first] if unit.groups > 1 else range(first, first + unit.step_chunks)
         start = tile.start + (panel * tile.shape.rows + row) * row_elements(unit)
-        turn = int(swizzled(SWIZZLE, row))
+        turn = swizzled(SWIZZLE, row)
         places = [self.places[chunk ^ turn] for chunk in chunks]
         return [memory.load(tile.lds, emit.add(place, start), unit.chunk) for place in places]

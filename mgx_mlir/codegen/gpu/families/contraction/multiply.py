@@ -62,7 +62,7 @@ class FragmentOperand:
     def _bases(self, row: int, step: int) -> list[Index]:
         """The addresses of a step's chunks in the tile at `row`, up to a constant."""
         unit = self.unit
-        first, turn = step * unit.step_chunks, int(swizzled(unit.swizzle, row))
+        first, turn = step * unit.step_chunks, swizzled(unit.swizzle, row)
         turns = [chunk ^ turn for chunk in range(first, first + unit.step_chunks, unit.groups)]
         for x in turns:
             if x not in self.bases:

@@ -100,7 +100,7 @@ class Tile:
         unit = self.unit
         # The lowest bit of a row and its swizzle may change the same bit of a slot's number.
         odd = i % 2 if unit.row_chunks == ROW_CHUNKS else 0
-        turn = (odd * unit.tile_depth) ^ (int(swizzled(unit.swizzle, i)) * unit.chunk)
+        turn = (odd * unit.tile_depth) ^ (swizzled(unit.swizzle, i) * unit.chunk)
         at = emit.add(exclusive_or(target, turn), (i - odd) * unit.tile_depth)
         memory.store(self._converted(column(i)), self.lds, emit.add(at, side))
 
