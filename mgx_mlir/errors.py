@@ -7,9 +7,17 @@ import traceback
 from dataclasses import dataclass
 from types import TracebackType
 
+from mgx_mlir.text import name_text, printable
+
 
 class MgxError(Exception):
-    """Root of every error that this package raises on purpose."""
+    """Root of every error that this package raises on purpose.
+
+    Messages quote names of models and files: control characters in them are escaped.
+    """
+
+    def __str__(self) -> str:
+        return printable(super().__str__())
 
 
 class UserError(MgxError):
@@ -38,7 +46,8 @@ class Unsupported:
         return self.operator not in ("input", "output", "initialiser")
 
     def __str__(self) -> str:
-        what = f"(node '{self.node}')" if self.is_node else f"'{self.node}'"
+        name = name_text(self.node)
+        what = f"(node '{name}')" if self.is_node else f"'{name}'"
         return f"{self.operator} {what}: {self.reason}"
 
 
@@ -131,6 +140,8 @@ def _of_project(what: str, error: Exception) -> MgxError:
             f"{doing}memory ran out{said}; use smaller sizes, or a machine with more memory"
         )
     if isinstance(error, OSError):
+        if error.strerror and error.filename is not None:
+            said = f"{error.filename}: {error.strerror}"
         return UserError(doing + said)
     if isinstance(error, ModuleNotFoundError) and str(error.name).startswith("mgx_mlir."):
         return UserError(f"{doing}mgx-mlir-runtime has no compiler; pip install mgx-mlir")

@@ -22,6 +22,7 @@ from mgx_mlir.artifact.signature import Signature, canonical_json
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import Weight
 from mgx_mlir.errors import ArtifactError, Edge, TargetError
+from mgx_mlir.text import name_text
 from mgx_mlir.version import __version__
 
 if TYPE_CHECKING:
@@ -220,11 +221,17 @@ class Contents:
         distinct = len({kernel.sha256 for kernel in self.kernels})
         features = sorted({name for kernel in self.kernels for name in kernel.features})
         lines = [
-            f"program       {self.name}",
-            f"written by    {self.producer}, mgx dialect {version_text(self.dialect)}",
+            f"program       {name_text(self.name)}",
+            f"written by    {name_text(self.producer)}, mgx dialect {version_text(self.dialect)}",
             f"content hash  {self.content_hash}",
-            *(f"input         {s.name}: {text_of(self.plan, s)}" for s in self.plan.inputs),
-            *(f"output        {s.name}: {text_of(self.plan, s)}" for s in self.plan.outputs),
+            *(
+                f"input         {name_text(s.name)}: {text_of(self.plan, s)}"
+                for s in self.plan.inputs
+            ),
+            *(
+                f"output        {name_text(s.name)}: {text_of(self.plan, s)}"
+                for s in self.plan.outputs
+            ),
             *(f"size          {dim_text(dim)}" for dim in self.plan.dims),
             f"steps         {self.plan.step_count}, arena "
             + (size_text(self.plan.arena_bytes) if not self.plan.dims else "by the sizes"),

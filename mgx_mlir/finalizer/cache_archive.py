@@ -24,7 +24,7 @@ def export_cache(cache: Cache, path: Path, arch: str | None = None) -> int:
     The same entries give the same bytes. Raises OSError as open() does.
     """
     count = 0
-    with atomic_file(path) as stream, tarfile.open(fileobj=stream, mode="w") as archive:
+    with atomic_file(path) as stream, tarfile.open(fileobj=stream, mode="w|") as archive:
         for entry in sorted(cache.entries(), key=lambda entry: entry.key):
             try:
                 code = read_entry(entry.path)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mgx_mlir.artifact.plan import Step
+from mgx_mlir.text import name_text
 
 if TYPE_CHECKING:
     from mgx_mlir.artifact.record import Artifact
@@ -30,7 +31,8 @@ def progress(what: str) -> Iterator[Tick]:
         return
     from rich.console import Console
 
-    console = Console(stderr=True)
+    # The line is made of control characters, which the tools' streams would escape.
+    console = Console(file=sys.__stderr__)
     if not console.is_terminal:
         yield lambda text, done, total: None
         return
@@ -45,6 +47,7 @@ def progress(what: str) -> Iterator[Tick]:
 
 def describe_array(name: str, array: np.ndarray) -> str:
     """One line about a tensor: type, shape, range and the first elements."""
+    name = name_text(name)
     dims = "x".join(map(str, array.shape)) or "scalar"
     flat = array.reshape(-1)
     if array.dtype.kind == "U":
@@ -71,7 +74,7 @@ def print_report(report: Report, options: argparse.Namespace) -> None:
             _print_times("kernel, all its chips (slowest first)", kernels[:20])
     if options.explain:
         for name, rewrite, node in report.fired:
-            print(f"{name}: {rewrite} at {node or '(no node)'}")
+            print(f"{name}: {rewrite} at {name_text(node) or '(no node)'}")
 
 
 def _print_times(title: str, entries: list[tuple[str, float]]) -> None:
@@ -81,8 +84,8 @@ def _print_times(title: str, entries: list[tuple[str, float]]) -> None:
     table = Table(title, "ms", box=None, pad_edge=False)
     table.columns[1].justify = "right"
     for name, seconds in entries:
-        table.add_row(name, f"{seconds * 1e3:.1f}")
-    Console(file=sys.stdout, highlight=False).print(table)
+        table.add_row(name_text(name), f"{seconds * 1e3:.1f}")
+    Console(file=sys.stdout, highlight=False, color_system=None).print(table)
 
 
 def _how(artifact: Artifact) -> str:
@@ -101,16 +104,16 @@ def print_artifact(artifact: Artifact) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False)
+    console = Console(file=sys.stdout, highlight=False, color_system=None)
     console.print(artifact.summary(), markup=False)
     console.print(f"compiled      {_how(artifact)}", markup=False, soft_wrap=True)
     table = Table("kernel", "steps", "bytes", "nodes", box=None, pad_edge=False)
     steps = [step for step in artifact.plan.work() if isinstance(step, Step)]
     launched = [step.kernel for step in steps]
     for number, kernel in enumerate(artifact.kernels):
-        nodes = [step.node for step in steps if step.kernel == number]
+        nodes = [name_text(step.node) for step in steps if step.kernel == number]
         table.add_row(
-            kernel.name,
+            name_text(kernel.name),
             str(launched.count(number)),
             str(len(kernel.bytecode)),
             Text((nodes or [""])[0] + (f" and {len(nodes) - 1} more" if len(nodes) > 1 else "")),

@@ -19,10 +19,16 @@ from mgx_mlir.emulator import VARIABLES as EMULATOR_VARIABLES
 from mgx_mlir.errors import Edge, MgxError, UsageError
 from mgx_mlir.scan import module_names
 from mgx_mlir.settings import VARIABLES
+from mgx_mlir.text import printable_output
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs `mgx`; returns the exit code: 0, 1 for a failure, 2 for wrong usage, 130 for Ctrl-C."""
+    with printable_output():
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     try:
         words = list(sys.argv[1:] if arguments is None else arguments)
         parser = parser_of([name for name in words[:1] if name in verb_names()])

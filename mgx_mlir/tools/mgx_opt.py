@@ -23,6 +23,7 @@ from mgx_mlir.pipelines.phases import PIPELINES
 from mgx_mlir.pipelines.registry import Step, parse_pipeline, pass_class, pass_names
 from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.rewriting.pass_base import PassContext
+from mgx_mlir.text import printable_output
 
 SPLIT_MARKER = "// -----"
 BYTECODE_MAGIC = b"ML\xefR"
@@ -35,7 +36,11 @@ EXPECTED = re.compile(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs mgx-opt; returns the exit code."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    with printable_output():
+        return _main(sys.argv[1:] if arguments is None else list(arguments))
+
+
+def _main(arguments: list[str]) -> int:
     parser = _parser()
     options, rest = parser.parse_known_args(arguments)
     try:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -204,7 +204,7 @@ def read_inputs(
     arrays = {}
     for spec in specs:
         if spec.name in files:
-            arrays[spec.name] = _load(files[spec.name])
+            arrays[spec.name] = load_array(files[spec.name])
         else:
             arrays[spec.name] = random_array(spec, generator)
     return arrays
@@ -246,12 +246,18 @@ def random_array(spec: TensorSpec, generator: np.random.Generator) -> np.ndarray
     return generator.standard_normal(spec.shape, np.float32).astype(dtype)
 
 
-def _load(file: Path) -> np.ndarray:
+def load_array(file: Path, mmap_mode: Literal["r"] | None = None) -> np.ndarray:
+    """The array of a .npy file, which may be mapped. Raises UsageError where there is none."""
     try:
-        array = np.load(file, allow_pickle=False)
+        array = np.load(file, mmap_mode, allow_pickle=False)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror or error}") from error
     except (ValueError, EOFError) as error:
+        if re.search("Object arrays|Python objects", str(error)):
+            raise UsageError(
+                f"{file} holds Python objects, which can hold code and are not read; save an array "
+                "of numbers, or of text (dtype str)"
+            ) from error
         raise UsageError(f"{file} is no .npy file; save the array with numpy.save") from error
     if not isinstance(array, np.ndarray):
         raise UsageError(f"{file} holds several arrays; save one with numpy.save")

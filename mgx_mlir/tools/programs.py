@@ -21,6 +21,7 @@ from mgx_mlir.errors import OpenError, UnsupportedError, UsageError
 from mgx_mlir.models.staged import Model
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import SizedProgram
+from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools.console import Tick, print_report
 from mgx_mlir.tools.files import is_artifact
@@ -101,7 +102,7 @@ def _chosen(
     chosen |= {name: size for name, size in dims.items() if isinstance(size, int)}
     for name, file in shared.input_files(given, [s.name for s in program.inputs]).items():
         (spec,) = (s for s in program.inputs if s.name == name)
-        shape = np.load(file, mmap_mode="r").shape if file.is_file() else ()
+        shape = shared.load_array(file, "r").shape
         for number, size in zip(spec.shape, shape, strict=False):
             if number < 0 and plan.formulas[-1 - number] in chosen:
                 chosen[plan.formulas[-1 - number]] = size
@@ -188,6 +189,6 @@ def note_host_nodes(runnable: Program | Model) -> None:
     """Says on standard error which nodes the host ran."""
     if isinstance(runnable, Model) and runnable.host_nodes:
         nodes = runnable.host_nodes
-        first = ", ".join(f"{entry.operator} '{entry.node}'" for entry in nodes[:4])
+        first = ", ".join(f"{entry.operator} '{name_text(entry.node)}'" for entry in nodes[:4])
         more = f" and {len(nodes) - 4} more" if len(nodes) > 4 else ""
         print(f"on the host: {first}{more} (mgx check says why)", file=sys.stderr)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.errors import ArtifactError, UsageError
+from mgx_mlir.text import name_text
 
 if TYPE_CHECKING:
     from mgx_mlir.artifact.contents import PortableKernel
@@ -96,7 +97,7 @@ def _print_why(artifact: Artifact, arch: str | None) -> int:
     for name in _finalized(artifact, arch):
         print(f"{name}:")
         for kernel, code in zip(artifact.kernels, artifact.code_objects[name], strict=True):
-            print(f"  {kernel.name}: {code.why or 'not recorded'}")
+            print(f"  {name_text(kernel.name)}: {code.why or 'not recorded'}")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 from mgx_mlir.tools.files import is_artifact
 
@@ -23,7 +24,7 @@ def run(options: argparse.Namespace) -> int:
             for spec in specs:
                 between = " x " if plan.dims else "x"
                 dims = between.join(shape_text(plan, spec)) or "scalar"
-                print(f"{kind:<7} {spec.name}: {spec.dtype} {dims}")
+                print(f"{kind:<7} {name_text(spec.name)}: {spec.dtype} {dims}")
         for dim in plan.dims:
             print(f"size    {dim_text(dim)}")
         return 0
@@ -42,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
     graph = source.model.graph
     for value in graph.input:
         if value.name in source.inputs:
-            print(f"input   {value.name}: {type_text(value.type)}")
+            print(f"input   {name_text(value.name)}: {type_text(value.type)}")
     for value in graph.output:
-        print(f"output  {value.name}: {type_text(found.get(value.name, value.type))}")
+        print(f"output  {name_text(value.name)}: {type_text(found.get(value.name, value.type))}")
     return 0

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _table(kernels: list[dict[str, Any]], modelled: bool) -> list[str]:
     for row in kernels:
         name = "copy" if row["kernel"] < 0 else str(row["kernel"])
         nodes = row["nodes"][0] + (f" and {len(row['nodes']) - 1} more" if row["nodes"][1:] else "")
-        lines.append(f"{name:>6} {_cells(row)} {nodes}")
+        lines.append(f"{name:>6} {_cells(row)} {name_text(nodes)}")
     total: dict[str, Any] = {
         key: sum(row[key] for row in kernels) for key in ("launches", "ms", "bytes", "flops")
     }

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 
 # The characters that are printed of a longer map.
@@ -56,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     maps = {name: value for name, value in outputs.items() if holds_maps(value)}
     for name, value in maps.items():
         text = json.dumps(plain(value), ensure_ascii=False)
-        print(f"{name}: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' ...'}")
+        print(f"{name_text(name)}: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' ...'}")
         if options.output is not None:
             file = options.output / f"{_file_name(name)}.json"
             file.write_text(text + "\n", encoding="utf-8")

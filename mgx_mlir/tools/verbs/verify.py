@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mgx_mlir.text import name_text
 from mgx_mlir.tools import options as shared
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
         reference.add_variants()
         verdicts = _verdicts(found, reference, options)
     for name, verdict in verdicts.items():
-        print(f"  {name}: {verdict.text}")
+        print(f"  {name_text(name)}: {verdict.text}")
     wrong = sum(not verdict.ok for verdict in verdicts.values())
     excused = sum(verdict.ok and verdict.differs for verdict in verdicts.values())
     if wrong:
