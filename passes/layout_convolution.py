@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from mlir import ir
@@ -25,16 +25,14 @@ from mgx_mlir.rewriting.queries import (
     identity,
     in_views,
     is_static,
-    op_name,
     replace,
     shape,
     splat,
+    stored_array,
 )
 from mgx_mlir.rewriting.views import changes, is_view, trace, whole
 
-_CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
-# Ops that work equally well with channels last.
-_MOVABLE = mgx.POINTWISE | mgx.REDUCTIONS | {"mgx.concat", "mgx.pooling"}
+_Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,8 @@ class LayoutConvolution(Pass):
             chosen = _chosen(block)
             rewriter = _Rewriter(context, chosen)
             for op in list(block.operations):
-                if op.operation.name in _CONVOLUTIONS or identity(op) in chosen:
-                    with ir.InsertionPoint(op), op.operation.location:
+                if isinstance(op, mgx.CONVOLUTIONS) or identity(op) in chosen:
+                    with ir.InsertionPoint(op), op.location:
                         rewriter.visit(op)
             erase_dead(block)
 
@@ -88,7 +86,7 @@ def _origin(value: ir.Value) -> ir.Value:
     """The value that a chain of views starts from."""
     op = definition(value)
     while op is not None and is_view(op):
-        value = op.operation.operands[0]
+        value = op.operands[0]
         op = definition(value)
     return value
 
@@ -174,27 +172,25 @@ class _Groups:
 def _chosen(block: ir.Block) -> set[ir.Value]:
     groups = _Groups()
     for op in block.operations:
-        operation = op.operation
-        if not operation.name.startswith("mgx.") or len(operation.regions):
-            for value in operation.operands:
+        if not op.operation.name.startswith("mgx.") or op.regions:
+            for value in op.operands:
                 origin = _origin(value)
                 if origin not in groups.parent or len(shape(value)) < 3:
                     continue
                 counts = groups.gains if _is_channels_last(value) else groups.returned
                 counts[origin] += prod(shape(value)[2:]) > 1
-        elif operation.name in _CONVOLUTIONS and is_static(op):
+        elif isinstance(op, mgx.CONVOLUTIONS) and is_static(op):
             _add_convolution(groups, op)
-        elif operation.name in _MOVABLE and is_static(op) and _is_movable(op):
+        elif is_static(op) and _is_movable(op):
             _add_movable(groups, op)
     return groups.chosen()
 
 
-def _add_convolution(groups: _Groups, op: ir.OpView) -> None:
-    result, x = op.operation.results[0], op.operation.operands[0]
-    origin = _origin(x)
+def _add_convolution(groups: _Groups, op: _Convolution) -> None:
+    result, origin = op.y, _origin(op.x)
     groups.parent[result] = result
     groups.touched.add(result)
-    if "channels_last" in op.operation.attributes:
+    if op.channels_last:
         groups.fixed.add(result)
         groups.fixed.update({origin} & groups.parent.keys())
     if group_of(op) > 1 and not _is_depthwise(op):
@@ -202,42 +198,43 @@ def _add_convolution(groups: _Groups, op: ir.OpView) -> None:
     if origin not in groups.parent:
         return
     groups.touched.add(origin)
-    if _lies_channels_last(x):
+    if _lies_channels_last(op.x):
         groups.fixed.add(origin)  # the layout is right already
     elif _gains(op):
         groups.gains[origin] += 1
 
 
-def _is_depthwise(op: ir.OpView) -> bool:
+def _is_depthwise(op: _Convolution) -> bool:
     """Whether each channel has one filter of its own."""
-    filters, depth, *_ = shape(op.operation.operands[1])
+    filters, depth, *_ = shape(op.w)
     return filters == group_of(op) and depth == 1
 
 
-def _gains(op: ir.OpView) -> bool:
+def _gains(op: _Convolution) -> bool:
     """Whether a convolution would have to rearrange an image whose channels are not last.
 
     Kernels rearrange images of few channels anyway.
     """
-    _, channels, *window = shape(op.operation.operands[1])
-    size = channels * mgx.numpy_dtype(element_type(op.operation.operands[0])).itemsize
+    _, channels, *window = shape(op.w)
+    size = channels * mgx.numpy_dtype(element_type(op.x)).itemsize
     return prod(window) > 1 and size % CHUNK_BYTES == 0
 
 
 def _is_movable(op: ir.OpView) -> bool:
-    operation = op.operation
-    if len(operation.results) != 1 or len(shape(operation.results[0])) < 3:
+    """Whether an op works equally well with channels last."""
+    if len(op.results) != 1 or len(shape(op.result)) < 3:
         return False
-    sizes = shape(operation.results[0])
-    if operation.name in mgx.POINTWISE:
-        return all(shape(value) == sizes for value in operation.operands)
-    return all(len(shape(value)) == len(sizes) for value in operation.operands)
+    sizes = shape(op.result)
+    if mgx.is_pointwise(op):
+        return all(shape(value) == sizes for value in op.operands)
+    alike = all(len(shape(value)) == len(sizes) for value in op.operands)
+    return alike and (mgx.is_reduction(op) or isinstance(op, mgx.ConcatOp | mgx.PoolingOp))
 
 
 def _add_movable(groups: _Groups, op: ir.OpView) -> None:
-    result = op.operation.results[0]
+    result = op.result
     groups.parent[result] = result
-    for value in op.operation.operands:
+    for value in op.operands:
         origin = _origin(value)
         if _keeps_channels(value):
             groups.tie(result, origin)
@@ -245,12 +242,8 @@ def _add_movable(groups: _Groups, op: ir.OpView) -> None:
             groups.gains[origin] += 1
         elif _is_channels_second(value):
             groups.gains[result] += 1
-    if op.operation.name == "mgx.concat" and shape(result)[0] == 1 and _axis(op) == 1:
+    if isinstance(op, mgx.ConcatOp) and shape(result)[0] == 1 and op.axis.value == 1:
         groups.fixed.add(result)
-
-
-def _axis(concat: ir.OpView) -> int:
-    return ir.IntegerAttr(concat.operation.attributes["axis"]).value
 
 
 # Rewriting -------------------------------------------------------------------------------
@@ -266,56 +259,52 @@ class _Rewriter:
 
     def visit(self, op: ir.OpView) -> None:
         if identity(op) not in self.chosen:
-            self._relay_filter(op)
+            if isinstance(op, mgx.CONVOLUTIONS):
+                self._relay_filter(op)
             return
-        result = op.operation.results[0]
-        rank = len(shape(result))
-        name = op.operation.name
-        if name in _CONVOLUTIONS:
-            x, w = op.operation.operands
-            operands = [self._with_channels_last(x), self._filter(op, w)]
+        if isinstance(op, mgx.CONVOLUTIONS):
+            operands = [self._with_channels_last(op.x), self._filter(op)]
             twin = self._made(op, operands, channels_last=ir.UnitAttr.get())
-        elif name == "mgx.pooling":
+        elif isinstance(op, mgx.PoolingOp):
             twin = self._pooling(op)
         else:
-            operands = [self._with_channels_last(value) for value in op.operation.operands]
+            operands = [self._with_channels_last(value) for value in op.operands]
             twin = self._made(op, operands, **self._axes(op))
         self.context.note("channels last", node_name(op))
-        second = mgx.transpose(twin, _second(rank))
+        second = mgx.transpose(twin, _second(len(shape(op.result))))
         self.twins[second] = twin
         replace(op, [second])
 
     def _made(
         self, op: ir.OpView, operands: list[ir.Value], **attributes: ir.Attribute
     ) -> ir.Value:
-        sizes = shape(op.operation.results[0])
+        sizes = shape(op.result)
         dims = [sizes[i] for i in _last(len(sizes))]
         return create_like(op, operands, dims, **attributes)
 
     def _axes(self, op: ir.OpView) -> dict[str, ir.Attribute]:
         """The axes of a reduction or concat, for channels last."""
-        order = _last(len(shape(op.operation.results[0])))
-        attributes = op.operation.attributes
-        if op.operation.name in mgx.REDUCTIONS:
-            axes = sorted(order.index(a) for a in ir.DenseI64ArrayAttr(attributes["axes"]))
+        order = _last(len(shape(op.result)))
+        if mgx.is_reduction(op):
+            axes = sorted(order.index(a) for a in ir.DenseI64ArrayAttr(op.attributes["axes"]))
             return {"axes": ir.DenseI64ArrayAttr.get(axes)}
-        if op.operation.name == "mgx.concat":
-            kind = ir.IntegerAttr(attributes["axis"]).type
-            return {"axis": ir.IntegerAttr.get(kind, order.index(_axis(op)))}
+        if isinstance(op, mgx.ConcatOp):
+            return {"axis": ir.IntegerAttr.get(op.axis.type, order.index(op.axis.value))}
         return {}
 
-    def _pooling(self, op: ir.OpView) -> ir.Value:
+    def _pooling(self, op: mgx.PoolingOp) -> ir.Value:
         """Pools with channels as one more dimension, along which windows have one element."""
-        attributes, rank = op.operation.attributes, len(shape(op.operation.results[0]))
-        own = {}
-        for name, more in (("lengths", 1), ("strides", 1), ("dilations", 1)):
-            own[name] = [*ir.DenseI64ArrayAttr(attributes[name]), more]
-        pads = list(ir.DenseI64ArrayAttr(attributes["pads"]))
-        own["pads"] = [*pads[: rank - 2], 0, *pads[rank - 2 :], 0]
-        x = self._with_channels_last(op.operation.operands[0])
+        rank = len(shape(op.y)) - 2
+        own = {
+            "lengths": [*op.lengths, 1],
+            "strides": [*op.strides, 1],
+            "dilations": [*op.dilations, 1],
+            "pads": [*list(op.pads)[:rank], 0, *list(op.pads)[rank:], 0],
+        }
+        x = self._with_channels_last(op.x)
         count, *sizes = shape(x)
         images = mgx.reshape(x, [count, 1, *sizes])
-        count, channels, *outputs = shape(op.operation.results[0])
+        count, channels, *outputs = shape(op.y)
         pooled = create_like(
             op,
             [images],
@@ -324,20 +313,20 @@ class _Rewriter:
         )
         return mgx.reshape(pooled, [count, *outputs, channels])
 
-    def _filter(self, op: ir.OpView, w: ir.Value) -> ir.Value:
+    def _filter(self, op: _Convolution) -> ir.Value:
         """A filter with channels last; a constant depthwise one is stored with its filters last."""
-        rank = len(shape(w))
-        if self._constant(w) is None or not _is_depthwise(op):
-            return self._relaid(w, _last(rank))
-        return mgx.transpose(self._relaid(w, [*range(2, rank), 1, 0]), [rank - 1, *range(rank - 1)])
+        rank = len(shape(op.w))
+        if self._constant(op.w) is None or not _is_depthwise(op):
+            return self._relaid(op.w, _last(rank))
+        stored = self._relaid(op.w, [*range(2, rank), 1, 0])
+        return mgx.transpose(stored, [rank - 1, *range(rank - 1)])
 
-    def _relay_filter(self, op: ir.OpView) -> None:
+    def _relay_filter(self, op: _Convolution) -> None:
         """Stores a constant filter in the layout of the image that it is used on."""
-        x, w = op.operation.operands
-        rank = len(shape(w))
-        if self._constant(w) is None or not _gains(op) or not _lies_channels_last(x):
+        rank = len(shape(op.w))
+        if self._constant(op.w) is None or not _gains(op) or not _lies_channels_last(op.x):
             return
-        op.operation.operands[1] = mgx.transpose(self._relaid(w, _last(rank)), _second(rank))
+        op.operands[1] = mgx.transpose(self._relaid(op.w, _last(rank)), _second(rank))
 
     def _with_channels_last(self, value: ir.Value) -> ir.Value:
         """A value, or a view of one, with channels last."""
@@ -362,22 +351,13 @@ class _Rewriter:
         type_ = ir.RankedTensorType.get([shape(value)[i] for i in order], element_type(value))
         array = array.transpose(order)
         op = definition(value)
-        assert op is not None
-        if op_name(op) == "mgx.constant":
+        if not isinstance(op, mgx.LiteralOp):
             return mgx.constant(np.ascontiguousarray(array), type=type_)
         weights = self.context.weights
-        key = f"{ir.StringAttr(op.operation.attributes['key']).value}.{''.join(map(str, order))}"
+        key = f"{op.key.value}.{''.join(map(str, order))}"
         if key not in weights:
             weights.add(Weight(key, array.dtype, array.shape, data=array))
         return mgx.literal(key, type_)
 
     def _constant(self, value: ir.Value) -> np.ndarray | None:
-        op = definition(value)
-        if op_name(op) == "mgx.constant":
-            assert op is not None
-            return mgx.constant_array(op)
-        if op_name(op) != "mgx.literal":
-            return None
-        assert op is not None
-        key = ir.StringAttr(op.operation.attributes["key"]).value
-        return self.context.weights[key].array() if key in self.context.weights else None
+        return stored_array(value, self.context.weights)

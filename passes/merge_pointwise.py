@@ -18,10 +18,11 @@ from mgx_mlir.rewriting.queries import (
     MOST_USERS,
     blocks,
     definition,
+    element_type,
     fused_location,
     identity,
+    inlined,
     is_constant,
-    op_name,
     shape,
     sort_topologically,
     users,
@@ -56,7 +57,7 @@ class MergePointwise(Pass):
             merged = False
             erased: set[ir.Value | None] = set()
             for start, key in [(op, identity(op)) for op in block.operations]:
-                if key in erased or start.operation.name != "mgx.pointwise":
+                if key in erased or not isinstance(start, mgx.PointwiseOp):
                     continue
                 op = start
                 while (partner := self._partner(op, order)) is not None:
@@ -67,9 +68,8 @@ class MergePointwise(Pass):
             if merged:
                 sort_topologically(block)
 
-    def _partner(self, op: ir.OpView, order: Order) -> ir.OpView | None:
+    def _partner(self, op: mgx.PointwiseOp, order: Order) -> mgx.PointwiseOp | None:
         """A `mgx.pointwise` before `op` that it can be merged with."""
-        result = op.operation.results[0]
         if expands_blocks(op):
             return None
         seen = set()
@@ -78,7 +78,7 @@ class MergePointwise(Pass):
             if key in seen or other not in order or order.of(other) >= order.of(op):
                 continue
             seen.add(key)
-            if shape(other.operation.results[0]) != shape(result) or not self._fits(other, op):
+            if shape(other.outputs[0]) != shape(op.outputs[0]) or not self._fits(other, op):
                 continue
             if expands_blocks(other) or (beside and contraction_of(other) is not None):
                 continue
@@ -86,19 +86,19 @@ class MergePointwise(Pass):
                 return other
         return None
 
-    def _fits(self, a: ir.OpView, b: ir.OpView) -> bool:
-        if len(a.operation.results) + len(b.operation.results) > self.max_results:
+    def _fits(self, a: mgx.PointwiseOp, b: mgx.PointwiseOp) -> bool:
+        if len(a.outputs) + len(b.outputs) > self.max_results:
             return False
-        if len({*a.operation.operands, *b.operation.operands}) > self.max_inputs:
+        if len({*a.inputs, *b.inputs}) > self.max_inputs:
             return False
-        if sum(len(op.regions[0].blocks[0].operations) for op in (a, b)) > self.max_ops:
+        if sum(len(op.body.blocks[0].operations) for op in (a, b)) > self.max_ops:
             return False
         return contraction_of(a) is None or contraction_of(b) is None
 
 
 def _would_cycle(before: ir.OpView, op: ir.OpView, order: Order) -> bool:
     """Whether `op` depends on `before` through other ops, or `before` on `op` in any way."""
-    if any(value.owner == op.operation for value in before.operation.operands):
+    if any(value.owner == op for value in before.operands):
         return True
     groups = Group(order), Group(order)
     for group, member, other in zip(groups, (before, op), (op, before), strict=True):
@@ -108,80 +108,63 @@ def _would_cycle(before: ir.OpView, op: ir.OpView, order: Order) -> bool:
     return False
 
 
-def _related(op: ir.OpView) -> Iterator[tuple[ir.OpView, bool]]:
+def _related(op: mgx.PointwiseOp) -> Iterator[tuple[mgx.PointwiseOp, bool]]:
     """The `mgx.pointwise` ops related to `op`, with a bool.
 
     With False: `op` reads one of their results, or one of their operands. With True: they read
     another slice of a tensor that `op` reads a slice of.
     """
-    size = shape(op.operation.results[0])
-    for value in op.operation.operands:
+    size = shape(op.outputs[0])
+    for value in op.inputs:
         if shape(value) != size or is_constant(value):
             continue
         producer = definition(value)
-        if op_name(producer) == "mgx.slice" and contraction_of(op) is None:
-            yield from ((other, True) for other in _beside(value))
+        if isinstance(producer, mgx.SliceOp) and contraction_of(op) is None:
+            yield from ((other, True) for other in _beside(producer))
         # Reading a broadcast again costs little.
-        if op_name(producer) in mgx.VIEWS:
+        if mgx.is_view(producer):
             continue
-        if producer is not None and producer.operation.name == "mgx.pointwise":
+        if isinstance(producer, mgx.PointwiseOp):
             yield producer, False
-        for use in islice(value.uses, MOST_USERS):
-            user = use.owner.opview
-            if user.operation.name == "mgx.pointwise" and user.operation != op.operation:
+        for user in _few_users(value):
+            if isinstance(user, mgx.PointwiseOp) and user != op:
                 yield user, False
 
 
-def _beside(part: ir.Value) -> Iterator[ir.OpView]:
+def _few_users(value: ir.Value) -> Iterator[ir.OpView]:
+    return (use.owner.opview for use in islice(value.uses, MOST_USERS))
+
+
+def _beside(part: mgx.SliceOp) -> Iterator[mgx.PointwiseOp]:
     """The `mgx.pointwise` ops that read a slice of the same shape of the same tensor."""
-    for use in islice(part.owner.operands[0].uses, MOST_USERS):
-        slice_ = use.owner.opview
-        if op_name(slice_) != "mgx.slice" or shape(slice_.operation.results[0]) != shape(part):
+    for slice_ in _few_users(part.x):
+        if not isinstance(slice_, mgx.SliceOp) or shape(slice_.y) != shape(part.y):
             continue
-        for user in (use.owner.opview for use in islice(slice_.results[0].uses, MOST_USERS)):
-            if user.operation.name == "mgx.pointwise" and slice_.operation != part.owner:
+        for user in _few_users(slice_.y):
+            if isinstance(user, mgx.PointwiseOp) and slice_ != part:
                 yield user
 
 
-def _merge(a: ir.OpView, b: ir.OpView, order: Order) -> ir.OpView:
+def _merge(a: mgx.PointwiseOp, b: mgx.PointwiseOp, order: Order) -> mgx.PointwiseOp:
     """One op that replaces two, the second of which may read results of the first."""
-    own = set(a.operation.results)
-    operands = [*a.operation.operands, *(v for v in b.operation.operands if v not in own)]
-    inputs = list(dict.fromkeys(operands))
-    outputs = [v for v in a.operation.results if any(u.operation != b.operation for u in users(v))]
-    outputs += list(b.operation.results)
+    own = set(a.outputs)
+    inputs = list(dict.fromkeys([*a.inputs, *(v for v in b.inputs if v not in own)]))
+    outputs: list[ir.Value] = [v for v in a.outputs if any(user != b for user in users(v))]
+    outputs += list(b.outputs)
     location = fused_location([a, b])
     with ir.InsertionPoint(b), location:
         fused = mgx.PointwiseOp([v.type for v in outputs], inputs)
-        types = [ir.RankedTensorType(v.type).element_type for v in inputs]
+        types = [element_type(v) for v in inputs]
         body = fused.body.blocks.append(*types, arg_locs=[location] * len(types))
     values: dict[ir.Value, ir.Value] = dict(zip(inputs, body.arguments, strict=True))
     with ir.InsertionPoint(body):
         for op in (a, b):
-            yielded = _inline(op, values)
-            values.update(zip(op.operation.results, yielded, strict=True))
+            values.update(zip(op.outputs, inlined(op, values), strict=True))
         mgx.YieldOp([values[v] for v in outputs], loc=location)
     keys = [key for key in (identity(a), identity(b)) if key is not None]
-    for value, new in zip(outputs, fused.operation.results, strict=True):
+    for value, new in zip(outputs, fused.outputs, strict=True):
         value.replace_all_uses_with(new)
     order.replaced(keys, fused)
-    b.operation.erase()
-    a.operation.erase()
-    merged: ir.OpView = fused.operation.opview
-    return merged
-
-
-def _inline(op: ir.OpView, outside: dict[ir.Value, ir.Value]) -> list[ir.Value]:
-    """Clones a body, with `outside` mapping the op's operands to scalars; gives its results."""
-    block = op.regions[0].blocks[0]
-    values = {
-        argument: outside[value]
-        for argument, value in zip(block.arguments, op.operation.operands, strict=True)
-    }
-    *inner, terminator = block.operations
-    for one in inner:
-        clone = one.operation.clone()
-        for i, value in enumerate(one.operation.operands):
-            clone.operands[i] = values[value]
-        values.update(zip(one.operation.results, clone.results, strict=True))
-    return [values[value] for value in terminator.operation.operands]
+    b.erase()
+    a.erase()
+    return fused

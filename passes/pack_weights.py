@@ -8,7 +8,6 @@ from typing import ClassVar
 import numpy as np
 from mlir import ir
 
-from mgx_mlir.artifact.weights import WeightStore
 from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
@@ -16,11 +15,13 @@ from mgx_mlir.rewriting.prologues import prologue_of
 from mgx_mlir.rewriting.queries import (
     blocks,
     definition,
+    element_bits,
     element_type,
     has_one_use,
-    op_name,
+    new_literal,
     replace,
     shape,
+    stored_array,
     users,
 )
 
@@ -46,7 +47,7 @@ class PackWeights(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             for op in list(block.operations):
-                for number in (0, 1) if op_name(op) == "mgx.dot" else ():
+                for number in (0, 1) if isinstance(op, mgx.DotOp) else ():
                     tree = prologue_of(op, number)
                     for leaf in tree.leaves if tree else ():
                         if _is_loose(leaf):
@@ -55,41 +56,32 @@ class PackWeights(Pass):
 
 def _is_loose(value: ir.Value) -> bool:
     """Whether a value is weights of few bits, each in a byte of its own."""
-    named = op_name(definition(value)) in ("mgx.literal", "mgx.constant")
-    return named and element_type(value).width < 8 and has_one_use(value) and len(shape(value)) > 1
+    if not isinstance(definition(value), mgx.SOURCES) or not has_one_use(value):
+        return False
+    return element_bits(value) < 8 and len(shape(value)) > 1
 
 
 def _pack(value: ir.Value, dot: ir.OpView, number: int, context: PassContext) -> None:
     source = definition(value)
-    assert source is not None
-    array = _array(source, context.weights)
-    rank = len(shape(value))
-    order = list(range(rank))
-    if array is None:
+    array = stored_array(value, context.weights)
+    order = list(range(len(shape(value))))
+    if source is None or array is None:
         return
-    if not _is_summed_last(value, dot, number):
+    is_summed_last = _is_summed_last(value, dot, number)
+    if not is_summed_last:
         order[-2:] = order[:-3:-1]
         array = array.transpose(order)
-    bits = element_type(value).width
+    bits = element_bits(value)
     if array.shape[-1] % (8 // bits):
         return
-    with ir.InsertionPoint(source), source.operation.location:
-        packed = _packed(array, bits)
-        type_ = ir.RankedTensorType.get(packed.shape, ir.IntegerType.get_unsigned(8))
-        literal = mgx.literal(context.weights.add_array(packed), type_)
-        wide = ir.RankedTensorType.get(array.shape, element_type(value))
-        result = mgx.unpack(literal, wide.element_type)
-        if order != list(range(rank)):
+    with ir.InsertionPoint(source), source.location:
+        bytes_ = ir.IntegerType.get_unsigned(8)
+        stored = new_literal(_packed(array, bits), bytes_, context.weights)
+        result = mgx.unpack(stored, element_type(value))
+        if not is_summed_last:
             result = mgx.transpose(result, order)
     context.note("pack", node_name(dot))
     replace(source, [result])
-
-
-def _array(source: ir.OpView, weights: WeightStore) -> np.ndarray | None:
-    if op_name(source) == "mgx.constant":
-        return mgx.constant_array(source)
-    key = ir.StringAttr(source.operation.attributes["key"]).value
-    return weights[key].array() if key in weights else None
 
 
 def _is_summed_last(value: ir.Value, dot: ir.OpView, number: int) -> bool:
@@ -99,11 +91,11 @@ def _is_summed_last(value: ir.Value, dot: ir.OpView, number: int) -> bool:
     """
     last = len(shape(value)) - 1
     while (user := users(value)[0]) != dot:
-        if op_name(user) == "mgx.transpose":
-            last = list(ir.DenseI64ArrayAttr(user.operation.attributes["permutation"])).index(last)
-        elif op_name(user) in mgx.VIEWS:
+        if isinstance(user, mgx.TransposeOp):
+            last = list(user.permutation).index(last)
+        elif mgx.is_view(user):
             return True
-        value = user.operation.results[0]
+        value = user.result
     rank = len(shape(value))
     return last == (rank - 1 if number == 0 else rank - 2)
 

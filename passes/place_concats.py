@@ -12,15 +12,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.plan_attributes import IN_PLACE
-from mgx_mlir.rewriting.queries import (
-    RESHAPES,
-    blocks,
-    definition,
-    memory_of,
-    op_name,
-    shape,
-    users,
-)
+from mgx_mlir.rewriting.queries import blocks, definition, memory_of, shape, users
 
 
 @dataclass(frozen=True)
@@ -43,26 +35,23 @@ class PlaceConcats(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             for op in block.operations:
-                if op.operation.name == "mgx.concat" and self._fits(op):
+                if isinstance(op, mgx.ConcatOp) and self._fits(op):
                     context.note("in place", node_name(op))
-                    op.operation.attributes[IN_PLACE] = ir.UnitAttr.get()
+                    op.attributes[IN_PLACE] = ir.UnitAttr.get()
 
-    def _fits(self, op: ir.OpView) -> bool:
-        result = op.operation.results[0]
-        axis = ir.IntegerAttr(op.operation.attributes["axis"]).value
-        type_ = ir.RankedTensorType(result.type)
-        if not type_.has_static_shape or math.prod(type_.shape[:axis]) != 1:
+    def _fits(self, op: mgx.ConcatOp) -> bool:
+        axis = op.axis.value
+        if not op.y.type.has_static_shape or math.prod(shape(op.y)[:axis]) != 1:
             return False
         offset = 0
-        for operand in op.operation.operands:
+        for operand in op.xs:
             if offset % self.alignment or not shape(operand)[axis]:
                 return False
             if not _is_computed(operand, op.operation.block):
                 return False
             offset += mgx.byte_size(operand.type)
-        operands = list(op.operation.operands)
-        sources = [memory_of(operand) for operand in operands]
-        if len(set(sources)) != len(sources) or _reaches_host(result, None):
+        sources = [memory_of(operand) for operand in op.xs]
+        if len(set(sources)) != len(sources) or _reaches_host(op.y, None):
             return False
         return not any(_reaches_host(source, op) for source in sources)
 
@@ -70,28 +59,25 @@ class PlaceConcats(Pass):
 def _is_computed(value: ir.Value, block: ir.Block) -> bool:
     """Whether a kernel, or a concat in place, makes the value in the block."""
     op = definition(memory_of(value))
-    name = op_name(op)
-    if op is None or name in ("mgx.constant", "mgx.literal", "mgx.if", "mgx.loop"):
+    if op is None or op.operation.block != block:
         return False
-    if op.operation.block != block:
-        return False
-    if name == "mgx.concat":
-        return IN_PLACE in op.operation.attributes
+    if isinstance(op, mgx.ConcatOp):
+        return IN_PLACE in op.attributes
     # A view that is read as it is would be a kernel of its own, and so a copy too.
-    return name not in mgx.VIEWS
+    return not isinstance(op, (*mgx.SOURCES, *mgx.CONTROL_FLOW)) and not mgx.is_view(op)
 
 
-def _reaches_host(value: ir.Value, concat: ir.OpView | None) -> bool:
+def _reaches_host(value: ir.Value, concat: mgx.ConcatOp | None) -> bool:
     """Whether the memory is returned, or is part of another concat in place than `concat`."""
     waiting = users(value)
     while waiting:
         user = waiting.pop()
-        name = user.operation.name
-        if not name.startswith("mgx.") or name in ("mgx.yield", "mgx.if", "mgx.loop"):
+        if not user.operation.name.startswith("mgx."):
+            return True  # returned
+        if isinstance(user, (mgx.YieldOp, *mgx.CONTROL_FLOW)):
             return True  # read by the host, or copied to where the region's result lies
-        if name in RESHAPES:
-            waiting.extend(users(user.operation.results[0]))
-        is_placed = name == "mgx.concat" and IN_PLACE in user.operation.attributes
-        if is_placed and (concat is None or user.operation != concat.operation):
+        if isinstance(user, mgx.RESHAPES):
+            waiting.extend(users(user.result))
+        if isinstance(user, mgx.ConcatOp) and IN_PLACE in user.attributes and user != concat:
             return True
     return False

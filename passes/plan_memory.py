@@ -12,16 +12,18 @@ from typing import ClassVar
 from mlir import ir
 
 from mgx_mlir import advice
+from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import OpenError
 from mgx_mlir.rewriting.graph import main_function, node_name
-from mgx_mlir.rewriting.lifetimes import Lifetimes, Tensor, lower_bound
+from mgx_mlir.rewriting.lifetimes import Lifetimes
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.plan_attributes import ARENA_BYTES, IN_PLACE, OFFSETS, STAGED
-from mgx_mlir.rewriting.queries import blocks, memory_of
+from mgx_mlir.rewriting.queries import blocks, memory_of, yielded
 from mgx_mlir.rewriting.symbolic import named_symbols, sizes_of
-from mgx_mlir.sizes.arithmetic import symbols
+from mgx_mlir.rewriting.tensors import Tensor, lower_bound
+from mgx_mlir.sizes.arithmetic import ceil_div, symbols
 
-PLACED = ("mgx.launch", "mgx.if", "mgx.loop")
+PLACED = (mgx.LaunchOp, *mgx.CONTROL_FLOW)
 
 
 @dataclass(frozen=True)
@@ -57,19 +59,18 @@ class PlanMemory(Pass):
         size = place(lifetimes.in_arena(), self.alignment)
         for block in blocks(main):
             for op in block.operations:
-                if op.operation.name in PLACED or IN_PLACE in op.operation.attributes:
+                if isinstance(op, PLACED) or IN_PLACE in op.attributes:
                     _write(op, lifetimes)
         i64 = ir.IntegerType.get_signless(64)
         module.operation.attributes[ARENA_BYTES] = ir.IntegerAttr.get(i64, size)
 
 
 def _write(op: ir.OpView, lifetimes: Lifetimes) -> None:
-    attributes = op.operation.attributes
-    offsets = [lifetimes.offset(result) for result in op.operation.results]
-    attributes[OFFSETS] = ir.DenseI64ArrayAttr.get(offsets)
+    offsets = [lifetimes.offset(result) for result in op.results]
+    op.attributes[OFFSETS] = ir.DenseI64ArrayAttr.get(offsets)
     staged = lifetimes.staged(op)
     if staged:
-        attributes[STAGED] = ir.DenseI64ArrayAttr.get([tensor.offset for tensor in staged])
+        op.attributes[STAGED] = ir.DenseI64ArrayAttr.get([tensor.offset for tensor in staged])
 
 
 def _has_symbols(main: ir.OpView) -> bool:
@@ -78,11 +79,11 @@ def _has_symbols(main: ir.OpView) -> bool:
     Raises UnsupportedError naming the node of a result whose size follows from no symbol.
     """
     found = False
-    block = main.operation.regions[0].blocks[0]
+    block = main.regions[0].blocks[0]
     known = named_symbols(argument.type for argument in block.arguments)
     for block in blocks(main):
         for op in block.operations:
-            for result in op.operation.results if op.operation.name in PLACED else ():
+            for result in op.results if isinstance(op, PLACED) else ():
                 if ir.RankedTensorType(result.type).has_static_shape:
                     continue
                 found = True
@@ -101,28 +102,27 @@ def _has_symbols(main: ir.OpView) -> bool:
 
 def _number_tensors(main: ir.OpView) -> None:
     """Writes the numbers of tensors as offsets; a returned tensor is one of the caller's."""
-    block = main.operation.regions[0].blocks[0]
+    block = main.regions[0].blocks[0]
     returned: dict[ir.Value, int] = {}
-    for number, value in enumerate(list(block.operations)[-1].operation.operands):
+    for number, value in enumerate(yielded(block)):
         returned.setdefault(memory_of(value), number)
     count = 0
     for op in block.operations:
-        if op.operation.name not in PLACED:
+        if not isinstance(op, PLACED):
             continue
-        if op.operation.name != "mgx.launch":
+        if not isinstance(op, mgx.LaunchOp):
             node = node_name(op) or "?"
             raise OpenError(
                 f"node '{node}': control flow has no form for sizes that only a run knows; "
                 f"{advice.GIVE_SIZES}",
                 (node,),
             )
-        results = list(op.operation.results)
-        numbers = range(count, count + len(results))
         offsets = [
-            -1 - returned[r] if r in returned else n for r, n in zip(results, numbers, strict=True)
+            -1 - returned[result] if result in returned else number
+            for number, result in enumerate(op.outputs, count)
         ]
-        op.operation.attributes[OFFSETS] = ir.DenseI64ArrayAttr.get(offsets)
-        count += len(results)
+        op.attributes[OFFSETS] = ir.DenseI64ArrayAttr.get(offsets)
+        count += len(offsets)
 
 
 def place(tensors: Sequence[Tensor], alignment: int) -> int:
@@ -142,7 +142,7 @@ def place(tensors: Sequence[Tensor], alignment: int) -> int:
             break
     for tensor, offset in zip(tensors, offsets, strict=True):
         tensor.offset = offset
-    return -(-int(size) // alignment) * alignment
+    return ceil_div(int(size), alignment) * alignment
 
 
 Order = Callable[[Tensor], tuple[int, int]]
@@ -245,7 +245,7 @@ def _place_in(
         for start, length in taken:
             if offset + wanted <= start:
                 break
-            offset = max(offset, -(-(start + length) // step) * step)
+            offset = max(offset, _up(start + length, step))
         offsets[number] = offset
         size = max(size, offset + wanted)
     return offsets, size
@@ -285,7 +285,7 @@ _MOST_GAPS = 256
 
 
 def _up(offset: int, step: int) -> int:
-    return -(-offset // step) * step
+    return ceil_div(offset, step) * step
 
 
 def _free(gaps: list[tuple[int, int]], start: int, end: int) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from mlir import ir
 
 from mgx_mlir.artifact.weights import WeightStore, is_splat, splat_element
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import blocks
@@ -39,16 +40,14 @@ class ShareWeights(Pass):
         kinds: dict[tuple[object, ...], list[str]] = {}
         for block in blocks(main_function(module)):
             for op in block.operations:
-                if op.operation.name != "mgx.literal":
+                if not isinstance(op, mgx.LiteralOp) or op.key.value not in context.weights:
                     continue
-                key = ir.StringAttr(op.operation.attributes["key"]).value
-                if key not in context.weights:
-                    continue
+                key = op.key.value
                 if key not in names:
                     names[key] = _first_equal(key, context.weights, kinds)
                 if names[key] != key:
                     context.note(f"{key} is {names[key]}", node_name(op))
-                    op.operation.attributes["key"] = ir.StringAttr.get(names[key])
+                    op.key = ir.StringAttr.get(names[key])
 
 
 def _first_equal(key: str, weights: WeightStore, kinds: dict[tuple[object, ...], list[str]]) -> str:

@@ -15,7 +15,7 @@ from mgx_mlir.rewriting.queries import (
     blocks,
     has_one_use,
     identity,
-    op_name,
+    inlined,
     shape,
     sort_topologically,
     users,
@@ -52,29 +52,27 @@ class YieldProducts(Pass):
                 reader = self._reader(op, order)
                 if reader is not None:
                     context.note("result", node_name(op))
-                    before = identity(reader)
-                    assert before is not None
-                    order.replaced([before], _yield(op.operation.results[0], reader))
+                    _yield(op.results[0], reader, order)
                     changed = True
             if changed:
                 sort_topologically(block)
 
-    def _reader(self, op: ir.OpView, order: Order) -> ir.OpView | None:
+    def _reader(self, op: ir.OpView, order: Order) -> mgx.PointwiseOp | None:
         """The first `mgx.pointwise` that can be part of the contraction's kernel."""
-        if has_one_use(op.operation.results[0]):
+        value = op.results[0]
+        if has_one_use(value):
             return None
-        value = op.operation.results[0]
         found = users(value)
-        fused = [user for user in found if op_name(user) == "mgx.pointwise"]
+        fused = [user for user in found if isinstance(user, mgx.PointwiseOp)]
         fused.sort(key=order.of)
         for reader in fused:
-            if list(reader.operation.operands).count(value) != 1:
+            if list(reader.inputs).count(value) != 1:
                 continue
             if reader not in order or contraction_of(reader) is not None:
                 continue
-            if len(reader.operation.results) >= self.max_results:
+            if len(reader.outputs) >= self.max_results:
                 continue
-            if shape(reader.operation.results[0]) != shape(value):
+            if shape(reader.outputs[0]) != shape(value):
                 continue
             others = [user for user in found if user != reader]
             if all(_may_follow(user, reader, order) for user in others):
@@ -82,45 +80,37 @@ class YieldProducts(Pass):
         return None
 
 
-def _may_follow(user: ir.OpView, reader: ir.OpView, order: Order) -> bool:
+def _may_follow(user: ir.OpView, reader: mgx.PointwiseOp, order: Order) -> bool:
     """Whether the reader depends on no result of the user."""
     if user.operation.block != reader.operation.block:
         return False
     if identity(user) is None:
         return True  # the end of the block
-    if any(result in list(reader.operation.operands) for result in user.operation.results):
+    if any(result in list(reader.inputs) for result in user.results):
         return False
     group = Group(order)
     group.add(user)
     return not group.would_cycle(reader)
 
 
-def _yield(value: ir.Value, reader: ir.OpView) -> ir.OpView:
+def _yield(value: ir.Value, reader: mgx.PointwiseOp, order: Order) -> None:
     """Replaces a `mgx.pointwise` by one that also gives one of its operands."""
-    operation = reader.operation
-    operands = list(operation.operands)
-    results = [*(result.type for result in operation.results), value.type]
-    before = reader.regions[0].blocks[0]
-    types = [argument.type for argument in before.arguments]
-    with ir.InsertionPoint(reader), operation.location:
-        made = mgx.PointwiseOp(results, operands)
-        body = made.body.blocks.append(*types, arg_locs=[operation.location] * len(types))
-    values = dict(zip(before.arguments, body.arguments, strict=True))
-    *ops, last = before.operations
+    inputs, results = list(reader.inputs), list(reader.outputs)
+    location = reader.location
+    with ir.InsertionPoint(reader), location:
+        made = mgx.PointwiseOp([*(result.type for result in results), value.type], inputs)
+        types = [argument.type for argument in reader.body.blocks[0].arguments]
+        body = made.body.blocks.append(*types, arg_locs=[location] * len(types))
     with ir.InsertionPoint(body):
-        for op in ops:
-            clone = op.operation.clone()
-            for number, operand in enumerate(op.operation.operands):
-                clone.operands[number] = values[operand]
-            values.update(zip(op.operation.results, clone.results, strict=True))
-        yielded = [values[operand] for operand in last.operation.operands]
-        with last.operation.location:
-            mgx.YieldOp([*yielded, body.arguments[operands.index(value)]])
-    *others, own = made.operation.results
-    for result, new in zip(operation.results, others, strict=True):
+        yielded = inlined(reader, dict(zip(inputs, body.arguments, strict=True)))
+        with list(reader.body.blocks[0].operations)[-1].location:
+            mgx.YieldOp([*yielded, body.arguments[inputs.index(value)]])
+    *others, own = made.outputs
+    for result, new in zip(results, others, strict=True):
         result.replace_all_uses_with(new)
-    operation.erase()
+    key = results[0]
+    reader.erase()
     for use in list(value.uses):
-        if use.owner != made.operation:
+        if use.owner != made:
             use.owner.operands[use.operand_number] = own
-    return made
+    order.replaced([key], made)

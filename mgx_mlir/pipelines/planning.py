@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from mlir import ir
+from mlir.dialects import func
 
 from mgx_mlir import advice
 from mgx_mlir.artifact.formulas import Formulas
@@ -38,12 +39,12 @@ from mgx_mlir.rewriting.graph import (
 from mgx_mlir.rewriting.in_place import overwritable
 from mgx_mlir.rewriting.lifetimes import staged_values
 from mgx_mlir.rewriting.plan_attributes import ARENA_BYTES, IN_PLACE, OFFSETS, STAGED
-from mgx_mlir.rewriting.queries import RESHAPES, definition, memory_of, op_name
+from mgx_mlir.rewriting.queries import definition, memory_of, yielded
 from mgx_mlir.rewriting.symbolic import named_symbols, sizes_of
 from mgx_mlir.sizes.arithmetic import Number, Symbol
 
 # Ops that a plan may hold beside launches: they do no work at run time.
-SILENT = RESHAPES | {"mgx.constant", "mgx.literal", "mgx.yield", "func.return"}
+SILENT = (*mgx.RESHAPES, *mgx.SOURCES, mgx.YieldOp, func.ReturnOp)
 
 
 def build_plan(graph: Graph, symbolic: bool = False) -> Plan:
@@ -75,11 +76,11 @@ class _Planner:
 
     def build(self) -> Plan:
         main = self.graph.main
-        block = main.operation.regions[0].blocks[0]
-        terminator = list(block.operations)[-1]
+        block = main.regions[0].blocks[0]
+        returned = yielded(block)
         self.symbols = named_symbols(a.type for a in block.arguments)
         inputs = self._specs(main, "arg_attrs", list(block.arguments))
-        outputs = self._specs(main, "res_attrs", list(terminator.operation.operands))
+        outputs = self._specs(main, "res_attrs", returned)
         for index, argument in enumerate(block.arguments):
             self._add(argument, Buffer("input", self._bytes(argument.type), index=index))
         self.kernels = {
@@ -87,7 +88,7 @@ class _Planner:
             for number, kernel in enumerate(kernels(self.graph.module))
         }
         steps = self._block(block)
-        for index, value in enumerate(terminator.operation.operands):
+        for index, value in enumerate(returned):
             place = Buffer("output", self._bytes(value.type), index=index)
             steps += self._copy(self._buffer(value), place)
         attributes = self.graph.module.operation.attributes
@@ -125,11 +126,10 @@ class _Planner:
 
     def frame(self) -> Plan:
         main = self.graph.main
-        block = main.operation.regions[0].blocks[0]
+        block = main.regions[0].blocks[0]
         self.symbols = named_symbols(a.type for a in block.arguments)
         inputs = self._specs(main, "arg_attrs", list(block.arguments))
-        returned = list(list(block.operations)[-1].operation.operands)
-        outputs = self._specs(main, "res_attrs", returned)
+        outputs = self._specs(main, "res_attrs", yielded(block))
         dims, formulas = tuple(self.symbols.values()), tuple(self.formulas.texts)
         return Plan(inputs, outputs, 0, (), (), dims, formulas)
 
@@ -137,82 +137,69 @@ class _Planner:
         """The steps of a block without its terminator."""
         steps: list[AnyStep] = []
         for op in block.operations:
-            name = op.operation.name
-            if name == "mgx.launch":
+            if isinstance(op, mgx.LaunchOp):
                 steps.append(self._launch(op))
-            elif name == "mgx.if":
+            elif isinstance(op, mgx.IfOp):
                 steps.append(self._branch(op))
-            elif name == "mgx.loop":
+            elif isinstance(op, mgx.LoopOp):
                 steps += self._loop(op)
-            elif IN_PLACE in op.operation.attributes:
+            elif IN_PLACE in op.attributes:
                 self._results(op)
-            elif name not in SILENT:
+            elif not isinstance(op, SILENT):
                 self._refuse(op)
         return steps
 
-    def _launch(self, op: ir.OpView) -> Step:
+    def _launch(self, op: mgx.LaunchOp) -> Step:
         self._results(op)
-        values = [*op.operation.operands, *op.operation.results]
-        symbol = ir.FlatSymbolRefAttr(op.operation.attributes["kernel"]).value
-        number, flops = self.kernels[symbol]
+        number, flops = self.kernels[op.kernel.value]
+        values = (*op.operands_, *op.outputs)
         return Step(number, tuple(self._buffer(v) for v in values), node_name(op), flops)
 
-    def _branch(self, op: ir.OpView) -> Branch:
-        node = node_name(op)
+    def _branch(self, op: mgx.IfOp) -> Branch:
         self._results(op)
-        condition = self._buffer(op.operation.operands[0])
+        condition = self._buffer(op.condition)
         then, otherwise = (
-            self._block(region.blocks[0]) + self._yields(region.blocks[0], op.operation.results)
-            for region in op.operation.regions
+            self._block(region.blocks[0]) + self._yields(region.blocks[0], op.outputs)
+            for region in (op.then_region, op.else_region)
         )
-        return Branch(condition, tuple(then), tuple(otherwise), node)
+        return Branch(condition, tuple(then), tuple(otherwise), node_name(op))
 
     def _yields(self, block: ir.Block, results: Sequence[ir.Value]) -> list[AnyStep]:
         """The copies of a branch's results to their buffers; none for a result already there."""
         steps: list[AnyStep] = []
-        yielded = list(block.operations)[-1].operation.operands
-        for value, result in zip(yielded, results, strict=True):
+        for value, result in zip(yielded(block), results, strict=True):
             target = self.buffers[self.numbers[result]]
             steps += self._copy(self._buffer(value), target, node_name(block.owner))
         return steps
 
-    def _loop(self, op: ir.OpView) -> list[AnyStep]:
+    def _loop(self, op: mgx.LoopOp) -> list[AnyStep]:
         """The copies of the initial values, then the loop."""
-        node = node_name(op)
-        trips, condition, *init = op.operation.operands
-        block = op.operation.regions[0].blocks[0]
+        node, init, block = node_name(op), list(op.init), op.body.blocks[0]
         carried = list(block.arguments)[2:]
         self._results(op)
-        places = [self.numbers[result] for result in op.operation.results]
+        places = [self.numbers[result] for result in op.outputs]
         self.numbers.update(zip(carried, places, strict=False))
         steps: list[AnyStep] = []
         for value, place in zip(init, places, strict=False):
             steps += self._copy(self._buffer(value), self.buffers[place], node)
-        again, *following = list(block.operations)[-1].operation.operands
+        again, *following = yielded(block)
         body = self._block(block)
         for value, place in zip(following[len(init) :], places[len(init) :], strict=True):
             body.append(Row(self._buffer(value), place, node))
         body += self._follow(op, following[: len(init)], places)
-        most = op.operation.attributes.get(MAX_ITERATIONS)
+        trips, condition = self._buffer(op.max_trip_count), self._buffer(op.condition)
+        most = op.attributes.get(MAX_ITERATIONS)
         limit = int(ir.IntegerAttr(most)) if most is not None else 0
-        return [
-            *steps,
-            Loop(
-                self._buffer(trips),
-                self._buffer(condition),
-                self._buffer(again),
-                tuple(body),
-                node,
-                limit,
-            ),
-        ]
+        return [*steps, Loop(trips, condition, self._buffer(again), tuple(body), node, limit)]
 
-    def _follow(self, op: ir.OpView, following: list[ir.Value], places: list[int]) -> list[AnyStep]:
+    def _follow(
+        self, op: mgx.LoopOp, following: list[ir.Value], places: list[int]
+    ) -> list[AnyStep]:
         """The copies of the next values over the values that the loop carries."""
         node, steps = node_name(op), []
         sources = [self._buffer(value) for value in following]
         staged = staged_values(op)
-        offsets = ir.DenseI64ArrayAttr(op.operation.attributes[STAGED]) if staged else ()
+        offsets = ir.DenseI64ArrayAttr(op.attributes[STAGED]) if staged else ()
         for number, offset in zip(staged, offsets, strict=True):
             aside = Buffer("arena", self.buffers[places[number]].bytes, offset=offset)
             steps += self._copy(sources[number], aside, node)
@@ -231,8 +218,8 @@ class _Planner:
 
     def _results(self, op: ir.OpView) -> None:
         """Adds the buffers of an op's results, which `mgx-plan-memory` has placed."""
-        offsets = list(ir.DenseI64ArrayAttr(op.operation.attributes[OFFSETS]))
-        for result, offset in zip(op.operation.results, offsets, strict=True):
+        offsets = ir.DenseI64ArrayAttr(op.attributes[OFFSETS])
+        for result, offset in zip(op.results, offsets, strict=True):
             size = self._bytes(result.type)
             if offset < 0:
                 self._add(result, Buffer("output", size, index=-1 - offset))
@@ -260,10 +247,10 @@ class _Planner:
         source = memory_of(value)
         if source not in self.numbers:
             producer = definition(source)
-            assert producer is not None
-            if op_name(producer) == "mgx.literal":
-                key = ir.StringAttr(producer.operation.attributes["key"]).value
+            if isinstance(producer, mgx.LiteralOp):
+                key = producer.key.value
             else:
+                assert isinstance(producer, mgx.ConstantOp)
                 key = self.graph.weights.add_array(mgx.constant_array(producer))
             self._add(source, Buffer("weight", self._bytes(source.type), key=key))
         return self.numbers[source]

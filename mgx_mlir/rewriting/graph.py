@@ -56,9 +56,9 @@ def symbol_name(op: ir.OpView | ir.Operation) -> str:
     return ir.StringAttr(op.operation.attributes["sym_name"]).value
 
 
-def kernels(module: ir.Module) -> Iterator[ir.OpView]:
+def kernels(module: ir.Module) -> Iterator[mgx.KernelOp]:
     """The `mgx.kernel` ops of a module, in order."""
-    return (op for op in module.body.operations if op.operation.name == "mgx.kernel")
+    return (op for op in module.body.operations if isinstance(op, mgx.KernelOp))
 
 
 def value_names(function: ir.OpView, attribute: str, count: int) -> list[str]:

@@ -5,19 +5,17 @@ from __future__ import annotations
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
-from mgx_mlir.rewriting.queries import memory_of
+from mgx_mlir.rewriting.queries import element_bits, has_one_use, memory_of
 
 # On a lowered function: the numbers of the arguments that the result may overwrite.
 OVERWRITABLE = "mgx.overwritable"
 
-_FREE = mgx.VIEWS | {"mgx.constant"}
-_UPDATES = frozenset(("mgx.scatter_none", "mgx.scatternd_none"))
+_UPDATES = (mgx.ScatterNoneOp, mgx.ScatterndNoneOp)
 
 
 def updates(kernel: ir.OpView) -> bool:
     """Whether a kernel puts elements into a copy of an input, as scatters do."""
-    ops = kernel.operation.regions[0].blocks[0].operations
-    return any(op.operation.name in _UPDATES for op in ops)
+    return any(isinstance(op, _UPDATES) for op in kernel.regions[0].blocks[0].operations)
 
 
 def overwritable(kernel: ir.OpView) -> frozenset[int]:
@@ -39,36 +37,29 @@ def overwritable(kernel: ir.OpView) -> frozenset[int]:
     A scatter that replaces elements (`updates`) may overwrite the input that it copies: where
     both are the same memory, the copy of an element is that element.
     """
-    block = kernel.operation.regions[0].blocks[0]
+    block = kernel.regions[0].blocks[0]
     *ops, terminator = block.operations
-    work = [op for op in ops if op.operation.name in _UPDATES | {"mgx.pointwise"}]
-    if len(work) != 1 or any(op not in work and op.operation.name not in _FREE for op in ops):
+    moves = [op for op in ops if mgx.is_view(op) or isinstance(op, mgx.ConstantOp)]
+    work = [op for op in ops if isinstance(op, (*_UPDATES, mgx.PointwiseOp))]
+    results = terminator.operands
+    if len(work) != 1 or len(ops) > len(moves) + 1 or len(results) != 1:
         return frozenset()
     (op,) = work
-    results = terminator.operation.operands
-    if len(results) != 1 or memory_of(results[0]) != op.operation.results[0]:
+    if memory_of(results[0]) != op.results[0]:
         return frozenset()
     arguments: list[ir.Value] = list(block.arguments)
-    operands = list(op.operation.operands)
     found = set()
-    for operand in operands[:1] if updates(kernel) else operands:
+    for operand in op.operands if isinstance(op, mgx.PointwiseOp) else [op.operands[0]]:
         source = memory_of(operand)
-        alike = source in arguments and _alike(source.type, results[0].type)
-        if alike and len(list(source.uses)) == 1:
+        alike = source in arguments and _alike(source, results[0])
+        if alike and has_one_use(source):
             found.add(arguments.index(source))
     return frozenset(found)
 
 
-def _alike(a: ir.Type, b: ir.Type) -> bool:
-    """Whether elements of equal index are the same whole bytes in both types."""
-    shaped = [ir.RankedTensorType(type_) for type_ in (a, b)]
-    if not all(type_.has_static_shape for type_ in shaped):
+def _alike(a: ir.Value, b: ir.Value) -> bool:
+    """Whether elements of equal index are the same whole bytes in both tensors."""
+    if not all(ir.RankedTensorType(value.type).has_static_shape for value in (a, b)):
         return False
-    widths = {_width(type_.element_type) for type_ in shaped}
-    return len(widths) == 1 and min(widths) >= 8 and mgx.byte_size(a) == mgx.byte_size(b)
-
-
-def _width(element: ir.Type) -> int:
-    if isinstance(element, ir.IntegerType | ir.FloatType):
-        return int(element.width)
-    return 0
+    same = element_bits(a) == element_bits(b) >= 8
+    return same and mgx.byte_size(a.type) == mgx.byte_size(b.type)

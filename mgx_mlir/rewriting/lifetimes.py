@@ -17,60 +17,8 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.rewriting.in_place import overwritable, updates
 from mgx_mlir.rewriting.plan_attributes import IN_PLACE
-from mgx_mlir.rewriting.queries import definition, memory_of, op_name
-
-_OWNERS = ("mgx.launch", "mgx.if", "mgx.loop")
-Interval = tuple[int, int]
-
-
-@dataclass
-class Tensor:
-    """Memory that one or more values share: `size` bytes, alive in some intervals.
-
-    `output` is the number of the caller's tensor that it is, -1 for one in the arena.
-    """
-
-    size: int
-    lives: list[Interval] = field(default_factory=list)
-    offset: int = 0
-    output: int = -1
-    # Where only launches without a decision between them use the tensor, these launches as bits
-    # by their numbers: those that make it, those that make or read it, and those its makers need.
-    makers: int = 0
-    users: int = 0
-    needed: int = 0
-
-    @property
-    def first(self) -> int:
-        return min(start for start, _ in self.lives)
-
-    @property
-    def last(self) -> int:
-        return max(end for _, end in self.lives)
-
-    def meets(self, other: Tensor) -> bool:
-        """Whether both are alive at one time."""
-        return any(a <= d and c <= b for a, b in self.lives for c, d in other.lives)
-
-    def may_meet(self, other: Tensor) -> bool:
-        """Whether both may be alive at one time if launches wait only for the inputs they read."""
-        if not self.makers or not other.makers:
-            return False
-        return bool(self.users & ~other.needed) and bool(other.users & ~self.needed)
-
-
-def lower_bound(tensors: Sequence[Tensor]) -> int:
-    """The largest sum of sizes of tensors that are alive at one time: no arena is smaller."""
-    changes: dict[int, int] = {}
-    for tensor in tensors:
-        for start, end in _merged(tensor.lives):
-            changes[start] = changes.get(start, 0) + tensor.size
-            changes[end + 1] = changes.get(end + 1, 0) - tensor.size
-    most = alive = 0
-    for position in sorted(changes):
-        alive += changes[position]
-        most = max(most, alive)
-    return most
+from mgx_mlir.rewriting.queries import definition, memory_of, yielded
+from mgx_mlir.rewriting.tensors import Tensor, conflict, merged
 
 
 @dataclass
@@ -85,10 +33,10 @@ class Lifetimes:
     def of(main: ir.OpView) -> Lifetimes:
         """The lifetimes of a program of launches whose sizes are known."""
         walk = _Walk()
-        block = main.operation.regions[0].blocks[0]
+        block = main.regions[0].blocks[0]
         walk.block(block)
         end = walk.next()
-        returned = [memory_of(v) for v in list(block.operations)[-1].operation.operands]
+        returned = [memory_of(value) for value in yielded(block)]
         for value in returned:
             walk.use(value, end)
         walk.share()
@@ -114,19 +62,19 @@ class Lifetimes:
 
     def staged(self, op: ir.OpView) -> list[Tensor]:
         """The tensors that hold a loop's copied-aside next values (`staged_values`), in order."""
-        if op.operation.name != "mgx.loop":
+        if not isinstance(op, mgx.LoopOp):
             return []
-        return [self.tensors[op.operation.results[n], n] for n in staged_values(op)]
+        return [self.tensors[op.outputs[n], n] for n in staged_values(op)]
 
 
-def staged_values(loop: ir.OpView) -> list[int]:
+def staged_values(loop: mgx.LoopOp) -> list[int]:
     """The numbers of carried values whose next value is a carried value that changes before.
 
     Their next values are copied aside before any carried value changes.
     """
-    block = loop.operation.regions[0].blocks[0]
+    block = loop.body.blocks[0]
     carried: Sequence[ir.Value] = list(block.arguments)[2:]
-    _, *following = map(memory_of, list(block.operations)[-1].operation.operands)
+    _, *following = map(memory_of, yielded(block))
     return [
         number
         for number in range(len(carried))
@@ -147,7 +95,7 @@ class _Launch:
     `needs`: the launches, as bits, that come before it in any order.
     """
 
-    op: ir.OpView
+    op: mgx.LaunchOp
     at: int
     stretch: int
     reads: set[ir.Value]
@@ -182,50 +130,46 @@ class _Walk:
     def block(self, block: ir.Block) -> None:
         self._find_parts(block)
         for op in block.operations:
-            name = op.operation.name
-            if name == "mgx.launch":
+            if isinstance(op, mgx.LaunchOp):
                 at = self.next()
-                for operand in op.operation.operands:
+                for operand in op.operands_:
                     self.use(operand, at)
-                for result in op.operation.results:
+                for result in op.outputs:
                     self.define(result, at)
-                reads = {self._whole(operand) for operand in op.operation.operands}
-                makes = {self._whole(result) for result in op.operation.results}
+                reads = {self._whole(operand) for operand in op.operands_}
+                makes = {self._whole(result) for result in op.outputs}
                 self.launches.append(_Launch(op, at, self.stretch, reads, makes))
-            elif name in ("mgx.if", "mgx.loop"):
+            elif isinstance(op, mgx.CONTROL_FLOW):
                 self.stretch += 1
-                self._branch(op) if name == "mgx.if" else self._loop(op)
+                self._branch(op) if isinstance(op, mgx.IfOp) else self._loop(op)
                 self.stretch += 1
 
-    def _branch(self, op: ir.OpView) -> None:
-        self._decide(op.operation.operands[0], self.next())
-        for region in op.operation.regions:
+    def _branch(self, op: mgx.IfOp) -> None:
+        self._decide(op.condition, self.next())
+        for region in op.regions:
             block = region.blocks[0]
             self.block(block)
             self.stretch += 1
-            yielded = list(block.operations)[-1].operation.operands
-            for value, result in zip(yielded, op.operation.results, strict=True):
+            for value, result in zip(yielded(block), op.outputs, strict=True):
                 self._copy(value, result)
-            self._extend(op.operation.results, self.position)
+            self._extend(op.outputs, self.position)
 
-    def _loop(self, op: ir.OpView) -> None:
-        trips, condition, *init = op.operation.operands
-        block = op.operation.regions[0].blocks[0]
+    def _loop(self, op: mgx.LoopOp) -> None:
+        init, block = list(op.init), op.body.blocks[0]
         carried: Sequence[ir.Value] = list(block.arguments)[2:]
         if any(True for argument in list(block.arguments)[:2] for _ in argument.uses):
             raise CompilerError("a loop's counter is used; run mgx-normalize-control-flow before")
-        results = list(op.operation.results)
-        rows = results[len(init) :]
+        results = list(op.outputs)
         for value, argument in zip(init, carried, strict=True):
             self._copy(value, argument)
         at = self.next()
-        for value in (trips, condition):
+        for value in (op.max_trip_count, op.condition):
             self._decide(value, at)
-        for result in rows:
+        for result in results[len(init) :]:
             self.define(result, at)
         self.loops.append((set(), set(carried)))
         self.block(block)
-        again, *following = list(block.operations)[-1].operation.operands
+        again, *following = yielded(block)
         self._follow(op, carried, following)
         end = self.next()
         self._decide(again, end)
@@ -236,10 +180,10 @@ class _Walk:
         self.same += zip(carried, results, strict=False)
 
     def _follow(
-        self, op: ir.OpView, carried: Sequence[ir.Value], following: list[ir.Value]
+        self, op: mgx.LoopOp, carried: Sequence[ir.Value], following: list[ir.Value]
     ) -> None:
         """Walks the end of a loop's body: rows are stored, then carried values change."""
-        results = list(op.operation.results)
+        results = list(op.outputs)
         for value in following[len(carried) :]:
             self._decide(value, self.next())
         asides: dict[int, Tensor] = {}
@@ -305,11 +249,10 @@ class _Walk:
         # A concat's operand concats stand before it: backwards, the outermost result is known.
         parts = self.found.parts
         for op in reversed(list(block.operations)):
-            if IN_PLACE not in op.operation.attributes:
+            if not isinstance(op, mgx.ConcatOp) or IN_PLACE not in op.attributes:
                 continue
-            result = op.operation.results[0]
-            whole, offset = parts.get(result, (result, 0))
-            for operand in op.operation.operands:
+            whole, offset = parts.get(op.y, (op.y, 0))
+            for operand in op.xs:
                 parts[memory_of(operand)] = (whole, offset)
                 offset += mgx.byte_size(operand.type)
 
@@ -356,7 +299,7 @@ class _Walk:
             if source in self.found.parts or source not in tensors or not _is_owned(source):
                 continue
             a, b = tensors[source], tensors[target]
-            if a is not b and not _conflict(a, b, at):
+            if a is not b and not conflict(a, b, at):
                 self._merge(source, target)
 
     def overwrite(self, main: ir.OpView) -> bool:
@@ -368,21 +311,19 @@ class _Walk:
         kernels = ir.SymbolTable(main.operation.parent)
         tensors, parts, count = self.found.tensors, self.found.parts, 0
         for number, launch in enumerate(self.launches):
-            operation = launch.op.operation
-            name = ir.FlatSymbolRefAttr(operation.attributes["kernel"]).value
-            places = () if updates(kernels[name]) else sorted(overwritable(kernels[name]))
-            for place in places:
-                (result,) = operation.results
-                source = memory_of(operation.operands[place])
+            kernel = kernels[launch.op.kernel.value]
+            for place in () if updates(kernel) else sorted(overwritable(kernel)):
+                (result,) = launch.op.outputs
+                source = memory_of(launch.op.operands_[place])
                 if {source, result} & parts.keys() or source not in tensors:
                     continue
-                if [self._whole(operand) for operand in operation.operands].count(source) > 1:
+                if [self._whole(operand) for operand in launch.op.operands_].count(source) > 1:
                     continue
                 read, made = tensors[source], tensors[result]
                 # All other readers come before in any order, so that no launch waits for this.
                 alone = not read.users & ~(launch.needs | 1 << number)
                 fits = read.size == made.size and _is_owned(source) and alone
-                if fits and read is not made and not _conflict(read, made, launch.at):
+                if fits and read is not made and not conflict(read, made, launch.at):
                     self._merge(source, result)
                     count += 1
                     break
@@ -397,10 +338,10 @@ class _Walk:
         a, b = tensors[source], tensors[target]
         if a is b:
             return
-        merged = replace(b, lives=_merged([*b.lives, *a.lives]))
+        both = replace(b, lives=merged([*b.lives, *a.lives]))
         # The longer list of keys stays as it is, so that long chains cost no more than short ones.
         kept, gone = sorted((a, b), key=lambda tensor: -len(self.keys[id(tensor)]))
-        vars(kept).update(vars(merged))
+        vars(kept).update(vars(both))
         moved = self.keys.pop(id(gone))
         for key in moved:
             tensors[key] = kept
@@ -419,26 +360,5 @@ def _is_owned(value: ir.Value) -> bool:
     """Whether the program's own memory holds the value: not an input, not a weight."""
     producer = definition(value)
     if producer is None:
-        parent = ir.BlockArgument(value).owner.owner
-        return op_name(parent) == "mgx.loop"
-    return producer.operation.name in _OWNERS
-
-
-def _conflict(source: Tensor, target: Tensor, at: int) -> bool:
-    """Whether two tensors are alive at one time, apart from the copy of one to the other."""
-    return any(
-        a <= d and c <= b and not (b == at == c)
-        for a, b in _merged(source.lives)
-        for c, d in _merged(target.lives)
-    )
-
-
-def _merged(lives: list[Interval]) -> list[Interval]:
-    """The intervals in order, with touching ones merged."""
-    result: list[Interval] = []
-    for start, end in sorted(lives):
-        if result and start <= result[-1][1]:
-            result[-1] = (result[-1][0], max(end, result[-1][1]))
-        else:
-            result.append((start, end))
-    return result
+        return isinstance(ir.BlockArgument(value).owner.owner, mgx.LoopOp)
+    return isinstance(producer, (mgx.LaunchOp, *mgx.CONTROL_FLOW))

@@ -27,7 +27,9 @@ MAGIC = b"ML\xefR"
 MAX_BYTES = 1 << 26
 
 # mgx ops that belong to a program, not to a kernel.
-_PROGRAM_OPS = frozenset(("mgx.code_object", "mgx.if", "mgx.launch", "mgx.literal", "mgx.loop"))
+_PROGRAM_OPS = frozenset(
+    op.OPERATION_NAME for op in (mgx.CodeObjectOp, mgx.LaunchOp, mgx.LiteralOp, *mgx.CONTROL_FLOW)
+)
 
 # The feature that a chip needs for an element type; other types work on every chip.
 _TYPE_FEATURES: dict[str, str] = {
@@ -62,7 +64,7 @@ _PLAIN_ATTRIBUTES = (
 )
 
 
-def portable_kernel(kernel: ir.OpView, version: tuple[int, int] | None = None) -> PortableKernel:
+def portable_kernel(kernel: mgx.KernelOp, version: tuple[int, int] | None = None) -> PortableKernel:
     """An `mgx.kernel` of a program in its stored form, with its name and its ONNX nodes.
 
     The form is the oldest version that holds the kernel. A kernel that needs nothing new has the
@@ -86,7 +88,7 @@ def portable_kernel(kernel: ir.OpView, version: tuple[int, int] | None = None) -
     )
 
 
-def kernel_to_bytecode(kernel: ir.OpView, version: tuple[int, int] | None = None) -> bytes:
+def kernel_to_bytecode(kernel: mgx.KernelOp, version: tuple[int, int] | None = None) -> bytes:
     """The kernel alone as bytecode; equal kernels give equal bytes.
 
     `version` is the version of the dialect to write, by default the oldest that holds the
@@ -181,9 +183,9 @@ def required_features(kernel: ir.OpView) -> set[str]:
     return {_TYPE_FEATURES[name] for name in types if name in _TYPE_FEATURES}
 
 
-def argument_sizes(kernel: ir.OpView) -> tuple[int, ...]:
+def argument_sizes(kernel: mgx.KernelOp) -> tuple[int, ...]:
     """Bytes of each input, then of each result; empty where a size is not known."""
-    signature = ir.FunctionType(ir.TypeAttr(kernel.operation.attributes["function_type"]).value)
+    signature = ir.FunctionType(kernel.function_type.value)
     types = (*signature.inputs, *signature.results)
     if any(size < 0 for type_ in types for size in type_.shape):
         return ()

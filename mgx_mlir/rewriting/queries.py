@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias, TypeVar, cast
 
@@ -53,6 +53,11 @@ def op_name(op: ir.OpView | ir.Operation | None) -> str:
     return "" if op is None else op.operation.name
 
 
+def yielded(block: ir.Block) -> list[ir.Value]:
+    """The values that the op at the end of a block yields or returns."""
+    return list(list(block.operations)[-1].operands)
+
+
 def users(value: ir.Value) -> list[ir.OpView]:
     """The ops that use a value, once for each use."""
     return [use.owner.opview for use in value.uses]
@@ -76,6 +81,12 @@ Element: TypeAlias = ir.IntegerType | ir.FloatType
 def element_type(value: ir.Value) -> Element:
     """The element type of a tensor value."""
     return cast("Element", ir.RankedTensorType(value.type).element_type)
+
+
+def element_bits(value: ir.Value) -> int:
+    """The bits of a tensor's elements; 0 where they are no numbers."""
+    element = element_type(value)
+    return int(element.width) if isinstance(element, ir.IntegerType | ir.FloatType) else 0
 
 
 def is_static(op: ir.OpView | ir.Operation) -> bool:
@@ -276,6 +287,20 @@ def create_like(
     )
     value: ir.Value = created.results[0]
     return value
+
+
+def inlined(op: mgx.PointwiseOp, outside: Mapping[ir.Value, ir.Value]) -> list[ir.Value]:
+    """Clones a body at the insertion point, its operands mapped to scalars; gives its results."""
+    block = op.body.blocks[0]
+    pairs = zip(block.arguments, op.inputs, strict=True)
+    values: dict[ir.Value, ir.Value] = {argument: outside[value] for argument, value in pairs}
+    *inner, terminator = block.operations
+    for one in inner:
+        clone = one.operation.clone()
+        for i, value in enumerate(one.operands):
+            clone.operands[i] = values[value]
+        values.update(zip(one.results, clone.results, strict=True))
+    return [values[value] for value in terminator.operands]
 
 
 def with_operand(op: ir.OpView, number: int, value: ir.Value) -> ir.Value:
