@@ -13,8 +13,9 @@ import onnx
 from mlir import ir
 
 from mgx_mlir.compiler import CompileOptions, Report, import_model, optimize
-from mgx_mlir.rewriting.lifetimes import Lifetimes, lower_bound
+from mgx_mlir.rewriting.lifetimes import Lifetimes
 from mgx_mlir.rewriting.plan_attributes import ARENA_BYTES
+from mgx_mlir.rewriting.tensors import lower_bound
 from test.onnx_models import MODELS, light, light_names
 
 NAMES = (*MODELS, *light_names())

@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.memory_plan import NAMES, arena_bytes, model
 from mgx_mlir.passes.plan_memory import place
-from mgx_mlir.rewriting.lifetimes import Tensor, lower_bound
+from mgx_mlir.rewriting.tensors import Tensor, lower_bound
 
 FAST = ("densenet121", "lstm", "shufflenet")
 
