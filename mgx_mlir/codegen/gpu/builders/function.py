@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -16,6 +16,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import BOOL, Element, element_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 _DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf", "vector")
 
@@ -98,46 +99,81 @@ def function(
     lds: elements and their type, for each array in LDS. sizes: how many numbers a launch passes
     after the tensors; if any, its grid is not known.
     """
-    types = [
-        ir.MemRefType.get(
-            [tensor.size],
-            storage_type(tensor.element),
-            memory_space=ir.Attribute.parse("#gpu.address_space<global>"),
-        )
-        for tensor in arguments
-    ]
-    space = ir.Attribute.parse("#gpu.address_space<workgroup>")
-    local = [ir.MemRefType.get([size], type_, memory_space=space) for size, type_ in lds]
-    unit = ir.UnitAttr.get()
-    promises = [
-        ({} if tensor.written else {"llvm.readonly": unit})
-        | ({} if tensor.shared else {"llvm.noalias": unit})
-        for tensor in arguments
-    ]
+    types = [global_memory(tensor.size, storage_type(tensor.element)) for tensor in arguments]
     i64 = ir.IntegerType.get_signless(64)
-    numbers = [i64] * sizes
-    promises += [{}] * sizes
+    promises = [promise(tensor.written, tensor.shared) for tensor in arguments]
+    shape = Shape(threads, None if sizes else grid, tuple(lds))
+    inputs = [*types, *[i64] * sizes]
+    with raw_function(block, name, inputs, [*promises, *[{}] * sizes], shape) as values:
+        buffers = tuple(memory.buffer(value) for value in values[: len(types)])
+        pointers, own = values[: len(types)], values[len(types) : len(inputs)]
+        yield Frame(buffers, tuple(values[len(inputs) :]), tuple(pointers), tuple(own))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The work-groups of a function: their threads, how many there are, and their LDS.
+
+    grid: None where a launch gives it. lds: elements and their type, of each array.
+    `is_vectors`: the body is vectors already, and LLVM need not look for more.
+    """
+
+    threads: int
+    grid: Dimensions | None
+    lds: tuple[tuple[int, ir.Type], ...] = ()
+    is_vectors: bool = False
+
+
+@contextmanager
+def raw_function(
+    block: ir.Block,
+    name: str,
+    types: Sequence[ir.Type],
+    promises: Sequence[Mapping[str, ir.Attribute]],
+    shape: Shape,
+) -> Iterator[list[ir.Value]]:
+    """Appends a gpu.func to `block`; yields its arguments, of `types`, and its arrays in LDS.
+
+    promises: the attributes of each argument. Ops that are built inside of the context are the
+    body, which gets its gpu.return.
+    """
+    space = ir.Attribute.parse("#gpu.address_space<workgroup>")
+    local = [ir.MemRefType.get([size], type_, memory_space=space) for size, type_ in shape.lds]
+    i64 = ir.IntegerType.get_signless(64)
     attributes = {
         "sym_name": ir.StringAttr.get(name),
-        "function_type": ir.TypeAttr.get(ir.FunctionType.get([*types, *numbers], [])),
-        "arg_attrs": ir.ArrayAttr.get([ir.DictAttr.get(p) for p in promises]),
-        "gpu.kernel": unit,
-        "known_block_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
+        "function_type": ir.TypeAttr.get(ir.FunctionType.get(list(types), [])),
+        "arg_attrs": ir.ArrayAttr.get([ir.DictAttr.get(dict(p)) for p in promises]),
+        "gpu.kernel": ir.UnitAttr.get(),
+        "known_block_size": ir.DenseI32ArrayAttr.get([shape.threads, 1, 1]),
         "workgroup_attributions": ir.IntegerAttr.get(i64, len(local)),
     }
-    if not sizes:
-        attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get(list(grid))
+    if shape.grid is not None:
+        attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get(list(shape.grid))
+    if shape.is_vectors:
+        # LLVM's search for vectors (SLPVectorizer) leaves functions with this attribute alone,
+        # and took most of its optimiser's time.
+        attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get("noimplicitfloat")])
     point = ir.InsertionPoint(block)
     op = ir.Operation.create("gpu.func", attributes=attributes, regions=1, ip=point)
-    inputs = [*types, *numbers, *local]
+    inputs = [*types, *local]
     locations = [ir.Location.unknown()] * len(inputs)
     entry = op.regions[0].blocks.append(*inputs, arg_locs=locations)
     with ir.InsertionPoint(entry):
-        values = list(entry.arguments)
-        buffers = tuple(memory.buffer(value) for value in values[: len(types)])
-        pointers, own = values[: len(types)], values[len(types) : len(types) + sizes]
-        yield Frame(buffers, tuple(values[len(types) + sizes :]), tuple(pointers), tuple(own))
+        yield list(entry.arguments)
         gpu.return_([])
+
+
+def global_memory(size: int, element: ir.Type) -> ir.Type:
+    """The type of an argument: `size` elements in global memory."""
+    space = ir.Attribute.parse("#gpu.address_space<global>")
+    return ir.MemRefType.get([size], element, memory_space=space)
+
+
+def promise(written: bool, shared: bool = False) -> dict[str, ir.Attribute]:
+    """The attributes of an argument that is only read, or alone in its memory."""
+    unit = ir.UnitAttr.get()
+    return ({} if written else {"llvm.readonly": unit}) | ({} if shared else {"llvm.noalias": unit})
 
 
 def tensor_of(type_: ir.Type, written: bool = False, shared: bool = False) -> Tensor:
@@ -164,7 +200,7 @@ def grid_of(blocks: int, threads: int = 1024) -> Dimensions:
     """A grid of at least `blocks` work-groups of up to `threads` threads; many of them take two
     dimensions."""
     columns = min(blocks, MAX_THREADS // threads)
-    return columns, -(-blocks // columns), 1
+    return columns, ceil_div(blocks, columns), 1
 
 
 def linear_block(grid: Dimensions) -> Index:

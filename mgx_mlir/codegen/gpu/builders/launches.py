@@ -17,10 +17,10 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders.function import Dimensions, Frame, Tensor
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 BLOCK = 256
-_ALIGNMENT = 256  # bytes, of a piece of scratch memory
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Launches:
         """Scratch memory for `size` elements, which is not initialised."""
         argument = Argument("scratch", self._bytes)
         tensor = self._tensors[argument] = Tensor(size, element)
-        self._bytes += -(-tensor.bytes // _ALIGNMENT) * _ALIGNMENT
+        self._bytes += aligned(tensor.bytes)
         return argument
 
     def table(self, numbers: np.ndarray[Any, Any]) -> Callable[[], ir.Value]:
@@ -115,7 +115,7 @@ class Launches:
         """The next function, with a thread for every `lanes` of `size` elements; `lanes` divides
         `size`."""
         vectors = size // lanes
-        grid = builder.grid_of(-(-vectors // BLOCK))
+        grid = builder.grid_of(ceil_div(vectors, BLOCK))
         with self.function(read, written, BLOCK, grid) as (buffers, frame):
             thread = emit.mul(builder.linear_block(grid), BLOCK)
             thread = emit.add(thread, builder.thread_number(BLOCK))

@@ -10,8 +10,16 @@ from mlir import ir
 
 from mgx_mlir.artifact.code_object import Launch
 from mgx_mlir.codegen.gpu.builders.passes import expand_math
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 P = TypeVar("P", covariant=True)
+# Bytes that divide the offset of a piece of scratch memory.
+SCRATCH_ALIGNMENT = 256
+
+
+def aligned(size: int) -> int:
+    """Bytes of a piece of scratch memory, such that another one may follow it."""
+    return ceil_div(size, SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elemen
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
-from mgx_mlir.sizes.arithmetic import Size, exact
+from mgx_mlir.sizes.arithmetic import Size, ceil_div, exact
 
 
 def counted_elements_program(
@@ -82,7 +82,7 @@ def _program(
     if max([columns, *steps.values()]) * together * 8 > MAX_BYTES:
         return Refusal("places in a row that 31 bits do not reach")
     own = of_rows(together)
-    parts = -(-own.size // schedule.elements)
+    parts = ceil_div(own.size, schedule.elements)
     bounded = parts * schedule.elements != own.size
     with blocks.function(together, schedule.block, parts) as (made, frame):
         first = emit.mul(block_number("y", parts), schedule.elements)

@@ -24,11 +24,11 @@ from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.formulas import Formulas
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
-from mgx_mlir.codegen.generic.dynamic.kernel import SCRATCH_ALIGNMENT, argument_sizes
+from mgx_mlir.codegen.generic.dynamic.kernel import argument_sizes
 from mgx_mlir.codegen.generic.lowering.element import element_of, sizes_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import element_bytes, signature
-from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned
 from mgx_mlir.codegen.gpu.dynamic.program import DynamicProgram
 from mgx_mlir.codegen.gpu.families.contraction import kernel as contraction
 from mgx_mlir.codegen.gpu.families.contraction import reduced
@@ -173,7 +173,7 @@ def _of_images(
 
     steps: elements of an image, for each input and result that has images.
     """
-    scratch = -(-program.scratch_bytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+    scratch = aligned(program.scratch_bytes)
     launches = {launch.function: launch for launch in program.launches}
     for outer in program.module.body.operations:
         for op in outer.operation.regions[0].blocks[0].operations:

@@ -11,6 +11,7 @@ from mgx_mlir.codegen.generic.buffers.body import BufferBody
 from mgx_mlir.codegen.generic.buffers.loops import Place
 from mgx_mlir.codegen.generic.buffers.memory import Index, Memory, MemoryView, Piece
 from mgx_mlir.codegen.gpu.builders.function import Dimensions, block_number, grid_of, thread_number
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 BLOCK_SIZE = 256
 # A small launch uses work-groups of one wave, to spread its threads over more compute units.
@@ -138,4 +139,4 @@ def block_size(threads: int) -> int:
 
 def grid(threads: int, block: int) -> Dimensions:
     """Work-groups in each dimension."""
-    return grid_of(-(-threads // block), block)
+    return grid_of(ceil_div(threads, block), block)

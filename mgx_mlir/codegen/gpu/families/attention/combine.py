@@ -24,15 +24,16 @@ from mgx_mlir.codegen.gpu.builders.function import (
     linear_block,
     thread_number,
 )
+from mgx_mlir.codegen.gpu.builders.program import aligned
 from mgx_mlir.codegen.gpu.families.attention import softmax
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.match import Operand
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 THREADS = 256
-ALIGNMENT = 256
 
 
 @dataclass(frozen=True)
@@ -55,18 +56,14 @@ class Partial:
 
     @property
     def arguments(self) -> tuple[Argument, Argument]:
-        return Argument("scratch", 0), Argument("scratch", _aligned(4 * self.sizes[0]))
+        return Argument("scratch", 0), Argument("scratch", aligned(4 * self.sizes[0]))
 
     @property
     def bytes(self) -> int:
-        return self.arguments[1].index + _aligned(4 * self.sizes[1])
+        return self.arguments[1].index + aligned(4 * self.sizes[1])
 
     def tensors(self, written: bool) -> list[Tensor]:
         return [Tensor(size, F32, written) for size in self.sizes]
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def store_partial(
@@ -126,7 +123,7 @@ def add_combination(
     sizes: elements of each input and of each result.
     """
     size = partial.queries * partial.columns
-    grid = grid_of(math.ceil(size / THREADS))
+    grid = grid_of(ceil_div(size, THREADS))
     match = attention.result
     used = sorted({(x.argument, x.element) for x in match.sources if isinstance(x, Operand)})
     inputs = [tensor_of(sizes[0][argument], element) for argument, element in used]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from mgx_mlir.artifact.target import Target
@@ -24,6 +23,7 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.match import Operand
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # The largest head, in elements, whose queries and results fit the registers of a wave.
 MAX_HEAD = 256
@@ -83,7 +83,7 @@ def schedule_refusal(
         return Refusal(f"{used} bytes of LDS")
     count = registers(attention, schedule, shapes, unit, target)
     # Some registers of a SIMD are kept for uses that the estimate leaves out.
-    simd_waves = math.ceil(schedule.waves / 4)
+    simd_waves = ceil_div(schedule.waves, 4)
     limit = min(target.gpu.usable_vgprs, (target.gpu.lane_vgprs - 32) // simd_waves)
     return Refusal(f"about {count} registers") if count > limit * target.register_share else None
 
@@ -100,7 +100,7 @@ def lds_bytes(
     if schedule.lean:
         sizes = [max(sizes[:2]), sizes[2]]
     tiles = sum(sizes) * emit.element_bytes(unit.element)
-    columns = math.ceil(attention.E / unit.columns)
+    columns = ceil_div(attention.E, unit.columns)
     return max(tiles, merge_bytes(schedule, columns, unit, target))
 
 
@@ -115,9 +115,9 @@ def registers(
     size = emit.element_bytes(unit.element)
     threads = schedule.waves * target.wave_size
     lane_chunks = 1 if unit.groups > 1 else unit.step_chunks
-    depth = math.ceil(attention.D / step_depth(unit)) * lane_chunks * 4
+    depth = ceil_div(attention.D, step_depth(unit)) * lane_chunks * 4
     scores = schedule.wave_keys // unit.columns * unit.values
-    values = math.ceil(attention.E / unit.columns) * unit.values
+    values = ceil_div(attention.E, unit.columns) * unit.values
     if unit.kind in PLAIN:
         scores *= 3  # and the shares of other lanes
     # Shares of narrow types reuse registers of the scores. Prefetched vectors need registers

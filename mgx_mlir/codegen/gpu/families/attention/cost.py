@@ -23,6 +23,7 @@ from mgx_mlir.codegen.gpu.families.attention.tile import Shape
 from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.attention import Attention
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Issue clocks of the vector units that a matrix instruction takes.
 ISSUE_CLOCKS = 4
@@ -66,7 +67,7 @@ def choose(attention: Attention, base: Unit, target: Target) -> AttentionSchedul
 
 def _is_worth_cutting(attention: Attention, schedule: AttentionSchedule, target: Target) -> bool:
     """Whether compute units are idle, all queries see all keys, and each part has keys."""
-    blocks = math.ceil(attention.M / schedule.queries) * attention.batch
+    blocks = ceil_div(attention.M, schedule.queries) * attention.batch
     idle = blocks * schedule.parts < 2 * target.compute_units
     alike = (attention.causal, attention.earliest) == (None, None)
     return idle and alike and schedule.parts * schedule.keys <= attention.N
@@ -81,8 +82,8 @@ def clocks(
 ) -> float:
     """The estimate for a legal schedule."""
     simds = target.gpu.simds
-    blocks = math.ceil(attention.M / schedule.queries) * attention.batch * schedule.parts
-    a_unit = math.ceil(blocks / target.compute_units)
+    blocks = ceil_div(attention.M, schedule.queries) * attention.batch * schedule.parts
+    a_unit = ceil_div(blocks, target.compute_units)
     used = registers(attention, schedule, shapes, unit, target)
     lds = lds_bytes(attention, schedule, shapes, unit, target)
     resident = max(
@@ -100,7 +101,7 @@ def clocks(
     if unit.kind in PLAIN:
         read *= unit.rows  # each lane reads its own operands
 
-    waves_a_simd = math.ceil(schedule.waves * together / simds)
+    waves_a_simd = ceil_div(schedule.waves * together, simds)
     busy = waves_a_simd * (softmax + matrix * ISSUE_CLOCKS / product_clocks(unit))
     steps = math.ceil(_keys(attention, schedule) / schedule.parts / schedule.keys)
     if schedule.overlap:
@@ -115,7 +116,7 @@ def clocks(
     merge = (schedule.splits - 1) * schedule.wave_queries / 16 * MERGE_CLOCKS
     if schedule.parts > 1:
         merge += COMBINE_CLOCKS
-    rounds = math.ceil(a_unit / together)
+    rounds = ceil_div(a_unit, together)
     all_blocks = rounds * steps
     terms(
         matrix=all_blocks * waves_a_simd * matrix,

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import chain
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith, llvm, rocdl
+from mlir.dialects import amdgpu, arith, llvm
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.artifact.target import Target
@@ -20,6 +20,7 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.function import block_number, function, gpu_module, thread_number
+from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.attention import layout, queries, softmax, streams
 from mgx_mlir.codegen.gpu.families.attention.body import ScoreBody
@@ -273,7 +274,7 @@ class Generator:
             self.work.raise_peaks(scores, now)
             shares: Shares = []
             streams.run(self.work.softmax(scores, now, shares))
-            rocdl.sched_barrier(0)  # else values would be live together with all scores
+            fence()  # else values would be live together with all scores
             if self.schedule.lean:
                 amdgpu.LDSBarrierOp()  # no wave reads keys any more
                 v.move(key)
@@ -300,7 +301,7 @@ class Generator:
         v.store(v.zeros())
         k.store(first)
         amdgpu.LDSBarrierOp()
-        rocdl.sched_barrier(0)  # loads are issued in the order of their use
+        fence()  # loads are issued in the order of their use
         prefetched = [*k.load(emit.add(self.begin, keys)), *v.load(self.begin)]
         prefetched += work.extras(self.begin)
         products, shares = work.zeros(count), work.no_shares()

@@ -24,6 +24,7 @@ from mgx_mlir.codegen.gpu.families.attention import softmax
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.layout.fragments import MFMA, QUERIES
 from mgx_mlir.codegen.layout.lds import SWIZZLES, swizzle
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 ROW_CHUNKS = 8
 # Reads of operands in the order of `lane_key` meet no bank twice (a test counts).
@@ -127,7 +128,7 @@ def read_columns(unit: Unit, tiles: int) -> int:
     arrive while a wave multiplies with these."""
     parts = max(1, unit.chunk // unit.per_lane)
     each = product_clocks(unit) * parts * tiles
-    return 2 if unit.kind == "wmma" else max(2, -(-READ_CLOCKS // each))
+    return 2 if unit.kind == "wmma" else max(2, ceil_div(READ_CLOCKS, each))
 
 
 def reads_ahead(tiles: int) -> int:

@@ -15,16 +15,13 @@ from mlir import ir
 from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned
 from mgx_mlir.codegen.gpu.families.contraction.kernel import match_program
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.gpu.families.rows.kernel import rows_program
 from mgx_mlir.codegen.problem.attention import Attention, match_attention
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import mgx
-
-# The alignment of pieces of scratch memory, in bytes.
-ALIGNMENT = 256
 
 
 def attention_parts_program(
@@ -74,8 +71,8 @@ def _parts(
     assert softmax is not None  # it is a kernel of rows
     if isinstance(softmax, Refusal):
         return softmax
-    shares = _aligned(size * emit.element_bytes(attention.score))
-    end = shares + _aligned(size * emit.element_bytes(element))
+    shares = aligned(size * emit.element_bytes(attention.score))
+    end = shares + aligned(size * emit.element_bytes(element))
     first, second = Argument("scratch", 0), Argument("scratch", shares)
     parts = (
         _Part(scores.program, {Argument("output", 0): first}, end),
@@ -139,7 +136,7 @@ def _joined(parts: Sequence[_Part]) -> GpuProgram:
     )
     scratch = max(part.scratch + part.program.scratch_bytes for part in parts)
     bits = max(part.program.index_bits for part in parts)
-    return GpuProgram(first.module, launches, _aligned(scratch), bits)
+    return GpuProgram(first.module, launches, aligned(scratch), bits)
 
 
 def _functions(program: GpuProgram) -> ir.Block:
@@ -148,10 +145,6 @@ def _functions(program: GpuProgram) -> ir.Block:
         if op.operation.name == "gpu.module":
             return op.operation.regions[0].blocks[0]
     raise AssertionError("a GPU program has a gpu.module")
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 FAMILY = Family("attention_parts", 20, attention_parts_program)

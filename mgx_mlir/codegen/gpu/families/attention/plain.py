@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from mlir import ir
-from mlir.dialects import rocdl, vector
+from mlir.dialects import vector
 
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.attention import layout, softmax, streams
 from mgx_mlir.codegen.gpu.families.attention.streams import Products
 from mgx_mlir.codegen.gpu.families.attention.work import Queries, Shares, Work
@@ -79,7 +80,7 @@ class PlainWork(Work):
             following = [read(*item) for item in items[first + each :][:each]]
             for item, x in zip(items[first:][:each], now, strict=True):
                 yield *item, x
-            rocdl.sched_barrier(0)
+            fence()
 
     def _add(
         self,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
 from mgx_mlir.codegen.gpu.families.attention.layout import row_elements
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class AttentionSchedule:
 
     def block_keys(self, count: int) -> int:
         """Keys, out of `count`, that a work-group iterates over."""
-        return math.ceil(count / self.parts / self.keys) * self.keys
+        return ceil_div(count, self.parts * self.keys) * self.keys
 
     @property
     def wave_keys(self) -> int:

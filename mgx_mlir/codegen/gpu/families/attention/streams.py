@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mlir.dialects import rocdl
+from mgx_mlir.codegen.gpu.builders.ordering import fence
 
 Stream = Iterator[int]
 # The same for products: clocks of the wave, and clocks of the matrix cores or of the latency of
@@ -25,7 +25,7 @@ def run(stream: Stream | Products, ordered: bool = False) -> None:
     registers."""
     for _ in stream:
         if ordered:
-            rocdl.sched_barrier(0)
+            fence()
 
 
 def weave(products: Products, moves: Stream, share: float, others: Stream) -> None:
@@ -52,6 +52,6 @@ def weave(products: Products, moves: Stream, share: float, others: Stream) -> No
                 continue
             now += clocks
             moved += clocks if stream is moves else 0
-        rocdl.sched_barrier(0)
+        fence()
     for _ in moves:
-        rocdl.sched_barrier(0)
+        fence()

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, llvm, rocdl
+from mlir.dialects import arith, llvm
 
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import vector_width
+from mgx_mlir.codegen.gpu.builders.access import is_contiguous, vector_width
 from mgx_mlir.codegen.gpu.builders.layouts import exclusive_or, swizzled
+from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.attention import softmax, streams
 from mgx_mlir.codegen.gpu.families.attention.layout import (
     ROW_CHUNKS,
@@ -24,6 +25,7 @@ from mgx_mlir.codegen.gpu.families.attention.layout import (
 from mgx_mlir.codegen.gpu.families.attention.streams import Stream
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.problem import Axis, Matrix
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Moves in flight together where registers are few.
 MOVES_TOGETHER = 8
@@ -50,7 +52,7 @@ class Shape:
     @staticmethod
     def values(v: Matrix, keys: int, columns: int, unit: Unit, threads: int) -> Shape:
         """Columns of v as rows along the keys, padded until all threads have equal work."""
-        rows = math.ceil(columns / unit.columns) * unit.columns
+        rows = ceil_div(columns, unit.columns) * unit.columns
         while rows * keys % (threads * unit.chunk):
             rows += unit.columns
         return Shape(v, v.column, v.row, rows, keys)
@@ -58,7 +60,7 @@ class Shape:
     @property
     def along_k(self) -> bool:
         """Whether neighbours in memory lie along the rows of LDS; otherwise a move transposes."""
-        return not _contiguous(self.row) or _contiguous(self.k)
+        return not is_contiguous(self.row) or is_contiguous(self.k)
 
     def width(self, element_bytes: int) -> int:
         """The most elements that one read of memory may take."""
@@ -76,11 +78,7 @@ class Shape:
 
     def elements(self, unit: Unit) -> int:
         """Elements of LDS that the tile takes."""
-        return self.rows * math.ceil(self.length / row_elements(unit)) * row_elements(unit)
-
-
-def _contiguous(axis: Axis) -> bool:
-    return bool(axis.factors) and axis.factors[-1][1] == 1
+        return self.rows * ceil_div(self.length, row_elements(unit)) * row_elements(unit)
 
 
 class AttentionTile:
@@ -149,7 +147,7 @@ class AttentionTile:
             here.moves = len(some)
             here.places, here.firsts, here.targets = (list(x) for x in zip(*some, strict=True))
             here.store(here.load(key))
-            rocdl.sched_barrier(0)
+            fence()
 
     @property
     def reads(self) -> int:

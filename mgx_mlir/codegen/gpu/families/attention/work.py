@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -25,6 +24,7 @@ from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import seen
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.attention import Attention
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # A lane's first operands of a product. `Queries` gives those of one step, by tile of queries and
 # instruction; `Shares` lists them by tile of queries, step and instruction.
@@ -66,7 +66,7 @@ class Work:
         self.query_tiles = range(schedule.tiles)
         self.key_tiles = schedule.wave_keys // unit.columns
         self.key_steps = schedule.wave_keys // layout.step_keys(unit)
-        self.depth_steps = math.ceil(attention.D / layout.step_depth(unit))
+        self.depth_steps = ceil_div(attention.D, layout.step_depth(unit))
         self.read_columns = layout.read_columns(unit, schedule.tiles)
         # Neighbouring keys whose scores a lane holds.
         self.run_keys = layout.run_keys(unit)
@@ -79,7 +79,7 @@ class Work:
     @property
     def columns(self) -> int:
         """Vectors of a lane's sums of values, for each tile of queries."""
-        return math.ceil(self.attention.E / self.unit.columns)
+        return ceil_div(self.attention.E, self.unit.columns)
 
     def initial(self) -> State:
         lowest = emit.constant(softmax.LOWEST if self.factor is None else softmax.LOW, "f32")

@@ -25,19 +25,19 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes as across
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
-from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.function import block_number, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import (
     add_function,
     buffers_of,
-    new_module,
     parameters_of,
 )
 from mgx_mlir.codegen.gpu.families.contraction.skinny import dot_products, of_fewer_rows
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix, Windows
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # With more rows the matrix cores, where there are any, are worth the way through LDS.
 MAX_ROWS = 4
@@ -98,7 +98,7 @@ def _cut(problem: Contraction, target: Target) -> Broad | Refusal:
     depth = math.gcd(problem.K, 8)
     if b.element == "f16" and depth % 2:
         return Refusal(f"K = {problem.K} of f16 is odd")
-    blocks = [math.ceil(problem.N / (width * lanes)) * problem.batch for lanes in _LANES]
+    blocks = [ceil_div(problem.N, width * lanes) * problem.batch for lanes in _LANES]
     # A quarter of the compute units take all of the memory's bandwidth.
     enough = [
         n for n, count in zip(_LANES, blocks, strict=True) if 4 * count >= target.compute_units
@@ -120,9 +120,9 @@ def generate_broad(
     """The function `<name>_0`. sizes: elements of each input and of each result."""
     match, problem = found.match, found.match.problem
     parameters = parameters_of(match, sizes)
-    blocks = math.ceil(problem.N / cut.columns)
+    blocks = ceil_div(problem.N, cut.columns)
     threads = cut.waves * target.wave_size
-    module, functions = new_module()
+    module, functions = gpu_module()
 
     def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
         assert lds is not None
@@ -254,7 +254,7 @@ class _Block:
         problem, cut = self.problem, self.cut
         wide = min(_RESULTS, cut.width)
         cells, parts = problem.M * cut.columns, self.threads // _DPP_ROW
-        for turn in range(math.ceil(cells // wide / self.threads)):
+        for turn in range(ceil_div(cells // wide, self.threads)):
             number = emit.add(thread, turn * self.threads)
             cell = emit.mul(number, wide)
             emit.when(

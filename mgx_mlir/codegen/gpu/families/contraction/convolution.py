@@ -15,6 +15,7 @@ from operator import mul
 
 from mgx_mlir.capabilities import CHUNK_BYTES
 from mgx_mlir.codegen.builders import emit
+from mgx_mlir.codegen.gpu.builders.program import aligned
 from mgx_mlir.codegen.gpu.families.contraction.packing import Packing
 from mgx_mlir.codegen.gpu.families.contraction.specs import ROW_CHUNKS
 from mgx_mlir.codegen.problem.match import Match, Operand
@@ -31,8 +32,6 @@ from mgx_mlir.codegen.problem.problem import (
 
 # Numbers of the packed operands, as arguments of the product.
 PACKED_IMAGE, PACKED_FILTER = -1, -2
-# Alignment of the packed operands' offsets in scratch memory, in bytes.
-ALIGNMENT = 256
 # Bits for the taps of a window along one dimension.
 MAX_WINDOW = 28
 
@@ -52,10 +51,6 @@ class Product:
     @property
     def scratch_bytes(self) -> int:
         return max((p.start + aligned(p.bytes) for p in self.packings.values()), default=0)
-
-
-def aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def product_of(match: Match) -> Product:

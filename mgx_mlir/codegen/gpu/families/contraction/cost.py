@@ -30,6 +30,7 @@ from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, sch
 from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
 from mgx_mlir.codegen.gpu.families.contraction.tile import turned
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 GLOBAL_LATENCY = 600
 # Clocks of a tile's barrier, and of waves that are not in step.
@@ -57,7 +58,7 @@ def choose(
     among schedules without split-K for which `fits` holds.
     """
     size, depth = emit.element_bytes(terms[0].a.element), unit.tile_depth
-    parts = [math.ceil(term.K / depth) for term in terms]
+    parts = [ceil_div(term.K, depth) for term in terms]
     problem = replace(terms[0], K=sum(parts) * depth) if len(terms) > 1 else terms[0]
     operands = [_sides(term, depth) for term in terms]
     first, second = (
@@ -94,7 +95,7 @@ def choose(
     tiles = math.gcd(*parts)
     candidates = [best]
     for s in legal.values():
-        blocks = math.ceil(problem.M / s.rows(unit)) * math.ceil(problem.N / s.columns(unit))
+        blocks = ceil_div(problem.M, s.rows(unit)) * ceil_div(problem.N, s.columns(unit))
         room = 2 * target.compute_units // (blocks * problem.batch)
         candidates += [replace(s, splits=n) for n in splits(tiles) if room // 4 < n <= room]
     return least(candidates, estimate, words) if len(candidates) > 1 else best
@@ -120,16 +121,16 @@ def _sides(problem: Contraction, depth: int) -> tuple[Source, Source]:
 def clocks(problem: Contraction, schedule: ProductSchedule, unit: Unit, target: Target) -> float:
     """The estimate for a legal schedule, in clocks."""
     rows, columns = schedule.rows(unit), schedule.columns(unit)
-    blocks = math.ceil(problem.M / rows) * math.ceil(problem.N / columns) * problem.batch
+    blocks = ceil_div(problem.M, rows) * ceil_div(problem.N, columns) * problem.batch
     blocks *= schedule.splits
-    a_unit = math.ceil(blocks / target.compute_units)
-    tiles = math.ceil(problem.K / unit.tile_depth) // schedule.splits
+    a_unit = ceil_div(blocks, target.compute_units)
+    tiles = ceil_div(problem.K, unit.tile_depth) // schedule.splits
 
     matrix = 2 * rows * columns * unit.tile_depth / unit.flops
     # One wave keeps one of a compute unit's SIMDs busy, and five take as long as eight.
     together = resident(schedule, unit, target, a_unit)
     waves, simds = schedule.waves * together, target.gpu.simds
-    uneven = max(4 / waves, simds * math.ceil(waves / simds) / waves)
+    uneven = max(4 / waves, simds * ceil_div(waves, simds) / waves)
     matrix *= uneven
     read = schedule.waves * (schedule.tiles_m * unit.rows + schedule.tiles_n * unit.columns)
     # 64 banks read twice as much in a clock as 32, and write no more.

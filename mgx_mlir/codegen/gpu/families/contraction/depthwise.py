@@ -19,6 +19,7 @@ from mgx_mlir.codegen.gpu.families.contraction.direct import Dimension, dimensio
 from mgx_mlir.codegen.problem.match import Match, Operand, Source
 from mgx_mlir.codegen.problem.problem import Axis, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Channels that a thread may have, and its pixels along a dimension.
 _LANES, _SIDES = (8, 4, 2), (8, 4, 2, 1)
@@ -74,8 +75,8 @@ class Depthwise:
         *outer, rows, width = (dim[2] for dim in self.geometry)
         return (
             *outer,
-            math.ceil(rows / schedule.rows),
-            math.ceil(width / schedule.width),
+            ceil_div(rows, schedule.rows),
+            ceil_div(width, schedule.width),
             self.match.problem.N // schedule.lanes,
         )
 
@@ -213,7 +214,7 @@ def _clocks(depthwise: Depthwise, schedule: DepthwiseSchedule, target: Target) -
         )
     work += 6 * reads + 30 * pixels
     path = (reads + taps + pixels) * max(lanes * size, 4) * wave // 64
-    waves = math.ceil(depthwise.threads(schedule) / wave)
+    waves = ceil_div(depthwise.threads(schedule), wave)
     alone = 2 * GLOBAL_LATENCY + work * wave // 16
     busy = max(work * wave // 16 // target.gpu.simds, path)
-    return max(alone, math.ceil(waves / target.compute_units) * busy)
+    return max(alone, ceil_div(waves, target.compute_units) * busy)

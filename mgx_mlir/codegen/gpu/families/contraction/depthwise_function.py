@@ -8,13 +8,19 @@ from collections.abc import Mapping, Sequence
 
 from mlir import ir
 from mlir.dialects import math as math_dialect
-from mlir.dialects import rocdl
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
-from mgx_mlir.codegen.gpu.builders.function import Dimensions, grid_of, linear_block, thread_number
+from mgx_mlir.codegen.gpu.builders.function import (
+    Dimensions,
+    gpu_module,
+    grid_of,
+    linear_block,
+    thread_number,
+)
+from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.depthwise import (
     Depthwise,
@@ -28,11 +34,11 @@ from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue, stored_
 from mgx_mlir.codegen.gpu.families.contraction.function import (
     add_function,
     buffers_of,
-    new_module,
     parameters_of,
 )
 from mgx_mlir.codegen.problem.match import Operand
 from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 def generate_depthwise(
@@ -46,8 +52,8 @@ def generate_depthwise(
     sizes: elements of each input and of each result. Needs an active MLIR context and location.
     """
     parameters = parameters_of(depthwise.match, sizes)
-    module, functions = new_module()
-    grid = grid_of(math.ceil(depthwise.threads(schedule) / schedule.threads))
+    module, functions = gpu_module()
+    grid = grid_of(ceil_div(depthwise.threads(schedule), schedule.threads))
 
     def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
         inputs, outputs = buffers_of(depthwise.match, pointers)
@@ -93,7 +99,7 @@ def _emit(
         # LLVM would wait for each read where it is used.
         if number + early < len(rows):
             read.start_step(rows[number + early])
-        rocdl.sched_barrier(0)
+        fence()
         if number >= 0:
             read.multiply(rows[number], sums)
     *_, (_, _, height, _, _, _, _), (_, _, width, _, _, _, _) = depthwise.geometry
@@ -207,7 +213,7 @@ class _Reader:
         """
         size, _, outputs, window, step, dilation, pad = dim
         at = emit.add(emit.mul(start, step), move - pad)
-        last = (math.ceil(outputs / count) * count - 1) * step + (window - 1) * dilation - pad
+        last = (ceil_div(outputs, count) * count - 1) * step + (window - 1) * dilation - pad
         return at, [emit.compare("ult", at, size)] if pad or last >= size else []
 
     def _pixel(self, place: Index, conditions: Sequence[ir.Value]) -> ir.Value:

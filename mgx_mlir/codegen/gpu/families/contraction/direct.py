@@ -25,6 +25,7 @@ from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 THREADS = 256
 # Products of one result, each of which is an instruction.
@@ -87,7 +88,7 @@ class Direct:
     def counts(self) -> tuple[int, ...]:
         """Threads along each dimension."""
         *outer, rows, width = (dim[2] for dim in self.geometry)
-        return (*outer, math.ceil(rows / self.rows), width // self.width)
+        return (*outer, ceil_div(rows, self.rows), width // self.width)
 
     @property
     def flat(self) -> bool:
@@ -102,7 +103,7 @@ class Direct:
 
     @property
     def grid(self) -> tuple[int, int, int]:
-        problem, blocks = self.match.problem, math.ceil(self.threads / THREADS)
+        problem, blocks = self.match.problem, ceil_div(self.threads, THREADS)
         return (blocks, 1, 1) if self.flat else (blocks, problem.M, problem.batch)
 
     def describe(self) -> str:

@@ -12,14 +12,16 @@ import math
 from collections.abc import Mapping, Sequence
 
 from mlir import ir
-from mlir.dialects import arith, rocdl
+from mlir.dialects import arith
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Matrix
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Few, so that many compute units take part in adding few sums.
 THREADS = 64
@@ -34,7 +36,7 @@ def lanes(match: Match) -> int:
 
 def blocks(match: Match) -> int:
     problem = match.problem
-    return math.ceil(problem.batch * problem.M * problem.N // lanes(match) / THREADS)
+    return ceil_div(problem.batch * problem.M * problem.N // lanes(match), THREADS)
 
 
 def emit_finish(
@@ -63,7 +65,7 @@ def emit_finish(
     for first in range(0, splits, _TOGETHER):
         read = [part(split) for split in range(first, min(first + _TOGETHER, splits))]
         # Else LLVM waits for each before it reads the next.
-        rocdl.sched_barrier(0)
+        fence()
         for x in read:
             total = x if total is None else add(total, x)
     assert total is not None

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, gpu
+from mlir.dialects import arith
 
 from mgx_mlir.artifact.code_object import Argument, Launch
 from mgx_mlir.codegen.builders import emit
-from mgx_mlir.codegen.gpu.builders import memory
+from mgx_mlir.codegen.gpu.builders import function, memory
 from mgx_mlir.codegen.problem.match import Match, used_arguments
-
-_DIALECTS = ("amdgpu", "arith", "gpu", "llvm", "math", "memref", "rocdl", "scf", "vector")
 
 
 @dataclass(frozen=True)
@@ -62,57 +60,22 @@ def add_function(
     LDS always is. With `rows`, the body gets the buffers of one work-group's rows, and the grid's
     x is `rows.blocks`.
     """
-    types: list[ir.Type] = [
-        ir.MemRefType.get(
-            [p.size],
-            emit.memory_type(p.element),
-            memory_space=ir.Attribute.parse("#gpu.address_space<global>"),
-        )
-        for p in parameters
-    ]
-    unit = ir.UnitAttr.get()
-    promises = [
-        {"llvm.noalias": unit} if p.written else {"llvm.noalias": unit, "llvm.readonly": unit}
-        for p in parameters
-    ]
+    types = [function.global_memory(p.size, emit.memory_type(p.element)) for p in parameters]
+    promises = [function.promise(p.written) for p in parameters]
     arguments = [p.argument for p in parameters]
     if rows is not None:
         types.append(ir.IntegerType.get_signless(64))
         promises.append({})
         arguments.append(rows.size)
-    attributes = {
-        "sym_name": ir.StringAttr.get(name),
-        "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
-        "arg_attrs": ir.ArrayAttr.get([ir.DictAttr.get(p) for p in promises]),
-        "gpu.kernel": unit,
-        "known_block_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
-    }
-    if rows is None:
-        attributes["known_grid_size"] = ir.DenseI32ArrayAttr.get(list(grid))
-    else:
         grid = (rows.blocks, *grid[1:])
-    shared = []
-    if lds or is_vectors:
-        # Bodies are vectors already. LLVM's search for more (SLPVectorizer) leaves functions
-        # with this attribute alone, and took most of its optimiser's time.
-        attributes["passthrough"] = ir.ArrayAttr.get([ir.StringAttr.get("noimplicitfloat")])
-    if lds:
-        space = ir.Attribute.parse("#gpu.address_space<workgroup>")
-        shared = [ir.MemRefType.get([lds[0]], emit.element_type(lds[1]), memory_space=space)]
-        i64 = ir.IntegerType.get_signless(64)
-        attributes["workgroup_attributions"] = ir.IntegerAttr.get(i64, 1)
-    point = ir.InsertionPoint(functions)
-    op = ir.Operation.create("gpu.func", attributes=attributes, regions=1, ip=point)
-    types += shared
-    locations = [ir.Location.unknown()] * len(types)
-    entry = op.regions[0].blocks.append(*types, arg_locs=locations)
-    with ir.InsertionPoint(entry):
-        values = list(entry.arguments)
+    local = ((lds[0], emit.element_type(lds[1])),) if lds else ()
+    vectors = bool(lds) or is_vectors
+    shape = function.Shape(threads, grid if rows is None else None, local, vectors)
+    with function.raw_function(functions, name, types, promises, shape) as values:
         pointers = values[: len(parameters)]
         if rows is not None:
             pointers = _of_block(pointers, arguments, rows, values[len(parameters)])
         body(pointers, values[-1] if lds else None)
-        gpu.return_([])
     return Launch(name, grid, (threads, 1, 1), tuple(arguments))
 
 
@@ -138,17 +101,6 @@ def _of_block(
         else pointer
         for pointer, argument in zip(pointers, arguments, strict=False)
     ]
-
-
-def new_module() -> tuple[ir.Module, ir.Block]:
-    """A module with a gpu.module in it, and the latter's block. Loads dialects."""
-    for dialect in _DIALECTS:
-        ir.Context.current.get_dialect_descriptor(dialect)
-    module = ir.Module.create()
-    module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
-    with ir.InsertionPoint(module.body):
-        kernels = gpu.GPUModuleOp(ir.StringAttr.get("kernels"))
-    return module, kernels.regions[0].blocks.append()
 
 
 def outputs_of(elements: Sequence[str], sizes: Sequence[int]) -> list[Parameter]:

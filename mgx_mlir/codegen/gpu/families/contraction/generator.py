@@ -7,7 +7,6 @@ divides need no branches. A function of its own packs operands that have to be p
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -20,18 +19,17 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.function import block_number, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.layouts import index_of
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
 from mgx_mlir.codegen.gpu.families.contraction import direct, finish, multiply, packing
-from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, aligned
+from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.families.contraction.function import (
     AnyRows,
     Parameter,
     add_function,
-    new_module,
     outputs_of,
     raw_buffers,
 )
@@ -44,6 +42,7 @@ from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.families.rows.cost import weight
 from mgx_mlir.codegen.problem.match import Match, Operand, used_arguments
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 def generate(
@@ -74,7 +73,7 @@ def generate_direct(
     numbers = [number for number, _ in used]
     parameters = [Parameter(e, sizes[0][n], Argument("input", n)) for n, e in used]
     parameters += outputs_of(match.result_elements, sizes[1])
-    module, functions = new_module()
+    module, functions = gpu_module()
 
     def body(pointers: Sequence[ir.Value], _: ir.Value | None) -> None:
         plain = dict(zip(numbers, pointers, strict=False))
@@ -117,8 +116,8 @@ class _Generator:
         self.threads = schedule.waves * target.wave_size
         self.rows, self.columns = schedule.rows(unit), schedule.columns(unit)
         self.grid = (
-            math.ceil(self.problem.M / self.rows),
-            math.ceil(self.problem.N / self.columns),
+            ceil_div(self.problem.M, self.rows),
+            ceil_div(self.problem.N, self.columns),
             self.problem.batch * schedule.splits,
         )
         # The tiles' sums become the results or, with split-K, partial sums in scratch memory.
@@ -134,7 +133,7 @@ class _Generator:
             self.joined = 2
 
     def run(self) -> GpuProgram:
-        module, functions = new_module()
+        module, functions = gpu_module()
         launches: list[Launch] = []
         if self.product.packings:
             launches.append(self._packing(functions, f"{self.name}_0"))
@@ -296,7 +295,7 @@ class _Generator:
         ]
         scales = self._scales(term, a, b, lane) if unit.scaled else ()
         pipeline = Pipeline(unit, self.schedule, a, b, rows, columns, self._tile_columns(), scales)
-        tiles = math.ceil(term.K / unit.tile_depth) // self.schedule.splits
+        tiles = ceil_div(term.K, unit.tile_depth) // self.schedule.splits
         return pipeline.run(tiles, emit.mul(split, tiles * unit.tile_depth), before)
 
     def _scales(self, term: Contraction, a: Tile, b: Tile, lane: _Lane) -> tuple[Scales, Scales]:

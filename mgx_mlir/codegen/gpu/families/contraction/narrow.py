@@ -32,6 +32,7 @@ from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 MOST_WAVES = 4
 # Registers for a lane's filters, and for these and the pixels that a thread takes to LDS.
@@ -82,7 +83,7 @@ class Narrow:
 
     @cached_property
     def steps(self) -> int:
-        return math.ceil(self.taps / (self.unit.groups * self.together))
+        return ceil_div(self.taps, self.unit.groups * self.together)
 
     @cached_property
     def group(self) -> int:
@@ -92,7 +93,7 @@ class Narrow:
     @cached_property
     def shift(self) -> int:
         """Columns of pixels before a work-group's first window, in whole groups."""
-        return math.ceil(self.image.pads[1] / self.group) * self.group
+        return ceil_div(self.image.pads[1], self.group) * self.group
 
     @cached_property
     def parts(self) -> int:
@@ -106,7 +107,7 @@ class Narrow:
         image, lines = self.image, (self.high - 1) * self.image.steps[0] + 1
         reach = [(w - 1) * d for w, d in zip(image.window, image.dilations, strict=True)]
         columns = self.shift - image.pads[1] + (self.wide - 1) * image.steps[1] + reach[1] + 1
-        return lines + reach[0], math.ceil(columns / self.group)
+        return lines + reach[0], ceil_div(columns, self.group)
 
     @cached_property
     def pitch(self) -> int:
@@ -123,7 +124,7 @@ class Narrow:
 
     @property
     def turns(self) -> int:
-        return math.ceil(math.prod(self.patch) / (self.waves * self.wave_size))
+        return ceil_div(math.prod(self.patch), self.waves * self.wave_size)
 
     @property
     def registers(self) -> int:
@@ -141,18 +142,18 @@ class Narrow:
     def blocks(self) -> tuple[int, int, int]:
         """Work-groups by image, row and column of results."""
         high, wide = self.image.outputs
-        return self.image.batch.size, math.ceil(high / self.high), math.ceil(wide / self.wide)
+        return self.image.batch.size, ceil_div(high, self.high), ceil_div(wide, self.wide)
 
     @property
     def grid(self) -> tuple[int, int, int]:
         own = self.waves_n * self.tiles * self.unit.rows
-        return math.prod(self.blocks), math.ceil(self.count / own), 1
+        return math.prod(self.blocks), ceil_div(self.count, own), 1
 
     @property
     def instructions(self) -> int:
         """Instructions of one wave that multiply."""
         pieces = min(PIXEL_CHANNELS // self.unit.per_lane, self.image.channel.size)
-        tiles = self.high // self.waves_m * math.ceil(self.wide / self.unit.rows) * self.tiles
+        tiles = self.high // self.waves_m * ceil_div(self.wide, self.unit.rows) * self.tiles
         return tiles * self.steps * max(1, pieces)
 
     def clocks(self, target: Target) -> float:
@@ -168,12 +169,12 @@ class Narrow:
         moved = (
             filled * self.image.channel.size // PIXEL_CHANNELS + own + result
         ) / MEMORY_BYTES_A_CLOCK
-        a_unit = math.ceil(math.prod(self.grid) / target.compute_units)
+        a_unit = ceil_div(math.prod(self.grid), target.compute_units)
         waves = 8
         if unit.kind == "mfma":
             waves = gpu.lane_vgprs // (self.registers + 96) * gpu.simds
         held = max(1, min(target.lds_bytes // filled, waves // self.waves, a_unit))
-        rounds = math.ceil(a_unit / held)
+        rounds = ceil_div(a_unit, held)
         busy = START_CLOCKS / 2 + sum(x**3 for x in (matrix, lds, moved)) ** (1 / 3)
         alone = START_CLOCKS + matrix + lds + moved
         terms(matrix=a_unit * matrix, lds=a_unit * lds, memory=a_unit * moved)
@@ -269,9 +270,9 @@ def _cuts(
     make: Callable[..., Narrow], image: Image, filters: Matrix, unit: Unit
 ) -> Iterator[Narrow]:
     """The ways to divide the results among work-groups."""
-    total, columns = math.ceil(filters.row.size / unit.rows), image.outputs[1]
-    parts = math.ceil(columns / unit.rows)
-    wides = sorted({math.ceil(parts / n) * unit.rows for n in (1, 2, 3, 4, 8, 16)}, reverse=True)
+    total, columns = ceil_div(filters.row.size, unit.rows), image.outputs[1]
+    parts = ceil_div(columns, unit.rows)
+    wides = sorted({ceil_div(parts, n) * unit.rows for n in (1, 2, 3, 4, 8, 16)}, reverse=True)
     for tiles in (4, 3, 2, 1):
         for waves_n in (4, 2, 1) if total % tiles == 0 else ():
             if total // tiles % waves_n:

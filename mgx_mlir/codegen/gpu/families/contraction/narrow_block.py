@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 
 from mlir import ir
-from mlir.dialects import amdgpu, arith, rocdl
+from mlir.dialects import amdgpu, arith
 
 from mgx_mlir.capabilities import CHUNK_BYTES, PIXEL_CHANNELS
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.function import block_number, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.layouts import index_of
+from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.convolution import split
@@ -21,7 +22,6 @@ from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import (
     add_function,
     buffers_of,
-    new_module,
     parameters_of,
 )
 from mgx_mlir.codegen.gpu.families.contraction.narrow import Narrow
@@ -36,7 +36,7 @@ def generate_narrow(
     """The function `<name>_0`. sizes: elements of each input and of each result."""
     match = found.product.match
     parameters = parameters_of(match, sizes)
-    module, functions = new_module()
+    module, functions = gpu_module()
     threads = found.waves * found.wave_size
 
     def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
@@ -81,7 +81,7 @@ class _Block:
         if found.turned:
             for n in self.columns:
                 epilogue.prepare(0, n, unit.values * found.joined)
-        _fence()  # all reads are issued before any is waited for
+        fence()  # all reads are issued before any is waited for
         for mine, place, values in patches:
             for x in values if mine is not True else ():
                 memory.held(x)
@@ -106,7 +106,7 @@ class _Block:
                 for x, sums in zip(some, self._sums(places, filters, line, some), strict=True):
                     self._store(epilogue, y, x, sums)
                 if unit.kind == "wmma":
-                    _fence()  # else LLVM reads for all of them first
+                    fence()  # else LLVM reads for all of them first
 
         emit.loop(0, found.high // found.waves_m, 1, results, rolled=True)
 
@@ -324,8 +324,3 @@ class _Block:
                 continue
             bounds = [*inside, emit.compare("slt", n, found.count)] if beyond else inside
             epilogue(total, 0, n, position, bounds, False)
-
-
-def _fence() -> None:
-    """Keeps LLVM's scheduler from moving instructions across this point."""
-    rocdl.sched_barrier(0)

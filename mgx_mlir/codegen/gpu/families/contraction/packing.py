@@ -28,6 +28,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.problem.computed import compute
 from mgx_mlir.codegen.problem.problem import Axis, ComputedImage, Image
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 THREADS = 512
 
@@ -63,7 +64,7 @@ class Packing:
     @property
     def channels(self) -> int:
         """Channels in scratch memory."""
-        return -(-self.channel.size // self.chunk) * self.chunk
+        return ceil_div(self.channel.size, self.chunk) * self.chunk
 
     @property
     def padded(self) -> tuple[int, ...]:
@@ -107,7 +108,7 @@ class Packing:
 
     @property
     def blocks(self) -> int:
-        return math.ceil(self.threads / THREADS)
+        return ceil_div(self.threads, THREADS)
 
     # Strides in scratch memory, in elements.
 

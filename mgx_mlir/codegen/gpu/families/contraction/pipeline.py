@@ -24,6 +24,7 @@ from mlir.dialects import amdgpu, rocdl
 
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
+from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.constraints import MAX_READS
 from mgx_mlir.codegen.gpu.families.contraction.multiply import Fragment, FragmentOperand
@@ -113,7 +114,7 @@ class Pipeline:
             loaded.append(self._load(t * depth))
             if t < SIDES and count * len(loaded[0]) > MAX_READS:
                 self._store(loaded[t], t * self.side)
-                _fence()
+                fence()
         if count * len(loaded[0]) <= MAX_READS:
             # All reads are on their way before any is waited for.
             for t in range(min(tiles, SIDES)):
@@ -266,7 +267,7 @@ class Pipeline:
 
             def exchange() -> list[Action]:
                 """Emits the barrier; gives the writes to LDS and the reads from memory after it."""
-                _fence()
+                fence()
                 amdgpu.LDSBarrierOp()
                 if self.unit.kind == "wmma" and self.unit.lds_done is not None:
                     rocdl.s_waitcnt(_loads_done(len(values)))
@@ -326,10 +327,10 @@ class Pipeline:
                 rows[0].pop()()
             column(last)()
             if self._waits_by_step:
-                _fence()
+                fence()
                 self._await_fragments()
                 if step:
-                    _fence()
+                    fence()
             for now, actions in zip(parts, rows, strict=False):
                 self._instructions(state, now, actions, [], {})
             end = step + 1 == self.steps
@@ -376,21 +377,21 @@ class Pipeline:
             each = self._multiply(state.sums, state.rows, numbers, j, column, state.scales)
             for _ in each if numbers else ():
                 if waiting:
-                    _fence()
+                    fence()
                     waiting.pop(0)()
                 else:
                     at += 1
                 while not waiting and done < len(actions) and done * count < at * len(actions):
-                    _fence()
+                    fence()
                     actions[done]()
                     done += 1
-                _fence()
+                fence()
             if j in after:
                 after[j]()
-                _fence()
+                fence()
         for action in (*waiting, *actions[done:]):
             action()
-        _fence()
+        fence()
 
     # Plain multiply-adds -----------------------------------------------------------------
 
@@ -443,8 +444,3 @@ def _call(read: Callable[[], ir.Value], results: list[ir.Value]) -> None:
 def _loads_done(later: int) -> int:
     """The operand of gfx11's s_waitcnt for all reads from memory but the `later` last ones."""
     return min(later, 63) << 10 | 0x3F7
-
-
-def _fence() -> None:
-    """Keeps LLVM's scheduler from moving instructions across this point."""
-    rocdl.sched_barrier(0)

@@ -15,9 +15,9 @@ from mgx_mlir.artifact.code_object import Argument
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders.function import signature
-from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import Generated, GpuProgram, aligned
 from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusal
-from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, aligned, row_major
+from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major
 from mgx_mlir.codegen.gpu.families.contraction.cost import (
     LAUNCH_CLOCKS,
     choose,

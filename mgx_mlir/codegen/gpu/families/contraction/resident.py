@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from mlir import ir
-from mlir.dialects import amdgpu, rocdl
+from mlir.dialects import amdgpu
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import CHUNK_BYTES
@@ -26,7 +26,8 @@ from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
-from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.function import block_number, gpu_module, thread_number
+from mgx_mlir.codegen.gpu.builders.ordering import fence
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
@@ -35,13 +36,13 @@ from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.function import (
     add_function,
     buffers_of,
-    new_module,
     parameters_of,
 )
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import ComputedImage, Image, Matrix
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Rows of results of a work-group.
 HEIGHT = 2
@@ -89,7 +90,7 @@ class Resident:
     def width(self) -> int:
         """Results of a row of a work-group: an image's row is divided as evenly as can be."""
         outputs = self.image.outputs[1]
-        return math.ceil(outputs / math.ceil(outputs / self.unit.rows))
+        return ceil_div(outputs, ceil_div(outputs, self.unit.rows))
 
     @property
     def waves(self) -> int:
@@ -105,7 +106,7 @@ class Resident:
     def pixel(self) -> int:
         """Elements from one pixel to the next in LDS."""
         size = emit.element_bytes(self.unit.element)
-        return (math.ceil(self.channels * size / 128) * 128 + GAP_BYTES) // size
+        return (ceil_div(self.channels * size, 128) * 128 + GAP_BYTES) // size
 
     @property
     def lds_elements(self) -> int:
@@ -115,7 +116,7 @@ class Resident:
     def tiles(self) -> tuple[int, int, int]:
         """Work-groups by image, row and column of results."""
         high, wide = self.image.outputs
-        rows, columns = math.ceil(high / HEIGHT), math.ceil(wide / self.width)
+        rows, columns = ceil_div(high, HEIGHT), ceil_div(wide, self.width)
         return self.image.batch.size, rows, columns
 
     @property
@@ -191,14 +192,14 @@ def generate_resident(
     """The function `<name>_0`. sizes: elements of each input and of each result."""
     match = found.product.match
     parameters = parameters_of(match, sizes)
-    module, functions = new_module()
+    module, functions = gpu_module()
     threads = found.waves * found.wave_size
 
     def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
         assert lds is not None
-        _fence()
+        fence()
         block = _Block(found, thread_number(threads), lds)
-        _fence()  # offsets are computed while the loads of the pointers are in flight
+        fence()  # offsets are computed while the loads of the pointers are in flight
         inputs, outputs = buffers_of(match, pointers)
         block.emit(inputs, Epilogue(match, found.product.result, inputs, outputs))
 
@@ -242,11 +243,11 @@ class _Block:
         pixels = [memory.load(buffer, place, self.unit.chunk) for _, _, place in self.pixels]
         filters = self._filters(inputs[found.filters.argument])
         epilogue.prepare(0, self.n, self.unit.values)
-        _fence()
+        fence()
         for (mine, place, _), x in zip(self.pixels, pixels, strict=True):
             emit.when(mine, partial(memory.store, x, self.lds, place))
         amdgpu.LDSBarrierOp()
-        _fence()
+        fence()
         for number, x in enumerate(self._sums(filters)):
             y, column = emit.add(self.y0, number), emit.add(self.x0, self.row)
             inside = []
@@ -267,7 +268,7 @@ class _Block:
         chunks = found.channels // chunk
         total = high * wide * chunks
         start, read = shape.start(self.number), []
-        for turn in range(math.ceil(total / threads)):
+        for turn in range(ceil_div(total, threads)):
             number = emit.add(thread, turn * threads)
             mine: ir.Value | bool = True
             if (turn + 1) * threads > total:
@@ -291,7 +292,7 @@ class _Block:
             for r in range(high):
                 place = emit.add(self.filter, (r * wide + s) * self.found.channels + c)
                 read.append(memory.load(buffer, place, self.unit.chunk))
-                _fence()  # else LLVM reads neighbours first
+                fence()  # else LLVM reads neighbours first
         return read
 
     def _turns(self) -> list[tuple[int, int]]:
@@ -311,7 +312,7 @@ class _Block:
                 place = (y * found.patch[1] + s) * found.pixel + c
                 x = memory.load(self.lds, emit.add(self.lane, place), unit.chunk)
                 rows.append(multiply.pieces(unit, [x]))
-            _fence()
+            fence()
             return rows
 
         sums = [multiply.zero(unit)] * HEIGHT
@@ -324,12 +325,7 @@ class _Block:
                     for t in range(HEIGHT):
                         row = now[t + r][part]
                         sums[t] = multiply.multiply(unit, row, [column], sums[t])
-                _fence()
+                fence()
                 if r == 0 and number + 1 < len(turns):
                     following = lines(*turns[number + 1])
         return sums
-
-
-def _fence() -> None:
-    """Keeps LLVM's scheduler from moving instructions across this point."""
-    rocdl.sched_barrier(0)

@@ -24,7 +24,7 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import lanes as across
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.access import vector_width
-from mgx_mlir.codegen.gpu.builders.function import block_number, thread_number
+from mgx_mlir.codegen.gpu.builders.function import block_number, gpu_module, thread_number
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
@@ -32,7 +32,6 @@ from mgx_mlir.codegen.gpu.families.contraction.expanding import expanded
 from mgx_mlir.codegen.gpu.families.contraction.function import (
     add_function,
     buffers_of,
-    new_module,
     parameters_of,
 )
 from mgx_mlir.codegen.problem.computed import readable, repeats
@@ -47,6 +46,7 @@ from mgx_mlir.codegen.problem.problem import (
 )
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.rewriting.prologues import is_risky
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # With more rows the matrix cores, where there are any, are worth the way through LDS.
 MAX_ROWS = 4
@@ -151,8 +151,8 @@ def generate_skinny(
     match, problem = found.match, found.match.problem
     parameters = parameters_of(match, sizes)
     groups = cut.waves // cut.shared
-    blocks = math.ceil(problem.N / (groups * cut.columns))
-    module, functions = new_module()
+    blocks = ceil_div(problem.N, groups * cut.columns)
+    module, functions = gpu_module()
 
     def body(pointers: Sequence[ir.Value], lds: ir.Value | None) -> None:
         inputs, outputs = buffers_of(match, pointers)

@@ -13,7 +13,7 @@ from mlir.dialects import arith, vector
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.access import vector_width
+from mgx_mlir.codegen.gpu.builders.access import is_contiguous, vector_width
 from mgx_mlir.codegen.problem.problem import Axis, Edge, Matrix, Windows
 
 # Emits a read, when it is called.
@@ -66,7 +66,7 @@ class Strided:
         self.matrix, self.row, self.k = matrix, row, k
         self.depth, self.tile_depth, self.buffer = depth, tile_depth, buffer
         self.element = matrix.element
-        self.along_k = not _contiguous(row) or _contiguous(k)
+        self.along_k = not is_contiguous(row) or is_contiguous(k)
 
     def width(self, limit: int) -> int:
         offset, batch = self.matrix.offset, self.matrix.batch
@@ -281,7 +281,3 @@ def strided(
     if isinstance(matrix, Windows):
         kind = Cut if matrix.kept else Windowed
     return kind(matrix, row, k, depth, tile_depth, buffer)
-
-
-def _contiguous(axis: Axis) -> bool:
-    return bool(axis.factors) and axis.factors[-1][1] == 1

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 _WAVES = ((1, 1), (1, 2), (2, 1), (1, 4), (2, 2), (4, 1), (2, 4), (4, 2))
 _TILES = (1, 2, 3, 4, 6, 8)
@@ -42,7 +42,7 @@ class ProductSchedule:
 
     def together(self, unit: Unit) -> int:
         """Rows of tiles whose fragments are used together, where a wave is not roomy."""
-        return 1 if unit.fragment > 4 else math.ceil(self.tiles_m / 2)
+        return 1 if unit.fragment > 4 else ceil_div(self.tiles_m, 2)
 
     def fragments(self, unit: Unit) -> int:
         """Registers of the fragments that a wave holds at a time."""

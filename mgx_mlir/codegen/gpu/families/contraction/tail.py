@@ -27,6 +27,7 @@ from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Clocks of a read from LDS, or of a reduction within a wave.
 _LDS_CLOCKS = 100
@@ -100,7 +101,7 @@ class Tail:
         cut = self.cut(problem, schedule.waves * target.wave_size, target)
         assert cut is not None
         levels = max(self.rows.levels.values())
-        blocks = math.ceil(problem.M / schedule.rows(unit)) / target.compute_units
+        blocks = ceil_div(problem.M, schedule.rows(unit)) / target.compute_units
         passes = schedule.rows(unit) // cut.together
         return passes * _LDS_CLOCKS * (1 + levels) * max(1.0, math.ceil(blocks) / 2)
 
@@ -153,6 +154,6 @@ class Tail:
         self, schedule: ProductSchedule, unit: Unit, problem: Contraction
     ) -> tuple[Axis, Axis]:
         rows, columns = schedule.rows(unit), schedule.columns(unit)
-        blocks = math.ceil(problem.M / rows)
+        blocks = ceil_div(problem.M, rows)
         outer = Axis(((blocks, 0), (rows, columns))) if blocks > 1 else Axis(((rows, columns),))
         return outer, Axis(((problem.N, 1),))

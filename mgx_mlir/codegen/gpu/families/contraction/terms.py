@@ -9,12 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mgx_mlir.codegen.gpu.families.contraction.convolution import (
-    Product,
-    aligned,
-    product_of,
-    side_by_side,
-)
+from mgx_mlir.codegen.gpu.builders.program import aligned
+from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, product_of, side_by_side
 from mgx_mlir.codegen.gpu.families.contraction.packing import Packing
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Matrix

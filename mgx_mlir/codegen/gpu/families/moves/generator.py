@@ -20,6 +20,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.moves.match import Copy, Gather, Move, Moves, Pad
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 BLOCK = 256
 # The most parts of a concat in one function: more take longer to tell apart than to copy.
@@ -96,7 +97,7 @@ def _function(
     used = sorted({operand.argument for part, _ in parts for operand in _read(part)})
     arguments = [builder.tensor_of(inputs[n]) for n in used]
     arguments.append(builder.tensor_of(results[0], written=True))
-    blocks = [-(-part.size // (lanes * BLOCK * times)) for part, lanes in parts]
+    blocks = [ceil_div(part.size, lanes * BLOCK * times) for part, lanes in parts]
     grid = builder.grid_of(sum(blocks))
     with builder.function(block, function, arguments, BLOCK, grid) as frame:
         buffers = {n: frame.buffers[position] for position, n in enumerate(used)}

@@ -6,8 +6,6 @@ low occupancy, by latency. Only the order of the estimates matters.
 
 from __future__ import annotations
 
-import math
-
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
@@ -22,6 +20,7 @@ from mgx_mlir.codegen.gpu.families.rows.cost import (
     WAVES_A_SIMD,
     weight,
 )
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # The most elements that a thread has in flight, of all operands together.
 _IN_FLIGHT = 128
@@ -43,7 +42,7 @@ def choose(elements: Elements, target: Target) -> PointwiseSchedule:
 def clocks(elements: Elements, schedule: PointwiseSchedule, target: Target) -> float:
     """The estimate for a schedule."""
     issue, simds = target.gpu.issue_clocks, target.gpu.simds
-    blocks = -(-elements.size // schedule.elements)
+    blocks = ceil_div(elements.size, schedule.elements)
     units = min(target.compute_units, blocks)
     waves = blocks * schedule.block / target.wave_size
     a_simd = waves / (simds * units)
@@ -84,4 +83,4 @@ def _moved(operand: MemoryOperand, lanes: int) -> float:
     # The distance in bytes of neighbouring lanes' accesses; each moves one segment at most.
     apart = lanes * size * abs(last[1])
     each = min(SEGMENT, max(width * size, apart))
-    return math.ceil(lanes / width) * each
+    return ceil_div(lanes, width) * each

@@ -19,6 +19,7 @@ from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
 from mgx_mlir.codegen.gpu.families.pointwise.tiles import emit_tiles
 from mgx_mlir.codegen.gpu.families.pointwise.turned import BLOCK, Turned
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 def generate(
@@ -40,11 +41,11 @@ def generate(
     module, block = builder.gpu_module()
     function = f"{name}_0"
     if isinstance(schedule, Turned):
-        threads, blocks = BLOCK, -(-schedule.waves // (BLOCK // target.wave_size))
+        threads, blocks = BLOCK, ceil_div(schedule.waves, BLOCK // target.wave_size)
     else:
         # All threads read a single element, which one of them may overwrite: one wave is safe.
         threads = schedule.block if elements.size > 1 else target.wave_size
-        blocks = -(-elements.size // schedule.elements)
+        blocks = ceil_div(elements.size, schedule.elements)
     grid = builder.grid_of(blocks)
     with builder.function(block, function, arguments, threads, grid) as frame:
         thread, number = builder.thread_number(threads), builder.linear_block(grid)

@@ -19,6 +19,7 @@ from mgx_mlir.codegen.gpu.builders.function import element_bytes
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
 from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 BLOCK = 256
 
@@ -46,7 +47,7 @@ class Turned:
     def tiles(self) -> tuple[int, int]:
         """Tiles along A and along B."""
         a, b = self.tile
-        return -(-self.sizes[-1] // a), -(-self.sizes[self.b] // b)
+        return ceil_div(self.sizes[-1], a), ceil_div(self.sizes[self.b], b)
 
     @property
     def others(self) -> tuple[int, ...]:
@@ -120,7 +121,7 @@ def turned(elements: Elements, target: Target) -> Turned | None:
     run_a = math.gcd(run_a, size_a)
     # The longest run, up to 128 bytes; the dimension of the stores comes first.
     lanes_a = _power(min(size_a // run_a, max(1, 128 // (run_a * largest)), target.wave_size))
-    lanes_a = max(lanes_a, _power(target.wave_size // max(1, -(-size_b // run_b))))
+    lanes_a = max(lanes_a, _power(target.wave_size // max(1, ceil_div(size_b, run_b))))
     lanes_a = min(lanes_a, target.wave_size)
     return Turned(sizes, b, lanes_a, target.wave_size // lanes_a, run_a, run_b)
 

@@ -27,6 +27,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.pooling.match import Pooling, Window
 from mgx_mlir.codegen.problem.match import Operand
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 BLOCK = 256
 # Above this number of elements in a thread's windows, their rows are a loop.
@@ -72,7 +73,7 @@ def generate(pooling: Pooling, types: tuple[Sequence[ir.Type], Sequence[ir.Type]
     threads = total // schedule.run
     module, block = builder.gpu_module()
     function = f"{name}_0"
-    grid = builder.grid_of(-(-threads // BLOCK))
+    grid = builder.grid_of(ceil_div(threads, BLOCK))
     with builder.function(block, function, arguments, BLOCK, grid) as frame:
         thread = emit.mul(builder.linear_block(grid), BLOCK)
         thread = emit.add(thread, builder.thread_number(BLOCK))

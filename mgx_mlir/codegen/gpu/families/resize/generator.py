@@ -29,6 +29,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.resize.match import Resize, Shared, Taps
 from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Up to this number of taps the code is unrolled; more are a loop.
 _UNROLLED = 4
@@ -62,7 +63,7 @@ def choose(resize: Resize, target: Target) -> ResizeSchedule:
     # Whole waves in a line read the tables once; prefer the fewest idle threads.
     least = min(target.wave_size, 1 << (line - 1).bit_length())
     across = min(
-        (n for n in (BLOCK, 128, 64, least) if n >= least), key=lambda n: -(-line // n) * n
+        (n for n in (BLOCK, 128, 64, least) if n >= least), key=lambda n: ceil_div(line, n) * n
     )
     height = resize.shape[resize.last - 1] if resize.last else 1
     threads = 4 * target.compute_units * BLOCK
@@ -91,8 +92,8 @@ def generate(
     vectors = shape[last] * resize.copied // schedule.lanes
     height = shape[last - 1] if last else 1
     together = BLOCK // schedule.across
-    columns = -(-vectors // schedule.across)
-    rows = -(-height // (together * schedule.lines))
+    columns = ceil_div(vectors, schedule.across)
+    rows = ceil_div(height, together * schedule.lines)
     blocks = columns * rows * math.prod(shape[: max(0, last - 1)])
     grid = builder.grid_of(blocks)
     source = Argument("input", resize.source.argument)

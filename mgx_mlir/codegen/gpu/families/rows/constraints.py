@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from mgx_mlir.artifact.target import Target
+from mgx_mlir.codegen.gpu.builders.access import is_contiguous
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
-from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
 
 # The most registers of a thread for the elements of a row that it keeps.
@@ -25,7 +25,7 @@ def is_across(rows: Rows) -> bool:
     """Whether neighbours in memory belong to neighbouring rows, in most operands."""
     votes = 0
     for operand in rows.operands:
-        votes += _contiguous(operand.inner) - _contiguous(operand.outer)
+        votes += is_contiguous(operand.inner) - is_contiguous(operand.outer)
     return votes < 0
 
 
@@ -42,7 +42,3 @@ def schedule_refusal(rows: Rows, schedule: RowSchedule, target: Target) -> Refus
         if bytes_ > target.lds_bytes:
             return Refusal(f"{bytes_} bytes of LDS")
     return None
-
-
-def _contiguous(axis: Axis) -> bool:
-    return bool(axis.factors) and axis.factors[-1][1] == 1

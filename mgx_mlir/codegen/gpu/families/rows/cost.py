@@ -23,6 +23,7 @@ from mgx_mlir.codegen.gpu.families.rows.space import (
     schedules,
     split,
 )
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 START = 600  # the first instructions of a wave: its arguments
 GLOBAL_LATENCY = 600
@@ -74,7 +75,7 @@ def _split_across(rows: Rows, target: Target) -> list[RowSchedule]:
     found = []
     for together in (4, 16, 64):
         together = min(together, 1 << (vectors - 1).bit_length())
-        blocks = -(-vectors // together)
+        blocks = ceil_div(vectors, together)
         threads = SPLIT_BLOCK // together
         for times in (1, 2, 4):
             parts = min(times * target.compute_units // blocks, rows.columns // (threads * UNROLL))
@@ -90,7 +91,7 @@ def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
     """The estimate for a legal schedule."""
     issue, simds = target.gpu.issue_clocks, target.gpu.simds
     vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
-    blocks = -(-vectors // schedule.together) * schedule.parts
+    blocks = ceil_div(vectors, schedule.together) * schedule.parts
     waves = blocks * schedule.block / target.wave_size
     a_simd = waves / (simds * min(target.compute_units, blocks))
     passes = 1 if schedule.resident else max(rows.levels.values()) + 1
@@ -118,12 +119,12 @@ def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
     memory = max(1.0, a_simd * simds) * moved / GLOBAL_BYTES_A_CLOCK
 
     barriers = len(rows.reductions) * BARRIER * (threads > inside)
-    reads = passes * (1 if schedule.resident else math.ceil(schedule.chunks / UNROLL))
+    reads = passes * (1 if schedule.resident else ceil_div(schedule.chunks, UNROLL))
     latency = START + GLOBAL_LATENCY * reads + barriers + instructions * issue
     rounds = max(1.0, a_simd / WAVES_A_SIMD)
     more = 0.0
     if schedule.parts > 1:
-        restored = math.ceil(schedule.parts / (schedule.threads * UNROLL)) * GLOBAL_LATENCY
+        restored = ceil_div(schedule.parts, schedule.threads * UNROLL) * GLOBAL_LATENCY
         more = (LAUNCH + restored) * max(rows.levels.values())
     terms(issue=busy, memory=memory, latency=rounds * latency, launches=more)
     # Issue and memory overlap only in part.

@@ -16,6 +16,7 @@ from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule
 from mgx_mlir.codegen.gpu.families.rows.split import generate_split
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 def generate(
@@ -36,7 +37,7 @@ def generate(
     arguments = [builder.tensor_of(inputs[number]) for number in used]
     arguments += [builder.tensor_of(type_, written=True) for type_ in results]
     vectors = rows.rows // schedule.lanes if schedule.across else rows.rows
-    blocks = -(-vectors // schedule.together)
+    blocks = ceil_div(vectors, schedule.together)
     reductions = [Reduction(op) for op in rows.reductions]
     lds = lds_arrays(schedule, reductions, target)
     module, block = builder.gpu_module()

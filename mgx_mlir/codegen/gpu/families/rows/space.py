@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from mgx_mlir.sizes.arithmetic import ceil_div
+
 MAX_THREADS = 1024
 _POWERS = tuple(1 << n for n in range(11))
 _RESIDENT = 32  # the most elements of a row that a thread keeps in registers
@@ -56,7 +58,7 @@ def schedules(columns: int, lanes: int, wave: int, across: bool) -> Iterator[Row
     for threads in _POWERS[: 8 if across else None]:
         if threads > 1 and threads // 2 * step >= columns:
             break
-        chunks = -(-columns // (threads * step))
+        chunks = ceil_div(columns, threads * step)
         for block in sorted({max(threads, wave), max(threads, 256)}, reverse=True):
             for resident in (True, False):
                 if resident and chunks * lanes > _RESIDENT:
@@ -72,6 +74,6 @@ def split(columns: int, lanes: int, parts: int, together: int = 0) -> RowSchedul
     together: vectors of rows of a work-group, for a schedule across the rows; 0 for one along.
     """
     threads = SPLIT_BLOCK // max(1, together)
-    chunks = -(-columns // (threads * parts * (1 if together else lanes)))
+    chunks = ceil_div(columns, threads * parts * (1 if together else lanes))
     resident = chunks * lanes <= _RESIDENT
     return RowSchedule(threads, max(1, together), lanes, chunks, together > 0, resident, parts)

@@ -23,14 +23,13 @@ from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.generic.lowering.element import I32, Element
 from mgx_mlir.codegen.gpu.builders import function as builder
 from mgx_mlir.codegen.gpu.builders import memory
-from mgx_mlir.codegen.gpu.builders.program import GpuProgram
+from mgx_mlir.codegen.gpu.builders.program import GpuProgram, aligned
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Partial, Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Across, Along, freed, held, lds_arrays
 from mgx_mlir.codegen.gpu.families.rows.match import Rows
 from mgx_mlir.codegen.gpu.families.rows.space import UNROLL, RowSchedule
-
-_ALIGNMENT = 256  # bytes, of a piece of scratch memory
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class _Split:
     def _piece(self, element: Element) -> _Piece:
         piece = _Piece(element, self.bytes)
         size = self.rows.rows * self.schedule.parts * builder.element_bytes(piece.held)
-        self.bytes += -(-size // _ALIGNMENT) * _ALIGNMENT
+        self.bytes += aligned(size)
         return piece
 
     def run(self) -> GpuProgram:
@@ -105,7 +104,7 @@ class _Split:
         size = self.rows.rows * schedule.parts
         arguments += [builder.Tensor(size, piece.held, r in now) for r, piece in scratch]
         vectors = self.rows.rows // (schedule.lanes if schedule.across else 1)
-        blocks = -(-vectors // schedule.together) * parts
+        blocks = ceil_div(vectors, schedule.together) * parts
         grid = builder.grid_of(blocks)
         lds = lds_arrays(schedule, [*known, *now], self.target)
         function = f"{self.name}_{level - 1}"

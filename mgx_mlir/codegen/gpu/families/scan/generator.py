@@ -26,6 +26,7 @@ from mgx_mlir.codegen.gpu.families.scan.layouts import Across, Along, Layout, Pl
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan
 from mgx_mlir.codegen.gpu.families.scan.space import ScanSchedule
 from mgx_mlir.codegen.problem.problem import Axis
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 OUTPUT = Argument("output", 0)
 # Converts a vector in the type of memory to a vector of terms.
@@ -81,7 +82,7 @@ class _Functions:
         threads = kind.threads(self.rows, self.schedule)
         # Small work-groups spread few threads over more compute units.
         block = BLOCK if threads > BLOCK * self.target.compute_units else self.target.wave_size
-        grid = builder.grid_of(-(-threads // block))
+        grid = builder.grid_of(ceil_div(threads, block))
         with self.launches.function([self.input, *read], written, block, grid) as (buffers, _):
             number = emit.mul(builder.linear_block(grid), block)
             number = emit.add(number, builder.thread_number(block))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 UNROLL = 4  # vectors that a thread reads at a time
 MAX_PARTS = 1024
@@ -53,9 +54,9 @@ def choose(scan: Scan | NonZero, target: Target) -> ScanSchedule:
             lanes > 1 and lanes * scan.target.element.bits > 32 and scan.rows // lanes * most < busy
         ):
             lanes //= 2
-        parts = min(-(-busy // (scan.rows // lanes)), most)
-        chunks = -(-scan.columns // max(1, parts))
-        return ScanSchedule(1, lanes, chunks, -(-scan.columns // chunks), True)
+        parts = min(ceil_div(busy, scan.rows // lanes), most)
+        chunks = ceil_div(scan.columns, max(1, parts))
+        return ScanSchedule(1, lanes, chunks, ceil_div(scan.columns, chunks), True)
     return along(scan.rows, scan.columns, vector_lanes(scan.columns, operands), target)
 
 
@@ -63,9 +64,11 @@ def along(rows: int, columns: int, lanes: int, target: Target) -> ScanSchedule:
     """A wave, or a part of one, along each part of a row."""
     vectors = columns // lanes
     group = min(target.wave_size, 1 << (vectors - 1).bit_length())
-    waves = -(-rows * group // target.wave_size)
-    parts = min(-(-target.compute_units * _WAVES // waves), vectors // (group * _CHUNKS), MAX_PARTS)
-    chunks = -(-vectors // (group * max(1, parts)))
+    waves = ceil_div(rows * group, target.wave_size)
+    parts = min(
+        ceil_div(target.compute_units * _WAVES, waves), vectors // (group * _CHUNKS), MAX_PARTS
+    )
+    chunks = ceil_div(vectors, group * max(1, parts))
     if chunks > UNROLL:
-        chunks = -(-chunks // UNROLL) * UNROLL
-    return ScanSchedule(group, lanes, chunks, -(-vectors // (group * chunks)), False)
+        chunks = ceil_div(chunks, UNROLL) * UNROLL
+    return ScanSchedule(group, lanes, chunks, ceil_div(vectors, group * chunks), False)

@@ -33,6 +33,7 @@ from mgx_mlir.codegen.gpu.families.scatter.match import Scatter
 from mgx_mlir.codegen.gpu.families.topk.match import run_of
 from mgx_mlir.codegen.gpu.families.topk.merge import merge
 from mgx_mlir.codegen.gpu.families.topk.sort import Sort
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 _AT_ONCE = 4  # updates that a thread reads at a time
 
@@ -41,7 +42,7 @@ def generate_ordered(scatter: Scatter, types: Types, name: str, target: Target) 
     """The functions `<name>_0` .. of a scatter that combines in order."""
     g = Generator(scatter, types, name)
     size = run_of(scatter.points, target.compute_units)
-    runs = -(-scatter.points // size)
+    runs = ceil_div(scatter.points, size)
     pieces = g.launches.scratch(runs * size, I64)
     _sort(g, pieces, size, runs, target)
     order = merge(g.launches, pieces, I64, 1, runs, size)

@@ -28,6 +28,7 @@ from mgx_mlir.codegen.gpu.builders.operands import vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
 from mgx_mlir.codegen.gpu.families.suppress.match import Suppress, flat
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 OUTPUT = Argument("output", 0)
 _WAVES = 16  # the most waves of a work-group
@@ -37,7 +38,7 @@ _COUNT, _END = 0, 1  # words of LDS: the number of kept boxes; the index after t
 
 def waves_of(suppress: Suppress, target: Target) -> int:
     """The number of waves that have boxes to compare with."""
-    return min(_WAVES, 1 << (-(-suppress.size // target.wave_size) - 1).bit_length())
+    return min(_WAVES, 1 << (ceil_div(suppress.size, target.wave_size) - 1).bit_length())
 
 
 def generate(suppress: Suppress, types: Types, target: Target, name: str) -> GpuProgram:

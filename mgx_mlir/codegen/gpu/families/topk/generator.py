@@ -33,6 +33,7 @@ from mgx_mlir.codegen.gpu.families.topk.match import MOST, Topk, run_of
 from mgx_mlir.codegen.gpu.families.topk.merge import merge
 from mgx_mlir.codegen.gpu.families.topk.select import Halves, Select, counters
 from mgx_mlir.codegen.gpu.families.topk.sort import Sort
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 _BLOCK = 256
 _MAX_THREADS = 1024
@@ -53,8 +54,8 @@ class Round:
 
     @staticmethod
     def of(columns: int, piece: int) -> Round:
-        threads = min(_MAX_THREADS, max(64, 1 << (-(-piece // 4) - 1).bit_length()))
-        return Round(-(-columns // piece), threads, -(-piece // threads))
+        threads = min(_MAX_THREADS, max(64, 1 << (ceil_div(piece, 4) - 1).bit_length()))
+        return Round(ceil_div(columns, piece), threads, ceil_div(piece, threads))
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,10 @@ class TopKSchedule:
         size = max(2, 1 << (columns - 1).bit_length())
         if columns > MOST:
             size = run_of(topk.rows * columns, units)
-        threads, runs, rounds = size // 2, -(-columns // size), []
+        threads, runs, rounds = size // 2, ceil_div(columns, size), []
         if columns > MOST and k <= MOST // 2:
             while columns > _LAST:
-                fitting = (n for n in _PIECES if topk.rows * -(-columns // n) <= 2 * units)
+                fitting = (n for n in _PIECES if topk.rows * ceil_div(columns, n) <= 2 * units)
                 piece = max(next(fitting, _PIECES[-1]), 4 * k)
                 rounds.append(Round.of(columns, piece))
                 columns = rounds[-1].parts * k
@@ -246,7 +247,7 @@ class _Functions:
         to scratch memory, or as the results."""
         topk, schedule = self.topk, self.schedule
         threads, count = schedule.threads * schedule.together, topk.rows * parts
-        grid = builder.grid_of(-(-count // schedule.together))
+        grid = builder.grid_of(ceil_div(count, schedule.together))
         lds = [(2 * threads, self.number.storage())]
         written = [to] if to is not None else list(_OUTPUTS)
         with self.launches.function([self.input], written, threads, grid, lds) as (buffers, frame):
