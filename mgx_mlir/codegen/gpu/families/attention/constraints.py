@@ -114,7 +114,7 @@ def registers(
     """About how many vector registers a thread needs."""
     size = emit.element_bytes(unit.element)
     threads = schedule.waves * target.wave_size
-    lane_chunks = 1 if unit.groups > 1 else unit.step_chunks
+    lane_chunks = unit.lane_chunks
     depth = ceil_div(attention.D, step_depth(unit)) * lane_chunks * 4
     scores = schedule.wave_keys // unit.columns * unit.values
     values = ceil_div(attention.E, unit.columns) * unit.values

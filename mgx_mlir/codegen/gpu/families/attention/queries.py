@@ -28,7 +28,6 @@ def in_registers(
     width = math.gcd(
         vector_width(q.column, q.row, q.batch, offset=q.offset, limit=unit.chunk), depth
     )
-    chunks = 1 if unit.groups > 1 else unit.step_chunks
     found = []
     for query in place.queries:
         start = emit.add(q.start(place.batch), q.row.offset(query))
@@ -36,15 +35,16 @@ def in_registers(
         for step in range(steps):
             first: Index = step * step_depth
             if unit.groups > 1 and unit.kind not in layout.PLAIN:
-                first = emit.add(emit.mul(place.group, unit.chunk), first)
+                first = emit.add(emit.mul(place.group, unit.lane_chunks * unit.chunk), first)
             parts = []
-            for part in range(0, chunks * unit.chunk, width):
+            for part in range(0, unit.lane_chunks * unit.chunk, width):
                 d = emit.add(first, part)
                 inside = [emit.compare("slt", d, depth)] if depth % step_depth else []
                 at = memory.guarded(emit.add(start, q.column.offset(d)), inside, size)
                 parts.append(memory.load(buffer, at, width))
             whole = emit.convert(softmax.joined(parts), q.element, unit.element)
-            vectors = [memory.part(whole, i * unit.chunk, unit.chunk) for i in range(chunks)]
+            starts = range(0, unit.lane_chunks * unit.chunk, unit.chunk)
+            vectors = [memory.part(whole, start, unit.chunk) for start in starts]
             row.append(multiply.pieces(unit, vectors))
         found.append(row)
     return lambda step: [row[step] for row in found]

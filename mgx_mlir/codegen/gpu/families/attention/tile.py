@@ -276,8 +276,8 @@ def turned(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int
 class Reader:
     """The rows of a tile in LDS that a lane reads: `lane_row` and those at a distance.
 
-    `group`: the lane's chunk within a step along k. `first`: the element along k where its wave
-    begins. A step takes `step_chunks` chunks, by default the unit's.
+    `group`: the lane's group along k, whose chunks of a step are neighbours. `first`: the element
+    along k where its wave begins. A step takes `step_chunks` chunks, by default the unit's.
     Addresses that differ by a constant share a register.
     """
 
@@ -292,7 +292,8 @@ class Reader:
         self.tile, unit = tile, tile.unit
         self.step_chunks = step_chunks or unit.step_chunks
         length = row_elements(unit)
-        chunk = emit.add(group, emit.div(emit.rem(first, length), unit.chunk))
+        chunk = emit.mul(group, unit.lane_chunks)
+        chunk = emit.add(chunk, emit.div(emit.rem(first, length), unit.chunk))
         place = exclusive_or(chunk, swizzled(SWIZZLE, lane_row))
         row = emit.add(lane_row, emit.mul(emit.div(first, length), tile.shape.rows))
         start = emit.add(emit.mul(row, length), emit.mul(place, unit.chunk))
@@ -302,7 +303,7 @@ class Reader:
         """The lane's chunks of step `step` along k, of the row at distance `row`."""
         unit, tile = self.tile.unit, self.tile
         panel, first = divmod(step * self.step_chunks, ROW_CHUNKS)
-        chunks = [first] if unit.groups > 1 else range(first, first + unit.step_chunks)
+        chunks = range(first, first + unit.lane_chunks)
         start = tile.start + (panel * tile.shape.rows + row) * row_elements(unit)
         turn = swizzled(SWIZZLE, row)
         places = [self.places[chunk ^ turn] for chunk in chunks]
