@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from mlir import ir
 
@@ -12,21 +12,22 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.reference.meanings import enum
 from mgx_mlir.rewriting.pass_base import PassContext
 from mgx_mlir.rewriting.patterns import PatternPass, rewrites
-from mgx_mlir.rewriting.queries import definition
+from mgx_mlir.rewriting.queries import definition, with_operand
+
+Window: TypeAlias = mgx.ConvolutionOp | mgx.PoolingOp | mgx.QuantConvolutionOp
 
 
 @rewrites(mgx.ConvolutionOp, mgx.PoolingOp, mgx.QuantConvolutionOp)
-def fold_pad(op: ir.OpView, context: PassContext) -> ir.Value | None:
+def fold_pad(op: Window, context: PassContext) -> ir.Value | None:
     """A window over an image with padding is a window with padding over the image."""
     pad = definition(op.x)
     if not isinstance(pad, mgx.PadOp) or not _is_border(pad) or not _takes(op, pad):
         return None
-    made = op.clone()
-    made.operands[0] = pad.x
-    made.pads = ir.DenseI64ArrayAttr.get(_pads(op, pad))
-    if isinstance(made, mgx.PoolingOp) and enum(made.mode) == "average":
-        made.count_include_pad = ir.BoolAttr.get(True)
-    return made.y
+    counted = {}
+    if isinstance(op, mgx.PoolingOp) and enum(op.mode) == "average":
+        counted["count_include_pad"] = ir.BoolAttr.get(True)
+    pads = ir.DenseI64ArrayAttr.get(_pads(op, pad))
+    return with_operand(op, 0, pad.x, pads=pads, **counted)
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def _is_border(pad: mgx.PadOp) -> bool:
     return enum(pad.mode) == "constant" and not any(low[:2] + high[:2]) and min(low + high) >= 0
 
 
-def _takes(op: ir.OpView, pad: mgx.PadOp) -> bool:
+def _takes(op: Window, pad: mgx.PadOp) -> bool:
     value = pad.value.value
     if not isinstance(op, mgx.PoolingOp):
         return bool(value == 0)
@@ -76,6 +77,6 @@ def _is_max_of_some(op: mgx.PoolingOp, pad: mgx.PadOp) -> bool:
     return all(n < length for n, length in zip(_pads(op, pad), [*op.lengths] * 2, strict=True))
 
 
-def _pads(op: ir.OpView, pad: mgx.PadOp) -> list[int]:
+def _pads(op: Window, pad: mgx.PadOp) -> list[int]:
     added = [*pad.low][2:] + [*pad.high][2:]
     return [a + b for a, b in zip(op.pads, added, strict=True)]

@@ -39,6 +39,7 @@ from mgx_mlir.rewriting.queries import (
     shape,
     splat,
     users,
+    with_operand,
 )
 
 
@@ -55,9 +56,9 @@ class FindAttention(Pass):
 
     Nothing else may use the scores. Constants that scale all of q or of k go into the body
     too, and so does cheap work on a mask that nothing else reads. A constant mask, or part of
-    one, that leaves the keys around a query's own place becomes `causal` and `earliest`. Shares
-    that are made 0 where they are NaN, as PyTorch does behind masks, become `nan_as_zero`;
-    those of queries that a mask leaves no key `empty_as_zero`.
+    one, that leaves the keys around a query's own index becomes `causal` and `earliest`. Where
+    shares that are NaN are replaced by 0, as PyTorch does behind masks, the op has `nan_as_zero`;
+    where those of queries without a key are, it has `empty_as_zero`.
     """
 
     rounds: ClassVar[bool] = True
@@ -93,7 +94,8 @@ class _Found:
 
 
 def _match(softmax: mgx.SoftmaxOp, scores: Group) -> _Found | None:
-    x, shares, sizes = softmax.x, softmax.y, shape(softmax.x)
+    x, sizes = softmax.x, shape(softmax.x)
+    shares: ir.Value = softmax.y
     if softmax.axis.value != len(sizes) - 1 or not has_sizes(softmax):
         return None
     gate, gated, nan_as_zero = None, None, False
@@ -124,11 +126,12 @@ def _match(softmax: mgx.SoftmaxOp, scores: Group) -> _Found | None:
 
 def _without_nan(shares: ir.Value) -> mgx.WhereOp | None:
     """The op that replaces NaN in the shares by 0; None if there is none."""
-    found = {type(op): op for op in users(shares)}
-    if len(users(shares)) != 2 or set(found) != {mgx.IsnanOp, mgx.WhereOp}:
+    readers = users(shares)
+    where = next((op for op in readers if isinstance(op, mgx.WhereOp)), None)
+    if len(readers) != 2 or where is None or where.b != shares:
         return None
-    nan, where = found[mgx.IsnanOp].y, found[mgx.WhereOp]
-    if where.condition != nan or where.b != shares or not has_one_use(nan):
+    nan = definition(where.condition)
+    if not isinstance(nan, mgx.IsnanOp) or nan.x != shares or not has_one_use(nan.y):
         return None
     return where if _is_zero(where.a) else None
 
@@ -167,7 +170,7 @@ def _first_product(value: ir.Value) -> mgx.DotOp | None:
 def _collect(found: _Found, x: ir.Value, scores: Group) -> bool:
     """Adds the ops between product and softmax to `scores`; whether all may be fused."""
     product = found.first.c
-    outputs = {product}
+    outputs: set[ir.Value] = {product}
     for op in _between(product, found.softmax, scores.order.position):
         if not mgx.is_pointwise(op) or outputs.isdisjoint(op.operands):
             continue
@@ -300,7 +303,7 @@ class _Builder:
 
         Maps each result to the score that it starts from.
         """
-        skipped = {}
+        skipped: dict[ir.Value, ir.Value] = {}
         for op in self.found.scores.ordered():
             for score, mask, kind in masked(op):
                 if mask not in self.found.extras:
@@ -365,9 +368,7 @@ def _scaled(*operands: ir.Value) -> tuple[float, tuple[ir.Value, ...]]:
         scale *= factor[0]
         value = factor[1]
         for view in reversed(views):
-            clone = view.clone()
-            clone.operands[0] = value
-            value = clone.result
+            value = with_operand(view, 0, value)
         rest.append(value)
     return scale, tuple(rest)
 

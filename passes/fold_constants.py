@@ -36,8 +36,8 @@ class FoldConstants(Pass):
 
     Broadcasts of constants stay: they cost nothing and their results can be large. An op
     whose result has more than `max_elements` elements stays too, as does one that would take
-    more work than a model with so many weights may cost, and so do those that expand
-    weights of few bits where the product's kernel better does it (see `prologues`). With
+    more work than a model with so many weights may cost. Ops that expand weights of few bits
+    stay where the product's kernel reads fewer bytes so (see `prologues`). With
     `keep_quantized`, quantized constants are not expanded to floats.
     """
 
@@ -84,7 +84,7 @@ class _Folder:
             known = op.key.value in self.context.weights
         elif isinstance(op, mgx.ConstantOp):
             known = True
-            if op.value.is_splat:
+            if ir.DenseElementsAttr(op.value).is_splat:
                 self.splats.add(op.result)
         else:
             known = self._depends_on_foldable(op) and self._is_affordable(op)
@@ -99,7 +99,7 @@ class _Folder:
             return False
         if len(op.results) != 1 or not len(op.operands) or op.result in self.kept:
             return False
-        type_ = op.result.type
+        type_ = ir.RankedTensorType(op.result.type)
         if not type_.has_static_shape:
             return False
         if np.prod(type_.shape, dtype=np.float64) > self.options.max_elements:
@@ -158,10 +158,10 @@ class _Folder:
         if isinstance(op, mgx.LiteralOp):
             return self.context.weights[op.key.value].array()
         operands = [self.arrays[value] for value in op.operands]
-        shape = tuple(op.result.type.shape)
+        dims = shape(op.result)
         splats = not any(s for a in operands for s in a.strides)
-        if mgx.is_pointwise(op) and splats and 0 not in shape:
+        if mgx.is_pointwise(op) and splats and 0 not in dims:
             # All operands are splats: one element is enough.
             one = evaluate_op(op, [a.reshape(-1)[:1].reshape(()) for a in operands])
-            return np.broadcast_to(np.asarray(one[0]).reshape(()), shape)
+            return np.broadcast_to(np.asarray(one[0]).reshape(()), dims)
         return np.asarray(evaluate_op(op, operands)[0])

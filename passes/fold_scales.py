@@ -21,6 +21,7 @@ from mgx_mlir.rewriting.queries import (
     element_type,
     erase_dead,
     fused_location,
+    group_of,
     has_one_use,
     is_along,
     is_constant,
@@ -34,6 +35,8 @@ from mgx_mlir.rewriting.queries import (
 
 # The most bytes of the offset that a padded convolution's result gets at each position.
 MAX_BORDER = 1 << 22
+_WORK = (mgx.AddOp, mgx.MulOp)
+_TAKING = (mgx.ConvolutionOp, mgx.DotOp)
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,8 @@ class FoldScales(Pass):
              %b = mgx.convolution %shift, %w ...
              %y = mgx.add %c, %b ...
 
-    So images that a model normalises itself need no kernel for it. Where a kernel makes %x,
-    that does such work for nothing, and all stays. Shifts of f16 and bf16 stay: their sums
+    So a model that normalises its images needs no kernel for it. Where a kernel makes %x, it
+    scales and shifts for nothing, and all stays. Shifts of f16 and bf16 stay: their sums
     could cancel. Constants differ by input channel, or column, at most.
     """
 
@@ -61,7 +64,7 @@ class FoldScales(Pass):
         for block in blocks(main_function(module)):
             changed = True
             while changed:  # a scaled value may be shifted too, and the other way round
-                ops = [op for op in block.operations if isinstance(op, mgx.AddOp | mgx.MulOp)]
+                ops = [op for op in block.operations if isinstance(op, _WORK)]
                 changed = sum(_fold(op, context) for op in ops) > 0
             erase_dead(block)
 
@@ -93,7 +96,7 @@ def _work(op: ir.OpView | None, most: int = MOST_BEHIND) -> _Work | None:
 
     In a chain of them, at most `most` are found.
     """
-    if not isinstance(op, mgx.AddOp | mgx.MulOp) or not is_static(op):
+    if not isinstance(op, _WORK) or not is_static(op):
         return None
     if is_constant(op.a) == is_constant(op.b):
         return None
@@ -118,7 +121,7 @@ def _is_made_by_kernel(x: ir.Value, most: int) -> bool:
 
 def _takes(user: ir.OpView, work: _Work) -> bool:
     """Whether a contraction with constant weights can include the scale or offset."""
-    if not isinstance(user, mgx.ConvolutionOp | mgx.DotOp) or not is_static(user):
+    if not isinstance(user, _TAKING) or not is_static(user):
         return False
     x, w = user.operands
     if x != work.op.c or not is_constant(w) or user.operation.block != work.op.operation.block:
@@ -137,9 +140,7 @@ def _behind(contraction: ir.OpView, work: _Work) -> ir.Value:
     dims = list(shape(contraction.result))
     w = contraction.operands[1]
     if isinstance(work.op, mgx.MulOp):
-        factor = _by_column if isinstance(contraction, mgx.DotOp) else _by_channel
-        scaled = mgx.mul(w, factor(contraction, work.constant))
-        return create_like(contraction, [work.x, scaled], dims)
+        return create_like(contraction, [work.x, _scaled(contraction, work.constant)], dims)
     whole = create_like(contraction, [work.x, w], dims)
     return mgx.add(whole, _shift(contraction, work.constant))
 
@@ -154,21 +155,19 @@ def _numbers(value: ir.Value, axis: int) -> ir.Value:
     return broadcast_to(mgx.reshape(source, [prod(source_sizes(value))]), [size])
 
 
-def _by_column(dot: mgx.DotOp, constant: ir.Value) -> ir.Value:
-    """The factors, in the shape of a product's right operand."""
-    dims = shape(dot.b)
-    numbers = _numbers(constant, len(shape(constant)) - 1)
-    return broadcast_to(mgx.reshape(numbers, [dims[-2], 1]), dims)
-
-
-def _by_channel(convolution: mgx.ConvolutionOp, constant: ir.Value) -> ir.Value:
-    """The factors, in the shape of a convolution's weights; each group has its own channels."""
-    group = convolution.group.value
-    outputs, inputs, *kernel = shape(convolution.w)
+def _scaled(contraction: ir.OpView, constant: ir.Value) -> ir.Value:
+    """The weights of a contraction, times the factors of the columns or channels they multiply."""
+    weights = contraction.operands[1]
+    if isinstance(contraction, mgx.DotOp):
+        dims = shape(weights)
+        numbers = _numbers(constant, len(shape(constant)) - 1)
+        return mgx.mul(weights, broadcast_to(mgx.reshape(numbers, [dims[-2], 1]), dims))
+    group = group_of(contraction)  # each has its own channels
+    outputs, inputs, *kernel = shape(weights)
     numbers = mgx.reshape(_numbers(constant, 1), [group, 1, inputs])
     rows = broadcast_to(numbers, [group, outputs // group, inputs])
-    ones = [1] * len(kernel)
-    return broadcast_to(mgx.reshape(rows, [outputs, inputs, *ones]), [outputs, inputs, *kernel])
+    pixels = mgx.reshape(rows, [outputs, inputs, *[1] * len(kernel)])
+    return mgx.mul(weights, broadcast_to(pixels, shape(weights)))
 
 
 def _shift(contraction: ir.OpView, constant: ir.Value) -> ir.Value:
@@ -176,14 +175,13 @@ def _shift(contraction: ir.OpView, constant: ir.Value) -> ir.Value:
     x, w = contraction.operands
     dims = list(shape(contraction.result))
     if isinstance(contraction, mgx.DotOp):
-        scaled = mgx.mul(w, _by_column(contraction, constant))
-        return broadcast_to(mgx.reduce_sum(scaled, [len(shape(w)) - 2]), dims)
-    if any(contraction.pads):
+        columns = mgx.reduce_sum(_scaled(contraction, constant), [len(shape(w)) - 2])
+        return broadcast_to(columns, dims)
+    if isinstance(contraction, mgx.ConvolutionOp) and any(contraction.pads):
         # Taps that see padding add nothing.
         size = list(shape(x))
         channels = mgx.reshape(_numbers(constant, 1), [1, size[1], *[1] * (len(size) - 2)])
         image = broadcast_to(channels, [1, *size[1:]])
         return broadcast_to(create_like(contraction, [image, w], [1, *dims[1:]]), dims)
-    scaled = mgx.mul(w, _by_channel(contraction, constant))
-    total = mgx.reduce_sum(scaled, list(range(1, len(dims))))
+    total = mgx.reduce_sum(_scaled(contraction, constant), list(range(1, len(dims))))
     return broadcast_to(mgx.reshape(total, [1, dims[1], *[1] * (len(dims) - 2)]), dims)

@@ -140,7 +140,7 @@ def _branch(op: ir.OpView) -> _Branch | None:
         return None  # its kernel expands weights, which a concat would undo
     if group_of(op) != 1:
         return None
-    if not has_sizes(op) or not weights.type.has_static_shape:
+    if not has_sizes(op) or not ir.RankedTensorType(weights.type).has_static_shape:
         return None
     branch = _Branch([op])
     while has_one_use(branch.result):
@@ -170,14 +170,14 @@ def _is_added(branch: _Branch) -> bool:
         return False
     if not has_one_use(branch.result) or not isinstance(user := users(branch.result)[0], mgx.AddOp):
         return False
-    (other,) = [v for v in user.operands if v != branch.result] or [None]
+    others = [v for v in user.operands if v != branch.result]
     for _ in range(MOST_BEHIND):
-        if other is None or not has_one_use(other):
+        if not others or not has_one_use(others[0]):
             return False
-        producer = definition(other)
+        producer = definition(others[0])
         if not isinstance(producer, mgx.AddOp):
             return producer is not None and are_alike(producer, branch.ops[0])
-        other = next((v for v in producer.operands if not is_constant(v)), None)
+        others = [v for v in producer.operands if not is_constant(v)]
     return False
 
 

@@ -13,6 +13,7 @@ from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import (
     blocks,
+    clone_into,
     definition,
     erase_dead,
     fused_location,
@@ -50,16 +51,16 @@ class FuseReduce(Pass):
             erased: set[ir.Value | None] = set()
             order = Order(block)
             for op, key in [(op, identity(op)) for op in block.operations]:
-                if key not in erased and mgx.is_reduction(op) and has_sizes(op):
-                    group = self._grow(op, order)
+                rows = None if key in erased else _rows_of(op)
+                if rows is not None and has_sizes(op):
+                    group = self._grow(op, rows, order)
                     context.note(f"{len(group)} ops", node_name(op))
                     erased.update(group.members)
-                    _fuse(group, op, order)
+                    _fuse(group, rows, order)
             sort_topologically(block)
             erase_dead(block)
 
-    def _grow(self, reduction: ir.OpView, order: Order) -> Group:
-        rows = _Rows(reduction)
+    def _grow(self, reduction: ir.OpView, rows: _Rows, order: Order) -> Group:
         group = Group(order)
         group.add(reduction)
         changed = True
@@ -124,30 +125,37 @@ def _leave_broadcasts(group: Group) -> None:
             del group.members[op.y]
 
 
+@dataclass(frozen=True)
 class _Rows:
     """The shapes of a reduction: whole tensors, and tensors with its axes reduced."""
 
-    def __init__(self, reduction: ir.OpView) -> None:
-        self.whole, self.reduced = shape(reduction.x), shape(reduction.y)
-        self.axes = sorted(reduction.axes)
+    whole: tuple[int, ...]
+    reduced: tuple[int, ...]
+    axes: list[int]
 
     def fit(self, op: ir.OpView) -> bool:
         """Whether the op can be in the body."""
         if mgx.is_pointwise(op):
             return shape(op.result) in (self.whole, self.reduced)
-        if mgx.is_reduction(op):
-            return sorted(op.axes) == self.axes and shape(op.x) == self.whole
-        is_broadcast = isinstance(op, mgx.MultibroadcastOp)
-        return is_broadcast and (shape(op.x), shape(op.y)) == (self.reduced, self.whole)
+        if isinstance(op, mgx.MultibroadcastOp):
+            return (shape(op.x), shape(op.y)) == (self.reduced, self.whole)
+        return _rows_of(op) == self
 
 
-def _fuse(group: Group, reduction: ir.OpView, order: Order) -> None:
+def _rows_of(op: ir.OpView) -> _Rows | None:
+    """The shapes of a reduction; None for another op."""
+    if not isinstance(op, mgx.REDUCTION_OPS):
+        return None
+    return _Rows(shape(op.x), shape(op.y), sorted(op.axes))
+
+
+def _fuse(group: Group, rows: _Rows, order: Order) -> None:
     members = group.ordered()
     outputs = group.outputs()
     inputs = [value for value in group.inputs() if splat(value) is None]
     location = fused_location(members)
     with ir.InsertionPoint.after(members[-1]), location:
-        fused = mgx.FusedReduceOp([v.type for v in outputs], inputs, reduction.axes)
+        fused = mgx.FusedReduceOp([v.type for v in outputs], inputs, rows.axes)
         types = [value.type for value in inputs]
         body = fused.body.blocks.append(*types, arg_locs=[location] * len(types))
     values: dict[ir.Value, ir.Value] = dict(zip(inputs, body.arguments, strict=True))
@@ -156,10 +164,7 @@ def _fuse(group: Group, reduction: ir.OpView, order: Order) -> None:
             for value in op.operands:
                 if value not in values:
                     values[value] = mgx.splat(splat(value), value.type, loc=op.location)
-            clone = op.clone()
-            for i, value in enumerate(op.operands):
-                clone.operands[i] = values[value]
-            values.update(zip(op.results, clone.results, strict=True))
+            clone_into(op, values)
         mgx.YieldOp([values[v] for v in outputs], loc=location)
     for value, new in zip(outputs, fused.results, strict=True):
         value.replace_all_uses_with(new)

@@ -35,7 +35,7 @@ def join_convolutions(concat: mgx.ConcatOp, context: PassContext) -> ir.Value | 
 
 @dataclass(frozen=True)
 class GroupConvolutions(PatternPass):
-    """Makes one grouped convolution of those whose inputs are slices, and results one concat.
+    """Joins convolutions of all slices of one tensor, side by side, into one with groups.
 
     Before:  %a = mgx.slice %x axes = [1] starts = [0] ends = [4] : ...
              %b = mgx.slice %x axes = [1] starts = [4] ends = [8] : ...
@@ -45,8 +45,8 @@ class GroupConvolutions(PatternPass):
     After:   %u = mgx.concat %v, %w axis = 0      // a constant, folded by mgx-fold-constants
              %y = mgx.convolution %x, %u ... {group = 2 : i64}
 
-    A bias for each is one for all. The slices follow each other, are of the same size and
-    are all of %x; weights and biases are constants.
+    Their biases become one. The slices follow each other, have one size and cover %x;
+    weights and biases are constants.
     """
 
     cleanup: ClassVar[bool] = True
@@ -56,6 +56,7 @@ class GroupConvolutions(PatternPass):
 
 @dataclass(frozen=True)
 class _Branch:
+    part: mgx.SliceOp
     convolution: mgx.ConvolutionOp
     bias: ir.Value | None
 
@@ -78,9 +79,10 @@ def _branch(value: ir.Value) -> _Branch | None:
         if not is_constant(bias) or not is_along(bias, 1):
             return None
         op = definition(value)
-    if not isinstance(op, mgx.ConvolutionOp) or not has_one_use(value):
+    if not isinstance(op, mgx.ConvolutionOp) or not has_one_use(value) or not is_constant(op.w):
         return None
-    return _Branch(op, bias) if is_constant(op.w) else None
+    part = definition(op.x)
+    return _Branch(part, op, bias) if isinstance(part, mgx.SliceOp) else None
 
 
 def _kind(branch: _Branch) -> tuple[object, ...]:
@@ -93,15 +95,12 @@ def _kind(branch: _Branch) -> tuple[object, ...]:
 
 def _are_slices(branches: list[_Branch]) -> bool:
     """Whether the inputs are consecutive slices that cover all channels of one tensor."""
-    source, place = None, 0
-    for branch in branches:
-        op = definition(branch.convolution.x)
-        if not isinstance(op, mgx.SliceOp) or (source is not None and source != op.x):
+    source, place = branches[0].part.x, 0
+    for part in (branch.part for branch in branches):
+        if part.x != source or list(part.axes) != [1] or list(part.starts) != [place]:
             return False
-        if list(op.axes) != [1] or list(op.starts) != [place]:
-            return False
-        source, place = op.x, op.ends[0]
-    return source is not None and place == shape(source)[1]
+        place = part.ends[0]
+    return place == shape(source)[1]
 
 
 def _grouped(concat: mgx.ConcatOp, branches: list[_Branch]) -> ir.Value:
@@ -109,6 +108,6 @@ def _grouped(concat: mgx.ConcatOp, branches: list[_Branch]) -> ir.Value:
     first = branches[0].convolution
     weights = mgx.concat([branch.convolution.w for branch in branches], 0)
     group = ir.IntegerAttr.get(first.group.type, first.group.value * len(branches))
-    value = create_like(first, [first.x.owner.x, weights], dims, group=group)
+    value = create_like(first, [branches[0].part.x, weights], dims, group=group)
     biases = [branch.bias for branch in branches if branch.bias is not None]
     return mgx.add(value, side_by_side(biases, 1, dims)) if biases else value

@@ -26,7 +26,7 @@ class HoistInvariants(Pass):
     After:   %u = mgx.exp %w : tensor<2x2xf32>
              %r = mgx.loop %n, %c init(%x) ... { ... %d = mgx.dot %v, %u ... }
 
-    Branches go with the loop's body or stay whole; what is in a branch stays in it.
+    An `mgx.if` moves whole or stays whole: no op leaves a branch.
     """
 
     name: ClassVar[str] = "mgx-hoist-invariants"
@@ -44,7 +44,7 @@ class HoistInvariants(Pass):
 
 def _hoist(loop: mgx.LoopOp, context: PassContext) -> None:
     block = loop.body.blocks[0]
-    inside = set(block.arguments)
+    inside: set[ir.Value] = set(block.arguments)
     *ops, _ = block.operations
     for op in ops:
         # Values of the op's own regions depend on nothing else.

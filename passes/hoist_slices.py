@@ -62,6 +62,7 @@ class _Plan:
     block: ir.Block
     # Results that are computed in part: the part, and those of the operands.
     parts: dict[ir.Value, tuple[Cuts, list[Cuts | None]]] = field(default_factory=dict)
+    # Results of slices, whose operands are computed in part: the part.
     roots: dict[ir.Value, Cuts] = field(default_factory=dict)
     # Slices that stay, and results that are computed whole, as `make` finds.
     whole: set[ir.Value] = field(default_factory=set)
@@ -110,7 +111,7 @@ class _Plan:
 
     def _gains(self, root: ir.Value) -> bool:
         """Whether a contraction becomes smaller."""
-        waiting, seen = [root.owner.x], set()
+        waiting, seen = list(root.owner.operands), set()
         while waiting:
             value = waiting.pop()
             if value in seen or value not in self.parts:

@@ -20,6 +20,7 @@ from mgx_mlir.rewriting.queries import (
     DOTS,
     RESHAPES,
     blocks,
+    clone_into,
     definition,
     erase_dead,
     fused_location,
@@ -205,10 +206,7 @@ class _Kernels:
                 with value.owner.operation.location:
                     values[value] = mgx.splat(number, value.type)
             for op in body.ops:
-                clone = op.clone()
-                for i, value in enumerate(op.operands):
-                    clone.operands[i] = values[value]
-                values.update(zip(op.results, clone.results, strict=True))
+                clone_into(op, values)
             with location:
                 mgx.ReturnOp([values[r] for r in taken[-1].operation.results])
         return kernel

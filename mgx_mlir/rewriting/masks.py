@@ -192,9 +192,10 @@ def _find_band(
             for same, lowest, chosen in ((op.a, op.b, "seen"), (op.b, op.a, "hidden")):
                 if splat(same) == 0 and splat(lowest) == -np.inf:
                     waiting.append((op.condition, chosen))
-        elif isinstance(op, _JOINED[kind]):
-            waiting += [(op.b, kind), (op.a, kind)]
-            for one, other in ((op.a, op.b), (op.b, op.a)):
+        elif op is not None and isinstance(op, _JOINED[kind]):
+            a, b = op.operands
+            waiting += [(b, kind), (a, kind)]
+            for one, other in ((a, b), (b, a)):
                 seen = seen_by(constant_mask(one, sizes, weights), kind, -math.inf)
                 band = None if seen is None else band_of(seen)
                 if band is not None and mask.band is None:

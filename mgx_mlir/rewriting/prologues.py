@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from mlir import ir
 
@@ -52,6 +53,7 @@ _LEAST_ELEMENTS = 1 << 10
 # The most tensors that one operand may be computed from: each takes registers for its loads.
 _MOST_LEAVES = 4
 _PRODUCTS = (mgx.ConvolutionOp, mgx.DotOp)
+Product: TypeAlias = mgx.ConvolutionOp | mgx.DotOp
 
 
 @dataclass
@@ -72,8 +74,7 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     """
     if not isinstance(product, _PRODUCTS) or not is_static(product):
         return None
-    is_convolution = isinstance(product, mgx.ConvolutionOp)
-    if is_convolution and not _may_be_computed(product, number):
+    if isinstance(product, mgx.ConvolutionOp) and not _may_be_computed(product, number):
         return None
     operand = product.operands[number]
     if not isinstance(element_type(operand), ir.FloatType):
@@ -89,7 +90,8 @@ def prologue_of(product: ir.OpView, number: int) -> Prologue | None:
     depth = _depth(product)
     if not _is_finite(tree, depth):
         return None
-    if is_convolution and (depth < LEAST_DEPTH or not _has_kernels(tree)):
+    shallow = depth < LEAST_DEPTH or not _has_kernels(tree)
+    if isinstance(product, mgx.ConvolutionOp) and shallow:
         return None
     scaled = expands_blocks(tree.ops[-1]) and depth % DEPTH_STEP == 0
     if number == 0 and not scaled and prologue_of(product, 1) is not None:
@@ -127,7 +129,7 @@ def _taps(convolution: mgx.ConvolutionOp) -> int:
     return math.prod(w[1:-1] if convolution.channels_last else w[2:])
 
 
-def _depth(product: mgx.ConvolutionOp | mgx.DotOp) -> int:
+def _depth(product: Product) -> int:
     """The products that are summed up for one result."""
     if isinstance(product, mgx.DotOp):
         return shape(product.a)[-1]
@@ -172,7 +174,7 @@ def _follows_pointwise(op: ir.OpView) -> bool:
     return any(isinstance(reader, mgx.PointwiseOp) for reader in readers)
 
 
-def _layouts(tree: Prologue, product: ir.OpView) -> list[Layout] | None:
+def _layouts(tree: Prologue, product: Product) -> list[Layout] | None:
     """The layout, in each leaf, of the elements that the operand needs; None without strides."""
     inside = {op.result for op in tree.ops}
     found = []
@@ -196,7 +198,7 @@ def _layouts(tree: Prologue, product: ir.OpView) -> list[Layout] | None:
     return found
 
 
-def _is_readable(layout: Layout, product: ir.OpView, number: int) -> bool:
+def _is_readable(layout: Layout, product: Product, number: int) -> bool:
     """Whether a product can read an operand with this layout: a convolution's images have one
     stride for each dimension of their pixels, and for their channels."""
     if isinstance(product, mgx.DotOp) or number == 1:
@@ -245,7 +247,7 @@ def _saved(tree: Prologue, operand: ir.Value) -> float:
     return 0 if size < _LEAST_ELEMENTS or 3 * read > 2 * made else made - read
 
 
-def _work(tree: Prologue, product: ir.OpView, number: int, layouts: Sequence[Layout]) -> float:
+def _work(tree: Prologue, product: Product, number: int, layouts: Sequence[Layout]) -> float:
     """The operations of a prologue: blocks that read the same elements repeat them."""
     result = shape(product.result)
     others = result[-1 if number == 0 else -2]

@@ -289,6 +289,17 @@ def create_like(
     return value
 
 
+def clone_into(op: ir.OpView, values: dict[ir.Value, ir.Value]) -> None:
+    """Clones an op at the insertion point, on the values that `values` maps its operands to.
+
+    Adds the results, mapped to those of the clone.
+    """
+    clone = op.operation.clone()
+    for number, operand in enumerate(op.operands):
+        clone.operands[number] = values[operand]
+    values.update(zip(op.results, clone.results, strict=True))
+
+
 def inlined(op: mgx.PointwiseOp, outside: Mapping[ir.Value, ir.Value]) -> list[ir.Value]:
     """Clones a body at the insertion point, its operands mapped to scalars; gives its results."""
     block = op.body.blocks[0]
@@ -296,17 +307,18 @@ def inlined(op: mgx.PointwiseOp, outside: Mapping[ir.Value, ir.Value]) -> list[i
     values: dict[ir.Value, ir.Value] = {argument: outside[value] for argument, value in pairs}
     *inner, terminator = block.operations
     for one in inner:
-        clone = one.operation.clone()
-        for i, value in enumerate(one.operands):
-            clone.operands[i] = values[value]
-        values.update(zip(one.results, clone.results, strict=True))
+        clone_into(one, values)
     return [values[value] for value in terminator.operands]
 
 
-def with_operand(op: ir.OpView, number: int, value: ir.Value) -> ir.Value:
-    """A copy of an op with one other operand; gives its result."""
+def with_operand(
+    op: ir.OpView, number: int, value: ir.Value, **attributes: ir.Attribute
+) -> ir.Value:
+    """A copy of an op with one other operand, and other attributes; gives its result."""
     clone = op.operation.clone()
     clone.operands[number] = value
+    for name, attribute in attributes.items():
+        clone.attributes[name] = attribute
     return clone.results[0]
 
 
