@@ -228,13 +228,13 @@ class AttentionCase:
         whole = _tensor((self.M, 3 * width), self.element)
         part = _tensor((self.M, width), self.element)
         split = _tensor((self.M, self.heads, self.D), self.element)
-        turned = _tensor((self.heads, self.M, self.D), self.element)
+        transposed = _tensor((self.heads, self.M, self.D), self.element)
         for n in range(3):
             lines += [
                 f"%a{n} = mgx.slice %x0 axes = [1] starts = [{n * width}] "
                 f"ends = [{(n + 1) * width}] : {whole} -> {part}",
                 f"%b{n} = mgx.reshape %a{n} : {part} -> {split}",
-                f"%c{n} = mgx.transpose %b{n} permutation = [1, 0, 2] : {split} -> {turned}",
+                f"%c{n} = mgx.transpose %b{n} permutation = [1, 0, 2] : {split} -> {transposed}",
             ]
         return ["%c0", "%c1", "%c2"]
 

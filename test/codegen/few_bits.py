@@ -11,17 +11,23 @@ def tensor(*parts: int | str) -> str:
 
 
 def weights(
-    rows: int, columns: int, depth: int, block: int, code: str, element: str, turned: bool = True
+    rows: int,
+    columns: int,
+    depth: int,
+    block: int,
+    code: str,
+    element: str,
+    transposed: bool = True,
 ) -> tuple[list[str], list[str], str]:
     """x W, W = (codes - zero points) * scales: types of the inputs, lines, type of the result.
 
     `code`: the codes' type, packed where they have less than 8 bits. Blocks lie along k.
-    `turned`: W is stored as [columns, depth], else as [depth, columns].
+    `transposed`: W is stored as [columns, depth], else as [depth, columns].
     """
     bits = BITS.get(code, 8)
-    shape = (columns, depth) if turned else (depth, columns)
-    parts = (columns, depth // block, 1) if turned else (depth // block, 1, columns)
-    spread = (columns, depth // block, block) if turned else (depth // block, block, columns)
+    shape = (columns, depth) if transposed else (depth, columns)
+    parts = (columns, depth // block, 1) if transposed else (depth // block, 1, columns)
+    spread = (columns, depth // block, block) if transposed else (depth // block, block, columns)
     x, y = tensor(rows, depth, element), tensor(rows, columns, element)
     stored = tensor(shape[0], shape[1] * bits // 8, "ui8") if bits < 8 else tensor(*shape, code)
     codes, whole = tensor(*shape, code), tensor(*shape, element)
@@ -41,7 +47,7 @@ def weights(
         f"mgx.yield %h : {e}\n}}"
     )
     right = "%d"
-    if turned:
+    if transposed:
         right = "%t"
         lines.append(
             f"%t = mgx.transpose %d permutation = [1, 0] : {whole} -> {tensor(depth, columns, e)}"

@@ -198,8 +198,8 @@ def _computing_launch(
     """Adds the launch that computes an operand; gives its matrix in scratch, argument `number`."""
     lanes, along_rows = vector_lanes(matrix)
     if not along_rows:
-        transposed, memory = _computing_launch(builder, matrix.turned(), inputs, number)
-        return transposed.turned(), memory
+        transposed, memory = _computing_launch(builder, matrix.transposed(), inputs, number)
+        return transposed.transposed(), memory
     batch, rows, columns = (x.size for x in (matrix.batch, matrix.row, matrix.column))
     scratch = builder.scratch(batch * rows * columns, matrix.element)
     numbers = sorted({read.matrix.argument for read in matrix.tensors})

@@ -44,7 +44,7 @@ class Skinny:
     """How a product with few rows is cut.
 
     `columns` belong to a work item. `along_k`: sums run along k in vectors, `tile` columns
-    at a time; else along the columns, `tile` rows of k at a time. `turned`: the product is
+    at a time; else along the columns, `tile` rows of k at a time. `transposed`: the product is
     transposed, because its transpose has few rows.
     """
 
@@ -52,10 +52,10 @@ class Skinny:
     along_k: bool
     tile: int
     columns: int
-    turned: bool = False
+    transposed: bool = False
 
     def items(self, problem: Contraction) -> int:
-        columns = problem.M if self.turned else problem.N
+        columns = problem.M if self.transposed else problem.N
         return problem.batch * math.ceil(columns / self.columns)
 
 
@@ -65,7 +65,7 @@ def choose_skinny(problem: Contraction, machine: Machine) -> Skinny | None:
         return None
     if problem.N < problem.M and problem.N <= MAX_ROWS:
         cut = _cut(transposed(problem), machine)
-        return replace(cut, turned=True) if cut and cut.along_k else None
+        return replace(cut, transposed=True) if cut and cut.along_k else None
     return _cut(problem, machine) if problem.M <= MAX_ROWS else None
 
 
@@ -74,7 +74,7 @@ def reads_computed(problem: Contraction, machine: Machine) -> bool:
     if isinstance(problem.a, Computed) or not isinstance(problem.b, Computed):
         return False
     cut = choose_skinny(problem, machine)
-    if cut is None or cut.turned or not cut.along_k or problem.K % cut.lanes:
+    if cut is None or cut.transposed or not cut.along_k or problem.K % cut.lanes:
         return False
     return readable(problem.b, True, cut.lanes)
 
@@ -119,7 +119,7 @@ def emit_skinny(
 
     `b` is the operand's memory or, where `reads_computed` holds, the function that computes it.
     """
-    if cut.turned:
+    if cut.transposed:
         problem, a, b = transposed(problem), b, a
     _Emitter(problem, cut, a, b, store).emit(begin, end)
 
@@ -142,7 +142,7 @@ class _Emitter:
         # Sums of a transposed product keep the few rows of a column together, in whole vectors:
         # a row of the result.
         self.transposed_row = math.ceil(problem.M / self.lanes) * self.lanes
-        rows = self.transposed_row if cut.turned else problem.M
+        rows = self.transposed_row if cut.transposed else problem.M
         self.sums = emit.stack(rows * cut.columns, accumulator)
         # The totals that sums across k are moved to every SUM_DEPTH products.
         self.totals: ir.Value | None = None
@@ -321,7 +321,7 @@ class _Emitter:
                 for j in range(width):
                     x = emit.reduce_add(sums[row * width + j], problem.accumulator)
                     at = emit.add(column, row * columns + j)
-                    if self.cut.turned:
+                    if self.cut.transposed:
                         at = emit.add(emit.mul(emit.add(column, j), self.transposed_row), row)
                     emit.store(x, self.sums, at)
 
@@ -332,7 +332,7 @@ class _Emitter:
 
     def _finish(self, batch: Index, first: Index, count: Index) -> None:
         lanes = self.lanes
-        if self.cut.turned:
+        if self.cut.transposed:
 
             def result_row(column: Index) -> None:
                 for row in range(0, self.problem.M, lanes):

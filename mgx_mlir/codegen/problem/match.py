@@ -106,7 +106,7 @@ class Match:
         b = problem.b.matrix() if isinstance(problem.b, Image) else problem.b
         if problem.N != 1 or problem.M == 1 or b is None or self.place is not None:
             return self
-        return replace(self, problem=replace(problem, b=b)).turned()
+        return replace(self, problem=replace(problem, b=b)).transposed()
 
     def row_major(self) -> Match | None:
         """The match or its transpose, with results in row-major order; None if neither has that."""
@@ -114,7 +114,7 @@ class Match:
             return self
         if any(isinstance(term.b, Image) for term in self.terms):
             return None
-        match, problem = self.turned(), self.problem
+        match, problem = self.transposed(), self.problem
         size = problem.M * problem.N
         plain = (
             Axis.of((problem.batch, size)),
@@ -126,7 +126,7 @@ class Match:
             return None
         return replace(match, place=None)
 
-    def turned(self) -> Match:
+    def transposed(self) -> Match:
         """The transposed products, which give the transposed result. No operand is an image."""
         sources = tuple(
             replace(source, row=source.column, column=source.row)

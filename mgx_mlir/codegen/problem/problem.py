@@ -95,7 +95,7 @@ class Matrix:
         place = emit.add(self.start(batch), self.row.offset(row))
         return emit.add(place, self.column.offset(column))
 
-    def turned(self) -> Matrix:
+    def transposed(self) -> Matrix:
         """The matrix transposed."""
         return replace(self, row=self.column, column=self.row)
 
@@ -129,8 +129,8 @@ class Computed(Matrix):
         """The operands that are read from memory."""
         return tuple(read for read in self.reads if isinstance(read, Read))
 
-    def turned(self) -> Computed:
-        return self.mapped(Matrix.turned)
+    def transposed(self) -> Computed:
+        return self.mapped(Matrix.transposed)
 
     def mapped(self, change: Callable[[Matrix], Matrix]) -> Computed:
         """The matrix with `change` applied to its own layout and to those of its reads."""
@@ -292,6 +292,6 @@ def transposed(problem: Contraction) -> Contraction:
         problem,
         M=problem.N,
         N=problem.M,
-        a=b.turned(),
-        b=a.turned(),
+        a=b.transposed(),
+        b=a.transposed(),
     )

@@ -145,11 +145,11 @@ def test_heads_are_split_through_reshape_and_transpose():
 
 
 def test_rows_made_of_several_pieces_of_memory():
-    x, turned, flat = tensor((3, 10, 16)), tensor((10, 3, 16)), tensor((10, 48))
+    x, transposed, flat = tensor((3, 10, 16)), tensor((10, 3, 16)), tensor((10, 48))
     w, c = tensor((48, 20)), tensor((10, 20))
     body = (
-        f"%t = mgx.transpose %x permutation = [1, 0, 2] : {x} -> {turned}\n"
-        f"%r = mgx.reshape %t : {turned} -> {flat}\n"
+        f"%t = mgx.transpose %x permutation = [1, 0, 2] : {x} -> {transposed}\n"
+        f"%r = mgx.reshape %t : {transposed} -> {flat}\n"
         f"%c = mgx.dot %r, %w : {flat}, {w} -> {c}"
     )
     HostKernel(kernel_text(f"%x: {x}, %w: {w}", c, body, "%c")).check()
@@ -267,9 +267,9 @@ def test_two_products_that_are_added(M, N, element):
 
 
 @pytest.mark.parametrize("code", ["ui4", "i4", "ui2", "f4E2M1FN", "i8", "f8E4M3FN"])
-@pytest.mark.parametrize(("M", "turned"), [(1, True), (3, False), (40, True)])
-def test_weights_of_few_bits_expand_as_they_are_read(M, turned, code):
-    types, lines, result = few_bits.weights(M, 48, 64, 16, code, "f32", turned)
+@pytest.mark.parametrize(("M", "transposed"), [(1, True), (3, False), (40, True)])
+def test_weights_of_few_bits_expand_as_they_are_read(M, transposed, code):
+    types, lines, result = few_bits.weights(M, 48, 64, 16, code, "f32", transposed)
     arguments = ", ".join(f"%x{n}: {t}" for n, t in enumerate(types))
     kernel = HostKernel(kernel_text(arguments, result, "\n".join(lines), "%y"))
     x, _, scales, zeros = kernel.random()

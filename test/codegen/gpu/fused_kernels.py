@@ -82,13 +82,13 @@ class Weights:
     block: int
     code: str
     element: str = "f16"
-    turned: bool = True
+    transposed: bool = True
     schedule: ProductSchedule | None = None
 
     @property
     def name(self) -> str:
         sizes = "x".join(map(str, self.shape))
-        layout = "nt" if self.turned else "nn"
+        layout = "nt" if self.transposed else "nn"
         return f"weights-{sizes}-{self.block}-{self.code}-{layout}-{self.element}"
 
     @property
@@ -98,7 +98,7 @@ class Weights:
     def text(self, element: str) -> str:
         M, N, K = self.shape
         types, lines, result = few_bits.weights(
-            M, N, K, self.block, self.code, element, self.turned
+            M, N, K, self.block, self.code, element, self.transposed
         )
         arguments = ", ".join(f"%x{n}: {t}" for n, t in enumerate(types))
         body = "\n".join(lines)
@@ -192,12 +192,12 @@ def added_convolutions(batch: int, size: int, window: int, element: str) -> Fuse
     return Fused(f"added-conv-{batch}x{size}-{window}", inputs, "\n".join(lines), y, element)
 
 
-def activated(shape: tuple[int, int, int], element: str, turned: bool = False) -> Fused:
-    """A' B, where A' = (A + bias) * sigmoid(A); `turned`: A is stored transposed."""
+def activated(shape: tuple[int, int, int], element: str, transposed: bool = False) -> Fused:
+    """A' B, where A' = (A + bias) * sigmoid(A); `transposed`: A is stored transposed."""
     M, N, K = shape
-    stored = (K, M) if turned else (M, K)
+    stored = (K, M) if transposed else (M, K)
     whole = f"<{stored[0]}x{stored[1]}xE>"
-    bias = (K, 1) if turned else (K,)
+    bias = (K, 1) if transposed else (K,)
     lines = [
         f"%w = mgx.multibroadcast %x2 : <{'x'.join(map(str, bias))}xE> -> {whole}",
         f"%p = mgx.pointwise(%x0, %w) : ({whole}, {whole}) -> {whole} {{",
@@ -205,11 +205,11 @@ def activated(shape: tuple[int, int, int], element: str, turned: bool = False) -
         "%m = mgx.mul %k, %l : E, E -> E\nmgx.yield %m : E\n}",
     ]
     left = "%p"
-    if turned:
+    if transposed:
         left = "%t"
         lines.append(f"%t = mgx.transpose %p permutation = [1, 0] : {whole} -> <{M}x{K}xE>")
     lines.append(f"%y = mgx.dot {left}, %x1 : <{M}x{K}xE>, <{K}x{N}xE> -> <{M}x{N}xE>")
-    label = f"activated-{M}x{N}x{K}{'-t' if turned else ''}"
+    label = f"activated-{M}x{N}x{K}{'-t' if transposed else ''}"
     return Fused(label, (stored, (K, N), bias), "\n".join(lines), (M, N), element)
 
 
@@ -272,16 +272,16 @@ def patches(images: int, side: int, high: int, wide: int, filters: int, element:
 
 def emulated(target: Target) -> Sequence[Fused | Weights]:
     """What the emulated device computes."""
-    ahead = 2 if target.matrix else 1
+    prefetch = 2 if target.matrix else 1
     return (
         added_dots((33, 40), (72, 200), "nt", "f16"),
-        added_dots((20, 24), (128, 256), "tt", "f16", ProductSchedule(1, 1, 1, 1, ahead, 2)),
+        added_dots((20, 24), (128, 256), "tt", "f16", ProductSchedule(1, 1, 1, 1, prefetch, 2)),
         added_dots((37, 17), (19, 23), "tn", "f32"),
         added_convolutions(1, 6, 1, "f16"),
         added_convolutions(2, 5, 3, "f16"),
         added_convolutions(2, 4, 1, "f32"),
         activated((33, 24, 77), "f16"),
-        activated((20, 40, 64), "f32", turned=True),
+        activated((20, 40, 64), "f32", transposed=True),
         reduced((35, 64, 72), "f16"),
         reduced((20, 48, 33), "f32"),
         reduced((40, 256, 64), "f16", softmax=True),
@@ -291,7 +291,7 @@ def emulated(target: Target) -> Sequence[Fused | Weights]:
         Weights((33, 40, 96), 32, "ui4"),
         Weights((17, 24, 48), 16, "i4", "f32"),
         Weights((20, 32, 64), 32, "f4E2M1FN"),
-        Weights((20, 32, 80), 16, "i8", turned=False),
+        Weights((20, 32, 80), 16, "i8", transposed=False),
         Weights((35, 48, 64), 32, "f8E4M3FN"),
         Weights((1, 37, 4096), 64, "ui4"),
         Weights((3, 10, 1056), 32, "i4", "f32"),

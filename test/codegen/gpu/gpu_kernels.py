@@ -19,7 +19,7 @@ _MAPS = """
 #id = affine_map<(i, j) -> (i, j)>
 #row = affine_map<(i, j) -> (i, 0)>
 #rows = affine_map<(i, j) -> (i)>
-#turned = affine_map<(i, j) -> (j, i)>
+#transposed = affine_map<(i, j) -> (j, i)>
 #flipped = affine_map<(i, j) -> (i, 6 - j)>
 #halved = affine_map<(i, j) -> (i floordiv 2, j mod 3)>
 """
@@ -151,7 +151,7 @@ func.func @f(%x: tensor<5x7xf32>, %m: tensor<5x7xi1>) -> (tensor<5x7xi1>, tensor
     %d = arith.andi %c, %b : i1
     linalg.yield %d : i1
   } -> tensor<5x7xi1>
-  %t = linalg.generic {indexing_maps = [#id, #id, #turned],
+  %t = linalg.generic {indexing_maps = [#id, #id, #transposed],
       iterator_types = ["parallel", "parallel"]}
       ins(%x, %p : tensor<5x7xf32>, tensor<5x7xi1>) outs(%w : tensor<7x5xf32>) {
   ^bb0(%a: f32, %b: i1, %o: f32):

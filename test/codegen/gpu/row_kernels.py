@@ -14,7 +14,7 @@ from mgx_mlir.codegen.gpu.families.rows.space import RowSchedule, split
 
 Array = np.ndarray[Any, Any]
 
-EXACT = ("max", "mean", "min", "prod", "sum", "turned")
+EXACT = ("max", "mean", "min", "prod", "sum", "transposed")
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class RowKernel:
             found = have.astype(np.float64)
             unit = ROUNDING[self.element] * (2 if self.what in EXACT else 8)
             size = np.abs(want)
-            if self.what in ("mean", "sum", "turned"):
+            if self.what in ("mean", "sum", "transposed"):
                 size = np.abs(self.meaning(*[np.abs(x.astype(np.float64)) for x in inputs])[0])
             elif self.what == "layernorm":
                 size = size + 2
@@ -173,7 +173,7 @@ def _layernorm(k: RowKernel) -> tuple[Inputs, Inputs, str]:
     return _fused(k, inputs, results, views, f"%x0: {t}, %v1: {t}, %v2: {t}", body)
 
 
-def _turned(k: RowKernel) -> tuple[Inputs, Inputs, str]:
+def _transposed(k: RowKernel) -> tuple[Inputs, Inputs, str]:
     """The sum of what is read through a transposed view."""
     rank = len(k.shape)
     stored = tuple(reversed(k.shape))
@@ -195,7 +195,7 @@ BODIES: dict[str, Callable[[RowKernel], tuple[Inputs, Inputs, str]]] = {
     "argmin": _arg("argmin", True),
     "layernorm": _layernorm,
     "softmax": _softmax,
-    "turned": _turned,
+    "transposed": _transposed,
 }
 
 
@@ -240,7 +240,7 @@ MEANINGS: dict[str, Callable[..., list[Array]]] = {
     "prod": _numpy(np.prod),
     "softmax": _softmax_of,
     "sum": _numpy(np.sum),
-    "turned": lambda k, x: [x.T.sum(k.axes, keepdims=True)],
+    "transposed": lambda k, x: [x.T.sum(k.axes, keepdims=True)],
 }
 
 
@@ -271,8 +271,8 @@ def emulated() -> list[RowKernel]:
         RowKernel("argmax", (5, 513), (1,), "f32", special=True),
         RowKernel("argmin", (70, 12), (0,), "i8"),
         RowKernel("argmax", (3, 2000), (1,), "ui8"),
-        RowKernel("turned", (20, 30), (0,)),
-        RowKernel("turned", (20, 30), (1,)),
+        RowKernel("transposed", (20, 30), (0,)),
+        RowKernel("transposed", (20, 30), (1,)),
         RowKernel("sum", (6, 1), (1,)),
         RowKernel("sum", (5000, 12), (0,), schedule=split(5000, 4, 3, 2)),
         RowKernel("softmax", (2, 700, 20), (1,), "f16", schedule=split(700, 4, 2, 8)),

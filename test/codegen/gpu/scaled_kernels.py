@@ -21,13 +21,13 @@ PACKED = "f4E2M1FN"
 class ScaledProduct:
     """C = A B with M, N, K of `shape`: codes of `element`, a scale for 32 of them along k.
 
-    B is stored transposed where `turned`; codes of 4 bits lie two in a byte, along k. `second`:
+    B is stored transposed where `transposed`; codes of 4 bits lie two in a byte, along k. `second`:
     B's element where it is another one. `spread`: each of A's codes has a byte for itself.
     """
 
     shape: tuple[int, int, int]
     element: str = "f8E4M3FN"
-    turned: bool = True
+    transposed: bool = True
     schedule: ProductSchedule | None = None
     result: str = "f32"
     second: str = ""
@@ -35,7 +35,7 @@ class ScaledProduct:
 
     @property
     def name(self) -> str:
-        order = "nt" if self.turned else "nn"
+        order = "nt" if self.transposed else "nn"
         kinds = self.element + self.second + "-spread" * self.spread
         return f"scaled-{'x'.join(map(str, self.shape))}-{order}-{kinds}"
 
@@ -49,10 +49,10 @@ class ScaledProduct:
     def text(self) -> str:
         """The mgx.kernel."""
         M, N, K = self.shape
-        sizes = {"a": (M, K), "b": (N, K) if self.turned else (K, N)}
+        sizes = {"a": (M, K), "b": (N, K) if self.transposed else (K, N)}
         lines, arguments, operands = [], [], []
         for name, (rows, columns) in sizes.items():
-            along_rows = name == "b" and not self.turned
+            along_rows = name == "b" and not self.transposed
             element = self.elements[name]
             codes = tensor((rows, columns), element)
             packed = self.packed(name)
@@ -78,7 +78,7 @@ class ScaledProduct:
             operands.append(f"%{name}d")
         a, c = tensor((M, K), "f32"), tensor((M, N), "f32")
         b = tensor((K, N), "f32")
-        if self.turned:
+        if self.transposed:
             lines.append(
                 f"%bt = mgx.transpose %bd permutation = [1, 0] : {tensor((N, K), 'f32')} -> {b}"
             )
@@ -101,7 +101,7 @@ class ScaledProduct:
         rng = np.random.default_rng(5)
         made: list[Array] = []
         for rows, along_rows, (name, element) in zip(
-            (M, N), (False, not self.turned), self.elements.items(), strict=True
+            (M, N), (False, not self.transposed), self.elements.items(), strict=True
         ):
             codes = rng.uniform(-4, 4, (rows, K)).astype(_dtype(element))
             scales = rng.integers(122, 131, (rows, K // BLOCK)).astype(np.uint8)
@@ -117,13 +117,16 @@ class ScaledProduct:
 
     def meaning(self, *inputs: Array) -> tuple[Array, Array]:
         """The result in f64, and the bound of its error."""
-        a, b = self._wide("a", *inputs[:2]), self._wide("b", *inputs[2:], turned=not self.turned)
+        a, b = (
+            self._wide("a", *inputs[:2]),
+            self._wide("b", *inputs[2:], transposed=not self.transposed),
+        )
         c, bound = a @ b.T, np.abs(a) @ np.abs(b.T)
         return c, bound * 2**-20
 
-    def _wide(self, name: str, codes: Array, scales: Array, turned: bool = False) -> Array:
+    def _wide(self, name: str, codes: Array, scales: Array, transposed: bool = False) -> Array:
         """Rows along k in f64."""
-        if turned:
+        if transposed:
             codes, scales = codes.T, scales.reshape(scales.shape[0], -1).T
         if self.packed(name):
             nibbles = np.stack([codes & 15, codes >> 4], axis=-1).astype(np.uint8)
@@ -142,7 +145,7 @@ def emulated(target: Target) -> list[ScaledProduct]:
         ScaledProduct((40, 32, 256)),
         ScaledProduct((17, 48, 128), "f8E5M2"),
         ScaledProduct((33, 64, 384), "f4E2M1FN"),
-        ScaledProduct((20, 64, 256), turned=False),
+        ScaledProduct((20, 64, 256), transposed=False),
         ScaledProduct((20, 32, 256), second="f8E5M2"),
         ScaledProduct((24, 32, 256), second=PACKED),
         ScaledProduct((24, 48, 96)),

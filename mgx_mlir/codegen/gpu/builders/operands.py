@@ -38,7 +38,7 @@ class MemoryOperand:
         return all(stride == 0 for _, stride in self.inner.factors)
 
     @property
-    def turned(self) -> MemoryOperand:
+    def transposed(self) -> MemoryOperand:
         """The transposed operand: vectors run along `outer`."""
         return replace(self, outer=self.inner, inner=self.outer)
 

@@ -55,7 +55,7 @@ USUAL = 509
 T = TypeVar("T", Matrix, Operand)
 
 
-def any_sizes_program(
+def dynamic_attention_program(
     kernel: mgx.KernelOp, target: Target
 ) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
@@ -99,7 +99,7 @@ def _program(kernel: mgx.KernelOp, target: Target) -> Generated[DynamicProgram] 
         return Refusal("places in a head that 31 bits do not reach")
     formulas = Formulas()
     counts = _Counts(formulas, limits, attention.batch, kernel_symbols(kernel))
-    generator = _AnySizes(one, ([], []), schedule, unit, target, name)
+    generator = _DynamicSizes(one, ([], []), schedule, unit, target, name)
     program = generator.program(moves, counts, len(results))
     lengths = argument_sizes(kernel, formulas)
     found = DynamicProgram(program, lengths, tuple(formulas.texts))
@@ -204,7 +204,7 @@ class _Counts:
         return [Argument("size", self.formulas.number(number)) for number in wanted]
 
 
-class _AnySizes(Generator):
+class _DynamicSizes(Generator):
     """Builds the function of one head at a time."""
 
     def program(self, moves: _Moves, counts: _Counts, results: int) -> GpuProgram:
@@ -269,4 +269,4 @@ class _Values:
         return memory.moved(pointer, start, rest)
 
 
-FAMILY = Family("any_sizes", 30, any_sizes_program)
+FAMILY = Family("attention", 30, dynamic_attention_program)

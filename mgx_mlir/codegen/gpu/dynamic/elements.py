@@ -25,7 +25,7 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import Size, ceil_div, exact
 
 
-def counted_elements_program(
+def dynamic_elements_program(
     kernel: mgx.KernelOp, target: Target
 ) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
@@ -92,4 +92,4 @@ def _program(
     return Generated(made.program(), f"any number of rows, {schedule.describe()}")
 
 
-FAMILY = Family("counted_elements", 50, counted_elements_program)
+FAMILY = Family("elements", 50, dynamic_elements_program)

@@ -47,7 +47,7 @@ _OF_ONE_IMAGE = (reduced.FAMILY, contraction.FAMILY, pooling.FAMILY)
 _PLACED = mgx.POINTWISE | {"mgx.pointwise"}
 
 
-def images_program(
+def dynamic_images_program(
     kernel: mgx.KernelOp, target: Target
 ) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
@@ -226,4 +226,4 @@ def _move(function: ir.Operation, launch: Launch, steps: dict[Argument, int], sc
         op.erase()
 
 
-FAMILY = Family("images", 10, images_program)
+FAMILY = Family("images", 10, dynamic_images_program)

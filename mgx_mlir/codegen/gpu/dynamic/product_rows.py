@@ -31,7 +31,7 @@ from mgx_mlir.codegen.gpu.families.contraction.constraints import problem_refusa
 from mgx_mlir.codegen.gpu.families.contraction.convolution import Product, row_major
 from mgx_mlir.codegen.gpu.families.contraction.cost import choose
 from mgx_mlir.codegen.gpu.families.contraction.expanding import expanding_refusal
-from mgx_mlir.codegen.gpu.families.contraction.function import AnyRows
+from mgx_mlir.codegen.gpu.families.contraction.function import DynamicRows
 from mgx_mlir.codegen.gpu.families.contraction.generator import generate
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit, unit_for
@@ -50,7 +50,7 @@ _STAND_INS = ((1009, 1013, 1019, 1021, 1031, 1033), (2003, 2011, 2017, 2027, 202
 _NAMES = frozenset(("mgx.convolution", "mgx.dot", "mgx.quant_convolution", "mgx.quant_dot"))
 
 
-def any_rows_program(
+def dynamic_product_program(
     kernel: mgx.KernelOp, target: Target
 ) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
@@ -117,12 +117,12 @@ def _program(
     formulas = Formulas()
     steps = {Argument("input", number): stride for number, stride in strides.items()}
     steps |= {Argument("output", number): columns for number in range(len(results))}
-    any_rows = AnyRows(
+    dynamic_rows = DynamicRows(
         Argument("size", formulas.number(rows)), formulas.number(ceil_div(rows, own)), own, steps
     )
     product = Product(match, row_major(match.problem), {})
     tiles = [own * columns] * len(results)
-    program = generate(product, (counts, tiles), schedule, unit, target, name, rows=any_rows)
+    program = generate(product, (counts, tiles), schedule, unit, target, name, rows=dynamic_rows)
     lengths = argument_sizes(kernel, formulas)
     dynamic = DynamicProgram(program, lengths, tuple(formulas.texts))
     return Generated(dynamic, f"any number of rows, {schedule.describe(unit)}")
@@ -265,4 +265,4 @@ def _schedule(
     return (schedule, unit) if schedule else Refusal(f"no schedule fits {target.name}")
 
 
-FAMILY = Family("any_rows", 20, any_rows_program)
+FAMILY = Family("product_rows", 20, dynamic_product_program)

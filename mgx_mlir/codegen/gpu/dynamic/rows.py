@@ -25,7 +25,7 @@ from mgx_mlir.sizes.arithmetic import Size
 _UNEVEN = Refusal("rows that are not evenly apart in memory")
 
 
-def counted_rows_program(
+def dynamic_reduction_program(
     kernel: mgx.KernelOp, target: Target
 ) -> Generated[DynamicProgram] | Refusal | None:
     """The program of an `mgx.kernel` with symbolic sizes, and the schedule in words.
@@ -101,4 +101,4 @@ def _with_rows(rows: Rows, count: int) -> Rows:
     )
 
 
-FAMILY = Family("counted_rows", 40, counted_rows_program)
+FAMILY = Family("rows", 40, dynamic_reduction_program)

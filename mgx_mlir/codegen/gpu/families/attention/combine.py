@@ -139,14 +139,14 @@ def add_combination(
         for part in range(partial.parts):
             at = emit.mul(emit.add(query, part * partial.queries), 2)
             states.append(memory.load(ends, at, 2))
-        peaks = [memory.element(x, 0) for x in states]
-        peak = peaks[0]
-        for x in peaks[1:]:
-            peak = softmax.maximum(peak, x)
+        row_maxima = [memory.element(x, 0) for x in states]
+        row_maximum = row_maxima[0]
+        for x in row_maxima[1:]:
+            row_maximum = softmax.maximum(row_maximum, x)
         log2 = emit.constant(scale * softmax.LOG2_E, "f32")
         total, share = emit.constant(0, "f32"), emit.constant(0, "f32")
         for part, x in enumerate(states):
-            exponent = softmax.multiply(softmax.subtract(memory.element(x, 0), peak), log2)
+            exponent = softmax.multiply(softmax.subtract(memory.element(x, 0), row_maximum), log2)
             weight = softmax.power(exponent)
             at = emit.add(number, part * size)
             value = memory.element(memory.load(values, at, 1), 0)

@@ -12,7 +12,7 @@ from mgx_mlir.codegen.gpu.families.attention.layout import (
     block_keys,
     plain_unit,
     read_columns,
-    reads_ahead,
+    reads_in_flight,
     step_depth,
 )
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
@@ -135,7 +135,7 @@ def registers(
         each += scores + scores * lane_chunks * size // 4
     operands = 8 * lane_chunks * read_columns(unit, schedule.tiles)
     if unit.kind in PLAIN:
-        operands = 8 * reads_ahead(schedule.tiles)
+        operands = 8 * reads_in_flight(schedule.tiles)
     if schedule.lean:
         # While keys or values are moved, no scores are live.
         most = max(shape.rows * shape.length for shape in shapes) * size // 4 // threads

@@ -36,7 +36,7 @@ from mgx_mlir.codegen.gpu.families.attention.plain import work_of
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.state import Merge, State, part
 from mgx_mlir.codegen.gpu.families.attention.tile import AttentionTile, Reader, Shape
-from mgx_mlir.codegen.gpu.families.attention.work import Place, Queries, Shares
+from mgx_mlir.codegen.gpu.families.attention.work import LaneOffsets, Queries, Shares
 from mgx_mlir.codegen.gpu.families.contraction.convolution import row_major
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
@@ -47,7 +47,7 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 # The largest fraction of a wave's clocks that moves to LDS take; the softmax takes the rest.
 MOVES_SHARE = 0.3
 # The prefetch distance of operands of the last products: no softmax hides their latency.
-LAST_AHEAD = 3
+LAST_DISTANCE = 3
 
 
 def generate(
@@ -160,7 +160,7 @@ class Generator:
         v.begin(thread, self.batch)
         first_key = emit.mul(split, schedule.wave_keys)
         lanes = softmax.Lanes(self.target, unit, lane)
-        place = Place(self.batch, self.queries, self.group, first_key, lanes)
+        place = LaneOffsets(self.batch, self.queries, self.group, first_key, lanes)
         rows = self._readers(k, v, first_key)
         steps = schedule.wave_keys // layout.step_keys(unit)
         body = ScoreBody(attention, self.inputs, schedule.tiles, steps)
@@ -271,7 +271,7 @@ class Generator:
             products = self.work.zeros(self.work.key_tiles)
             streams.run(self.work.products(mine, products), self.schedule.lean)
             scores = self.work.scores(products, key, self.whole, extras)
-            self.work.raise_peaks(scores, now)
+            self.work.raise_row_maxima(scores, now)
             shares: Shares = []
             streams.run(self.work.softmax(scores, now, shares))
             fence()  # else values would be live together with all scores
@@ -326,7 +326,7 @@ class Generator:
             owed = [next(values) for _ in tiles]
             prefetched = list(values)
             scores = work.scores(before, key, self.whole, prefetched[k.reads + v.reads :])
-            owed = work.raise_peaks(scores, now, owed)
+            owed = work.raise_row_maxima(scores, now, owed)
             following: Shares = []
             products = work.zeros(count)
             next_keys: list[ir.Value] = []
@@ -353,7 +353,7 @@ class Generator:
         rest = iter(carried[state_size:])
         _, shares = taken(rest)
         work.rescale(last, [next(rest) for _ in tiles])
-        streams.run(work.add_values(shares, last.values, LAST_AHEAD), ordered=True)
+        streams.run(work.add_values(shares, last.values, LAST_DISTANCE), ordered=True)
         return last
 
     def _queries(self) -> Queries:
@@ -382,7 +382,7 @@ class Generator:
             if self.schedule.parts > 1:
                 row = emit.add(emit.mul(self.batch, M), query)
                 number = block_number("z", self.schedule.parts)
-                ends = (state.peaks[tile], state.sums[tile])
+                ends = (state.row_maxima[tile], state.sums[tile])
                 store_partial(self.partial, outputs, number, row, inside, columns, ends)
                 continue
             total = state.sums[tile]

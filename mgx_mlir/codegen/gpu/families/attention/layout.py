@@ -131,6 +131,6 @@ def read_columns(unit: Unit, tiles: int) -> int:
     return 2 if unit.kind == "wmma" else max(2, ceil_div(READ_CLOCKS, each))
 
 
-def reads_ahead(tiles: int) -> int:
+def reads_in_flight(tiles: int) -> int:
     """Chunks that a lane reads together for a unit of vector instructions."""
     return 8 if tiles == 1 else 4

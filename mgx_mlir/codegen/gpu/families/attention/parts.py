@@ -90,8 +90,8 @@ def _softmax_kernel(attention: Attention, name: str) -> ir.Module:
     narrow = emit.element_type(attention.element)
 
     def shares(x: ir.Value) -> ir.Value:
-        peak = mgx.multibroadcast(mgx.reduce_max(x, [1]), [rows, keys])
-        powers = mgx.exp(mgx.sub(x, peak))
+        row_maximum = mgx.multibroadcast(mgx.reduce_max(x, [1]), [rows, keys])
+        powers = mgx.exp(mgx.sub(x, row_maximum))
         total = mgx.multibroadcast(mgx.recip(mgx.reduce_sum(powers, [1])), [rows, keys])
         y = mgx.mul(powers, total)
         if attention.nan_as_zero:
@@ -99,7 +99,7 @@ def _softmax_kernel(attention: Attention, name: str) -> ir.Module:
             y = mgx.where(mgx.isnan(y), zero, y)
         if attention.empty_as_zero:
             lowest = mgx.constant(float("-inf"), type=y.type)
-            y = mgx.where(mgx.equal(peak, lowest), mgx.constant(0, type=y.type), y)
+            y = mgx.where(mgx.equal(row_maximum, lowest), mgx.constant(0, type=y.type), y)
         return y if whole.element_type == narrow else mgx.convert(y, narrow)
 
     module = ir.Module.create()

@@ -44,7 +44,7 @@ class PlainWork(Work):
         for tile in self.query_tiles:
             sums[tile] = _vectors(scalars[tile], unit.values)
 
-    def add_values(self, shares: Shares, sums: list[list[ir.Value]], ahead: int = 1) -> Products:
+    def add_values(self, shares: Shares, sums: list[list[ir.Value]], distance: int = 1) -> Products:
         unit = self.unit
         scalars = [_elements(row) for row in sums]
         each = unit.chunk // unit.per_lane
@@ -72,7 +72,7 @@ class PlainWork(Work):
         A small group is prefetched while the group before is multiplied: registers do not hold
         all of them.
         """
-        each = layout.reads_ahead(self.schedule.tiles)
+        each = layout.reads_in_flight(self.schedule.tiles)
         items = [(step, number) for step in range(steps) for number in range(count)]
         following = [read(*item) for item in items[:each]]
         for first in range(0, len(items), each):

@@ -14,14 +14,14 @@ from mgx_mlir.codegen.gpu.builders.access import vector_width
 from mgx_mlir.codegen.gpu.families.attention import layout, softmax
 from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.attention.tile import AttentionTile, Reader
-from mgx_mlir.codegen.gpu.families.attention.work import Place, Queries
+from mgx_mlir.codegen.gpu.families.attention.work import LaneOffsets, Queries
 from mgx_mlir.codegen.gpu.families.contraction import multiply
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.problem import Matrix
 
 
 def in_registers(
-    q: Matrix, depth: int, steps: int, unit: Unit, place: Place, buffer: ir.Value
+    q: Matrix, depth: int, steps: int, unit: Unit, place: LaneOffsets, buffer: ir.Value
 ) -> Queries:
     """Reads the lane's queries of `depth` elements, in `steps` steps, from memory."""
     size, step_depth = emit.element_bytes(q.element), layout.step_depth(unit)

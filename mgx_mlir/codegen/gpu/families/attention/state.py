@@ -26,21 +26,21 @@ class State:
     """For each tile of queries: the row maximum so far, the sum of the exponentials, and the
     sums of values by tile of columns."""
 
-    peaks: list[ir.Value]
+    row_maxima: list[ir.Value]
     sums: list[ir.Value]
     values: list[list[ir.Value]]
 
     def take(self, flat: Sequence[ir.Value]) -> None:
         """Replaces the values by the first ones of `flat`."""
         other = self.like(flat)
-        self.peaks, self.sums, self.values = other.peaks, other.sums, other.values
+        self.row_maxima, self.sums, self.values = other.row_maxima, other.sums, other.values
 
     def flat(self) -> list[ir.Value]:
-        return [*self.peaks, *self.sums, *(x for row in self.values for x in row)]
+        return [*self.row_maxima, *self.sums, *(x for row in self.values for x in row)]
 
     def like(self, flat: Sequence[ir.Value]) -> State:
         """The same structure of other values, the first of `flat`."""
-        tiles = len(self.peaks)
+        tiles = len(self.row_maxima)
         rest, columns = flat[2 * tiles :], len(self.values[0])
         rows = [list(rest[i * columns :][:columns]) for i in range(tiles)]
         return State(list(flat[:tiles]), list(flat[tiles : 2 * tiles]), rows)
@@ -86,8 +86,8 @@ class Merge:
     def store(self, split: int, state: State) -> None:
         """Stores the other waves' columns, and the row maxima and sums, of split `split` in LDS."""
         numbers = [
-            memory.joined([peak, total, peak, total])
-            for peak, total in zip(state.peaks, state.sums, strict=True)
+            memory.joined([row_maximum, total, row_maximum, total])
+            for row_maximum, total in zip(state.row_maxima, state.sums, strict=True)
         ]
         count = len(state.values[0])
         numbers += [
@@ -105,25 +105,29 @@ class Merge:
     ) -> State:
         """The state of split `split` merged with those of all others, for its columns only.
 
-        exponent(x, peak): log2(exp(x) / exp(peak)), see `Work.exponent`.
+        exponent(x, row_maximum): log2(exp(x) / exp(row_maximum)), see `Work.exponent`.
         """
         columns = part(split, self._schedule.splits, len(state.values[0]))
         count = len(state.values[0])
-        state = State(state.peaks, state.sums, [[row[i] for i in columns] for row in state.values])
+        state = State(
+            state.row_maxima, state.sums, [[row[i] for i in columns] for row in state.values]
+        )
         for other_split in range(self._schedule.splits):
             if other_split == split:
                 continue
             other = self._load(other_split, columns, count)
-            peaks, sums, values = [], [], []
-            for tile, (mine, its) in enumerate(zip(state.peaks, other.peaks, strict=True)):
-                peak = softmax.maximum(mine, its)
-                factors = [softmax.power(exponent(x, peak)) for x in (mine, its)]
-                peaks.append(peak)
+            row_maxima, sums, values = [], [], []
+            for tile, (mine, its) in enumerate(
+                zip(state.row_maxima, other.row_maxima, strict=True)
+            ):
+                row_maximum = softmax.maximum(mine, its)
+                factors = [softmax.power(exponent(x, row_maximum)) for x in (mine, its)]
+                row_maxima.append(row_maximum)
                 sums.append(_weighted(factors, state.sums[tile], other.sums[tile]))
                 spread = [softmax.splat(x, self._unit.values) for x in factors]
                 pairs = zip(state.values[tile], other.values[tile], strict=True)
                 values.append([_weighted(spread, *pair) for pair in pairs])
-            state = State(peaks, sums, values)
+            state = State(row_maxima, sums, values)
         return state
 
     def _others(self, split: int, count: int) -> list[int]:

@@ -74,7 +74,7 @@ class Shape:
         if self.along_k:
             return unit.chunk, 1
         each = self.rows * self.length // threads
-        return turned(unit.chunk, self.width(size), each, self.rows, size)
+        return transposed_block(unit.chunk, self.width(size), each, self.rows, size)
 
     def elements(self, unit: Unit) -> int:
         """Elements of LDS that the tile takes."""
@@ -260,7 +260,7 @@ def _not_hoisted(index: Index) -> Index:
     return arith.index_cast(ir.IndexType.get(), same)
 
 
-def turned(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int, int]:
+def transposed_block(chunk: int, width: int, each: int, rows: int, size: int) -> tuple[int, int]:
     """How many elements along k, and rows, a thread transposes at a time; it moves `each`.
 
     First, writes to LDS take 8 bytes at least, where that is possible. Second, reads of memory

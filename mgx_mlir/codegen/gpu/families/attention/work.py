@@ -33,7 +33,7 @@ Shares: TypeAlias = "list[list[list[ir.Value]]]"
 
 
 @dataclass(frozen=True)
-class Place:
+class LaneOffsets:
     """Indices of a lane: its matrix of the batch, its query in each tile, its group of lanes
     along the keys, and the first key of its wave in a block."""
 
@@ -56,7 +56,7 @@ class Work:
         schedule: AttentionSchedule,
         unit: Unit,
         target: Target,
-        place: Place,
+        place: LaneOffsets,
         rows: tuple[Reader, Reader],
         body: ScoreBody,
     ) -> None:
@@ -91,7 +91,7 @@ class Work:
         """Zero accumulators of `count` tiles, for each tile of queries."""
         return [[multiply.zero(self.unit)] * count for _ in self.query_tiles]
 
-    def raise_peaks(
+    def raise_row_maxima(
         self, scores: list[list[ir.Value]], state: State, owed: list[ir.Value] | None = None
     ) -> list[ir.Value]:
         """Raises a row maximum where a score exceeds that of `state` by more than the headroom.
@@ -104,7 +104,7 @@ class Work:
         scale = softmax.LOG2_E * (self.factor or 1.0)
         headroom = emit.constant(softmax.HEADROOM / scale, "f32")
         highest = [softmax.largest(row) for row in scores]
-        limits = [softmax.add(x, headroom) for x in state.peaks]
+        limits = [softmax.add(x, headroom) for x in state.row_maxima]
         kept = [softmax.at_most(*pair) for pair in zip(highest, limits, strict=True)]
         one = emit.constant(1, "f32")
         if owed is not None:
@@ -114,12 +114,14 @@ class Work:
             now = state.like(state.flat())
             factors = []
             for tile in tiles:
-                old = state.peaks[tile]
-                peak = lanes.over_keys(highest[tile], "max")
-                peak = arith.select(softmax.at_most(peak, limits[tile]), old, peak)
-                factor = softmax.power(self.exponent(old, peak))
+                old = state.row_maxima[tile]
+                row_maximum = lanes.over_keys(highest[tile], "max")
+                row_maximum = arith.select(
+                    softmax.at_most(row_maximum, limits[tile]), old, row_maximum
+                )
+                factor = softmax.power(self.exponent(old, row_maximum))
                 factors.append(factor)
-                now.peaks[tile] = peak
+                now.row_maxima[tile] = row_maximum
                 now.sums[tile] = softmax.multiply(now.sums[tile], softmax.splat(factor, 2))
             self.rescale(now, factors if owed is None else owed)
             return [*now.flat(), *factors]
@@ -133,19 +135,19 @@ class Work:
         """Adds the exponentials of `scores` to the sums of `state`; appends the lane's first
         operands of the second product to `shares`."""
         for tile, row in enumerate(scores):
-            peak = state.peaks[tile]
+            row_maximum = state.row_maxima[tile]
             total = Total(state.sums[tile])
             pairs: list[ir.Value] = []
             narrow: list[ir.Value] = []
             parts = [memory.part(x, i, 2) for x in row for i in range(0, self.run_keys, 2)]
-            next_exponents = self.exponent(parts[0], peak)
+            next_exponents = self.exponent(parts[0], row_maximum)
             yield 4
             for following in [*parts[1:], None]:
                 # The next exponents are computed one pair early: results of exponentials and of
                 # packed pairs take some time.
                 exponents = next_exponents
                 if following is not None:
-                    next_exponents = self.exponent(following, peak)
+                    next_exponents = self.exponent(following, row_maximum)
                     yield 4
                 pair = []
                 for exponent in (memory.element(exponents, j) for j in range(2)):
@@ -184,10 +186,10 @@ class Work:
 
         return self._multiplied(queries, self.depth_steps, read, sums)
 
-    def add_values(self, shares: Shares, sums: list[list[ir.Value]], ahead: int = 1) -> Products:
+    def add_values(self, shares: Shares, sums: list[list[ir.Value]], distance: int = 1) -> Products:
         """Adds the products of shares and values, for each tile of queries.
 
-        ahead: the prefetch distance of operands from LDS, in groups of columns.
+        distance: the prefetch distance of operands from LDS, in groups of columns.
         """
 
         def read(step: int, column: int) -> list[ir.Value]:
@@ -196,7 +198,7 @@ class Work:
         def rows(step: int) -> list[list[ir.Value]]:
             return [steps[step] for steps in shares]
 
-        return self._multiplied(rows, self.key_steps, read, sums, ahead)
+        return self._multiplied(rows, self.key_steps, read, sums, distance)
 
     def _multiplied(
         self,
@@ -319,8 +321,8 @@ class Work:
         chosen = _choose(inside, lambda: flat, masked)
         return [chosen[i * len(keys) :][: len(keys)] for i in self.query_tiles]
 
-    def exponent(self, x: ir.Value, peak: ir.Value) -> ir.Value:
-        """log2(exp(x) / exp(peak)), scaled as the body asks. peak: the row maximum, a scalar."""
+    def exponent(self, x: ir.Value, row_maximum: ir.Value) -> ir.Value:
+        """log2(exp(x) / exp(row_maximum)), scaled as the body asks. row_maximum: a scalar."""
         lanes = ir.VectorType(x.type).shape[0] if isinstance(x.type, ir.VectorType) else 0
 
         def spread(y: ir.Value) -> ir.Value:
@@ -328,10 +330,10 @@ class Work:
 
         if self.factor is None:
             factor = emit.constant(softmax.LOG2_E, "f32", lanes)
-            return softmax.multiply(softmax.subtract(x, spread(peak)), factor)
+            return softmax.multiply(softmax.subtract(x, spread(row_maximum)), factor)
         scale = self.factor * softmax.LOG2_E
         # One multiply-add for each score; the product with the row maximum is one scalar.
-        below = spread(softmax.multiply(peak, emit.constant(-scale, "f32")))
+        below = spread(softmax.multiply(row_maximum, emit.constant(-scale, "f32")))
         return softmax.add(softmax.multiply(x, emit.constant(scale, "f32", lanes)), below)
 
     def _operands(self, pairs: list[ir.Value]) -> list[ir.Value]:

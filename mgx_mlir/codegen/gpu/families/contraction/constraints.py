@@ -8,7 +8,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.capabilities import LEAST_DEPTH, MAX_BYTES
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
-from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit, unit_for
+from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit, unit_for
 from mgx_mlir.codegen.problem.match import Match, Operand
 from mgx_mlir.codegen.problem.problem import Image
 from mgx_mlir.codegen.refusal import Refusal
@@ -69,12 +69,12 @@ def schedule_refusal(
     for size in (rows, columns):
         if size * unit.row_chunks % threads:
             return Refusal(f"{threads} threads for {size} rows of {unit.row_chunks} chunks in LDS")
-    lds = SIDES * (rows + columns) * unit.row_bytes
+    lds = BUFFERS * (rows + columns) * unit.row_bytes
     if lds > target.lds_bytes:
         return Refusal(f"{lds} bytes of LDS")
-    if schedule.ahead > schedule.most_ahead(unit):
-        return Refusal(f"{schedule.ahead} tiles ahead")
-    waiting = schedule.ahead * sum(n for n, _ in reads(schedule, unit, target, widths))
+    if schedule.prefetch > schedule.most_prefetch(unit):
+        return Refusal(f"a prefetch distance of {schedule.prefetch} tiles")
+    waiting = schedule.prefetch * sum(n for n, _ in reads(schedule, unit, target, widths))
     if waiting > MAX_READS:
         return Refusal(f"{waiting} reads that are waited for")
     used = registers(schedule, unit, target, widths) + besides
@@ -91,11 +91,11 @@ _TRANSPOSING, _DECODING = 10, 56
 _LIMITS = {"fma": 170, "mfma": 240, "wmma": 240}
 
 
-def besides(unit: Unit, elements: Sequence[str], turned: int) -> int:
-    """Registers for operands of some elements on their way to LDS; `turned` are transposed."""
+def besides(unit: Unit, elements: Sequence[str], transposed: int) -> int:
+    """Registers for operands of some elements on their way to LDS; `transposed` are transposed."""
     size = emit.element_bytes(unit.element)
     decoded = any(x in emit.BYTE_FLOATS and x != unit.element for x in elements)
-    return (_TRANSPOSING * turned if size == 1 else 0) + (_DECODING if decoded else 0)
+    return (_TRANSPOSING * transposed if size == 1 else 0) + (_DECODING if decoded else 0)
 
 
 def registers(
@@ -120,7 +120,7 @@ def registers(
     prefetched = 0
     for count, wide in reads(schedule, unit, target, widths):
         # A read's address and its values; and its offset in LDS, or 4 offsets of transposed rows.
-        prefetched += count * (1 + schedule.ahead * max(1, wide * size // 4)) + min(count, 4)
+        prefetched += count * (1 + schedule.prefetch * max(1, wide * size // 4)) + min(count, 4)
     return sums + operands + places + prefetched + 8
 
 

@@ -171,7 +171,7 @@ def stored_along(product: Product) -> Product:
     result = product.result
     if result.column.stride == 1 or result.row.stride != 1:
         return product
-    match = product.match.turned()
+    match = product.match.transposed()
     return replace(
         product, match=match, result=replace(result, row=result.column, column=result.row)
     )

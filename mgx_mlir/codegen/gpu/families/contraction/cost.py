@@ -27,8 +27,8 @@ from mgx_mlir.codegen.gpu.families.contraction.halfway import is_halfway
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled
 from mgx_mlir.codegen.gpu.families.contraction.sources import Source
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, schedules, splits
-from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
-from mgx_mlir.codegen.gpu.families.contraction.tile import turned
+from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
+from mgx_mlir.codegen.gpu.families.contraction.tile import transposed_block
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -60,20 +60,20 @@ def choose(
     size, depth = emit.element_bytes(terms[0].a.element), unit.tile_depth
     parts = [ceil_div(term.K, depth) for term in terms]
     problem = replace(terms[0], K=sum(parts) * depth) if len(terms) > 1 else terms[0]
-    operands = [_sides(term, depth) for term in terms]
+    operands = [_sources(term, depth) for term in terms]
     first, second = (
-        min(side.width(CHUNK_BYTES // size) for side in sides)
-        for sides in zip(*operands, strict=True)
+        min(source.width(CHUNK_BYTES // size) for source in sources)
+        for sources in zip(*operands, strict=True)
     )
 
     def estimate(schedule: ProductSchedule) -> float:
         extents = schedule.rows(unit), schedule.columns(unit)
         threads = schedule.waves * target.wave_size
         narrow = any(
-            not side.along_k
-            and turned(unit.chunk, wide, extent * depth // threads, size)[0] * size < 8
-            for sides in operands
-            for side, extent, wide in zip(sides, extents, (first, second), strict=True)
+            not source.along_k
+            and transposed_block(unit.chunk, wide, extent * depth // threads, size)[0] * size < 8
+            for sources in operands
+            for source, extent, wide in zip(sources, extents, (first, second), strict=True)
         )
         # Transposing few elements takes narrow writes.
         return clocks(problem, schedule, unit, target) * (3 if narrow else 1)
@@ -81,8 +81,8 @@ def choose(
     def words(schedule: ProductSchedule) -> str:
         return schedule.describe(unit)
 
-    transposed = max(sum(not side.along_k for side in sides) for sides in operands)
-    more = besides(unit, [side.element for sides in operands for side in sides], transposed)
+    transposed = max(sum(not source.along_k for source in sources) for sources in operands)
+    more = besides(unit, [source.element for sources in operands for source in sources], transposed)
     legal: dict[tuple[int, ...], ProductSchedule] = {}
     for s in _legal(unit, target, (first, second), more):
         # Schedules of one shape differ only in prefetch distance; the first has the longest.
@@ -109,7 +109,7 @@ def _legal(
     return tuple(s for s in schedules() if not schedule_refusal(s, unit, target, widths, more))
 
 
-def _sides(problem: Contraction, depth: int) -> tuple[Source, Source]:
+def _sources(problem: Contraction, depth: int) -> tuple[Source, Source]:
     """The sources of A and B."""
     assert isinstance(problem.b, Matrix)
     return (
@@ -150,12 +150,12 @@ def clocks(problem: Contraction, schedule: ProductSchedule, unit: Unit, target: 
     fragments = 1 / schedule.tiles_m + 1 / schedule.tiles_n
     if unit.groups > 1:
         fragments *= unit.per_lane / unit.chunk
-    busy *= 1 + fragments / 10 + 0.02 / schedule.ahead
+    busy *= 1 + fragments / 10 + 0.02 / schedule.prefetch
 
     if not schedule.roomy(unit) and schedule.waves * together <= 4:
         # Each wave has its SIMD for itself, and waits for fragments.
         busy *= 1.1
-    alone = max(GLOBAL_LATENCY / schedule.ahead, TILE_LATENCY + busy)
+    alone = max(GLOBAL_LATENCY / schedule.prefetch, TILE_LATENCY + busy)
     rounds = a_unit / together
     loop = tiles * max(a_unit * busy, math.ceil(rounds) * alone)
     start = max(rounds * BLOCK_LATENCY, a_unit * BLOCK_CLOCKS)
@@ -188,6 +188,6 @@ def operations(operand: Matrix | Image) -> float:
 def resident(schedule: ProductSchedule, unit: Unit, target: Target, wanted: int) -> int:
     """Work-groups that a compute unit holds at a time (its occupancy), of the `wanted` it gets."""
     extents = schedule.rows(unit) + schedule.columns(unit)
-    lds = target.lds_bytes // (SIDES * extents * unit.row_bytes)
+    lds = target.lds_bytes // (BUFFERS * extents * unit.row_bytes)
     waves = target.gpu.lane_vgprs // registers(schedule, unit, target) * target.gpu.simds
     return max(1, min(lds, waves // schedule.waves, wanted))

@@ -111,13 +111,13 @@ def as_depthwise(match: Match) -> Depthwise | Refusal:
         0, "", 0, Axis.of((count, pixels * channels)), Axis.of((pixels, channels)),
         Axis.of((channels, 1)),
     )  # fmt: skip
-    turned = replace(
+    transposed = replace(
         match,
         problem=replace(problem, batch=count, M=pixels, N=channels),
         sources=tuple(sources),
         place=place,
     )
-    found = Depthwise(turned, replace(image, batch=images), channel, taps, dimensions(image))
+    found = Depthwise(transposed, replace(image, batch=images), channel, taps, dimensions(image))
     return found if found.lanes > 1 else Refusal("channels that no vector divides")
 
 
@@ -165,7 +165,7 @@ def steps(depthwise: Depthwise, schedule: DepthwiseSchedule) -> list[Step]:
     return found
 
 
-def ahead(depthwise: Depthwise, schedule: DepthwiseSchedule) -> int:
+def prefetch_distance(depthwise: Depthwise, schedule: DepthwiseSchedule) -> int:
     """The prefetch distance: steps whose reads are on their way before the first's are used."""
     size = emit.element_bytes(depthwise.image.element)
     vectors = _spans(depthwise, schedule)[1] + depthwise.geometry[-1][3]

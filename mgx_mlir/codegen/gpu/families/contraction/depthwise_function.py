@@ -26,7 +26,7 @@ from mgx_mlir.codegen.gpu.families.contraction.depthwise import (
     Depthwise,
     DepthwiseSchedule,
     Step,
-    ahead,
+    prefetch_distance,
     steps,
 )
 from mgx_mlir.codegen.gpu.families.contraction.direct import Dimension
@@ -94,7 +94,7 @@ def _emit(
     epilogue = Epilogue(match, match.place, inputs, outputs)
     epilogue.prepare(rest, channel, lanes)
     read = _Reader(depthwise, schedule, inputs, starts, rest, channel, inside)
-    rows, early = steps(depthwise, schedule), ahead(depthwise, schedule)
+    rows, early = steps(depthwise, schedule), prefetch_distance(depthwise, schedule)
     for number in range(-early, len(rows)):
         # LLVM would wait for each read where it is used.
         if number + early < len(rows):

@@ -25,7 +25,7 @@ class Parameter:
 
 
 @dataclass(frozen=True)
-class AnyRows:
+class DynamicRows:
     """Dynamic rows, which a size counts: each work-group along x has `block` of them.
 
     size: the argument that holds the count. blocks: the number of work-groups, or the number of
@@ -51,7 +51,7 @@ def add_function(
     grid: tuple[int, int, int],
     body: Body,
     lds: tuple[int, str] | None = None,
-    rows: AnyRows | None = None,
+    rows: DynamicRows | None = None,
     is_vectors: bool = False,
 ) -> Launch:
     """Appends a kernel to a gpu.module's block; `lds`: elements and their type.
@@ -80,7 +80,7 @@ def add_function(
 
 
 def _of_block(
-    pointers: Sequence[ir.Value], arguments: Sequence[Argument], rows: AnyRows, count: ir.Value
+    pointers: Sequence[ir.Value], arguments: Sequence[Argument], rows: DynamicRows, count: ir.Value
 ) -> list[ir.Value]:
     """The buffers moved to the work-group's rows, of `count` in all; the others unchanged."""
     i64 = ir.IntegerType.get_signless(64)

@@ -27,7 +27,7 @@ from mgx_mlir.codegen.gpu.families.contraction.convolution import Product
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import Epilogue
 from mgx_mlir.codegen.gpu.families.contraction.expanding import source_of
 from mgx_mlir.codegen.gpu.families.contraction.function import (
-    AnyRows,
+    DynamicRows,
     Parameter,
     add_function,
     outputs_of,
@@ -36,7 +36,7 @@ from mgx_mlir.codegen.gpu.families.contraction.function import (
 from mgx_mlir.codegen.gpu.families.contraction.pipeline import Pipeline
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scaled, Scales
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
-from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
+from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
 from mgx_mlir.codegen.gpu.families.contraction.tail import Tail
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 from mgx_mlir.codegen.gpu.families.rows.cost import weight
@@ -53,7 +53,7 @@ def generate(
     target: Target,
     name: str,
     tail: Tail | None = None,
-    rows: AnyRows | None = None,
+    rows: DynamicRows | None = None,
 ) -> GpuProgram:
     """The functions `<name>_0` .. for a product that `constraints` do not refuse.
 
@@ -107,9 +107,9 @@ class _Generator:
         target: Target,
         name: str,
         tail: Tail | None,
-        any_rows: AnyRows | None,
+        dynamic_rows: DynamicRows | None,
     ) -> None:
-        self.tail, self.any_rows = tail, any_rows
+        self.tail, self.dynamic_rows = tail, dynamic_rows
         self.product, self.match, self.problem = product, product.match, product.match.problem
         self.schedule, self.unit, self.target, self.name = schedule, unit, target, name
         self.sizes = sizes
@@ -204,10 +204,10 @@ class _Generator:
             outputs = raw_buffers(dict(enumerate(pointers[len(numbers) :])))
             self._body(inputs, list(outputs.values()), lds)
 
-        elements = SIDES * (self.rows + self.columns) * self.unit.tile_depth
+        elements = BUFFERS * (self.rows + self.columns) * self.unit.tile_depth
         lds = (elements, self.unit.element)
         return add_function(
-            functions, name, parameters, self.threads, self.grid, body, lds, self.any_rows
+            functions, name, parameters, self.threads, self.grid, body, lds, self.dynamic_rows
         )
 
     def _input(self, number: int, element: str) -> Parameter:
@@ -309,7 +309,13 @@ class _Generator:
         return (
             Scales(term.a, unit, pointers, a.batch, row, row_starts, lane.group),
             Scales(
-                term.b.turned(), unit, pointers, b.batch, column, self._tile_columns(), lane.group
+                term.b.transposed(),
+                unit,
+                pointers,
+                b.batch,
+                column,
+                self._tile_columns(),
+                lane.group,
             ),
         )
 

@@ -46,8 +46,8 @@ class FragmentOperand:
             for step in range(steps):
                 self._bases(row, step)
 
-    def read(self, row: int, step: Index, side: Index) -> Fragment:
-        """The lane's chunks of the tile that begins at `row`, in the half of LDS at `side`."""
+    def read(self, row: int, step: Index, half: Index) -> Fragment:
+        """The lane's chunks of the tile that begins at `row`, in the half of LDS at `half`."""
         unit, start = self.unit, self.start + row * self.unit.tile_depth
         if isinstance(step, int):
             places = self._bases(row, step)
@@ -55,7 +55,7 @@ class FragmentOperand:
             turn = exclusive_or(step, swizzled(unit.swizzle, row))
             places = [exclusive_or(self.place, emit.mul(turn, unit.chunk))]
         return [
-            memory.load(self.lds, emit.add(emit.add(place, side), start), unit.chunk)
+            memory.load(self.lds, emit.add(emit.add(place, half), start), unit.chunk)
             for place in places
         ]
 

@@ -47,14 +47,14 @@ START_CLOCKS = 2000
 class Narrow:
     """A work-group has `high` x `wide` results; each of `waves_m` waves computes a row at a time.
 
-    `filters`: a matrix with a row for each filter and columns (channel, tap). `turned`: whether
+    `filters`: a matrix with a row for each filter and columns (channel, tap). `transposed`: whether
     filters are the product's columns, and not its rows. `tiles`: tiles of filters of a wave.
     """
 
     product: Product
     image: Image
     filters: Matrix
-    turned: bool
+    transposed: bool
     unit: Unit
     wave_size: int
     high: int
@@ -136,7 +136,7 @@ class Narrow:
         """Tiles whose results a lane stores together, to store 16 bytes."""
         size = max(emit.element_bytes(e) for e in self.product.match.result_elements)
         wide = self.unit.kind == "mfma" and self.unit.values * size == 8
-        return 2 if self.turned and wide and self.tiles % 2 == 0 else 1
+        return 2 if self.transposed and wide and self.tiles % 2 == 0 else 1
 
     @cached_property
     def blocks(self) -> tuple[int, int, int]:
@@ -239,14 +239,14 @@ def narrow_refusal(match: Match, sizes: Sequence[int], unit: Unit) -> Refusal | 
 def as_narrow(
     match: Match,
     product: Product,
-    turned: bool,
+    transposed: bool,
     sizes: Sequence[int],
     unit: Unit,
     target: Target,
 ) -> Narrow | Refusal:
     """The best such work-groups for a convolution and its product.
 
-    turned: whether the product is transposed. sizes: elements of each input.
+    transposed: whether the product is transposed. sizes: elements of each input.
     """
     if not product.packings:
         return Refusal("operands that are read as they are")
@@ -260,7 +260,7 @@ def as_narrow(
     a, b = (replace(x, argument=place.get(x.argument, x.argument)) for x in (problem.a, problem.b))
     inner = replace(product.match, problem=replace(problem, a=a, b=b))
     product = replace(product, match=inner, packings={})
-    make = partial(Narrow, product, image, match.problem.a, turned, unit, target.wave_size)
+    make = partial(Narrow, product, image, match.problem.a, transposed, unit, target.wave_size)
     found = [x for x in _cuts(make, image, match.problem.a, unit) if _fits(x, target)]
     best = least(found, lambda x: x.clocks(target), Narrow.describe)
     return best or Refusal("no work-group that fits registers and LDS")
@@ -295,4 +295,4 @@ def _fits(found: Narrow, target: Target) -> bool:
         return False
     if found.blocks[2] > 1 and found.wide * image.steps[1] % found.group:
         return False
-    return found.turned or image.outputs[1] % values == 0
+    return found.transposed or image.outputs[1] % values == 0

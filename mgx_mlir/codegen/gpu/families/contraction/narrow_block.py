@@ -78,7 +78,7 @@ class _Block:
         read = self._read_filters(inputs[found.filters.argument])
         # One for each of a wave's tiles, or for tiles that are stored together.
         self.columns = self._columns()
-        if found.turned:
+        if found.transposed:
             for n in self.columns:
                 epilogue.prepare(0, n, unit.values * found.joined)
         fence()  # all reads are issued before any is waited for
@@ -91,7 +91,7 @@ class _Block:
             [reduce(memory.concatenated, map(self._clean, parts)) for parts in mine]
             for mine in read
         ]
-        lane = self._spread(self.row) if not found.turned else self.row
+        lane = self._spread(self.row) if not found.transposed else self.row
         places = self._places(lane)
 
         side = MOST_SUMS[unit.kind] // (found.tiles * unit.sums)
@@ -114,7 +114,7 @@ class _Block:
         """The first filter of a lane's results, for each tile or joined tiles of its wave."""
         found = self.found
         own = self.row
-        if found.turned:
+        if found.transposed:
             own = emit.mul(self.group, self.unit.values * found.joined)
         tiles = range(0, found.tiles, found.joined)
         return [emit.add(emit.add(self.n0, self._tile(tile)), own) for tile in tiles]
@@ -197,7 +197,7 @@ class _Block:
         """For each step the taps that a lane multiplies of each of its wave's tiles."""
         found, filters, image = self.found, self.found.filters, self.image
         _, tap = split(filters.column, image.channel.size)
-        lane = self._spread(self.row) if found.turned else self.row
+        lane = self._spread(self.row) if found.transposed else self.row
         read = []
         for step in range(found.steps):
             mine = []
@@ -268,7 +268,7 @@ class _Block:
             for rows, mine in zip(pixels, sums, strict=True):
                 for tile, fragment in enumerate(filters[step]):
                     for a, b in zip(rows, self._pieces(fragment), strict=True):
-                        row, column = (a, b) if found.turned else (b, a)
+                        row, column = (a, b) if found.transposed else (b, a)
                         mine[tile] = multiply.multiply(unit, row, [column], mine[tile])
         return sums
 
@@ -304,7 +304,7 @@ class _Block:
     def _store(self, epilogue: Epilogue, y: Index, x: int, sums: Sequence[ir.Value]) -> None:
         """Stores a tile's results, from column x of row y of the work-group on."""
         found, unit, (high, wide) = self.found, self.unit, self.image.outputs
-        lane = self.row if found.turned else emit.mul(self.group, unit.values)
+        lane = self.row if found.transposed else emit.mul(self.group, unit.values)
         here = emit.add(x, lane)
         column, row = emit.add(self.x0, here), emit.add(self.y0, y)
         inside = []
@@ -319,7 +319,7 @@ class _Block:
         for number, n in enumerate(self.columns):
             first = number * found.joined
             total = reduce(memory.concatenated, sums[first : first + found.joined])
-            if found.turned:
+            if found.transposed:
                 epilogue(total, 0, position, n, inside, beyond)
                 continue
             bounds = [*inside, emit.compare("slt", n, found.count)] if beyond else inside

@@ -1,7 +1,7 @@
 """The loop along k: a work-group's reads, writes and products, in an order that hides waits.
 
 LDS holds a double buffer. While the matrix cores multiply tile t from one half, tile t + 1 lies
-in the other, and the `ahead` tiles after it (the prefetch distance) are on their way from memory
+in the other, and the `prefetch` tiles after it (the prefetch distance) are on their way from memory
 to registers. One barrier a tile: after it tile t + 1 may be read and tile t overwritten. Plain
 multiply-adds take two barriers a tile.
 
@@ -31,7 +31,7 @@ from mgx_mlir.codegen.gpu.families.contraction.multiply import Fragment, Fragmen
 from mgx_mlir.codegen.gpu.families.contraction.scaling import Scales
 from mgx_mlir.codegen.gpu.families.contraction.sources import Load, Strided
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
-from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
+from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
 from mgx_mlir.codegen.gpu.families.contraction.tile import Tile
 
 Action = Callable[[], None]
@@ -85,7 +85,7 @@ class Pipeline:
         self.tile_columns, self.scales = tile_columns, scales
         self.steps = unit.row_chunks // unit.step_chunks
         # Elements of one half of LDS.
-        self.side = (a.rows + b.rows) * unit.tile_depth
+        self.half = (a.rows + b.rows) * unit.tile_depth
 
     def run(
         self, tiles: int, start: Index, before: Sequence[ir.Value] | None = None
@@ -101,31 +101,31 @@ class Pipeline:
             sums = list(before)
             amdgpu.LDSBarrierOp()  # no thread reads or writes that pipeline's tiles any more
         depth = self.unit.tile_depth
-        ahead = self.schedule.ahead
+        distance = self.schedule.prefetch
         if self.unit.kind != "fma":
             self.rows.prepare(
                 [i * self.unit.rows for i in range(self.schedule.tiles_m)], self.steps
             )
             for operand in self.columns:
                 operand.prepare(self.tile_columns, self.steps)
-        count = min(tiles, SIDES + ahead)
+        count = min(tiles, BUFFERS + distance)
         loaded: list[list[ir.Value]] = []
         for t in range(count):
             loaded.append(self._load(t * depth))
-            if t < SIDES and count * len(loaded[0]) > MAX_READS:
-                self._store(loaded[t], t * self.side)
+            if t < BUFFERS and count * len(loaded[0]) > MAX_READS:
+                self._store(loaded[t], t * self.half)
                 fence()
         if count * len(loaded[0]) <= MAX_READS:
             # All reads are on their way before any is waited for.
-            for t in range(min(tiles, SIDES)):
-                self._store(loaded[t], t * self.side)
+            for t in range(min(tiles, BUFFERS)):
+                self._store(loaded[t], t * self.half)
         amdgpu.LDSBarrierOp()
         if tiles == 1:
             return self._alone(sums)
-        loaded += [loaded[-1]] * (SIDES + ahead - len(loaded))
+        loaded += [loaded[-1]] * (BUFFERS + distance - len(loaded))
         if self.unit.kind == "fma":
-            return self._plain(tiles, sums, loaded[SIDES:])
-        return self._matrix(tiles, sums, loaded[SIDES:])
+            return self._plain(tiles, sums, loaded[BUFFERS:])
+        return self._matrix(tiles, sums, loaded[BUFFERS:])
 
     def _loads(self, k0: Index) -> list[Load]:
         k0 = emit.add(self.start, k0)
@@ -141,19 +141,19 @@ class Pipeline:
         memory. Not so where operands are computed: LLVM makes one loop of the two, whose counter
         is a vector register.
         """
-        depth, turn = self.unit.tile_depth, math.lcm(SIDES, self.schedule.ahead)
-        distance = SIDES + self.schedule.ahead
+        depth, turn = self.unit.tile_depth, math.lcm(BUFFERS, self.schedule.prefetch)
+        distance = BUFFERS + self.schedule.prefetch
         plain = isinstance(self.a.source, Strided) and isinstance(self.b.source, Strided)
         blind = distance // turn * turn if plain and distance < tiles < _FEW else 0
         first = (tiles - blind) % turn
         for t in range(first):
-            carried = tile(t * depth, t % SIDES * self.side, carried, True)
+            carried = tile(t * depth, t % BUFFERS * self.half, carried, True)
 
         def body(k: Index, *values: ir.Value, reads: bool) -> list[ir.Value]:
             carried = list(values)
             for t in range(turn):
-                side = (first + t) % SIDES * self.side
-                carried = tile(emit.add(k, t * depth), side, carried, reads)
+                half = (first + t) % BUFFERS * self.half
+                carried = tile(emit.add(k, t * depth), half, carried, reads)
             return carried
 
         bounds = [first * depth, (tiles - blind) * depth, tiles * depth]
@@ -161,16 +161,16 @@ class Pipeline:
             carried = emit.loop(start, end, turn * depth, partial(body, reads=reads), carried)
         return carried
 
-    def _store(self, values: Sequence[ir.Value], side: Index) -> None:
-        for action in self._stores(values, side):
+    def _store(self, values: Sequence[ir.Value], half: Index) -> None:
+        for action in self._stores(values, half):
             action()
 
-    def _stores(self, values: Sequence[ir.Value], side: Index) -> Iterator[Action]:
+    def _stores(self, values: Sequence[ir.Value], half: Index) -> Iterator[Action]:
         """Each write of a tile to LDS, as an action."""
-        yield from self._exchanged(values, side, [])
+        yield from self._exchanged(values, half, [])
 
     def _exchanged(
-        self, values: Sequence[ir.Value], side: Index, reading: Sequence[Action]
+        self, values: Sequence[ir.Value], half: Index, reading: Sequence[Action]
     ) -> Iterator[Action]:
         """Each write of a tile to LDS, and the `reading` from memory after the writes whose
         registers it takes.
@@ -183,7 +183,7 @@ class Pipeline:
             (self.a, values[:reads], reading[:reads]),
             (self.b, values[reads:], reading[reads:]),
         ):
-            stores: list[Action] = [partial(store, side) for store in tile.stores(mine)]
+            stores: list[Action] = [partial(store, half) for store in tile.stores(mine)]
             if tile is self.a and len(stores) == len(later):
                 for pair in zip(stores, later, strict=True):
                     yield from pair
@@ -192,12 +192,12 @@ class Pipeline:
 
     # Matrix cores ------------------------------------------------------------------------
 
-    def _read_row(self, number: int, step: int, side: Index) -> Fragment:
-        return self.rows.read(number * self.unit.rows, step, side)
+    def _read_row(self, number: int, step: int, half: Index) -> Fragment:
+        return self.rows.read(number * self.unit.rows, step, half)
 
-    def _read_column(self, number: int, step: int, side: Index) -> list[Fragment]:
+    def _read_column(self, number: int, step: int, half: Index) -> list[Fragment]:
         first = self.tile_columns[number]
-        return [operand.read(first, step, side) for operand in self.columns]
+        return [operand.read(first, step, half) for operand in self.columns]
 
     def _alone(self, sums: list[ir.Value]) -> list[ir.Value]:
         """The sums of one tile, in the first half of LDS."""
@@ -242,14 +242,14 @@ class Pipeline:
                 yield
 
     def _matrix(
-        self, tiles: int, sums: list[ir.Value], aheads: list[list[ir.Value]]
+        self, tiles: int, sums: list[ir.Value], prefetched: list[list[ir.Value]]
     ) -> list[ir.Value]:
         schedule, roomy = self.schedule, self.schedule.roomy(self.unit)
         kept_rows = range(schedule.tiles_m if roomy else schedule.together(self.unit))
         kept_columns = range(schedule.tiles_n if roomy else schedule.tiles_n - 1)
 
         def tile(
-            k: Index, side: int, carried: Sequence[ir.Value], following: bool
+            k: Index, half: int, carried: Sequence[ir.Value], following: bool
         ) -> list[ir.Value]:
             values = list(carried)
             state = _State(
@@ -260,8 +260,8 @@ class Pipeline:
             )
             # Scales read past the last tile may have any value.
             following_scales = self._read_scales(emit.add(k, self.unit.tile_depth))
-            ahead = _take(values, len(aheads[0]))
-            loaded: list[ir.Value] = [] if following else ahead
+            oldest = _take(values, len(prefetched[0]))
+            loaded: list[ir.Value] = [] if following else oldest
             if roomy or not self._waits_by_step:
                 self._await_fragments()
 
@@ -271,12 +271,12 @@ class Pipeline:
                 amdgpu.LDSBarrierOp()
                 if self.unit.kind == "wmma" and self.unit.lds_done is not None:
                     rocdl.s_waitcnt(_loads_done(len(values)))
-                beyond = emit.add(k, (SIDES + schedule.ahead) * self.unit.tile_depth)
+                beyond = emit.add(k, (BUFFERS + schedule.prefetch) * self.unit.tile_depth)
                 loads = self._loads(beyond) if following else []
                 reading = [partial(_call, load, loaded) for load in loads]
-                return [*self._exchanged(ahead, side, reading)]
+                return [*self._exchanged(oldest, half, reading)]
 
-            (self._roomy if roomy else self._tight)(state, side, exchange)
+            (self._roomy if roomy else self._tight)(state, half, exchange)
             found = [x for i in kept_rows for x in state.rows[i]]
             found += [x for j in kept_columns for f in state.columns[j] for x in f]
             return [*state.sums, *found, *following_scales, *values, *loaded]
@@ -285,7 +285,7 @@ class Pipeline:
         columns = [self._read_column(j, 0, 0)[0] for j in kept_columns]
         count, reads, scales = len(sums), len(rows[0]), self._read_scales(0)
         carried = [*sums, *(x for f in (*rows, *columns) for x in f), *scales]
-        carried += [x for ahead in aheads for x in ahead]
+        carried += [x for tile_ in prefetched for x in tile_]
         return self._repeat(tiles, tile, carried)[:count]
 
     @property
@@ -301,18 +301,18 @@ class Pipeline:
         if self.unit.lds_done is not None:
             rocdl.s_waitcnt(self.unit.lds_done)
 
-    def _reading(self, state: _State, step: int, side: int) -> tuple[Reading, Reading]:
+    def _reading(self, state: _State, step: int, half: int) -> tuple[Reading, Reading]:
         """The reads of a row's fragment, and of a column's, of a step into `state`."""
 
         def row(i: int) -> Action:
-            return lambda: state.rows.update({i: self._read_row(i, step, side)})
+            return lambda: state.rows.update({i: self._read_row(i, step, half)})
 
         def column(j: int) -> Action:
-            return lambda: state.columns.update({j: self._read_column(j, step, side)})
+            return lambda: state.columns.update({j: self._read_column(j, step, half)})
 
         return row, column
 
-    def _tight(self, state: _State, side: int, exchange: Callable[[], list[Action]]) -> None:
+    def _tight(self, state: _State, half: int, exchange: Callable[[], list[Action]]) -> None:
         """Emits a tile whose fragments take the registers of those before them."""
         tiles_m, last = self.schedule.tiles_m, self.schedule.tiles_n - 1
         each = self.schedule.together(self.unit)
@@ -320,7 +320,7 @@ class Pipeline:
         ends = range(each, max(tiles_m, each + 1) + each, each)
         parts = [range(end - each, min(end, tiles_m)) for end in ends]
         for step in range(self.steps):
-            row, column = self._reading(state, step, side)
+            row, column = self._reading(state, step, half)
             rows = [[row(i) for i in part] for part in parts[1:]]
             if each == 1 and rows[0]:
                 # Used after the column, so that one wait is for both.
@@ -335,14 +335,14 @@ class Pipeline:
                 self._instructions(state, now, actions, [], {})
             end = step + 1 == self.steps
             row, column = self._reading(
-                state, 0 if end else step + 1, self.side - side if end else side
+                state, 0 if end else step + 1, self.half - half if end else half
             )
             actions = exchange() if end else []
             fragments = [row(i) for i in parts[0]]
             after = {j: column(j) for j in range(last)}
             self._instructions(state, parts[-1], [*fragments, *actions], [], after)
 
-    def _roomy(self, state: _State, side: int, exchange: Callable[[], list[Action]]) -> None:
+    def _roomy(self, state: _State, half: int, exchange: Callable[[], list[Action]]) -> None:
         """Emits a tile: a step multiplies fragments that were all read during the step before."""
         tiles_m, tiles_n = range(self.schedule.tiles_m), range(self.schedule.tiles_n)
         for step in range(self.steps):
@@ -350,7 +350,7 @@ class Pipeline:
             actions = exchange() if end else []
             following = _State(state.sums, {}, {}, state.scales)
             row, column = self._reading(
-                following, 0 if end else step + 1, self.side - side if end else side
+                following, 0 if end else step + 1, self.half - half if end else half
             )
             reads = [*(row(i) for i in tiles_m), *(column(j) for j in tiles_n)]
             self._instructions(state, tiles_m, actions, reads, {})
@@ -396,34 +396,34 @@ class Pipeline:
     # Plain multiply-adds -----------------------------------------------------------------
 
     def _plain(
-        self, tiles: int, sums: list[ir.Value], aheads: list[list[ir.Value]]
+        self, tiles: int, sums: list[ir.Value], prefetched: list[list[ir.Value]]
     ) -> list[ir.Value]:
         count = len(sums)
 
         def tile(
-            k: Index, side: int, carried: Sequence[ir.Value], following: bool
+            k: Index, half: int, carried: Sequence[ir.Value], following: bool
         ) -> list[ir.Value]:
-            sums, ahead = list(carried[:count]), list(carried[count:])
-            beyond = emit.add(k, (SIDES + 1) * self.unit.tile_depth)
-            loaded = self._load(beyond) if following else ahead
-            sums = self._rolled(sums, side)
+            sums, oldest = list(carried[:count]), list(carried[count:])
+            beyond = emit.add(k, (BUFFERS + 1) * self.unit.tile_depth)
+            loaded = self._load(beyond) if following else oldest
+            sums = self._rolled(sums, half)
             amdgpu.LDSBarrierOp()  # no thread reads this half any more
-            self._store(ahead, side)
+            self._store(oldest, half)
             amdgpu.LDSBarrierOp()
             return [*sums, *loaded]
 
-        return self._repeat(tiles, tile, [*sums, *aheads[0]])[:count]
+        return self._repeat(tiles, tile, [*sums, *prefetched[0]])[:count]
 
-    def _rolled(self, sums: list[ir.Value], side: Index) -> list[ir.Value]:
+    def _rolled(self, sums: list[ir.Value], half: Index) -> list[ir.Value]:
         """A tile's steps as a loop that LLVM does not unroll: each has hundreds of
         instructions, and repeating them only takes registers."""
         unit, schedule = self.unit, self.schedule
 
         def step(number: ir.Value, *carried: ir.Value) -> list[ir.Value]:
             sums = list(carried)
-            rows = {i: self.rows.read(i * unit.rows, number, side) for i in range(schedule.tiles_m)}
+            rows = {i: self.rows.read(i * unit.rows, number, half) for i in range(schedule.tiles_m)}
             for j in range(schedule.tiles_n):
-                column = [x.read(self.tile_columns[j], number, side) for x in self.columns]
+                column = [x.read(self.tile_columns[j], number, half) for x in self.columns]
                 for _ in self._multiply(sums, rows, range(schedule.tiles_m), j, column):
                     pass
             return sums

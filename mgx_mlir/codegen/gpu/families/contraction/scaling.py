@@ -41,10 +41,10 @@ class Scaled(Computed):
     scales: Matrix
     per_byte: int
 
-    def turned(self) -> Scaled:
-        turned = super().turned()
-        assert isinstance(turned, Scaled)
-        return replace(turned, scales=self.scales.turned())
+    def transposed(self) -> Scaled:
+        transposed = super().transposed()
+        assert isinstance(transposed, Scaled)
+        return replace(transposed, scales=self.scales.transposed())
 
 
 def scaled_match(match: Match, target: Target) -> Match:
@@ -54,8 +54,8 @@ def scaled_match(match: Match, target: Target) -> Match:
         return match
     if not (isinstance(problem.a, Computed) and isinstance(problem.b, Computed)):
         return match
-    turned_b = _scaled(problem.b.turned())
-    a, b = _scaled(problem.a), turned_b and turned_b.turned()
+    transposed_b = _scaled(problem.b.transposed())
+    a, b = _scaled(problem.a), transposed_b and transposed_b.transposed()
     if a is None or b is None or a.element != b.element or problem.accumulator != "f32":
         return match
     return replace(match, problem=replace(problem, a=a, b=b, K=problem.K // a.per_byte))

@@ -99,7 +99,7 @@ def of_fewer_rows(found: Product) -> Product:
     if problem.N >= problem.M or found.match.causal is not None:
         return found
     result = replace(found.result, row=found.result.column, column=found.result.row)
-    return replace(found, match=found.match.turned(), result=result)
+    return replace(found, match=found.match.transposed(), result=result)
 
 
 def _cut(problem: Contraction, target: Target) -> Skinny | Refusal:
@@ -270,7 +270,7 @@ class _Wave:
         inside = emit.compare("slt", k, self.problem.K)
         found: list[ir.Value] = []
         for m in range(self.problem.M):
-            found += self._vectors(a.turned(), (batch, k, m), inside)
+            found += self._vectors(a.transposed(), (batch, k, m), inside)
         for n in columns:
             if not isinstance(b, Computed):
                 found += self._vectors(b, (batch, k, n), inside)

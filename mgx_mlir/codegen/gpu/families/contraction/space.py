@@ -21,7 +21,7 @@ _ROOM = 160
 class ProductSchedule:
     """`waves_m` x `waves_n` waves in a work-group, each with `tiles_m` x `tiles_n` tiles of C.
 
-    One instruction computes one tile (`Unit.rows` x `Unit.columns`). `ahead` is the prefetch
+    One instruction computes one tile (`Unit.rows` x `Unit.columns`). `prefetch` is the prefetch
     distance: so many tiles along k are on their way from memory at a time. `splits` is the factor
     of split-K: so many work-groups compute the same tile of C, each over its part of k, and
     another function adds their sums.
@@ -31,7 +31,7 @@ class ProductSchedule:
     waves_n: int
     tiles_m: int
     tiles_n: int
-    ahead: int = 1
+    prefetch: int = 1
     splits: int = 1
 
     def roomy(self, unit: Unit) -> bool:
@@ -51,7 +51,7 @@ class ProductSchedule:
         rows = min(self.tiles_m, 2 * self.together(unit))
         return (rows + self.tiles_n) * unit.fragment
 
-    def most_ahead(self, unit: Unit) -> int:
+    def most_prefetch(self, unit: Unit) -> int:
         """The longest prefetch distance that pays, in tiles: the loop's code grows with it."""
         if unit.kind == "fma" or not self.roomy(unit):
             return 1
@@ -73,7 +73,7 @@ class ProductSchedule:
         """For people: the work-group's tile, its waves and its instruction."""
         return (
             f"tile {self.rows(unit)}x{self.columns(unit)}x{unit.tile_depth}, "
-            f"{self.waves_m}x{self.waves_n} waves, {self.ahead} ahead, "
+            f"{self.waves_m}x{self.waves_n} waves, prefetch distance {self.prefetch}, "
             f"{f'k in {self.splits} parts, ' if self.splits > 1 else ''}"
             f"{unit.kind} of {unit.element}{' in scaled blocks' if unit.scaled else ''}"
         )
@@ -81,8 +81,10 @@ class ProductSchedule:
 
 def schedules() -> Iterator[ProductSchedule]:
     """Schedules without split-K, in a fixed order; `constraints` tells which are legal."""
-    for (waves_m, waves_n), tiles_m, tiles_n, ahead in product(_WAVES, _TILES, _TILES, _DISTANCES):
-        yield ProductSchedule(waves_m, waves_n, tiles_m, tiles_n, ahead)
+    for (waves_m, waves_n), tiles_m, tiles_n, prefetch in product(
+        _WAVES, _TILES, _TILES, _DISTANCES
+    ):
+        yield ProductSchedule(waves_m, waves_n, tiles_m, tiles_n, prefetch)
 
 
 def splits(tiles: int) -> Iterator[int]:

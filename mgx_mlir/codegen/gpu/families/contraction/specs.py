@@ -26,8 +26,8 @@ from mgx_mlir.errors import TargetError
 
 # Chunks of a row of a tile in LDS, at least: half of the bytes that 32 banks deliver in a clock.
 ROW_CHUNKS = 4
-# Halves of the double buffer in LDS: one tile is read while the next is written.
-SIDES = 2
+# Tiles of the double buffer in LDS: one is read while the other is written.
+BUFFERS = 2
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from mgx_mlir.codegen.gpu.builders.function import Frame
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.contraction.function import Parameter, outputs_of
 from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule
-from mgx_mlir.codegen.gpu.families.contraction.specs import SIDES, Unit
+from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
 from mgx_mlir.codegen.gpu.families.rows.body import RowsBody
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Reduction
 from mgx_mlir.codegen.gpu.families.rows.layouts import Along
@@ -75,7 +75,7 @@ class Tail:
     ) -> bool:
         """Whether a work-group with a schedule has whole rows, and LDS for all of them."""
         rows, columns = schedule.rows(unit), schedule.columns(unit)
-        room = SIDES * (rows + columns) * unit.tile_depth
+        room = BUFFERS * (rows + columns) * unit.tile_depth
         cut = self.cut(problem, schedule.waves * target.wave_size, target)
         whole = columns >= problem.N and rows * columns <= room
         return whole and cut is not None and rows % cut.together == 0

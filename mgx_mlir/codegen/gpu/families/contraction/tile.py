@@ -36,7 +36,9 @@ class Tile:
         if source.along_k:
             self.run, self.across, self.width = chunk, 1, min(width, chunk)
         else:
-            self.run, self.width = turned(chunk, width, each, emit.element_bytes(source.element))
+            self.run, self.width = transposed_block(
+                chunk, width, each, emit.element_bytes(source.element)
+            )
             self.across = self.width
         self.moves = each // (self.run * self.across)
 
@@ -88,21 +90,21 @@ class Tile:
                     partial(self._store_transposed, column, target, i) for i in range(self.across)
                 )
 
-    def _store_chunk(self, parts: Sequence[ir.Value], target: Index, side: Index) -> None:
+    def _store_chunk(self, parts: Sequence[ir.Value], target: Index, half: Index) -> None:
         mine = [self._converted(x) for x in self.source.finish(parts)]
         x = mine[0]
         if len(mine) > 1:
             lanes = ir.VectorType(x.type).shape[0]
             x = memory.joined([memory.element(p, i) for p in mine for i in range(lanes)])
-        memory.store(x, self.lds, emit.add(target, side))
+        memory.store(x, self.lds, emit.add(target, half))
 
-    def _store_transposed(self, column: Column, target: Index, i: int, side: Index) -> None:
+    def _store_transposed(self, column: Column, target: Index, i: int, half: Index) -> None:
         unit = self.unit
         # The lowest bit of a row and its swizzle may change the same bit of a slot's number.
         odd = i % 2 if unit.row_chunks == ROW_CHUNKS else 0
         turn = (odd * unit.tile_depth) ^ (swizzled(unit.swizzle, i) * unit.chunk)
         at = emit.add(exclusive_or(target, turn), (i - odd) * unit.tile_depth)
-        memory.store(self._converted(column(i)), self.lds, emit.add(at, side))
+        memory.store(self._converted(column(i)), self.lds, emit.add(at, half))
 
     def _converted(self, x: ir.Value) -> ir.Value:
         kinds = {self.source.element, self.unit.element}
@@ -155,7 +157,7 @@ def _transposed_bytes(rows: Sequence[ir.Value]) -> list[ir.Value]:
     return result
 
 
-def turned(chunk: int, width: int, each: int, size: int) -> tuple[int, int]:
+def transposed_block(chunk: int, width: int, each: int, size: int) -> tuple[int, int]:
     """How many k's and rows a thread transposes at a time, of `each` elements that it moves.
 
     The run along k is the longest, for wide writes to LDS, that leaves reads of 16 bytes, or

@@ -17,7 +17,7 @@ from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
 from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
 from mgx_mlir.codegen.gpu.families.pointwise.tiles import emit_tiles
-from mgx_mlir.codegen.gpu.families.pointwise.turned import BLOCK, Turned
+from mgx_mlir.codegen.gpu.families.pointwise.transposed import BLOCK, TransposedSchedule
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator
 from mgx_mlir.sizes.arithmetic import ceil_div
 
@@ -25,7 +25,7 @@ from mgx_mlir.sizes.arithmetic import ceil_div
 def generate(
     elements: Elements,
     types: tuple[Sequence[ir.Type], Sequence[ir.Type]],
-    schedule: PointwiseSchedule | Turned,
+    schedule: PointwiseSchedule | TransposedSchedule,
     target: Target,
     name: str,
 ) -> GpuProgram:
@@ -40,7 +40,7 @@ def generate(
     arguments += [builder.tensor_of(t, written=True, shared=bool(overwritable)) for t in results]
     module, block = builder.gpu_module()
     function = f"{name}_0"
-    if isinstance(schedule, Turned):
+    if isinstance(schedule, TransposedSchedule):
         threads, blocks = BLOCK, ceil_div(schedule.waves, BLOCK // target.wave_size)
     else:
         # All threads read a single element, which one of them may overwrite: one wave is safe.
@@ -49,7 +49,7 @@ def generate(
     grid = builder.grid_of(blocks)
     with builder.function(block, function, arguments, threads, grid) as frame:
         thread, number = builder.thread_number(threads), builder.linear_block(grid)
-        if isinstance(schedule, Turned):
+        if isinstance(schedule, TransposedSchedule):
             emit_tiles(elements, schedule, frame, used, thread, number, target)
         else:
             sources = {number: frame.buffers[position] for position, number in enumerate(used)}

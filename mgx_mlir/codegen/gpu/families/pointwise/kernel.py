@@ -11,12 +11,17 @@ from mgx_mlir.codegen.gpu.families.pointwise.cost import choose
 from mgx_mlir.codegen.gpu.families.pointwise.generator import generate
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements, match_elements
 from mgx_mlir.codegen.gpu.families.pointwise.space import PointwiseSchedule
-from mgx_mlir.codegen.gpu.families.pointwise.turned import Turned, turned
+from mgx_mlir.codegen.gpu.families.pointwise.transposed import (
+    TransposedSchedule,
+    transposed_schedule,
+)
 from mgx_mlir.codegen.refusal import Refusal
 
 
 def pointwise_program(
-    kernel: ir.OpView, target: Target, schedule: PointwiseSchedule | Turned | None = None
+    kernel: ir.OpView,
+    target: Target,
+    schedule: PointwiseSchedule | TransposedSchedule | None = None,
 ) -> Generated[GpuProgram] | Refusal | None:
     """The program of an `mgx.kernel` for a chip, and the schedule in words.
 
@@ -24,7 +29,7 @@ def pointwise_program(
     """
 
     def made(elements: Elements, types: Types, name: str) -> Generated[GpuProgram]:
-        chosen = schedule or turned(elements, target) or choose(elements, target)
+        chosen = schedule or transposed_schedule(elements, target) or choose(elements, target)
         return Generated(generate(elements, types, chosen, target, name), chosen.describe())
 
     return program_of(kernel, match_elements, made)

@@ -1,4 +1,4 @@
-"""The function of a pointwise kernel that transposes inputs in registers (see turned)."""
+"""The function of a pointwise kernel that transposes inputs in registers (see transposed)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,18 @@ from mgx_mlir.codegen.gpu.builders import lanes, memory
 from mgx_mlir.codegen.gpu.builders.function import Frame
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.pointwise.match import Elements
-from mgx_mlir.codegen.gpu.families.pointwise.turned import BLOCK, Turned, outer, strides
+from mgx_mlir.codegen.gpu.families.pointwise.transposed import (
+    BLOCK,
+    TransposedSchedule,
+    outer,
+    strides,
+)
 from mgx_mlir.codegen.gpu.families.rows.evaluate import Chunk, Evaluator
 
 
 def emit_tiles(
     elements: Elements,
-    schedule: Turned,
+    schedule: TransposedSchedule,
     frame: Frame,
     used: Sequence[int],
     thread: Index,
@@ -51,7 +56,7 @@ class _Tile:
     def __init__(
         self,
         elements: Elements,
-        schedule: Turned,
+        schedule: TransposedSchedule,
         frame: Frame,
         used: Sequence[int],
         target: Target,

@@ -189,14 +189,14 @@ class Across(_Layout):
         return Chunk(column, inside)
 
     def load(self, source: MemoryOperand, chunk: Chunk) -> ir.Value:
-        turned = source.turned
-        start = turned.start(chunk.column)
+        transposed = source.transposed
+        start = transposed.start(chunk.column)
         inside = [chunk.inside] if chunk.inside is not None else []
-        return turned.load(self.source(source), start, self.row, self.lanes, inside)
+        return transposed.load(self.source(source), start, self.row, self.lanes, inside)
 
     def load_row(self, source: MemoryOperand) -> ir.Value:
-        turned = source.turned
-        return turned.load(self.source(source), turned.start(0), self.row, self.lanes, [])
+        transposed = source.transposed
+        return transposed.load(self.source(source), transposed.start(0), self.row, self.lanes, [])
 
     def repeated(self, value: ir.Value) -> ir.Value:
         return value if isinstance(value.type, ir.VectorType) else emit.splat(value, self.lanes)
@@ -257,16 +257,16 @@ class Across(_Layout):
         return tuple(found)
 
     def store(self, result: Result, value: ir.Value, chunk: Chunk, bounded: bool) -> None:
-        turned = result.operand.turned
-        start = turned.start(chunk.column)
+        transposed = result.operand.transposed
+        start = transposed.start(chunk.column)
         guards = self.guards(bounded, chunk)
-        turned.store(value, self.target_of(result), start, self.row, guards)
+        transposed.store(value, self.target_of(result), start, self.row, guards)
 
     def store_row(self, result: Result, value: ir.Value, bounded: bool) -> None:
-        turned = result.operand.turned
+        transposed = result.operand.transposed
         guards = [*self.one_only(), *self.guards(bounded)]
         value = self.repeated(value)
-        turned.store(value, self.target_of(result), turned.start(0), self.row, guards)
+        transposed.store(value, self.target_of(result), transposed.start(0), self.row, guards)
 
 
 def held_type(type_: ir.Type) -> ir.Type:

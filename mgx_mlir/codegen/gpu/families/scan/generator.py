@@ -22,7 +22,7 @@ from mgx_mlir.codegen.gpu.builders.launches import BLOCK, Launches
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand, vector_lanes
 from mgx_mlir.codegen.gpu.builders.program import GpuProgram
 from mgx_mlir.codegen.gpu.families.family import Types
-from mgx_mlir.codegen.gpu.families.scan.layouts import Across, Along, Layout, Place
+from mgx_mlir.codegen.gpu.families.scan.layouts import Across, Along, Layout, Offset
 from mgx_mlir.codegen.gpu.families.scan.match import NonZero, Scan
 from mgx_mlir.codegen.gpu.families.scan.space import ScanSchedule
 from mgx_mlir.codegen.problem.problem import Axis
@@ -105,7 +105,7 @@ class _Functions:
         for sums in self.sums:
             with self.function([], [sums]) as (layout, buffers):
 
-                def step(places: Sequence[Place], carried: ir.Value) -> ir.Value:
+                def step(places: Sequence[Offset], carried: ir.Value) -> ir.Value:
                     read = [layout.load(self.source, buffers[self.input], p) for p in places]
                     for x in read:
                         carried = layout.total(term(x), carried)
@@ -117,11 +117,11 @@ class _Functions:
         self,
         layout: Layout,
         buffers: dict[Argument, ir.Value],
-        work: Callable[[ir.Value, Place, ir.Value], ir.Value],
+        work: Callable[[ir.Value, Offset, ir.Value], ir.Value],
     ) -> None:
         """Applies `work` to each vector of the source, with the carry from the one before."""
 
-        def step(places: Sequence[Place], carried: ir.Value) -> ir.Value:
+        def step(places: Sequence[Offset], carried: ir.Value) -> ir.Value:
             # All reads go first: they are in flight together.
             read = [layout.load(self.source, buffers[self.input], place) for place in places]
             for x, place in zip(read, places, strict=True):
@@ -135,7 +135,7 @@ def _sums(scan: Scan, functions: _Functions) -> None:
     element = scan.source.element
     with functions.function(functions.sums, [OUTPUT]) as (layout, buffers):
 
-        def work(x: ir.Value, place: Place, carried: ir.Value) -> ir.Value:
+        def work(x: ir.Value, place: Offset, carried: ir.Value) -> ir.Value:
             x = _widened(element, layout.element, x)
             found, carried = layout.sums(x, carried, scan.exclusive)
             a = Arithmetic.like([found])
@@ -164,7 +164,7 @@ def _indices(work: NonZero, functions: _Functions) -> None:
         whole.store(zeros, all_.buffers[OUTPUT], 0, all_.place, all_.inside)
     with functions.function(functions.sums, [OUTPUT]) as (layout, buffers):
 
-        def put(x: ir.Value, place: Place, carried: ir.Value) -> ir.Value:
+        def put(x: ir.Value, place: Offset, carried: ir.Value) -> ir.Value:
             flags = _flags(work.source.element, x)
             found, carried = layout.sums(flags, carried, True)
             for number in range(functions.schedule.lanes):

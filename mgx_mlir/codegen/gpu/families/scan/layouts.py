@@ -22,7 +22,7 @@ from mgx_mlir.codegen.gpu.families.scan.space import UNROLL, ScanSchedule
 from mgx_mlir.codegen.problem.problem import Axis
 
 # The column where a vector starts, and the conditions under which it is inside its row.
-Place: TypeAlias = "tuple[Index, list[ir.Value]]"
+Offset: TypeAlias = "tuple[Index, list[ir.Value]]"
 
 
 @dataclass
@@ -57,15 +57,15 @@ class Layout(ABC):
         """Computes the thread's rows and part."""
 
     @abstractmethod
-    def load(self, operand: MemoryOperand, buffer: ir.Value, place: Place) -> ir.Value:
+    def load(self, operand: MemoryOperand, buffer: ir.Value, place: Offset) -> ir.Value:
         """A vector in the type that memory holds; zeros beyond the end."""
 
     @abstractmethod
-    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, place: Place) -> None:
+    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, place: Offset) -> None:
         """Stores a vector, where it is not beyond the end."""
 
     @abstractmethod
-    def place(self, number: Index) -> Place:
+    def place(self, number: Index) -> Offset:
         """The place where chunk `number` of the part starts."""
 
     @abstractmethod
@@ -104,7 +104,7 @@ class Layout(ABC):
 
     def chunks(
         self,
-        step: Callable[[Sequence[Place], ir.Value], ir.Value],
+        step: Callable[[Sequence[Offset], ir.Value], ir.Value],
         first: ir.Value,
     ) -> ir.Value:
         """Steps over the part, `UNROLL` vectors at a time; returns the last carry."""
@@ -134,15 +134,15 @@ class Along(Layout):
         self.row = emit.div(self.piece, schedule.parts)
         self.part = emit.rem(self.piece, schedule.parts)
 
-    def load(self, operand: MemoryOperand, buffer: ir.Value, place: Place) -> ir.Value:
+    def load(self, operand: MemoryOperand, buffer: ir.Value, place: Offset) -> ir.Value:
         column, inside = place
         return operand.load(buffer, operand.start(self.row), column, self.schedule.lanes, inside)
 
-    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, place: Place) -> None:
+    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, place: Offset) -> None:
         column, inside = place
         operand.store(x, buffer, operand.start(self.row), column, inside)
 
-    def place(self, number: Index) -> Place:
+    def place(self, number: Index) -> Offset:
         schedule = self.schedule
         size = schedule.group * schedule.lanes
         chunk = emit.add(emit.mul(self.part, schedule.chunks), number)
@@ -220,15 +220,15 @@ class Across(Layout):
         self.row = emit.mul(emit.rem(self.number, vectors), self.schedule.lanes)
         self.part = emit.div(self.number, vectors)
 
-    def load(self, operand: MemoryOperand, buffer: ir.Value, place: Place) -> ir.Value:
-        (column, inside), across = place, operand.turned
+    def load(self, operand: MemoryOperand, buffer: ir.Value, place: Offset) -> ir.Value:
+        (column, inside), across = place, operand.transposed
         return across.load(buffer, across.start(column), self.row, self.schedule.lanes, inside)
 
-    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, place: Place) -> None:
-        (column, inside), across = place, operand.turned
+    def store(self, operand: MemoryOperand, x: ir.Value, buffer: ir.Value, place: Offset) -> None:
+        (column, inside), across = place, operand.transposed
         across.store(x, buffer, across.start(column), self.row, inside)
 
-    def place(self, number: Index) -> Place:
+    def place(self, number: Index) -> Offset:
         schedule = self.schedule
         column = emit.add(emit.mul(self.part, schedule.chunks), number)
         inside = list(self.guards)

@@ -47,7 +47,7 @@ def choose(scan: Scan | NonZero, target: Target) -> ScanSchedule:
         )
     operands = [scan.source, scan.target]
     if all(operand.inner.factors[-1:] != ((scan.columns, 1),) for operand in operands):
-        lanes = vector_lanes(scan.rows, [operand.turned for operand in operands])
+        lanes = vector_lanes(scan.rows, [operand.transposed for operand in operands])
         busy = target.compute_units * _WAVES * target.wave_size
         most = math.isqrt(scan.columns)
         while (

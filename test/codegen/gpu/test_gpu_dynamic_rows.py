@@ -9,7 +9,7 @@ import pytest
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.dynamic.product_rows import any_rows_program
+from mgx_mlir.codegen.gpu.dynamic.product_rows import dynamic_product_program
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import context
@@ -18,7 +18,7 @@ from test.codegen.gpu.emulated import run_on
 
 @pytest.mark.parametrize("chip", ["gfx942", "gfx1100"])
 def test_products_of_any_rows_equal_those_of_higher_precision(chip: str, tmp_path: Path) -> None:
-    run_on(chip, "any_rows_run.py", tmp_path)
+    run_on(chip, "dynamic_rows_run.py", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_products_of_any_rows_equal_those_of_higher_precision(chip: str, tmp_pat
     ],
 )
 def test_rows_and_elements_of_any_number(chip: str, tmp_path: Path) -> None:
-    run_on(chip, "any_elements_run.py", tmp_path)
+    run_on(chip, "dynamic_elements_run.py", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_rows_and_elements_of_any_number(chip: str, tmp_path: Path) -> None:
     ],
 )
 def test_images_of_any_number(chip: str, few: str, tmp_path: Path) -> None:
-    run_on(chip, "any_images_run.py", tmp_path, few)
+    run_on(chip, "dynamic_images_run.py", tmp_path, few)
 
 
 def tensor(shape: str, dims: str, element: str = "f16") -> str:
@@ -116,7 +116,7 @@ def test_refusals_say_why(a: str, b: str, c: str, why: str) -> None:
     )
     with context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        refusal = any_rows_program(next(iter(module.body.operations)), Target.get("gfx942"))
+        refusal = dynamic_product_program(next(iter(module.body.operations)), Target.get("gfx942"))
     assert isinstance(refusal, Refusal)
     assert why in refusal.reason
 

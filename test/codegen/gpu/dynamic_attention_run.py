@@ -2,7 +2,7 @@
 
 A program of its own, as `emulated_run` is:
 
-    ... python any_attention_run.py gfx942
+    ... python dynamic_attention_run.py gfx942
 """
 
 from __future__ import annotations
@@ -69,16 +69,16 @@ class Case:
         q, k = tensor(f"b,{h},s,{d}", e), tensor(f"b,{h},{key},{d}", e)
         lines = []
         if self.rows:
-            apart, turned = tensor(f"b,s,3,{h},{d}", e), tensor(f"3,b,{h},s,{d}", e)
+            apart, transposed = tensor(f"b,s,3,{h},{d}", e), tensor(f"3,b,{h},s,{d}", e)
             lines.append(f"%r = mgx.reshape %x0 : {types[0]} -> {apart}")
             lines.append(
-                f"%t = mgx.transpose %r permutation = [2, 0, 3, 1, 4] : {apart} -> {turned}"
+                f"%t = mgx.transpose %r permutation = [2, 0, 3, 1, 4] : {apart} -> {transposed}"
             )
             one = tensor(f"1,b,{h},s,{d}", e)
             for i, name in enumerate("qkv"):
                 lines.append(
                     f"%{name}s = mgx.slice %t axes = [0] starts = [{i}] ends = [{i + 1}] "
-                    f": {turned} -> {one}"
+                    f": {transposed} -> {one}"
                 )
                 lines.append(f"%{name} = mgx.reshape %{name}s : {one} -> {q}")
             names = ["%q", "%k", "%v"]

@@ -25,7 +25,7 @@ BLOCK = 256
 
 
 @dataclass(frozen=True)
-class Turned:
+class TransposedSchedule:
     """A wave's tile: `lanes_a` x `lanes_b` lanes, each with `run_a` x `run_b` elements.
 
     sizes: the sizes of the dimensions along which all operands have strides, A last. b: the
@@ -62,7 +62,7 @@ class Turned:
         """The schedule in words."""
         return (
             f"tiles of {self.tile[0]}x{self.tile[1]} a wave, "
-            f"{self.run_a}x{self.run_b} turned in a lane's registers"
+            f"{self.run_a}x{self.run_b} transposed in a lane's registers"
         )
 
 
@@ -95,7 +95,7 @@ def dimensions(operands: Sequence[MemoryOperand], size: int) -> tuple[int, ...] 
     return tuple(high // low for high, low in pairwise(ordered))
 
 
-def turned(elements: Elements, target: Target) -> Turned | None:
+def transposed_schedule(elements: Elements, target: Target) -> TransposedSchedule | None:
     """The schedule that transposes the transposed operands.
 
     None where there are none, where they are contiguous along different dimensions, or where the
@@ -123,7 +123,7 @@ def turned(elements: Elements, target: Target) -> Turned | None:
     lanes_a = _power(min(size_a // run_a, max(1, 128 // (run_a * largest)), target.wave_size))
     lanes_a = max(lanes_a, _power(target.wave_size // max(1, ceil_div(size_b, run_b))))
     lanes_a = min(lanes_a, target.wave_size)
-    return Turned(sizes, b, lanes_a, target.wave_size // lanes_a, run_a, run_b)
+    return TransposedSchedule(sizes, b, lanes_a, target.wave_size // lanes_a, run_a, run_b)
 
 
 def _lies_across(operand: MemoryOperand) -> bool:

@@ -2,7 +2,7 @@
 
 A program of its own, as `emulated_run` is:
 
-    ... python any_rows_run.py gfx942
+    ... python dynamic_rows_run.py gfx942
 """
 
 from __future__ import annotations

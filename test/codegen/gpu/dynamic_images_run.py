@@ -2,7 +2,7 @@
 
 A program of its own, as `emulated_run` is; prints what went wrong:
 
-    ... python any_images_run.py gfx942 [few]
+    ... python dynamic_images_run.py gfx942 [few]
 """
 
 from __future__ import annotations

@@ -8,12 +8,12 @@ import pytest
 from mlir import ir
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.codegen.gpu.dynamic.attention import any_sizes_program
+from mgx_mlir.codegen.gpu.dynamic.attention import dynamic_attention_program
 from mgx_mlir.codegen.gpu.kernel import compiler
 from mgx_mlir.codegen.refusal import Refusal
 from mgx_mlir.dialects import context
 from mgx_mlir.errors import ArtifactError
-from test.codegen.gpu.any_attention_run import Case
+from test.codegen.gpu.dynamic_attention_run import Case
 from test.codegen.gpu.emulated import run_on
 
 SLOW = pytest.mark.slow
@@ -24,14 +24,16 @@ SLOW = pytest.mark.slow
     ["gfx942", *(pytest.param(c, marks=SLOW) for c in ("gfx90a", "gfx1030", "gfx1100", "gfx1201"))],
 )
 def test_attention_of_any_sizes_equals_that_of_higher_precision(chip: str, tmp_path: Path) -> None:
-    run_on(chip, "any_attention_run.py", tmp_path)
+    run_on(chip, "dynamic_attention_run.py", tmp_path)
 
 
 def test_heads_of_any_size_are_refused() -> None:
     text = Case("f16", 40).text().replace("x40x", "x?x").replace(", _]>", ", d : 1 ... ?]>")
     with context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        refusal = any_sizes_program(next(iter(module.body.operations)), Target.get("gfx942"))
+        refusal = dynamic_attention_program(
+            next(iter(module.body.operations)), Target.get("gfx942")
+        )
     assert refusal == Refusal("mgx.attention: the size of a head is an argument")
 
 

@@ -2,7 +2,7 @@
 
 A program of its own, as `emulated_run` is; prints what went wrong:
 
-    ... python any_elements_run.py gfx942
+    ... python dynamic_elements_run.py gfx942
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from any_attention_run import tensor
+from dynamic_attention_run import tensor
 from emulated_run import run
 from mlir import ir
 
