@@ -12,7 +12,7 @@ from dataclasses import replace
 from mgx_mlir.artifact.formulas import bound, values
 from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.errors import ArtifactError, UsageError
-from mgx_mlir.sizes.arithmetic import Symbol
+from mgx_mlir.sizes.arithmetic import Symbol, ceil_div
 
 ALIGNMENT = 256
 
@@ -144,7 +144,7 @@ def _placed(buffers: Sequence[Buffer], steps: Sequence[Step]) -> tuple[list[Buff
         for start, size in taken:
             if offset + buffers[number].bytes <= start:
                 break
-            offset = max(offset, -(-(start + size) // ALIGNMENT) * ALIGNMENT)
+            offset = max(offset, ceil_div(start + size, ALIGNMENT) * ALIGNMENT)
         result[number] = replace(buffers[number], offset=offset)
         end = max(end, offset + buffers[number].bytes)
         done.append(number)

@@ -16,6 +16,7 @@ from mgx_mlir.artifact.files import atomic_file
 from mgx_mlir.artifact.signature import canonical_json
 from mgx_mlir.artifact.weights import Weight, is_splat, splat_element
 from mgx_mlir.errors import UsageError
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 MAGIC = b"\x89MGX\r\n\x1a\n"
 # The newest format, and the one of files that use nothing new: a file says the oldest that
@@ -207,4 +208,4 @@ def _weight_place(
 
 
 def _aligned(offset: int, alignment: int) -> int:
-    return -(-offset // alignment) * alignment
+    return ceil_div(offset, alignment) * alignment

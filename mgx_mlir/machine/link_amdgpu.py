@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from mgx_mlir.errors import CompilerError
 from mgx_mlir.machine import elf
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # https://llvm.org/docs/AMDGPUUsage.html#amdgpu-relocation-records: all relative to the field.
 _RELATIVE = {4: ("<i", 0), 5: ("<q", 0), 10: ("<I", 0), 11: ("<I", 32)}
@@ -373,4 +374,4 @@ def _sysv_hash(name: bytes) -> int:
 
 
 def _aligned(offset: int, alignment: int) -> int:
-    return -(-offset // max(alignment, 1)) * max(alignment, 1)
+    return ceil_div(offset, max(alignment, 1)) * max(alignment, 1)

@@ -13,6 +13,7 @@ from typing import TypeAlias
 from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
 from mgx_mlir.artifact.plan import AnyStep, Branch, Loop, Plan, Row, Step
 from mgx_mlir.errors import ArtifactError
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 @dataclass(frozen=True)
@@ -118,7 +119,7 @@ def bind(plan: Plan, code_objects: Sequence[CodeObject]) -> BoundPlan:
 
 def arena_bytes(plan: Plan) -> int:
     """The size of the arena, in whole lines of 256 bytes."""
-    return -(-plan.arena_bytes // 256) * 256
+    return ceil_div(plan.arena_bytes, 256) * 256
 
 
 def scratch_bytes(code_objects: Sequence[CodeObject]) -> int:

@@ -7,7 +7,6 @@ depth of a block, pass through a small tile in memory, and leave through the epi
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -19,6 +18,7 @@ from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.pack import Packed
 from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, SUM_DEPTH, CpuSchedule, packed_element
 from mgx_mlir.codegen.problem.problem import Contraction, Image
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # store(sums, batch, m, n, mask): handles a vector of results of row m from column n on.
 Store = Callable[[ir.Value, Index, Index, Index, ir.Value | None], None]
@@ -49,7 +49,7 @@ def emit_packing(
     end: ir.Value,
 ) -> None:
     """Builds the packing of B for all items: pieces begin .. end, PACK_DEPTH rows of a block."""
-    parts = math.ceil(problem.K / PACK_DEPTH)
+    parts = ceil_div(problem.K, PACK_DEPTH)
     blocks = schedule.column_blocks(problem)
 
     def item(number: Index) -> None:
@@ -94,7 +94,7 @@ def column_block(problem: Contraction, schedule: CpuSchedule, number: Index) -> 
         if image_rows % schedule.image_rows:
             rows = emit.minimum(rows, emit.sub(image_rows, row))
         return Columns(emit.mul(row, width), emit.mul(rows, width), row, rows)
-    parts = math.ceil(width / schedule.columns)
+    parts = ceil_div(width, schedule.columns)
     row, part = emit.div(number, parts), emit.rem(number, parts)
     column = emit.mul(part, schedule.columns)
     count = emit.minimum(schedule.columns, emit.sub(width, column))
@@ -144,8 +144,8 @@ class _Emitter:
         self.a, self.b, self.store = a, b, store
         self.lanes = schedule.lanes
         self.depths = schedule.depths(problem)
-        depth = math.ceil(schedule.depth / self.lanes) * self.lanes
-        self.width = math.ceil(schedule.columns / self.lanes) * self.lanes
+        depth = ceil_div(schedule.depth, self.lanes) * self.lanes
+        self.width = ceil_div(schedule.columns, self.lanes) * self.lanes
         self.element = packed_element(problem)
         b_row = schedule.packed_row
         if schedule.shared:
@@ -157,9 +157,9 @@ class _Emitter:
             a_row = depth + self.lanes
             self.packed_a = Packed(emit.stack(schedule.rows * a_row, self.element), a_row, 1)
         else:
-            a_row = math.ceil(schedule.rows / self.lanes) * self.lanes
+            a_row = ceil_div(schedule.rows, self.lanes) * self.lanes
             self.packed_a = Packed(emit.stack(depth * a_row, self.element), 1, a_row)
-        self.row_tiles = math.ceil(schedule.item_rows / schedule.rows)
+        self.row_tiles = ceil_div(schedule.item_rows, schedule.rows)
         tiles = self.row_tiles if self.depths > 1 else 1
         row = self.width if self.depths > 1 else schedule.vectors * self.lanes
         self.sum_row = row

@@ -22,6 +22,7 @@ from mgx_mlir.codegen.cpu import pack
 from mgx_mlir.codegen.cpu.contraction import Store
 from mgx_mlir.codegen.cpu.schedule import Machine
 from mgx_mlir.codegen.problem.problem import Contraction, Image
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 MAX_ROWS = 4
 MAX_TAPS = 128
@@ -43,7 +44,7 @@ class Direct:
     width: int
 
     def items(self, problem: Contraction) -> int:
-        return problem.batch * math.ceil(image_height(problem) / self.image_rows)
+        return problem.batch * ceil_div(image_height(problem), self.image_rows)
 
     def elements(self, problem: Contraction) -> int:
         """Elements of the copy."""
@@ -63,7 +64,7 @@ def choose_direct(problem: Contraction, machine: Machine) -> Direct | None:
     channels = problem.K // math.prod(image.window)
     step = image.steps[-1]
     reach = (image.window[-1] - 1) * image.dilations[-1] // step + 1
-    width = math.ceil((math.ceil(image.width / lanes) * lanes + reach) / lanes) * lanes
+    width = ceil_div(ceil_div(image.width, lanes) * lanes + reach, lanes) * lanes
     row_bytes = channels * step * width * emit.element_bytes(problem.accumulator)
     tall = len(image.sizes) == 2
     row_step = image.steps[0] if tall else 1
@@ -73,8 +74,8 @@ def choose_direct(problem: Contraction, machine: Machine) -> Direct | None:
         return None
     wanted = max(1, ITEM_MULTIPLY_ADDS // (problem.M * problem.K * image.width))
     height = image_height(problem)
-    blocks = math.ceil(height / min(most, wanted, height))
-    image_rows = math.ceil(height / blocks)
+    blocks = ceil_div(height, min(most, wanted, height))
+    image_rows = ceil_div(height, blocks)
     return Direct(lanes, image_rows, (image_rows - 1) * row_step + overlap, step, width)
 
 
@@ -98,7 +99,7 @@ def emit_direct(
     assert isinstance(image, Image)
     copy = emit.stack(cut.elements(problem), problem.accumulator)
     height = image_height(problem)
-    blocks = math.ceil(height / cut.image_rows)
+    blocks = ceil_div(height, cut.image_rows)
 
     def item(number: Index) -> None:
         batch = emit.div(number, blocks)

@@ -12,6 +12,7 @@ from mgx_mlir.artifact.code_object import Argument, CodeObject, Launch
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.cpu.compile import BODY_SUFFIX, compile_module
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class KernelBuilder:
         """`size` elements of the kernel's scratch memory."""
         offset = self.scratch_bytes
         used = size * emit.element_bytes(element)
-        self.scratch_bytes += -(-used // 256) * 256
+        self.scratch_bytes += ceil_div(used, 256) * 256
         return Memory(Argument("scratch", offset), element, size)
 
     def take(self, other: KernelBuilder, inputs: Mapping[int, Memory]) -> None:
@@ -112,7 +113,7 @@ class KernelBuilder:
 
         inputs: the memory in this builder of some inputs of the other.
         """
-        start = -(-self.scratch_bytes // 256) * 256
+        start = ceil_div(self.scratch_bytes, 256) * 256
 
         def moved(argument: Argument) -> Argument:
             if argument.kind == "scratch":

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, prod
+from math import prod
 
 from mlir import ir
 
@@ -20,6 +20,7 @@ from mgx_mlir.codegen.generic.buffers import emission, loops
 from mgx_mlir.codegen.generic.buffers.body import BufferBody
 from mgx_mlir.codegen.generic.buffers.loops import Group, Nest, NestOperand
 from mgx_mlir.codegen.generic.buffers.memory import Piece
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Elements of work that are worth an item of their own.
 ITEM_WORK = 8192
@@ -47,7 +48,7 @@ class Stage:
 def item_count(group: Sequence[Stage], rows: int) -> int:
     """The number of work items of a function: of its shared rows, or of its only stage."""
     if rows:
-        return ceil(rows / _rows_per_item(group, rows))
+        return ceil_div(rows, _rows_per_item(group, rows))
     stage = group[0]
     if stage.nest is not None:
         crossed = crossed_group(stage.nest)
@@ -84,10 +85,10 @@ class _Split:
         if items >= wanted or outer >= len(groups):
             return _Split(outer, 1, groups[outer].size if outer < len(groups) else 1, items)
         size = groups[outer].size
-        part = ceil(size / ceil(wanted / items))
+        part = ceil_div(size, ceil_div(wanted, items))
         # Whole cache lines, so that threads do not write to one line.
-        part = ceil(part / 64) * 64 if part < size else size
-        parts = ceil(size / part)
+        part = ceil_div(part, 64) * 64 if part < size else size
+        parts = ceil_div(size, part)
         return _Split(outer, parts, part, items * parts)
 
 
@@ -337,7 +338,7 @@ def _row_place(nest: Nest, operand: NestOperand, rows: int) -> tuple[int, int] |
 
 def _rows_per_item(stages: Sequence[Stage], rows: int) -> int:
     work = sum(s.nest.iterations * prod(g.size for g in s.nest.reduction) for s in stages if s.nest)
-    return max(1, min(rows, ceil(ITEM_WORK * rows / max(work, 1))))
+    return max(1, min(rows, ceil_div(ITEM_WORK * rows, max(work, 1))))
 
 
 def build_rows(

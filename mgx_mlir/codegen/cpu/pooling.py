@@ -30,6 +30,7 @@ from mgx_mlir.codegen.problem.match import Match, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Image, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve
 from mgx_mlir.dialects import mgx
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 _SUMMED_AS = {"bf16": "f32", "f16": "f32", "f32": "f32", "f64": "f64"}
 
@@ -118,7 +119,7 @@ def emit_pooling(
     epilogue = Epilogue(pooling.match, inputs, outputs)
     copy = emit.stack(cut.elements(problem), accumulator)
     height = image_height(problem)
-    blocks = math.ceil(height / cut.image_rows)
+    blocks = ceil_div(height, cut.image_rows)
     neutral = -math.inf if pooling.mode == "max" else 0.0
     offsets = tap_offsets(problem, image, cut)
     row_size = cut.planes * cut.width * (image.steps[0] if len(image.sizes) == 2 else 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from math import ceil, prod
+from math import prod
 
 from mlir import ir
 from mlir.dialects import vector
@@ -30,6 +30,7 @@ from mgx_mlir.codegen.problem.problem import (
     pixels,
 )
 from mgx_mlir.rewriting.views import row_major
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # The argument number of an image that is transposed first.
 _IMAGE = -3
@@ -124,7 +125,7 @@ def _transposing_launch(
     plane = Axis.of(*zip(image.sizes, image.strides, strict=True))
     scratch = builder.scratch(batch * channels * pixels, image.element)
     lanes = min(_TRANSPOSED, pixels)
-    parts = ceil(pixels / lanes)
+    parts = ceil_div(pixels, lanes)
 
     def body(pointers: Sequence[ir.Value], begin: ir.Value, end: ir.Value) -> None:
         source, result = pointers

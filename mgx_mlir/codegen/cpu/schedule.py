@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.problem.problem import Contraction, Image
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # Bytes of the second-level cache that one packed block of B may take: half of what the
 # smallest supported processors have for each core (1 MiB Zen 4, Skylake-X).
@@ -76,7 +76,7 @@ class CpuSchedule:
     shared: bool
 
     def depths(self, problem: Contraction) -> int:
-        return math.ceil(problem.K / self.depth)
+        return ceil_div(problem.K, self.depth)
 
     def totals(self, problem: Contraction) -> bool:
         """Whether sums of floats go to totals within a block's depth."""
@@ -87,15 +87,15 @@ class CpuSchedule:
         )
 
     def row_blocks(self, problem: Contraction) -> int:
-        return math.ceil(problem.M / self.item_rows)
+        return ceil_div(problem.M, self.item_rows)
 
     def column_blocks(self, problem: Contraction) -> int:
         if isinstance(problem.b, Image):
             image_rows = problem.N // problem.b.width
             if self.image_rows > 1:
-                return math.ceil(image_rows / self.image_rows)
-            return image_rows * math.ceil(problem.b.width / self.columns)
-        return math.ceil(problem.N / self.columns)
+                return ceil_div(image_rows, self.image_rows)
+            return image_rows * ceil_div(problem.b.width, self.columns)
+        return ceil_div(problem.N, self.columns)
 
     def items(self, problem: Contraction) -> int:
         return problem.batch * self.column_blocks(problem) * self.row_blocks(problem)
@@ -107,12 +107,12 @@ class CpuSchedule:
         A vector of slack takes writes past the end of a row. The number of cache lines is odd, so
         that rows do not compete for the same sets of the cache.
         """
-        vectors = math.ceil(self.columns / self.lanes) + 1
+        vectors = ceil_div(self.columns, self.lanes) + 1
         return (vectors | 1) * self.lanes
 
     def packed_block(self, problem: Contraction) -> int:
         """Elements of a packed block of B of full depth."""
-        depth = math.ceil(problem.K / self.lanes) * self.lanes
+        depth = ceil_div(problem.K, self.lanes) * self.lanes
         return depth * self.packed_row + self.lanes
 
     def packed_size(self, problem: Contraction) -> int:
@@ -121,7 +121,7 @@ class CpuSchedule:
 
     def pack_items(self, problem: Contraction) -> int:
         """Work items of the launch that packs B."""
-        parts = math.ceil(problem.K / PACK_DEPTH)
+        parts = ceil_div(problem.K, PACK_DEPTH)
         return problem.batch * self.column_blocks(problem) * parts
 
 
@@ -149,7 +149,7 @@ def choose(problem: Contraction, machine: Machine) -> CpuSchedule:
     tiles = {
         (rows, vectors)
         for most, vectors in _tiles(machine.registers)
-        for rows in (most, math.ceil(problem.M / math.ceil(problem.M / most)))
+        for rows in (most, ceil_div(problem.M, ceil_div(problem.M, most)))
         if rows <= max(problem.M, 1)
     }
     candidates = [
@@ -183,7 +183,7 @@ def _column_blocks(
 ) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
     """Ways to cut the columns: size of a block, its rows of image; sizes of blocks and counts."""
     if not isinstance(problem.b, Image):
-        most = min(MAX_BLOCK_COLUMNS, math.ceil(problem.N / lanes) * lanes)
+        most = min(MAX_BLOCK_COLUMNS, ceil_div(problem.N, lanes) * lanes)
         for columns in range(min(most, 4 * lanes), most + 1, lanes):
             yield columns, 1, _parts(problem.N, columns)
         return
@@ -214,17 +214,17 @@ def _cost(
     blocks: list[tuple[int, int]],
 ) -> float:
     """Estimated work of one batch, in multiply-adds of vectors."""
-    tiles = math.ceil(problem.M / rows)
+    tiles = ceil_div(problem.M, rows)
 
     def tile(width: int) -> float:
         chains = max(1.0, CHAINS / (rows * width))
         return rows * width * chains * (1 + LOAD_A / width + LOAD_B / rows)
 
     one, whole = tile(1), tile(vectors)
-    depths = math.ceil(problem.K / _depth(problem, lanes, columns))
+    depths = ceil_div(problem.K, _depth(problem, lanes, columns))
     total = 0.0
     for block, count in blocks:
-        width = math.ceil(block / lanes)
+        width = ceil_div(block, lanes)
         products = (width // vectors) * whole + (width % vectors) * one
         one_block = tiles * problem.K * products
         one_block += tiles * rows * problem.K / lanes * PACK_A_VECTOR
@@ -248,19 +248,19 @@ def _depth(problem: Contraction, lanes: int, columns: int) -> int:
     exact = _exact_depth(problem)
     if exact is not None:
         most = min(most, exact // lanes * lanes)
-    part = math.ceil(problem.K / math.ceil(problem.K / most))
-    return min(problem.K, math.ceil(part / lanes) * lanes)
+    part = ceil_div(problem.K, ceil_div(problem.K, most))
+    return min(problem.K, ceil_div(part, lanes) * lanes)
 
 
 def _item_rows(problem: Contraction, lanes: int, rows: int, columns: int, shared: bool) -> int:
     """Rows of A of a work item, in whole tiles: few enough to share out among threads, enough to
     be worth an item and, if B is not shared, the packing of the item's own block of B."""
-    tiles = math.ceil(problem.M / rows)
-    blocks = problem.batch * math.ceil(problem.N / columns)
+    tiles = ceil_div(problem.M, rows)
+    blocks = problem.batch * ceil_div(problem.N, columns)
     worth = ITEM_MULTIPLY_ADDS / (columns * problem.K)
     pack = _pack_vector(problem, lanes)
     least = max(worth, 0 if shared else pack / PACK_SHARE)
     if not shared and blocks * problem.M / least < FEW_ITEMS:
         least = max(worth, pack / PACK_SHARE_FEW, min(least, blocks * problem.M / FEW_ITEMS))
     parts = max(1, int(problem.M // least))
-    return math.ceil(tiles / min(parts, tiles)) * rows
+    return ceil_div(tiles, min(parts, tiles)) * rows

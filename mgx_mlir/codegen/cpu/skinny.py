@@ -8,7 +8,6 @@ up at the end.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -22,6 +21,7 @@ from mgx_mlir.codegen.cpu.pack import Packed
 from mgx_mlir.codegen.cpu.schedule import SUM_DEPTH, Machine
 from mgx_mlir.codegen.problem.computed import readable
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Matrix, transposed
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # vectors(batch, k, column, lanes, along rows): gives elements of a computed operand.
 Vectors = Callable[[Index, Index, Index, int, bool], ir.Value]
@@ -56,7 +56,7 @@ class Skinny:
 
     def items(self, problem: Contraction) -> int:
         columns = problem.M if self.transposed else problem.N
-        return problem.batch * math.ceil(columns / self.columns)
+        return problem.batch * ceil_div(columns, self.columns)
 
 
 def choose_skinny(problem: Contraction, machine: Machine) -> Skinny | None:
@@ -90,13 +90,13 @@ def _cut(problem: Contraction, machine: Machine) -> Skinny | None:
         # M + tile operands and M * tile sums.
         tile = max(1, min(8, (registers - problem.M) // (problem.M + 1)))
         wanted = max(1, ITEM_BYTES // (problem.K * size))
-        columns = math.ceil(wanted / lanes) * lanes
-        return Skinny(lanes, True, tile, min(columns, math.ceil(problem.N / lanes) * lanes))
+        columns = ceil_div(wanted, lanes) * lanes
+        return Skinny(lanes, True, tile, min(columns, ceil_div(problem.N, lanes) * lanes))
     if problem.b.column.stride == 1 and problem.M <= MAX_ROWS_ACROSS:
         tile = min(8, max(1, (registers - problem.M) // problem.M), problem.K)
         wanted = min(max(problem.N // 4, LEAST_COLUMNS), MOST_COLUMNS)
-        parts = math.ceil(problem.N / wanted)
-        columns = math.ceil(math.ceil(problem.N / parts) / lanes) * lanes
+        parts = ceil_div(problem.N, wanted)
+        columns = ceil_div(ceil_div(problem.N, parts), lanes) * lanes
         return Skinny(lanes, False, tile, columns)
     return None
 
@@ -137,11 +137,11 @@ class _Emitter:
         self.packed: Packed | None = None
         accumulator = problem.accumulator
         if not self.direct:
-            depth = math.ceil(problem.K / self.lanes) * self.lanes
+            depth = ceil_div(problem.K, self.lanes) * self.lanes
             self.packed = Packed(emit.stack(problem.M * depth, accumulator), depth, 1)
         # Sums of a transposed product keep the few rows of a column together, in whole vectors:
         # a row of the result.
-        self.transposed_row = math.ceil(problem.M / self.lanes) * self.lanes
+        self.transposed_row = ceil_div(problem.M, self.lanes) * self.lanes
         rows = self.transposed_row if cut.transposed else problem.M
         self.sums = emit.stack(rows * cut.columns, accumulator)
         # The totals that sums across k are moved to every SUM_DEPTH products.
@@ -150,7 +150,7 @@ class _Emitter:
             self.totals = emit.stack(rows * cut.columns, accumulator)
 
     def emit(self, begin: ir.Value, end: ir.Value) -> None:
-        blocks = math.ceil(self.problem.N / self.cut.columns)
+        blocks = ceil_div(self.problem.N, self.cut.columns)
 
         def item(number: Index) -> None:
             batch = emit.div(number, blocks)

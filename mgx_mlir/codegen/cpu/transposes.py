@@ -5,7 +5,7 @@ A loop over elements would read or write with a stride: one element from each ca
 
 from __future__ import annotations
 
-from math import ceil, prod
+from math import prod
 
 from mlir import ir
 
@@ -16,6 +16,7 @@ from mgx_mlir.codegen.generic.buffers import emission
 from mgx_mlir.codegen.generic.buffers.body import BufferBody
 from mgx_mlir.codegen.generic.buffers.loops import Nest
 from mgx_mlir.codegen.generic.buffers.memory import Piece
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # The size of a square: a cache line of 32-bit elements.
 SIDE = 16
@@ -53,14 +54,14 @@ def is_copy(nest: Nest) -> bool:
 def copy_items(nest: Nest, crossed: int) -> int:
     """Work items of a copy: stripes of `SIDE` elements of the crossed group."""
     others = prod(g.size for n, g in enumerate(nest.parallel[:-1]) if n != crossed)
-    return others * ceil(nest.parallel[crossed].size / SIDE)
+    return others * ceil_div(nest.parallel[crossed].size, SIDE)
 
 
 def build_copy(body: BufferBody, nest: Nest, crossed: int, begin: ir.Value, end: ir.Value) -> None:
     """Builds the work items begin .. end. The last square of a row overlaps the previous one."""
     across, along = nest.parallel[crossed], nest.parallel[-1]
     others = [g for n, g in enumerate(nest.parallel[:-1]) if n != crossed]
-    stripes = ceil(across.size / SIDE)
+    stripes = ceil_div(across.size, SIDE)
     source, target = nest.operands
     read = source.form.coefficient(along.dims[-1])
     write = target.form.coefficient(across.dims[-1])

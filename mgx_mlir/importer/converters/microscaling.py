@@ -15,6 +15,7 @@ from mgx_mlir.errors import UnsupportedError
 from mgx_mlir.importer import element_types, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 _OPS = "pad reshape abs reduce_max bit_cast shift_right shift_left convert div mul"
 
@@ -75,7 +76,7 @@ def _quantize_dequantize(node: Node) -> ir.Value:
     y = emit.mul(_rounded(node, emit.div(blocks, scales), kind), scales)
     sizes = tensors.static_dims(x)
     merged = list(sizes)
-    merged[axis] = -(-sizes[axis] // tensors.static_dims(blocks)[axis + 1])
+    merged[axis] = ceil_div(sizes[axis], tensors.static_dims(blocks)[axis + 1])
     merged[axis] *= tensors.static_dims(blocks)[axis + 1]
     return emit.take(emit.reshape(y, merged), axis, 0, sizes[axis])
 

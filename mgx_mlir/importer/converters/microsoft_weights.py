@@ -14,6 +14,7 @@ from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import emit, tensors
 from mgx_mlir.importer.converters.microsoft import contributed
 from mgx_mlir.importer.node import Node
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 def unpacked(node: Node, packed: ir.Value, bits: int, count: int) -> ir.Value:
@@ -47,7 +48,7 @@ def dequantized(
     without zero points, the middle of the codes is zero.
     """
     *outer, size = tensors.static_dims(codes)
-    blocks = -(-size // block)
+    blocks = ceil_div(size, block)
     last = len(outer)
     element = tensors.element(scales)
     scales = emit.reshape(scales, (*outer, blocks))
@@ -55,7 +56,7 @@ def dequantized(
     if zeros is not None and tensors.is_float(zeros):
         zero = emit.convert(emit.reshape(zeros, (*outer, blocks)), element)
     elif zeros is not None:
-        packed = emit.reshape(zeros, (*outer, -(-blocks * bits // 8)))
+        packed = emit.reshape(zeros, (*outer, ceil_div(blocks * bits, 8)))
         zero = emit.convert(unpacked(node, packed, bits, blocks), element)
 
     def repeated(parameter: ir.Value) -> ir.Value:
@@ -81,7 +82,7 @@ def matmul_n_bits(node: Node) -> ir.Value:
     if order is not None:  # it may be longer: the last block is filled up
         order = emit.take(order, 0, 0, size)
     a, packed = node.tensor(0), node.tensor(1)
-    count = -(-size // block) * block * bits // 8
+    count = ceil_div(size, block) * block * bits // 8
     codes = unpacked(node, emit.reshape(packed, (rows, count)), bits, size)
     weights = dequantized(node, codes, node.tensor(2), node.optional(3), bits, block, order)
     y = emit.dot(a, emit.transpose(emit.convert(weights, tensors.element(a)), [1, 0]))

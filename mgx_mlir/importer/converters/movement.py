@@ -10,6 +10,7 @@ from mgx_mlir.errors import ModelError, UnsupportedError
 from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 @operator("Concat", (4, 13), "concat")
@@ -30,7 +31,7 @@ def split(node: Node) -> list[ir.Value]:
     if node.version >= 18:
         count = node.attribute("num_outputs") or count
     if parts is None:
-        each = -(-size // count)
+        each = ceil_div(size, count)
         parts = [each] * (count - 1) + [size - each * (count - 1)]
     if sum(parts) != size or min(parts) < 0:
         raise ModelError(f"parts of {list(parts)} in a dimension of size {size}")

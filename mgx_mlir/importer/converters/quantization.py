@@ -14,6 +14,7 @@ from mgx_mlir.importer import element_types, emit, tensors
 from mgx_mlir.importer.converters.windows import Window, kernel_shape
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 def spread(node: Node, x: ir.Value, parameter: ir.Value) -> ir.Value:
@@ -36,7 +37,7 @@ def spread(node: Node, x: ir.Value, parameter: ir.Value) -> ir.Value:
     merged = tensors.size_of(parameter, axis, "the number of blocks") * block
     repeated = emit.reshape(repeated, (*shape[:axis], merged, *shape[axis + 1 :]))
     size = tensors.size_of(x, axis, "the blocked size")
-    if merged != -(-size // block) * block:
+    if merged != ceil_div(size, block) * block:
         raise ModelError(f"a scale of {tensors.show(shape)} for {tensors.show(sizes)}")
     return emit.broadcast(emit.take(repeated, axis, 0, size), sizes)
 

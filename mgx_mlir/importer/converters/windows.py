@@ -16,6 +16,7 @@ from mgx_mlir.importer import budget, emit, tensors
 from mgx_mlir.importer.node import Node
 from mgx_mlir.importer.registry import operator
 from mgx_mlir.importer.tensors import Dim
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 class Window:
@@ -55,7 +56,7 @@ class Window:
         for place in range(count):
             size = tensors.size_of(x, 2 + place, "the size that auto_pad needs")
             stride = self.strides[place]
-            total = max((-(-size // stride) - 1) * stride + self.extent(place) - size, 0)
+            total = max((ceil_div(size, stride) - 1) * stride + self.extent(place) - size, 0)
             small, large = total // 2, total - total // 2
             first = small if self.mode == "SAME_UPPER" else large
             self.pads[place], self.pads[count + place] = first, total - first

@@ -10,6 +10,7 @@ import numpy as np
 from mgx_mlir.reference.meanings import Array, enum, meaning
 from mgx_mlir.reference.numbers import is_float, rounded, widened
 from mgx_mlir.reference.ops.contractions import windows_of
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 @meaning("pooling")
@@ -77,7 +78,7 @@ def _window_count(
     span = size + sum(pads) - ((length - 1) * dilation + 1)
     if not ceil:
         return span // stride + 1
-    count = -(-span // stride) + 1
+    count = ceil_div(span, stride) + 1
     return count - 1 if (count - 1) * stride >= size + pads[0] else count
 
 

@@ -9,6 +9,7 @@ from mgx_mlir.artifact.contents import size_text
 from mgx_mlir.errors import DeviceError
 from mgx_mlir.runtime.hip.device import Current
 from mgx_mlir.runtime.hip.library import OUT_OF_MEMORY, call, release
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 ALIGNMENT = 256
 
@@ -81,4 +82,4 @@ def _explained(error: DeviceError, size: int, purpose: str) -> DeviceError:
 
 def aligned(size: int) -> int:
     """The size, rounded up so that the next address is aligned."""
-    return -(-size // ALIGNMENT) * ALIGNMENT
+    return ceil_div(size, ALIGNMENT) * ALIGNMENT

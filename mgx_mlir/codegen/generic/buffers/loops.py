@@ -11,6 +11,7 @@ from mlir import ir
 from mgx_mlir.codegen.generic.buffers.index import LinearForm, extents, linear_form
 from mgx_mlir.codegen.generic.buffers.memory import DYNAMIC, MemoryView, Piece
 from mgx_mlir.errors import CompilerError
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,9 @@ def parallel_space(op: ir.Operation) -> ParallelSpace:
     if not known or len(op.results):
         raise CompilerError(f"{op.name} with results or bounds that are computed is not supported")
     lower, upper, step = bounds
-    sizes = tuple(max(0, -(-(u - low) // s)) for low, u, s in zip(lower, upper, step, strict=True))
+    sizes = tuple(
+        max(0, ceil_div(u - low, s)) for low, u, s in zip(lower, upper, step, strict=True)
+    )
     return ParallelSpace(sizes, tuple(lower), tuple(step))
 
 

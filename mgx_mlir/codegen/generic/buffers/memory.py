@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 from mlir import ir
 
 from mgx_mlir.errors import CompilerError
+from mgx_mlir.sizes.arithmetic import ceil_div
 
 # An index that is known, or a value that code computes.
 Index: TypeAlias = "int | ir.Value"
@@ -191,7 +192,7 @@ class Memory:
             for begin, stop in taken:
                 if place + piece.bytes <= begin:
                     break
-                place = max(place, -(-stop // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT)
+                place = max(place, ceil_div(stop, SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT)
             offsets[piece] = place
             end = max(end, place + piece.bytes)
-        return offsets, -(-end // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
+        return offsets, ceil_div(end, SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
