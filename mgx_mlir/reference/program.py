@@ -7,25 +7,16 @@ from typing import Any
 
 import numpy as np
 from mlir import ir
+from mlir.dialects import func
 
-from mgx_mlir.dialects.constants import attribute_array
+from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
 from mgx_mlir.errors import CompilerError, UnsupportedError, UsageError
 from mgx_mlir.reference.meanings import Array, meanings
 from mgx_mlir.reference.numbers import rounded
 
 Observer = Callable[[ir.OpView, Sequence[Array]], None]
-_TERMINATORS = ("func.return", "mgx.return", "mgx.yield")
-_WALKED = (
-    "mgx.attention",
-    "mgx.constant",
-    "mgx.fused_reduce",
-    "mgx.if",
-    "mgx.launch",
-    "mgx.literal",
-    "mgx.loop",
-    "mgx.pointwise",
-)
+_TERMINATORS = (func.ReturnOp, mgx.ReturnOp, mgx.YieldOp)
 
 
 def evaluate_op(
@@ -50,12 +41,7 @@ def evaluate_kernel(
 
 def is_evaluable(op: ir.OpView) -> bool:
     """Whether `evaluate_op` knows the op."""
-    return op.operation.name in meanings() or op.operation.name in (
-        "mgx.attention",
-        "mgx.constant",
-        "mgx.fused_reduce",
-        "mgx.pointwise",
-    )
+    return op.operation.name in meanings() or isinstance(op, (mgx.ConstantOp, *mgx.FUSED))
 
 
 def evaluate(
@@ -140,7 +126,7 @@ class _Evaluation:
         last_use = _last_uses(block)
         for position, op in enumerate(block.operations):
             operands = [values[x] for x in op.operands]
-            if op.operation.name in _TERMINATORS:
+            if isinstance(op, _TERMINATORS):
                 return operands
             results = self.op(op, operands, values)
             if observe is not None:
@@ -156,10 +142,25 @@ class _Evaluation:
         operands: Sequence[Array],
         values: Mapping[ir.Value, Array] | None = None,
     ) -> list[Array]:
+        match op:
+            case mgx.ConstantOp():
+                return [mgx.constant_array(op)]
+            case mgx.LiteralOp():
+                return [self.weight(op.key.value)]
+            case mgx.PointwiseOp():
+                return self.pointwise(op, operands)
+            case mgx.FusedReduceOp():
+                return self.block(op.body.blocks[0], operands)
+            case mgx.AttentionOp():
+                return self.attention(op, operands)
+            case mgx.LaunchOp():
+                return self.block(self.kernel(op.kernel.value), operands)
+            case mgx.IfOp():
+                region = op.regions[0 if operands[0].reshape(-1)[0] else 1]
+                return self.block(region.blocks[0], [], outer=values)
+            case mgx.LoopOp():
+                return self.loop(op, operands, values or {})
         name = op.operation.name
-        if name in _WALKED:
-            walk = getattr(self, "_" + name.removeprefix("mgx."))
-            return list(walk(op, operands, values or {}))
         meaning = meanings().get(name)
         if meaning is None:
             raise UnsupportedError(
@@ -169,29 +170,32 @@ class _Evaluation:
             results = meaning(op, operands, self.accumulate)
         return list(results) if isinstance(results, list) else [results]
 
-    def _constant(self, op: Any, operands: Any, values: Any) -> list[Array]:
-        return [attribute_array(op.attributes["value"])]
+    def weight(self, key: str) -> Array:
+        weight = self.weights[key]
+        found: Array = weight.array() if hasattr(weight, "array") else weight
+        return found
 
-    def _literal(self, op: Any, operands: Any, values: Any) -> list[Array]:
-        weight = self.weights[ir.StringAttr(op.attributes["key"]).value]
-        return [weight.array() if hasattr(weight, "array") else weight]
+    def kernel(self, name: str) -> ir.Block:
+        """The body of a kernel of the module."""
+        if name not in self.kernels:
+            assert self.module is not None
+            self.kernels[name] = _symbol(self.module, name).regions[0].blocks[0]
+        return self.kernels[name]
 
-    def _pointwise(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
+    def pointwise(self, op: mgx.PointwiseOp, operands: Sequence[Array]) -> list[Array]:
         # The body's types are scalars; its ops work on whole arrays all the same.
-        results = self.block(op.regions[0].blocks[0], operands)
-        shape = operands[0].shape if operands else tuple(op.results[0].type.shape)
+        results = self.block(op.body.blocks[0], operands)
+        shape = tuple(ir.RankedTensorType(op.results[0].type).shape)
+        shape = operands[0].shape if operands else shape
         return [np.broadcast_to(x, shape) for x in results]
 
-    def _fused_reduce(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
-        return self.block(op.regions[0].blocks[0], operands)
-
-    def _attention(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
+    def attention(self, op: mgx.AttentionOp, operands: Sequence[Array]) -> list[Array]:
         q, k, v, *extras = operands
         score = np.promote_types(q.dtype if q.dtype.itemsize > 2 else np.float32, np.float32)
         wide = np.promote_types(score, self.accumulate)
         q, k, v = (x.astype(wide) for x in (q, k, v))
         products = (q @ k.swapaxes(-1, -2)).astype(score)
-        (scores,) = self.block(op.regions[0].blocks[0], [products, *extras])
+        (scores,) = self.block(op.body.blocks[0], [products, *extras])
         scores = np.broadcast_to(scores, products.shape).astype(wide)
         places = np.arange(k.shape[-2]) - np.arange(q.shape[-2])[:, None]
         if op.causal is not None:
@@ -208,24 +212,16 @@ class _Evaluation:
                 shares = np.where(peaks == -np.inf, 0, shares)
             return [rounded(shares @ v, numpy_dtype(op.results[0].type))]
 
-    def _launch(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
-        name = ir.FlatSymbolRefAttr(op.attributes["kernel"]).value
-        if name not in self.kernels:
-            assert self.module is not None
-            self.kernels[name] = _symbol(self.module, name).regions[0].blocks[0]
-        return self.block(self.kernels[name], operands)
-
-    def _if(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
-        region = op.regions[0 if operands[0].reshape(-1)[0] else 1]
-        return self.block(region.blocks[0], [], outer=values)
-
-    def _loop(self, op: Any, operands: Sequence[Array], values: Any) -> list[Array]:
+    def loop(
+        self, op: mgx.LoopOp, operands: Sequence[Array], values: Mapping[ir.Value, Array]
+    ) -> list[Array]:
         limit, condition, *carried = operands
-        body = op.regions[0].blocks[0]
+        body = op.body.blocks[0]
+        counter = ir.RankedTensorType(body.arguments[0].type)
         scans: list[list[Array]] = [[] for _ in range(len(op.results) - len(carried))]
         count, step = len(carried), 0
         while step < int(limit.reshape(-1)[0]) and condition.reshape(-1)[0]:
-            index = np.array(step, np.int64).reshape(body.arguments[0].type.shape)
+            index = np.array(step, np.int64).reshape(counter.shape)
             condition, *rest = self.block(body, [index, condition, *carried], outer=values)
             carried = rest[:count]
             for scan, value in zip(scans, rest[count:], strict=True):

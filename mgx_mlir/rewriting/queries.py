@@ -42,8 +42,8 @@ def definition(value: ir.Value) -> ir.OpView | None:
 def memory_of(value: ir.Value) -> ir.Value:
     """The value whose memory a value lies in: reshapes share that of their operand."""
     op = definition(value)
-    while op is not None and op.operation.name in RESHAPES:
-        value = op.operation.operands[0]
+    while isinstance(op, mgx.RESHAPES):
+        value = op.x
         op = definition(value)
     return value
 
@@ -112,7 +112,7 @@ def blocks(op: ir.OpView | ir.Operation) -> Iterator[ir.Block]:
         for block in region.blocks:
             yield block
             for inner in list(block.operations):
-                if inner.operation.name in ("mgx.if", "mgx.loop"):
+                if isinstance(inner, mgx.CONTROL_FLOW):
                     yield from blocks(inner)
 
 
@@ -150,12 +150,11 @@ def is_constant(value: ir.Value) -> bool:
         op = definition(waiting.pop())
         if op is None or len(seen) > MOST_BEHIND:
             return False
-        operation = op.operation
-        if operation.name in ("mgx.constant", "mgx.literal"):
+        if isinstance(op, mgx.SOURCES):
             continue
-        if operation.name not in mgx.VIEWS and operation.name not in mgx.POINTWISE:
+        if not mgx.is_view(op) and not mgx.is_pointwise(op):
             return False
-        more = [v for v in operation.operands if v not in seen]
+        more = [v for v in op.operands if v not in seen]
         seen.update(more)
         waiting.extend(more)
     return True
@@ -180,12 +179,10 @@ def new_literal(array: np.ndarray, element: ir.Type, weights: WeightStore) -> ir
 def splat(value: ir.Value) -> np.generic | None:
     """The one value that all elements of a constant have, looking through broadcasts; or None."""
     op = definition(value)
-    while op_name(op) in BROADCASTS | RESHAPES:
-        assert op is not None
-        op = definition(op.operation.operands[0])
-    if op_name(op) != "mgx.constant":
+    while isinstance(op, (*mgx.BROADCASTS, *mgx.RESHAPES)):
+        op = definition(op.x)
+    if not isinstance(op, mgx.ConstantOp):
         return None
-    assert op is not None
     array = mgx.constant_array(op)
     if not array.size or any(array.strides):
         return None
@@ -196,8 +193,8 @@ def splat(value: ir.Value) -> np.generic | None:
 def broadcast_source(value: ir.Value) -> ir.Value:
     """The value that a chain of broadcasts starts from; the value itself where there is none."""
     op = definition(value)
-    while op is not None and op.operation.name == "mgx.multibroadcast":
-        value = op.operation.operands[0]
+    while isinstance(op, mgx.MultibroadcastOp):
+        value = op.x
         op = definition(value)
     return value
 

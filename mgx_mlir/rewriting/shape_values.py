@@ -30,18 +30,17 @@ def value_of(
 
     operands: the values of the operands. sizes: the sizes of the operands.
     """
-    type_ = ir.RankedTensorType(op.operation.results[0].type)
+    type_ = ir.RankedTensorType(op.results[0].type)
     small = type_.has_static_shape and int(np.prod(type_.shape)) <= MAX_ELEMENTS
     if not small or not isinstance(type_.element_type, ir.IntegerType):
         return None
-    name = op.operation.name.removeprefix("mgx.")
-    if name == "constant":
+    if isinstance(op, mgx.ConstantOp):
         return mgx.constant_array(op).astype(object)
-    if name == "dimensions_of":
-        start, end = (_integer(op, word) for word in ("start", "end"))
+    if isinstance(op, mgx.DimensionsOfOp):
+        start, end = op.start.value, op.end.value
         found = sizes[0][start:end]
         return None if None in found else _array(found, (end - start,))
-    rule = _RULES.get(name)
+    rule = _RULES.get(type(op))
     if rule is None or any(operand is None for operand in operands):
         return None
     try:
@@ -69,14 +68,6 @@ def _array(values: Sequence[Any], shape: Sequence[int]) -> np.ndarray:
 
 def _shaped(array: np.ndarray, shape: Sequence[int]) -> np.ndarray:
     return np.broadcast_to(np.asarray(array, object), tuple(shape))
-
-
-def _integer(op: ir.OpView, name: str) -> int:
-    return int(ir.IntegerAttr(op.operation.attributes[name]).value)
-
-
-def _integers(op: ir.OpView, name: str) -> list[int]:
-    return list(ir.DenseI64ArrayAttr(op.operation.attributes[name]))
 
 
 def _elementwise(function: Callable[..., Any]) -> Callable[..., np.ndarray]:
@@ -126,31 +117,29 @@ def _where(condition: bool, a: Any, b: Any) -> Any:
     return a if condition else b
 
 
-def _gather(op: ir.OpView, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
+def _gather(op: mgx.GatherOp, x: np.ndarray, indices: np.ndarray) -> np.ndarray:
     if any(isinstance(i, Size) for i in indices.reshape(-1)):
         raise _UnknownError
-    return np.take(x, indices.astype(np.int64), axis=_integer(op, "axis"))
+    return np.take(x, indices.astype(np.int64), axis=op.axis.value)
 
 
-def _slice(op: ir.OpView, x: np.ndarray) -> np.ndarray:
+def _slice(op: mgx.SliceOp, x: np.ndarray) -> np.ndarray:
     places = [slice(None)] * x.ndim
-    for axis, start, end in zip(
-        *(_integers(op, n) for n in ("axes", "starts", "ends")), strict=True
-    ):
+    for axis, start, end in zip(op.axes, op.starts, op.ends, strict=True):
         places[axis] = slice(start, end)
     return x[tuple(places)]
 
 
-def _step(op: ir.OpView, x: np.ndarray) -> np.ndarray:
+def _step(op: mgx.StepOp, x: np.ndarray) -> np.ndarray:
     places = [slice(None)] * x.ndim
-    for axis, step in zip(*(_integers(op, n) for n in ("axes", "steps")), strict=True):
+    for axis, step in zip(op.axes, op.steps, strict=True):
         places[axis] = slice(None, None, step)
     return x[tuple(places)]
 
 
 def _reduce(function: Callable[[Any, Any], Any], start: int) -> Callable[..., np.ndarray]:
-    def apply(op: ir.OpView, x: np.ndarray) -> np.ndarray:
-        if _integers(op, "axes") != list(range(x.ndim)):
+    def apply(op: mgx.ReduceProdOp | mgx.ReduceSumOp, x: np.ndarray) -> np.ndarray:
+        if list(op.axes) != list(range(x.ndim)):
             raise _UnknownError
         return _array([functools.reduce(function, x.reshape(-1), start)], [1] * x.ndim)
 
@@ -158,30 +147,30 @@ def _reduce(function: Callable[[Any, Any], Any], start: int) -> Callable[..., np
 
 
 def _reshape(op: ir.OpView, x: np.ndarray) -> np.ndarray:
-    return x.reshape(ir.RankedTensorType(op.operation.results[0].type).shape)
+    return x.reshape(ir.RankedTensorType(op.results[0].type).shape)
 
 
-_RULES: dict[str, Callable[..., np.ndarray]] = {
-    "abs": _elementwise(_abs),
-    "add": _elementwise(lambda a, b: a + b),
-    "concat": lambda op, *parts: np.concatenate(parts, axis=_integer(op, "axis")),
-    "convert": lambda op, x: x,
-    "div": _elementwise(_divide),
-    "equal": _elementwise(_equal),
-    "gather": _gather,
-    "identity": lambda op, x: x,
-    "less": _elementwise(_less),
-    "max": _elementwise(_max),
-    "mul": _elementwise(lambda a, b: a * b),
-    "multibroadcast": lambda op, x: x,
-    "neg": _elementwise(lambda a: -a),
-    "reduce_prod": _reduce(lambda a, b: a * b, 1),
-    "reduce_sum": _reduce(lambda a, b: a + b, 0),
-    "reshape": _reshape,
-    "slice": _slice,
-    "squeeze": _reshape,
-    "step": _step,
-    "sub": _elementwise(lambda a, b: a - b),
-    "unsqueeze": _reshape,
-    "where": _elementwise(_where),
+_RULES: dict[type[ir.OpView], Callable[..., np.ndarray]] = {
+    mgx.AbsOp: _elementwise(_abs),
+    mgx.AddOp: _elementwise(lambda a, b: a + b),
+    mgx.ConcatOp: lambda op, *parts: np.concatenate(parts, axis=op.axis.value),
+    mgx.ConvertOp: lambda op, x: x,
+    mgx.DivOp: _elementwise(_divide),
+    mgx.EqualOp: _elementwise(_equal),
+    mgx.GatherOp: _gather,
+    mgx.IdentityOp: lambda op, x: x,
+    mgx.LessOp: _elementwise(_less),
+    mgx.MaxOp: _elementwise(_max),
+    mgx.MulOp: _elementwise(lambda a, b: a * b),
+    mgx.MultibroadcastOp: lambda op, x: x,
+    mgx.NegOp: _elementwise(lambda a: -a),
+    mgx.ReduceProdOp: _reduce(lambda a, b: a * b, 1),
+    mgx.ReduceSumOp: _reduce(lambda a, b: a + b, 0),
+    mgx.ReshapeOp: _reshape,
+    mgx.SliceOp: _slice,
+    mgx.SqueezeOp: _reshape,
+    mgx.StepOp: _step,
+    mgx.SubOp: _elementwise(lambda a, b: a - b),
+    mgx.UnsqueezeOp: _reshape,
+    mgx.WhereOp: _elementwise(_where),
 }

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from mlir import ir
 
@@ -123,19 +123,15 @@ def result_sizes(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes | None:
 
     Sizes that do not follow from those of the operands are None.
     """
-    rule = _RULES.get(op.operation.name)
+    rule = _RULES.get(type(op))
     return rule(op, operands) if rule is not None else None
 
 
-Rule: TypeAlias = "Callable[[ir.OpView, Sequence[Sizes]], Sizes]"
+Rule: TypeAlias = "Callable[[Any, Sequence[Sizes]], Sizes]"
 
 
-def _integers(op: ir.OpView, name: str) -> list[int]:
-    return list(ir.DenseI64ArrayAttr(op.operation.attributes[name]))
-
-
-def _integer(op: ir.OpView, name: str) -> int:
-    return int(ir.IntegerAttr(op.operation.attributes[name]).value)
+# Windows over images; their channels may be the last dimension.
+Convolution: TypeAlias = mgx.ConvolutionOp | mgx.QuantConvolutionOp
 
 
 def _product(sizes: Sequence[Number | None]) -> Number | None:
@@ -147,13 +143,13 @@ def _product(sizes: Sequence[Number | None]) -> Number | None:
     return total
 
 
-def _flatten(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
-    axis = _integer(op, "axis")
+def _flatten(op: mgx.FlattenOp, operands: Sequence[Sizes]) -> Sizes:
+    axis = op.axis.value
     return [_product(operands[0][:axis]), _product(operands[0][axis:])]
 
 
-def _concat(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
-    axis, sizes = _integer(op, "axis"), list(operands[0])
+def _concat(op: mgx.ConcatOp, operands: Sequence[Sizes]) -> Sizes:
+    axis, sizes = op.axis.value, list(operands[0])
     total: Number | None = 0
     for operand in operands:
         one = operand[axis]
@@ -162,18 +158,15 @@ def _concat(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
     return sizes
 
 
-def _pad(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
-    added = zip(operands[0], _integers(op, "low"), _integers(op, "high"), strict=True)
+def _pad(op: mgx.PadOp, operands: Sequence[Sizes]) -> Sizes:
+    added = zip(operands[0], op.low, op.high, strict=True)
     return [None if size is None else size + low + high for size, low, high in added]
 
 
-def _slice(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+def _slice(op: mgx.SliceOp, operands: Sequence[Sizes]) -> Sizes:
     sizes = list(operands[0])
-    stated = sizes_of(op.operation.results[0].type, _known(operands))
-    bounds_of = zip(
-        _integers(op, "axes"), _integers(op, "starts"), _integers(op, "ends"), strict=True
-    )
-    for axis, start, end in bounds_of:
+    stated = sizes_of(op.y.type, _known(operands))
+    for axis, start, end in zip(op.axes, op.starts, op.ends, strict=True):
         size = sizes[axis]
         if end != OPEN_END:
             sizes[axis] = end - start
@@ -184,19 +177,18 @@ def _slice(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
     return sizes
 
 
-def _step(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+def _step(op: mgx.StepOp, operands: Sequence[Sizes]) -> Sizes:
     sizes = list(operands[0])
-    for axis, step in zip(_integers(op, "axes"), _integers(op, "steps"), strict=True):
+    for axis, step in zip(op.axes, op.steps, strict=True):
         size = sizes[axis]
         sizes[axis] = None if size is None else ceil_div(size, step)
     return sizes
 
 
-def _windows(op: ir.OpView, x: Sizes, lengths: Sequence[Number | None]) -> Sizes:
+def _windows(op: Convolution | mgx.PoolingOp, x: Sizes, lengths: Sequence[Number | None]) -> Sizes:
     """The number of windows along each spatial dimension of x."""
-    pads, strides, dilations = (_integers(op, n) for n in ("pads", "strides", "dilations"))
-    attributes = op.operation.attributes
-    round_up = "ceil_mode" in attributes and ir.BoolAttr(attributes["ceil_mode"]).value
+    pads, strides, dilations = list(op.pads), list(op.strides), list(op.dilations)
+    round_up = isinstance(op, mgx.PoolingOp) and op.ceil_mode.value
     result: Sizes = []
     for i, (size, length) in enumerate(zip(x[2:], lengths, strict=True)):
         if size is None or not isinstance(length, int) or (round_up and not isinstance(size, int)):
@@ -208,22 +200,22 @@ def _windows(op: ir.OpView, x: Sizes, lengths: Sequence[Number | None]) -> Sizes
     return result
 
 
-def _convolution(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+def _convolution(op: Convolution, operands: Sequence[Sizes]) -> Sizes:
     x, w = operands[:2]
-    if "channels_last" in op.operation.attributes:
+    if op.channels_last:
         x, w = [x[0], x[-1], *x[1:-1]], [w[0], w[-1], *w[1:-1]]
         return [x[0], *_windows(op, x, w[2:]), w[0]]
     return [x[0], w[0], *_windows(op, x, w[2:])]
 
 
-def _pooling(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+def _pooling(op: mgx.PoolingOp, operands: Sequence[Sizes]) -> Sizes:
     (x,) = operands
-    return [*x[:2], *_windows(op, x, _integers(op, "lengths"))]
+    return [*x[:2], *_windows(op, x, list(op.lengths))]
 
 
-def _reshape(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
+def _reshape(op: mgx.ReshapeOp, operands: Sequence[Sizes]) -> Sizes:
     """The one size that is not stated is the number of elements divided by the other sizes."""
-    stated = sizes_of(op.operation.results[0].type, _known(operands))
+    stated = sizes_of(op.y.type, _known(operands))
     open_places = [i for i, size in enumerate(stated) if size is None]
     total = _product(operands[0])
     if len(open_places) == 1 and total is not None:
@@ -233,8 +225,8 @@ def _reshape(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
     return stated
 
 
-def _multibroadcast(op: ir.OpView, operands: Sequence[Sizes]) -> Sizes:
-    stated = sizes_of(op.operation.results[0].type, _known(operands))
+def _multibroadcast(op: mgx.MultibroadcastOp, operands: Sequence[Sizes]) -> Sizes:
+    stated = sizes_of(op.y.type, _known(operands))
     leading = len(stated) - len(operands[0])
     for i, size in enumerate(operands[0], leading):
         if stated[i] is None and size != 1:
@@ -252,15 +244,15 @@ def _known(operands: Sequence[Sizes]) -> dict[str, Symbol]:
     }
 
 
-_RULES: dict[str, Rule] = {
-    "mgx.concat": _concat,
-    "mgx.convolution": _convolution,
-    "mgx.flatten": _flatten,
-    "mgx.multibroadcast": _multibroadcast,
-    "mgx.pad": _pad,
-    "mgx.pooling": _pooling,
-    "mgx.quant_convolution": _convolution,
-    "mgx.reshape": _reshape,
-    "mgx.slice": _slice,
-    "mgx.step": _step,
+_RULES: dict[type[ir.OpView], Rule] = {
+    mgx.ConcatOp: _concat,
+    mgx.ConvolutionOp: _convolution,
+    mgx.FlattenOp: _flatten,
+    mgx.MultibroadcastOp: _multibroadcast,
+    mgx.PadOp: _pad,
+    mgx.PoolingOp: _pooling,
+    mgx.QuantConvolutionOp: _convolution,
+    mgx.ReshapeOp: _reshape,
+    mgx.SliceOp: _slice,
+    mgx.StepOp: _step,
 }

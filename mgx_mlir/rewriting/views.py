@@ -16,15 +16,16 @@ holds for all values of these sizes; where that cannot be proven, there is no vi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cmp_to_key
 from itertools import combinations, pairwise
 from math import prod
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from mlir import ir
 
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import is_named, shape_of
 from mgx_mlir.sizes.arithmetic import Size, ceil_div, exact
 
@@ -173,19 +174,21 @@ def row_major(shape: Sequence[int]) -> list[int]:
 
 def is_view(op: ir.OpView | ir.Operation | None) -> bool:
     """Whether an op is a view of a tensor whose sizes have values or names."""
-    if op is None or (op.operation.name not in RESHAPES and op.operation.name not in _APPLY):
+    if op is None:
         return False
-    types = [op.operation.operands[0].type, op.operation.results[0].type]
-    return all(is_named(type_) for type_ in types)
+    view = op.opview
+    if not isinstance(view, mgx.RESHAPES) and type(view) not in _APPLY:
+        return False
+    return is_named(view.operands[0].type) and is_named(view.results[0].type)
 
 
 def apply(layout: L, op: ir.OpView | ir.Operation) -> L | None:
     """The layout of a view op's result, given its operand's; None where strides cannot give it."""
-    operation = op.operation
-    shape = shape_of(operation.results[0].type)
-    if operation.name in RESHAPES:
+    view = op.opview
+    shape = shape_of(view.results[0].type)
+    if isinstance(view, mgx.RESHAPES):
         return layout.reshaped(shape)
-    found: L | None = _APPLY[operation.name](layout, operation, shape)
+    found: L | None = _APPLY[type(view)](layout, view, shape)
     return found
 
 
@@ -214,26 +217,21 @@ def trace(value: ir.Value) -> tuple[ir.Value, Layout, list[str]]:
             return top, layout, [op.name for op in chain]
 
 
-def _integers(op: ir.Operation, name: str) -> list[int]:
-    return list(ir.DenseI64ArrayAttr(op.attributes[name]))
+def _transpose(layout: L, op: mgx.TransposeOp, _: Sequence[int]) -> L | None:
+    return layout.transposed(list(op.permutation))
 
 
-def _transpose(layout: L, op: ir.Operation, _: Sequence[int]) -> L | None:
-    return layout.transposed(_integers(op, "permutation"))
-
-
-def _multibroadcast(layout: L, op: ir.Operation, shape: Sequence[int]) -> L | None:
+def _multibroadcast(layout: L, op: mgx.MultibroadcastOp, shape: Sequence[int]) -> L | None:
     return layout.expanded(shape, len(shape) - len(layout.dims))
 
 
-def _broadcast(layout: L, op: ir.Operation, shape: Sequence[int]) -> L | None:
-    return layout.expanded(shape, ir.IntegerAttr(op.attributes["axis"]).value)
+def _broadcast(layout: L, op: mgx.BroadcastOp, shape: Sequence[int]) -> L | None:
+    return layout.expanded(shape, op.axis.value)
 
 
-def _slice(layout: L, op: ir.Operation, shape: Sequence[int]) -> L | None:
-    bounds = (_integers(op, name) for name in ("axes", "starts", "ends"))
+def _slice(layout: L, op: mgx.SliceOp, shape: Sequence[int]) -> L | None:
     found: L | None = layout
-    for axis, start, end in zip(*bounds, strict=True):
+    for axis, start, end in zip(op.axes, op.starts, op.ends, strict=True):
         if isinstance(layout.shape[axis], Size):
             if start < 0:
                 return None
@@ -242,26 +240,26 @@ def _slice(layout: L, op: ir.Operation, shape: Sequence[int]) -> L | None:
     return found
 
 
-def _step(layout: L, op: ir.Operation, _: Sequence[int]) -> L | None:
+def _step(layout: L, op: mgx.StepOp, _: Sequence[int]) -> L | None:
     found: L | None = layout
-    for axis, step in zip(_integers(op, "axes"), _integers(op, "steps"), strict=True):
+    for axis, step in zip(op.axes, op.steps, strict=True):
         found = found and found.sliced(axis, 0, layout.shape[axis], step)
     return found
 
 
-def _reverse(layout: L, op: ir.Operation, _: Sequence[int]) -> L | None:
-    for axis in _integers(op, "axes"):
+def _reverse(layout: L, op: mgx.ReverseOp, _: Sequence[int]) -> L | None:
+    for axis in op.axes:
         layout = layout.reversed(axis)
     return layout
 
 
-_APPLY = {
-    "mgx.broadcast": _broadcast,
-    "mgx.multibroadcast": _multibroadcast,
-    "mgx.reverse": _reverse,
-    "mgx.slice": _slice,
-    "mgx.step": _step,
-    "mgx.transpose": _transpose,
+_APPLY: dict[type[ir.OpView], Callable[..., Any]] = {
+    mgx.BroadcastOp: _broadcast,
+    mgx.MultibroadcastOp: _multibroadcast,
+    mgx.ReverseOp: _reverse,
+    mgx.SliceOp: _slice,
+    mgx.StepOp: _step,
+    mgx.TransposeOp: _transpose,
 }
 
 

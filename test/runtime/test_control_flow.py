@@ -47,7 +47,7 @@ def test_random_programs_have_control_flow() -> None:
 
 def test_programs_with_control_flow_are_saved() -> None:
     artifact = models.artifact("search", "cpu")
-    again = mgx_mlir.artifact.Artifact.from_bytes(artifact.to_bytes())
+    again = mgx_mlir.Artifact.from_bytes(artifact.to_bytes())
     assert again.plan == artifact.plan
     given = models.inputs("search", 3)
     models.check("search", mgx_mlir.compile(again, "cpu").run(given), given)

@@ -66,7 +66,7 @@ def test_the_limit_is_saved_with_the_program():
     model, feeds = models.loop_model(None, True, "as before", False, False)
     options = CompileOptions(max_loop_iterations=5)
     artifact = mgx_mlir.compile_to_bytecode(model, options)
-    again = mgx_mlir.artifact.Artifact.from_bytes(artifact.to_bytes())
+    again = mgx_mlir.Artifact.from_bytes(artifact.to_bytes())
     assert again.plan == artifact.plan
     with pytest.raises(ModelError, match="after 5"):
         mgx_mlir.compile(again, "cpu").run(feeds)
