@@ -33,8 +33,8 @@ static ParseResult parseDimBody(AsmParser &parser, DimAttr &dim) {
     if (parser.parseCommaSeparatedList(parseOne) || parser.parseRBrace())
       return failure();
   }
-  dim = DimAttr::getChecked([&] { return parser.emitError(start); }, parser.getContext(), name,
-                            min, max, optimals);
+  dim = DimAttr::getChecked([&] { return parser.emitError(start); }, parser.getContext(), name, min,
+                            max, optimals);
   return success(bool(dim));
 }
 

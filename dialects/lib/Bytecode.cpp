@@ -95,9 +95,8 @@ LogicalResult MgxBytecodeInterface::writeAttribute(Attribute attribute,
         return writeEnum(writer, Code::poolingMode, attr), success();
       })
       .Case([&](PadModeAttr attr) { return writeEnum(writer, Code::padMode, attr), success(); })
-      .Case([&](ResizeModeAttr attr) {
-        return writeEnum(writer, Code::resizeMode, attr), success();
-      })
+      .Case(
+          [&](ResizeModeAttr attr) { return writeEnum(writer, Code::resizeMode, attr), success(); })
       .Case([&](CoordinateModeAttr attr) {
         return writeEnum(writer, Code::coordinateMode, attr), success();
       })
@@ -158,8 +157,7 @@ MgxBytecodeInterface::readVersion(DialectBytecodeReader &reader) const {
   return nullptr;
 }
 
-LogicalResult MgxBytecodeInterface::upgradeFromVersion(Operation *,
-                                                       const DialectVersion &) const {
+LogicalResult MgxBytecodeInterface::upgradeFromVersion(Operation *, const DialectVersion &) const {
   // Ops and attributes are only added: what an older version holds means the same today. What
   // an op got since then, its readProperties fills in (Versions.cpp).
   return success();

@@ -6,8 +6,7 @@
 using namespace mlir;
 using namespace mgx;
 
-LogicalResult mgx::checkAxis(OptionalLocation location, StringRef op, int64_t axis,
-                             int64_t rank) {
+LogicalResult mgx::checkAxis(OptionalLocation location, StringRef op, int64_t axis, int64_t rank) {
   if (axis >= 0 && axis < rank)
     return success();
   return inferenceError(location, op, "axis must be in [0, ", rank, "), got ", axis);
@@ -26,8 +25,8 @@ LogicalResult mgx::checkAxes(OptionalLocation location, StringRef op, ArrayRef<i
   return success();
 }
 
-LogicalResult mgx::checkLength(OptionalLocation location, StringRef op, StringRef name,
-                               size_t met, size_t wanted) {
+LogicalResult mgx::checkLength(OptionalLocation location, StringRef op, StringRef name, size_t met,
+                               size_t wanted) {
   if (met == wanted)
     return success();
   return inferenceError(location, op, name, " must have ", wanted, " entries, got ", met);

@@ -15,8 +15,8 @@ static FailureOr<Numbers<Number>> read(Attribute constant) {
   if (auto scalar = dyn_cast_or_null<Scalar>(constant))
     return Numbers<Number>{scalar.getValue()};
   auto elements = dyn_cast_or_null<DenseElementsAttr>(constant);
-  bool isKind = elements && isa<FloatType>(elements.getElementType()) ==
-                                std::is_same_v<Number, APFloat>;
+  bool isKind =
+      elements && isa<FloatType>(elements.getElementType()) == std::is_same_v<Number, APFloat>;
   if (!isKind || !isSmall(elements) || elements.empty())
     return failure();
   if (elements.isSplat())
@@ -24,12 +24,10 @@ static FailureOr<Numbers<Number>> read(Attribute constant) {
   return Numbers<Number>(elements.value_begin<Number>(), elements.value_end<Number>());
 }
 
-template <>
-FailureOr<Numbers<APFloat>> mgx::readNumbers<APFloat>(Attribute constant) {
+template <> FailureOr<Numbers<APFloat>> mgx::readNumbers<APFloat>(Attribute constant) {
   return read<APFloat, FloatAttr>(constant);
 }
-template <>
-FailureOr<Numbers<APInt>> mgx::readNumbers<APInt>(Attribute constant) {
+template <> FailureOr<Numbers<APInt>> mgx::readNumbers<APInt>(Attribute constant) {
   return read<APInt, IntegerAttr>(constant);
 }
 
@@ -43,12 +41,10 @@ static Attribute write(Type type, ArrayRef<Number> numbers) {
   return DenseElementsAttr::get(tensor, numbers);
 }
 
-template <>
-Attribute mgx::writeNumbers<APFloat>(Type type, ArrayRef<APFloat> numbers) {
+template <> Attribute mgx::writeNumbers<APFloat>(Type type, ArrayRef<APFloat> numbers) {
   return write<APFloat, FloatAttr>(type, numbers);
 }
-template <>
-Attribute mgx::writeNumbers<APInt>(Type type, ArrayRef<APInt> numbers) {
+template <> Attribute mgx::writeNumbers<APInt>(Type type, ArrayRef<APInt> numbers) {
   return write<APInt, IntegerAttr>(type, numbers);
 }
 

@@ -15,13 +15,11 @@ namespace mgx {
 constexpr int64_t kMostFoldedElements = 1024;
 
 // Numbers are APFloat or APInt. One number is a scalar or a splat.
-template <typename Number>
-using Numbers = llvm::SmallVector<Number, 4>;
+template <typename Number> using Numbers = llvm::SmallVector<Number, 4>;
 
 // The elements of a constant that is small enough; fails for any other attribute and
 // for elements of the other kind.
-template <typename Number>
-mlir::FailureOr<Numbers<Number>> readNumbers(mlir::Attribute constant);
+template <typename Number> mlir::FailureOr<Numbers<Number>> readNumbers(mlir::Attribute constant);
 
 // A constant of the type, from one number or one for each element. Null for a type
 // whose shape is not static.

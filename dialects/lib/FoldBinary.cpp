@@ -70,8 +70,7 @@ static std::optional<APInt> divide(StringRef name, const APInt &a, const APInt &
   return name == "mgx.mod" && wrongSign ? rest + b : rest;
 }
 
-static std::optional<APInt> shift(StringRef name, const APInt &a, const APInt &b,
-                                  bool isUnsigned) {
+static std::optional<APInt> shift(StringRef name, const APInt &a, const APInt &b, bool isUnsigned) {
   if (b.uge(a.getBitWidth()))
     return std::nullopt;
   if (name == "mgx.shift_left")

@@ -103,9 +103,7 @@ OpFoldResult ClipOp::fold(FoldAdaptor adaptor) {
     });
   bool isUnsigned = element.isUnsignedInteger();
   return mapNumbers<APInt>(type, operands, [&](ArrayRef<APInt> args) -> std::optional<APInt> {
-    auto less = [&](const APInt &a, const APInt &b) {
-      return isUnsigned ? a.ult(b) : a.slt(b);
-    };
+    auto less = [&](const APInt &a, const APInt &b) { return isUnsigned ? a.ult(b) : a.slt(b); };
     const APInt &atLeast = less(args[0], args[1]) ? args[1] : args[0];
     return less(args[2], atLeast) ? args[2] : atLeast;
   });

@@ -7,8 +7,7 @@ using namespace mgx;
 // The tensors one after another, from their elements.
 static Attribute concatConstants(RankedTensorType type, int64_t axis,
                                  ArrayRef<Attribute> constants) {
-  if (!type.hasStaticShape() || type.getEncoding() ||
-      type.getNumElements() > kMostFoldedElements)
+  if (!type.hasStaticShape() || type.getEncoding() || type.getNumElements() > kMostFoldedElements)
     return {};
   int64_t outer = 1;
   for (int64_t size : type.getShape().take_front(axis))

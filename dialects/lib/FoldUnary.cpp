@@ -68,8 +68,8 @@ std::optional<APInt> computeInt(StringRef name, const APInt &x, bool isUnsigned)
 }
 
 const StringRef involutions[] = {"mgx.bitwise_not", "mgx.neg", "mgx.not"};
-const StringRef idempotents[] = {"mgx.abs",  "mgx.ceil", "mgx.floor", "mgx.nearbyint",
-                                 "mgx.relu", "mgx.sign"};
+const StringRef idempotents[] = {"mgx.abs",       "mgx.ceil", "mgx.floor",
+                                 "mgx.nearbyint", "mgx.relu", "mgx.sign"};
 } // namespace
 
 OpFoldResult mgx::foldUnary(Operation *op, Attribute x) {
@@ -89,9 +89,8 @@ OpFoldResult mgx::foldUnary(Operation *op, Attribute x) {
     return mapNumbers<APInt>(
         type, x, [&](ArrayRef<APInt> args) { return computeInt(name, args[0], isUnsigned); });
   }
-  const FloatFunction *function =
-      llvm::lower_bound(floatFunctions, name,
-                        [](const FloatFunction &f, StringRef name) { return f.name < name; });
+  const FloatFunction *function = llvm::lower_bound(
+      floatFunctions, name, [](const FloatFunction &f, StringRef name) { return f.name < name; });
   if (function == std::end(floatFunctions) || function->name != name)
     return {};
   auto alpha = op->getAttrOfType<FloatAttr>("alpha");

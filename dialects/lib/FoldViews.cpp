@@ -24,8 +24,7 @@ static OpFoldResult foldReshape(Operation *op, Attribute constant) {
   if (isStatic && isReshape(producer) && producer->getOperand(0).getType() == type)
     return producer->getOperand(0);
   auto elements = dyn_cast_or_null<DenseElementsAttr>(constant);
-  bool small = elements && (elements.isSplat() ||
-                            elements.getNumElements() <= kMostFoldedElements);
+  bool small = elements && (elements.isSplat() || elements.getNumElements() <= kMostFoldedElements);
   auto tensor = cast<RankedTensorType>(type);
   if (!small || !isStatic || tensor.getEncoding())
     return {};

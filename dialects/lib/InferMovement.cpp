@@ -4,8 +4,8 @@
 using namespace mlir;
 using namespace mgx;
 
-LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
-                                         Adaptor adaptor, InferredTypes &inferred) {
+LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, OptionalLocation location, Adaptor adaptor,
+                                         InferredTypes &inferred) {
   StringRef op = getOperationName();
   ValueRange xs = adaptor.getXs();
   if (xs.empty())
@@ -25,8 +25,8 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, OptionalLocation locatio
     if (other.size() == dims.size())
       other[axis] = dims[axis];
     if (failed(unifyInto(dims, other)))
-      return inferenceError(location, op, "operands must have one shape but for dimension ",
-                            axis, ", got ", first, " and ", x.getType());
+      return inferenceError(location, op, "operands must have one shape but for dimension ", axis,
+                            ", got ", first, " and ", x.getType());
     bool dynamic = total.isDynamic() || added.isDynamic();
     total = dynamic ? Dim::dynamic() : Dim::of(total.size + added.size);
   }
@@ -39,8 +39,8 @@ LogicalResult ConcatOp::inferReturnTypes(MLIRContext *, OptionalLocation locatio
 // Gather
 //===----------------------------------------------------------------------===//
 
-LogicalResult GatherOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
-                                         Adaptor adaptor, InferredTypes &inferred) {
+LogicalResult GatherOp::inferReturnTypes(MLIRContext *, OptionalLocation location, Adaptor adaptor,
+                                         InferredTypes &inferred) {
   Type x = adaptor.getX().getType();
   Dims dims = dimsOf(x), indices = dimsOf(adaptor.getIndices().getType());
   int64_t axis = adaptor.getAxis();
@@ -61,8 +61,8 @@ LogicalResult GatherElementsOp::inferReturnTypes(MLIRContext *, OptionalLocation
   if (failed(checkAxis(location, op, adaptor.getAxis(), dims.size())))
     return failure();
   if (indices.size() != dims.size())
-    return inferenceError(location, op, "indices must have the rank of x, ", dims.size(),
-                          ", got ", indices.size());
+    return inferenceError(location, op, "indices must have the rank of x, ", dims.size(), ", got ",
+                          indices.size());
   inferred.push_back(tensorOf(indices, elementOf(x)));
   return success();
 }
@@ -115,8 +115,8 @@ LogicalResult GatherndOp::inferReturnTypes(MLIRContext *, OptionalLocation locat
 static LogicalResult checkUpdates(OptionalLocation location, StringRef op, Type x, Type updates,
                                   Dims wanted) {
   if (elementOf(x) != elementOf(updates))
-    return inferenceError(location, op, "updates must have the element type of x, ",
-                          elementOf(x), ", got ", elementOf(updates));
+    return inferenceError(location, op, "updates must have the element type of x, ", elementOf(x),
+                          ", got ", elementOf(updates));
   Dims met = dimsOf(updates);
   if (succeeded(unifyInto(met, wanted)))
     return success();
@@ -130,16 +130,16 @@ LogicalResult mgx::inferScatter(OptionalLocation location, StringRef op, Value x
   if (failed(checkAxis(location, op, axis, dims.size())))
     return failure();
   if (places.size() != dims.size())
-    return inferenceError(location, op, "indices must have the rank of x, ", dims.size(),
-                          ", got ", places.size());
+    return inferenceError(location, op, "indices must have the rank of x, ", dims.size(), ", got ",
+                          places.size());
   if (failed(checkUpdates(location, op, x.getType(), updates.getType(), places)))
     return failure();
   inferred.push_back(x.getType());
   return success();
 }
 
-LogicalResult mgx::inferScatternd(OptionalLocation location, StringRef op, Value x,
-                                  Value indices, Value updates, InferredTypes &inferred) {
+LogicalResult mgx::inferScatternd(OptionalLocation location, StringRef op, Value x, Value indices,
+                                  Value updates, InferredTypes &inferred) {
   Dims dims = dimsOf(x.getType()), places = dimsOf(indices.getType());
   int64_t length;
   if (failed(tupleLength(location, op, places, dims.size(), length)))
@@ -187,11 +187,11 @@ LogicalResult PadOp::inferReturnTypes(MLIRContext *, OptionalLocation location, 
   return success();
 }
 
-LogicalResult NonzeroOp::inferReturnTypes(MLIRContext *context, OptionalLocation,
-                                          Adaptor adaptor, InferredTypes &inferred) {
+LogicalResult NonzeroOp::inferReturnTypes(MLIRContext *context, OptionalLocation, Adaptor adaptor,
+                                          InferredTypes &inferred) {
   int64_t rank = cast<RankedTensorType>(adaptor.getX().getType()).getRank();
-  inferred.push_back(RankedTensorType::get({rank, ShapedType::kDynamic},
-                                           IntegerType::get(context, 64)));
+  inferred.push_back(
+      RankedTensorType::get({rank, ShapedType::kDynamic}, IntegerType::get(context, 64)));
   return success();
 }
 
@@ -203,8 +203,7 @@ LogicalResult ResizeOp::verify() {
   if (x.getRank() != y.getRank())
     return emitOpError("the result must have the rank of x, ")
            << x.getRank() << ", got " << y.getRank();
-  if (failed(checkLength(getLoc(), getOperationName(), "scales", getScales().size(),
-                         x.getRank())))
+  if (failed(checkLength(getLoc(), getOperationName(), "scales", getScales().size(), x.getRank())))
     return failure();
   for (float scale : getScales())
     if (!(scale > 0))

@@ -40,8 +40,8 @@ static Type valueOf(const std::optional<Dims> &dims, Type element) {
   return dims ? Type(tensorOf(*dims, element)) : element;
 }
 
-LogicalResult mgx::inferLikeOperands(OptionalLocation location, StringRef op,
-                                     ValueRange operands, InferredTypes &inferred) {
+LogicalResult mgx::inferLikeOperands(OptionalLocation location, StringRef op, ValueRange operands,
+                                     InferredTypes &inferred) {
   std::optional<Dims> dims;
   Type element;
   if (failed(commonElement(location, op, operands, element)) ||

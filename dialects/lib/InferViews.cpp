@@ -37,9 +37,8 @@ LogicalResult MultibroadcastOp::verify() {
   size_t leading = to.size() - from.size();
   for (auto [i, dim] : llvm::enumerate(from))
     if (!dim.isStatic(1) && failed(unify(dim, to[leading + i])))
-      return emitOpError("dimension ")
-             << i << " of x must have size 1 or that of the result, "
-             << to[leading + i].str() << ", got " << dim.str();
+      return emitOpError("dimension ") << i << " of x must have size 1 or that of the result, "
+                                       << to[leading + i].str() << ", got " << dim.str();
   return success();
 }
 
@@ -50,9 +49,8 @@ LogicalResult BroadcastOp::verify() {
   Dims from = dimsOf(x), to = dimsOf(y);
   int64_t axis = getAxis(), last = y.getRank() - x.getRank();
   if (axis < 0 || axis > last)
-    return emitOpError("axis must be in [0, ")
-           << last << "] to place " << x.getRank() << " of " << y.getRank()
-           << " dimensions, got " << axis;
+    return emitOpError("axis must be in [0, ") << last << "] to place " << x.getRank() << " of "
+                                               << y.getRank() << " dimensions, got " << axis;
   for (auto [i, dim] : llvm::enumerate(from))
     if (failed(unify(dim, to[axis + i])))
       return emitOpError("dimension ")
@@ -69,8 +67,7 @@ LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, OptionalLocation loca
                                             Adaptor adaptor, InferredTypes &inferred) {
   Type x = adaptor.getX().getType();
   Dims from = dimsOf(x), to;
-  if (failed(checkPermutation(location, getOperationName(), adaptor.getPermutation(),
-                              from.size())))
+  if (failed(checkPermutation(location, getOperationName(), adaptor.getPermutation(), from.size())))
     return failure();
   for (int64_t source : adaptor.getPermutation())
     to.push_back(from[source]);
@@ -78,8 +75,8 @@ LogicalResult TransposeOp::inferReturnTypes(MLIRContext *, OptionalLocation loca
   return success();
 }
 
-LogicalResult SqueezeOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
-                                          Adaptor adaptor, InferredTypes &inferred) {
+LogicalResult SqueezeOp::inferReturnTypes(MLIRContext *, OptionalLocation location, Adaptor adaptor,
+                                          InferredTypes &inferred) {
   StringRef op = getOperationName();
   Type x = adaptor.getX().getType();
   Dims from = dimsOf(x), to;
@@ -112,8 +109,8 @@ LogicalResult UnsqueezeOp::inferReturnTypes(MLIRContext *, OptionalLocation loca
   return success();
 }
 
-LogicalResult ReverseOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
-                                          Adaptor adaptor, InferredTypes &inferred) {
+LogicalResult ReverseOp::inferReturnTypes(MLIRContext *, OptionalLocation location, Adaptor adaptor,
+                                          InferredTypes &inferred) {
   Type x = adaptor.getX().getType();
   if (failed(checkAxes(location, getOperationName(), adaptor.getAxes(),
                        cast<RankedTensorType>(x).getRank())))
@@ -140,8 +137,8 @@ static Dim product(ArrayRef<Dim> dims) {
   return result;
 }
 
-LogicalResult FlattenOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
-                                          Adaptor adaptor, InferredTypes &inferred) {
+LogicalResult FlattenOp::inferReturnTypes(MLIRContext *, OptionalLocation location, Adaptor adaptor,
+                                          InferredTypes &inferred) {
   Type x = adaptor.getX().getType();
   Dims dims = dimsOf(x);
   int64_t axis = adaptor.getAxis(), rank = dims.size();
@@ -181,8 +178,8 @@ static LogicalResult sliceDim(OptionalLocation location, StringRef op, int64_t a
   return success();
 }
 
-LogicalResult SliceOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
-                                        Adaptor adaptor, InferredTypes &inferred) {
+LogicalResult SliceOp::inferReturnTypes(MLIRContext *, OptionalLocation location, Adaptor adaptor,
+                                        InferredTypes &inferred) {
   StringRef op = getOperationName();
   Type x = adaptor.getX().getType();
   Dims dims = dimsOf(x);
@@ -212,8 +209,8 @@ LogicalResult StepOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
       return inferenceError(location, op, "steps must be at least 1, got ", step);
     if (step == 1)
       continue;
-    dims[axis] = dims[axis].isDynamic() ? Dim::dynamic()
-                                        : Dim::of(llvm::divideCeil(dims[axis].size, step));
+    dims[axis] =
+        dims[axis].isDynamic() ? Dim::dynamic() : Dim::of(llvm::divideCeil(dims[axis].size, step));
   }
   inferred.push_back(tensorOf(dims, elementOf(x)));
   return success();

@@ -24,8 +24,7 @@ struct Window {
         return inferenceError(location, op, "strides must be at least 1, got [", strides, "]");
     for (int64_t dilation : dilations)
       if (dilation < 1)
-        return inferenceError(location, op, "dilations must be at least 1, got [", dilations,
-                              "]");
+        return inferenceError(location, op, "dilations must be at least 1, got [", dilations, "]");
     return success();
   }
 
@@ -96,15 +95,15 @@ LogicalResult inferConvolution(const Window &window, Type x, Type w, int64_t gro
     return failure();
   bool channelsKnown = !data[1].isDynamic() && !weights[1].isDynamic();
   if (channelsKnown && data[1].size != weights[1].size * group)
-    return inferenceError(window.location, window.op, "x must have ", weights[1].size, " * ",
-                          group, " channels (w's times group), got ", data[1].size);
+    return inferenceError(window.location, window.op, "x must have ", weights[1].size, " * ", group,
+                          " channels (w's times group), got ", data[1].size);
   if (!weights[0].isDynamic() && weights[0].size % group != 0)
-    return inferenceError(window.location, window.op, "group must divide the ",
-                          weights[0].size, " filters of w, got ", group);
+    return inferenceError(window.location, window.op, "group must divide the ", weights[0].size,
+                          " filters of w, got ", group);
   Dims result = {data[0], weights[0]};
   for (size_t i = 0; i < spatial; ++i)
-    if (failed(window.slide(i, data[2 + i], weights[2 + i], /*roundUp=*/false,
-                            result.emplace_back())))
+    if (failed(
+            window.slide(i, data[2 + i], weights[2 + i], /*roundUp=*/false, result.emplace_back())))
       return failure();
   if (channelsLast)
     std::rotate(result.begin() + 1, result.begin() + 2, result.end());
@@ -112,8 +111,7 @@ LogicalResult inferConvolution(const Window &window, Type x, Type w, int64_t gro
   return success();
 }
 
-template <typename Adaptor>
-int64_t groupOf(Adaptor adaptor) {
+template <typename Adaptor> int64_t groupOf(Adaptor adaptor) {
   return intOr(adaptor.getGroupAttr(), 1);
 }
 
@@ -127,8 +125,8 @@ Type accumulatorOf(Type element) {
 LogicalResult inferDot(OptionalLocation location, StringRef op, Type a, Type b, Type element,
                        InferredTypes &inferred, bool anyKinds = false) {
   if (elementOf(a) != elementOf(b) && !anyKinds)
-    return inferenceError(location, op, "a and b must have one element type, got ",
-                          elementOf(a), " and ", elementOf(b));
+    return inferenceError(location, op, "a and b must have one element type, got ", elementOf(a),
+                          " and ", elementOf(b));
   Dims left = dimsOf(a), right = dimsOf(b);
   size_t rank = left.size();
   if (rank < 2 || right.size() != rank)
@@ -167,8 +165,7 @@ LogicalResult QuantConvolutionOp::inferReturnTypes(MLIRContext *, OptionalLocati
 }
 
 LogicalResult ConvolutionBackwardsOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
-                                                       Adaptor adaptor,
-                                                       InferredTypes &inferred) {
+                                                       Adaptor adaptor, InferredTypes &inferred) {
   Window window{location, getOperationName(), adaptor.getPads(), adaptor.getStrides(),
                 adaptor.getDilations()};
   Type x = adaptor.getX().getType(), w = adaptor.getW().getType();
@@ -206,8 +203,8 @@ LogicalResult ConvolutionBackwardsOp::inferReturnTypes(MLIRContext *, OptionalLo
   return success();
 }
 
-LogicalResult PoolingOp::inferReturnTypes(MLIRContext *, OptionalLocation location,
-                                          Adaptor adaptor, InferredTypes &inferred) {
+LogicalResult PoolingOp::inferReturnTypes(MLIRContext *, OptionalLocation location, Adaptor adaptor,
+                                          InferredTypes &inferred) {
   Window window{location, getOperationName(), adaptor.getPads(), adaptor.getStrides(),
                 adaptor.getDilations()};
   Type x = adaptor.getX().getType();
@@ -221,12 +218,11 @@ LogicalResult PoolingOp::inferReturnTypes(MLIRContext *, OptionalLocation locati
     return failure();
   for (int64_t length : lengths)
     if (length < 1)
-      return inferenceError(location, window.op, "lengths must be at least 1, got [", lengths,
-                            "]");
+      return inferenceError(location, window.op, "lengths must be at least 1, got [", lengths, "]");
   Dims result = {data[0], data[1]};
   for (size_t i = 0; i < spatial; ++i)
-    if (failed(window.slide(i, data[2 + i], Dim::of(lengths[i]), valueOr(adaptor.getCeilModeAttr(), false),
-                            result.emplace_back())))
+    if (failed(window.slide(i, data[2 + i], Dim::of(lengths[i]),
+                            valueOr(adaptor.getCeilModeAttr(), false), result.emplace_back())))
       return failure();
   inferred.push_back(tensorOf(result, elementOf(x)));
   return success();

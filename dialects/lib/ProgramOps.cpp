@@ -126,7 +126,7 @@ static FailureOr<Dims> attentionScores(AttentionOp op) {
     return op.emitOpError("q, k, v and the result must have one rank of at least 2, got ")
            << rank << ", " << k.size() << ", " << v.size() << " and " << y.size();
   Dims batch(q.begin(), q.end() - 2), queries = {q[rank - 2]}, common = {q[rank - 1]},
-       keys = {k[rank - 2]}, columns = {v[rank - 1]};
+                                      keys = {k[rank - 2]}, columns = {v[rank - 1]};
   for (const Dims *dims : {&k, &v, &y})
     if (failed(unifyInto(batch, ArrayRef<Dim>(*dims).drop_back(2))))
       return op.emitOpError("q, k, v and the result must have one batch shape, got ")
@@ -204,8 +204,8 @@ LogicalResult LoopOp::verify() {
   for (auto [i, value] : llvm::enumerate(getInit())) {
     Type type = value.getType(), result = getOutputs()[i].getType();
     if (!areCompatible(type, result))
-      return emitOpError("result ") << i << " must have the type of the carried value, " << type
-                                    << ", got " << result;
+      return emitOpError("result ")
+             << i << " must have the type of the carried value, " << type << ", got " << result;
     arguments.push_back(type);
     yields.push_back(type);
   }
@@ -226,9 +226,8 @@ LogicalResult LoopOp::verify() {
 
 ParseResult KernelOp::parse(OpAsmParser &parser, OperationState &result) {
   auto buildType = [](Builder &builder, ArrayRef<Type> arguments, ArrayRef<Type> results,
-                      function_interface_impl::VariadicFlag, std::string &) {
-    return builder.getFunctionType(arguments, results);
-  };
+                      function_interface_impl::VariadicFlag,
+                      std::string &) { return builder.getFunctionType(arguments, results); };
   return function_interface_impl::parseFunctionOp(
       parser, result, /*allowVariadic=*/false, getFunctionTypeAttrName(result.name), buildType,
       getArgAttrsAttrName(result.name), getResAttrsAttrName(result.name));
@@ -257,9 +256,9 @@ LogicalResult KernelOp::verify() {
 LogicalResult ReturnOp::verify() {
   auto kernel = cast<KernelOp>((*this)->getParentOp());
   if (getNumOperands() != kernel.getResultTypes().size())
-    return emitOpError("kernel '") << kernel.getName() << "' returns "
-                                   << kernel.getResultTypes().size() << " values, got "
-                                   << getNumOperands();
+    return emitOpError("kernel '")
+           << kernel.getName() << "' returns " << kernel.getResultTypes().size() << " values, got "
+           << getNumOperands();
   for (auto [i, wanted] : llvm::enumerate(kernel.getResultTypes()))
     if (Type met = getOperand(i).getType(); !areCompatible(wanted, met))
       return emitOpError("value ") << i << " must have type " << wanted << ", as kernel '"

@@ -30,8 +30,7 @@ unsigned minorOf(OperationName op, std::integer_sequence<unsigned, minors...>) {
 } // namespace
 
 Version mgx::versionOf(OperationName op) {
-  return Version(1,
-                 minorOf(op, std::make_integer_sequence<unsigned, Version::currentMinor + 1>()));
+  return Version(1, minorOf(op, std::make_integer_sequence<unsigned, Version::currentMinor + 1>()));
 }
 
 Requirement mgx::requirementOf(Operation *top) {
@@ -120,8 +119,7 @@ static LogicalResult readConvolution(DialectBytecodeReader &reader, OperationSta
   return reader.readAttribute(properties.strides);
 }
 
-template <typename Op>
-static void writeConvolution(Op op, DialectBytecodeWriter &writer) {
+template <typename Op> static void writeConvolution(Op op, DialectBytecodeWriter &writer) {
   auto &properties = op.getProperties();
   if (properties.channels_last)
     return writer.writeAttribute(op.getPropertiesAsAttr(op.getContext(), properties));
@@ -131,8 +129,7 @@ static void writeConvolution(Op op, DialectBytecodeWriter &writer) {
   writer.writeAttribute(properties.strides);
 }
 
-LogicalResult ConvolutionOp::readProperties(DialectBytecodeReader &reader,
-                                            OperationState &state) {
+LogicalResult ConvolutionOp::readProperties(DialectBytecodeReader &reader, OperationState &state) {
   return readConvolution<ConvolutionOp>(reader, state);
 }
 

@@ -8,14 +8,10 @@ namespace nb = nanobind;
 using namespace mlir::python::mlir;
 
 namespace {
-template <typename Attr>
-bool isA(MlirAttribute attribute) {
+template <typename Attr> bool isA(MlirAttribute attribute) {
   return llvm::isa<Attr>(unwrap(attribute));
 }
-template <typename Attr>
-MlirTypeID typeId() {
-  return wrap(mlir::TypeID::get<Attr>());
-}
+template <typename Attr> MlirTypeID typeId() { return wrap(mlir::TypeID::get<Attr>()); }
 
 // The messages of an attribute's verifier, as the text of a ValueError.
 struct Checked {
@@ -28,9 +24,7 @@ struct Checked {
           messages += diagnostic.str();
           return mlir::success();
         }) {}
-  mlir::InFlightDiagnostic emitError() {
-    return mlir::emitError(mlir::UnknownLoc::get(context));
-  }
+  mlir::InFlightDiagnostic emitError() { return mlir::emitError(mlir::UnknownLoc::get(context)); }
 };
 
 struct PyDim : PyConcreteAttribute<PyDim> {
@@ -54,8 +48,7 @@ struct PyDim : PyConcreteAttribute<PyDim> {
 
   static void bindDerived(ClassTy &c) {
     c.def_static("get", &PyDim::make, nb::arg("name"), nb::arg("min") = 0,
-                 nb::arg("max").none() = nb::none(),
-                 nb::arg("optimals") = std::vector<int64_t>(),
+                 nb::arg("max").none() = nb::none(), nb::arg("optimals") = std::vector<int64_t>(),
                  nb::arg("context").none() = nb::none(),
                  "A symbolic dimension with sizes in [min, max]; max None: no bound.");
     c.def_prop_ro("name", [](const PyDim &self) { return self.dim().getName().str(); });
@@ -86,8 +79,7 @@ struct PyDims : PyConcreteAttribute<PyDims> {
     llvm::SmallVector<mgx::DimAttr> attrs;
     for (const std::optional<PyDim> &dim : dims)
       attrs.push_back(dim ? dim->dim() : mgx::DimAttr());
-    return PyDims(context->getRef(),
-                  wrap(mgx::DimsAttr::get(unwrap(context->get()), attrs)));
+    return PyDims(context->getRef(), wrap(mgx::DimsAttr::get(unwrap(context->get()), attrs)));
   }
 
   static void bindDerived(ClassTy &c) {
@@ -108,8 +100,7 @@ struct PyArch : PyConcreteAttribute<PyArch> {
     c.def_static(
         "get",
         [](const std::string &name, DefaultingPyMlirContext context) {
-          return PyArch(context->getRef(),
-                        wrap(mgx::ArchAttr::get(unwrap(context->get()), name)));
+          return PyArch(context->getRef(), wrap(mgx::ArchAttr::get(unwrap(context->get()), name)));
         },
         nb::arg("name") = "gfxMIGX", nb::arg("context").none() = nb::none(),
         "The architecture that a kernel is written for; gfxMIGX is the portable one.");

@@ -47,40 +47,43 @@ static nb::bytes writeBytecode(PyOperationBase &op, std::optional<Pair> wanted) 
 }
 
 void mgx::python::bindBytecode(nb::module_ &m) {
-  m.def("dialect_version",
-        [] { return pairOf(Version::current()); },
-        "The version of the mgx dialect that is written, (major, minor).");
-  m.def("oldest_dialect_version",
-        [] { return pairOf(Version::oldest()); },
-        "The oldest version of the mgx dialect that can be written, (major, minor).");
-  m.def("required_version",
-        [](PyOperationBase &op) {
-          PyOperation &operation = op.getOperation();
-          operation.checkValid();
-          mgx::Requirement needed = mgx::requirementOf(unwrap(operation.get()));
-          return std::make_pair(pairOf(needed.version), needed.reason);
-        },
-        nb::arg("op"),
-        "The oldest version of the mgx dialect that holds the op, and what asks for it.");
-  m.def("discardable_attributes",
-        [](PyOperationBase &op) {
-          PyOperation &operation = op.getOperation();
-          operation.checkValid();
-          nb::list names;
-          for (mlir::NamedAttribute attribute : unwrap(operation.get())->getDiscardableAttrs())
-            names.append(nb::str(attribute.getName().data(), attribute.getName().size()));
-          return names;
-        },
-        nb::arg("op"), "The names of an op's attributes that its definition does not have.");
-  m.def("op_versions",
-        [](PyMlirContext &context) {
-          nb::dict found;
-          mlir::MLIRContext *ctx = unwrap(context.get());
-          for (mlir::RegisteredOperationName op : ctx->getRegisteredOperationsByDialect("mgx"))
-            found[op.getStringRef().str().c_str()] = nb::cast(pairOf(mgx::versionOf(op)));
-          return found;
-        },
-        nb::arg("context"), "The version that each op of the mgx dialect came with, by name.");
+  m.def(
+      "dialect_version", [] { return pairOf(Version::current()); },
+      "The version of the mgx dialect that is written, (major, minor).");
+  m.def(
+      "oldest_dialect_version", [] { return pairOf(Version::oldest()); },
+      "The oldest version of the mgx dialect that can be written, (major, minor).");
+  m.def(
+      "required_version",
+      [](PyOperationBase &op) {
+        PyOperation &operation = op.getOperation();
+        operation.checkValid();
+        mgx::Requirement needed = mgx::requirementOf(unwrap(operation.get()));
+        return std::make_pair(pairOf(needed.version), needed.reason);
+      },
+      nb::arg("op"),
+      "The oldest version of the mgx dialect that holds the op, and what asks for it.");
+  m.def(
+      "discardable_attributes",
+      [](PyOperationBase &op) {
+        PyOperation &operation = op.getOperation();
+        operation.checkValid();
+        nb::list names;
+        for (mlir::NamedAttribute attribute : unwrap(operation.get())->getDiscardableAttrs())
+          names.append(nb::str(attribute.getName().data(), attribute.getName().size()));
+        return names;
+      },
+      nb::arg("op"), "The names of an op's attributes that its definition does not have.");
+  m.def(
+      "op_versions",
+      [](PyMlirContext &context) {
+        nb::dict found;
+        mlir::MLIRContext *ctx = unwrap(context.get());
+        for (mlir::RegisteredOperationName op : ctx->getRegisteredOperationsByDialect("mgx"))
+          found[op.getStringRef().str().c_str()] = nb::cast(pairOf(mgx::versionOf(op)));
+        return found;
+      },
+      nb::arg("context"), "The version that each op of the mgx dialect came with, by name.");
   m.def("write_bytecode", &writeBytecode, nb::arg("op"), nb::arg("version").none() = nb::none(),
         "The op as bytecode, in a version of the mgx dialect; by default in the oldest that "
         "holds it. The same op gives the same bytes. Raises ValueError for a version that "

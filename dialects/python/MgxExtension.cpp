@@ -10,8 +10,7 @@ namespace nb = nanobind;
 using namespace mlir;
 
 // The names come from a context of their own: they are the same in every one.
-static std::vector<std::string>
-opNames(llvm::function_ref<bool(RegisteredOperationName)> keep) {
+static std::vector<std::string> opNames(llvm::function_ref<bool(RegisteredOperationName)> keep) {
   MLIRContext context(MLIRContext::Threading::DISABLED);
   context.getOrLoadDialect<mgx::MgxDialect>();
   std::vector<std::string> names;
@@ -41,8 +40,9 @@ NB_MODULE(_mgx, m) {
       "register_dialects",
       [](MlirDialectRegistry registry) { unwrap(registry)->insert<mgx::MgxDialect>(); },
       nb::arg("registry"), "Make the dialect known to contexts that take this registry.");
-  m.def("op_names", [] { return opNames([](auto) { return true; }); },
-        "The names of all ops of the dialect, sorted.");
+  m.def(
+      "op_names", [] { return opNames([](auto) { return true; }); },
+      "The names of all ops of the dialect, sorted.");
   m.def("op_names_with_trait", &opNamesWithTrait, nb::arg("trait"),
         "The names of the ops that are 'pointwise', a 'view' or a 'reduction', sorted.");
   mgx::python::bindAttributes(m);

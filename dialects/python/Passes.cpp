@@ -19,8 +19,7 @@ using namespace mlir;
 namespace {
 // gpu.subgroup_reduce has no lowering in convert-gpu-to-rocdl. On AMD GPUs it is best
 // done in data-parallel primitives, which fold into the arithmetic instruction.
-struct LowerSubgroupReduceToDpp
-    : public PassWrapper<LowerSubgroupReduceToDpp, OperationPass<>> {
+struct LowerSubgroupReduceToDpp : public PassWrapper<LowerSubgroupReduceToDpp, OperationPass<>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LowerSubgroupReduceToDpp)
   LowerSubgroupReduceToDpp() = default;
   LowerSubgroupReduceToDpp(const LowerSubgroupReduceToDpp &other) : PassWrapper(other) {}
@@ -34,8 +33,7 @@ struct LowerSubgroupReduceToDpp
                     ROCDL::ROCDLDialect, vector::VectorDialect>();
   }
 
-  Option<std::string> chipset{*this, "chipset",
-                              llvm::cl::desc("The chip, for example gfx942")};
+  Option<std::string> chipset{*this, "chipset", llvm::cl::desc("The chip, for example gfx942")};
   Option<unsigned> subgroupSize{*this, "subgroup-size", llvm::cl::init(64),
                                 llvm::cl::desc("Lanes in a subgroup: 32 or 64")};
 
@@ -66,10 +64,10 @@ struct LowerSubgroupReduceToDpp
 // The functions that would otherwise be calls into libm or OCML. Sorted. What every
 // target does in an instruction (sqrt, fma, floor, ...) is not among them.
 const StringRef callsOfLibm[] = {
-    "math.acos", "math.acosh", "math.asin",  "math.asinh", "math.atan",  "math.atan2",
-    "math.atanh", "math.cbrt", "math.cos",   "math.cosh",  "math.erf",   "math.erfc",
-    "math.exp",  "math.exp2",  "math.expm1", "math.fpowi", "math.log",   "math.log1p",
-    "math.log2", "math.powf",  "math.sin",   "math.sinh",  "math.tan",   "math.tanh"};
+    "math.acos",  "math.acosh", "math.asin",  "math.asinh", "math.atan", "math.atan2",
+    "math.atanh", "math.cbrt",  "math.cos",   "math.cosh",  "math.erf",  "math.erfc",
+    "math.exp",   "math.exp2",  "math.expm1", "math.fpowi", "math.log",  "math.log1p",
+    "math.log2",  "math.powf",  "math.sin",   "math.sinh",  "math.tan",  "math.tanh"};
 
 struct ExpandMath : public PassWrapper<ExpandMath, OperationPass<>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ExpandMath)
@@ -81,8 +79,8 @@ struct ExpandMath : public PassWrapper<ExpandMath, OperationPass<>> {
     return "Replace math functions by arithmetic, so that code needs neither libm nor OCML";
   }
   void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<arith::ArithDialect, math::MathDialect, scf::SCFDialect,
-                    vector::VectorDialect>();
+    registry
+        .insert<arith::ArithDialect, math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
   }
 
   ListOption<std::string> ops{
@@ -95,9 +93,8 @@ struct ExpandMath : public PassWrapper<ExpandMath, OperationPass<>> {
   bool isWanted(StringRef name) const {
     if (ops.empty())
       return llvm::is_contained(callsOfLibm, name);
-    return llvm::any_of(ops, [&](const std::string &op) {
-      return name == op || name == ("math." + op);
-    });
+    return llvm::any_of(
+        ops, [&](const std::string &op) { return name == op || name == ("math." + op); });
   }
 
   void runOnOperation() override {
@@ -129,8 +126,8 @@ struct SimplifyMath : public PassWrapper<SimplifyMath, OperationPass<>> {
     return "Replace powers with constant exponents by products and roots";
   }
   void getDependentDialects(DialectRegistry &registry) const override {
-    registry.insert<arith::ArithDialect, math::MathDialect, scf::SCFDialect,
-                    vector::VectorDialect>();
+    registry
+        .insert<arith::ArithDialect, math::MathDialect, scf::SCFDialect, vector::VectorDialect>();
   }
   void runOnOperation() override {
     RewritePatternSet patterns(&getContext());

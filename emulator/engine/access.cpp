@@ -8,7 +8,8 @@ alignas(64) static thread_local u8 g_sink[64];
 
 // Global addresses of all active lanes. The allocations last touched are kept
 // by the wave, so the common case is one comparison a lane.
-static bool resolve_global(Wave &w, const Inst &in, const u64 *address, u64 mask, u32 bytes, Access &a) {
+static bool resolve_global(Wave &w, const Inst &in, const u64 *address, u64 mask, u32 bytes,
+                           Access &a) {
   MGX_LANES(w)
   CachedRange &c = w.cache[(in.pc >> 3) % 7];
   const u32 *m = mask_lanes(w, mask);
@@ -29,7 +30,9 @@ static bool resolve_global(Wave &w, const Inst &in, const u64 *address, u64 mask
     if (x - c.base >= c.size || bytes > c.size - (x - c.base)) {
       Range r = w.memory->find(x);
       if (!r || bytes > r.size - (x - r.base)) {
-        if (ok) raise_fault(w, Fault::out_of_bounds, int(i), x, a.store ? "store outside every allocation" : "load outside every allocation");
+        if (ok)
+          raise_fault(w, Fault::out_of_bounds, int(i), x,
+                      a.store ? "store outside every allocation" : "load outside every allocation");
         ok = false;
         return;
       }
@@ -49,7 +52,8 @@ MGX_INLINE u8 *private_byte(const Wave &w, u32 lane, u32 offset) {
 }
 static bool resolve_private(Wave &w, u32 lane, u64 offset, Access &a) {
   if (offset > w.scratch_bytes || a.bytes > w.scratch_bytes - offset) {
-    raise_fault(w, Fault::out_of_bounds, int(lane), offset, "private memory access beyond the kernel's scratch");
+    raise_fault(w, Fault::out_of_bounds, int(lane), offset,
+                "private memory access beyond the kernel's scratch");
     return false;
   }
   if (offset % 4 + a.bytes <= 4) {
@@ -80,7 +84,8 @@ static Resource read_resource(const Wave &w, const Inst &in) {
   d.records = r[2];
   d.add_tid = r[3] >> 23 & 1;
   d.swizzle = w.chip->is_gfx11() || w.chip->is_gfx12() ? r[1] >> 30 : r[1] >> 31;
-  d.raw = w.chip->is_gfx9() ? (d.stride == 0 || !d.swizzle) && !(in.flags & F_IDXEN && d.stride) : (r[3] >> 28 & 3) == 3;
+  d.raw = w.chip->is_gfx9() ? (d.stride == 0 || !d.swizzle) && !(in.flags & F_IDXEN && d.stride)
+                            : (r[3] >> 28 & 3) == 3;
   return d;
 }
 
@@ -129,7 +134,8 @@ static bool resolve_buffer(Wave &w, const Inst &in, u64 mask, Access &a) {
     u64 at = address[i] - d.base + (gfx9 ? 0 : -u64(soffset));
     u32 valid = u32((d.records - at) & ~u64(3));
     if (!w.memory->check(address[i], valid)) {
-      raise_fault(w, Fault::out_of_bounds, int(i), address[i], "buffer access outside every allocation");
+      raise_fault(w, Fault::out_of_bounds, int(i), address[i],
+                  "buffer access outside every allocation");
       ok = false;
       return;
     }
@@ -155,13 +161,16 @@ static bool resolve_flat(Wave &w, const Inst &in, const u64 *address, u64 mask, 
   scratch &= mask;
   u64 global = mask & ~(lds | scratch);
   if (!resolve_global(w, in, address, global, a.bytes, a)) return false;
-  if (global && (w.probe || w.strict)) probe_global(w, in, address, global, a.bytes, a.load, a.store);
+  if (global && (w.probe || w.strict))
+    probe_global(w, in, address, global, a.bytes, a.load, a.store);
   bool ok = true;
   alignas(64) u32 offset[kLanes];
   each_lane(lds, [&](u32 i) {
     offset[i] = u32(address[i]);
     if (offset[i] > w.lds_bytes || a.bytes > w.lds_bytes - offset[i]) {
-      if (ok) raise_fault(w, Fault::lds_out_of_bounds, int(i), offset[i], "flat access beyond the work-group's LDS");
+      if (ok)
+        raise_fault(w, Fault::lds_out_of_bounds, int(i), offset[i],
+                    "flat access beyond the work-group's LDS");
       ok = false;
       return;
     }

@@ -10,7 +10,9 @@ inline namespace MGX_ISA {
 #define MGX_ATOMIC(name, expr)                                                                     \
   template <class T> struct name {                                                                 \
     using S = std::make_signed_t<T>;                                                               \
-    static inline __attribute__((always_inline)) T f([[maybe_unused]] T m, [[maybe_unused]] T d) { return T(expr); } \
+    static inline __attribute__((always_inline)) T f([[maybe_unused]] T m, [[maybe_unused]] T d) { \
+      return T(expr);                                                                              \
+    }                                                                                              \
   };
 MGX_ATOMIC(AtomicSwap, d)
 MGX_ATOMIC(AtomicAdd, m + d)
@@ -20,7 +22,7 @@ MGX_ATOMIC(AtomicSmin, S(m) < S(d) ? m : d)
 MGX_ATOMIC(AtomicUmin, m < d ? m : d)
 MGX_ATOMIC(AtomicSmax, S(m) > S(d) ? m : d)
 MGX_ATOMIC(AtomicUmax, m > d ? m : d)
-MGX_ATOMIC(AtomicAnd, m & d)
+MGX_ATOMIC(AtomicAnd, m &d)
 MGX_ATOMIC(AtomicOr, m | d)
 MGX_ATOMIC(AtomicXor, m ^ d)
 MGX_ATOMIC(AtomicInc, m >= d ? 0 : m + 1)

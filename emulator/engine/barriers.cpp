@@ -100,7 +100,8 @@ static void grid_barrier(Wave &w, const Inst &in) {
   GridBarrier *g = w.group->grid;
   u64 exec = exec_of(w);
   if (!g || !g->cooperative)
-    return raise_fault(w, Fault::barrier, -1, 0, "work-groups wait for each other in a launch that is not cooperative");
+    return raise_fault(w, Fault::barrier, -1, 0,
+                       "work-groups wait for each other in a launch that is not cooperative");
   if (!w.in_grid_barrier) {
     u32 expected = w.vgpr(in.src[0].reg)[exec ? __builtin_ctzll(exec) : 0] + 1;
     w.grid_phase = g->phase.load();
@@ -116,7 +117,8 @@ static void grid_barrier(Wave &w, const Inst &in) {
     return;
   }
   if (g->ended.load() > 0 && g->phase.load() == w.grid_phase)
-    return raise_fault(w, Fault::barrier, -1, 0, "the grid hangs: not all of its work-groups reach this barrier");
+    return raise_fault(w, Fault::barrier, -1, 0,
+                       "the grid hangs: not all of its work-groups reach this barrier");
   w.pc = &in;
   w.stop = Stop::yield;
 }
@@ -143,7 +145,8 @@ void register_barriers(OpTable &t) {
   add("s_barrier_leave", barrier_leave, Class::barrier);
   add("s_get_barrier_state", get_barrier_state, Class::salu, Ty::b32, Ty::b32);
   add("ds_gws_barrier", grid_barrier, Class::barrier, Ty::none, Ty::b32);
-  add("ds_gws_init", nothing, Class::barrier, Ty::none, Ty::b32); // the barrier says its count itself
+  add("ds_gws_init", nothing, Class::barrier, Ty::none,
+      Ty::b32); // the barrier says its count itself
 }
 
 } // namespace mgx::emu

@@ -8,30 +8,77 @@ namespace {
 
 // Data formats in the numbering of gfx9 (LLVM, SIDefines.h "DataFormat"). The
 // names of the documents list components from the highest bits down.
-enum Data : u8 { d_none, d8, d16, d8_8, d32, d16_16, d10_11_11, d11_11_10, d10_10_10_2, d2_10_10_10, d8_8_8_8, d32_32, d16_16_16_16, d32_32_32, d32_32_32_32 };
-constexpr u8 kBits[][4] = {
-    {},        {8},           {16},         {8, 8},      {32},           {16, 16},     {11, 11, 10},    {10, 11, 11},
-    {2, 10, 10, 10}, {10, 10, 10, 2}, {8, 8, 8, 8}, {32, 32}, {16, 16, 16, 16}, {32, 32, 32}, {32, 32, 32, 32}};
+enum Data : u8 {
+  d_none,
+  d8,
+  d16,
+  d8_8,
+  d32,
+  d16_16,
+  d10_11_11,
+  d11_11_10,
+  d10_10_10_2,
+  d2_10_10_10,
+  d8_8_8_8,
+  d32_32,
+  d16_16_16_16,
+  d32_32_32,
+  d32_32_32_32
+};
+constexpr u8 kBits[][4] = {{},
+                           {8},
+                           {16},
+                           {8, 8},
+                           {32},
+                           {16, 16},
+                           {11, 11, 10},
+                           {10, 11, 11},
+                           {2, 10, 10, 10},
+                           {10, 10, 10, 2},
+                           {8, 8, 8, 8},
+                           {32, 32},
+                           {16, 16, 16, 16},
+                           {32, 32, 32},
+                           {32, 32, 32, 32}};
 
 // The unified formats count through runs of number formats (LLVM, SIDefines.h
 // "UnifiedFormat" of gfx10 and gfx11).
 constexpr u8 N(Number n) { return u8(1u << u32(n)); }
 constexpr u8 kIntegers = N(Number::uint) | N(Number::sint), kFloat = N(Number::floating);
-constexpr u8 kSmall = kIntegers | N(Number::unorm) | N(Number::snorm) | N(Number::uscaled) | N(Number::sscaled);
+constexpr u8 kSmall =
+    kIntegers | N(Number::unorm) | N(Number::snorm) | N(Number::uscaled) | N(Number::sscaled);
 struct Run {
   Data data;
   u8 numbers; // in the order of Number
 };
-constexpr Run kGfx10[] = {
-    {d8, kSmall}, {d16, kSmall | kFloat}, {d8_8, kSmall}, {d32, kIntegers | kFloat}, {d16_16, kSmall | kFloat},
-    {d10_11_11, kSmall | kFloat}, {d11_11_10, kSmall | kFloat}, {d10_10_10_2, kSmall}, {d2_10_10_10, kSmall},
-    {d8_8_8_8, kSmall}, {d32_32, kIntegers | kFloat}, {d16_16_16_16, kSmall | kFloat}, {d32_32_32, kIntegers | kFloat},
-    {d32_32_32_32, kIntegers | kFloat}};
-constexpr Run kGfx11[] = {
-    {d8, kSmall}, {d16, kSmall | kFloat}, {d8_8, kSmall}, {d32, kIntegers | kFloat}, {d16_16, kSmall | kFloat},
-    {d10_11_11, kFloat}, {d11_11_10, kFloat}, {d10_10_10_2, kIntegers | N(Number::unorm) | N(Number::snorm)},
-    {d2_10_10_10, kSmall}, {d8_8_8_8, kSmall}, {d32_32, kIntegers | kFloat}, {d16_16_16_16, kSmall | kFloat},
-    {d32_32_32, kIntegers | kFloat}, {d32_32_32_32, kIntegers | kFloat}};
+constexpr Run kGfx10[] = {{d8, kSmall},
+                          {d16, kSmall | kFloat},
+                          {d8_8, kSmall},
+                          {d32, kIntegers | kFloat},
+                          {d16_16, kSmall | kFloat},
+                          {d10_11_11, kSmall | kFloat},
+                          {d11_11_10, kSmall | kFloat},
+                          {d10_10_10_2, kSmall},
+                          {d2_10_10_10, kSmall},
+                          {d8_8_8_8, kSmall},
+                          {d32_32, kIntegers | kFloat},
+                          {d16_16_16_16, kSmall | kFloat},
+                          {d32_32_32, kIntegers | kFloat},
+                          {d32_32_32_32, kIntegers | kFloat}};
+constexpr Run kGfx11[] = {{d8, kSmall},
+                          {d16, kSmall | kFloat},
+                          {d8_8, kSmall},
+                          {d32, kIntegers | kFloat},
+                          {d16_16, kSmall | kFloat},
+                          {d10_11_11, kFloat},
+                          {d11_11_10, kFloat},
+                          {d10_10_10_2, kIntegers | N(Number::unorm) | N(Number::snorm)},
+                          {d2_10_10_10, kSmall},
+                          {d8_8_8_8, kSmall},
+                          {d32_32, kIntegers | kFloat},
+                          {d16_16_16_16, kSmall | kFloat},
+                          {d32_32_32, kIntegers | kFloat},
+                          {d32_32_32_32, kIntegers | kFloat}};
 
 BufferFormat make(u32 data, Number number) {
   BufferFormat f;

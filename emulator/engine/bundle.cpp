@@ -21,7 +21,12 @@ template <class T> bool read(const uint8_t *bytes, size_t size, uint64_t at, T &
   return true;
 }
 
-bool is_elf(const uint8_t *b, size_t n) { return n >= 4 && !std::memcmp(b, "\x7f" "ELF", 4); }
+bool is_elf(const uint8_t *b, size_t n) {
+  return n >= 4 && !std::memcmp(b,
+                                "\x7f"
+                                "ELF",
+                                4);
+}
 bool is_bundle(const uint8_t *b, size_t n) { return n >= 32 && !std::memcmp(b, kBundleMagic, 24); }
 bool is_compressed(const uint8_t *b, size_t n) { return n >= 20 && !std::memcmp(b, "CCOB", 4); }
 
@@ -52,9 +57,7 @@ bool read_compressed_header(const uint8_t *b, size_t n, CompressedHeader &h) {
     h.file = file32;
     h.uncompressed = size32;
     return true;
-  case 3:
-    h.header = 32;
-    return read(b, n, 8, h.file) && read(b, n, 16, h.uncompressed);
+  case 3: h.header = 32; return read(b, n, 8, h.file) && read(b, n, 16, h.uncompressed);
   }
   return false;
 }
@@ -65,7 +68,8 @@ FoundCodeObject decompress(const uint8_t *b, size_t n, const Chip &chip) {
     return invalid("compressed offload bundle: unknown header");
   uint64_t end = h.file ? std::min<uint64_t>(h.file, n) : n;
   // No code compresses a thousandfold; a header that says so would only cost memory.
-  if (end < h.header || h.uncompressed > kMaxUncompressed || h.uncompressed > 4096 + 1024 * (end - h.header))
+  if (end < h.header || h.uncompressed > kMaxUncompressed ||
+      h.uncompressed > 4096 + 1024 * (end - h.header))
     return invalid("compressed offload bundle: impossible sizes");
   std::vector<uint8_t> out(h.uncompressed);
   if (h.method == 1) {
@@ -90,8 +94,10 @@ struct Generic {
   uint32_t elf_mach;
 };
 const Generic *generic_of(const Chip &chip) {
-  static constexpr Generic all[] = {{"gfx103", "gfx10-3-generic", 0x53}, {"gfx11", "gfx11-generic", 0x54},
-                                    {"gfx12", "gfx12-generic", 0x59},    {"gfx94", "gfx9-4-generic", 0x5f},
+  static constexpr Generic all[] = {{"gfx103", "gfx10-3-generic", 0x53},
+                                    {"gfx11", "gfx11-generic", 0x54},
+                                    {"gfx12", "gfx12-generic", 0x59},
+                                    {"gfx94", "gfx9-4-generic", 0x5f},
                                     {"gfx95", "gfx9-4-generic", 0x5f}};
   for (const Generic &g : all)
     if (std::string_view(chip.name).substr(0, g.family.size()) == g.family) return &g;
@@ -118,7 +124,8 @@ bool entry_fits(std::string_view id, std::string_view processor, const Chip &chi
 
 FoundCodeObject from_bundle(const uint8_t *b, size_t n, const Chip &chip) {
   uint64_t count;
-  if (!read(b, n, 24, count) || count > n / 24) return invalid("offload bundle: impossible entry count");
+  if (!read(b, n, 24, count) || count > n / 24)
+    return invalid("offload bundle: impossible entry count");
   uint64_t at = 32;
   std::string seen;
   const Generic *generic = generic_of(chip);
@@ -133,7 +140,8 @@ FoundCodeObject from_bundle(const uint8_t *b, size_t n, const Chip &chip) {
     std::string_view id(reinterpret_cast<const char *>(b + at), id_size);
     at += id_size;
     bool exact = entry_fits(id, chip.name, chip);
-    if (size && is_elf(b + offset, size) && (exact || (generic && entry_fits(id, generic->name, chip)))) {
+    if (size && is_elf(b + offset, size) &&
+        (exact || (generic && entry_fits(id, generic->name, chip)))) {
       FoundCodeObject f;
       f.status = FoundCodeObject::ok;
       f.bytes.assign(b + offset, b + offset + size);
@@ -145,7 +153,8 @@ FoundCodeObject from_bundle(const uint8_t *b, size_t n, const Chip &chip) {
   if (second_best.status == FoundCodeObject::ok) return second_best;
   FoundCodeObject f;
   f.status = FoundCodeObject::wrong_chip;
-  f.error = "no code object for " + std::string(chip.target_id) + " in the bundle, which holds: " + seen;
+  f.error =
+      "no code object for " + std::string(chip.target_id) + " in the bundle, which holds: " + seen;
   return f;
 }
 
@@ -173,7 +182,9 @@ FoundCodeObject find_code_object(const void *bytes, size_t size, const Chip &chi
     f.status = FoundCodeObject::wrong_chip;
     f.error = "the code object is for another chip than " + std::string(chip.name);
     for (const Chip &c : all_chips())
-      if (c.elf_mach == mach) f.error = std::string("the code object is for ") + c.name + ", the device is a " + chip.name;
+      if (c.elf_mach == mach)
+        f.error =
+            std::string("the code object is for ") + c.name + ", the device is a " + chip.name;
     return f;
   }
   f.status = FoundCodeObject::ok;

@@ -14,7 +14,9 @@ static void invalid(Wave &w, const Inst &) {
 static void go(Wave &w, const Inst &in) { w.pc = &w.program->code[in.target]; }
 static void jump(Wave &w, u64 address) {
   const Inst *to = w.program->at(address);
-  if (!to) return raise_fault(w, Fault::invalid_instruction, -1, address, "jump to an address without code");
+  if (!to)
+    return raise_fault(w, Fault::invalid_instruction, -1, address,
+                       "jump to an address without code");
   w.pc = to;
 }
 static u64 next_address(const Wave &w, const Inst &in) { return w.program->base + in.pc + in.size; }
@@ -51,14 +53,13 @@ static void sleep(Wave &w, const Inst &) { w.stop = Stop::yield; }
 // s_trap 2 is what abort() and failed assertions become (AMDGPUUsage, "Trap
 // Handler ABI"); 3 is the debugger's breakpoint and does nothing without one.
 static void trap(Wave &w, const Inst &in) {
-  if ((in.imm & 0xff) == 2) raise_fault(w, Fault::trap, -1, 0, "the kernel trapped (abort or a failed assertion)");
+  if ((in.imm & 0xff) == 2)
+    raise_fault(w, Fault::trap, -1, 0, "the kernel trapped (abort or a failed assertion)");
 }
 
 //===-- Hardware registers ------------------------------------------------===//
 
-static void mode_changed(Wave &w) {
-  w.special_mode = is_special_mode(w.mode);
-}
+static void mode_changed(Wave &w) { w.special_mode = is_special_mode(w.mode); }
 static u32 read_hwreg(const Wave &w, u32 id) {
   switch (id) {
   case 1: return w.mode;
@@ -97,18 +98,26 @@ static void denorm_mode(Wave &w, const Inst &in) {
 static void gpr_idx_on(Wave &w, const Inst &in) {
   w.s[kM0] = (rs(w, in.src[0]) & 0xff) | (w.s[kM0] & 0xffff0f00) | (u32(in.imm) & 15) << 12;
 }
-static void gpr_idx_idx(Wave &w, const Inst &in) { w.s[kM0] = (w.s[kM0] & ~0xffu) | (rs(w, in.src[0]) & 0xff); }
-static void gpr_idx_mode(Wave &w, const Inst &in) { w.s[kM0] = (w.s[kM0] & ~0xf000u) | (u32(in.imm) & 15) << 12; }
+static void gpr_idx_idx(Wave &w, const Inst &in) {
+  w.s[kM0] = (w.s[kM0] & ~0xffu) | (rs(w, in.src[0]) & 0xff);
+}
+static void gpr_idx_mode(Wave &w, const Inst &in) {
+  w.s[kM0] = (w.s[kM0] & ~0xf000u) | (u32(in.imm) & 15) << 12;
+}
 
 static u32 relative_sgpr(Wave &w, u32 reg, u32 words) {
   u64 r = u64(reg) + w.s[kM0];
   if (r + words <= 106) return u32(r);
-  raise_fault(w, Fault::invalid_instruction, -1, 0, "scalar register index beyond the register file");
+  raise_fault(w, Fault::invalid_instruction, -1, 0,
+              "scalar register index beyond the register file");
   return 0;
 }
 static void movrelsd_2(Wave &w, const Inst &in) { // two offsets in M0
-  u64 from = u64(in.src[0].reg) + (w.s[kM0] & 0x3ff), to = u64(in.dst.reg) + (w.s[kM0] >> 16 & 0x3ff);
-  if (from >= 106 || to >= 106) return raise_fault(w, Fault::invalid_instruction, -1, 0, "scalar register index beyond the register file");
+  u64 from = u64(in.src[0].reg) + (w.s[kM0] & 0x3ff),
+      to = u64(in.dst.reg) + (w.s[kM0] >> 16 & 0x3ff);
+  if (from >= 106 || to >= 106)
+    return raise_fault(w, Fault::invalid_instruction, -1, 0,
+                       "scalar register index beyond the register file");
   w.s[to] = w.s[from];
 }
 template <u32 kWords, bool kSource> static void movrel(Wave &w, const Inst &in) {
@@ -125,7 +134,9 @@ template <u32 kWords, bool kSource> static void movrel(Wave &w, const Inst &in) 
 }
 
 static void sendmsg_rtn32(Wave &w, const Inst &in) { w.s[in.dst.reg] = 0; }
-static void sendmsg_rtn64(Wave &w, const Inst &in) { set_s64(w, in.dst.reg, w.group->clock_base + w.count); }
+static void sendmsg_rtn64(Wave &w, const Inst &in) {
+  set_s64(w, in.dst.reg, w.group->clock_base + w.count);
+}
 
 static void register_flow(OpTable &t) {
   BRANCH("s_branch", (void(w), true))
@@ -137,7 +148,8 @@ static void register_flow(OpTable &t) {
   BRANCH("s_cbranch_execnz", exec_of(w) != 0)
   BRANCH("s_cbranch_cdbgsys", false)
   BRANCH("s_cbranch_cdbguser", false)
-  auto add = [&](const char *name, Handler fn, Class cls, Ty dst = Ty::none, Ty src = Ty::none, u32 flags = 0) {
+  auto add = [&](const char *name, Handler fn, Class cls, Ty dst = Ty::none, Ty src = Ty::none,
+                 u32 flags = 0) {
     OpInfo o;
     o.fn = fn;
     o.cls = cls;
@@ -172,19 +184,48 @@ static void register_flow(OpTable &t) {
   add("s_sendmsg_rtn_b32", sendmsg_rtn32, Class::other, Ty::b32);
   add("s_sendmsg_rtn_b64", sendmsg_rtn64, Class::other, Ty::b64);
   for (const char *name :
-       {"s_waitcnt", "s_waitcnt_vscnt", "s_waitcnt_vmcnt", "s_waitcnt_expcnt", "s_waitcnt_lgkmcnt", "s_waitcnt_depctr",
-        "s_wait_alu", "s_wait_idle", "s_wait_event", "s_wait_loadcnt", "s_wait_storecnt", "s_wait_samplecnt",
-        "s_wait_bvhcnt", "s_wait_expcnt", "s_wait_dscnt", "s_wait_kmcnt", "s_wait_loadcnt_dscnt",
-        "s_wait_storecnt_dscnt"})
+       {"s_waitcnt", "s_waitcnt_vscnt", "s_waitcnt_vmcnt", "s_waitcnt_expcnt", "s_waitcnt_lgkmcnt",
+        "s_waitcnt_depctr", "s_wait_alu", "s_wait_idle", "s_wait_event", "s_wait_loadcnt",
+        "s_wait_storecnt", "s_wait_samplecnt", "s_wait_bvhcnt", "s_wait_expcnt", "s_wait_dscnt",
+        "s_wait_kmcnt", "s_wait_loadcnt_dscnt", "s_wait_storecnt_dscnt"})
     add(name, nop, Class::wait);
-  for (const char *name :
-       {"s_nop", "s_setprio", "s_setprio_inc_wg", "s_sethalt", "s_sendmsg", "s_sendmsghalt", "s_icache_inv", "s_incperflevel",
-        "s_decperflevel", "s_ttracedata", "s_ttracedata_imm", "s_delay_alu", "s_clause", "s_inst_prefetch",
-        "s_set_inst_prefetch_distance", "s_code_end", "s_singleuse_vdst", "s_version", "s_setkill",
-        "s_set_gpr_idx_off", "s_wakeup", "s_cbranch_cdbgsys_and_user", "s_cbranch_cdbgsys_or_user", "s_dcache_inv", "s_dcache_inv_vol", "s_dcache_wb", "s_dcache_wb_vol", "s_gl1_inv",
-        "s_dcache_discard", "s_dcache_discard_x2", "s_atc_probe", "s_atc_probe_buffer",
-        "s_prefetch_inst", "s_prefetch_inst_pc_rel", "s_prefetch_data", "s_prefetch_data_pc_rel",
-        "s_buffer_prefetch_data"})
+  for (const char *name : {"s_nop",
+                           "s_setprio",
+                           "s_setprio_inc_wg",
+                           "s_sethalt",
+                           "s_sendmsg",
+                           "s_sendmsghalt",
+                           "s_icache_inv",
+                           "s_incperflevel",
+                           "s_decperflevel",
+                           "s_ttracedata",
+                           "s_ttracedata_imm",
+                           "s_delay_alu",
+                           "s_clause",
+                           "s_inst_prefetch",
+                           "s_set_inst_prefetch_distance",
+                           "s_code_end",
+                           "s_singleuse_vdst",
+                           "s_version",
+                           "s_setkill",
+                           "s_set_gpr_idx_off",
+                           "s_wakeup",
+                           "s_cbranch_cdbgsys_and_user",
+                           "s_cbranch_cdbgsys_or_user",
+                           "s_dcache_inv",
+                           "s_dcache_inv_vol",
+                           "s_dcache_wb",
+                           "s_dcache_wb_vol",
+                           "s_gl1_inv",
+                           "s_dcache_discard",
+                           "s_dcache_discard_x2",
+                           "s_atc_probe",
+                           "s_atc_probe_buffer",
+                           "s_prefetch_inst",
+                           "s_prefetch_inst_pc_rel",
+                           "s_prefetch_data",
+                           "s_prefetch_data_pc_rel",
+                           "s_buffer_prefetch_data"})
     add(name, nop, Class::other);
   add(".invalid", invalid, Class::other);
 }

@@ -40,7 +40,28 @@ constexpr u32 kVgprs = 548; // the widest operand may start at the last register
 enum : u16 { kVcc = 106, kTtmp = 108, kM0 = 124, kExec = 126, kSink = 128, kScalars = 160 };
 
 // Operand types: how inline constants and float modifiers are read.
-enum class Ty : u8 { none, b32, f32, b64, i64, f64, b16, f16, bf16, pk_b16, pk_f16, pk_bf16, pk_f32, mask, b96, b128, b192, b256, b512, b1024 };
+enum class Ty : u8 {
+  none,
+  b32,
+  f32,
+  b64,
+  i64,
+  f64,
+  b16,
+  f16,
+  bf16,
+  pk_b16,
+  pk_f16,
+  pk_bf16,
+  pk_f32,
+  mask,
+  b96,
+  b128,
+  b192,
+  b256,
+  b512,
+  b1024
+};
 
 enum OperandKind : u8 { O_NONE, O_VGPR, O_SGPR, O_CONST, O_SCC, O_VCCZ, O_EXECZ, O_LDS };
 enum OperandMods : u8 { M_ABS = 1, M_NEG = 2, M_SEXT = 4, M_DPP = 8 };
@@ -83,7 +104,27 @@ enum InstFlags : u32 {
 };
 
 // What the profile counts an instruction as.
-enum class Class : u8 { salu, valu, trans, mul32, matrix, smem, global_load, global_store, global_atomic, flat, scratch, lds_read, lds_write, lds_atomic, branch, barrier, wait, other, count };
+enum class Class : u8 {
+  salu,
+  valu,
+  trans,
+  mul32,
+  matrix,
+  smem,
+  global_load,
+  global_store,
+  global_atomic,
+  flat,
+  scratch,
+  lds_read,
+  lds_write,
+  lds_atomic,
+  branch,
+  barrier,
+  wait,
+  other,
+  count
+};
 
 struct Inst {
   Handler fn = nullptr;
@@ -177,7 +218,9 @@ struct Strict; // strict mode
 
 enum class Stop : u8 { none, end, barrier, yield, fault };
 
-struct CachedRange { u64 base = 0, size = 0; };
+struct CachedRange {
+  u64 base = 0, size = 0;
+};
 
 struct alignas(64) Wave {
   u32 s[kScalars];
@@ -256,9 +299,7 @@ MGX_INLINE void set_mask(Wave &w, u32 r, u64 x) {
   w.s[r] = u32(x);
   if (w.lanes == 64) w.s[r + 1] = u32(x >> 32);
 }
-MGX_INLINE u64 get_mask(const Wave &w, u32 r) {
-  return w.lanes == 64 ? s64(w, r) : w.s[r];
-}
+MGX_INLINE u64 get_mask(const Wave &w, u32 r) { return w.lanes == 64 ? s64(w, r) : w.s[r]; }
 
 // Nearest even, denormals kept and overflow to infinity is what plain arithmetic does.
 MGX_INLINE bool is_special_mode(u32 mode) { return (mode & 0xff) != 0xf0 || mode >> 23 & 1; }

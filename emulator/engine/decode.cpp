@@ -24,60 +24,125 @@ u32 word_at(const u8 *code, u64 bytes, u64 at) {
 // Names LLVM spells differently on newer chips; the handler has the right one.
 std::string_view canonical(std::string_view n) {
   static const std::map<std::string_view, std::string_view> alias = {
-      {"s_andn2_b32", "s_and_not1_b32"}, {"s_andn2_b64", "s_and_not1_b64"},
-      {"s_orn2_b32", "s_or_not1_b32"}, {"s_orn2_b64", "s_or_not1_b64"},
-      {"s_andn2_saveexec_b32", "s_and_not1_saveexec_b32"}, {"s_andn2_saveexec_b64", "s_and_not1_saveexec_b64"},
-      {"s_orn2_saveexec_b32", "s_or_not1_saveexec_b32"}, {"s_orn2_saveexec_b64", "s_or_not1_saveexec_b64"},
-      {"s_andn1_saveexec_b32", "s_and_not0_saveexec_b32"}, {"s_andn1_saveexec_b64", "s_and_not0_saveexec_b64"},
-      {"s_orn1_saveexec_b32", "s_or_not0_saveexec_b32"}, {"s_orn1_saveexec_b64", "s_or_not0_saveexec_b64"},
-      {"s_andn1_wrexec_b32", "s_and_not0_wrexec_b32"}, {"s_andn1_wrexec_b64", "s_and_not0_wrexec_b64"},
-      {"s_andn2_wrexec_b32", "s_and_not1_wrexec_b32"}, {"s_andn2_wrexec_b64", "s_and_not1_wrexec_b64"},
-      {"s_ff1_i32_b32", "s_ctz_i32_b32"}, {"s_ff1_i32_b64", "s_ctz_i32_b64"},
-      {"s_flbit_i32_b32", "s_clz_i32_u32"}, {"s_flbit_i32_b64", "s_clz_i32_u64"},
-      {"s_flbit_i32", "s_cls_i32"}, {"s_flbit_i32_i64", "s_cls_i32_i64"},
-      {"s_add_u32", "s_add_co_u32"}, {"s_sub_u32", "s_sub_co_u32"}, {"s_add_i32", "s_add_co_i32"},
-      {"s_sub_i32", "s_sub_co_i32"}, {"s_addc_u32", "s_add_co_ci_u32"}, {"s_subb_u32", "s_sub_co_ci_u32"},
-      {"s_addk_i32", "s_addk_co_i32"}, {"s_min_num_f32", "s_min_f32"}, {"s_max_num_f32", "s_max_f32"},
-      {"s_min_num_f16", "s_min_f16"}, {"s_max_num_f16", "s_max_f16"},
-      {"s_load_dword", "s_load_b32"}, {"s_load_dwordx2", "s_load_b64"}, {"s_load_dwordx4", "s_load_b128"},
-      {"s_load_dwordx8", "s_load_b256"}, {"s_load_dwordx16", "s_load_b512"},
-      {"s_buffer_load_dword", "s_buffer_load_b32"}, {"s_buffer_load_dwordx2", "s_buffer_load_b64"},
-      {"s_buffer_load_dwordx4", "s_buffer_load_b128"}, {"s_buffer_load_dwordx8", "s_buffer_load_b256"},
+      {"s_andn2_b32", "s_and_not1_b32"},
+      {"s_andn2_b64", "s_and_not1_b64"},
+      {"s_orn2_b32", "s_or_not1_b32"},
+      {"s_orn2_b64", "s_or_not1_b64"},
+      {"s_andn2_saveexec_b32", "s_and_not1_saveexec_b32"},
+      {"s_andn2_saveexec_b64", "s_and_not1_saveexec_b64"},
+      {"s_orn2_saveexec_b32", "s_or_not1_saveexec_b32"},
+      {"s_orn2_saveexec_b64", "s_or_not1_saveexec_b64"},
+      {"s_andn1_saveexec_b32", "s_and_not0_saveexec_b32"},
+      {"s_andn1_saveexec_b64", "s_and_not0_saveexec_b64"},
+      {"s_orn1_saveexec_b32", "s_or_not0_saveexec_b32"},
+      {"s_orn1_saveexec_b64", "s_or_not0_saveexec_b64"},
+      {"s_andn1_wrexec_b32", "s_and_not0_wrexec_b32"},
+      {"s_andn1_wrexec_b64", "s_and_not0_wrexec_b64"},
+      {"s_andn2_wrexec_b32", "s_and_not1_wrexec_b32"},
+      {"s_andn2_wrexec_b64", "s_and_not1_wrexec_b64"},
+      {"s_ff1_i32_b32", "s_ctz_i32_b32"},
+      {"s_ff1_i32_b64", "s_ctz_i32_b64"},
+      {"s_flbit_i32_b32", "s_clz_i32_u32"},
+      {"s_flbit_i32_b64", "s_clz_i32_u64"},
+      {"s_flbit_i32", "s_cls_i32"},
+      {"s_flbit_i32_i64", "s_cls_i32_i64"},
+      {"s_add_u32", "s_add_co_u32"},
+      {"s_sub_u32", "s_sub_co_u32"},
+      {"s_add_i32", "s_add_co_i32"},
+      {"s_sub_i32", "s_sub_co_i32"},
+      {"s_addc_u32", "s_add_co_ci_u32"},
+      {"s_subb_u32", "s_sub_co_ci_u32"},
+      {"s_addk_i32", "s_addk_co_i32"},
+      {"s_min_num_f32", "s_min_f32"},
+      {"s_max_num_f32", "s_max_f32"},
+      {"s_min_num_f16", "s_min_f16"},
+      {"s_max_num_f16", "s_max_f16"},
+      {"s_load_dword", "s_load_b32"},
+      {"s_load_dwordx2", "s_load_b64"},
+      {"s_load_dwordx4", "s_load_b128"},
+      {"s_load_dwordx8", "s_load_b256"},
+      {"s_load_dwordx16", "s_load_b512"},
+      {"s_buffer_load_dword", "s_buffer_load_b32"},
+      {"s_buffer_load_dwordx2", "s_buffer_load_b64"},
+      {"s_buffer_load_dwordx4", "s_buffer_load_b128"},
+      {"s_buffer_load_dwordx8", "s_buffer_load_b256"},
       {"s_buffer_load_dwordx16", "s_buffer_load_b512"},
-      {"v_add_nc_u32", "v_add_u32"}, {"v_sub_nc_u32", "v_sub_u32"}, {"v_subrev_nc_u32", "v_subrev_u32"},
-      {"v_add_nc_i32", "v_add_i32"}, {"v_sub_nc_i32", "v_sub_i32"},
-      {"v_add_nc_u16", "v_add_u16"}, {"v_sub_nc_u16", "v_sub_u16"}, {"v_add_nc_i16", "v_add_i16"},
+      {"v_add_nc_u32", "v_add_u32"},
+      {"v_sub_nc_u32", "v_sub_u32"},
+      {"v_subrev_nc_u32", "v_subrev_u32"},
+      {"v_add_nc_i32", "v_add_i32"},
+      {"v_sub_nc_i32", "v_sub_i32"},
+      {"v_add_nc_u16", "v_add_u16"},
+      {"v_sub_nc_u16", "v_sub_u16"},
+      {"v_add_nc_i16", "v_add_i16"},
       {"v_sub_nc_i16", "v_sub_i16"},
-      {"v_addc_co_u32", "v_add_co_ci_u32"}, {"v_subb_co_u32", "v_sub_co_ci_u32"},
+      {"v_addc_co_u32", "v_add_co_ci_u32"},
+      {"v_subb_co_u32", "v_sub_co_ci_u32"},
       {"v_subbrev_co_u32", "v_subrev_co_ci_u32"},
-      {"v_max_num_f32", "v_max_f32"}, {"v_min_num_f32", "v_min_f32"}, {"v_max_num_f16", "v_max_f16"},
-      {"v_min_num_f16", "v_min_f16"}, {"v_max_num_f64", "v_max_f64"}, {"v_min_num_f64", "v_min_f64"},
-      {"v_max3_num_f32", "v_max3_f32"}, {"v_min3_num_f32", "v_min3_f32"}, {"v_med3_num_f32", "v_med3_f32"},
-      {"v_max3_num_f16", "v_max3_f16"}, {"v_min3_num_f16", "v_min3_f16"}, {"v_med3_num_f16", "v_med3_f16"},
-      {"v_minmax_num_f32", "v_minmax_f32"}, {"v_maxmin_num_f32", "v_maxmin_f32"},
-      {"v_minmax_num_f16", "v_minmax_f16"}, {"v_maxmin_num_f16", "v_maxmin_f16"},
-      {"v_pk_max_num_f16", "v_pk_max_f16"}, {"v_pk_min_num_f16", "v_pk_min_f16"},
-      {"v_cvt_pk_rtz_f16_f32", "v_cvt_pkrtz_f16_f32"}, {"v_cvt_pk_norm_i16_f32", "v_cvt_pknorm_i16_f32"},
-      {"v_cvt_pk_norm_u16_f32", "v_cvt_pknorm_u16_f32"}, {"v_cvt_pk_norm_i16_f16", "v_cvt_pknorm_i16_f16"},
+      {"v_max_num_f32", "v_max_f32"},
+      {"v_min_num_f32", "v_min_f32"},
+      {"v_max_num_f16", "v_max_f16"},
+      {"v_min_num_f16", "v_min_f16"},
+      {"v_max_num_f64", "v_max_f64"},
+      {"v_min_num_f64", "v_min_f64"},
+      {"v_max3_num_f32", "v_max3_f32"},
+      {"v_min3_num_f32", "v_min3_f32"},
+      {"v_med3_num_f32", "v_med3_f32"},
+      {"v_max3_num_f16", "v_max3_f16"},
+      {"v_min3_num_f16", "v_min3_f16"},
+      {"v_med3_num_f16", "v_med3_f16"},
+      {"v_minmax_num_f32", "v_minmax_f32"},
+      {"v_maxmin_num_f32", "v_maxmin_f32"},
+      {"v_minmax_num_f16", "v_minmax_f16"},
+      {"v_maxmin_num_f16", "v_maxmin_f16"},
+      {"v_pk_max_num_f16", "v_pk_max_f16"},
+      {"v_pk_min_num_f16", "v_pk_min_f16"},
+      {"v_cvt_pk_rtz_f16_f32", "v_cvt_pkrtz_f16_f32"},
+      {"v_cvt_pk_norm_i16_f32", "v_cvt_pknorm_i16_f32"},
+      {"v_cvt_pk_norm_u16_f32", "v_cvt_pknorm_u16_f32"},
+      {"v_cvt_pk_norm_i16_f16", "v_cvt_pknorm_i16_f16"},
       {"v_cvt_pk_norm_u16_f16", "v_cvt_pknorm_u16_f16"},
-      {"v_cvt_rpi_i32_f32", "v_cvt_nearest_i32_f32"}, {"v_cvt_flr_i32_f32", "v_cvt_floor_i32_f32"},
-      {"v_ffbh_u32", "v_clz_i32_u32"}, {"v_ffbl_b32", "v_ctz_i32_b32"}, {"v_ffbh_i32", "v_cls_i32"},
-      {"v_mul_dx9_zero_f32", "v_mul_legacy_f32"}, {"v_fma_dx9_zero_f32", "v_fma_legacy_f32"},
+      {"v_cvt_rpi_i32_f32", "v_cvt_nearest_i32_f32"},
+      {"v_cvt_flr_i32_f32", "v_cvt_floor_i32_f32"},
+      {"v_ffbh_u32", "v_clz_i32_u32"},
+      {"v_ffbl_b32", "v_ctz_i32_b32"},
+      {"v_ffbh_i32", "v_cls_i32"},
+      {"v_mul_dx9_zero_f32", "v_mul_legacy_f32"},
+      {"v_fma_dx9_zero_f32", "v_fma_legacy_f32"},
       {"v_fmac_dx9_zero_f32", "v_fmac_legacy_f32"},
-      {"v_dot2c_f32_f16", "v_dot2acc_f32_f16"}, {"v_dot2c_f32_bf16", "v_dot2acc_f32_bf16"},
-      {"ds_read_b32", "ds_load_b32"}, {"ds_read_b64", "ds_load_b64"}, {"ds_read_b96", "ds_load_b96"},
-      {"ds_read_b128", "ds_load_b128"}, {"ds_read_u8", "ds_load_u8"}, {"ds_read_i8", "ds_load_i8"},
-      {"ds_read_u16", "ds_load_u16"}, {"ds_read_i16", "ds_load_i16"}, {"ds_read_u8_d16", "ds_load_u8_d16"},
-      {"ds_read_u8_d16_hi", "ds_load_u8_d16_hi"}, {"ds_read_i8_d16", "ds_load_i8_d16"},
-      {"ds_read_i8_d16_hi", "ds_load_i8_d16_hi"}, {"ds_read_u16_d16", "ds_load_u16_d16"},
-      {"ds_read_u16_d16_hi", "ds_load_u16_d16_hi"}, {"ds_read2_b32", "ds_load_2addr_b32"},
-      {"ds_read2_b64", "ds_load_2addr_b64"}, {"ds_read2st64_b32", "ds_load_2addr_stride64_b32"},
-      {"ds_read2st64_b64", "ds_load_2addr_stride64_b64"}, {"ds_read_addtid_b32", "ds_load_addtid_b32"},
-      {"ds_write_b8", "ds_store_b8"}, {"ds_write_b16", "ds_store_b16"}, {"ds_write_b32", "ds_store_b32"},
-      {"ds_write_b64", "ds_store_b64"}, {"ds_write_b96", "ds_store_b96"}, {"ds_write_b128", "ds_store_b128"},
-      {"ds_write_b8_d16_hi", "ds_store_b8_d16_hi"}, {"ds_write_b16_d16_hi", "ds_store_b16_d16_hi"},
-      {"ds_write2_b32", "ds_store_2addr_b32"}, {"ds_write2_b64", "ds_store_2addr_b64"},
-      {"ds_write2st64_b32", "ds_store_2addr_stride64_b32"}, {"ds_write2st64_b64", "ds_store_2addr_stride64_b64"},
+      {"v_dot2c_f32_f16", "v_dot2acc_f32_f16"},
+      {"v_dot2c_f32_bf16", "v_dot2acc_f32_bf16"},
+      {"ds_read_b32", "ds_load_b32"},
+      {"ds_read_b64", "ds_load_b64"},
+      {"ds_read_b96", "ds_load_b96"},
+      {"ds_read_b128", "ds_load_b128"},
+      {"ds_read_u8", "ds_load_u8"},
+      {"ds_read_i8", "ds_load_i8"},
+      {"ds_read_u16", "ds_load_u16"},
+      {"ds_read_i16", "ds_load_i16"},
+      {"ds_read_u8_d16", "ds_load_u8_d16"},
+      {"ds_read_u8_d16_hi", "ds_load_u8_d16_hi"},
+      {"ds_read_i8_d16", "ds_load_i8_d16"},
+      {"ds_read_i8_d16_hi", "ds_load_i8_d16_hi"},
+      {"ds_read_u16_d16", "ds_load_u16_d16"},
+      {"ds_read_u16_d16_hi", "ds_load_u16_d16_hi"},
+      {"ds_read2_b32", "ds_load_2addr_b32"},
+      {"ds_read2_b64", "ds_load_2addr_b64"},
+      {"ds_read2st64_b32", "ds_load_2addr_stride64_b32"},
+      {"ds_read2st64_b64", "ds_load_2addr_stride64_b64"},
+      {"ds_read_addtid_b32", "ds_load_addtid_b32"},
+      {"ds_write_b8", "ds_store_b8"},
+      {"ds_write_b16", "ds_store_b16"},
+      {"ds_write_b32", "ds_store_b32"},
+      {"ds_write_b64", "ds_store_b64"},
+      {"ds_write_b96", "ds_store_b96"},
+      {"ds_write_b128", "ds_store_b128"},
+      {"ds_write_b8_d16_hi", "ds_store_b8_d16_hi"},
+      {"ds_write_b16_d16_hi", "ds_store_b16_d16_hi"},
+      {"ds_write2_b32", "ds_store_2addr_b32"},
+      {"ds_write2_b64", "ds_store_2addr_b64"},
+      {"ds_write2st64_b32", "ds_store_2addr_stride64_b32"},
+      {"ds_write2st64_b64", "ds_store_2addr_stride64_b64"},
       {"ds_write_addtid_b32", "ds_store_addtid_b32"},
   };
   auto it = alias.find(n);
@@ -152,7 +217,8 @@ private:
     for (int i = 0; i < 4; ++i) d[i] = word_at(code_, p_.bytes, at + 4 * u64(i));
     Encoding enc = classify(*p_.chip, d[0]);
     if (enc == Encoding::none) {
-      if (const char *family = graphics_family(*p_.chip, d[0])) why = std::string(family) + " instructions are not implemented";
+      if (const char *family = graphics_family(*p_.chip, d[0]))
+        why = std::string(family) + " instructions are not implemented";
       return 0;
     }
     if (enc == Encoding::vopd) return vopd(d, in, why);
@@ -168,13 +234,15 @@ private:
     if (f_.bad_operand()) return refuse(why, k, " with a reserved operand");
     if (is_matrix) return size;
     if (in.flags & F_TFE) return refuse(why, k, " with tfe is not implemented");
-    if (in.flags & F_GDS && enc == Encoding::ds && k.info->cls != Class::barrier) return refuse(why, k, " with gds is not implemented");
+    if (in.flags & F_GDS && enc == Encoding::ds && k.info->cls != Class::barrier)
+      return refuse(why, k, " with gds is not implemented");
     if (k.clamped && in.flags & F_CLAMP) {
       in.fn = k.clamped->fn;
       in.flags &= ~F_CLAMP;
       if (!(in.flags & (F_DPP8 | F_DPP16 | F_SDWA | F_OPSEL_HI | F_MERGE16))) in.flags |= F_SIMPLE;
     }
-    if (k.mnemonic.compare(0, 14, "s_set_gpr_idx_") == 0) indexed_ = k.mnemonic == "s_set_gpr_idx_on";
+    if (k.mnemonic.compare(0, 14, "s_set_gpr_idx_") == 0)
+      indexed_ = k.mnemonic == "s_set_gpr_idx_on";
     else if (indexed_ && k.mnemonic[0] == 'v') index_registers(in);
     return size;
   }
@@ -222,7 +290,8 @@ private:
     u32 size = f_.fill_vopd(d, in, names);
     if (f_.bad_operand()) return 0;
     if (!size) {
-      why = "dual instruction v_dual_" + names[0] + " :: v_dual_" + names[1] + " is not implemented";
+      why =
+          "dual instruction v_dual_" + names[0] + " :: v_dual_" + names[1] + " is not implemented";
       return 0;
     }
     in.fn = vopd_handler();
@@ -245,7 +314,8 @@ private:
 
 } // namespace
 
-bool decode_program(Program &p, const u8 *code, const std::vector<CodeSymbol> &functions, std::string &error) {
+bool decode_program(Program &p, const u8 *code, const std::vector<CodeSymbol> &functions,
+                    std::string &error) {
   return Decoder(p, code).run(functions, error);
 }
 

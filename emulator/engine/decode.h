@@ -13,7 +13,8 @@ struct CodeSymbol {
 
 // Fills `p.code`, `p.index` and the rest from p.bytes bytes at `code`. False,
 // with `error` set, when a function holds an instruction the engine lacks.
-bool decode_program(Program &p, const u8 *code, const std::vector<CodeSymbol> &functions, std::string &error);
+bool decode_program(Program &p, const u8 *code, const std::vector<CodeSymbol> &functions,
+                    std::string &error);
 
 // The mnemonic LLVM prints for an opcode, empty if the chip has none of it, and
 // the words it was asked with: harmless operands, as some crash the disassembler.

@@ -38,18 +38,22 @@ const char *graphics_family(const Chip &chip, u32 d0) {
   if (chip.is_gfx12() && (top == 0x34 || top == 0x39)) return "image";
   if (!chip.is_gfx12() && top == 0x3c) return "image";
   if (top == (chip.is_gfx9() ? 0x31u : 0x3eu)) return "export";
-  if (chip.is_gfx9() ? top == 0x35 : chip.is_gfx10() ? top == 0x32 : top == 0x33) return "interpolation";
+  if (chip.is_gfx9() ? top == 0x35 : chip.is_gfx10() ? top == 0x32 : top == 0x33)
+    return "interpolation";
   return nullptr;
 }
 
 Opcode opcode_of(const Chip &chip, Encoding enc, const u32 *d) {
-  bool gfx9 = chip.is_gfx9(), gfx10 = chip.is_gfx10(), gfx11 = chip.is_gfx11(), gfx12 = chip.is_gfx12();
+  bool gfx9 = chip.is_gfx9(), gfx10 = chip.is_gfx10(), gfx11 = chip.is_gfx11(),
+       gfx12 = chip.is_gfx12();
   Opcode o;
   u32 &m = o.mask[0];
   switch (enc) {
   case Encoding::sop1: m = 0xff80ff00; break;
-  case Encoding::sop2: case Encoding::sopk: m = 0xff800000; break;
-  case Encoding::sopc: case Encoding::sopp: m = 0xffff0000; break;
+  case Encoding::sop2:
+  case Encoding::sopk: m = 0xff800000; break;
+  case Encoding::sopc:
+  case Encoding::sopp: m = 0xffff0000; break;
   case Encoding::smem: m = gfx12 ? 0xfc07e000 : 0xfffc0000; break;
   case Encoding::vop1: m = 0xfe01fe00; break;
   case Encoding::vop2: m = 0xfe000000; break;
@@ -79,7 +83,10 @@ Opcode opcode_of(const Chip &chip, Encoding enc, const u32 *d) {
 u32 words_of(Ty ty) {
   switch (ty) {
   case Ty::none: return 0;
-  case Ty::b64: case Ty::i64: case Ty::f64: case Ty::pk_f32: return 2;
+  case Ty::b64:
+  case Ty::i64:
+  case Ty::f64:
+  case Ty::pk_f32: return 2;
   case Ty::b96: return 3;
   case Ty::b128: return 4;
   case Ty::b192: return 6;
@@ -160,9 +167,13 @@ u64 Fields::inline_float(u32 field, Ty ty) {
   static const u16 b[] = {0x3f00, 0xbf00, 0x3f80, 0xbf80, 0x4000, 0xc000, 0x4080, 0xc080, 0x3e22};
   u32 i = field - 240;
   switch (ty) {
-  case Ty::f16: case Ty::pk_f16: return h[i];
-  case Ty::bf16: case Ty::pk_bf16: return b[i];
-  case Ty::f64: case Ty::b64: case Ty::i64: {
+  case Ty::f16:
+  case Ty::pk_f16: return h[i];
+  case Ty::bf16:
+  case Ty::pk_bf16: return b[i];
+  case Ty::f64:
+  case Ty::b64:
+  case Ty::i64: {
     u64 x = 0x3fc45f306dc9c882; // 1 / (2 pi)
     if (i < 8) std::memcpy(&x, &d[i], 8);
     return x;
@@ -180,7 +191,10 @@ Operand Fields::source(u32 field, Ty ty, u32 literal) {
   if (field < 128) return scalar(field, ty);
   if (field <= 208) {
     i64 v = field <= 192 ? i64(field) - 128 : 192 - i64(field);
-    return constant_operand(words_of(ty) == 2 && ty != Ty::pk_f32 ? u64(v) : ty == Ty::pk_f32 ? u64(u32(v)) << 32 | u32(v) : u32(v), ty);
+    return constant_operand(words_of(ty) == 2 && ty != Ty::pk_f32 ? u64(v)
+                            : ty == Ty::pk_f32                    ? u64(u32(v)) << 32 | u32(v)
+                                                                  : u32(v),
+                            ty);
   }
   if (field >= 240 && field <= 248) return constant_operand(inline_float(field, ty), ty);
   switch (field) {
@@ -188,7 +202,9 @@ Operand Fields::source(u32 field, Ty ty, u32 literal) {
   case 236: return constant_operand(ty == Ty::b64 ? kSharedBase + kApertureSize - 1 : ~0u, ty);
   case 237: return constant_operand(ty == Ty::b64 ? kPrivateBase : u32(kPrivateBase), ty);
   case 238: return constant_operand(ty == Ty::b64 ? kPrivateBase + kApertureSize - 1 : ~0u, ty);
-  case 251: case 252: case 253: {
+  case 251:
+  case 252:
+  case 253: {
     Operand o;
     o.kind = field == 251 ? O_VCCZ : field == 252 ? O_EXECZ : O_SCC;
     o.ty = ty;
@@ -232,15 +248,18 @@ void Fields::finish(Inst &in, const OpInfo &info) {
   in.cls = info.cls;
   for (Operand &o : in.src)
     if (o.kind != O_NONE) o.slow = o.mods || (o.sel != 6 && !(o.sel == 4 && is16(o.ty)));
-  if (!(in.flags & (F_CLAMP | F_DPP8 | F_DPP16 | F_SDWA | F_OPSEL_HI | F_MERGE16)) && !in.omod) in.flags |= F_SIMPLE;
+  if (!(in.flags & (F_CLAMP | F_DPP8 | F_DPP16 | F_SDWA | F_OPSEL_HI | F_MERGE16)) && !in.omod)
+    in.flags |= F_SIMPLE;
 }
 
 //===-- Scalar families ---------------------------------------------------===//
 
-u32 Fields::fill(Encoding enc, const OpInfo &info, const u32 *d, Inst &in, const std::string &name) {
+u32 Fields::fill(Encoding enc, const OpInfo &info, const u32 *d, Inst &in,
+                 const std::string &name) {
   u32 w = d[0], size = 4;
   bad_operand_ = false;
-  bool memory = enc == Encoding::smem || enc == Encoding::ds || enc == Encoding::flat || enc == Encoding::mubuf || enc == Encoding::mtbuf;
+  bool memory = enc == Encoding::smem || enc == Encoding::ds || enc == Encoding::flat ||
+                enc == Encoding::mubuf || enc == Encoding::mtbuf;
   bool wide = enc == Encoding::vop3 || enc == Encoding::vop3p;
   literal_allowed_ = !memory && !(wide && chip_.is_gfx9());
   auto src = [&](unsigned i, u32 field) {
@@ -279,16 +298,20 @@ u32 Fields::fill(Encoding enc, const OpInfo &info, const u32 *d, Inst &in, const
     break;
   case Encoding::sopp: in.imm = sext(bits(w, 15, 0), 16); break;
   case Encoding::smem: size = smem(info, d, in); break;
-  case Encoding::vop1: case Encoding::vop2: case Encoding::vopc: size = vop12c(enc, info, d, in, name); break;
+  case Encoding::vop1:
+  case Encoding::vop2:
+  case Encoding::vopc: size = vop12c(enc, info, d, in, name); break;
   case Encoding::vop3: size = vop3(info, d, in, name); break;
   case Encoding::vop3p: size = vop3p(info, d, in, name); break;
   case Encoding::ds: size = ds(info, d, in); break;
   case Encoding::flat: size = flat(info, d, in); break;
-  case Encoding::mubuf: case Encoding::mtbuf: size = buffer(info, d, in, enc == Encoding::mtbuf); break;
+  case Encoding::mubuf:
+  case Encoding::mtbuf: size = buffer(info, d, in, enc == Encoding::mtbuf); break;
   default: return 0;
   }
   finish(in, info);
-  if (info.cls == Class::branch && (enc == Encoding::sopp || info.flags & F_VADDR)) in.flags |= F_VADDR;
+  if (info.cls == Class::branch && (enc == Encoding::sopp || info.flags & F_VADDR))
+    in.flags |= F_VADDR;
   return size;
 }
 
@@ -297,7 +320,8 @@ u32 Fields::smem(const OpInfo &info, const u32 *d, Inst &in) {
   if (info.dst != Ty::none) in.dst = scalar(bits(w, 12, 6), info.dst, true);
   if (info.nsrc) in.src[0] = scalar(bits(w, 5, 0) * 2, info.src[0]);
   if (info.nsrc < 1) return 8;
-  if (info.src[2] != Ty::none) in.src[2] = scalar(bits(w, 12, 6), info.src[2]); // stores and atomics
+  if (info.src[2] != Ty::none)
+    in.src[2] = scalar(bits(w, 12, 6), info.src[2]); // stores and atomics
   if (info.flags & F_GLC && !bit(w, 16)) in.dst = Operand(); // an atomic that returns nothing
   if (chip_.is_gfx9()) {
     if (bit(w, 17)) in.imm = sext(bits(d[1], 20, 0), 21);

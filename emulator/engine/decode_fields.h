@@ -7,11 +7,33 @@
 namespace mgx::emu {
 
 // Bits of an instruction word.
-static inline u32 bits(u32 word, unsigned hi, unsigned lo) { return word >> lo & ((u64(1) << (hi - lo + 1)) - 1); }
+static inline u32 bits(u32 word, unsigned hi, unsigned lo) {
+  return word >> lo & ((u64(1) << (hi - lo + 1)) - 1);
+}
 static inline bool bit(u32 word, unsigned n) { return word >> n & 1; }
-static inline i32 sext(u32 value, unsigned width) { return i32(value << (32 - width)) >> (32 - width); }
+static inline i32 sext(u32 value, unsigned width) {
+  return i32(value << (32 - width)) >> (32 - width);
+}
 
-enum class Encoding : u8 { none, sop1, sop2, sopk, sopc, sopp, smem, vop1, vop2, vopc, vop3, vop3p, ds, flat, mubuf, mtbuf, vopd };
+enum class Encoding : u8 {
+  none,
+  sop1,
+  sop2,
+  sopk,
+  sopc,
+  sopp,
+  smem,
+  vop1,
+  vop2,
+  vopc,
+  vop3,
+  vop3p,
+  ds,
+  flat,
+  mubuf,
+  mtbuf,
+  vopd
+};
 
 Encoding classify(const Chip &chip, u32 d0);
 // What a word that begins no instruction of a compute kernel begins, null if nothing.

@@ -26,17 +26,25 @@ u32 Fields::fill_matrix(const MatrixPair &pair, const u32 *d, Inst &in) {
   };
   bad_operand_ |= field[0] < 256 || field[1] < 256 || (indexed && field[2] < 256);
   using F = MatrixFormat;
-  Ty c = op.acc == F::kF64 ? Ty::f64 : op.acc == F::kF16 ? Ty::f16 : op.acc == F::kBf16 ? Ty::bf16 : Ty::f32;
-  auto narrow = [&](u32 words, u32 format) { return op.a == F::kF8f6f4 ? format < 2 ? 8u : format < 4 ? 6u : 4u : words; };
+  Ty c = op.acc == F::kF64    ? Ty::f64
+         : op.acc == F::kF16  ? Ty::f16
+         : op.acc == F::kBf16 ? Ty::bf16
+                              : Ty::f32;
+  auto narrow = [&](u32 words, u32 format) {
+    return op.a == F::kF8f6f4 ? format < 2 ? 8u : format < 4 ? 6u : 4u : words;
+  };
   in.cbsz = u8(bits(d[0], 10, 8));
   in.abid = u8(bits(d[0], 14, 11));
   in.blgp = u8(bits(d[1], 31, 29));
   // Broadcasting (CBSZ, ABID) names one of 2^CBSZ groups of lanes; f8f6f4 has five formats.
   if (op.a == F::kF8f6f4) bad_operand_ |= in.cbsz > 4 || in.blgp > 4;
-  else if (op.kind == MatrixKind::kMfma && op.acc != F::kF64 && in.cbsz) bad_operand_ |= in.cbsz > 6 || in.abid >> in.cbsz;
+  else if (op.kind == MatrixKind::kMfma && op.acc != F::kF64 && in.cbsz)
+    bad_operand_ |= in.cbsz > 6 || in.abid >> in.cbsz;
   in.dst = reg(256 + bits(d[0], 7, 0), op.acc_registers, acc_cd, c);
-  in.src[0] = reg(field[0], mai ? narrow(op.a_registers, in.cbsz) : op.a_registers, mai && bit(d[1], 27), Ty::b32);
-  in.src[1] = reg(field[1], mai ? narrow(op.b_registers, in.blgp) : op.b_registers, mai && bit(d[1], 28), Ty::b32);
+  in.src[0] = reg(field[0], mai ? narrow(op.a_registers, in.cbsz) : op.a_registers,
+                  mai && bit(d[1], 27), Ty::b32);
+  in.src[1] = reg(field[1], mai ? narrow(op.b_registers, in.blgp) : op.b_registers,
+                  mai && bit(d[1], 28), Ty::b32);
   in.src[2] = reg(field[2], indexed ? 1 : op.acc_registers, acc_cd && !indexed, c);
   if (!mai) {
     in.neg_hi = in.cbsz;
@@ -53,16 +61,18 @@ u32 Fields::fill_matrix(const MatrixPair &pair, const u32 *d, Inst &in) {
 
 // The operations of VOPD (RDNA3 ISA, "VOPD"); RDNA4 keeps the numbers.
 static const char *const kDual[32] = {
-    "fmac_f32", "fmaak_f32", "fmamk_f32", "mul_f32", "add_f32", "sub_f32", "subrev_f32", "mul_legacy_f32",
-    "mov_b32", "cndmask_b32", "max_f32", "min_f32", "dot2acc_f32_f16", "dot2acc_f32_bf16", "", "",
-    "add_u32", "lshlrev_b32", "and_b32"};
+    "fmac_f32", "fmaak_f32",  "fmamk_f32",       "mul_f32",          "add_f32",
+    "sub_f32",  "subrev_f32", "mul_legacy_f32",  "mov_b32",          "cndmask_b32",
+    "max_f32",  "min_f32",    "dot2acc_f32_f16", "dot2acc_f32_bf16", "",
+    "",         "add_u32",    "lshlrev_b32",     "and_b32"};
 
 u32 Fields::fill_vopd(const u32 *d, Inst &in, std::string *names) {
   auto dual = std::make_unique<Dual>();
   bad_operand_ = false;
   literal_allowed_ = true;
   u32 op[2] = {bits(d[0], 25, 22), bits(d[0], 21, 17)};
-  u32 src0[2] = {bits(d[0], 8, 0), bits(d[1], 8, 0)}, vsrc1[2] = {bits(d[0], 16, 9), bits(d[1], 16, 9)};
+  u32 src0[2] = {bits(d[0], 8, 0), bits(d[1], 8, 0)},
+      vsrc1[2] = {bits(d[0], 16, 9), bits(d[1], 16, 9)};
   u32 vdst_x = bits(d[1], 31, 24);
   u32 vdst[2] = {vdst_x, bits(d[1], 23, 17) << 1 | (~vdst_x & 1)};
   Inst *half[2] = {&dual->x, &dual->y};
@@ -100,7 +110,8 @@ u32 Fields::fill_vopd(const u32 *d, Inst &in, std::string *names) {
           break;
         }
   }
-  for (const Operand &o : dual->y.src) dual->conflict |= o.kind == O_VGPR && o.reg == dual->x.dst.reg;
+  for (const Operand &o : dual->y.src)
+    dual->conflict |= o.kind == O_VGPR && o.reg == dual->x.dst.reg;
   in.dst = dual->y.dst;
   dual->x_dst = dual->x.dst.reg;
   if (dual->conflict) dual->x.dst.reg = kTempVgpr;

@@ -52,7 +52,8 @@ u32 Fields::flat(const OpInfo &info, const u32 *d, Inst &in) {
     else sve = saddr == 127;                        // gfx90a: one of the two
     acc = chip_.is_gfx9() && bit(d[1], 23);
   }
-  bool no_saddr = saddr == 127 || (chip_.is_gfx10() && saddr == 125) || ((chip_.is_gfx11() || chip_.is_gfx12()) && saddr == 124);
+  bool no_saddr = saddr == 127 || (chip_.is_gfx10() && saddr == 125) ||
+                  ((chip_.is_gfx11() || chip_.is_gfx12()) && saddr == 124);
   in.cbsz = segment == 0 ? S_FLAT : segment == 1 ? S_SCRATCH : S_GLOBAL;
   if (glc) in.flags |= F_GLC;
   if (!no_saddr && segment) {
@@ -107,7 +108,8 @@ u32 Fields::buffer(const OpInfo &info, const u32 *d, Inst &in, bool typed) {
     else if (!gfx11 && bit(w, 16)) in.flags |= F_LDS;
   }
   in.cbsz = S_BUFFER;
-  in.flags |= (offen ? u32(F_OFFEN) : 0) | (idxen ? u32(F_IDXEN) : 0) | (glc ? u32(F_GLC) : 0) | (tfe ? u32(F_TFE) : 0);
+  in.flags |= (offen ? u32(F_OFFEN) : 0) | (idxen ? u32(F_IDXEN) : 0) | (glc ? u32(F_GLC) : 0) |
+              (tfe ? u32(F_TFE) : 0);
   if (offen || idxen) in.src[0] = vector(vaddr, offen && idxen ? Ty::b64 : Ty::b32);
   in.src[2] = scalar(rsrc, Ty::b128);
   in.src[3] = source(soffset, Ty::b32, 0);

@@ -41,7 +41,8 @@ const DppTable *Fields::dpp_table(bool eight, u32 word) {
   for (u32 size = 0; size < 2; ++size) {
     int n = size ? 64 : 32;
     for (int i = 0; i < n; ++i) {
-      int from = eight ? (i & ~7) | int(word >> (8 + 3 * (i & 7)) & 7) : dpp_source(word >> 8 & 0x1ff, i, n, chip_.is_gfx9());
+      int from = eight ? (i & ~7) | int(word >> (8 + 3 * (i & 7)) & 7)
+                       : dpp_source(word >> 8 & 0x1ff, i, n, chip_.is_gfx9());
       bool enabled = eight || ((word >> 28 >> (i >> 4) & 1) && (word >> 24 >> (i >> 2 & 3) & 1));
       t->from[size][i] = u8(from < 0 ? i : from);
       t->valid[size] |= u64(from >= 0) << i;
@@ -52,7 +53,8 @@ const DppTable *Fields::dpp_table(bool eight, u32 word) {
 }
 
 void Fields::dpp(Inst &in, u32 marker, u32 word, bool vop3) {
-  in.src[0] = vop3 ? vector(bits(word, 7, 0), in.src[0].ty) : vector16(bits(word, 7, 0), in.src[0].ty);
+  in.src[0] =
+      vop3 ? vector(bits(word, 7, 0), in.src[0].ty) : vector16(bits(word, 7, 0), in.src[0].ty);
   in.src[0].mods |= M_DPP;
   in.aux = dpp_table(marker != kDpp16, word);
   if (marker == kDpp16) {
@@ -73,7 +75,8 @@ void Fields::sdwa(Inst &in, const OpInfo &info, u32 word, bool compare) {
   in.dpp = word;
   literal_allowed_ = false;
   auto reserved = [&](unsigned at) { return bits(word, at + 2, at) == 7; };
-  bad_operand_ |= (!compare && (reserved(8) || bits(word, 12, 11) == 3)) || reserved(16) || (info.nsrc > 1 && reserved(24));
+  bad_operand_ |= (!compare && (reserved(8) || bits(word, 12, 11) == 3)) || reserved(16) ||
+                  (info.nsrc > 1 && reserved(24));
   Ty t0 = in.src[0].ty;
   in.src[0] = bit(word, 23) ? source(bits(word, 7, 0), t0, 0) : vector(bits(word, 7, 0), t0);
   if (info.nsrc > 1 && bit(word, 31)) in.src[1] = source(in.src[1].reg, info.src[1], 0);
@@ -93,14 +96,18 @@ void Fields::sdwa(Inst &in, const OpInfo &info, u32 word, bool compare) {
   in.omod = u8(bits(word, 15, 14));
 }
 
-u32 Fields::vop12c(Encoding enc, const OpInfo &info, const u32 *d, Inst &in, const std::string &name) {
+u32 Fields::vop12c(Encoding enc, const OpInfo &info, const u32 *d, Inst &in,
+                   const std::string &name) {
   u32 w = d[0], size = 4, s0 = bits(w, 8, 0);
   u32 vdst = bits(w, 24, 17), vsrc1 = bits(w, 16, 9);
   bool compare = enc == Encoding::vopc;
   u32 n = info.nsrc - (info.reads_vcc ? 1 : 0) - (info.reads_dst ? 1 : 0);
   bool is_sdwa = s0 == kSdwa && (chip_.is_gfx9() || chip_.is_gfx10());
   bool is_dpp = s0 == kDpp16 || (!chip_.is_gfx9() && (s0 == kDpp8 || s0 == kDpp8Fi));
-  if (n > 0) in.src[0] = is_sdwa || is_dpp ? vector(0, info.src[0]) : s0 >= 256 ? vector16(s0 - 256, info.src[0]) : source(s0, info.src[0], d[1]);
+  if (n > 0)
+    in.src[0] = is_sdwa || is_dpp ? vector(0, info.src[0])
+                : s0 >= 256       ? vector16(s0 - 256, info.src[0])
+                                  : source(s0, info.src[0], d[1]);
   if (s0 == kLiteral && n > 0) size = 8;
   if (compare) {
     in.src[1] = vector16(vsrc1, info.src[1]);
@@ -115,8 +122,10 @@ u32 Fields::vop12c(Encoding enc, const OpInfo &info, const u32 *d, Inst &in, con
     in.dst.slow = false;
     result16(in, high, name, false);
     if (enc == Encoding::vop2) {
-      bool k_last = name.find("aak_") != std::string::npos || name.find("adak_") != std::string::npos;
-      bool k_middle = name.find("amk_") != std::string::npos || name.find("admk_") != std::string::npos;
+      bool k_last =
+          name.find("aak_") != std::string::npos || name.find("adak_") != std::string::npos;
+      bool k_middle =
+          name.find("amk_") != std::string::npos || name.find("admk_") != std::string::npos;
       if (k_last || k_middle) {
         Operand k = constant_operand(d[1], info.src[1]), v = vector16(vsrc1, info.src[1]);
         in.src[1] = k_last ? v : k;
@@ -159,7 +168,8 @@ u32 Fields::vop3(const OpInfo &info, const u32 *d, Inst &in, const std::string &
   u32 n = info.nsrc - (info.reads_dst ? 1 : 0);
   u32 marker = 0;
   for (u32 i = 0; i < n && i < 3; ++i) {
-    bool is_dpp = i == 0 && !chip_.is_gfx9() && (field[0] == kDpp16 || field[0] == kDpp8 || field[0] == kDpp8Fi);
+    bool is_dpp = i == 0 && !chip_.is_gfx9() &&
+                  (field[0] == kDpp16 || field[0] == kDpp8 || field[0] == kDpp8Fi);
     if (is_dpp) {
       marker = field[0];
       in.src[0].ty = info.src[0];
@@ -199,7 +209,8 @@ u32 Fields::vop3(const OpInfo &info, const u32 *d, Inst &in, const std::string &
   }
   for (u32 i = 0; i < 3 && i < n; ++i) modifiers(in, i, false, bit(d[1], 29 + i));
   for (u32 i = 0; i < 3; ++i) // the bits are op specific where operands are no floats
-    if (in.src[i].ty == Ty::mask || in.src[i].ty == Ty::b32 || in.src[i].ty == Ty::b64 || in.src[i].ty == Ty::i64 || in.src[i].ty == Ty::b16)
+    if (in.src[i].ty == Ty::mask || in.src[i].ty == Ty::b32 || in.src[i].ty == Ty::b64 ||
+        in.src[i].ty == Ty::i64 || in.src[i].ty == Ty::b16)
       in.src[i].mods &= ~(M_ABS | M_NEG);
   if (bit(w, 15)) in.flags |= F_CLAMP;
   in.omod = u8(bits(d[1], 28, 27));
@@ -218,7 +229,8 @@ u32 Fields::vop3p(const OpInfo &info, const u32 *d, Inst &in, const std::string 
   u32 n = info.nsrc - (info.reads_dst ? 1 : 0);
   in.dst = vector(bits(w, 7, 0), info.dst, name == "v_accvgpr_write_b32");
   for (u32 i = 0; i < n && i < 3; ++i) {
-    bool is_dpp = i == 0 && !chip_.is_gfx9() && (field[0] == kDpp16 || field[0] == kDpp8 || field[0] == kDpp8Fi);
+    bool is_dpp = i == 0 && !chip_.is_gfx9() &&
+                  (field[0] == kDpp16 || field[0] == kDpp8 || field[0] == kDpp8Fi);
     if (is_dpp) {
       in.src[0].ty = info.src[0];
       in.src[0].kind = O_VGPR;
@@ -229,7 +241,8 @@ u32 Fields::vop3p(const OpInfo &info, const u32 *d, Inst &in, const std::string 
     in.src[i] = source(field[i], info.src[i], d[2]);
     if (field[i] == kLiteral) size = 12;
   }
-  if (name == "v_accvgpr_read_b32" || name == "v_accvgpr_read") in.src[0] = vector(field[0] & 255, Ty::b32, true);
+  if (name == "v_accvgpr_read_b32" || name == "v_accvgpr_read")
+    in.src[0] = vector(field[0] & 255, Ty::b32, true);
   if (name == "v_accvgpr_write") in.dst = vector(bits(w, 7, 0), info.dst, true);
   if (info.reads_dst) {
     in.src[n] = in.dst;

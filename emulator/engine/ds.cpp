@@ -21,7 +21,9 @@ bool lds_addresses(Wave &w, const Inst &in, u32 extra, u32 bytes, bool load, boo
   if (bad || (size < bytes && mask)) {
     for (u32 i = 0; i < n; ++i)
       if (mask >> i & 1 && (size < bytes || out[i] > room)) {
-        raise_fault(w, Fault::lds_out_of_bounds, int(i), out[i], store ? "LDS store beyond the work-group's allocation" : "LDS load beyond the work-group's allocation");
+        raise_fault(w, Fault::lds_out_of_bounds, int(i), out[i],
+                    store ? "LDS store beyond the work-group's allocation"
+                          : "LDS load beyond the work-group's allocation");
         return false;
       }
   }
@@ -120,7 +122,8 @@ template <u32 kWords, u32 kBits> static void load_transposed(Wave &w, const Inst
   u32 result[kWords][kLanes] = {};
   auto element = [&](u32 lane, u32 e) {
     u32 bit = e * kBits, x = 0;
-    for (u32 b = 0; b < kBits; ++b) x |= u32(w.lds[at[lane] + (bit + b) / 8] >> (bit + b) % 8 & 1) << b;
+    for (u32 b = 0; b < kBits; ++b)
+      x |= u32(w.lds[at[lane] + (bit + b) / 8] >> (bit + b) % 8 & 1) << b;
     return x;
   };
   u64 exec = exec_of(w);
@@ -146,7 +149,8 @@ static bool addtid(Wave &w, const Inst &in, u32 *at) {
   each_lane(exec_of(w), [&](u32 i) {
     at[i] = base + 4 * i;
     if (ok && (at[i] > w.lds_bytes || 4 > w.lds_bytes - at[i])) {
-      raise_fault(w, Fault::lds_out_of_bounds, int(i), at[i], "LDS access beyond the work-group's allocation");
+      raise_fault(w, Fault::lds_out_of_bounds, int(i), at[i],
+                  "LDS access beyond the work-group's allocation");
       ok = false;
     }
   });
@@ -233,7 +237,9 @@ void register_ds(OpTable &t) {
     o.cls = cls;
     add_op(t, name, o);
   };
-  auto ld = [&](const char *name, Handler fn, Ty dst) { add(name, fn, dst, Ty::none, Ty::none, Class::lds_read); };
+  auto ld = [&](const char *name, Handler fn, Ty dst) {
+    add(name, fn, dst, Ty::none, Ty::none, Class::lds_read);
+  };
   auto st = [&](const char *name, Handler fn, Ty data, Ty data2 = Ty::none) {
     add(name, fn, Ty::none, data, data2, Class::lds_write);
   };

@@ -14,7 +14,8 @@ template <class T, class F> MGX_INLINE void modify(Wave &w, const Inst &in, F f)
   u32 *d = in.dst.kind == O_VGPR ? w.vgpr(in.dst.reg) : nullptr;
   each_lane(exec_of(w), [&](u32 i) {
     if (w.stop == Stop::fault) return;
-    if (at[i] % sizeof(T)) return raise_fault(w, Fault::misaligned, int(i), at[i], "misaligned LDS atomic");
+    if (at[i] % sizeof(T))
+      return raise_fault(w, Fault::misaligned, int(i), at[i], "misaligned LDS atomic");
     T old, a, b;
     std::memcpy(&old, w.lds + at[i], sizeof old);
     if constexpr (sizeof(T) == 8) {
@@ -103,7 +104,8 @@ template <bool kAppend> static void counter(Wave &w, const Inst &in) {
   u32 at = (w.s[kM0] >> 16) + u32(in.imm);
   u64 exec = exec_of(w);
   if (at > w.lds_bytes || 4 > w.lds_bytes - at)
-    return raise_fault(w, Fault::lds_out_of_bounds, -1, at, "LDS counter beyond the work-group's allocation");
+    return raise_fault(w, Fault::lds_out_of_bounds, -1, at,
+                       "LDS counter beyond the work-group's allocation");
   u32 old, lanes = u32(__builtin_popcountll(exec));
   std::memcpy(&old, w.lds + at, 4);
   u32 value = kAppend ? old + lanes : old - lanes;
@@ -179,8 +181,10 @@ void register_ds_atomic(OpTable &t) {
     o.cls = Class::lds_atomic;
     add_op(t, name, o);
   };
-  for (const char *name : {"ds_wrxchg2_rtn_b32", "ds_storexchg_2addr_rtn_b32"}) two(name, exchange2<u32, 1>, Ty::b32, Ty::b64);
-  for (const char *name : {"ds_wrxchg2_rtn_b64", "ds_storexchg_2addr_rtn_b64"}) two(name, exchange2<u64, 1>, Ty::b64, Ty::b128);
+  for (const char *name : {"ds_wrxchg2_rtn_b32", "ds_storexchg_2addr_rtn_b32"})
+    two(name, exchange2<u32, 1>, Ty::b32, Ty::b64);
+  for (const char *name : {"ds_wrxchg2_rtn_b64", "ds_storexchg_2addr_rtn_b64"})
+    two(name, exchange2<u64, 1>, Ty::b64, Ty::b128);
   for (const char *name : {"ds_wrxchg2st64_rtn_b32", "ds_storexchg_2addr_stride64_rtn_b32"})
     two(name, exchange2<u32, 64>, Ty::b32, Ty::b64);
   for (const char *name : {"ds_wrxchg2st64_rtn_b64", "ds_storexchg_2addr_stride64_rtn_b64"})

@@ -106,7 +106,10 @@ public:
   uint64_t allocated_bytes() const { return allocated_.load(std::memory_order_relaxed); }
 
 private:
-  struct Block { std::atomic<uint64_t> base{0}, size{0}; std::atomic<void *> user{nullptr}; };
+  struct Block {
+    std::atomic<uint64_t> base{0}, size{0};
+    std::atomic<void *> user{nullptr};
+  };
   static constexpr uint64_t kPage = 4096;
   uint64_t arena_ = 0, arena_size_ = 0;
   std::atomic<uint32_t> *pages_ = nullptr; // page of the arena -> index in blocks_
@@ -127,15 +130,34 @@ private:
 
 // The kinds of the metadata note (".value_kind"), AMDGPUUsage "Code Object V5".
 enum class ArgKind : uint8_t {
-  by_value, global_buffer, dynamic_shared_pointer, hidden_none,
-  hidden_global_offset_x, hidden_global_offset_y, hidden_global_offset_z,
-  hidden_block_count_x, hidden_block_count_y, hidden_block_count_z,
-  hidden_group_size_x, hidden_group_size_y, hidden_group_size_z,
-  hidden_remainder_x, hidden_remainder_y, hidden_remainder_z,
-  hidden_grid_dims, hidden_printf_buffer, hidden_hostcall_buffer,
-  hidden_multigrid_sync_arg, hidden_heap_v1, hidden_default_queue,
-  hidden_completion_action, hidden_dynamic_lds_size, hidden_private_base,
-  hidden_shared_base, hidden_queue_ptr, other,
+  by_value,
+  global_buffer,
+  dynamic_shared_pointer,
+  hidden_none,
+  hidden_global_offset_x,
+  hidden_global_offset_y,
+  hidden_global_offset_z,
+  hidden_block_count_x,
+  hidden_block_count_y,
+  hidden_block_count_z,
+  hidden_group_size_x,
+  hidden_group_size_y,
+  hidden_group_size_z,
+  hidden_remainder_x,
+  hidden_remainder_y,
+  hidden_remainder_z,
+  hidden_grid_dims,
+  hidden_printf_buffer,
+  hidden_hostcall_buffer,
+  hidden_multigrid_sync_arg,
+  hidden_heap_v1,
+  hidden_default_queue,
+  hidden_completion_action,
+  hidden_dynamic_lds_size,
+  hidden_private_base,
+  hidden_shared_base,
+  hidden_queue_ptr,
+  other,
 };
 
 struct KernelArg {
@@ -261,9 +283,9 @@ struct Options {
   bool strict = false;
   Footprint *footprint = nullptr;  // of the dispatch, in strict mode
   bool profile = false;
-  bool sample = false;             // with profile: runs the work-groups that one unit holds at a time
+  bool sample = false; // with profile: runs the work-groups that one unit holds at a time
   uint64_t instruction_budget = 0; // of one wave; 0: the default, 2^34
-  uint32_t clock_divider = 1;      // s_memtime advances by one an instruction / this
+  uint32_t clock_divider = 1; // s_memtime advances by one an instruction / this
 };
 
 // Counts of one dispatch (executed wave instructions and modelled clocks).
@@ -278,15 +300,15 @@ struct Profile {
   uint64_t matrix_cycles = 0, valu_cycles = 0, lds_cycles = 0, lds_conflict_cycles = 0;
   uint64_t global_cycles = 0, global_segments = 0, global_bytes_read = 0, global_bytes_written = 0;
   uint64_t memory_bytes = 0; // of lines that are read or written, each once; 0 of a sample
-  uint32_t rounds = 0;       // work-groups of the compute unit that has most
+  uint32_t rounds = 0; // work-groups of the compute unit that has most
   uint32_t vgprs = 0, lds_bytes = 0, waves_per_group = 0;
   uint32_t workgroups_per_cu = 0, waves_per_simd = 0; // occupancy
-  double lambda = 0, nu = 0, mu = 0;       // LDS, VALU port, global over matrix cycles
-  double u_sim[3] = {0, 0, 0};             // fast, mid, slow latencies (gfx942); 0: no model
-  double rdna_bound = 0;                   // RDNA: matrix clocks over those of the busiest unit
-  double unit_clocks = 0;                  // of the compute unit that has most work-groups
-  double memory_clocks = 0;                // that memory_bytes take at the memory's rate
-  double modelled_clocks = 0;              // of the dispatch: the larger of both, and a launch
+  double lambda = 0, nu = 0, mu = 0; // LDS, VALU port, global over matrix cycles
+  double u_sim[3] = {0, 0, 0}; // fast, mid, slow latencies (gfx942); 0: no model
+  double rdna_bound = 0; // RDNA: matrix clocks over those of the busiest unit
+  double unit_clocks = 0; // of the compute unit that has most work-groups
+  double memory_clocks = 0; // that memory_bytes take at the memory's rate
+  double modelled_clocks = 0; // of the dispatch: the larger of both, and a launch
   double modelled_ms = 0;
   std::unordered_map<uint64_t, Lines> touched; // by page, while the dispatch runs
   std::string json() const;

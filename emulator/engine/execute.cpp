@@ -31,7 +31,8 @@ u32 mxcsr_of(u32 round, u32 denorm) {
 
 // Arithmetic under a rounding or denormal mode of the kernel's own.
 inline void step_special(Wave &w, const Inst &in) {
-  bool f32 = in.flags & F_F32, f64 = in.flags & F_F64 && (in.dst.ty == Ty::f64 || in.src[0].ty == Ty::f64);
+  bool f32 = in.flags & F_F32,
+       f64 = in.flags & F_F64 && (in.dst.ty == Ty::f64 || in.src[0].ty == Ty::f64);
   if (in.flags & F_F64 && !f64 && is_special_half_mode(w.mode)) {
     static const Handler half_mode = op_table().at(".half_mode").fn;
     half_mode(w, in);
@@ -41,7 +42,8 @@ inline void step_special(Wave &w, const Inst &in) {
     in.fn(w, in);
     return;
   }
-  _mm_setcsr(f32 ? mxcsr_of(w.mode & 3, w.mode >> 4 & 3) : mxcsr_of(w.mode >> 2 & 3, w.mode >> 6 & 3));
+  _mm_setcsr(f32 ? mxcsr_of(w.mode & 3, w.mode >> 4 & 3)
+                 : mxcsr_of(w.mode >> 2 & 3, w.mode >> 6 & 3));
   in.fn(w, in);
   _mm_setcsr(kPlainMxcsr);
 }
@@ -113,7 +115,8 @@ Progress run_group(const Launch &l, GroupState &s) {
       case Stop::yield: spinning = true; break;
       case Stop::none:
         if (w.count >= budget) {
-          raise_fault(w, Fault::hang, -1, 0, "the wave ran out of its instruction budget: it hangs");
+          raise_fault(w, Fault::hang, -1, 0,
+                      "the wave ran out of its instruction budget: it hangs");
           return Progress::fault;
         }
         spinning |= w.count % kSlice == 0 || !w.special_mode;
@@ -124,7 +127,8 @@ Progress run_group(const Launch &l, GroupState &s) {
     if (!ran) {
       for (u32 i = 0; i < s.live_waves; ++i)
         if (Wave &w = *s.waves[i]; !w.ended) {
-          raise_fault(w, Fault::barrier, -1, 0, "the work-group hangs: not all of its waves reach this barrier");
+          raise_fault(w, Fault::barrier, -1, 0,
+                      "the work-group hangs: not all of its waves reach this barrier");
           if (w.pc > &w.program->code[0]) --w.pc;
           return Progress::fault;
         }
@@ -153,7 +157,8 @@ const char *fault_name(Fault::Kind k) {
 // A kernel that was given null for the service's buffer.
 static bool wants_host_service(const Kernel &k) {
   return std::any_of(k.args.begin(), k.args.end(), [](const KernelArg &a) {
-    return a.kind == ArgKind::hidden_hostcall_buffer || a.kind == ArgKind::hidden_printf_buffer || a.kind == ArgKind::hidden_heap_v1;
+    return a.kind == ArgKind::hidden_hostcall_buffer || a.kind == ArgKind::hidden_printf_buffer ||
+           a.kind == ArgKind::hidden_heap_v1;
   });
 }
 constexpr u64 kNullPages = 65536; // addresses that come of null pointers
@@ -169,15 +174,18 @@ Fault make_fault(const Launch &l, const Wave &w) {
   u64 at = l.program->base + w.pc->pc;
   f.pc = at - l.kernel->entry;
   f.instruction = w.pc->pc + 4 <= l.program->bytes
-                      ? disassemble(*l.chip, reinterpret_cast<const u8 *>(at), l.program->bytes - w.pc->pc, w.lanes == 32)
+                      ? disassemble(*l.chip, reinterpret_cast<const u8 *>(at),
+                                    l.program->bytes - w.pc->pc, w.lanes == 32)
                       : "end of code";
   char head[160];
   char lane[24] = "";
   if (f.lane >= 0) std::snprintf(lane, sizeof lane, " lane %d", f.lane);
   bool before = i64(f.pc) < 0; // in a function that lies before the kernel
-  std::snprintf(head, sizeof head, ", work-group (%u, %u, %u) wave %u%s, pc %s0x%llx", f.group[0], f.group[1], f.group[2],
-                f.wave, lane, before ? "-" : "", (unsigned long long)(before ? -f.pc : f.pc));
-  f.text = std::string(fault_name(f.kind)) + " in kernel " + f.kernel + head + " (" + f.instruction + ")";
+  std::snprintf(head, sizeof head, ", work-group (%u, %u, %u) wave %u%s, pc %s0x%llx", f.group[0],
+                f.group[1], f.group[2], f.wave, lane, before ? "-" : "",
+                (unsigned long long)(before ? -f.pc : f.pc));
+  f.text = std::string(fault_name(f.kind)) + " in kernel " + f.kernel + head + " (" +
+           f.instruction + ")";
   if (f.address) {
     char address[32];
     std::snprintf(address, sizeof address, ", address 0x%llx", (unsigned long long)f.address);
@@ -185,7 +193,8 @@ Fault make_fault(const Launch &l, const Wave &w) {
   }
   f.text += std::string(": ") + w.fault_text;
   if (f.kind == Fault::out_of_bounds && f.address < kNullPages && wants_host_service(*l.kernel))
-    f.text += "; printf, assert and malloc in kernels need a host service, which emulated devices lack";
+    f.text +=
+        "; printf, assert and malloc in kernels need a host service, which emulated devices lack";
   return f;
 }
 
@@ -205,13 +214,18 @@ std::optional<Fault> check(const Dispatch &d, const Chip &chip) {
   const Kernel &k = *d.kernel;
   u64 threads = u64(d.block[0]) * d.block[1] * d.block[2];
   if (!threads || threads > 1024 || threads > std::max(k.max_workgroup, 1u))
-    return launch_fault(k, "a work-group of " + std::to_string(threads) + " work-items; the kernel allows 1 to " + std::to_string(k.max_workgroup));
+    return launch_fault(k, "a work-group of " + std::to_string(threads) +
+                               " work-items; the kernel allows 1 to " +
+                               std::to_string(k.max_workgroup));
   for (int i = 0; i < 3; ++i)
     if (k.required_workgroup[i] && k.required_workgroup[i] != d.block[i])
-      return launch_fault(k, "the work-group size differs from the one the kernel was compiled for");
+      return launch_fault(k,
+                          "the work-group size differs from the one the kernel was compiled for");
   if (u64(k.group_bytes) + d.dynamic_lds > chip.lds_bytes)
-    return launch_fault(k, std::to_string(u64(k.group_bytes) + d.dynamic_lds) + " bytes of LDS; " + chip.name + " has " + std::to_string(chip.lds_bytes));
-  if (d.kernarg.size() < k.kernarg_size) return launch_fault(k, "the argument segment is too short");
+    return launch_fault(k, std::to_string(u64(k.group_bytes) + d.dynamic_lds) + " bytes of LDS; " +
+                               chip.name + " has " + std::to_string(chip.lds_bytes));
+  if (d.kernarg.size() < k.kernarg_size)
+    return launch_fault(k, "the argument segment is too short");
   return std::nullopt;
 }
 
@@ -328,7 +342,8 @@ private:
 
 } // namespace
 
-std::optional<Fault> execute(const Dispatch &d, Memory &memory, ThreadPool &pool, const Options &options, Profile *profile) {
+std::optional<Fault> execute(const Dispatch &d, Memory &memory, ThreadPool &pool,
+                             const Options &options, Profile *profile) {
   const Kernel &k = *d.kernel;
   const Chip &chip = k.object->chip();
   if (profile) *profile = Profile();

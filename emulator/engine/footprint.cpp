@@ -36,7 +36,9 @@ std::vector<Touched> Footprint::ranges() const {
       append(out, base, base + kLine, kRead);
     } else {
       for (uint64_t b = 0; b < kLine; ++b)
-        append(out, base + b, base + b + 1, uint8_t((read >> b & 1) * kRead | (written >> b & 1) * kWrite | (atomic >> b & 1) * kAtomic));
+        append(out, base + b, base + b + 1,
+               uint8_t((read >> b & 1) * kRead | (written >> b & 1) * kWrite |
+                       (atomic >> b & 1) * kAtomic));
     }
   }
   return out;

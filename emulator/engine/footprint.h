@@ -24,7 +24,9 @@ public:
   class Line {
   public:
     // `mask`: bytes of the line.
-    void note(uint64_t mask, Touch how) { masks_[how / 2].fetch_or(mask, std::memory_order_relaxed); }
+    void note(uint64_t mask, Touch how) {
+      masks_[how / 2].fetch_or(mask, std::memory_order_relaxed);
+    }
 
   private:
     friend class Footprint;

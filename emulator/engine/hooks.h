@@ -7,7 +7,9 @@ namespace mgx::emu {
 
 // Addresses are device addresses, or byte offsets into LDS. `stride` counts the
 // bytes between the elements of two-address LDS instructions, 0 otherwise.
-void probe_global(Wave &w, const Inst &in, const u64 *address, u64 mask, u32 bytes, bool load, bool store);
-void probe_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes, bool load, bool store);
+void probe_global(Wave &w, const Inst &in, const u64 *address, u64 mask, u32 bytes, bool load,
+                  bool store);
+void probe_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes, bool load,
+               bool store);
 
 } // namespace mgx::emu

@@ -22,8 +22,7 @@ static void apply_dpp(Wave &w, const Inst &in, const u32 *p, u32 *out, u32 words
   if (ok != w.all) { // lanes without source read 0; who may not write is left out below
     alignas(64) u32 m[kLanes];
     spread(m, ok, n);
-    for (u32 k = 0; k < words; ++k)
-      MGX_EACH result[k * kLanes + i] &= m[i];
+    for (u32 k = 0; k < words; ++k) MGX_EACH result[k * kLanes + i] &= m[i];
   }
   std::memcpy(out, result, words * kLanes * 4);
   bool all_write = in.flags & (F_BOUND | F_DPP8);
@@ -126,17 +125,20 @@ template <class T> static T modified(T x, u32 omod, bool clamp, bool nan_to_zero
 
 void modify_f32(const Wave &w, const Inst &in, u32 *x) {
   bool z = dx10_clamp(w);
-  for (u32 i = 0; i < w.lanes; ++i) x[i] = as_bits(modified(f32_of(x[i]), in.omod, in.flags & F_CLAMP, z));
+  for (u32 i = 0; i < w.lanes; ++i)
+    x[i] = as_bits(modified(f32_of(x[i]), in.omod, in.flags & F_CLAMP, z));
 }
 void modify_f64(const Wave &w, const Inst &in, u32 *x) {
   bool z = dx10_clamp(w);
-  for (u32 i = 0; i < w.lanes; ++i) st<f64>(x, i, modified(ld<f64>(x, i), in.omod, in.flags & F_CLAMP, z));
+  for (u32 i = 0; i < w.lanes; ++i)
+    st<f64>(x, i, modified(ld<f64>(x, i), in.omod, in.flags & F_CLAMP, z));
 }
 void modify_f16(const Wave &w, const Inst &in, u32 *x) {
   bool z = dx10_clamp(w);
   for (u32 i = 0; i < w.lanes; ++i) {
     u32 high = x[i] & 0xffff0000;
-    x[i] = high | float_to_half(modified(half_to_float(x[i] & 0xffff), in.omod, in.flags & F_CLAMP, z));
+    x[i] = high |
+           float_to_half(modified(half_to_float(x[i] & 0xffff), in.omod, in.flags & F_CLAMP, z));
   }
 }
 

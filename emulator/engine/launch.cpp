@@ -14,7 +14,8 @@ Pages::~Pages() {
 bool Pages::reserve(size_t bytes) {
   if (bytes <= bytes_) return true;
   if (data_) munmap(data_, bytes_);
-  void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   data_ = p == MAP_FAILED ? nullptr : static_cast<u8 *>(p);
   bytes_ = data_ ? bytes : 0;
   return data_;
@@ -22,7 +23,15 @@ bool Pages::reserve(size_t bytes) {
 
 namespace {
 
-enum Property : u32 { kPrivateBuffer = 0, kDispatchPtr, kQueuePtr, kKernargPtr, kDispatchId, kFlatScratchInit, kPrivateSize };
+enum Property : u32 {
+  kPrivateBuffer = 0,
+  kDispatchPtr,
+  kQueuePtr,
+  kKernargPtr,
+  kDispatchId,
+  kFlatScratchInit,
+  kPrivateSize
+};
 
 bool architected_scratch(const Chip &c) { return c.gfx940_up() || c.is_gfx11() || c.is_gfx12(); }
 
@@ -64,7 +73,8 @@ void init_sgprs(const Launch &l, Wave &w, const Group &g) {
   for (u32 i = 0; i < preload; ++i) {
     u32 x = 0;
     u64 at = u64(from + i) * 4;
-    if (at + 4 <= l.kernel->kernarg_size) std::memcpy(&x, reinterpret_cast<const void *>(l.kernarg + at), 4);
+    if (at + 4 <= l.kernel->kernarg_size)
+      std::memcpy(&x, reinterpret_cast<const void *>(l.kernarg + at), 4);
     s.add(x);
   }
   if (l.chip->is_gfx12()) { // in trap temporaries
@@ -110,7 +120,8 @@ void init_wave(const Launch &l, GroupState &state, u32 id, const u32 *size) {
   w.all = w.lanes == 64 ? ~u64(0) : 0xffffffffu;
   w.mask_of = 0;
   w.scratch_bytes = l.scratch_bytes;
-  w.scratch = state.scratch.data() ? state.scratch.data() + size_t(id) * l.scratch_bytes * w.lanes : nullptr;
+  w.scratch = state.scratch.data() ? state.scratch.data() + size_t(id) * l.scratch_bytes * w.lanes
+                                   : nullptr;
   w.lds = state.lds.data();
   w.lds_bytes = l.lds_bytes;
   w.group = &state.group;
@@ -146,7 +157,8 @@ bool GroupState::start(const Launch &l, u64 index, Probe *probe) {
   group.waves_total = group.live = live_waves;
   size_t scratch_all = size_t(l.waves) * l.scratch_bytes * lanes;
   if (!registers.reserve(size_t(l.waves) * kVgprs * kLanes * 4) || !lds.reserve(l.lds_bytes + 64) ||
-      (scratch_all && !scratch.reserve(scratch_all)) || !wave_memory.reserve(l.waves * sizeof(Wave)))
+      (scratch_all && !scratch.reserve(scratch_all)) ||
+      !wave_memory.reserve(l.waves * sizeof(Wave)))
     return false;
   std::memset(lds.data(), 0, l.lds_bytes);
   if (scratch_all && scratch_all <= 1 << 20) std::memset(scratch.data(), 0, scratch_all);

@@ -17,8 +17,16 @@ constexpr u8 kOsAbi = 64;                 // ELFOSABI_AMDGPU_HSA
 constexpr u32 kNoteMetadata = 32;         // NT_AMDGPU_METADATA
 constexpr u64 kMaxImage = u64(1) << 32;
 enum Relocation : u32 {
-  kNone = 0, kAbs32Lo = 1, kAbs32Hi = 2, kAbs64 = 3, kRel32 = 4, kRel64 = 5, kAbs32 = 6,
-  kRel32Lo = 10, kRel32Hi = 11, kRelative64 = 13,
+  kNone = 0,
+  kAbs32Lo = 1,
+  kAbs32Hi = 2,
+  kAbs64 = 3,
+  kRel32 = 4,
+  kRel64 = 5,
+  kAbs32 = 6,
+  kRel32Lo = 10,
+  kRel32Hi = 11,
+  kRelative64 = 13,
 };
 
 ArgKind arg_kind(std::string_view s) {
@@ -87,7 +95,8 @@ private:
   }
   // A string of a string table section, empty if it runs out of the section.
   std::string_view text(const Elf64_Shdr &table, u64 at) const {
-    if (table.sh_offset > size_ || table.sh_size > size_ - table.sh_offset || at >= table.sh_size) return {};
+    if (table.sh_offset > size_ || table.sh_size > size_ - table.sh_offset || at >= table.sh_size)
+      return {};
     auto *p = reinterpret_cast<const char *>(bytes_ + table.sh_offset + at);
     return {p, strnlen(p, table.sh_size - at)};
   }
@@ -106,7 +115,8 @@ private:
     if (header_.e_machine != kMachine || header_.e_ident[EI_OSABI] != kOsAbi)
       return fail("not an AMDGPU HSA code object");
     u8 abi = header_.e_ident[EI_ABIVERSION];
-    if (abi < 2 || abi > 4) return fail("code object ABI version " + std::to_string(abi) + " is not one of 4, 5, 6");
+    if (abi < 2 || abi > 4)
+      return fail("code object ABI version " + std::to_string(abi) + " is not one of 4, 5, 6");
     if (header_.e_type != ET_DYN) return fail("the code object is not linked (no shared object)");
     if (!runs_on(header_.e_flags & 0xff, chip_)) {
       std::string of = "an unknown chip";
@@ -114,16 +124,20 @@ private:
         if (c.elf_mach == (header_.e_flags & 0xff)) of = c.name;
       return fail("the code object is for " + of + ", the device is a " + chip_.name);
     }
-    if (header_.e_phentsize != sizeof(Elf64_Phdr) && header_.e_phnum) return fail("bad program header size");
-    if (header_.e_shnum && header_.e_shentsize != sizeof(Elf64_Shdr)) return fail("bad section header size");
+    if (header_.e_phentsize != sizeof(Elf64_Phdr) && header_.e_phnum)
+      return fail("bad program header size");
+    if (header_.e_shnum && header_.e_shentsize != sizeof(Elf64_Shdr))
+      return fail("bad section header size");
     for (unsigned i = 0; i < header_.e_phnum; ++i) {
       Elf64_Phdr p;
-      if (header_.e_phoff > size_ || !read(header_.e_phoff + u64(i) * sizeof p, p)) return fail("program headers beyond the end");
+      if (header_.e_phoff > size_ || !read(header_.e_phoff + u64(i) * sizeof p, p))
+        return fail("program headers beyond the end");
       programs_.push_back(p);
     }
     for (unsigned i = 0; i < header_.e_shnum; ++i) {
       Elf64_Shdr s;
-      if (header_.e_shoff > size_ || !read(header_.e_shoff + u64(i) * sizeof s, s)) return fail("section headers beyond the end");
+      if (header_.e_shoff > size_ || !read(header_.e_shoff + u64(i) * sizeof s, s))
+        return fail("section headers beyond the end");
       sections_.push_back(s);
     }
     return true;
@@ -133,8 +147,8 @@ private:
     u64 low = ~u64(0), high = 0;
     for (const Elf64_Phdr &p : programs_) {
       if (p.p_type != PT_LOAD || !p.p_memsz) continue;
-      if (p.p_memsz > kMaxImage || p.p_vaddr > kMaxImage || p.p_filesz > p.p_memsz || p.p_offset > size_ ||
-          p.p_filesz > size_ - p.p_offset)
+      if (p.p_memsz > kMaxImage || p.p_vaddr > kMaxImage || p.p_filesz > p.p_memsz ||
+          p.p_offset > size_ || p.p_filesz > size_ - p.p_offset)
         return fail("a segment lies beyond the end of the image");
       low = std::min<u64>(low, p.p_vaddr);
       high = std::max<u64>(high, p.p_vaddr + p.p_memsz);
@@ -146,7 +160,8 @@ private:
     if (!out_->image_) return fail("out of device memory");
     std::memset(image(), 0, image_bytes_);
     for (const Elf64_Phdr &p : programs_)
-      if (p.p_type == PT_LOAD && p.p_memsz && p.p_filesz) std::memcpy(at(p.p_vaddr), bytes_ + p.p_offset, p.p_filesz);
+      if (p.p_type == PT_LOAD && p.p_memsz && p.p_filesz)
+        std::memcpy(at(p.p_vaddr), bytes_ + p.p_offset, p.p_filesz);
     return true;
   }
 
@@ -164,7 +179,8 @@ private:
     for (const Symbol &s : dynamic_) {
       bool object = s.type == STT_OBJECT && s.section != SHN_UNDEF;
       if (!object || s.name.empty()) continue;
-      if (!in_image(s.value, s.size)) return fail("symbol " + std::string(s.name) + " lies outside the image");
+      if (!in_image(s.value, s.size))
+        return fail("symbol " + std::string(s.name) + " lies outside the image");
       if (s.name.size() > 3 && s.name.substr(s.name.size() - 3) == ".kd") continue;
       out_->globals_.emplace(std::string(s.name), Range{device(s.value), s.size, nullptr});
     }
@@ -180,14 +196,15 @@ private:
   };
 
   bool read_symbols(const Elf64_Shdr &table, std::vector<Symbol> &out) {
-    if (table.sh_entsize != sizeof(Elf64_Sym) || table.sh_link >= sections_.size() || table.sh_offset > size_ ||
-        table.sh_size > size_ - table.sh_offset)
+    if (table.sh_entsize != sizeof(Elf64_Sym) || table.sh_link >= sections_.size() ||
+        table.sh_offset > size_ || table.sh_size > size_ - table.sh_offset)
       return fail("damaged symbol table");
     for (u64 i = 0; i < table.sh_size / sizeof(Elf64_Sym); ++i) {
       Elf64_Sym s;
       std::memcpy(&s, bytes_ + table.sh_offset + i * sizeof s, sizeof s);
       out.push_back({text(sections_[table.sh_link], s.st_name), s.st_value, s.st_size,
-                     u8(ELF64_ST_TYPE(s.st_info)), s.st_shndx, ELF64_ST_BIND(s.st_info) == STB_WEAK});
+                     u8(ELF64_ST_TYPE(s.st_info)), s.st_shndx,
+                     ELF64_ST_BIND(s.st_info) == STB_WEAK});
     }
     return true;
   }
@@ -196,7 +213,8 @@ private:
     for (const Elf64_Shdr &s : sections_) {
       if (s.sh_type == SHT_REL) return fail("relocations without addend are not supported");
       if (s.sh_type != SHT_RELA || !(s.sh_flags & SHF_ALLOC)) continue;
-      if (s.sh_entsize != sizeof(Elf64_Rela) || s.sh_offset > size_ || s.sh_size > size_ - s.sh_offset)
+      if (s.sh_entsize != sizeof(Elf64_Rela) || s.sh_offset > size_ ||
+          s.sh_size > size_ - s.sh_offset)
         return fail("damaged relocation table");
       for (u64 i = 0; i < s.sh_size / sizeof(Elf64_Rela); ++i) {
         Elf64_Rela r;
@@ -226,11 +244,17 @@ private:
     u64 place = device(r.r_offset);
     u32 half = 0;
     switch (type) {
-    case kAbs64: case kRelative64: std::memcpy(at(r.r_offset), &value, 8); return true;
-    case kRel64: value -= place; std::memcpy(at(r.r_offset), &value, 8); return true;
-    case kAbs32: case kAbs32Lo: half = u32(value); break;
+    case kAbs64:
+    case kRelative64: std::memcpy(at(r.r_offset), &value, 8); return true;
+    case kRel64:
+      value -= place;
+      std::memcpy(at(r.r_offset), &value, 8);
+      return true;
+    case kAbs32:
+    case kAbs32Lo: half = u32(value); break;
     case kAbs32Hi: half = u32(value >> 32); break;
-    case kRel32: case kRel32Lo: half = u32(value - place); break;
+    case kRel32:
+    case kRel32Lo: half = u32(value - place); break;
     case kRel32Hi: half = u32((value - place) >> 32); break;
     default: return fail("relocation type " + std::to_string(type) + " is not supported");
     }
@@ -310,7 +334,8 @@ private:
   }
 
   bool descriptor(Kernel &k, u64 vaddr) {
-    if (!in_image(vaddr, 64)) return fail("kernel " + k.name + ": its descriptor lies outside the image");
+    if (!in_image(vaddr, 64))
+      return fail("kernel " + k.name + ": its descriptor lies outside the image");
     auto d = std::make_shared<KernelDescriptor>();
     const u8 *p = at(vaddr);
     std::memcpy(&d->group_bytes, p, 4);
@@ -323,7 +348,8 @@ private:
     std::memcpy(&d->properties, p + 56, 2);
     std::memcpy(&d->preload, p + 58, 2);
     u64 entry = vaddr + u64(d->entry_offset);
-    if (!in_image(entry, 4) || entry & 3) return fail("kernel " + k.name + ": its code lies outside the image");
+    if (!in_image(entry, 4) || entry & 3)
+      return fail("kernel " + k.name + ": its code lies outside the image");
     bool wave32 = d->properties >> 10 & 1;
     if (wave32 && chip_.is_gfx9()) return fail("kernel " + k.name + ": wave32 on " + chip_.name);
     if (!chip_.is_gfx9()) k.wave_size = wave32 ? 32 : 64;
@@ -347,12 +373,14 @@ private:
     for (const std::vector<Symbol> *list : {&dynamic_, &locals_})
       for (const Symbol &s : *list)
         if (s.type == STT_FUNC && s.section != SHN_UNDEF && s.value >= begin && s.value < end)
-          functions.push_back({std::string(s.name), s.value - begin, std::min(s.size, end - s.value)});
+          functions.push_back(
+              {std::string(s.name), s.value - begin, std::min(s.size, end - s.value)});
     for (size_t i = 0; i < entries_.size(); ++i) {
       if (begin >= end || entries_[i] < begin || entries_[i] >= end)
         return fail("kernel " + out_->kernels_[i].name + ": its code is in no executable segment");
       u64 o = entries_[i] - begin;
-      bool known = std::any_of(functions.begin(), functions.end(), [&](const CodeSymbol &f) { return f.offset == o && f.size; });
+      bool known = std::any_of(functions.begin(), functions.end(),
+                               [&](const CodeSymbol &f) { return f.offset == o && f.size; });
       if (!known) functions.push_back({out_->kernels_[i].name, o, end - entries_[i]});
     }
     out_->program_ = std::make_unique<Program>();
@@ -378,8 +406,8 @@ private:
   bool found_note_ = false;
 };
 
-std::unique_ptr<CodeObject> CodeObject::load(const void *bytes, size_t size, const Chip &chip, Memory &memory,
-                                             std::string &error) {
+std::unique_ptr<CodeObject> CodeObject::load(const void *bytes, size_t size, const Chip &chip,
+                                             Memory &memory, std::string &error) {
   return Loader(static_cast<const u8 *>(bytes), size, chip, memory).run(error);
 }
 

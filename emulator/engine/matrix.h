@@ -49,12 +49,13 @@ struct MatrixOp {
 
 // The instruction LLVM prints as `mnemonic` ("v_mfma_f32_32x32x8_f16", "v_mfma_f32_32x32x8f16",
 // "v_mfma_scale_f32_16x16x128_f8f6f4", ...; a trailing "_e64" is ignored) on `gfx`, which is
-// major << 8 | minor << 4 | stepping (0x90a, 0xb00, ...); null where the chip has no such instruction.
-// v_mfma_ld_scale_b32 has no state of its own here: LLVM prints it fused as v_mfma_scale_*.
-const MatrixOp* find_matrix_op(std::string_view mnemonic, uint32_t gfx, uint32_t wave_size);
+// major << 8 | minor << 4 | stepping (0x90a, 0xb00, ...); null where the chip has no such
+// instruction. v_mfma_ld_scale_b32 has no state of its own here: LLVM prints it fused as
+// v_mfma_scale_*.
+const MatrixOp *find_matrix_op(std::string_view mnemonic, uint32_t gfx, uint32_t wave_size);
 
 struct MatrixSource {
-  const uint32_t* words = nullptr;  // null: an inline constant
+  const uint32_t *words = nullptr;  // null: an inline constant
   size_t stride = 0;                // words from one register to the next
   uint64_t constant = 0;            // the bits of one element (f64: 64 bits, f16: low 16 bits)
 };
@@ -62,17 +63,17 @@ struct MatrixSource {
 struct MatrixOperands {
   MatrixSource a, b;  // always registers
   MatrixSource c;     // SMFMAC and SWMMAC accumulate into D: c names D's registers there
-  uint32_t* d = nullptr;
+  uint32_t *d = nullptr;
   size_t d_stride = 0;
 
-  const uint32_t* index = nullptr;  // SMFMAC, SWMMAC: one register of sparsity indices
+  const uint32_t *index = nullptr;  // SMFMAC, SWMMAC: one register of sparsity indices
 
   // MFMA modifiers. For SMFMAC, cbsz and abid choose the index set. For f64 on gfx942, blgp is neg.
   uint8_t cbsz = 0, abid = 0, blgp = 0;
   // VOP3P modifiers: bit i belongs to source i.
   uint8_t neg_lo = 0, neg_hi = 0, op_sel = 0, op_sel_hi = 0;
-  bool clamp = false;                 // integer results saturate
-  bool fp16_ovfl = false;             // MODE.FP16_OVFL, MFMA and SMFMAC: results saturate
+  bool clamp = false; // integer results saturate
+  bool fp16_ovfl = false; // MODE.FP16_OVFL, MFMA and SMFMAC: results saturate
   bool flush_input_denormals = false; // MODE.FP_DENORM for f32: honoured by f32 inputs only
 
   // v_mfma_scale_*: one e8m0 byte in each lane. The byte of the register is chosen by
@@ -81,6 +82,6 @@ struct MatrixOperands {
 };
 
 // Reads all sources before D is written, so D may overlap them.
-void execute_matrix(const MatrixOp& op, const MatrixOperands& operands);
+void execute_matrix(const MatrixOp &op, const MatrixOperands &operands);
 
-}  // namespace mgx::emu
+} // namespace mgx::emu

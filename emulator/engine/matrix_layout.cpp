@@ -9,7 +9,8 @@ uint32_t bit(uint32_t value, int index) { return value >> index & 1; }
 
 // CDNA4 ISA 7.1.4.1: each lane holds `run` consecutive ks. `halves`: gfx950's sparse shapes and
 // its 8-bit f8f6f4 inputs hold two such runs, K / 2 apart.
-MatrixRow cdna_input(const MatrixPlan& p, int lanes, int columns, int block, int column, bool halves) {
+MatrixRow cdna_input(const MatrixPlan &p, int lanes, int columns, int block, int column,
+                     bool halves) {
   const int groups = 64 / (lanes * p.blocks);
   int run = columns / groups, base = 0;
   if (halves) {
@@ -21,7 +22,7 @@ MatrixRow cdna_input(const MatrixPlan& p, int lanes, int columns, int block, int
 }
 
 // CDNA4 ISA 7.1.4.2.
-MatrixRow cdna_output(const MatrixPlan& p, int block, int row) {
+MatrixRow cdna_output(const MatrixPlan &p, int block, int row) {
   const int h = p.acc == MatrixFormat::kF64 ? 1 : 4;
   const int area = p.n * p.m / h;
   const int blocks_in_item = area >= 64 ? 1 : 64 / area;
@@ -34,7 +35,8 @@ MatrixRow cdna_output(const MatrixPlan& p, int block, int row) {
 // RDNA4 ISA 7.12.2, the tables of A and B. They are given for dense shapes; the dense operand of a
 // sparse shape has twice the ks, pairs of a lane's compressed As matching fours of its Bs, so
 // its table is the compressed one with the numbers of all bits above bit 0 raised by one.
-MatrixRow gfx12_input(const MatrixPlan& p, int bits, int column, int compressed_columns, bool doubled) {
+MatrixRow gfx12_input(const MatrixPlan &p, int bits, int column, int compressed_columns,
+                      bool doubled) {
   const bool wave64 = p.wave_size == 64;
   const int s = doubled ? 1 : 0;
   const uint32_t c = uint32_t(column);
@@ -59,7 +61,7 @@ MatrixRow gfx12_input(const MatrixPlan& p, int bits, int column, int compressed_
   return {uint16_t(16 * group), uint16_t(item)};
 }
 
-MatrixRow gfx12_output(const MatrixPlan& p, int row) {
+MatrixRow gfx12_output(const MatrixPlan &p, int row) {
   const uint32_t r = uint32_t(row);
   if (p.wave_size == 64) return {uint16_t(16 * (bit(r, 2) << 1 | bit(r, 3))), uint16_t(r & 3)};
   return {uint16_t(16 * bit(r, 3)), uint16_t(r & 7)};
@@ -67,35 +69,35 @@ MatrixRow gfx12_output(const MatrixPlan& p, int row) {
 
 // RDNA3 ISA 7.9: every lane holds a whole row of A (column of B), which lanes 16 to 31 (and 32 to
 // 63) repeat. Rows of D alternate between the groups of 16 lanes.
-MatrixRow gfx11_output(const MatrixPlan& p, int row) {
+MatrixRow gfx11_output(const MatrixPlan &p, int row) {
   const int groups = p.wave_size / 16;
   // 16-bit results use one half of a register each: items count halves, op_sel adds one.
   const int item = row / groups * (format_bits(p.acc) == 16 ? 2 : 1);
   return {uint16_t(16 * (row % groups)), uint16_t(item)};
 }
 
-uint8_t registers(const std::vector<MatrixRow>& rows, int bits) {
+uint8_t registers(const std::vector<MatrixRow> &rows, int bits) {
   int last = 0;
-  for (const MatrixRow& row : rows) last = row.item > last ? row.item : last;
+  for (const MatrixRow &row : rows) last = row.item > last ? row.item : last;
   return uint8_t(((last + 1) * bits + 31) / 32);
 }
 
-}  // namespace
+} // namespace
 
 int format_bits(MatrixFormat format) {
   switch (format) {
-    case MatrixFormat::kF64: return 64;
-    case MatrixFormat::kF32:
-    case MatrixFormat::kXf32:
-    case MatrixFormat::kI32: return 32;
-    case MatrixFormat::kF16:
-    case MatrixFormat::kBf16: return 16;
-    case MatrixFormat::kIu4: return 4;
-    default: return 8;
+  case MatrixFormat::kF64: return 64;
+  case MatrixFormat::kF32:
+  case MatrixFormat::kXf32:
+  case MatrixFormat::kI32: return 32;
+  case MatrixFormat::kF16:
+  case MatrixFormat::kBf16: return 16;
+  case MatrixFormat::kIu4: return 4;
+  default: return 8;
   }
 }
 
-void lay_out(MatrixPlan& p) {
+void lay_out(MatrixPlan &p) {
   const bool sparse = p.sparse();
   p.a_columns = uint16_t(sparse ? p.k / 2 : p.k);
   const int a_bits = format_bits(p.a), b_bits = format_bits(p.b);
@@ -103,16 +105,20 @@ void lay_out(MatrixPlan& p) {
   const bool halves = p.kind == MatrixKind::kSmfmac && p.n * p.k / 64 * b_bits == 256;
   for (int block = 0; block < p.blocks; ++block) {
     for (int column = 0; column < p.a_columns; ++column) {
-      if (p.layout == MatrixLayout::kCdna) p.a_rows.push_back(cdna_input(p, p.m, p.a_columns, block, column, halves));
+      if (p.layout == MatrixLayout::kCdna)
+        p.a_rows.push_back(cdna_input(p, p.m, p.a_columns, block, column, halves));
       else if (p.layout == MatrixLayout::kGfx11) p.a_rows.push_back({0, uint16_t(column)});
       else p.a_rows.push_back(gfx12_input(p, a_bits, column, p.a_columns, false));
-      if (p.a == MatrixFormat::kF8f6f4) p.a_rows_8bit.push_back(cdna_input(p, p.m, p.a_columns, block, column, true));
+      if (p.a == MatrixFormat::kF8f6f4)
+        p.a_rows_8bit.push_back(cdna_input(p, p.m, p.a_columns, block, column, true));
     }
     for (int k = 0; k < p.k; ++k) {
-      if (p.layout == MatrixLayout::kCdna) p.b_rows.push_back(cdna_input(p, p.n, p.k, block, k, halves));
+      if (p.layout == MatrixLayout::kCdna)
+        p.b_rows.push_back(cdna_input(p, p.n, p.k, block, k, halves));
       else if (p.layout == MatrixLayout::kGfx11) p.b_rows.push_back({0, uint16_t(k)});
       else p.b_rows.push_back(gfx12_input(p, b_bits, k, p.a_columns, sparse));
-      if (p.b == MatrixFormat::kF8f6f4) p.b_rows_8bit.push_back(cdna_input(p, p.n, p.k, block, k, true));
+      if (p.b == MatrixFormat::kF8f6f4)
+        p.b_rows_8bit.push_back(cdna_input(p, p.n, p.k, block, k, true));
     }
     for (int row = 0; row < p.m; ++row)
       p.d_rows.push_back(p.layout == MatrixLayout::kCdna    ? cdna_output(p, block, row)
@@ -124,4 +130,4 @@ void lay_out(MatrixPlan& p) {
   p.acc_registers = registers(p.d_rows, format_bits(p.acc));
 }
 
-}  // namespace mgx::emu
+} // namespace mgx::emu

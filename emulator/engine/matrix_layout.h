@@ -26,7 +26,7 @@ struct MatrixPlan : MatrixOp {
 };
 
 // Fills in the rows and the register counts from shape, formats, kind and wave size.
-void lay_out(MatrixPlan& plan);
+void lay_out(MatrixPlan &plan);
 
 int format_bits(MatrixFormat format);
 

@@ -13,13 +13,13 @@
 namespace mgx::emu {
 namespace {
 
-bool take(std::string_view& text, std::string_view prefix) {
+bool take(std::string_view &text, std::string_view prefix) {
   if (text.substr(0, prefix.size()) != prefix) return false;
   text.remove_prefix(prefix.size());
   return true;
 }
 
-int take_number(std::string_view& text) {
+int take_number(std::string_view &text) {
   int value = 0;
   while (!text.empty() && std::isdigit(static_cast<unsigned char>(text.front()))) {
     value = value * 10 + (text.front() - '0');
@@ -28,13 +28,13 @@ int take_number(std::string_view& text) {
   return value;
 }
 
-std::optional<MatrixFormat> take_format(std::string_view& text, bool fnuz) {
+std::optional<MatrixFormat> take_format(std::string_view &text, bool fnuz) {
   using F = MatrixFormat;
   static constexpr std::pair<std::string_view, F> names[] = {
       {"f8f6f4", F::kF8f6f4}, {"bf16", F::kBf16}, {"bf8", F::kBf8}, {"f16", F::kF16},
       {"f32", F::kF32},       {"f64", F::kF64},   {"fp8", F::kFp8}, {"i32", F::kI32},
       {"i8", F::kI8},         {"iu4", F::kIu4},   {"iu8", F::kIu8}, {"xf32", F::kXf32}};
-  for (const auto& [name, format] : names) {
+  for (const auto &[name, format] : names) {
     if (!take(text, name)) continue;
     if (fnuz && format == F::kFp8) return F::kFp8Fnuz;
     if (fnuz && format == F::kBf8) return F::kBf8Fnuz;
@@ -47,10 +47,10 @@ std::optional<MatrixFormat> take_format(std::string_view& text, bool fnuz) {
 // ("v_mfma_f32_32x32x4f16" is two blocks, "v_mfma_f32_32x32x8f16" one).
 int items_in_lane(MatrixFormat format, bool one_k) {
   switch (format) {
-    case MatrixFormat::kF16:
-    case MatrixFormat::kI8: return 4;
-    case MatrixFormat::kBf16: return one_k ? 4 : 2;
-    default: return 1;
+  case MatrixFormat::kF16:
+  case MatrixFormat::kI8: return 4;
+  case MatrixFormat::kBf16: return one_k ? 4 : 2;
+  default: return 1;
   }
 }
 
@@ -66,8 +66,11 @@ std::unique_ptr<MatrixPlan> parse(std::string_view text, uint32_t gfx, uint32_t 
   else if (take(text, "v_swmmac_")) plan->kind = MatrixKind::kSwmmac;
   else return nullptr;
   const bool mfma = plan->kind == MatrixKind::kMfma || plan->kind == MatrixKind::kSmfmac;
-  if (mfma != cdna || (mfma && wave_size != 64) || (!mfma && major != 11 && major != 12)) return nullptr;
-  plan->layout = mfma ? MatrixLayout::kCdna : major == 11 ? MatrixLayout::kGfx11 : MatrixLayout::kGfx12;
+  if (mfma != cdna || (mfma && wave_size != 64) || (!mfma && major != 11 && major != 12))
+    return nullptr;
+  plan->layout = mfma          ? MatrixLayout::kCdna
+                 : major == 11 ? MatrixLayout::kGfx11
+                               : MatrixLayout::kGfx12;
 
   const bool fnuz = gfx == 0x942;
   const auto acc = take_format(text, fnuz);
@@ -109,8 +112,9 @@ std::unique_ptr<MatrixPlan> parse(std::string_view text, uint32_t gfx, uint32_t 
 
 }  // namespace
 
-const MatrixOp* find_matrix_op(std::string_view mnemonic, uint32_t gfx, uint32_t wave_size) {
-  if (mnemonic.size() > 4 && mnemonic.substr(mnemonic.size() - 4) == "_e64") mnemonic.remove_suffix(4);
+const MatrixOp *find_matrix_op(std::string_view mnemonic, uint32_t gfx, uint32_t wave_size) {
+  if (mnemonic.size() > 4 && mnemonic.substr(mnemonic.size() - 4) == "_e64")
+    mnemonic.remove_suffix(4);
   static std::mutex mutex;
   static std::map<std::tuple<std::string, uint32_t, uint32_t>, std::unique_ptr<MatrixPlan>> plans;
   const std::lock_guard lock(mutex);

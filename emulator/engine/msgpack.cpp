@@ -22,27 +22,35 @@ public:
     uint64_t n = 0;
     switch (tag) {
     case 0xc0: return true;
-    case 0xc2: case 0xc3:
+    case 0xc2:
+    case 0xc3:
       out.type = MsgPack::boolean;
       out.value = tag & 1;
       return true;
-    case 0xc4: case 0xd9: return integer(1, n) && string(out, n);
-    case 0xc5: case 0xda: return integer(2, n) && string(out, n);
-    case 0xc6: case 0xdb: return integer(4, n) && string(out, n);
+    case 0xc4:
+    case 0xd9: return integer(1, n) && string(out, n);
+    case 0xc5:
+    case 0xda: return integer(2, n) && string(out, n);
+    case 0xc6:
+    case 0xdb: return integer(4, n) && string(out, n);
     case 0xc7: return integer(1, n) && string(out, n + 1);
     case 0xc8: return integer(2, n) && string(out, n + 1);
     case 0xc9: return integer(4, n) && string(out, n + 1);
-    case 0xca: case 0xcb:
-      out.type = MsgPack::number;
-      return integer(tag == 0xca ? 4 : 8, out.value);
-    case 0xcc: case 0xcd: case 0xce: case 0xcf:
-      return integer(1u << (tag & 3), n) && number(out, n);
+    case 0xca:
+    case 0xcb: out.type = MsgPack::number; return integer(tag == 0xca ? 4 : 8, out.value);
+    case 0xcc:
+    case 0xcd:
+    case 0xce:
+    case 0xcf: return integer(1u << (tag & 3), n) && number(out, n);
     case 0xd0: return integer(1, n) && number(out, uint64_t(int64_t(int8_t(n))));
     case 0xd1: return integer(2, n) && number(out, uint64_t(int64_t(int16_t(n))));
     case 0xd2: return integer(4, n) && number(out, uint64_t(int64_t(int32_t(n))));
     case 0xd3: return integer(8, n) && number(out, n);
-    case 0xd4: case 0xd5: case 0xd6: case 0xd7: case 0xd8:
-      return string(out, (1u << (tag - 0xd4)) + 1);
+    case 0xd4:
+    case 0xd5:
+    case 0xd6:
+    case 0xd7:
+    case 0xd8: return string(out, (1u << (tag - 0xd4)) + 1);
     case 0xdc: return integer(2, n) && array(out, n, depth);
     case 0xdd: return integer(4, n) && array(out, n, depth);
     case 0xde: return integer(2, n) && map(out, n, depth);

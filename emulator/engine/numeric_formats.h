@@ -34,14 +34,34 @@ struct FloatMode {
     return result;
   }
   // True where the host's own f32 operators give the right answer.
-  constexpr bool plain32() const { return round32 == Round::kNearestEven && !flush_in32 && !flush_out32; }
-  constexpr bool plain64() const { return round64 == Round::kNearestEven && !flush_in64 && !flush_out64; }
+  constexpr bool plain32() const {
+    return round32 == Round::kNearestEven && !flush_in32 && !flush_out32;
+  }
+  constexpr bool plain64() const {
+    return round64 == Round::kNearestEven && !flush_in64 && !flush_out64;
+  }
 };
 
-static inline uint32_t bits(float x) { uint32_t u; std::memcpy(&u, &x, 4); return u; }
-static inline uint64_t bits(double x) { uint64_t u; std::memcpy(&u, &x, 8); return u; }
-static inline float as_f32(uint32_t u) { float x; std::memcpy(&x, &u, 4); return x; }
-static inline double as_f64(uint64_t u) { double x; std::memcpy(&x, &u, 8); return x; }
+static inline uint32_t bits(float x) {
+  uint32_t u;
+  std::memcpy(&u, &x, 4);
+  return u;
+}
+static inline uint64_t bits(double x) {
+  uint64_t u;
+  std::memcpy(&u, &x, 8);
+  return u;
+}
+static inline float as_f32(uint32_t u) {
+  float x;
+  std::memcpy(&x, &u, 4);
+  return x;
+}
+static inline double as_f64(uint64_t u) {
+  double x;
+  std::memcpy(&x, &u, 8);
+  return x;
+}
 
 constexpr uint32_t kNan32 = 0x7fc00000u;
 constexpr uint16_t kNan16 = 0x7e00u;
@@ -108,8 +128,9 @@ enum class Overflow : uint8_t {
 };
 
 // x is exact in f64, so every f32 (and every f16, ...) converts with one rounding.
-static inline uint32_t encode(double x, const FloatFormat& format, Round round = Round::kNearestEven,
-                       Overflow overflow = Overflow::kIeee) {
+static inline uint32_t encode(double x, const FloatFormat &format,
+                              Round round = Round::kNearestEven,
+                              Overflow overflow = Overflow::kIeee) {
   const uint64_t u = bits(x);
   const bool negative = u >> 63;
   const uint32_t sign = negative ? format.sign_bit() : 0;
@@ -117,7 +138,8 @@ static inline uint32_t encode(double x, const FloatFormat& format, Round round =
   if (magnitude > 0x7ff0000000000000ull) {
     if (format.special == FloatFormat::kFinite) return sign | format.max_code();
     if (format.special == FloatFormat::kIeee) {
-      const uint32_t payload = uint32_t(magnitude >> (52 - format.fraction_bits)) & ((1u << format.fraction_bits) - 1);
+      const uint32_t payload =
+          uint32_t(magnitude >> (52 - format.fraction_bits)) & ((1u << format.fraction_bits) - 1);
       return sign | format.nan_code() | payload;
     }
     return format.special == FloatFormat::kFnuz ? format.nan_code() : sign | format.nan_code();
@@ -135,27 +157,32 @@ static inline uint32_t encode(double x, const FloatFormat& format, Round round =
     // of every format's smallest number and so behaves as any other tiny value.
     int drop = 52 - format.fraction_bits + (clipped - exponent);
     uint64_t significand = (magnitude & ((1ull << 52) - 1)) | (magnitude >> 52 ? 1ull << 52 : 0);
-    if (drop > 62) { significand = 1; drop = 62; }
+    if (drop > 62) {
+      significand = 1;
+      drop = 62;
+    }
     uint64_t kept = significand >> drop;
     const uint64_t rest = significand & ((1ull << drop) - 1), half = 1ull << (drop - 1);
     switch (round) {
-      case Round::kNearestEven: kept += rest > half || (rest == half && (kept & 1)); break;
-      case Round::kUp: kept += rest && !negative; break;
-      case Round::kDown: kept += rest && negative; break;
-      case Round::kZero: break;
+    case Round::kNearestEven: kept += rest > half || (rest == half && (kept & 1)); break;
+    case Round::kUp: kept += rest && !negative; break;
+    case Round::kDown: kept += rest && negative; break;
+    case Round::kZero: break;
     }
     code = (uint64_t(clipped - minimum) << format.fraction_bits) + kept;
     if (code == 0) return signed_zero;
   }
   if (code <= format.max_code()) return sign | uint32_t(code);
-  if (overflow == Overflow::kSaturate || format.special == FloatFormat::kFinite) return sign | format.max_code();
-  if (!infinite && (round == Round::kZero || (round == Round::kUp && negative) || (round == Round::kDown && !negative)))
+  if (overflow == Overflow::kSaturate || format.special == FloatFormat::kFinite)
+    return sign | format.max_code();
+  if (!infinite && (round == Round::kZero || (round == Round::kUp && negative) ||
+                    (round == Round::kDown && !negative)))
     return sign | format.max_code();
   if (format.special == FloatFormat::kIeee) return sign | format.inf_code();
   return format.special == FloatFormat::kFnuz ? format.nan_code() : sign | format.nan_code();
 }
 
-static inline float decode(uint32_t code, const FloatFormat& format) {
+static inline float decode(uint32_t code, const FloatFormat &format) {
   const bool negative = code & format.sign_bit();
   const uint32_t magnitude = code & (format.sign_bit() - 1);
   if (format.special == FloatFormat::kFnuz && negative && magnitude == 0) return as_f32(kNan32);
@@ -163,7 +190,9 @@ static inline float decode(uint32_t code, const FloatFormat& format) {
     if (format.special == FloatFormat::kIeee && magnitude == format.inf_code())
       return negative ? -INFINITY : INFINITY;
     const uint32_t payload = format.special == FloatFormat::kIeee
-        ? (magnitude & ((1u << format.fraction_bits) - 1)) << (23 - format.fraction_bits) : 0;
+                                 ? (magnitude & ((1u << format.fraction_bits) - 1))
+                                       << (23 - format.fraction_bits)
+                                 : 0;
     return as_f32((negative ? 0x80000000u : 0) | kNan32 | payload);
   }
   const uint32_t exponent = magnitude >> format.fraction_bits;
@@ -199,7 +228,9 @@ static inline uint16_t f32_to_f16_rne(float x) {
 static inline uint16_t f32_to_f16(float x, Round round = Round::kNearestEven) {
   return round == Round::kNearestEven ? f32_to_f16_rne(x) : uint16_t(encode(x, kFormatF16, round));
 }
-static inline uint16_t f64_to_f16(double x, Round round = Round::kNearestEven) { return uint16_t(encode(x, kFormatF16, round)); }
+static inline uint16_t f64_to_f16(double x, Round round = Round::kNearestEven) {
+  return uint16_t(encode(x, kFormatF16, round));
+}
 
 static inline float bf16_to_f32(uint16_t h) { return as_f32(uint32_t(h) << 16); }
 static inline uint16_t f32_to_bf16(float x, Round round = Round::kNearestEven) {
@@ -208,7 +239,9 @@ static inline uint16_t f32_to_bf16(float x, Round round = Round::kNearestEven) {
   if (round == Round::kNearestEven) return uint16_t((u + 0x7fffu + (u >> 16 & 1)) >> 16);
   return uint16_t(encode(x, kFormatBf16, round));
 }
-static inline uint16_t f64_to_bf16(double x, Round round = Round::kNearestEven) { return uint16_t(encode(x, kFormatBf16, round)); }
+static inline uint16_t f64_to_bf16(double x, Round round = Round::kNearestEven) {
+  return uint16_t(encode(x, kFormatBf16, round));
+}
 
 // The f32 neighbour above (below) a number that is neither NaN nor the infinity of that side.
 static inline float next_up(float x) {
@@ -220,7 +253,8 @@ static inline float next_down(float x) { return -next_up(-x); }
 
 static inline float f64_to_f32(double x, Round round = Round::kNearestEven) {
   const float nearest = float(x);
-  if (round == Round::kNearestEven || std::isnan(x) || std::isinf(x) || double(nearest) == x) return nearest;
+  if (round == Round::kNearestEven || std::isnan(x) || std::isinf(x) || double(nearest) == x)
+    return nearest;
   const bool above = double(nearest) > x;
   const bool want_up = round == Round::kUp || (round == Round::kZero && x < 0);
   if (want_up) return above ? nearest : next_up(nearest);
@@ -229,19 +263,27 @@ static inline float f64_to_f32(double x, Round round = Round::kNearestEven) {
 
 // 8-bit floats. The conversion instructions overflow as FP16_OVFL says: 0 gives NaN (e4m3) or
 // infinity (OCP e5m2), 1 saturates (CDNA3 ISA, V_CVT_PK_FP8_F32; MODE bit 23).
-static inline float fp8_to_f32(uint8_t x, bool fnuz) { return decode(x, fnuz ? kFormatFp8Fnuz : kFormatFp8); }
-static inline float bf8_to_f32(uint8_t x, bool fnuz) { return decode(x, fnuz ? kFormatBf8Fnuz : kFormatBf8); }
-static inline uint8_t f32_to_fp8(float x, bool fnuz, bool saturate = false, Round round = Round::kNearestEven) {
-  return uint8_t(encode(x, fnuz ? kFormatFp8Fnuz : kFormatFp8, round, saturate ? Overflow::kSaturate : Overflow::kIeee));
+static inline float fp8_to_f32(uint8_t x, bool fnuz) {
+  return decode(x, fnuz ? kFormatFp8Fnuz : kFormatFp8);
 }
-static inline uint8_t f32_to_bf8(float x, bool fnuz, bool saturate = false, Round round = Round::kNearestEven) {
-  return uint8_t(encode(x, fnuz ? kFormatBf8Fnuz : kFormatBf8, round, saturate ? Overflow::kSaturate : Overflow::kIeee));
+static inline float bf8_to_f32(uint8_t x, bool fnuz) {
+  return decode(x, fnuz ? kFormatBf8Fnuz : kFormatBf8);
+}
+static inline uint8_t f32_to_fp8(float x, bool fnuz, bool saturate = false,
+                                 Round round = Round::kNearestEven) {
+  return uint8_t(encode(x, fnuz ? kFormatFp8Fnuz : kFormatFp8, round,
+                        saturate ? Overflow::kSaturate : Overflow::kIeee));
+}
+static inline uint8_t f32_to_bf8(float x, bool fnuz, bool saturate = false,
+                                 Round round = Round::kNearestEven) {
+  return uint8_t(encode(x, fnuz ? kFormatBf8Fnuz : kFormatBf8, round,
+                        saturate ? Overflow::kSaturate : Overflow::kIeee));
 }
 
 // Stochastic rounding: `random` is added, aligned to its top, to the bits of the significand that
 // the format has no room for, and the sum is cut off.
-static inline uint32_t encode_stochastic(double x, uint32_t random, const FloatFormat& format,
-                                  Overflow overflow = Overflow::kIeee) {
+static inline uint32_t encode_stochastic(double x, uint32_t random, const FloatFormat &format,
+                                         Overflow overflow = Overflow::kIeee) {
   if (std::isnan(x) || std::isinf(x) || x == 0) return encode(x, format, Round::kZero, overflow);
   const uint64_t u = bits(x);
   const int exponent = int(u >> 52 & 0x7ff) - 1023, minimum = 1 - format.bias;
@@ -252,8 +294,10 @@ static inline uint32_t encode_stochastic(double x, uint32_t random, const FloatF
   // comparison with one unit counts.
   const double sum = std::fabs(x) + step;
   // Truncation keeps the maximum where rounding up has passed it; that is an overflow here.
-  const double largest = decode(format.max_code(), format), place = std::ldexp(1.0, std::ilogb(largest) - format.fraction_bits);
-  if (sum >= largest + place) return encode(std::copysign(double(INFINITY), x), format, Round::kZero, overflow);
+  const double largest = decode(format.max_code(), format),
+               place = std::ldexp(1.0, std::ilogb(largest) - format.fraction_bits);
+  if (sum >= largest + place)
+    return encode(std::copysign(double(INFINITY), x), format, Round::kZero, overflow);
   return encode(std::copysign(sum, x), format, Round::kZero, overflow);
 }
 
@@ -263,4 +307,4 @@ static inline float e8m0_to_f32(uint8_t e) {
   return e ? as_f32(uint32_t(e) << 23) : as_f32(0x400000u);
 }
 
-}  // namespace mgx::emu
+} // namespace mgx::emu

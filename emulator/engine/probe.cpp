@@ -133,7 +133,8 @@ void probe_instruction(Wave &w, const Inst &in) {
     c.valu_cycles += valu;
     record(p, w, event_of(1, valu));
     return;
-  case Class::trans: case Class::mul32:
+  case Class::trans:
+  case Class::mul32:
     ++(in.cls == Class::trans ? c.transcendental : c.valu);
     c.valu_cycles += trans;
     record(p, w, event_of(1, trans));
@@ -186,7 +187,8 @@ static void note_line(Probe &p, u64 line, bool load, bool store) {
 }
 
 // The largest of lanes / 16, bytes / 64 and distinct 64-byte segments.
-void probe_global(Wave &w, const Inst &in, const u64 *address, u64 mask, u32 bytes, bool load, bool store) {
+void probe_global(Wave &w, const Inst &in, const u64 *address, u64 mask, u32 bytes, bool load,
+                  bool store) {
   if (w.strict) strict_global(w, in, address, mask, bytes, load, store);
   if (!w.probe) return;
   Probe &p = *w.probe;
@@ -215,12 +217,14 @@ static u32 lds_phase(u32 lane, u32 bytes, bool load, bool wide) {
   if (bytes <= 4) return wide ? 0 : lane / 32;
   if (bytes <= 8) return wide ? lane / 32 : lane / 16;
   if (!load) return lane / 8;
-  static constexpr u8 kGroups[] = {0, 1, 2, 3, 1, 0, 3, 2}, kWideGroups[] = {0, 1, 1, 0, 1, 0, 0, 1};
+  static constexpr u8 kGroups[] = {0, 1, 2, 3, 1, 0, 3, 2},
+                      kWideGroups[] = {0, 1, 1, 0, 1, 0, 0, 1};
   u32 half = lane / 32, four = lane % 32 / 4;
   return wide ? 2 * half + kWideGroups[four] : 4 * half + kGroups[four];
 }
 
-void probe_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes, bool load, bool store) {
+void probe_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes, bool load,
+               bool store) {
   if (w.strict) strict_lds(w, in, address, mask, bytes, load, store);
   if (!w.probe) return;
   Probe &p = *w.probe;
@@ -232,7 +236,8 @@ void probe_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes,
     u32 words[4 * kLanes], n = 0;
     for (u32 i = 0; i < w.lanes; ++i) {
       if (!(mask >> i & 1) || lds_phase(i, bytes, reads, wide) != phase) continue;
-      for (u32 b = address[i] / 4; b <= (address[i] + bytes - 1) / 4 && n < 4 * kLanes; ++b) words[n++] = b;
+      for (u32 b = address[i] / 4; b <= (address[i] + bytes - 1) / 4 && n < 4 * kLanes; ++b)
+        words[n++] = b;
     }
     if (!n) continue;
     // Lanes that read the same word share the access; a bank serves one word a clock.
@@ -288,7 +293,8 @@ namespace {
 // In-order replay of the traced group at its real occupancy on one compute unit:
 // a wave issues its next event when the unit is free; a wait stalls it until its
 // outstanding memory has returned, a barrier until its group has arrived.
-double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 simds, bool rdna, const double latency[4]) {
+double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 simds, bool rdna,
+              const double latency[4]) {
   struct Lane { // a wave
     std::vector<const Event *> events;
     size_t at = 0;
@@ -347,7 +353,7 @@ double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 simds,
     }
     double t = best;
     issue[l.simd] = t + 1; // one instruction a clock and SIMD
-    l.ready = t + 4;       // a slot of the wave
+    l.ready = t + 4; // a slot of the wave
     if (e.unit == 1) valu[l.simd] = t + e.port, l.ready = t + e.port;
     if (e.unit == 2) {
       valu[l.simd] = t + 4;
@@ -377,39 +383,65 @@ double replay(const std::vector<Event> &trace, u32 waves, u32 groups, u32 simds,
 } // namespace
 
 // Work-groups of the compute unit that gets most of them: a group is not divided.
-static u32 rounds_of(const Launch &l) { return (l.total_groups + l.chip->compute_units - 1) / l.chip->compute_units; }
+static u32 rounds_of(const Launch &l) {
+  return (l.total_groups + l.chip->compute_units - 1) / l.chip->compute_units;
+}
 
 u32 held_groups(const Launch &l) {
-  return std::clamp(occupancy(*l.kernel, *l.chip, l.threads, l.dispatch->dynamic_lds), 1u, rounds_of(l));
+  return std::clamp(occupancy(*l.kernel, *l.chip, l.threads, l.dispatch->dynamic_lds), 1u,
+                    rounds_of(l));
 }
 
 void finish_probe(Probe *p, const GroupState &s) {
   if (!p) return;
   ++p->p.workgroups;
   p->p.waves += s.live_waves;
-  if (p->trace_started && std::equal(s.group.id, s.group.id + 3, p->traced_group)) p->tracing = false;
+  if (p->trace_started && std::equal(s.group.id, s.group.id + 3, p->traced_group))
+    p->tracing = false;
 }
 
 void collect_probe(Probe *p, Profile &out) {
   if (!p) return;
   const Profile &c = p->p;
-  static constexpr u64 Profile::*counts[] = {
-      &Profile::waves, &Profile::workgroups, &Profile::instructions, &Profile::salu, &Profile::valu,
-      &Profile::transcendental, &Profile::matrix, &Profile::smem, &Profile::global_loads, &Profile::global_stores,
-      &Profile::global_atomics, &Profile::flat, &Profile::scratch, &Profile::lds_reads, &Profile::lds_writes,
-      &Profile::lds_atomics, &Profile::branches, &Profile::barriers, &Profile::waits, &Profile::matrix_cycles,
-      &Profile::valu_cycles, &Profile::lds_cycles, &Profile::lds_conflict_cycles, &Profile::global_cycles,
-      &Profile::global_segments, &Profile::global_bytes_read, &Profile::global_bytes_written};
+  static constexpr u64 Profile::*counts[] = {&Profile::waves,
+                                             &Profile::workgroups,
+                                             &Profile::instructions,
+                                             &Profile::salu,
+                                             &Profile::valu,
+                                             &Profile::transcendental,
+                                             &Profile::matrix,
+                                             &Profile::smem,
+                                             &Profile::global_loads,
+                                             &Profile::global_stores,
+                                             &Profile::global_atomics,
+                                             &Profile::flat,
+                                             &Profile::scratch,
+                                             &Profile::lds_reads,
+                                             &Profile::lds_writes,
+                                             &Profile::lds_atomics,
+                                             &Profile::branches,
+                                             &Profile::barriers,
+                                             &Profile::waits,
+                                             &Profile::matrix_cycles,
+                                             &Profile::valu_cycles,
+                                             &Profile::lds_cycles,
+                                             &Profile::lds_conflict_cycles,
+                                             &Profile::global_cycles,
+                                             &Profile::global_segments,
+                                             &Profile::global_bytes_read,
+                                             &Profile::global_bytes_written};
   for (auto m : counts) out.*m += c.*m;
   for (const auto &[page, lines] : c.touched) {
     out.touched[page].read |= lines.read;
     out.touched[page].written |= lines.written;
   }
   const Launch &l = *p->launch;
-  bool first = p->trace_started && !p->traced_group[0] && !p->traced_group[1] && !p->traced_group[2];
+  bool first =
+      p->trace_started && !p->traced_group[0] && !p->traced_group[1] && !p->traced_group[2];
   if (!first || p->trace.empty() || p->trace.size() >= kTraceLimit) return;
   u32 groups = held_groups(l);
-  if (p->trace.size() * groups > 4 * kTraceLimit) groups = std::max<u32>(1, u32(4 * kTraceLimit / p->trace.size()));
+  if (p->trace.size() * groups > 4 * kTraceLimit)
+    groups = std::max<u32>(1, u32(4 * kTraceLimit / p->trace.size()));
   double matrix = 0;
   for (const Event &e : p->trace)
     if (e.unit == 2) matrix += e.port;
@@ -444,8 +476,8 @@ void finish_profile(const Launch &l, Profile &p) {
     p.mu = double(p.global_cycles) / matrix;
   }
   // Without a replay: the busiest unit bounds a group.
-  double bound = std::max({matrix, double(p.valu_cycles) / simds, double(p.lds_cycles), double(p.global_cycles),
-                           double(p.instructions) / simds});
+  double bound = std::max({matrix, double(p.valu_cycles) / simds, double(p.lds_cycles),
+                           double(p.global_cycles), double(p.instructions) / simds});
   double group = p.workgroups ? bound / double(p.workgroups) : 0;
   double clocks = std::max(p.modelled_clocks, group);
   p.rounds = rounds_of(l);
@@ -454,21 +486,23 @@ void finish_profile(const Launch &l, Profile &p) {
   // bytes that is read comes once and each that is written goes once: caches do the rest.
   if (l.options.sample) p.touched.clear();
   for (const auto &[page, lines] : p.touched)
-    p.memory_bytes += 64 * u64(__builtin_popcountll(lines.read) + __builtin_popcountll(lines.written));
+    p.memory_bytes +=
+        64 * u64(__builtin_popcountll(lines.read) + __builtin_popcountll(lines.written));
   p.touched.clear();
-  double per_clock = double(c.memory_bus_bits) / 8 * transfers(c) * c.memory_clock_khz / c.clock_khz;
+  double per_clock =
+      double(c.memory_bus_bits) / 8 * transfers(c) * c.memory_clock_khz / c.clock_khz;
   p.memory_clocks = double(p.memory_bytes) / per_clock;
   p.modelled_clocks = std::max(p.unit_clocks, p.memory_clocks) + 2000; // and a launch
   p.modelled_ms = p.modelled_clocks / c.clock_khz;
-  if (p.rdna_bound == 0 && !c.is_gfx9() && matrix > 0 && group > 0)
-    p.rdna_bound = matrix / bound;
+  if (p.rdna_bound == 0 && !c.is_gfx9() && matrix > 0 && group > 0) p.rdna_bound = matrix / bound;
 }
 
 std::string Profile::json() const {
   std::string s = "{";
   char line[96];
   auto integer = [&](const char *name, u64 x) {
-    std::snprintf(line, sizeof line, "%s\"%s\": %llu", s.size() > 1 ? ", " : "", name, (unsigned long long)x);
+    std::snprintf(line, sizeof line, "%s\"%s\": %llu", s.size() > 1 ? ", " : "", name,
+                  (unsigned long long)x);
     s += line;
   };
   auto real = [&](const char *name, double x) {
@@ -476,12 +510,40 @@ std::string Profile::json() const {
     s += line;
   };
 #define INT(x) integer(#x, x)
-  INT(waves); INT(workgroups); INT(instructions); INT(salu); INT(valu); INT(transcendental); INT(matrix); INT(smem);
-  INT(global_loads); INT(global_stores); INT(global_atomics); INT(flat); INT(scratch); INT(lds_reads); INT(lds_writes);
-  INT(lds_atomics); INT(branches); INT(barriers); INT(waits); INT(matrix_cycles); INT(valu_cycles); INT(lds_cycles);
-  INT(lds_conflict_cycles); INT(global_cycles); INT(global_segments); INT(global_bytes_read); INT(global_bytes_written);
-  INT(memory_bytes); INT(rounds);
-  INT(vgprs); INT(lds_bytes); INT(waves_per_group); INT(workgroups_per_cu); INT(waves_per_simd);
+  INT(waves);
+  INT(workgroups);
+  INT(instructions);
+  INT(salu);
+  INT(valu);
+  INT(transcendental);
+  INT(matrix);
+  INT(smem);
+  INT(global_loads);
+  INT(global_stores);
+  INT(global_atomics);
+  INT(flat);
+  INT(scratch);
+  INT(lds_reads);
+  INT(lds_writes);
+  INT(lds_atomics);
+  INT(branches);
+  INT(barriers);
+  INT(waits);
+  INT(matrix_cycles);
+  INT(valu_cycles);
+  INT(lds_cycles);
+  INT(lds_conflict_cycles);
+  INT(global_cycles);
+  INT(global_segments);
+  INT(global_bytes_read);
+  INT(global_bytes_written);
+  INT(memory_bytes);
+  INT(rounds);
+  INT(vgprs);
+  INT(lds_bytes);
+  INT(waves_per_group);
+  INT(workgroups_per_cu);
+  INT(waves_per_simd);
 #undef INT
   real("lambda", lambda);
   real("nu", nu);

@@ -90,12 +90,14 @@ static void register_integers(OpTable &t) {
   S2("s_sub_co_ci_u32", u32, u32, u32, a - b - c, w.scc = u64(b) + c > a)
   S2("s_min_i32", i32, i32, i32, a < b ? a : b, w.scc = a < b)
   S2("s_min_u32", u32, u32, u32, a < b ? a : b, w.scc = a < b)
-  S2("s_max_i32", i32, i32, i32, a > b ? a : b, w.scc = w.chip->is_gfx9() || w.chip->is_gfx10() ? a > b : a >= b)
-  S2("s_max_u32", u32, u32, u32, a > b ? a : b, w.scc = w.chip->is_gfx9() || w.chip->is_gfx10() ? a > b : a >= b)
+  S2("s_max_i32", i32, i32, i32, a > b ? a : b,
+     w.scc = w.chip->is_gfx9() || w.chip->is_gfx10() ? a > b : a >= b)
+  S2("s_max_u32", u32, u32, u32, a > b ? a : b,
+     w.scc = w.chip->is_gfx9() || w.chip->is_gfx10() ? a > b : a >= b)
   S2("s_cselect_b32", u32, u32, u32, c ? a : b, )
   S2("s_cselect_b64", u64, u64, u64, c ? a : b, )
-  S2("s_and_b32", u32, u32, u32, a &b, NONZERO)
-  S2("s_and_b64", u64, u64, u64, a &b, NONZERO)
+  S2("s_and_b32", u32, u32, u32, a & b, NONZERO)
+  S2("s_and_b64", u64, u64, u64, a & b, NONZERO)
   S2("s_or_b32", u32, u32, u32, a | b, NONZERO)
   S2("s_or_b64", u64, u64, u64, a | b, NONZERO)
   S2("s_xor_b32", u32, u32, u32, a ^ b, NONZERO)
@@ -118,10 +120,10 @@ static void register_integers(OpTable &t) {
   S2("s_ashr_i64", i64, i64, u32, a >> (b & 63), NONZERO)
   S2("s_bfm_b32", u32, u32, u32, ((1u << (a & 31)) - 1) << (b & 31), )
   S2("s_bfm_b64", u64, u32, u32, ((u64(1) << (a & 63)) - 1) << (b & 63), )
-  S2("s_mul_i32", u32, u32, u32, a *b, )
+  S2("s_mul_i32", u32, u32, u32, a * b, )
   S2("s_mul_hi_u32", u32, u32, u32, u64(a) * b >> 32, )
   S2("s_mul_hi_i32", i32, i32, i32, i64(a) * b >> 32, )
-  S2("s_mul_u64", u64, u64, u64, a *b, )
+  S2("s_mul_u64", u64, u64, u64, a * b, )
   S2("s_add_nc_u64", u64, u64, u64, a + b, )
   S2("s_sub_nc_u64", u64, u64, u64, a - b, )
   S2("s_bfe_u32", u32, u32, u32, ubfe32(a, b), NONZERO)
@@ -173,11 +175,47 @@ static void register_integers(OpTable &t) {
   S1("s_bitset1_b64", u64, u32, s64(w, in.dst.reg) | u64(1) << (a & 63), )
   S1("s_cmov_b32", u32, u32, w.scc ? a : w.s[in.dst.reg], )
   S1("s_cmov_b64", u64, u64, w.scc ? a : s64(w, in.dst.reg), )
-  S1("s_quadmask_b32", u32, u32, [](u32 x) { u32 r = 0; for (u32 i = 0; i < 8; ++i) r |= u32((x >> (4 * i) & 15) != 0) << i; return r; }(a), NONZERO)
-  S1("s_quadmask_b64", u64, u64, [](u64 x) { u64 r = 0; for (u32 i = 0; i < 16; ++i) r |= u64((x >> (4 * i) & 15) != 0) << i; return r; }(a), NONZERO)
-  S1("s_wqm_b32", u32, u32, [](u32 x) { u32 r = 0; for (u32 i = 0; i < 32; i += 4) if (x >> i & 15) r |= 15u << i; return r; }(a), NONZERO)
-  S1("s_wqm_b64", u64, u64, [](u64 x) { u64 r = 0; for (u32 i = 0; i < 64; i += 4) if (x >> i & 15) r |= u64(15) << i; return r; }(a), NONZERO)
-  S1("s_bitreplicate_b64_b32", u64, u32, [](u32 x) { u64 r = 0; for (u32 i = 0; i < 32; ++i) if (x >> i & 1) r |= u64(3) << (2 * i); return r; }(a), )
+  S1(
+      "s_quadmask_b32", u32, u32,
+      [](u32 x) {
+        u32 r = 0;
+        for (u32 i = 0; i < 8; ++i) r |= u32((x >> (4 * i) & 15) != 0) << i;
+        return r;
+      }(a),
+      NONZERO)
+  S1(
+      "s_quadmask_b64", u64, u64,
+      [](u64 x) {
+        u64 r = 0;
+        for (u32 i = 0; i < 16; ++i) r |= u64((x >> (4 * i) & 15) != 0) << i;
+        return r;
+      }(a),
+      NONZERO)
+  S1(
+      "s_wqm_b32", u32, u32,
+      [](u32 x) {
+        u32 r = 0;
+        for (u32 i = 0; i < 32; i += 4)
+          if (x >> i & 15) r |= 15u << i;
+        return r;
+      }(a),
+      NONZERO)
+  S1(
+      "s_wqm_b64", u64, u64,
+      [](u64 x) {
+        u64 r = 0;
+        for (u32 i = 0; i < 64; i += 4)
+          if (x >> i & 15) r |= u64(15) << i;
+        return r;
+      }(a),
+      NONZERO)
+  S1(
+      "s_bitreplicate_b64_b32", u64, u32, [](u32 x) {
+        u64 r = 0;
+        for (u32 i = 0; i < 32; ++i)
+          if (x >> i & 1) r |= u64(3) << (2 * i);
+        return r;
+      }(a), )
 }
 
 static void register_compares(OpTable &t) {
@@ -227,24 +265,18 @@ static void register_compares(OpTable &t) {
 #define SAVEEXEC(name, expr) REPLACE_EXEC(name "_saveexec", expr, e)
 #define WREXEC(name, expr) REPLACE_EXEC(name "_wrexec", expr, r)
 
-static void register_masks(OpTable &t) {
-  SAVEEXEC("s_and", s &e)
-  SAVEEXEC("s_or", s | e)
-  SAVEEXEC("s_xor", s ^ e)
-  SAVEEXEC("s_and_not1", s & ~e)
-  SAVEEXEC("s_or_not1", s | ~e)
-  SAVEEXEC("s_and_not0", ~s & e)
-  SAVEEXEC("s_or_not0", ~s | e)
-  SAVEEXEC("s_nand", ~(s & e))
-  SAVEEXEC("s_nor", ~(s | e))
-  SAVEEXEC("s_xnor", ~(s ^ e))
-  WREXEC("s_and_not1", s & ~e)
-  WREXEC("s_and_not0", ~s & e)
-}
+static void register_masks(OpTable &t){
+    SAVEEXEC("s_and", s &e) SAVEEXEC("s_or", s | e) SAVEEXEC("s_xor", s ^ e)
+        SAVEEXEC("s_and_not1", s & ~e) SAVEEXEC("s_or_not1", s | ~e) SAVEEXEC("s_and_not0", ~s &e)
+            SAVEEXEC("s_or_not0", ~s | e) SAVEEXEC("s_nand", ~(s &e)) SAVEEXEC("s_nor", ~(s | e))
+                SAVEEXEC("s_xnor", ~(s ^ e)) WREXEC("s_and_not1", s & ~e)
+                    WREXEC("s_and_not0", ~s &e)}
 
 //===-- Scalar floats (gfx11.5, gfx12) ------------------------------------===//
 
-MGX_INLINE f32 F(u32 x) { return f32_of(x); }
+MGX_INLINE f32 F(u32 x) {
+  return f32_of(x);
+}
 MGX_INLINE f32 Hf(u32 x) { return half_to_float(x & 0xffff); }
 MGX_INLINE u32 B(f32 x) { return as_bits(x); }
 MGX_INLINE u32 Hb(f32 x) { return float_to_half(x); }
@@ -269,7 +301,8 @@ static void register_floats(OpTable &t) {
   S2("s_max_f16", u32, u32, u32, max_num_f16(u16(a), u16(b)), )
   S2("s_minimum_f16", u32, u32, u32, minimum_f16(u16(a), u16(b)), )
   S2("s_maximum_f16", u32, u32, u32, maximum_f16(u16(a), u16(b)), )
-  for (const char *n : {"s_fmaak_f32", "s_fmamk_f32"}) find_op(t, n)->flags |= F_LDS; // a literal follows
+  for (const char *n : {"s_fmaak_f32", "s_fmamk_f32"})
+    find_op(t, n)->flags |= F_LDS; // a literal follows
   S1("s_ceil_f32", u32, u32, B(__builtin_ceilf(F(a))), )
   S1("s_floor_f32", u32, u32, B(__builtin_floorf(F(a))), )
   S1("s_trunc_f32", u32, u32, B(__builtin_truncf(F(a))), )

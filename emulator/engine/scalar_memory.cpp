@@ -19,7 +19,9 @@ static bool reachable(Wave &w, u64 address, u64 bytes, Touch how = kRead) {
 static u64 offset_of(const Wave &w, const Inst &in) {
   return u64(i64(in.imm)) + (in.src[1].kind != O_NONE ? rs(w, in.src[1]) : 0);
 }
-static u64 global_address(const Wave &w, const Inst &in) { return rs64(w, in.src[0]) + offset_of(w, in); }
+static u64 global_address(const Wave &w, const Inst &in) {
+  return rs64(w, in.src[0]) + offset_of(w, in);
+}
 
 // A buffer resource; accesses beyond its size read 0 and write nothing.
 struct ScalarBuffer {
@@ -37,13 +39,15 @@ static ScalarBuffer scalar_buffer(const Wave &w, const Inst &in) {
 template <u32 kWords> static void s_load(Wave &w, const Inst &in) {
   u64 address = global_address(w, in) & ~u64(3);
   if (!reachable(w, address, kWords * 4))
-    return raise_fault(w, Fault::out_of_bounds, -1, address, "scalar load outside every allocation");
+    return raise_fault(w, Fault::out_of_bounds, -1, address,
+                       "scalar load outside every allocation");
   std::memcpy(&w.s[in.dst.reg], reinterpret_cast<const void *>(address), kWords * 4);
 }
 template <class T> static void s_load_small(Wave &w, const Inst &in) {
   u64 address = global_address(w, in);
   if (!reachable(w, address, sizeof(T)))
-    return raise_fault(w, Fault::out_of_bounds, -1, address, "scalar load outside every allocation");
+    return raise_fault(w, Fault::out_of_bounds, -1, address,
+                       "scalar load outside every allocation");
   T x;
   std::memcpy(&x, reinterpret_cast<const void *>(address), sizeof x);
   w.s[in.dst.reg] = u32(i32(x));
@@ -54,7 +58,8 @@ template <class T> static void s_buffer_load_small(Wave &w, const Inst &in) {
   T x = 0;
   if (offset + sizeof(T) <= b.size) {
     if (!reachable(w, b.base + offset, sizeof(T)))
-      return raise_fault(w, Fault::out_of_bounds, -1, b.base + offset, "scalar buffer load outside every allocation");
+      return raise_fault(w, Fault::out_of_bounds, -1, b.base + offset,
+                         "scalar buffer load outside every allocation");
     std::memcpy(&x, reinterpret_cast<const void *>(b.base + offset), sizeof x);
   }
   w.s[in.dst.reg] = u32(i32(x));
@@ -68,7 +73,8 @@ template <u32 kWords> static void s_buffer_load(Wave &w, const Inst &in) {
     out[i] = 0;
     if (at + 4 > b.size) continue;
     if (!reachable(w, base + at, 4))
-      return raise_fault(w, Fault::out_of_bounds, -1, base + at, "scalar buffer load outside every allocation");
+      return raise_fault(w, Fault::out_of_bounds, -1, base + at,
+                         "scalar buffer load outside every allocation");
     std::memcpy(&out[i], reinterpret_cast<const void *>(base + at), 4);
   }
   std::memcpy(&w.s[in.dst.reg], out, sizeof out);
@@ -92,7 +98,8 @@ template <bool kBuffer> static u64 target(Wave &w, const Inst &in, u64 bytes, To
   return 0;
 }
 template <u32 kWords, bool kBuffer> static void s_store(Wave &w, const Inst &in) {
-  if (u64 to = target<kBuffer>(w, in, 4 * kWords, kWrite)) std::memcpy(reinterpret_cast<void *>(to), &w.s[in.src[2].reg], 4 * kWords);
+  if (u64 to = target<kBuffer>(w, in, 4 * kWords, kWrite))
+    std::memcpy(reinterpret_cast<void *>(to), &w.s[in.src[2].reg], 4 * kWords);
 }
 template <class T> static T scalar_data(const Wave &w, u32 reg) {
   if constexpr (sizeof(T) == 8) return s64(w, reg);
@@ -107,7 +114,8 @@ template <class T, bool kBuffer, class F> static void s_replace(Wave &w, const I
   if (to) {
     T *p = reinterpret_cast<T *>(to);
     old = __atomic_load_n(p, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(p, &old, next(old), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+    while (!__atomic_compare_exchange_n(p, &old, next(old), false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED)) {
     }
   }
   if (in.dst.kind != O_SGPR) return;
@@ -119,15 +127,19 @@ template <class Op, class T, bool kBuffer> static void s_atomic(Wave &w, const I
   s_replace<T, kBuffer>(w, in, [&](T old) { return Op::f(old, data); });
 }
 template <class T, bool kBuffer> static void s_cmpswap(Wave &w, const Inst &in) {
-  T data = scalar_data<T>(w, in.src[2].reg), wanted = scalar_data<T>(w, in.src[2].reg + sizeof(T) / 4);
+  T data = scalar_data<T>(w, in.src[2].reg),
+    wanted = scalar_data<T>(w, in.src[2].reg + sizeof(T) / 4);
   s_replace<T, kBuffer>(w, in, [&](T old) { return old == wanted ? data : old; });
 }
 
 //===-- Registration ------------------------------------------------------===//
 
-static void memtime(Wave &w, const Inst &in) { set_s64(w, in.dst.reg, w.group->clock_base + w.count); }
+static void memtime(Wave &w, const Inst &in) {
+  set_s64(w, in.dst.reg, w.group->clock_base + w.count);
+}
 
-static void add(OpTable &t, const std::string &name, Handler fn, Ty dst, Ty base, Ty data = Ty::none, u32 flags = 0) {
+static void add(OpTable &t, const std::string &name, Handler fn, Ty dst, Ty base,
+                Ty data = Ty::none, u32 flags = 0) {
   OpInfo o;
   o.fn = fn;
   o.cls = Class::smem;
@@ -166,7 +178,8 @@ template <bool kBuffer> static void register_stores(OpTable &t) {
     add(t, stem + "atomic_" + name, narrow, Ty::b32, base, Ty::b32, F_GLC);
     add(t, stem + "atomic_" + name + "_x2", wide, Ty::b64, base, Ty::b64, F_GLC);
   };
-#define ATOMIC(name, Op) atomic(name, s_atomic<Op<u32>, u32, kBuffer>, s_atomic<Op<u64>, u64, kBuffer>);
+#define ATOMIC(name, Op)                                                                           \
+  atomic(name, s_atomic<Op<u32>, u32, kBuffer>, s_atomic<Op<u64>, u64, kBuffer>);
   ATOMIC("swap", AtomicSwap)
   ATOMIC("add", AtomicAdd)
   ATOMIC("sub", AtomicSub)

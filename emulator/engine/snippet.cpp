@@ -33,7 +33,8 @@ struct Snippet {
 std::string run(Snippet &s) {
   const Chip *chip = find_chip(s.chip);
   if (!chip) return std::string("no chip ") + s.chip;
-  std::vector<u8> code(static_cast<const u8 *>(s.code), static_cast<const u8 *>(s.code) + s.code_size);
+  std::vector<u8> code(static_cast<const u8 *>(s.code),
+                       static_cast<const u8 *>(s.code) + s.code_size);
   const u32 endpgm = chip->is_gfx11() || chip->is_gfx12() ? 0xbfb00000u : 0xbf810000u;
   const u8 *tail = reinterpret_cast<const u8 *>(&endpgm);
   code.insert(code.end(), tail, tail + 4);
@@ -91,7 +92,8 @@ std::string run(Snippet &s) {
   run_group(launch, state);
   if (s.memory) memory.unregister_host(s.memory);
   if (w.stop == Stop::fault)
-    return std::string(w.fault_text ? w.fault_text : "fault") + ", " + program.names[w.pc->name] + ", lane " + std::to_string(w.fault_lane);
+    return std::string(w.fault_text ? w.fault_text : "fault") + ", " + program.names[w.pc->name] +
+           ", lane " + std::to_string(w.fault_lane);
   if (!w.ended) return "the snippet did not end";
 
   std::memcpy(s.sgpr, w.s, kSgprs * sizeof(u32));

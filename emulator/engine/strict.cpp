@@ -89,7 +89,8 @@ void strict_start(const Launch &l, GroupState &g) {
   auto *s = new Strict;
   g.strict = {s, [](Strict *p) { delete p; }};
   s->global = l.shadow.get();
-  s->group = g.group.id[0] + l.dispatch->grid[0] * (g.group.id[1] + l.dispatch->grid[1] * g.group.id[2]);
+  s->group =
+      g.group.id[0] + l.dispatch->grid[0] * (g.group.id[1] + l.dispatch->grid[1] * g.group.id[2]);
   s->footprint = l.options.footprint;
   s->own = l.packet;
   s->own_bytes = l.kernarg - l.packet + l.kernel->kernarg_size;
@@ -150,14 +151,17 @@ void wait(const Wave &w, WaveShadow &s, const Inst &in) {
 }
 
 bool is_load(Class c) {
-  return c == Class::global_load || c == Class::global_atomic || c == Class::flat || c == Class::scratch ||
-         c == Class::lds_read || c == Class::lds_atomic;
+  return c == Class::global_load || c == Class::global_atomic || c == Class::flat ||
+         c == Class::scratch || c == Class::lds_read || c == Class::lds_atomic;
 }
 bool is_vmem(Class c) {
-  return c == Class::global_load || c == Class::global_store || c == Class::global_atomic || c == Class::flat || c == Class::scratch;
+  return c == Class::global_load || c == Class::global_store || c == Class::global_atomic ||
+         c == Class::flat || c == Class::scratch;
 }
 
-bool pending(const WaveShadow &s, const Pending &p) { return p.counter != kNone && p.sequence > s.done[p.counter]; }
+bool pending(const WaveShadow &s, const Pending &p) {
+  return p.counter != kNone && p.sequence > s.done[p.counter];
+}
 
 // A general scalar register, whose state is tracked.
 bool tracked(const Operand &o) { return o.kind == O_SGPR && o.ty != Ty::mask && o.reg < 102; }
@@ -165,12 +169,16 @@ bool tracked(const Operand &o) { return o.kind == O_SGPR && o.ty != Ty::mask && 
 // An operand of a matrix instruction in this wave: decoded are the registers of wave32.
 Operand of_wave(const Wave &w, const Inst &in, Operand o, u8 MatrixOp::*registers) {
   auto *pair = static_cast<const MatrixPair *>(in.aux);
-  if (o.kind == O_VGPR && w.lanes == 64 && pair->w32 && pair->w64 && o.words == pair->w32->*registers) o.words = pair->w64->*registers;
+  if (o.kind == O_VGPR && w.lanes == 64 && pair->w32 && pair->w64 &&
+      o.words == pair->w32->*registers)
+    o.words = pair->w64->*registers;
   return o;
 }
 
 // Which registers of an operand take part: M0 says so for a block of them.
-u32 chosen(const Wave &w, const Inst &in, const Operand &o) { return o.words == 32 && is_vmem(in.cls) ? w.s[kM0] : ~0u; }
+u32 chosen(const Wave &w, const Inst &in, const Operand &o) {
+  return o.words == 32 && is_vmem(in.cls) ? w.s[kM0] : ~0u;
+}
 
 bool any_pending(const WaveShadow &s, const Operand &o, u32 registers = ~0u) {
   if (o.kind == O_VGPR)
@@ -213,26 +221,36 @@ bool strict_before(Wave &w, const Inst &in) {
   if (in.cls == Class::matrix)
     late = any_pending(s, of_wave(w, in, in.src[0], &MatrixOp::a_registers)) ||
            any_pending(s, of_wave(w, in, in.src[1], &MatrixOp::b_registers)) ||
-           any_pending(s, of_wave(w, in, in.src[2], &MatrixOp::acc_registers)) || any_pending(s, in.src[3]) ||
-           any_pending(s, in.sdst) || any_pending(s, of_wave(w, in, in.dst, &MatrixOp::acc_registers));
+           any_pending(s, of_wave(w, in, in.src[2], &MatrixOp::acc_registers)) ||
+           any_pending(s, in.src[3]) || any_pending(s, in.sdst) ||
+           any_pending(s, of_wave(w, in, in.dst, &MatrixOp::acc_registers));
   else
     for (const Operand &o : in.src) late |= any_pending(s, o, chosen(w, in, o));
-  if (in.cls != Class::matrix && !is_load(in.cls) && in.cls != Class::smem) late |= any_pending(s, in.dst);
+  if (in.cls != Class::matrix && !is_load(in.cls) && in.cls != Class::smem)
+    late |= any_pending(s, in.dst);
   if (late) {
-    raise_fault(w, Fault::missing_wait, -1, 0, "a register is used while a memory instruction may still write it: an s_waitcnt is missing");
+    raise_fault(
+        w, Fault::missing_wait, -1, 0,
+        "a register is used while a memory instruction may still write it: an s_waitcnt is missing");
     return false;
   }
   u64 exec = exec_of(w);
   if (is_vmem(in.cls)) {
     for (u32 i : {0u, 2u})
-      if (!undefined_fault(w, exec & ~defined(s, in.src[i]), "an address is computed from a value nobody wrote")) return false;
+      if (!undefined_fault(w, exec & ~defined(s, in.src[i]),
+                           "an address is computed from a value nobody wrote"))
+        return false;
     bool memory = in.cls == Class::global_store || in.cls == Class::global_atomic;
     // Private memory by way of a buffer: callee-saved registers are stored unread.
     if (in.cbsz == S_BUFFER && w.s[in.src[2].reg + 3] >> 23 & 1) memory = false;
-    if (memory && !undefined_fault(w, exec & ~defined(s, in.src[1], chosen(w, in, in.src[1])), "a value nobody wrote is stored to global memory")) return false;
+    if (memory && !undefined_fault(w, exec & ~defined(s, in.src[1], chosen(w, in, in.src[1])),
+                                   "a value nobody wrote is stored to global memory"))
+      return false;
   }
-  if ((in.cls == Class::lds_read || in.cls == Class::lds_write || in.cls == Class::lds_atomic) && in.src[0].kind == O_VGPR &&
-      !undefined_fault(w, exec & ~defined(s, in.src[0]), "an LDS address is computed from a value nobody wrote"))
+  if ((in.cls == Class::lds_read || in.cls == Class::lds_write || in.cls == Class::lds_atomic) &&
+      in.src[0].kind == O_VGPR &&
+      !undefined_fault(w, exec & ~defined(s, in.src[0]),
+                       "an LDS address is computed from a value nobody wrote"))
     return false;
   if (in.cls == Class::smem && exec && !defined(s, in.src[0]))
     return undefined_fault(w, 1, "a scalar address is computed from a value nobody wrote");
@@ -245,7 +263,8 @@ namespace {
 
 void set_defined(WaveShadow &s, const Operand &dst, u64 exec, u64 value, u32 registers = ~0u) {
   for (u32 k = 0; k < dst.words; ++k)
-    if (registers >> k & 1) s.defined[dst.reg + k] = (s.defined[dst.reg + k] & ~exec) | (value & exec);
+    if (registers >> k & 1)
+      s.defined[dst.reg + k] = (s.defined[dst.reg + k] & ~exec) | (value & exec);
 }
 
 void loaded(WaveShadow &s, const Operand &dst, Counter c, u32 registers = ~0u) {
@@ -281,7 +300,11 @@ void strict_after(Wave &w, const Inst &in) {
       loaded(s, in.dst, kSmem);
     }
     return;
-  case Class::global_load: case Class::global_atomic: case Class::flat: case Class::scratch: case Class::global_store: {
+  case Class::global_load:
+  case Class::global_atomic:
+  case Class::flat:
+  case Class::scratch:
+  case Class::global_store: {
     bool returns = in.dst.kind == O_VGPR && !(in.flags & F_LDS);
     // From gfx10 on stores and atomics without result have a counter of their own.
     if (w.chip->is_gfx9() || returns || in.flags & F_LDS) ++s.issued[kVm];
@@ -294,7 +317,9 @@ void strict_after(Wave &w, const Inst &in) {
     loaded(s, in.dst, kVm, chosen(w, in, in.dst));
     return;
   }
-  case Class::lds_read: case Class::lds_write: case Class::lds_atomic:
+  case Class::lds_read:
+  case Class::lds_write:
+  case Class::lds_atomic:
     ++s.issued[kLds];
     if (in.dst.kind != O_VGPR) return;
     set_defined(s, in.dst, exec, exec & ~s.undefined_load);
@@ -313,7 +338,9 @@ void strict_after(Wave &w, const Inst &in) {
     for (u32 k = 0; k < in.dst.words; ++k) s.sdefined[in.dst.reg + k] = m != 0;
     return;
   }
-  case Class::valu: case Class::trans: case Class::mul32: {
+  case Class::valu:
+  case Class::trans:
+  case Class::mul32: {
     if (in.sdst.kind == O_SGPR && in.sdst.reg < 102)
       for (u32 k = 0; k < 2; ++k) s.sdefined[in.sdst.reg + k] = true;
     if (in.dst.kind == O_SGPR && in.dst.reg < 102)
@@ -371,7 +398,8 @@ void strict_after(Wave &w, const Inst &in) {
 
 //===-- Races -------------------------------------------------------------===//
 
-void strict_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes, bool load, bool store) {
+void strict_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes, bool load,
+                bool store) {
   Strict &t = *w.strict;
   WaveShadow &s = *t.waves[w.id];
   u32 epoch = w.group->epoch;
@@ -392,7 +420,9 @@ void strict_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes
       bool other_wrote = r.writer >= 0 && r.writer != i16(w.id);
       bool other_read = r.readers & ~(1u << (w.id & 31));
       if ((other_wrote && !(atomic && r.atomic)) || (store && !atomic && other_read))
-        return raise_fault(w, Fault::race, int(i), word * 4, "two waves access the same LDS word between barriers, one of them writes");
+        return raise_fault(
+            w, Fault::race, int(i), word * 4,
+            "two waves access the same LDS word between barriers, one of them writes");
       if (store) {
         r.writer = i16(w.id);
         r.atomic = atomic;
@@ -403,9 +433,12 @@ void strict_lds(Wave &w, const Inst &in, const u32 *address, u64 mask, u32 bytes
   }
 }
 
-void strict_scalar(Wave &w, u64 address, u64 bytes, Touch how) { w.strict->note(address, bytes, how); }
+void strict_scalar(Wave &w, u64 address, u64 bytes, Touch how) {
+  w.strict->note(address, bytes, how);
+}
 
-void strict_global(Wave &w, const Inst &, const u64 *address, u64 mask, u32 bytes, bool load, bool store) {
+void strict_global(Wave &w, const Inst &, const u64 *address, u64 mask, u32 bytes, bool load,
+                   bool store) {
   Strict &t = *w.strict;
   WaveShadow &s = *t.waves[w.id];
   GlobalShadow &g = *t.global;
@@ -439,7 +472,9 @@ void strict_global(Wave &w, const Inst &, const u64 *address, u64 mask, u32 byte
         race = read != shard.reads.end() && conflict(read->second);
       }
       if (race)
-        return raise_fault(w, Fault::race, int(i), word * 4, "two waves access the same global memory, one of them writes, and nothing orders them");
+        return raise_fault(
+            w, Fault::race, int(i), word * 4,
+            "two waves access the same global memory, one of them writes, and nothing orders them");
       if (bytes >= 4) (store ? shard.writes : shard.reads)[word] = own;
     }
   }

@@ -4,10 +4,14 @@
 namespace mgx::emu {
 
 #ifdef MGX_HAVE_ISA_BASE
-namespace isa_base { void register_handlers(OpTable &); }
+namespace isa_base {
+void register_handlers(OpTable &);
+}
 #endif
 #ifdef MGX_HAVE_ISA_V3
-namespace isa_v3 { void register_handlers(OpTable &); }
+namespace isa_v3 {
+void register_handlers(OpTable &);
+}
 #endif
 void register_salu(OpTable &);
 void register_control(OpTable &);
@@ -24,8 +28,8 @@ OpInfo *find_op(OpTable &table, const char *name) {
 static OpTable make_table() {
   OpTable t;
 #ifdef MGX_HAVE_ISA_V3
-  bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c") &&
-            __builtin_cpu_supports("bmi2");
+  bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+            __builtin_cpu_supports("f16c") && __builtin_cpu_supports("bmi2");
   if (v3) isa_v3::register_handlers(t);
 #else
   bool v3 = false;

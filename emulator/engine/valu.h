@@ -91,7 +91,8 @@ MGX_INLINE f32 fma_to_odd(f32 a, f32 b, f32 c) {
   u32 bs = as_bits(s), be = as_bits(e);
   // All in integers: a comparison would become a branch in the loop over lanes.
   u32 magnitude = be << 1, exponent = (bs >> 23 & 255) ^ 255;
-  u32 inexact = (magnitude | (0u - magnitude)) >> 31, finite = (exponent + 255) >> 8 & 1, even = ~bs & 1;
+  u32 inexact = (magnitude | (0u - magnitude)) >> 31, finite = (exponent + 255) >> 8 & 1,
+      even = ~bs & 1;
   u32 toward = 1u - 2 * ((be ^ bs) >> 31); // the exact sum is larger or smaller in magnitude
   return f32_of(bs + toward * (inexact & finite & even));
 }
@@ -103,11 +104,15 @@ struct h16 { // f16: computed as f32, which is exact enough for one rounding
   __attribute__((always_inline)) h16(f32 x) : v(x) {}
   __attribute__((always_inline)) operator f32() const { return v; }
 };
-struct u16x { u32 v; }; // low half of a register, untouched
+struct u16x {
+  u32 v;
+}; // low half of a register, untouched
 
 //===-- Lanes -------------------------------------------------------------===//
 
-struct alignas(64) Buffer { u32 x[2 * kLanes]; };
+struct alignas(64) Buffer {
+  u32 x[2 * kLanes];
+};
 
 template <class T> MGX_INLINE T ld(const u32 *p, u32 i) {
   if constexpr (std::is_same_v<T, h16>) return h16(half_to_float(p[i] & 0xffff));
@@ -140,7 +145,9 @@ template <class T> constexpr Ty ty_of() {
   else if constexpr (sizeof(T) == 2) return Ty::b16;
   else return Ty::b32;
 }
-template <class T> constexpr bool is_float = std::is_same_v<T, f32> || std::is_same_v<T, f64> || std::is_same_v<T, h16>;
+template <class T>
+constexpr bool is_float =
+    std::is_same_v<T, f32> || std::is_same_v<T, f64> || std::is_same_v<T, h16>;
 
 #define MGX_LANES(w)                                                                               \
   const u32 n = (w).lanes;                                                                         \
@@ -153,10 +160,8 @@ template <class T> constexpr bool is_float = std::is_same_v<T, f32> || std::is_s
 #endif
 // Lanes in blocks of 32: a constant count unrolls and needs no remainder loop.
 #define MGX_EACH                                                                                   \
-  for (u32 block = 0; block < n; block += 32)                                                      \
-    MGX_IVDEP                                                                                      \
-    for (u32 i = block; i < block + 32; ++i)
-
+  for (u32 block = 0; block < n; block += 32) MGX_IVDEP                                            \
+  for (u32 i = block; i < block + 32; ++i)
 
 // EXEC spread over lanes: 0 or ~0 each.
 MGX_INLINE void spread(u32 *m, u64 mask, u32 n) {
@@ -209,7 +214,9 @@ MGX_INLINE const u32 *fetch(Wave &w, const Inst &in, const Operand &o, u32 *buff
   return fetch_slow(w, in, o, buffer);
 }
 
-MGX_INLINE bool direct(const Wave &w, const Inst &in) { return (in.flags & F_SIMPLE) && exec_of(w) == w.all; }
+MGX_INLINE bool direct(const Wave &w, const Inst &in) {
+  return (in.flags & F_SIMPLE) && exec_of(w) == w.all;
+}
 
 // Writes `words` registers of results under the mask, with 16-bit halves and
 // SDWA destinations merged. Clamp and output modifiers are applied before.
@@ -242,7 +249,9 @@ MGX_INLINE u64 rs64(const Wave &w, const Operand &o) {
   if (o.kind == O_CONST) return u64(o.k[kLanes]) << 32 | o.k[0];
   return rs(w, o);
 }
-MGX_INLINE u64 rmask(const Wave &w, const Operand &o) { return w.lanes == 64 ? rs64(w, o) : rs(w, o); }
+MGX_INLINE u64 rmask(const Wave &w, const Operand &o) {
+  return w.lanes == 64 ? rs64(w, o) : rs(w, o);
+}
 
 //===-- Runners -----------------------------------------------------------===//
 
@@ -270,7 +279,8 @@ template <class Op, class D, class A, class B> void run2(Wave &w, const Inst &in
 template <class Op, class D, class A, class B, class C> void run3(Wave &w, const Inst &in) {
   Buffer t0, t1, t2, td;
   MGX_LANES(w)
-  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
+  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x),
+            *c = fetch(w, in, in.src[2], t2.x);
   bool whole = direct(w, in);
   u32 *d = whole ? w.vgpr(in.dst.reg) : td.x;
   MGX_EACH st<D>(d, i, D(Op::f(ld<A>(a, i), ld<B>(b, i), ld<C>(c, i))));

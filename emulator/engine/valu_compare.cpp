@@ -6,7 +6,8 @@ namespace mgx::emu {
 inline namespace MGX_ISA {
 
 // v_cmp_* and v_cmpx_*: the same test, the latter writes EXEC as well.
-static void add_compare(OpTable &t, const char *relation, const char *type, Handler fn, Ty a, Ty b, u32 flags) {
+static void add_compare(OpTable &t, const char *relation, const char *type, Handler fn, Ty a, Ty b,
+                        u32 flags) {
   char name[32];
   for (int x = 0; x < 2; ++x) {
     char *p = name;
@@ -29,9 +30,13 @@ static void add_compare(OpTable &t, const char *relation, const char *type, Hand
 #define CMP(relation, type, T, expr)                                                               \
   {                                                                                                \
     struct Op {                                                                                    \
-      static inline __attribute__((always_inline)) bool f([[maybe_unused]] T a, [[maybe_unused]] T b) { return expr; } \
+      static inline __attribute__((always_inline)) bool f([[maybe_unused]] T a,                    \
+                                                          [[maybe_unused]] T b) {                  \
+        return expr;                                                                               \
+      }                                                                                            \
     };                                                                                             \
-    add_compare(t, relation, type, run_compare<Op, T, T>, ty_of<T>(), ty_of<T>(), MGX_FLAGS_OF(T, T)); \
+    add_compare(t, relation, type, run_compare<Op, T, T>, ty_of<T>(), ty_of<T>(),                  \
+                MGX_FLAGS_OF(T, T));                                                               \
   }
 
 #define CMP_INT(type, T)                                                                           \

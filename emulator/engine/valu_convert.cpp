@@ -37,7 +37,8 @@ static void register_plain(OpTable &t) {
   OP2("v_cvt_pkrtz_f16_f32", u32, f32, f32, cvt_pkrtz_f16_f32(a, b))
   OP2("v_cvt_pknorm_i16_f32", u32, f32, f32, pack16(u16(f32_to_snorm16(a)), u16(f32_to_snorm16(b))))
   OP2("v_cvt_pknorm_u16_f32", u32, f32, f32, pack16(f32_to_unorm16(a), f32_to_unorm16(b)))
-  OP2("v_cvt_pknorm_i16_f16", u32, h16, h16, pack16(u16(f32_to_snorm16(a.v)), u16(f32_to_snorm16(b.v))))
+  OP2("v_cvt_pknorm_i16_f16", u32, h16, h16,
+      pack16(u16(f32_to_snorm16(a.v)), u16(f32_to_snorm16(b.v))))
   OP2("v_cvt_pknorm_u16_f16", u32, h16, h16, pack16(f32_to_unorm16(a.v), f32_to_unorm16(b.v)))
   OP2("v_cvt_pk_i16_f32", u32, f32, f32, pack16(u16(saturate_to<i16>(a)), u16(saturate_to<i16>(b))))
   OP2("v_cvt_pk_u16_f32", u32, f32, f32, pack16(saturate_to<u16>(a), saturate_to<u16>(b)))
@@ -67,7 +68,8 @@ static void cvt_pk_f16_f32(Wave &w, const Inst &in) {
   MGX_LANES(w)
   const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x);
   Round r = round16(w);
-  for (u32 i = 0; i < n; ++i) td.x[i] = pack16(f32_to_f16(f32_of(a[i]), r), f32_to_f16(f32_of(b[i]), r));
+  for (u32 i = 0; i < n; ++i)
+    td.x[i] = pack16(f32_to_f16(f32_of(a[i]), r), f32_to_f16(f32_of(b[i]), r));
   commit_bits(w, in, td.x, 1);
 }
 static void cvt_pk_bf16_f32(Wave &w, const Inst &in) {
@@ -81,7 +83,8 @@ static void cvt_pk_bf16_f32(Wave &w, const Inst &in) {
 static void cvt_pk_u8_f32(Wave &w, const Inst &in) {
   Buffer t0, t1, t2, td;
   MGX_LANES(w)
-  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
+  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x),
+            *c = fetch(w, in, in.src[2], t2.x);
   for (u32 i = 0; i < n; ++i) {
     u32 shift = (b[i] & 3) * 8;
     td.x[i] = (c[i] & ~(0xffu << shift)) | u32(f32_to_u8(f32_of(a[i]), round32(w))) << shift;
@@ -152,7 +155,8 @@ template <bool kBf8> static void cvt_sr_fp8_f32(Wave &w, const Inst &in) {
   u32 shift = (in.op_sel >> 2 & 3) * 8;
   const FloatFormat &f = fp8_format(w, kBf8);
   for (u32 i = 0; i < n; ++i) {
-    u32 r = encode_stochastic(f32_of(a[i]), b[i], f, saturate ? Overflow::kSaturate : Overflow::kIeee);
+    u32 r =
+        encode_stochastic(f32_of(a[i]), b[i], f, saturate ? Overflow::kSaturate : Overflow::kIeee);
     td.x[i] = (old[i] & ~(0xffu << shift)) | (r & 0xff) << shift;
   }
   commit_bits(w, in, td.x, 1);

@@ -7,7 +7,9 @@
 namespace mgx::emu {
 inline namespace MGX_ISA {
 
-MGX_INLINE FloatMode float_mode(const Wave &w) { return FloatMode::from_register(w.mode, w.chip->is_gfx12()); }
+MGX_INLINE FloatMode float_mode(const Wave &w) {
+  return FloatMode::from_register(w.mode, w.chip->is_gfx12());
+}
 
 MGX_INLINE f32 fma32(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 MGX_INLINE f64 fma64(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
@@ -16,36 +18,37 @@ MGX_INLINE h16 fma16(h16 a, h16 b, h16 c) { return h16(fma_to_odd(a.v, b.v, c.v)
 MGX_INLINE f32 mul_dx9(f32 a, f32 b) { return a == 0 || b == 0 ? 0.0f : a * b; }
 MGX_INLINE f32 fma_dx9(f32 a, f32 b, f32 c) { return a == 0 || b == 0 ? c : fma32(a, b, c); }
 
-static void register_arithmetic(OpTable &t) {
-  OP2("v_add_f32", f32, f32, f32, a + b)
-  OP2("v_sub_f32", f32, f32, f32, a - b)
-  OP2("v_subrev_f32", f32, f32, f32, b - a)
-  OP2("v_mul_f32", f32, f32, f32, a *b)
-  OP2("v_mul_legacy_f32", f32, f32, f32, mul_dx9(a, b))
-  OP3("v_fma_f32", f32, f32, f32, f32, fma32(a, b, c))
-  OP3("v_fma_legacy_f32", f32, f32, f32, f32, fma_dx9(a, b, c))
-  OP3("v_mad_f32", f32, f32, f32, f32, a *b + c)
-  OP3("v_fmaak_f32", f32, f32, f32, f32, fma32(a, b, c))
-  OP3("v_fmamk_f32", f32, f32, f32, f32, fma32(a, b, c))
-  OPACC("v_fmac_f32", f32, f32, f32, f32, fma32(a, b, c))
-  OPACC("v_fmac_legacy_f32", f32, f32, f32, f32, fma_dx9(a, b, c))
-  OPACC("v_mac_f32", f32, f32, f32, f32, a *b + c)
+static void register_arithmetic(OpTable &t){
+    OP2("v_add_f32", f32, f32, f32, a + b) OP2("v_sub_f32", f32, f32, f32,
+                                               a - b) OP2("v_subrev_f32", f32, f32, f32, b - a)
+        OP2("v_mul_f32", f32, f32, f32, a *b) OP2("v_mul_legacy_f32", f32, f32, f32, mul_dx9(a, b))
+            OP3("v_fma_f32", f32, f32, f32, f32,
+                fma32(a, b, c)) OP3("v_fma_legacy_f32", f32, f32, f32, f32,
+                                    fma_dx9(a, b, c)) OP3("v_mad_f32", f32, f32, f32, f32, a *b + c)
+                OP3("v_fmaak_f32", f32, f32, f32, f32, fma32(a, b, c)) OP3("v_fmamk_f32", f32, f32,
+                                                                           f32, f32, fma32(a, b, c))
+                    OPACC("v_fmac_f32", f32, f32, f32, f32, fma32(a, b, c))
+                        OPACC("v_fmac_legacy_f32", f32, f32, f32, f32,
+                              fma_dx9(a, b, c)) OPACC("v_mac_f32", f32, f32, f32, f32, a *b + c)
 
-  OP2("v_add_f64", f64, f64, f64, a + b)
-  OP2("v_mul_f64", f64, f64, f64, a *b)
-  OP3("v_fma_f64", f64, f64, f64, f64, fma64(a, b, c))
-  OPACC("v_fmac_f64", f64, f64, f64, f64, fma64(a, b, c))
+                            OP2("v_add_f64", f64, f64, f64, a + b) OP2("v_mul_f64", f64,
+                                                                       f64, f64, a *b)
+                                OP3("v_fma_f64", f64, f64, f64, f64, fma64(a, b, c))
+                                    OPACC("v_fmac_f64", f64, f64, f64, f64, fma64(a, b, c))
 
-  OP2("v_add_f16", h16, h16, h16, a.v + b.v)
-  OP2("v_sub_f16", h16, h16, h16, a.v - b.v)
-  OP2("v_subrev_f16", h16, h16, h16, b.v - a.v)
-  OP2("v_mul_f16", h16, h16, h16, a.v * b.v)
-  OP3("v_fma_f16", h16, h16, h16, h16, fma16(a, b, c))
-  OP3("v_mad_f16", h16, h16, h16, h16, half_to_float(float_to_half(a.v * b.v)) + c.v)
-  OP3("v_fmaak_f16", h16, h16, h16, h16, fma16(a, b, c))
-  OP3("v_fmamk_f16", h16, h16, h16, h16, fma16(a, b, c))
-  OPACC("v_fmac_f16", h16, h16, h16, h16, fma16(a, b, c))
-}
+                                        OP2("v_add_f16", h16, h16, h16,
+                                            a.v + b.v) OP2("v_sub_f16", h16, h16, h16, a.v - b.v)
+                                            OP2("v_subrev_f16", h16, h16, h16,
+                                                b.v - a.v) OP2("v_mul_f16", h16, h16, h16, a.v *b.v)
+                                                OP3("v_fma_f16", h16, h16, h16, h16, fma16(a, b, c))
+                                                    OP3("v_mad_f16", h16, h16, h16, h16,
+                                                        half_to_float(float_to_half(a.v *b.v)) +
+                                                            c.v) OP3("v_fmaak_f16", h16, h16, h16,
+                                                                     h16, fma16(a, b, c))
+                                                        OP3("v_fmamk_f16", h16, h16, h16, h16,
+                                                            fma16(a, b, c))
+                                                            OPACC("v_fmac_f16", h16, h16, h16, h16,
+                                                                  fma16(a, b, c))}
 
 //===-- Minimum and maximum -----------------------------------------------===//
 
@@ -94,7 +97,8 @@ static void register_arithmetic(OpTable &t) {
     add_op(t, name, o);                                                                            \
   }
 
-template <class F, class T, class U> MGX_INLINE void minmax2(Wave &w, const Inst &in) {
+template <class F, class T, class U>
+MGX_INLINE void minmax2(Wave &w, const Inst &in) {
   Buffer t0, t1, td;
   MGX_LANES(w)
   const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x);
@@ -106,7 +110,8 @@ template <class F, class T, class U> MGX_INLINE void minmax2(Wave &w, const Inst
 template <class F, class T, class U> MGX_INLINE void minmax3(Wave &w, const Inst &in) {
   Buffer t0, t1, t2, td;
   MGX_LANES(w)
-  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
+  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x),
+            *c = fetch(w, in, in.src[2], t2.x);
   bool whole = direct(w, in);
   u32 *d = whole ? w.vgpr(in.dst.reg) : td.x;
   MGX_EACH st<U>(d, i, F::f(ld<U>(a, i), ld<U>(b, i), ld<U>(c, i)));
@@ -116,7 +121,9 @@ template <class F, class T, class U> MGX_INLINE void minmax3(Wave &w, const Inst
 // As numeric_arithmetic.h has them, without branches. U is the unsigned type of
 // the bits; kNum: the min_num forms, which prefer a number to any NaN.
 template <class U> MGX_INLINE bool is_nan_of(U x) {
-  constexpr U inf = sizeof(U) == 4 ? U(0x7f800000) : sizeof(U) == 2 ? U(0x7c00) : U(0x7ff0000000000000);
+  constexpr U inf = sizeof(U) == 4   ? U(0x7f800000)
+                    : sizeof(U) == 2 ? U(0x7c00)
+                                     : U(0x7ff0000000000000);
   return U(x & U(~(U(1) << (sizeof(U) * 8 - 1)))) > inf;
 }
 template <class U, bool kMax, bool kNum> MGX_INLINE U pick(U a, U b) {
@@ -124,7 +131,8 @@ template <class U, bool kMax, bool kNum> MGX_INLINE U pick(U a, U b) {
   constexpr U quiet = sizeof(U) == 4 ? U(0x400000) : sizeof(U) == 2 ? U(0x200) : U(0x8000000000000);
   constexpr S top = S(U(~U(0)) >> 1);
   S sa = S(a), sb = S(b);
-  S oa = S(sa ^ S(S(sa >> (sizeof(U) * 8 - 1)) & top)), ob = S(sb ^ S(S(sb >> (sizeof(U) * 8 - 1)) & top));
+  S oa = S(sa ^ S(S(sa >> (sizeof(U) * 8 - 1)) & top)),
+    ob = S(sb ^ S(S(sb >> (sizeof(U) * 8 - 1)) & top));
   bool na = is_nan_of(a), nb = is_nan_of(b);
   U qa = na ? U(a | quiet) : a, qb = nb ? U(b | quiet) : b;
   U r = kMax ? (oa < ob ? b : a) : (oa < ob ? a : b);
@@ -145,27 +153,33 @@ template <class U, bool kMax, bool kNum> MGX_INLINE U pick(U a, U b) {
   MINMAX("v_minimum_" #S, T, U, minimum_##S(a, b), minimum_##S(a, b))                              \
   MINMAX("v_maximum_" #S, T, U, maximum_##S(a, b), maximum_##S(a, b))
 #define MINMAX3_ALL(S, T, U)                                                                       \
-  MINMAX3("v_min3_" #S, T, U, (pick<U, false, false>(pick<U, false, false>(a, b), c)), (pick<U, false, true>(pick<U, false, true>(a, b), c))) \
-  MINMAX3("v_max3_" #S, T, U, (pick<U, true, false>(pick<U, true, false>(a, b), c)), (pick<U, true, true>(pick<U, true, true>(a, b), c))) \
+  MINMAX3("v_min3_" #S, T, U, (pick<U, false, false>(pick<U, false, false>(a, b), c)),             \
+          (pick<U, false, true>(pick<U, false, true>(a, b), c)))                                   \
+  MINMAX3("v_max3_" #S, T, U, (pick<U, true, false>(pick<U, true, false>(a, b), c)),               \
+          (pick<U, true, true>(pick<U, true, true>(a, b), c)))                                     \
   MINMAX3("v_med3_" #S, T, U, med3_##S(a, b, c, true), med3_##S(a, b, c, false))                   \
-  MINMAX3("v_minmax_" #S, T, U, max_##S(min_##S(a, b, true), c, true), max_num_##S(min_num_##S(a, b), c))          \
-  MINMAX3("v_maxmin_" #S, T, U, min_##S(max_##S(a, b, true), c, true), min_num_##S(max_num_##S(a, b), c))          \
-  MINMAX3("v_minimum3_" #S, T, U, minimum_##S(minimum_##S(a, b), c), minimum_##S(minimum_##S(a, b), c))            \
-  MINMAX3("v_maximum3_" #S, T, U, maximum_##S(maximum_##S(a, b), c), maximum_##S(maximum_##S(a, b), c))            \
-  MINMAX3("v_minimummaximum_" #S, T, U, maximum_##S(minimum_##S(a, b), c), maximum_##S(minimum_##S(a, b), c))      \
-  MINMAX3("v_maximumminimum_" #S, T, U, minimum_##S(maximum_##S(a, b), c), minimum_##S(maximum_##S(a, b), c))
+  MINMAX3("v_minmax_" #S, T, U, max_##S(min_##S(a, b, true), c, true),                             \
+          max_num_##S(min_num_##S(a, b), c))                                                       \
+  MINMAX3("v_maxmin_" #S, T, U, min_##S(max_##S(a, b, true), c, true),                             \
+          min_num_##S(max_num_##S(a, b), c))                                                       \
+  MINMAX3("v_minimum3_" #S, T, U, minimum_##S(minimum_##S(a, b), c),                               \
+          minimum_##S(minimum_##S(a, b), c))                                                       \
+  MINMAX3("v_maximum3_" #S, T, U, maximum_##S(maximum_##S(a, b), c),                               \
+          maximum_##S(maximum_##S(a, b), c))                                                       \
+  MINMAX3("v_minimummaximum_" #S, T, U, maximum_##S(minimum_##S(a, b), c),                         \
+          maximum_##S(minimum_##S(a, b), c))                                                       \
+  MINMAX3("v_maximumminimum_" #S, T, U, minimum_##S(maximum_##S(a, b), c),                         \
+          minimum_##S(maximum_##S(a, b), c))
 
-static void register_minmax(OpTable &t) {
-  MINMAX_ALL(f32, f32, u32)
-  MINMAX_ALL(f64, f64, u64)
-  MINMAX_ALL(f16, h16, u16)
-  MINMAX3_ALL(f32, f32, u32)
-  MINMAX3_ALL(f16, h16, u16)
-}
+static void register_minmax(OpTable &t){MINMAX_ALL(f32, f32, u32) MINMAX_ALL(f64, f64, u64)
+                                            MINMAX_ALL(f16, h16, u16) MINMAX3_ALL(f32, f32, u32)
+                                                MINMAX3_ALL(f16, h16, u16)}
 
 //===-- Functions ---------------------------------------------------------===//
 
-MGX_INLINE h16 half_of(u16 x) { return h16(half_to_float(x)); }
+MGX_INLINE h16 half_of(u16 x) {
+  return h16(half_to_float(x));
+}
 MGX_INLINE u16 to_half(h16 x) { return u16(float_to_half(x.v)); }
 
 static void register_functions(OpTable &t) {
@@ -190,9 +204,9 @@ static void register_functions(OpTable &t) {
   OP1("v_sin_f16", h16, h16, sin_f32(a.v))
   OP1("v_cos_f16", h16, h16, cos_f32(a.v))
   for (const char *name :
-       {"v_rcp_f32", "v_rcp_iflag_f32", "v_rsq_f32", "v_sqrt_f32", "v_exp_f32", "v_log_f32", "v_sin_f32", "v_cos_f32",
-        "v_rcp_f64", "v_rsq_f64", "v_sqrt_f64", "v_rcp_f16", "v_rsq_f16", "v_sqrt_f16", "v_exp_f16", "v_log_f16",
-        "v_sin_f16", "v_cos_f16"})
+       {"v_rcp_f32", "v_rcp_iflag_f32", "v_rsq_f32", "v_sqrt_f32", "v_exp_f32", "v_log_f32",
+        "v_sin_f32", "v_cos_f32", "v_rcp_f64", "v_rsq_f64", "v_sqrt_f64", "v_rcp_f16", "v_rsq_f16",
+        "v_sqrt_f16", "v_exp_f16", "v_log_f16", "v_sin_f16", "v_cos_f16"})
     find_op(t, name)->cls = Class::trans;
 
   OP1("v_floor_f32", f32, f32, __builtin_floorf(a))
@@ -222,7 +236,8 @@ static void register_functions(OpTable &t) {
   OP2("v_trig_preop_f64", f64, f64, u32, trig_preop_f64(a, b & 31))
   OP3("v_div_fixup_f32", f32, f32, f32, f32, div_fixup_f32(a, b, c))
   OP3("v_div_fixup_f64", f64, f64, f64, f64, div_fixup_f64(a, b, c))
-  OP3("v_div_fixup_f16", h16, h16, h16, h16, half_of(div_fixup_f16(to_half(a), to_half(b), to_half(c))))
+  OP3("v_div_fixup_f16", h16, h16, h16, h16,
+      half_of(div_fixup_f16(to_half(a), to_half(b), to_half(c))))
 }
 
 //===-- Division helpers with VCC -----------------------------------------===//
@@ -230,7 +245,8 @@ static void register_functions(OpTable &t) {
 template <class T, T (*kF)(T, T, T, bool &)> static void div_scale_op(Wave &w, const Inst &in) {
   Buffer t0, t1, t2, td;
   MGX_LANES(w)
-  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
+  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x),
+            *c = fetch(w, in, in.src[2], t2.x);
   u64 m = 0;
   for (u32 i = 0; i < n; ++i) {
     bool vcc = false;
@@ -242,13 +258,16 @@ template <class T, T (*kF)(T, T, T, bool &)> static void div_scale_op(Wave &w, c
   set_mask(w, in.sdst.reg, m);
 }
 
-template <class T, T (*kF)(T, T, T, bool, const FloatMode &)> static void div_fmas_op(Wave &w, const Inst &in) {
+template <class T, T (*kF)(T, T, T, bool, const FloatMode &)>
+static void div_fmas_op(Wave &w, const Inst &in) {
   Buffer t0, t1, t2, td;
   MGX_LANES(w)
-  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
+  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x),
+            *c = fetch(w, in, in.src[2], t2.x);
   u64 vcc = get_mask(w, kVcc);
   FloatMode mode = float_mode(w);
-  for (u32 i = 0; i < n; ++i) st<T>(td.x, i, kF(ld<T>(a, i), ld<T>(b, i), ld<T>(c, i), vcc >> i & 1, mode));
+  for (u32 i = 0; i < n; ++i)
+    st<T>(td.x, i, kF(ld<T>(a, i), ld<T>(b, i), ld<T>(c, i), vcc >> i & 1, mode));
   commit<T>(w, in, td.x);
 }
 

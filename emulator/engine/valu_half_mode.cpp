@@ -7,7 +7,9 @@
 namespace mgx::emu {
 inline namespace MGX_ISA {
 
-MGX_INLINE bool is_half(const Operand &o) { return o.kind != O_NONE && (o.ty == Ty::f16 || o.ty == Ty::pk_f16); }
+MGX_INLINE bool is_half(const Operand &o) {
+  return o.kind != O_NONE && (o.ty == Ty::f16 || o.ty == Ty::pk_f16);
+}
 MGX_INLINE u32 flush_halves(u32 x) { return flush16(u16(x)) | u32(flush16(u16(x >> 16))) << 16; }
 MGX_INLINE bool finite_half(u32 h) { return (h & 0x7c00) != 0x7c00; }
 MGX_INLINE bool finite_single(u32 x) { return (x & 0x7f800000) != 0x7f800000; }
@@ -16,7 +18,8 @@ MGX_INLINE bool finite_single(u32 x) { return (x & 0x7f800000) != 0x7f800000; }
 
 #define HALF_OP(name, expr)                                                                        \
   struct name {                                                                                    \
-    static inline __attribute__((always_inline)) u16 f(u16 a, [[maybe_unused]] u16 b, [[maybe_unused]] u16 c, \
+    static inline __attribute__((always_inline)) u16 f(u16 a, [[maybe_unused]] u16 b,              \
+                                                       [[maybe_unused]] u16 c,                     \
                                                        const FloatMode &m) {                       \
       return expr;                                                                                 \
     }                                                                                              \
@@ -36,7 +39,8 @@ template <class Op> static void rounded(Wave &w, const Inst &in) {
   Buffer t[3], td;
   const u32 *p[3];
   MGX_LANES(w)
-  for (u32 s = 0; s < 3; ++s) p[s] = in.src[s].kind == O_NONE ? p[0] : fetch(w, in, in.src[s], t[s].x);
+  for (u32 s = 0; s < 3; ++s)
+    p[s] = in.src[s].kind == O_NONE ? p[0] : fetch(w, in, in.src[s], t[s].x);
   FloatMode mode = FloatMode::from_register(w.mode, w.chip->is_gfx12());
   for (u32 i = 0; i < n; ++i) td.x[i] = Op::f(u16(p[0][i]), u16(p[1][i]), u16(p[2][i]), mode);
   commit<h16>(w, in, td.x);
@@ -47,7 +51,8 @@ template <class Op, bool kWhole = false> static void rounded_pair(Wave &w, const
   Buffer t[3], td;
   const u32 *p[3];
   MGX_LANES(w)
-  for (u32 s = 0; s < 3; ++s) p[s] = in.src[s].kind == O_NONE ? p[0] : fetch(w, in, in.src[s], t[s].x);
+  for (u32 s = 0; s < 3; ++s)
+    p[s] = in.src[s].kind == O_NONE ? p[0] : fetch(w, in, in.src[s], t[s].x);
   FloatMode mode = FloatMode::from_register(w.mode, w.chip->is_gfx12());
   auto half = [&](u32 s, u32 i, u32 k) {
     if (kWhole) return u16(p[s][i] >> (16 * k));
@@ -70,7 +75,8 @@ template <class Op, bool kWhole = false> static void rounded_pair(Wave &w, const
 // Which halves of its destination an instruction writes.
 static u32 written_halves(const Inst &in) {
   if (in.dst.kind != O_VGPR || in.dst.words != 1) return 0;
-  if (in.dst.ty != Ty::f16) return is_half(in.src[0]) && in.src[0].ty == Ty::pk_f16 && in.flags & F_F64 ? 3 : 0;
+  if (in.dst.ty != Ty::f16)
+    return is_half(in.src[0]) && in.src[0].ty == Ty::pk_f16 && in.flags & F_F64 ? 3 : 0;
   if (in.flags & F_SDWA) {
     u32 sel = in.dpp >> 8 & 7;
     return sel == 5 ? 2 : sel == 4 || sel == 6 ? 1 : 0;
@@ -81,7 +87,8 @@ static u32 written_halves(const Inst &in) {
 static void half_mode(Wave &w, const Inst &in) {
   FloatMode mode = FloatMode::from_register(w.mode, w.chip->is_gfx12());
   Handler fn = mode.round64 != Round::kNearestEven && in.rounded ? in.rounded : in.fn;
-  bool keep_finite = w.mode >> 23 & 1 && in.cls != Class::trans; // of 1 / 0 the infinity is the value
+  bool keep_finite =
+      w.mode >> 23 & 1 && in.cls != Class::trans; // of 1 / 0 the infinity is the value
   u32 halves = written_halves(in);
   if (!mode.flush_in64 && !(halves && (mode.flush_out64 || keep_finite))) return fn(w, in);
   MGX_LANES(w)
@@ -95,11 +102,13 @@ static void half_mode(Wave &w, const Inst &in) {
     bool half = is_half(o);
     for (u32 i = 0; i < n; ++i) {
       u32 x = p[i];
-      bool lo = half ? finite_half(x) : finite_single(x), hi = o.ty == Ty::pk_f16 ? finite_half(x >> 16) : lo;
+      bool lo = half ? finite_half(x) : finite_single(x),
+           hi = o.ty == Ty::pk_f16 ? finite_half(x >> 16) : lo;
       if (o.ty == Ty::pk_f16) lo &= hi, hi = lo; // either half may feed either result
       if (!lo) finite[0] &= ~(u64(1) << i);
       if (!hi) finite[1] &= ~(u64(1) << i);
-      source[s].x[i] = half && mode.flush_in64 ? (o.ty == Ty::pk_f16 ? flush_halves(x) : flush16(u16(x))) : x;
+      source[s].x[i] =
+          half && mode.flush_in64 ? (o.ty == Ty::pk_f16 ? flush_halves(x) : flush16(u16(x))) : x;
     }
     o = Operand{source[s].x, 0, O_CONST, o.words, 0, 6, o.ty, false};
   }
@@ -127,8 +136,10 @@ void register_half_mode(OpTable &t) {
   set(rounded<HalfSub>, {"v_sub_f16"});
   set(rounded<HalfSubrev>, {"v_subrev_f16"});
   set(rounded<HalfMul>, {"v_mul_f16"});
-  set(rounded<HalfFma>, {"v_fma_f16", "v_fmac_f16", "v_fmaak_f16", "v_fmamk_f16", "v_fma_legacy_f16"});
-  set(rounded<HalfMad>, {"v_mad_f16", "v_mac_f16", "v_madak_f16", "v_madmk_f16", "v_mad_legacy_f16"});
+  set(rounded<HalfFma>,
+      {"v_fma_f16", "v_fmac_f16", "v_fmaak_f16", "v_fmamk_f16", "v_fma_legacy_f16"});
+  set(rounded<HalfMad>,
+      {"v_mad_f16", "v_mac_f16", "v_madak_f16", "v_madmk_f16", "v_mad_legacy_f16"});
   set(rounded<HalfFromUnsigned>, {"v_cvt_f16_u16"});
   set(rounded<HalfFromSigned>, {"v_cvt_f16_i16"});
   set(rounded<HalfSqrt>, {"v_sqrt_f16"});

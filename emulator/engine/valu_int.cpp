@@ -16,7 +16,9 @@ MGX_INLINE u32 umin(u32 a, u32 b) { return a < b ? a : b; }
 MGX_INLINE u32 umax(u32 a, u32 b) { return a > b ? a : b; }
 MGX_INLINE i32 imin(i32 a, i32 b) { return a < b ? a : b; }
 MGX_INLINE i32 imax(i32 a, i32 b) { return a > b ? a : b; }
-MGX_INLINE i32 sat32(i64 x) { return x > 0x7fffffff ? 0x7fffffff : x < -i64(0x80000000) ? i32(0x80000000) : i32(x); }
+MGX_INLINE i32 sat32(i64 x) {
+  return x > 0x7fffffff ? 0x7fffffff : x < -i64(0x80000000) ? i32(0x80000000) : i32(x);
+}
 MGX_INLINE i16 sat16(i32 x) { return i16(imin(imax(x, -32768), 32767)); }
 MGX_INLINE i32 s24(u32 x) { return i32(x << 8) >> 8; }
 MGX_INLINE u32 byte_of(u32 x, u32 i) { return x >> (8 * i) & 0xff; }
@@ -34,7 +36,8 @@ MGX_INLINE u32 perm_byte(u64 data, u32 s) {
 }
 MGX_INLINE u32 perm(u32 a, u32 b, u32 s) {
   u64 data = u64(a) << 32 | b;
-  return perm_byte(data, s) | perm_byte(data, s >> 8) << 8 | perm_byte(data, s >> 16) << 16 | perm_byte(data, s >> 24) << 24;
+  return perm_byte(data, s) | perm_byte(data, s >> 8) << 8 | perm_byte(data, s >> 16) << 16 |
+         perm_byte(data, s >> 24) << 24;
 }
 MGX_INLINE u32 popcount(u32 x) {
   x = x - (x >> 1 & 0x55555555);
@@ -73,7 +76,8 @@ static void register_basic(OpTable &t) {
   OP1("v_clz_i32_u32", u32, u32, clz32(a))
   OP1("v_ctz_i32_b32", u32, u32, ctz32(a))
   OP1("v_cls_i32", u32, i32, cls32(a))
-  OP1("v_sat_pk_u8_i16", u32, u32, u32(imin(imax(i16(a), 0), 255)) | u32(imin(imax(i16(a >> 16), 0), 255)) << 8)
+  OP1("v_sat_pk_u8_i16", u32, u32,
+      u32(imin(imax(i16(a), 0), 255)) | u32(imin(imax(i16(a >> 16), 0), 255)) << 8)
   OP1("v_cvt_u32_u16", u32, u16, a)
   OP1("v_cvt_i32_i16", i32, i16, a)
 
@@ -87,7 +91,7 @@ static void register_basic(OpTable &t) {
   OP2("v_subrev_u32.clamp", u32, u32, u32, b < a ? 0 : b - a)
   OP2("v_add_i32.clamp", i32, i32, i32, sat32(i64(a) + b))
   OP2("v_sub_i32.clamp", i32, i32, i32, sat32(i64(a) - b))
-  OP2("v_mul_lo_u32", u32, u32, u32, a *b)
+  OP2("v_mul_lo_u32", u32, u32, u32, a * b)
   OP2("v_mul_hi_u32", u32, u32, u32, u32(u64(a) * b >> 32))
   OP2("v_mul_hi_i32", i32, i32, i32, i32(i64(a) * b >> 32))
   OP2("v_mul_u32_u24", u32, u32, u32, (a & 0xffffff) * (b & 0xffffff))
@@ -98,11 +102,11 @@ static void register_basic(OpTable &t) {
   OP2("v_max_u32", u32, u32, u32, umax(a, b))
   OP2("v_min_i32", i32, i32, i32, imin(a, b))
   OP2("v_max_i32", i32, i32, i32, imax(a, b))
-  OP2("v_and_b32", u32, u32, u32, a &b)
+  OP2("v_and_b32", u32, u32, u32, a & b)
   OP2("v_or_b32", u32, u32, u32, a | b)
   OP2("v_xor_b32", u32, u32, u32, a ^ b)
   OP2("v_xnor_b32", u32, u32, u32, ~(a ^ b))
-  OP2("v_and_b16", u16, u16, u16, a &b)
+  OP2("v_and_b16", u16, u16, u16, a & b)
   OP2("v_or_b16", u16, u16, u16, a | b)
   OP2("v_xor_b16", u16, u16, u16, a ^ b)
   OP2("v_lshlrev_b32", u32, u32, u32, b << (a & 31))
@@ -117,8 +121,10 @@ static void register_basic(OpTable &t) {
   OP2("v_cvt_pk_i16_i32", u32, i32, i32, u16(sat16(a)) | u32(u16(sat16(b))) << 16)
   OP1("v_prng_b32", u32, u32, (a << 1) ^ (a >> 31 ? 0xc5u : 0))
   OP2("v_pack_b32_f16", u32, u16, u16, u32(a) | u32(b) << 16)
-  find_op(t, "v_pack_b32_f16")->src[0] = find_op(t, "v_pack_b32_f16")->src[1] = Ty::f16; // takes neg and abs
-  for (const char *name : {"v_mul_lo_u32", "v_mul_hi_u32", "v_mul_hi_i32"}) find_op(t, name)->cls = Class::mul32;
+  find_op(t, "v_pack_b32_f16")->src[0] = find_op(t, "v_pack_b32_f16")->src[1] =
+      Ty::f16; // takes neg and abs
+  for (const char *name : {"v_mul_lo_u32", "v_mul_hi_u32", "v_mul_hi_i32"})
+    find_op(t, name)->cls = Class::mul32;
 }
 
 static void register_three(OpTable &t) {
@@ -161,10 +167,12 @@ static void register_three(OpTable &t) {
   OP3("v_med3_i16", i16, i16, i16, i16, med3i(a, b, c))
   OP3("v_sad_u8", u32, u32, u32, u32, sad8(a, b, c))
   OP3("v_sad_hi_u8", u32, u32, u32, u32, (sad8(a, b, 0) << 16) + c)
-  OP3("v_sad_u16", u32, u32, u32, u32, absdiff(a & 0xffff, b & 0xffff) + absdiff(a >> 16, b >> 16) + c)
+  OP3("v_sad_u16", u32, u32, u32, u32,
+      absdiff(a & 0xffff, b & 0xffff) + absdiff(a >> 16, b >> 16) + c)
   OP3("v_sad_u32", u32, u32, u32, u32, absdiff(a, b) + c)
   OP3("v_lerp_u8", u32, u32, u32, u32,
-      ((byte_of(a, 0) + byte_of(b, 0) + (c & 1)) >> 1) | ((byte_of(a, 1) + byte_of(b, 1) + (c >> 8 & 1)) >> 1) << 8 |
+      ((byte_of(a, 0) + byte_of(b, 0) + (c & 1)) >> 1) |
+          ((byte_of(a, 1) + byte_of(b, 1) + (c >> 8 & 1)) >> 1) << 8 |
           ((byte_of(a, 2) + byte_of(b, 2) + (c >> 16 & 1)) >> 1) << 16 |
           ((byte_of(a, 3) + byte_of(b, 3) + (c >> 24 & 1)) >> 1) << 24)
 }
@@ -224,7 +232,8 @@ template <class T, class W> static void mad64(Wave &w, const Inst &in) {
   Buffer t0, t1, t2, td;
   alignas(64) u32 out[kLanes];
   MGX_LANES(w)
-  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
+  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x),
+            *c = fetch(w, in, in.src[2], t2.x);
   for (u32 i = 0; i < n; ++i) {
     u64 product = u64(W(T(a[i])) * W(T(b[i]))), addend = ld<u64>(c, i), r = product + addend;
     st<u64>(td.x, i, r);

@@ -81,7 +81,9 @@ static MatrixSource matrix_source(Wave &w, const Operand &o) {
 static void matrix(Wave &w, const Inst &in) {
   auto *pair = static_cast<const MatrixPair *>(in.aux);
   const MatrixOp *op = w.lanes == 64 ? pair->w64 : pair->w32;
-  if (!op) return raise_fault(w, Fault::invalid_instruction, -1, 0, "no such matrix instruction in this wave size");
+  if (!op)
+    return raise_fault(w, Fault::invalid_instruction, -1, 0,
+                       "no such matrix instruction in this wave size");
   MatrixOperands m;
   m.a = matrix_source(w, in.src[0]);
   m.b = matrix_source(w, in.src[1]);
@@ -138,7 +140,9 @@ static void indexed(Wave &w, const Inst &in) {
   for (u32 i = 0; i < 3; ++i)
     if (which >> i & 1) move(moved.src[i]);
   if (which >> 3 & 1) move(moved.dst);
-  if (bad) return raise_fault(w, Fault::invalid_instruction, -1, 0, "register index beyond the register file");
+  if (bad)
+    return raise_fault(w, Fault::invalid_instruction, -1, 0,
+                       "register index beyond the register file");
   moved.fn(w, moved);
 }
 

@@ -9,11 +9,13 @@ inline namespace MGX_ISA {
 static void bitop3(Wave &w, const Inst &in) {
   Buffer t0, t1, t2, td;
   MGX_LANES(w)
-  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
+  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x),
+            *c = fetch(w, in, in.src[2], t2.x);
   for (u32 i = 0; i < n; ++i) {
     u32 r = 0;
     for (u32 k = 0; k < 8; ++k)
-      if (in.imm >> k & 1) r |= (k & 4 ? a[i] : ~a[i]) & (k & 2 ? b[i] : ~b[i]) & (k & 1 ? c[i] : ~c[i]);
+      if (in.imm >> k & 1)
+        r |= (k & 4 ? a[i] : ~a[i]) & (k & 2 ? b[i] : ~b[i]) & (k & 1 ? c[i] : ~c[i]);
     td.x[i] = r;
   }
   commit_bits(w, in, td.x, 1);
@@ -34,7 +36,8 @@ template <bool kSource, bool kDest, bool kTwo> static void movrel(Wave &w, const
   u32 m0 = w.s[kM0];
   i32 source = kTwo ? i32(m0 & 0x3ff) : i32(m0), dest = kTwo ? i32(m0 >> 16 & 0x3ff) : i32(m0);
   Inst moved = in;
-  if (kSource && in.src[0].kind == O_VGPR) moved.src[0].reg = u16(relative(w, in.src[0].reg, source));
+  if (kSource && in.src[0].kind == O_VGPR)
+    moved.src[0].reg = u16(relative(w, in.src[0].reg, source));
   if (kDest) moved.dst.reg = u16(relative(w, in.dst.reg, dest));
   if (w.stop == Stop::fault) return;
   Buffer t;
@@ -43,7 +46,8 @@ template <bool kSource, bool kDest, bool kTwo> static void movrel(Wave &w, const
 }
 
 static void swaprel(Wave &w, const Inst &in) { // two offsets in M0
-  u32 m0 = w.s[kM0], from = relative(w, in.src[0].reg, i32(m0 & 0x3ff)), to = relative(w, in.dst.reg, i32(m0 >> 16 & 0x3ff));
+  u32 m0 = w.s[kM0], from = relative(w, in.src[0].reg, i32(m0 & 0x3ff)),
+      to = relative(w, in.dst.reg, i32(m0 >> 16 & 0x3ff));
   if (w.stop == Stop::fault) return;
   u64 exec = exec_of(w);
   for (u32 i = 0; i < w.lanes; ++i) {
@@ -118,7 +122,8 @@ MGX_INLINE u32 sad4(u32 a, u32 b, bool masked) {
 template <bool kMasked> static void qsad_pk(Wave &w, const Inst &in) {
   Buffer t0, t1, t2, td;
   MGX_LANES(w)
-  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
+  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x),
+            *c = fetch(w, in, in.src[2], t2.x);
   for (u32 i = 0; i < n; ++i) {
     u64 x = ld<u64>(a, i), addend = ld<u64>(c, i), r = 0;
     for (u32 k = 0; k < 4; ++k) {
@@ -135,10 +140,13 @@ static void mqsad_u32(Wave &w, const Inst &in) {
   u32 r[4][kLanes];
   MGX_LANES(w)
   const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x);
-  if (in.src[2].kind != O_VGPR) return raise_fault(w, Fault::invalid_instruction, -1, 0, "v_mqsad_u32_u8 without register addend");
+  if (in.src[2].kind != O_VGPR)
+    return raise_fault(w, Fault::invalid_instruction, -1, 0,
+                       "v_mqsad_u32_u8 without register addend");
   const u32 *c = w.vgpr(in.src[2].reg);
   for (u32 i = 0; i < n; ++i)
-    for (u32 k = 0; k < 4; ++k) r[k][i] = c[k * kLanes + i] + sad4(u32(ld<u64>(a, i) >> (8 * k)), b[i], true);
+    for (u32 k = 0; k < 4; ++k)
+      r[k][i] = c[k * kLanes + i] + sad4(u32(ld<u64>(a, i) >> (8 * k)), b[i], true);
   const u32 *m = mask_lanes(w, exec_of(w));
   u32 *d = w.vgpr(in.dst.reg);
   for (u32 k = 0; k < 4; ++k)
@@ -150,7 +158,8 @@ static void mqsad_u32(Wave &w, const Inst &in) {
 template <bool kBf16> static void cvt_sr_16(Wave &w, const Inst &in) {
   Buffer t0, t1, td;
   MGX_LANES(w)
-  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *old = w.vgpr(in.dst.reg);
+  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x),
+            *old = w.vgpr(in.dst.reg);
   bool high = in.op_sel >> 3 & 1;
   for (u32 i = 0; i < n; ++i) {
     u32 h = encode_stochastic(f32_of(a[i]), b[i], kBf16 ? kFormatBf16 : kFormatF16);
@@ -207,11 +216,16 @@ void register_valu_misc(OpTable &t) {
   OP3("v_cubetc_f32", f32, f32, f32, f32, cube(a, b, c).t)
   OP3("v_cubema_f32", f32, f32, f32, f32, cube(a, b, c).m)
   OP3("v_mullit_f32", f32, f32, f32, f32,
-      b == -3.402823466e38f || !(b >= -3.402823466e38f) || !(c > 0) ? -3.402823466e38f : (a == 0 || b == 0 ? 0.0f : a * b))
+      b == -3.402823466e38f || !(b >= -3.402823466e38f) || !(c > 0)
+          ? -3.402823466e38f
+          : (a == 0 || b == 0 ? 0.0f : a * b))
   OP3("v_msad_u8", u32, u32, u32, u32, sad4(a, b, true) + c)
-  OP3("v_ashr_pk_i8_i32", u16, i32, i32, u32, (clip(a >> (c & 31), -128, 127) & 0xff) | (clip(b >> (c & 31), -128, 127) & 0xff) << 8)
-  OP3("v_ashr_pk_u8_i32", u16, i32, i32, u32, clip(a >> (c & 31), 0, 255) | clip(b >> (c & 31), 0, 255) << 8)
-  OPACC("v_dot2c_i32_i16", u32, u32, u32, u32, u32(i32(i16(a)) * i16(b) + i32(i16(a >> 16)) * i16(b >> 16)) + c)
+  OP3("v_ashr_pk_i8_i32", u16, i32, i32, u32,
+      (clip(a >> (c & 31), -128, 127) & 0xff) | (clip(b >> (c & 31), -128, 127) & 0xff) << 8)
+  OP3("v_ashr_pk_u8_i32", u16, i32, i32, u32,
+      clip(a >> (c & 31), 0, 255) | clip(b >> (c & 31), 0, 255) << 8)
+  OPACC("v_dot2c_i32_i16", u32, u32, u32, u32,
+        u32(i32(i16(a)) * i16(b) + i32(i16(a >> 16)) * i16(b >> 16)) + c)
   // Older forms of gfx9, whose 16-bit results clear the high half.
   auto same = [&](const char *name, const char *as) { add_op(t, name, *find_op(t, as)); };
   same("v_fma_legacy_f16", "v_fma_f16");

@@ -25,30 +25,39 @@ MGX_INLINE u32 clamp_half(u32 h) {
 }
 
 // The values of both halves of a source. Loops this small vectorise.
-template <class T> struct Values { alignas(64) std::conditional_t<std::is_same_v<T, h16>, f32, T> x[2][kLanes]; };
+template <class T> struct Values {
+  alignas(64) std::conditional_t<std::is_same_v<T, h16>, f32, T> x[2][kLanes];
+};
 template <class T> MGX_INLINE void unpack(const Halves &h, u32 n, Values<T> &v) {
   for (u32 k = 0; k < 2; ++k) {
     u32 shift = h.shift[k], flip = h.flip[k];
     const u32 *p = h.p;
     auto *x = v.x[k];
-    if constexpr (std::is_same_v<T, h16>) MGX_EACH x[i] = half_to_float((p[i] >> shift & 0xffff) ^ flip);
+    if constexpr (std::is_same_v<T, h16>)
+      MGX_EACH x[i] = half_to_float((p[i] >> shift & 0xffff) ^ flip);
     else MGX_EACH x[i] = T((p[i] >> shift & 0xffff) ^ flip);
   }
 }
-template <class T> MGX_INLINE void pack(Wave &w, const Inst &in, u32 n, const Values<T> &v, bool is_float) {
+template <class T>
+MGX_INLINE void pack(Wave &w, const Inst &in, u32 n, const Values<T> &v, bool is_float) {
   Buffer td;
   bool whole = direct(w, in);
   u32 *d = whole ? w.vgpr(in.dst.reg) : td.x;
   const auto *lo = v.x[0], *hi = v.x[1];
-  if constexpr (std::is_same_v<T, h16>) MGX_EACH d[i] = float_to_half(lo[i]) | float_to_half(hi[i]) << 16;
+  if constexpr (std::is_same_v<T, h16>)
+    MGX_EACH d[i] = float_to_half(lo[i]) | float_to_half(hi[i]) << 16;
   else MGX_EACH d[i] = u16(lo[i]) | u32(u16(hi[i])) << 16;
   if (whole) return;
   if (is_float && in.flags & F_CLAMP)
     for (u32 i = 0; i < n; ++i) d[i] = clamp_half(d[i] & 0xffff) | clamp_half(d[i] >> 16) << 16;
   commit_bits(w, in, d, 1);
 }
-template <class T> struct Result { using type = T; };
-template <> struct Result<h16> { using type = f32; };
+template <class T> struct Result {
+  using type = T;
+};
+template <> struct Result<h16> {
+  using type = f32;
+};
 
 template <class Op, class T, bool kF> static void pk2(Wave &w, const Inst &in) {
   Buffer t0, t1;
@@ -155,16 +164,20 @@ static void register_pk16(OpTable &t) {
   PKF("v_pk_minimum_f16", minimum_f16)
   PKF("v_pk_maximum_f16", maximum_f16)
   PK3("v_pk_fma_f16", h16, false, fma_half(a, b, c))
-  PK3("v_pk_minimum3_f16", h16, false, on_bits(minimum_f16(minimum_f16(bits_of(a), bits_of(b)), bits_of(c))))
-  PK3("v_pk_maximum3_f16", h16, false, on_bits(maximum_f16(maximum_f16(bits_of(a), bits_of(b)), bits_of(c))))
+  PK3("v_pk_minimum3_f16", h16, false,
+      on_bits(minimum_f16(minimum_f16(bits_of(a), bits_of(b)), bits_of(c))))
+  PK3("v_pk_maximum3_f16", h16, false,
+      on_bits(maximum_f16(maximum_f16(bits_of(a), bits_of(b)), bits_of(c))))
   PK("v_pk_add_u16", u16, u16(a + b))
   PK("v_pk_sub_u16", u16, u16(a - b))
   PK("v_pk_add_i16", u16, u16(a + b))
   PK("v_pk_sub_i16", u16, u16(a - b))
   PK("v_pk_add_u16.clamp", u16, u16(a + b > 0xffff ? 0xffff : a + b))
   PK("v_pk_sub_u16.clamp", u16, u16(a < b ? 0 : a - b))
-  PK("v_pk_add_i16.clamp", i16, i16(pick(a + b > 32767, 32767, pick(a + b < -32768, -32768, a + b))))
-  PK("v_pk_sub_i16.clamp", i16, i16(pick(a - b > 32767, 32767, pick(a - b < -32768, -32768, a - b))))
+  PK("v_pk_add_i16.clamp", i16,
+     i16(pick(a + b > 32767, 32767, pick(a + b < -32768, -32768, a + b))))
+  PK("v_pk_sub_i16.clamp", i16,
+     i16(pick(a - b > 32767, 32767, pick(a - b < -32768, -32768, a - b))))
   PK("v_pk_mul_lo_u16", u16, u16(u32(a) * b))
   PK("v_pk_min_u16", u16, a < b ? a : b)
   PK("v_pk_max_u16", u16, a > b ? a : b)
@@ -181,7 +194,8 @@ static void register_pk16(OpTable &t) {
 static void pk_fmac(Wave &w, const Inst &in) {
   Buffer t0, t1, t2, td;
   MGX_LANES(w)
-  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
+  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x),
+            *c = fetch(w, in, in.src[2], t2.x);
   for (u32 i = 0; i < n; ++i) {
     h16 lo = fma_half(on_bits(a[i] & 0xffff), on_bits(b[i] & 0xffff), on_bits(c[i] & 0xffff));
     h16 hi = fma_half(on_bits(a[i] >> 16), on_bits(b[i] >> 16), on_bits(c[i] >> 16));
@@ -221,7 +235,9 @@ template <class F> MGX_INLINE void pk32(Wave &w, const Inst &in, u32 sources, F 
   commit_bits(w, in, td.x, 2);
 }
 static void pk_fma_f32(Wave &w, const Inst &in) {
-  pk32(w, in, 3, [](u32 a, u32 b, u32 c) { return as_bits(__builtin_fmaf(f32_of(a), f32_of(b), f32_of(c))); });
+  pk32(w, in, 3, [](u32 a, u32 b, u32 c) {
+    return as_bits(__builtin_fmaf(f32_of(a), f32_of(b), f32_of(c)));
+  });
 }
 static void pk_mul_f32(Wave &w, const Inst &in) {
   pk32(w, in, 2, [](u32 a, u32 b, u32) { return as_bits(f32_of(a) * f32_of(b)); });
@@ -245,7 +261,8 @@ static void pk_mov_b32(Wave &w, const Inst &in) {
 //===-- Mixed precision ---------------------------------------------------===//
 
 // Each source is f32, or an f16 half where op_sel_hi is set; neg_hi means abs.
-template <int kResult> static void fma_mix(Wave &w, const Inst &in) { // 0 f32, 1 low half, 2 high half
+template <int kResult>
+static void fma_mix(Wave &w, const Inst &in) { // 0 f32, 1 low half, 2 high half
   Buffer t[3], td;
   f32 x[3][kLanes];
   MGX_LANES(w)
@@ -254,7 +271,8 @@ template <int kResult> static void fma_mix(Wave &w, const Inst &in) { // 0 f32, 
     u32 keep = in.neg_hi >> s & 1 ? 0x7fffffff : ~0u, flip = (in.neg_lo >> s & 1) << 31;
     if (in.op_sel_hi >> s & 1) {
       u32 shift = (in.op_sel >> s & 1) * 16;
-      for (u32 i = 0; i < n; ++i) x[s][i] = f32_of((as_bits(half_to_float_always(p[i] >> shift & 0xffff)) & keep) ^ flip);
+      for (u32 i = 0; i < n; ++i)
+        x[s][i] = f32_of((as_bits(half_to_float_always(p[i] >> shift & 0xffff)) & keep) ^ flip);
     } else {
       for (u32 i = 0; i < n; ++i) x[s][i] = f32_of((p[i] & keep) ^ flip);
     }
@@ -270,7 +288,8 @@ template <int kResult> static void fma_mix(Wave &w, const Inst &in) { // 0 f32, 
     u32 h = fma_mix_f16(x[0][i], x[1][i], x[2][i], mode);
     if (mode.flush_out64) h = flush16(u16(h));
     bool finite = std::isfinite(x[0][i]) && std::isfinite(x[1][i]) && std::isfinite(x[2][i]);
-    if (w.mode >> 23 & 1 && (h & 0x7fff) == 0x7c00 && finite) h = (h & 0x8000) | 0x7bff; // FP16_OVFL
+    if (w.mode >> 23 & 1 && (h & 0x7fff) == 0x7c00 && finite)
+      h = (h & 0x8000) | 0x7bff; // FP16_OVFL
     if (in.flags & F_CLAMP) h = clamp_half(h);
     td.x[i] = kResult == 1 ? (old[i] & 0xffff0000) | h : (old[i] & 0xffff) | h << 16;
   }
@@ -282,7 +301,8 @@ template <int kResult> static void fma_mix(Wave &w, const Inst &in) { // 0 f32, 
 template <class F> MGX_INLINE void dot(Wave &w, const Inst &in, F f) {
   Buffer t0, t1, t2, td;
   MGX_LANES(w)
-  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
+  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x),
+            *c = fetch(w, in, in.src[2], t2.x);
   for (u32 i = 0; i < n; ++i) td.x[i] = f(a[i], b[i], c[i]);
   commit_bits(w, in, td.x, 1);
 }
@@ -312,9 +332,12 @@ template <bool kPacked, bool kBf16> static void dot2_f32(Wave &w, const Inst &in
 template <bool kBf16> static void dot2_16(Wave &w, const Inst &in) {
   Buffer t0, t1, t2, td;
   MGX_LANES(w)
-  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x), *c = fetch(w, in, in.src[2], t2.x);
+  const u32 *a = fetch(w, in, in.src[0], t0.x), *b = fetch(w, in, in.src[1], t1.x),
+            *c = fetch(w, in, in.src[2], t2.x);
   for (u32 i = 0; i < n; ++i) {
-    auto value = [](u32 x) { return f64(kBf16 ? f32_of((x & 0xffff) << 16) : half_to_float(x & 0xffff)); };
+    auto value = [](u32 x) {
+      return f64(kBf16 ? f32_of((x & 0xffff) << 16) : half_to_float(x & 0xffff));
+    };
     f64 sum = value(a[i]) * value(b[i]) + value(a[i] >> 16) * value(b[i] >> 16) + value(c[i]);
     td.x[i] = kBf16 ? f64_to_bf16(sum) : f64_to_f16(sum);
   }
@@ -325,16 +348,19 @@ MGX_INLINE i32 element(u32 x, u32 i, u32 bits, bool is_signed) {
   return is_signed ? i32(v << (32 - bits)) >> (32 - bits) : i32(v);
 }
 MGX_INLINE u32 saturate(i64 sum, bool clamp, bool is_signed) {
-  if (clamp && is_signed) sum = sum > 0x7fffffff ? 0x7fffffff : sum < -i64(0x80000000) ? -i64(0x80000000) : sum;
+  if (clamp && is_signed)
+    sum = sum > 0x7fffffff ? 0x7fffffff : sum < -i64(0x80000000) ? -i64(0x80000000) : sum;
   if (clamp && !is_signed) sum = sum > i64(0xffffffff) ? i64(0xffffffff) : sum < 0 ? 0 : sum;
   return u32(sum);
 }
 // kSign: 0 unsigned, 1 signed, 2 neg_lo says so for each source.
 template <u32 kBits, int kSign> static void dot_int(Wave &w, const Inst &in) {
-  bool sa = kSign == 2 ? in.neg_lo & 1 : kSign == 1, sb = kSign == 2 ? in.neg_lo >> 1 & 1 : kSign == 1;
+  bool sa = kSign == 2 ? in.neg_lo & 1 : kSign == 1,
+       sb = kSign == 2 ? in.neg_lo >> 1 & 1 : kSign == 1;
   dot(w, in, [&](u32 a, u32 b, u32 c) {
     i64 sum = kSign != 0 ? i64(i32(c)) : i64(c);
-    for (u32 i = 0; i < 32 / kBits; ++i) sum += i64(element(a, i, kBits, sa)) * element(b, i, kBits, sb);
+    for (u32 i = 0; i < 32 / kBits; ++i)
+      sum += i64(element(a, i, kBits, sa)) * element(b, i, kBits, sb);
     return saturate(sum, in.flags & F_CLAMP, kSign != 0);
   });
 }
@@ -348,11 +374,13 @@ template <bool kSigned> static void dot2_int(Wave &w, const Inst &in) {
     return saturate(sum, in.flags & F_CLAMP, kSigned);
   });
 }
-template <bool kBfA, bool kBfB> static void dot4_fp8(Wave &w, const Inst &in) { // gfx12: OCP formats
+template <bool kBfA, bool kBfB>
+static void dot4_fp8(Wave &w, const Inst &in) { // gfx12: OCP formats
   dot(w, in, [&](u32 a, u32 b, u32 c) {
     f64 sum = 0;
     for (u32 i = 0; i < 4; ++i)
-      sum += f64(decode(a >> (8 * i) & 0xff, kBfA ? kFormatBf8 : kFormatFp8)) * decode(b >> (8 * i) & 0xff, kBfB ? kFormatBf8 : kFormatFp8);
+      sum += f64(decode(a >> (8 * i) & 0xff, kBfA ? kFormatBf8 : kFormatFp8)) *
+             decode(b >> (8 * i) & 0xff, kBfB ? kFormatBf8 : kFormatFp8);
     if (in.neg_hi >> 2 & 1) c &= 0x7fffffff;
     c ^= (in.neg_lo >> 2 & 1) << 31;
     return as_bits(f32(sum + f64(f32_of(c))));
@@ -361,7 +389,8 @@ template <bool kBfA, bool kBfB> static void dot4_fp8(Wave &w, const Inst &in) { 
 
 void register_valu_packed(OpTable &t) {
   register_pk16(t);
-  auto add = [&](const char *name, Handler fn, Ty dst, Ty a, Ty b, Ty c, bool tied = false, u32 flags = 0) {
+  auto add = [&](const char *name, Handler fn, Ty dst, Ty a, Ty b, Ty c, bool tied = false,
+                 u32 flags = 0) {
     OpInfo o;
     o.fn = fn;
     o.dst = dst;
@@ -387,7 +416,8 @@ void register_valu_packed(OpTable &t) {
   add("v_dot2_f32_f16", dot2_f32<true, false>, Ty::b32, Ty::pk_f16, Ty::pk_f16, Ty::f32);
   add("v_dot2_f32_bf16", dot2_f32<true, true>, Ty::b32, Ty::pk_bf16, Ty::pk_bf16, Ty::f32);
   add("v_dot2acc_f32_f16", dot2_f32<false, false>, Ty::b32, Ty::pk_f16, Ty::pk_f16, Ty::b32, true);
-  add("v_dot2acc_f32_bf16", dot2_f32<false, true>, Ty::b32, Ty::pk_bf16, Ty::pk_bf16, Ty::b32, true);
+  add("v_dot2acc_f32_bf16", dot2_f32<false, true>, Ty::b32, Ty::pk_bf16, Ty::pk_bf16, Ty::b32,
+      true);
   add("v_dot2_f16_f16", dot2_16<false>, Ty::f16, Ty::pk_f16, Ty::pk_f16, Ty::f16);
   add("v_dot2_bf16_bf16", dot2_16<true>, Ty::bf16, Ty::pk_bf16, Ty::pk_bf16, Ty::bf16);
   add("v_dot4_i32_i8", dot_int<8, 1>, Ty::b32, Ty::b32, Ty::b32, Ty::b32);

@@ -22,7 +22,9 @@ template <class T, u32 kWords> static void load_to_lds(Wave &w, const Inst &in, 
     u32 to = base + i * bytes;
     offset[i] = to;
     if (to > w.lds_bytes || bytes > w.lds_bytes - to) {
-      if (ok) raise_fault(w, Fault::lds_out_of_bounds, int(i), to, "load to LDS beyond the work-group's allocation");
+      if (ok)
+        raise_fault(w, Fault::lds_out_of_bounds, int(i), to,
+                    "load to LDS beyond the work-group's allocation");
       ok = false;
       return;
     }
@@ -96,10 +98,12 @@ template <u32 kWords> static void store(Wave &w, const Inst &in) {
 
 static void nop(Wave &, const Inst &) {}
 
-static void add_spaces(OpTable &t, const char *suffix, Handler fn, Ty dst, Ty data, bool store, u32 flags = 0) {
+static void add_spaces(OpTable &t, const char *suffix, Handler fn, Ty dst, Ty data, bool store,
+                       u32 flags = 0) {
   static const char *const spaces[] = {"global_", "flat_", "scratch_", "buffer_"};
-  static const Class classes[2][4] = {{Class::global_load, Class::flat, Class::scratch, Class::global_load},
-                                      {Class::global_store, Class::flat, Class::scratch, Class::global_store}};
+  static const Class classes[2][4] = {
+      {Class::global_load, Class::flat, Class::scratch, Class::global_load},
+      {Class::global_store, Class::flat, Class::scratch, Class::global_store}};
   for (int s = 0; s < 4; ++s) {
     char name[64];
     char *p = name;
@@ -160,15 +164,18 @@ void register_vmem(OpTable &t) {
     const char *name;
     Handler fn;
   } to_lds[] = {
-      {"load_lds_ubyte", load_small<u8>},   {"load_lds_sbyte", load_small<i8>}, {"load_lds_ushort", load_small<u16>},
-      {"load_lds_sshort", load_small<i16>}, {"load_lds_dword", load<1>},        {"load_lds_dwordx3", load<3>},
-      {"load_lds_dwordx4", load<4>},        {"load_lds_u8", load_small<u8>},    {"load_lds_i8", load_small<i8>},
-      {"load_lds_u16", load_small<u16>},    {"load_lds_i16", load_small<i16>},  {"load_lds_b32", load<1>},
+      {"load_lds_ubyte", load_small<u8>},   {"load_lds_sbyte", load_small<i8>},
+      {"load_lds_ushort", load_small<u16>}, {"load_lds_sshort", load_small<i16>},
+      {"load_lds_dword", load<1>},          {"load_lds_dwordx3", load<3>},
+      {"load_lds_dwordx4", load<4>},        {"load_lds_u8", load_small<u8>},
+      {"load_lds_i8", load_small<i8>},      {"load_lds_u16", load_small<u16>},
+      {"load_lds_i16", load_small<i16>},    {"load_lds_b32", load<1>},
   };
   for (auto &l : to_lds) add_spaces(t, l.name, l.fn, Ty::none, Ty::none, false, F_LDS);
   // Caches have no effect here: memory is coherent.
-  for (const char *name : {"buffer_wbl2", "buffer_inv", "buffer_gl0_inv", "buffer_gl1_inv", "buffer_wbinvl1",
-                           "buffer_wbinvl1_vol", "buffer_invl2", "global_inv", "global_wb", "global_wbinv"}) {
+  for (const char *name :
+       {"buffer_wbl2", "buffer_inv", "buffer_gl0_inv", "buffer_gl1_inv", "buffer_wbinvl1",
+        "buffer_wbinvl1_vol", "buffer_invl2", "global_inv", "global_wb", "global_wbinv"}) {
     OpInfo o;
     o.fn = nop;
     o.cls = Class::other;

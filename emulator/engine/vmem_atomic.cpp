@@ -14,10 +14,12 @@ template <class T, class F> MGX_INLINE void replace_each(Wave &w, const Inst &in
   each_lane(a.mask, [&](u32 i) {
     if (w.stop == Stop::fault) return;
     if (reinterpret_cast<u64>(a.p[i]) % sizeof(T))
-      return raise_fault(w, Fault::misaligned, int(i), reinterpret_cast<u64>(a.p[i]), "misaligned atomic");
+      return raise_fault(w, Fault::misaligned, int(i), reinterpret_cast<u64>(a.p[i]),
+                         "misaligned atomic");
     T *p = reinterpret_cast<T *>(a.p[i]);
     T old = __atomic_load_n(p, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(p, &old, next(i, old), false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)) {
+    while (!__atomic_compare_exchange_n(p, &old, next(i, old), false, __ATOMIC_SEQ_CST,
+                                        __ATOMIC_RELAXED)) {
     }
     if (!d) return;
     d[i] = u32(old);
@@ -106,10 +108,13 @@ void register_vmem_atomic(OpTable &t) {
   ATOMIC(AtomicMaxF, u64, Ty::b64, "max_f64", "fmax_x2", "max_num_f64")
   ATOMIC(AtomicPkF16, u32, Ty::b32, "pk_add_f16")
   ATOMIC(AtomicPkBf16, u32, Ty::b32, "pk_add_bf16")
-  for (const char *name : {"cmpswap", "cmpswap_b32"}) add_atomic(t, name, cmpswap<u32, false>, Ty::b32, Ty::b64);
-  for (const char *name : {"fcmpswap", "cmpswap_f32"}) add_atomic(t, name, cmpswap<u32, true>, Ty::b32, Ty::b64);
+  for (const char *name : {"cmpswap", "cmpswap_b32"})
+    add_atomic(t, name, cmpswap<u32, false>, Ty::b32, Ty::b64);
+  for (const char *name : {"fcmpswap", "cmpswap_f32"})
+    add_atomic(t, name, cmpswap<u32, true>, Ty::b32, Ty::b64);
   add_atomic(t, "fcmpswap_x2", cmpswap<u64, true>, Ty::b64, Ty::b128);
-  for (const char *name : {"cmpswap_x2", "cmpswap_b64"}) add_atomic(t, name, cmpswap<u64, false>, Ty::b64, Ty::b128);
+  for (const char *name : {"cmpswap_x2", "cmpswap_b64"})
+    add_atomic(t, name, cmpswap<u64, false>, Ty::b64, Ty::b128);
 }
 
 } // namespace MGX_ISA

@@ -8,7 +8,8 @@ namespace mgx::emu {
 inline namespace MGX_ISA {
 
 // Unsigned floats of packed formats.
-static constexpr FloatFormat kFloat11{5, 6, 15, FloatFormat::kIeee}, kFloat10{5, 5, 15, FloatFormat::kIeee};
+static constexpr FloatFormat kFloat11{5, 6, 15, FloatFormat::kIeee},
+    kFloat10{5, 5, 15, FloatFormat::kIeee};
 
 MGX_INLINE bool is_integer(Number n) { return n == Number::uint || n == Number::sint; }
 MGX_INLINE i32 signed_of(u32 raw, u32 bits) { return i32(raw << (32 - bits)) >> (32 - bits); }
@@ -80,14 +81,17 @@ MGX_INLINE u64 window(const BufferFormat &f, const u8 *p, u32 at) {
 template <bool kTyped> static bool format_of(Wave &w, const Inst &in, BufferFormat &f) {
   u32 word = w.s[in.src[2].reg + 3], code = in.dpp;
   if (!kTyped)
-    code = w.chip->is_gfx9() ? (word >> 15 & 15) | (word >> 12 & 7) << 4 : word >> 12 & (w.chip->is_gfx10() ? 127 : 63);
+    code = w.chip->is_gfx9() ? (word >> 15 & 15) | (word >> 12 & 7) << 4
+                             : word >> 12 & (w.chip->is_gfx10() ? 127 : 63);
   f = buffer_format(*w.chip, code);
-  if (!f.bytes) raise_fault(w, Fault::invalid_instruction, -1, 0, "the buffer's format is none of this chip");
+  if (!f.bytes)
+    raise_fault(w, Fault::invalid_instruction, -1, 0, "the buffer's format is none of this chip");
   return f.bytes;
 }
 
 // kHalf: results are 16 bits, two to a register, kHigh: in the upper half.
-template <u32 kCount, bool kHalf, bool kHigh, bool kTyped> static void load_format(Wave &w, const Inst &in) {
+template <u32 kCount, bool kHalf, bool kHigh, bool kTyped>
+static void load_format(Wave &w, const Inst &in) {
   BufferFormat f;
   Access a;
   if (!format_of<kTyped>(w, in, f) || !resolve(w, in, f.bytes, true, false, a)) return;
@@ -113,28 +117,34 @@ template <u32 kCount, bool kHalf, bool kHigh, bool kTyped> static void load_form
   });
 }
 
-template <u32 kCount, bool kHalf, bool kHigh, bool kTyped> static void store_format(Wave &w, const Inst &in) {
+template <u32 kCount, bool kHalf, bool kHigh, bool kTyped>
+static void store_format(Wave &w, const Inst &in) {
   BufferFormat f;
   Access a;
   if (!format_of<kTyped>(w, in, f) || !resolve(w, in, f.bytes, false, true, a)) return;
   const u32 *s = w.vgpr(in.src[1].reg);
   each_lane(a.mask, [&](u32 i) {
-    each_component(f, [&](u32 c, u32 at) { // components the instruction does not name keep their value
-      if (c >= kCount) return;
-      u32 x = s[(kHalf ? c / 2 : c) * kLanes + i];
-      if (kHalf) {
-        x = x >> (kHigh || c & 1 ? 16 : 0) & 0xffff;
-        x = f.number == Number::sint ? u32(i32(i16(x))) : f.number == Number::uint ? x : as_bits(half_to_float(x));
-      }
-      u64 mask = ((u64(1) << f.bits[c]) - 1) << at % 32, value = u64(store_component(x, f.bits[c], f.number)) << at % 32;
-      u64 word = (window(f, a.p[i], at) & ~mask) | (value & mask);
-      std::memcpy(a.p[i] + at / 32 * 4, &word, window_bytes(f, at));
-    });
+    each_component(f,
+                   [&](u32 c, u32 at) { // components the instruction does not name keep their value
+                     if (c >= kCount) return;
+                     u32 x = s[(kHalf ? c / 2 : c) * kLanes + i];
+                     if (kHalf) {
+                       x = x >> (kHigh || c & 1 ? 16 : 0) & 0xffff;
+                       x = f.number == Number::sint   ? u32(i32(i16(x)))
+                           : f.number == Number::uint ? x
+                                                      : as_bits(half_to_float(x));
+                     }
+                     u64 mask = ((u64(1) << f.bits[c]) - 1) << at % 32,
+                         value = u64(store_component(x, f.bits[c], f.number)) << at % 32;
+                     u64 word = (window(f, a.p[i], at) & ~mask) | (value & mask);
+                     std::memcpy(a.p[i] + at / 32 * 4, &word, window_bytes(f, at));
+                   });
   });
   if (a.staged) finish_store(w, a);
 }
 
-template <u32 kCount, bool kHalf> static void add_count(OpTable &t, const char *const (&middles)[2]) {
+template <u32 kCount, bool kHalf>
+static void add_count(OpTable &t, const char *const (&middles)[2]) {
   static const char *const suffixes[] = {"x", "xy", "xyz", "xyzw"};
   static const Ty types[] = {Ty::b32, Ty::b64, Ty::b96, Ty::b128};
   const Ty ty = types[(kHalf ? (kCount + 1) / 2 : kCount) - 1];
@@ -142,19 +152,25 @@ template <u32 kCount, bool kHalf> static void add_count(OpTable &t, const char *
     for (bool store : {false, true})
       for (const char *middle : middles) {
         OpInfo o;
-        if (typed) o.fn = store ? store_format<kCount, kHalf, false, true> : load_format<kCount, kHalf, false, true>;
-        else o.fn = store ? store_format<kCount, kHalf, false, false> : load_format<kCount, kHalf, false, false>;
+        if (typed)
+          o.fn = store ? store_format<kCount, kHalf, false, true>
+                       : load_format<kCount, kHalf, false, true>;
+        else
+          o.fn = store ? store_format<kCount, kHalf, false, false>
+                       : load_format<kCount, kHalf, false, false>;
         (store ? o.src[1] : o.dst) = ty;
         o.nsrc = 2;
         o.cls = store ? Class::global_store : Class::global_load;
         char name[64];
-        __builtin_snprintf(name, sizeof name, "%sbuffer_%s_%s%s", typed ? "t" : "", store ? "store" : "load", middle, suffixes[kCount - 1]);
+        __builtin_snprintf(name, sizeof name, "%sbuffer_%s_%s%s", typed ? "t" : "",
+                           store ? "store" : "load", middle, suffixes[kCount - 1]);
         add_op(t, name, o);
       }
 }
 
 void register_vmem_format(OpTable &t) {
-  const char *const whole[2] = {"format_", "format_"}, *const half[2] = {"format_d16_", "d16_format_"};
+  const char *const whole[2] = {"format_", "format_"}, *const half[2] = {"format_d16_",
+                                                                         "d16_format_"};
   add_count<1, false>(t, whole);
   add_count<2, false>(t, whole);
   add_count<3, false>(t, whole);
@@ -168,12 +184,14 @@ void register_vmem_format(OpTable &t) {
   o.fn = load_format<1, true, true, false>;
   o.dst = Ty::b32;
   o.cls = Class::global_load;
-  for (const char *name : {"buffer_load_format_d16_hi_x", "buffer_load_d16_hi_format_x"}) add_op(t, name, o);
+  for (const char *name : {"buffer_load_format_d16_hi_x", "buffer_load_d16_hi_format_x"})
+    add_op(t, name, o);
   o.fn = store_format<1, true, true, false>;
   o.dst = Ty::none;
   o.src[1] = Ty::b32;
   o.cls = Class::global_store;
-  for (const char *name : {"buffer_store_format_d16_hi_x", "buffer_store_d16_hi_format_x"}) add_op(t, name, o);
+  for (const char *name : {"buffer_store_format_d16_hi_x", "buffer_store_d16_hi_format_x"})
+    add_op(t, name, o);
 }
 
 } // namespace MGX_ISA

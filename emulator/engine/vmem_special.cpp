@@ -14,8 +14,9 @@ template <u32 kBits> static void load_transposed(Wave &w, const Inst &in) {
   constexpr u32 words = kBits / 4;
   if (w.lanes != 32 || exec_of(w) != w.all)
     return raise_fault(w, Fault::invalid_instruction, -1, 0,
-                       w.lanes != 32 ? "a transposing load in wave64, whose order of lanes is not known"
-                                     : "a transposing load while some lanes are inactive");
+                       w.lanes != 32
+                           ? "a transposing load in wave64, whose order of lanes is not known"
+                           : "a transposing load while some lanes are inactive");
   Access a;
   if (!resolve(w, in, 4 * words, true, false, a)) return;
   u32 *d = w.vgpr(in.dst.reg);
@@ -54,7 +55,8 @@ static void store_from_lds(Wave &w, const Inst &in) {
   each_lane(a.mask, [&](u32 i) {
     offset[i] = base + 4 * i;
     if (offset[i] > w.lds_bytes || 4 > w.lds_bytes - offset[i])
-      return raise_fault(w, Fault::lds_out_of_bounds, int(i), offset[i], "load from LDS beyond the work-group's allocation");
+      return raise_fault(w, Fault::lds_out_of_bounds, int(i), offset[i],
+                         "load from LDS beyond the work-group's allocation");
     std::memcpy(a.p[i], w.lds + offset[i], 4);
   });
   if (w.stop == Stop::fault) return;

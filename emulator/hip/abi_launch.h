@@ -8,9 +8,7 @@
 #define HIP_LAUNCH_PARAM_BUFFER_SIZE ((void*)0x02)
 #define HIP_LAUNCH_PARAM_END ((void*)0x03)
 
-typedef enum hipJitOption {
-  hipJitOptionMaxRegisters = 0
-} hipJitOption;
+typedef enum hipJitOption { hipJitOptionMaxRegisters = 0 } hipJitOption;
 
 typedef enum hipFunction_attribute {
   HIP_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,

@@ -61,8 +61,10 @@ Injection& injection() {
     const std::string& spec = settings().fail;
     if (!parse_rules(spec, made->rules)) {
       made->rules.clear();
-      std::fprintf(stderr, "mgx emulator: MGX_EMULATOR_FAIL=%s is not understood; "
-                   "write name:call or any:call, comma-separated\n", spec.c_str());
+      std::fprintf(stderr,
+                   "mgx emulator: MGX_EMULATOR_FAIL=%s is not understood; "
+                   "write name:call or any:call, comma-separated\n",
+                   spec.c_str());
     }
     made->armed = !made->rules.empty();
     return made;

@@ -43,10 +43,8 @@ hipError_t api(const char* name, unsigned traits, Body&& body) noexcept {
   hipError_t code = detail::enter(name, traits, injected);
   if (code == hipSuccess) {
     try {
-      if constexpr (std::is_void_v<decltype(body())>)
-        body();
-      else
-        code = body();
+      if constexpr (std::is_void_v<decltype(body())>) body();
+      else code = body();
     } catch (...) {
       code = detail::current_exception_code(name);
     }

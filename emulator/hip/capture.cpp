@@ -35,8 +35,7 @@ void release_streams(const std::shared_ptr<Capture>& capture) {
   open_captures = int(all.size());
 }
 
-void join(Stream& stream, const std::shared_ptr<Capture>& capture,
-          std::vector<NodePtr> tail) {
+void join(Stream& stream, const std::shared_ptr<Capture>& capture, std::vector<NodePtr> tail) {
   stream.capture = capture;
   stream.capture_tail = std::move(tail);
   stream.capturing = true;
@@ -56,8 +55,7 @@ void add_to_capture(Stream& stream, hipGraphNodeType type, Work work) {
 }
 
 void check_active(Stream& stream) {
-  require(stream.capture->status == hipStreamCaptureStatusActive,
-          hipErrorStreamCaptureInvalidated);
+  require(stream.capture->status == hipStreamCaptureStatusActive, hipErrorStreamCaptureInvalidated);
 }
 
 struct NodeType {
@@ -125,24 +123,20 @@ hipError_t end(hipStream_t handle, hipGraph_t* out) {
   auto stream = find_stream(handle);
   std::shared_ptr<Capture> capture = stream->capture;
   require(capture != nullptr, hipErrorIllegalState);
-  require(capture->mode == hipStreamCaptureModeRelaxed ||
-              capture->thread == std::this_thread::get_id(),
-          hipErrorStreamCaptureWrongThread);
+  require(
+      capture->mode == hipStreamCaptureModeRelaxed || capture->thread == std::this_thread::get_id(),
+      hipErrorStreamCaptureWrongThread);
   hipError_t code = hipSuccess;
   if (capture->origin.lock() != stream) {
     invalidate(*capture);
     return hipErrorStreamCaptureUnmatched;
   }
-  if (capture->status != hipStreamCaptureStatusActive)
-    code = hipErrorStreamCaptureInvalidated;
-  else if (!all_joined(*capture, *stream))
-    code = hipErrorStreamCaptureUnjoined;
+  if (capture->status != hipStreamCaptureStatusActive) code = hipErrorStreamCaptureInvalidated;
+  else if (!all_joined(*capture, *stream)) code = hipErrorStreamCaptureUnjoined;
   capture->status = hipStreamCaptureStatusNone;
   release_streams(capture);
-  if (code == hipSuccess)
-    *out = capture->graph->handle;
-  else if (!capture->callers_graph)
-    capture->graph->retire();
+  if (code == hipSuccess) *out = capture->graph->handle;
+  else if (!capture->callers_graph) capture->graph->retire();
   return code;
 }
 
@@ -177,8 +171,8 @@ void refuse_in_capture() {
   for (const auto& capture : captures()) {
     if (capture->mode == hipStreamCaptureModeRelaxed) continue;
     bool own = capture->thread == std::this_thread::get_id();
-    bool concerns = own || (mine == hipStreamCaptureModeGlobal &&
-                            capture->mode == hipStreamCaptureModeGlobal);
+    bool concerns =
+        own || (mine == hipStreamCaptureModeGlobal && capture->mode == hipStreamCaptureModeGlobal);
     if (!concerns) continue;
     invalidate(*capture);
     refused = true;
@@ -351,8 +345,7 @@ MGX_EXPORT hipError_t hipStreamGetCaptureInfo(hipStream_t stream, hipStreamCaptu
   });
 }
 
-MGX_EXPORT hipError_t hipStreamGetCaptureInfo_v2(hipStream_t stream,
-                                                 hipStreamCaptureStatus* status,
+MGX_EXPORT hipError_t hipStreamGetCaptureInfo_v2(hipStream_t stream, hipStreamCaptureStatus* status,
                                                  unsigned long long* id, hipGraph_t* graph,
                                                  const hipGraphNode_t** dependencies,
                                                  size_t* count) {
@@ -363,8 +356,8 @@ MGX_EXPORT hipError_t hipStreamGetCaptureInfo_v2(hipStream_t stream,
 }
 
 MGX_EXPORT hipError_t hipStreamUpdateCaptureDependencies(hipStream_t handle,
-                                                         hipGraphNode_t* dependencies,
-                                                         size_t count, unsigned int flags) {
+                                                         hipGraphNode_t* dependencies, size_t count,
+                                                         unsigned int flags) {
   MGX_API(kPlain, {
     require(flags <= hipStreamSetCaptureDependencies, hipErrorInvalidValue);
     GraphLock lock(graph_mutex());
@@ -374,10 +367,8 @@ MGX_EXPORT hipError_t hipStreamUpdateCaptureDependencies(hipStream_t handle,
     std::vector<NodePtr> tail;
     for (GraphNode* node : find_nodes(*stream->capture->graph, dependencies, count))
       tail.push_back(find_node(node->handle));
-    if (flags == hipStreamSetCaptureDependencies)
-      stream->capture_tail = std::move(tail);
-    else
-      merge(stream->capture_tail, tail);
+    if (flags == hipStreamSetCaptureDependencies) stream->capture_tail = std::move(tail);
+    else merge(stream->capture_tail, tail);
   });
 }
 

@@ -34,8 +34,7 @@ void copy_async(CopyWork copy, hipStream_t handle) {
   bool wait = returns_when_done;
   if (!wait && is_pageable(copy.src) && copy.height == 1 && copy.depth == 1)
     copy.staged.assign(copy.src, copy.src + copy.width);
-  else
-    wait = wait || is_pageable(copy.src);
+  else wait = wait || is_pageable(copy.src);
   Completed done = stream->submit(std::move(copy));
   if (returns_when_done) host_waits(done);
   else if (wait) done->wait();
@@ -93,8 +92,8 @@ CopyWork from_2d(const hip_Memcpy2D* params) {
   require(params != nullptr, hipErrorInvalidValue);
   const hip_Memcpy2D& p = *params;
   auto* dst = static_cast<uint8_t*>(pick(p.dstMemoryType, p.dstHost, p.dstDevice));
-  auto* src = static_cast<uint8_t*>(
-      pick(p.srcMemoryType, const_cast<void*>(p.srcHost), p.srcDevice));
+  auto* src =
+      static_cast<uint8_t*>(pick(p.srcMemoryType, const_cast<void*>(p.srcHost), p.srcDevice));
   return rows(dst + p.dstY * p.dstPitch + p.dstXInBytes, p.dstPitch,
               src + p.srcY * p.srcPitch + p.srcXInBytes, p.srcPitch, p.WidthInBytes, p.Height,
               kind_of(p.dstMemoryType, p.srcMemoryType));
@@ -104,8 +103,8 @@ CopyWork from_3d(const HIP_MEMCPY3D* params) {
   require(params != nullptr, hipErrorInvalidValue);
   const HIP_MEMCPY3D& p = *params;
   auto* dst = static_cast<uint8_t*>(pick(p.dstMemoryType, p.dstHost, p.dstDevice));
-  auto* src = static_cast<uint8_t*>(
-      pick(p.srcMemoryType, const_cast<void*>(p.srcHost), p.srcDevice));
+  auto* src =
+      static_cast<uint8_t*>(pick(p.srcMemoryType, const_cast<void*>(p.srcHost), p.srcDevice));
   size_t dst_slice = p.dstPitch * p.dstHeight, src_slice = p.srcPitch * p.srcHeight;
   CopyWork copy = rows(dst + p.dstZ * dst_slice + p.dstY * p.dstPitch + p.dstXInBytes, p.dstPitch,
                        src + p.srcZ * src_slice + p.srcY * p.srcPitch + p.srcXInBytes, p.srcPitch,
@@ -187,17 +186,15 @@ MGX_EXPORT hipError_t hipMemcpyDtoDAsync(hipDeviceptr_t dst, hipDeviceptr_t src,
 
 MGX_EXPORT hipError_t hipMemcpy2D(void* dst, size_t dst_pitch, const void* src, size_t src_pitch,
                                   size_t width, size_t height, hipMemcpyKind kind) {
-  MGX_API(kPlain, {
-    copy_now(rows(dst, dst_pitch, src, src_pitch, width, height, kind), nullptr);
-  });
+  MGX_API(kPlain,
+          { copy_now(rows(dst, dst_pitch, src, src_pitch, width, height, kind), nullptr); });
 }
 
 MGX_EXPORT hipError_t hipMemcpy2DAsync(void* dst, size_t dst_pitch, const void* src,
                                        size_t src_pitch, size_t width, size_t height,
                                        hipMemcpyKind kind, hipStream_t stream) {
-  MGX_API(kPlain, {
-    copy_async(rows(dst, dst_pitch, src, src_pitch, width, height, kind), stream);
-  });
+  MGX_API(kPlain,
+          { copy_async(rows(dst, dst_pitch, src, src_pitch, width, height, kind), stream); });
 }
 
 MGX_EXPORT hipError_t hipMemcpyParam2D(const hip_Memcpy2D* params) {
@@ -245,8 +242,8 @@ MGX_EXPORT hipError_t hipMemcpyPeer(void* dst, int dst_device, const void* src, 
   });
 }
 
-MGX_EXPORT hipError_t hipMemcpyPeerAsync(void* dst, int dst_device, const void* src,
-                                         int src_device, size_t bytes, hipStream_t stream) {
+MGX_EXPORT hipError_t hipMemcpyPeerAsync(void* dst, int dst_device, const void* src, int src_device,
+                                         size_t bytes, hipStream_t stream) {
   MGX_API(kPlain, {
     check_devices(dst_device, src_device);
     copy_async(linear(dst, src, bytes, hipMemcpyDeviceToDevice), stream);

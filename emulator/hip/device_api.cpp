@@ -13,7 +13,8 @@ namespace {
 // HIP 7.15 as HIP counts: major * 10^7 + minor * 10^5 + patch.
 constexpr int kVersion = 71500000;
 constexpr int kMaxThreads = 1024;
-constexpr unsigned kDeviceFlags = hipDeviceScheduleMask | hipDeviceMapHost | hipDeviceLmemResizeToMax;
+constexpr unsigned kDeviceFlags =
+    hipDeviceScheduleMask | hipDeviceMapHost | hipDeviceLmemResizeToMax;
 
 int clamp_int(uint64_t value) { return value > INT32_MAX ? INT32_MAX : int(value); }
 
@@ -22,9 +23,7 @@ int registers_per_block(const emu::Chip& chip) {
   return int(chip.total_vgprs) * 128;
 }
 
-void copy_text(char* out, size_t size, const char* text) {
-  std::snprintf(out, size, "%s", text);
-}
+void copy_text(char* out, size_t size, const char* text) { std::snprintf(out, size, "%s", text); }
 
 // Stable for a place and a chip, so that programs can recognise a device.
 void fill_uuid(hipUUID& uuid, const Device& device) {
@@ -228,12 +227,12 @@ MGX_EXPORT hipError_t hipChooseDeviceR0600(int* ordinal, const hipDeviceProp_tR0
     for (const auto& device : runtime().devices) {
       hipDeviceProp_tR0600 p;
       fill_properties(p, *device);
-      int score = (wanted->major && p.major >= wanted->major) +
-                  (wanted->multiProcessorCount &&
-                   p.multiProcessorCount >= wanted->multiProcessorCount) +
-                  (wanted->totalGlobalMem && p.totalGlobalMem >= wanted->totalGlobalMem) +
-                  2 * (wanted->gcnArchName[0] &&
-                       std::strncmp(wanted->gcnArchName, p.gcnArchName, 256) == 0);
+      int score =
+          (wanted->major && p.major >= wanted->major) +
+          (wanted->multiProcessorCount && p.multiProcessorCount >= wanted->multiProcessorCount) +
+          (wanted->totalGlobalMem && p.totalGlobalMem >= wanted->totalGlobalMem) +
+          2 * (wanted->gcnArchName[0] &&
+               std::strncmp(wanted->gcnArchName, p.gcnArchName, 256) == 0);
       if (score <= best_score) continue;
       best_score = score;
       best = device->ordinal;

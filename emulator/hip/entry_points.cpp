@@ -14,7 +14,8 @@ namespace {
 void* find_symbol_of_this_library(const char* name) {
   static void* self = [] {
     Dl_info info = {};
-    if (!dladdr(reinterpret_cast<void*>(&find_symbol_of_this_library), &info)) return (void*)nullptr;
+    if (!dladdr(reinterpret_cast<void*>(&find_symbol_of_this_library), &info))
+      return (void*)nullptr;
     return dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
   }();
   if (!self || std::strncmp(name, "hip", 3) != 0) return nullptr;
@@ -42,8 +43,7 @@ MGX_EXPORT hipError_t hipGetDriverEntryPoint(const char* name, void** out, unsig
   MGX_API(kPlain, {
     require(name && *name && out, hipErrorInvalidValue);
     *out = find_symbol_of_this_library(name);
-    if (status)
-      *status = *out ? hipDriverEntryPointSuccess : hipDriverEntryPointSymbolNotFound;
+    if (status) *status = *out ? hipDriverEntryPointSuccess : hipDriverEntryPointSymbolNotFound;
     require(*out != nullptr, hipErrorNotFound);
   });
 }

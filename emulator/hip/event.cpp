@@ -60,9 +60,7 @@ MGX_EXPORT hipError_t hipEventCreateWithFlags(hipEvent_t* event, unsigned flags)
 }
 
 MGX_EXPORT hipError_t hipEventDestroy(hipEvent_t event) {
-  MGX_API(kRelease, {
-    require(runtime().events.take(event) != nullptr, hipErrorInvalidHandle);
-  });
+  MGX_API(kRelease, { require(runtime().events.take(event) != nullptr, hipErrorInvalidHandle); });
 }
 
 MGX_EXPORT hipError_t hipEventRecord(hipEvent_t event, hipStream_t stream) {

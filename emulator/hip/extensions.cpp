@@ -36,7 +36,8 @@ std::string number(double value) {
 }
 
 std::string triple(const uint32_t (&n)[3]) {
-  return "[" + std::to_string(n[0]) + ", " + std::to_string(n[1]) + ", " + std::to_string(n[2]) + "]";
+  return "[" + std::to_string(n[0]) + ", " + std::to_string(n[1]) + ", " + std::to_string(n[2]) +
+         "]";
 }
 
 std::string profile_json(Device& device) {

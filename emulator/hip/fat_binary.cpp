@@ -164,8 +164,8 @@ MGX_EXPORT void __hipRegisterFunction(void** handle, const void* stub, char*, co
   if (FatBinary* binary = find_binary(handle)) all.stubs[stub] = {binary, name};
 }
 
-MGX_EXPORT void __hipRegisterVar(void** handle, void* variable, char*, char* name, int,
-                                 size_t size, int, int) {
+MGX_EXPORT void __hipRegisterVar(void** handle, void* variable, char*, char* name, int, size_t size,
+                                 int, int) {
   Programs& all = programs();
   Lock lock(all.mutex);
   if (FatBinary* binary = find_binary(handle)) all.variables[variable] = {binary, name, size};
@@ -221,7 +221,8 @@ MGX_EXPORT hipError_t hipSetupArgument(const void* value, size_t size, size_t of
     require(!call_configurations.empty(), hipErrorMissingConfiguration);
     require(value && offset <= 65536 && size <= 65536 - offset, hipErrorInvalidValue);
     if (call_arguments.size() < offset + size) call_arguments.resize(offset + size);
-    std::copy_n(static_cast<const uint8_t*>(value), size, call_arguments.begin() + ptrdiff_t(offset));
+    std::copy_n(static_cast<const uint8_t*>(value), size,
+                call_arguments.begin() + ptrdiff_t(offset));
   });
 }
 

@@ -36,8 +36,8 @@ FillWork rows(void* dst, size_t pitch, unsigned value, unsigned element, size_t 
 }
 
 FillWork box(const hipPitchedPtr& pointer, int value, const hipExtent& extent) {
-  FillWork fill = rows(pointer.ptr, pointer.pitch, unsigned(value) & 0xff, 1, extent.width,
-                       extent.height);
+  FillWork fill =
+      rows(pointer.ptr, pointer.pitch, unsigned(value) & 0xff, 1, extent.width, extent.height);
   fill.depth = extent.depth;
   fill.slice = pointer.pitch * (pointer.ysize ? pointer.ysize : extent.height);
   return fill;
@@ -80,16 +80,14 @@ MGX_EXPORT hipError_t hipMemsetD32Async(hipDeviceptr_t dst, int value, size_t co
   MGX_API(kPlain, { fill_async(linear_fill(dst, unsigned(value), 4, count), stream); });
 }
 
-MGX_EXPORT hipError_t hipMemset2D(void* dst, size_t pitch, int value, size_t width,
-                                  size_t height) {
+MGX_EXPORT hipError_t hipMemset2D(void* dst, size_t pitch, int value, size_t width, size_t height) {
   MGX_API(kPlain, { fill_now(rows(dst, pitch, unsigned(value) & 0xff, 1, width, height)); });
 }
 
 MGX_EXPORT hipError_t hipMemset2DAsync(void* dst, size_t pitch, int value, size_t width,
                                        size_t height, hipStream_t stream) {
-  MGX_API(kPlain, {
-    fill_async(rows(dst, pitch, unsigned(value) & 0xff, 1, width, height), stream);
-  });
+  MGX_API(kPlain,
+          { fill_async(rows(dst, pitch, unsigned(value) & 0xff, 1, width, height), stream); });
 }
 
 MGX_EXPORT hipError_t hipMemset3D(hipPitchedPtr pointer, int value, hipExtent extent) {
@@ -101,15 +99,15 @@ MGX_EXPORT hipError_t hipMemset3DAsync(hipPitchedPtr pointer, int value, hipExte
   MGX_API(kPlain, { fill_async(box(pointer, value, extent), stream); });
 }
 
-#define MGX_FILL_ROWS(bits, type, element)                                                       \
-  MGX_EXPORT hipError_t hipMemsetD2D##bits(hipDeviceptr_t dst, size_t pitch, type value,         \
-                                           size_t width, size_t height) {                        \
-    MGX_API(kPlain, { fill_now(rows(dst, pitch, value, element, width, height)); });             \
-  }                                                                                              \
-  MGX_EXPORT hipError_t hipMemsetD2D##bits##Async(hipDeviceptr_t dst, size_t pitch, type value,  \
-                                                  size_t width, size_t height,                   \
-                                                  hipStream_t stream) {                          \
-    MGX_API(kPlain, { fill_async(rows(dst, pitch, value, element, width, height), stream); });   \
+#define MGX_FILL_ROWS(bits, type, element)                                                      \
+  MGX_EXPORT hipError_t hipMemsetD2D##bits(hipDeviceptr_t dst, size_t pitch, type value,        \
+                                           size_t width, size_t height) {                       \
+    MGX_API(kPlain, { fill_now(rows(dst, pitch, value, element, width, height)); });            \
+  }                                                                                             \
+  MGX_EXPORT hipError_t hipMemsetD2D##bits##Async(hipDeviceptr_t dst, size_t pitch, type value, \
+                                                  size_t width, size_t height,                  \
+                                                  hipStream_t stream) {                         \
+    MGX_API(kPlain, { fill_async(rows(dst, pitch, value, element, width, height), stream); });  \
   }
 MGX_FILL_ROWS(8, unsigned char, 1)
 MGX_FILL_ROWS(16, unsigned short, 2)

@@ -24,8 +24,7 @@ int attribute_of(const Function& function, hipFunction_attribute attribute) {
     case HIP_FUNC_ATTRIBUTE_PTX_VERSION:
     case HIP_FUNC_ATTRIBUTE_BINARY_VERSION: return chip.major * 10 + chip.minor;
     case HIP_FUNC_ATTRIBUTE_CACHE_MODE_CA: return 0;
-    case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
-      return int(function.dynamic_lds_limit());
+    case HIP_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: return int(function.dynamic_lds_limit());
     case HIP_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT: return function.carveout;
     default: fail(hipErrorInvalidValue);
   }
@@ -36,8 +35,8 @@ int active_blocks(const Function& function, int block, size_t dynamic_lds) {
   require(block > 0, hipErrorInvalidValue);
   if (unsigned(block) > kernel.max_workgroup || dynamic_lds > function.dynamic_lds_limit())
     return 0;
-  return int(emu::occupancy(kernel, function.module->device.chip, unsigned(block),
-                            uint32_t(dynamic_lds)));
+  return int(
+      emu::occupancy(kernel, function.module->device.chip, unsigned(block), uint32_t(dynamic_lds)));
 }
 
 // The largest number of resident work-items decides; of equals, the largest block.
@@ -68,8 +67,8 @@ void max_active(int* out, const void* function, int block, size_t dynamic_lds, u
 void set_attribute(const void* function, int attribute, int value) {
   auto found = find_function(function, current_device());
   if (attribute == hipFuncAttributeMaxDynamicSharedMemorySize) {
-    require(value >= 0 &&
-                uint64_t(value) + found->kernel->group_bytes <= found->module->device.chip.lds_bytes,
+    require(value >= 0 && uint64_t(value) + found->kernel->group_bytes <=
+                              found->module->device.chip.lds_bytes,
             hipErrorInvalidValue);
     found->max_dynamic_lds = value;
   } else if (attribute == hipFuncAttributePreferredSharedMemoryCarveout) {
@@ -145,12 +144,15 @@ MGX_EXPORT const char* hipKernelNameRef(const hipFunction_t function) {
 
 MGX_EXPORT const char* hipKernelNameRefByPtr(const void* stub, hipStream_t) {
   const char* name = nullptr;
-  api(__func__, kPlain, [&] { name = find_function(stub, current_device())->kernel->name.c_str(); });
+  api(__func__, kPlain,
+      [&] { name = find_function(stub, current_device())->kernel->name.c_str(); });
   return name;
 }
 
-MGX_EXPORT hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(
-    int* blocks, hipFunction_t function, int block, size_t dynamic_lds) {
+MGX_EXPORT hipError_t hipModuleOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks,
+                                                                         hipFunction_t function,
+                                                                         int block,
+                                                                         size_t dynamic_lds) {
   MGX_API(kPlain, { max_active(blocks, function, block, dynamic_lds, 0); });
 }
 
@@ -178,18 +180,19 @@ MGX_EXPORT hipError_t hipModuleOccupancyMaxPotentialBlockSize(int* grid, int* bl
   });
 }
 
-MGX_EXPORT hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(
-    int* grid, int* block, hipFunction_t function, size_t dynamic_lds, int limit,
-    unsigned int flags) {
+MGX_EXPORT hipError_t hipModuleOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block,
+                                                                       hipFunction_t function,
+                                                                       size_t dynamic_lds,
+                                                                       int limit,
+                                                                       unsigned int flags) {
   MGX_API(kPlain, {
     require(flags <= kOccupancyFlags, hipErrorInvalidValue);
     best_block(*find_function(function, current_device()), dynamic_lds, limit, grid, block);
   });
 }
 
-MGX_EXPORT hipError_t hipOccupancyMaxPotentialBlockSize(int* grid, int* block,
-                                                        const void* function, size_t dynamic_lds,
-                                                        int limit) {
+MGX_EXPORT hipError_t hipOccupancyMaxPotentialBlockSize(int* grid, int* block, const void* function,
+                                                        size_t dynamic_lds, int limit) {
   MGX_API(kPlain, {
     best_block(*find_function(function, current_device()), dynamic_lds, limit, grid, block);
   });

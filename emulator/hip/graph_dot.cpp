@@ -66,7 +66,8 @@ void print(std::FILE* file, const Graph& graph, unsigned flags, const std::strin
     std::fprintf(file, "  \"%s\" [shape=box, label=\"%s\"];\n", name.c_str(), label.c_str());
     const auto* child = std::get_if<GraphWork>(&node->work);
     if (!child) continue;
-    std::fprintf(file, "  subgraph \"cluster_%s\" {\n  label=\"%s\";\n", name.c_str(), name.c_str());
+    std::fprintf(file, "  subgraph \"cluster_%s\" {\n  label=\"%s\";\n", name.c_str(),
+                 name.c_str());
     print(file, *child->graph, flags, name + "_");
     std::fprintf(file, "  }\n");
   }

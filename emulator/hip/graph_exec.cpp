@@ -101,8 +101,8 @@ void GraphExec::launch(Stream& stream) {
       if (Completed recorded = wait->event->recorded()) events.push_back(std::move(recorded));
   std::lock_guard lock(launch_mutex_);
   if (last_run_) after.push_back(last_run_);
-  last_run_ = stream.submit(PlanWork{std::move(current), std::move(events)}, nullptr,
-                            std::move(after));
+  last_run_ =
+      stream.submit(PlanWork{std::move(current), std::move(events)}, nullptr, std::move(after));
 }
 
 const PlanStep& GraphExec::step(hipGraphNode_t node) const {
@@ -230,9 +230,8 @@ MGX_EXPORT hipError_t hipGraphInstantiateWithParams(hipGraphExec_t* exec, hipGra
 }
 
 MGX_EXPORT hipError_t hipGraphExecDestroy(hipGraphExec_t exec) {
-  MGX_API(kRelease, {
-    require(runtime().executables.take(exec) != nullptr, hipErrorInvalidValue);
-  });
+  MGX_API(kRelease,
+          { require(runtime().executables.take(exec) != nullptr, hipErrorInvalidValue); });
 }
 
 MGX_EXPORT hipError_t hipGraphExecGetFlags(hipGraphExec_t exec, unsigned long long* flags) {
@@ -297,9 +296,8 @@ MGX_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams(hipGraphExec_t handle, hip
   });
 }
 
-MGX_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t handle,
-                                                        hipGraphNode_t node, void* dst,
-                                                        const void* src, size_t bytes,
+MGX_EXPORT hipError_t hipGraphExecMemcpyNodeSetParams1D(hipGraphExec_t handle, hipGraphNode_t node,
+                                                        void* dst, const void* src, size_t bytes,
                                                         hipMemcpyKind kind) {
   MGX_API(kPlain, {
     require(dst && src && bytes, hipErrorInvalidValue);
@@ -328,16 +326,14 @@ MGX_EXPORT hipError_t hipGraphExecHostNodeSetParams(hipGraphExec_t handle, hipGr
 
 MGX_EXPORT hipError_t hipGraphExecEventRecordNodeSetEvent(hipGraphExec_t handle,
                                                           hipGraphNode_t node, hipEvent_t event) {
-  MGX_API(kPlain, {
-    set_step(handle, node, hipGraphNodeTypeEventRecord, RecordWork{find_event(event)});
-  });
+  MGX_API(kPlain,
+          { set_step(handle, node, hipGraphNodeTypeEventRecord, RecordWork{find_event(event)}); });
 }
 
-MGX_EXPORT hipError_t hipGraphExecEventWaitNodeSetEvent(hipGraphExec_t handle,
-                                                        hipGraphNode_t node, hipEvent_t event) {
-  MGX_API(kPlain, {
-    set_step(handle, node, hipGraphNodeTypeWaitEvent, WaitWork{find_event(event)});
-  });
+MGX_EXPORT hipError_t hipGraphExecEventWaitNodeSetEvent(hipGraphExec_t handle, hipGraphNode_t node,
+                                                        hipEvent_t event) {
+  MGX_API(kPlain,
+          { set_step(handle, node, hipGraphNodeTypeWaitEvent, WaitWork{find_event(event)}); });
 }
 
 MGX_EXPORT hipError_t hipGraphExecChildGraphNodeSetParams(hipGraphExec_t handle,

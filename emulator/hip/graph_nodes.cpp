@@ -95,8 +95,7 @@ AllocWork make_allocation(hipMemAllocNodeParams* params) {
   require(params->poolProps.location.type == hipMemLocationTypeDevice, hipErrorInvalidValue);
   Device& device = runtime().device(params->poolProps.location.id);
   AllocWork work;
-  work.allocation =
-      own_by_graph(allocate_device(device, params->bytesize, hipDeviceMallocDefault));
+  work.allocation = own_by_graph(allocate_device(device, params->bytesize, hipDeviceMallocDefault));
   params->dptr = reinterpret_cast<void*>(work.allocation->base);
   work.params = *params;
   return work;
@@ -172,7 +171,7 @@ Work generic_work(const hipGraphNodeParams& params, Device& device) {
 
 }  // namespace mgx::hip
 
-#define MGX_NODE_ARGS                                                                     \
+#define MGX_NODE_ARGS \
   hipGraphNode_t *out, hipGraph_t graph, const hipGraphNode_t *dependencies, size_t count
 
 MGX_EXPORT hipError_t hipGraphAddNode(MGX_NODE_ARGS, hipGraphNodeParams* params) {
@@ -225,12 +224,9 @@ MGX_EXPORT hipError_t hipGraphKernelNodeSetAttribute(hipGraphNode_t node, hipLau
     GraphLock lock(graph_mutex());
     NodePtr found = find_node(node, hipGraphNodeTypeKernel);
     auto& work = std::get<KernelWork>(found->work);
-    if (id == hipLaunchAttributeCooperative)
-      work.dispatch.cooperative = value->cooperative != 0;
-    else if (id == hipLaunchAttributePriority)
-      found->priority = value->priority;
-    else
-      require(id == hipLaunchAttributeAccessPolicyWindow, hipErrorInvalidValue);
+    if (id == hipLaunchAttributeCooperative) work.dispatch.cooperative = value->cooperative != 0;
+    else if (id == hipLaunchAttributePriority) found->priority = value->priority;
+    else require(id == hipLaunchAttributeAccessPolicyWindow, hipErrorInvalidValue);
   });
 }
 
@@ -242,10 +238,8 @@ MGX_EXPORT hipError_t hipGraphKernelNodeGetAttribute(hipGraphNode_t node, hipLau
     NodePtr found = find_node(node, hipGraphNodeTypeKernel);
     if (id == hipLaunchAttributeCooperative)
       value->cooperative = std::get<KernelWork>(found->work).dispatch.cooperative;
-    else if (id == hipLaunchAttributePriority)
-      value->priority = found->priority;
-    else
-      fail(hipErrorInvalidValue);
+    else if (id == hipLaunchAttributePriority) value->priority = found->priority;
+    else fail(hipErrorInvalidValue);
   });
 }
 
@@ -292,9 +286,8 @@ MGX_EXPORT hipError_t hipGraphAddMemcpyNode1D(MGX_NODE_ARGS, void* dst, const vo
   });
 }
 
-MGX_EXPORT hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void* dst,
-                                                    const void* src, size_t bytes,
-                                                    hipMemcpyKind kind) {
+MGX_EXPORT hipError_t hipGraphMemcpyNodeSetParams1D(hipGraphNode_t node, void* dst, const void* src,
+                                                    size_t bytes, hipMemcpyKind kind) {
   MGX_API(kPlain, {
     require(dst && src && bytes, hipErrorInvalidValue);
     GraphLock lock(graph_mutex());

@@ -10,7 +10,7 @@ namespace mgx::hip {
 struct Launch {
   std::shared_ptr<Function> function;
   void* handle = nullptr;
-  dim3 grid = {1, 1, 1};   // work-groups
+  dim3 grid = {1, 1, 1};  // work-groups
   dim3 block = {1, 1, 1};
   dim3 remainder = {0, 0, 0};
   size_t dynamic_lds = 0;

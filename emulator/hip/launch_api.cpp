@@ -102,10 +102,11 @@ MGX_EXPORT hipError_t hipModuleLaunchKernel(hipFunction_t function, unsigned int
   });
 }
 
-MGX_EXPORT hipError_t hipModuleLaunchCooperativeKernel(
-    hipFunction_t function, unsigned int grid_x, unsigned int grid_y, unsigned int grid_z,
-    unsigned int block_x, unsigned int block_y, unsigned int block_z, unsigned int lds,
-    hipStream_t stream, void** params) {
+MGX_EXPORT hipError_t hipModuleLaunchCooperativeKernel(hipFunction_t function, unsigned int grid_x,
+                                                       unsigned int grid_y, unsigned int grid_z,
+                                                       unsigned int block_x, unsigned int block_y,
+                                                       unsigned int block_z, unsigned int lds,
+                                                       hipStream_t stream, void** params) {
   MGX_API(kPlain, {
     launch_module(function, {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, lds, stream,
                   params, nullptr, true);
@@ -117,8 +118,8 @@ MGX_EXPORT hipError_t hipDrvLaunchKernelEx(const HIP_LAUNCH_CONFIG* config, hipF
   MGX_API(kPlain, {
     require(config != nullptr, hipErrorInvalidValue);
     launch_module(function, {config->gridDimX, config->gridDimY, config->gridDimZ},
-                  {config->blockDimX, config->blockDimY, config->blockDimZ},
-                  config->sharedMemBytes, config->hStream, params, extra,
+                  {config->blockDimX, config->blockDimY, config->blockDimZ}, config->sharedMemBytes,
+                  config->hStream, params, extra,
                   wants_cooperative(config->attrs, config->numAttrs));
   });
 }
@@ -143,9 +144,9 @@ MGX_EXPORT hipError_t hipLaunchCooperativeKernel(const void* function, dim3 grid
   MGX_API(kPlain, { launch_stub(function, grid, block, params, lds, stream, true); });
 }
 
-MGX_EXPORT hipError_t hipExtLaunchKernel(const void* function, dim3 grid, dim3 block,
-                                         void** params, size_t lds, hipStream_t stream,
-                                         hipEvent_t start, hipEvent_t stop, int) {
+MGX_EXPORT hipError_t hipExtLaunchKernel(const void* function, dim3 grid, dim3 block, void** params,
+                                         size_t lds, hipStream_t stream, hipEvent_t start,
+                                         hipEvent_t stop, int) {
   MGX_API(kPlain, {
     auto where = find_stream(stream);
     require(!where->capturing || (!start && !stop), hipErrorStreamCaptureUnsupported);
@@ -159,11 +160,10 @@ MGX_EXPORT hipError_t hipExtLaunchKernel(const void* function, dim3 grid, dim3 b
 
 // Declared in hip_ext.h: the grid counts work-items.
 MGX_EXPORT hipError_t hipExtModuleLaunchKernel(hipFunction_t function, uint32_t items_x,
-                                               uint32_t items_y, uint32_t items_z,
-                                               uint32_t block_x, uint32_t block_y,
-                                               uint32_t block_z, size_t lds, hipStream_t stream,
-                                               void** params, void** extra, hipEvent_t start,
-                                               hipEvent_t stop, uint32_t) {
+                                               uint32_t items_y, uint32_t items_z, uint32_t block_x,
+                                               uint32_t block_y, uint32_t block_z, size_t lds,
+                                               hipStream_t stream, void** params, void** extra,
+                                               hipEvent_t start, hipEvent_t stop, uint32_t) {
   MGX_API(kPlain, {
     launch_items(function, {items_x, items_y, items_z}, {block_x, block_y, block_z}, lds, stream,
                  params, extra, start, stop);
@@ -171,11 +171,10 @@ MGX_EXPORT hipError_t hipExtModuleLaunchKernel(hipFunction_t function, uint32_t 
 }
 
 MGX_EXPORT hipError_t hipHccModuleLaunchKernel(hipFunction_t function, uint32_t items_x,
-                                               uint32_t items_y, uint32_t items_z,
-                                               uint32_t block_x, uint32_t block_y,
-                                               uint32_t block_z, size_t lds, hipStream_t stream,
-                                               void** params, void** extra, hipEvent_t start,
-                                               hipEvent_t stop) {
+                                               uint32_t items_y, uint32_t items_z, uint32_t block_x,
+                                               uint32_t block_y, uint32_t block_z, size_t lds,
+                                               hipStream_t stream, void** params, void** extra,
+                                               hipEvent_t start, hipEvent_t stop) {
   MGX_API(kPlain, {
     launch_items(function, {items_x, items_y, items_z}, {block_x, block_y, block_z}, lds, stream,
                  params, extra, start, stop);

@@ -48,8 +48,7 @@ template <class F>
 void for_each_mapping(const Allocation& allocation, F&& f) {
   for (auto& other : runtime().devices) {
     bool own = other.get() == allocation.device;
-    if (allocation.kind == MemoryKind::device ? !own && is_peer(*other, *allocation.device)
-                                              : true)
+    if (allocation.kind == MemoryKind::device ? !own && is_peer(*other, *allocation.device) : true)
       f(*other);
   }
 }
@@ -163,11 +162,8 @@ void release(const std::shared_ptr<Allocation>& allocation) {
       allocation->device->live_bytes -= allocation->size;
       break;
     case MemoryKind::host:
-    case MemoryKind::managed:
-      munmap(base, pages(allocation->size));
-      break;
-    case MemoryKind::registered:
-      break;
+    case MemoryKind::managed: munmap(base, pages(allocation->size)); break;
+    case MemoryKind::registered: break;
   }
 }
 

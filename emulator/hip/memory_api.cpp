@@ -8,10 +8,10 @@ using namespace mgx::hip;
 
 namespace {
 
-constexpr unsigned kHostMallocFlags =
-    hipHostMallocPortable | hipHostMallocMapped | hipHostMallocWriteCombined |
-    hipHostMallocUncached | hipHostMallocNumaUser | hipHostMallocCoherent |
-    hipHostMallocNonCoherent;
+constexpr unsigned kHostMallocFlags = hipHostMallocPortable | hipHostMallocMapped |
+                                      hipHostMallocWriteCombined | hipHostMallocUncached |
+                                      hipHostMallocNumaUser | hipHostMallocCoherent |
+                                      hipHostMallocNonCoherent;
 constexpr unsigned kRegisterFlags = hipHostRegisterPortable | hipHostRegisterMapped |
                                     hipHostRegisterIoMemory | hipHostRegisterReadOnly;
 
@@ -60,9 +60,9 @@ void free_device(void* pointer) {
 void free_host(void* pointer) {
   if (!pointer) return;
   auto allocation = find_allocation(pointer);
-  require(allocation && allocation->base == uint64_t(pointer) &&
-              allocation->kind == MemoryKind::host,
-          hipErrorInvalidValue);
+  require(
+      allocation && allocation->base == uint64_t(pointer) && allocation->kind == MemoryKind::host,
+      hipErrorInvalidValue);
   free_waiting(allocation);
 }
 
@@ -76,9 +76,9 @@ void malloc_pitch(void** out, size_t* pitch, size_t width, size_t height, size_t
   require(width <= SIZE_MAX - kPitch, hipErrorOutOfMemory);
   size_t row = (width + kPitch - 1) / kPitch * kPitch;
   size_t bytes = 0;
-  require(!__builtin_mul_overflow(row, height, &bytes) &&
-              !__builtin_mul_overflow(bytes, depth, &bytes),
-          hipErrorOutOfMemory);
+  require(
+      !__builtin_mul_overflow(row, height, &bytes) && !__builtin_mul_overflow(bytes, depth, &bytes),
+      hipErrorOutOfMemory);
   malloc_device(out, bytes, hipDeviceMallocDefault);
   *pitch = row;
 }

@@ -77,12 +77,9 @@ std::shared_ptr<Allocation> own_by_graph(const std::shared_ptr<Allocation>& allo
 }
 
 void give_back_now(const FreeWork& work) {
-  if (work.keep)
-    work.allocation->freed = true;
-  else if (work.allocation->pool)
-    work.allocation->pool->give_back(work.allocation);
-  else
-    release(work.allocation);
+  if (work.keep) work.allocation->freed = true;
+  else if (work.allocation->pool) work.allocation->pool->give_back(work.allocation);
+  else release(work.allocation);
 }
 
 uint64_t Pool::get(hipMemPoolAttr attribute) {
@@ -280,10 +277,8 @@ MGX_EXPORT hipError_t hipMemPoolGetAttribute(hipMemPool_t pool, hipMemPoolAttr a
     auto found = find_pool(pool);
     require(value != nullptr, hipErrorInvalidValue);
     uint64_t now = found->get(attribute);
-    if (is_flag(attribute))
-      *static_cast<int*>(value) = int(now);
-    else
-      *static_cast<uint64_t*>(value) = now;
+    if (is_flag(attribute)) *static_cast<int*>(value) = int(now);
+    else *static_cast<uint64_t*>(value) = now;
   });
 }
 

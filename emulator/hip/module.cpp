@@ -23,10 +23,8 @@ Module::Module(Device& device, std::unique_ptr<emu::CodeObject> loaded)
     : device(device), object(std::move(loaded)) {
   // The image is one allocation: any address in it finds its size.
   uint64_t inside = 0;
-  if (!object->kernels().empty())
-    inside = object->kernels().front().entry;
-  else if (!object->globals().empty())
-    inside = object->globals().begin()->second.base;
+  if (!object->kernels().empty()) inside = object->kernels().front().entry;
+  else if (!object->globals().empty()) inside = object->globals().begin()->second.base;
   if (inside) bytes_ = device.memory().find(inside).size;
   device.live_bytes += bytes_;
 }
@@ -114,8 +112,8 @@ MGX_EXPORT hipError_t hipModuleLoadData(hipModule_t* module, const void* image) 
   MGX_API(kUnsafeInCapture, { load_data(module, image); });
 }
 
-MGX_EXPORT hipError_t hipModuleLoadDataEx(hipModule_t* module, const void* image,
-                                          unsigned int, hipJitOption*, void**) {
+MGX_EXPORT hipError_t hipModuleLoadDataEx(hipModule_t* module, const void* image, unsigned int,
+                                          hipJitOption*, void**) {
   // Options steer a just-in-time compiler, and a code object needs none.
   MGX_API(kUnsafeInCapture, { load_data(module, image); });
 }
@@ -164,8 +162,8 @@ MGX_EXPORT hipError_t hipModuleGetFunctionCount(unsigned int* count, hipModule_t
   });
 }
 
-MGX_EXPORT hipError_t hipModuleGetGlobal(hipDeviceptr_t* address, size_t* size,
-                                         hipModule_t handle, const char* name) {
+MGX_EXPORT hipError_t hipModuleGetGlobal(hipDeviceptr_t* address, size_t* size, hipModule_t handle,
+                                         const char* name) {
   MGX_API(kPlain, {
     require((address || size) && name && *name, hipErrorInvalidValue);
     auto global = find_module(handle)->object->global(name);

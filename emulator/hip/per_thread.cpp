@@ -4,8 +4,8 @@
 
 using namespace mgx::hip;
 
-#define MGX_PER_THREAD(name, parameters, arguments)   \
-  extern "C" hipError_t name parameters;              \
+#define MGX_PER_THREAD(name, parameters, arguments) \
+  extern "C" hipError_t name parameters;            \
   MGX_EXPORT hipError_t name##_spt parameters { return name arguments; }
 
 namespace {
@@ -100,8 +100,8 @@ MGX_EXPORT hipError_t hipMemset_spt(void* dst, int value, size_t bytes) {
 MGX_EXPORT hipError_t hipMemcpy2D_spt(void* dst, size_t dst_pitch, const void* src,
                                       size_t src_pitch, size_t width, size_t height,
                                       hipMemcpyKind kind) {
-  return finish(hipMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height, kind,
-                                 hipStreamPerThread));
+  return finish(
+      hipMemcpy2DAsync(dst, dst_pitch, src, src_pitch, width, height, kind, hipStreamPerThread));
 }
 
 MGX_EXPORT hipError_t hipMemset2D_spt(void* dst, size_t pitch, int value, size_t width,

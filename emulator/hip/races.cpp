@@ -197,8 +197,8 @@ Task GraphOrder::begin(size_t step) {
     chain = timeline_.chains_[paths_++];
   }
   Task task = new_task(all, chain, clock);
-  task.where = "node " + std::to_string(step) + " of a graph in stream " +
-               std::to_string(timeline_.stream_);
+  task.where =
+      "node " + std::to_string(step) + " of a graph in stream " + std::to_string(timeline_.stream_);
   return task;
 }
 
@@ -245,8 +245,8 @@ std::string note_touched(const Task& task, const std::string& what,
         const Access* other = note(segment, {author, how});
         if (!other) return true;
         report = "race between streams: " + author->text + " " + verb(how) + " what " +
-                 other->author->text + " " + verb(other->how) + ", and nothing orders them: " +
-                 place(begin, segment.end);
+                 other->author->text + " " + verb(other->how) +
+                 ", and nothing orders them: " + place(begin, segment.end);
         return false;
       };
       if (!for_each_segment(all.segments, range.begin, range.end, one)) return report;

@@ -17,7 +17,7 @@ namespace mgx::hip {
 
 struct Plan;
 
-using Clock = std::vector<uint32_t>;  // by chain: how many of its tasks came before
+using Clock = std::vector<uint32_t>;            // by chain: how many of its tasks came before
 using ClockPtr = std::shared_ptr<const Clock>;  // null: nothing did
 
 // A piece of work in the order of all.

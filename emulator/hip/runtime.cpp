@@ -52,22 +52,25 @@ Runtime::Runtime() {
     }
     std::string known;
     for (const emu::Chip& chip : emu::all_chips()) known += std::string(" ") + chip.name;
-    std::fprintf(stderr, "mgx emulator: MGX_EMULATED_DEVICES names \"%s\", which is not emulated; "
-                 "known:%s. No device is visible.\n", name.c_str(), known.c_str());
+    std::fprintf(stderr,
+                 "mgx emulator: MGX_EMULATED_DEVICES names \"%s\", which is not emulated; "
+                 "known:%s. No device is visible.\n",
+                 name.c_str(), known.c_str());
     return;
   }
   if (chips.size() > Devices::kMost) {
-    std::fprintf(stderr, "mgx emulator: MGX_EMULATED_DEVICES names %zu devices; at most %zu are "
-                 "emulated. No device is visible.\n", chips.size(), Devices::kMost);
+    std::fprintf(stderr,
+                 "mgx emulator: MGX_EMULATED_DEVICES names %zu devices; at most %zu are "
+                 "emulated. No device is visible.\n",
+                 chips.size(), Devices::kMost);
     return;
   }
   for (const emu::Chip* chip : chips) devices.add(*chip);
 }
 
 emu::ThreadPool& Runtime::workers() {
-  std::call_once(workers_once_, [this] {
-    workers_ = std::make_unique<emu::ThreadPool>(settings().threads);
-  });
+  std::call_once(workers_once_,
+                 [this] { workers_ = std::make_unique<emu::ThreadPool>(settings().threads); });
   return *workers_;
 }
 

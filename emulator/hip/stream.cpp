@@ -184,8 +184,6 @@ void enqueue(Stream& stream, Work work) {
   stream.submit(std::move(work));
 }
 
-void require_outside_callback() {
-  require(!thread_state().in_callback, hipErrorNotSupported);
-}
+void require_outside_callback() { require(!thread_state().in_callback, hipErrorNotSupported); }
 
 }  // namespace mgx::hip

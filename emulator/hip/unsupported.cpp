@@ -7,10 +7,9 @@
 
 #ifndef MGX_HIP_REAL_HEADER
 
-#define MGX_SYMBOL(name)                                                              \
-  extern "C" __attribute__((weak, visibility("default"))) hipError_t name() {         \
-    return mgx::hip::api(#name, mgx::hip::kPlain,                                     \
-                         [] { mgx::hip::fail(hipErrorNotSupported); });               \
+#define MGX_SYMBOL(name)                                                                         \
+  extern "C" __attribute__((weak, visibility("default"))) hipError_t name() {                    \
+    return mgx::hip::api(#name, mgx::hip::kPlain, [] { mgx::hip::fail(hipErrorNotSupported); }); \
   }
 #include "symbols.inc"
 #undef MGX_SYMBOL

@@ -24,13 +24,10 @@ hipError_t code_of(emu::Fault::Kind kind) {
   switch (kind) {
     case emu::Fault::out_of_bounds:
     case emu::Fault::misaligned:
-    case emu::Fault::lds_out_of_bounds:
-      return hipErrorIllegalAddress;
+    case emu::Fault::lds_out_of_bounds: return hipErrorIllegalAddress;
     case emu::Fault::barrier:
-    case emu::Fault::hang:
-      return hipErrorLaunchTimeOut;
-    default:
-      return hipErrorLaunchFailure;
+    case emu::Fault::hang: return hipErrorLaunchTimeOut;
+    default: return hipErrorLaunchFailure;
   }
 }
 
@@ -64,11 +61,11 @@ void add_rows(std::vector<emu::Touched>& touched, const uint8_t* base, size_t wi
 std::vector<emu::Touched> touched_by(const CopyWork& copy) {
   std::vector<emu::Touched> touched;
   if (copy.staged.empty() && !is_pageable(copy.src))
-    add_rows(touched, copy.src, copy.width, copy.height, copy.depth, copy.src_pitch,
-             copy.src_slice, emu::kRead);
+    add_rows(touched, copy.src, copy.width, copy.height, copy.depth, copy.src_pitch, copy.src_slice,
+             emu::kRead);
   if (!is_pageable(copy.dst))
-    add_rows(touched, copy.dst, copy.width, copy.height, copy.depth, copy.dst_pitch,
-             copy.dst_slice, emu::kWrite);
+    add_rows(touched, copy.dst, copy.width, copy.height, copy.depth, copy.dst_pitch, copy.dst_slice,
+             emu::kWrite);
   return touched;
 }
 
@@ -115,9 +112,9 @@ struct Performer {
                               options.profile ? &profile : nullptr);
     if (fault) {
       hipError_t code = code_of(fault->kind);
-      std::string text = fault->text.empty()
-          ? std::string(emu::fault_name(fault->kind)) + " in kernel " + work.dispatch.kernel->name
-          : fault->text;
+      std::string text = fault->text.empty() ? std::string(emu::fault_name(fault->kind)) +
+                                                   " in kernel " + work.dispatch.kernel->name
+                                             : fault->text;
       device.raise(code, text);
       return code;
     }
@@ -134,8 +131,9 @@ struct Performer {
     try {
       check_copy(work);
     } catch (const Failure&) {
-      device.raise(hipErrorIllegalAddress, "a copy of " + std::to_string(work.width) +
-                   " bytes a row reaches outside every allocation (freed memory?)");
+      device.raise(hipErrorIllegalAddress,
+                   "a copy of " + std::to_string(work.width) +
+                       " bytes a row reaches outside every allocation (freed memory?)");
       return hipErrorIllegalAddress;
     }
     do_copy(work);
@@ -211,8 +209,8 @@ struct Performer {
       const PlanStep& step = work.plan->steps[i];
       Strictly own{strictly.timeline, {}};
       if (order) own.task = order->begin(i);
-      hipError_t code = step.enabled ? std::visit(Performer{device, clock, own}, step.work)
-                                     : hipSuccess;
+      hipError_t code =
+          step.enabled ? std::visit(Performer{device, clock, own}, step.work) : hipSuccess;
       if (code != hipSuccess) return code;
       if (order) order->finish(i, std::move(own.task));
     }
@@ -238,16 +236,17 @@ struct Performer {
       if (code != hipSuccess) return code;
     }
     if (work.bytes == 4)
-      __atomic_store_n(static_cast<uint32_t*>(work.address), uint32_t(work.value), __ATOMIC_RELEASE);
-    else
-      __atomic_store_n(static_cast<uint64_t*>(work.address), work.value, __ATOMIC_RELEASE);
+      __atomic_store_n(static_cast<uint32_t*>(work.address), uint32_t(work.value),
+                       __ATOMIC_RELEASE);
+    else __atomic_store_n(static_cast<uint64_t*>(work.address), work.value, __ATOMIC_RELEASE);
     return hipSuccess;
   }
 
   static bool met(const WaitValueWork& work) {
-    uint64_t now = work.bytes == 4
-        ? __atomic_load_n(static_cast<const uint32_t*>(work.address), __ATOMIC_ACQUIRE)
-        : __atomic_load_n(static_cast<const uint64_t*>(work.address), __ATOMIC_ACQUIRE);
+    uint64_t now =
+        work.bytes == 4
+            ? __atomic_load_n(static_cast<const uint32_t*>(work.address), __ATOMIC_ACQUIRE)
+            : __atomic_load_n(static_cast<const uint64_t*>(work.address), __ATOMIC_ACQUIRE);
     uint64_t masked = now & work.mask;
     uint64_t width = work.bytes == 4 ? ~uint32_t(0) : ~uint64_t(0);
     switch (work.condition) {

@@ -77,7 +77,7 @@ struct GraphWork {
 };
 
 struct PlanWork {
-  std::shared_ptr<const Plan> plan;  // of a graph launch
+  std::shared_ptr<const Plan> plan;                 // of a graph launch
   std::vector<std::shared_ptr<Completion>> events;  // that its nodes wait for
 };
 
@@ -103,9 +103,9 @@ struct WaitValueWork {
   unsigned bytes = 4, condition = 0;
 };
 
-using Work = std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, CallbackWork,
-                          RecordWork, WaitWork, GraphWork, PlanWork, AllocWork, FreeWork,
-                          WriteValueWork, WaitValueWork>;
+using Work =
+    std::variant<EmptyWork, KernelWork, CopyWork, FillWork, HostWork, CallbackWork, RecordWork,
+                 WaitWork, GraphWork, PlanWork, AllocWork, FreeWork, WriteValueWork, WaitValueWork>;
 
 // What strict mode keeps for a work.
 struct Strictly {

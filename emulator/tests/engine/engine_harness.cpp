@@ -7,7 +7,6 @@
 
 using namespace mgx::emu;
 
-
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 static thread_local std::string g_text;
@@ -36,7 +35,8 @@ EXPORT CodeObject *engine_load(const void *bytes, size_t size, const char *chip_
     g_text = found.error;
     return nullptr;
   }
-  return CodeObject::load(found.bytes.data(), found.bytes.size(), *chip, memory(), g_text).release();
+  return CodeObject::load(found.bytes.data(), found.bytes.size(), *chip, memory(), g_text)
+      .release();
 }
 EXPORT void engine_unload(CodeObject *o) { delete o; }
 EXPORT uint64_t engine_global(CodeObject *o, const char *name, uint64_t *size) {
@@ -50,8 +50,9 @@ EXPORT const char *engine_kernels(CodeObject *o) {
   g_text.clear();
   for (const Kernel &k : o->kernels()) {
     char line[512];
-    std::snprintf(line, sizeof line, "%s %u %u %u %u %u %u %u %u\n", k.name.c_str(), k.kernarg_size, k.group_bytes,
-                  k.private_bytes, k.wave_size, k.sgprs, k.vgprs, k.agprs, k.max_workgroup);
+    std::snprintf(line, sizeof line, "%s %u %u %u %u %u %u %u %u\n", k.name.c_str(), k.kernarg_size,
+                  k.group_bytes, k.private_bytes, k.wave_size, k.sgprs, k.vgprs, k.agprs,
+                  k.max_workgroup);
     g_text += line;
   }
   return g_text.c_str();
@@ -71,8 +72,9 @@ EXPORT int engine_arguments(CodeObject *o, const char *kernel, uint32_t *out, in
 }
 // 0, or 1 + Fault::Kind with engine_text() set. flags: 1 strict, 2 profile (JSON
 // in engine_text()), 4 cooperative.
-EXPORT int engine_run(CodeObject *o, const char *kernel, const uint32_t *grid, const uint32_t *block, uint32_t dynamic_lds,
-                      const void *arguments, size_t argument_bytes, unsigned flags, uint64_t budget, uint64_t *micros) {
+EXPORT int engine_run(CodeObject *o, const char *kernel, const uint32_t *grid,
+                      const uint32_t *block, uint32_t dynamic_lds, const void *arguments,
+                      size_t argument_bytes, unsigned flags, uint64_t budget, uint64_t *micros) {
   if (!g_pool) engine_threads(1);
   Dispatch d;
   d.kernel = o->kernel(kernel);

@@ -49,7 +49,8 @@ public:
         for (u32 second : {0u, 1u << 21}) { // where MTBUF of gfx10 goes on
           u32 words[4] = {f.base | op << f.shift, second, 0, 0};
           Encoding enc = classify(chip_, words[0]);
-          if (enc == Encoding::none || enc == Encoding::vopd || (second && enc != Encoding::mtbuf)) continue;
+          if (enc == Encoding::none || enc == Encoding::vopd || (second && enc != Encoding::mtbuf))
+            continue;
           Opcode opcode = opcode_of(chip_, enc, words);
           one(enc, opcode);
           if (!opcode.mask[2]) continue;
@@ -88,7 +89,8 @@ private:
 
 // Three lists of mnemonics: what is missing, what has a length LLVM does not agree
 // with, what is known. A line each, its names divided by blanks.
-extern "C" __attribute__((visibility("default"))) const char *engine_opcodes(const char *chip_name) {
+extern "C" __attribute__((visibility("default"))) const char *
+engine_opcodes(const char *chip_name) {
   static std::string out;
   Search s(*find_chip(chip_name));
   s.run();

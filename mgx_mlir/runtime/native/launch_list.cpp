@@ -12,9 +12,9 @@
 extern "C" {
 // hipModuleLaunchKernel, hipMemcpyAsync, hipEventRecord and hipStreamWaitEvent.
 struct mgx_hip {
-  int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
-                unsigned block_x, unsigned block_y, unsigned block_z, unsigned lds_bytes,
-                void *stream, void **parameters, void **extra);
+  int (*launch)(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
+                unsigned block_y, unsigned block_z, unsigned lds_bytes, void *stream,
+                void **parameters, void **extra);
   int (*copy)(void *target, const void *source, size_t bytes, int kind, void *stream);
   int (*record)(void *event, void *stream);
   int (*wait)(void *stream, void *event, unsigned flags);
@@ -41,8 +41,8 @@ constexpr int kDeviceToDevice = 3;
 // Gives HIP the steps in order. `arguments` is the table of addresses, `parameters` points
 // to each entry of it. Returns HIP's status; at a failure `*failed` is the step's number.
 MGX_EXPORT int mgx_hip_submit(const mgx_hip *hip, const mgx_step *steps, int64_t count,
-                              uint64_t *arguments, void **parameters, void **streams,
-                              void **events, int64_t *failed) {
+                              uint64_t *arguments, void **parameters, void **streams, void **events,
+                              int64_t *failed) {
   for (int64_t i = 0; i < count; ++i) {
     const mgx_step &step = steps[i];
     void *stream = streams[step.stream];

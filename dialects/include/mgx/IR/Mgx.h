@@ -45,8 +45,7 @@ using InferredTypes = llvm::SmallVectorImpl<mlir::Type>;
 // A message in the form of `emitOpError`, for the inference, which has no op yet.
 // Always fails.
 template <typename... Args>
-mlir::LogicalResult inferenceError(OptionalLocation location, llvm::StringRef op,
-                                   Args &&...args) {
+mlir::LogicalResult inferenceError(OptionalLocation location, llvm::StringRef op, Args &&...args) {
   return mlir::emitOptionalError(location, "'", op, "' op ", std::forward<Args>(args)...);
 }
 
@@ -68,8 +67,7 @@ mlir::LogicalResult inferScatternd(OptionalLocation location, llvm::StringRef op
 
 // An attribute with a default, as an inference must read it: where an op is made
 // through the C API, defaults are filled in only after its types are inferred.
-template <typename Attr, typename Value>
-Value valueOr(Attr attribute, Value otherwise) {
+template <typename Attr, typename Value> Value valueOr(Attr attribute, Value otherwise) {
   return attribute ? static_cast<Value>(attribute.getValue()) : otherwise;
 }
 inline int64_t intOr(mlir::IntegerAttr attribute, int64_t otherwise) {
@@ -81,8 +79,8 @@ mlir::LogicalResult checkAxis(OptionalLocation location, llvm::StringRef op, int
                               int64_t rank);
 mlir::LogicalResult checkAxes(OptionalLocation location, llvm::StringRef op,
                               llvm::ArrayRef<int64_t> axes, int64_t rank);
-mlir::LogicalResult checkLength(OptionalLocation location, llvm::StringRef op,
-                                llvm::StringRef name, size_t met, size_t wanted);
+mlir::LogicalResult checkLength(OptionalLocation location, llvm::StringRef op, llvm::StringRef name,
+                                size_t met, size_t wanted);
 mlir::LogicalResult checkPermutation(OptionalLocation location, llvm::StringRef op,
                                      llvm::ArrayRef<int64_t> permutation, int64_t rank);
 mlir::LogicalResult verifyAxis(mlir::Operation *op, mlir::Value x, int64_t axis);
