@@ -41,6 +41,8 @@ class Architecture:
     softmax_clocks: int
     # Whether an instruction exchanges values between rows of 16 lanes (v_permlanex16).
     exchanges_rows: bool
+    # Whether an instruction adds the products of two f16 to an f32 (v_dot2_f32_f16).
+    dots_halves: bool = True
     # LLVM features that all code is compiled with.
     llvm_features: str = ""
 

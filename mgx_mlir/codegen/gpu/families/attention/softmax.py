@@ -199,16 +199,18 @@ def dot(a: ir.Value, b: ir.Value, total: ir.Value, clamp: ir.Value) -> ir.Value:
 class Total:
     """Two partial sums of shares in f32: of the f32 shares, or of the rounded ones for f16."""
 
-    def __init__(self, value: ir.Value) -> None:
+    def __init__(self, value: ir.Value, target: Target) -> None:
         self._sums, self._pairs = [memory.element(value, i) for i in range(2)], 0
+        self._dots = target.gpu.dots_halves
 
     @property
     def value(self) -> ir.Value:
         return memory.joined(self._sums)
 
     def add(self, pair: ir.Value, narrow: ir.Value) -> None:
-        if not isinstance(ir.VectorType(narrow.type).element_type, ir.F16Type):
-            total = add(self.value, pair)
+        halves = isinstance(ir.VectorType(narrow.type).element_type, ir.F16Type)
+        if not halves or not self._dots:
+            total = add(self.value, emit.convert(narrow, "f16", "f32") if halves else pair)
             self._sums = [memory.element(total, i) for i in range(2)]
             return
         which = self._pairs % 2

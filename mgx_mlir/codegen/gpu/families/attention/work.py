@@ -136,7 +136,7 @@ class Work:
         operands of the second product to `shares`."""
         for tile, row in enumerate(scores):
             row_maximum = state.row_maxima[tile]
-            total = Total(state.sums[tile])
+            total = Total(state.sums[tile], self.target)
             pairs: list[ir.Value] = []
             narrow: list[ir.Value] = []
             parts = [memory.part(x, i, 2) for x in row for i in range(0, self.run_keys, 2)]

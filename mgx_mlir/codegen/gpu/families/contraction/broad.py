@@ -155,7 +155,7 @@ class _Block:
         self.threads = cut.waves * target.wave_size
         self.step = self.threads // cut.lanes * cut.depth
         # An instruction multiplies two neighbours of f16 along k.
-        self.pairs = problem.a.element == problem.b.element == "f16"
+        self.pairs = target.gpu.dots_halves and problem.a.element == problem.b.element == "f16"
 
     def emit(self, thread: ir.Value, block: Index, batch: Index, epilogue: Epilogue) -> None:
         problem, cut = self.problem, self.cut

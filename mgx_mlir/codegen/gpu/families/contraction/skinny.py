@@ -192,7 +192,8 @@ class _Wave:
         self.problem, self.cut, self.target = problem, cut, target
         self.inputs, self.lds = inputs, lds
         # An instruction multiplies two neighbours of f16 and adds both products to a sum in f32.
-        self.pairs = problem.a.element == "f16" and cut.lanes % 2 == 0
+        halves = target.gpu.dots_halves and problem.a.element == "f16"
+        self.pairs = halves and cut.lanes % 2 == 0
         self.step = cut.shared * target.wave_size * cut.lanes
 
     def emit(self, thread: ir.Value, block: Index, batch: Index, epilogue: Epilogue) -> None:
