@@ -9,7 +9,7 @@ are estimates say so.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -71,5 +71,7 @@ ARCHITECTURES: Mapping[str, Architecture] = {
         # LLVM's use of 16-bit halves of registers as registers of their own costs moves.
         _rdna(3, "wmma", "-real-true16"),
         _rdna(4, "wmma"),
+        # As LLVM 22 describes it, in waves of 32. Rates and clocks are estimates, those of RDNA 4.
+        replace(_rdna(4, "wmma"), name="gfx1250", max_vgprs=1024, dots_halves=False),
     )
 }

@@ -202,6 +202,8 @@ _TARGETS: dict[str, Target] = {
         _gpu("gfx12-generic", "rdna4", 32, "f64 bf16 fp8-ocp", like="gfx1200"),
         _gpu("gfx1200", "rdna4", 32, "f64 bf16 fp8-ocp", generic=_RDNA4),
         _gpu("gfx1201", "rdna4", 64, "f64 bf16 fp8-ocp", generic=_RDNA4),
+        # No product is known: the compute units are MI355X's.
+        _gpu("gfx1250", "gfx1250", 256, "f64 bf16 fp8-ocp", lds_kib=320),
         _gpu("gfx9-4-generic", "cdna3", 256, "f64 bf16 packed-f32", like="gfx942"),
         _gpu("gfx908", "cdna1", 120, "f64 bf16"),
         _gpu("gfx90a", "cdna2", 104, "f64 bf16 packed-f32"),

@@ -102,6 +102,12 @@ MFMA_F64 = _fragments("r0-3 k0-1", "", "c0-3 r0-1", "r2-3")
 # A wave of 32 lanes, whose halves hold copies of an operand.
 WMMA_GFX11 = _fragments("r0-3 -", "k0-3", "c0-3 r0", "r1-3")
 WMMA_GFX12 = _fragments("r0-3 k3", "k0-2", "c0-3 r3", "r0-2")
+# LLVM 22 compiles these; no device and no document have confirmed the order of their lanes.
+WMMA_GFX1250 = {
+    "16x16x4": _fragments("r0-3 k1", "k0", "c0-3 r3", "r0-2"),
+    "16x16x32": _fragments("r0-3 k4", "k0-3", "c0-3 r3", "r0-2"),
+    "16x16x64": _fragments("r0-3 k5", "k0-4", "c0-3 r3", "r0-2"),
+}
 # Vector instructions: eight columns by four groups of four rows for the 32 lanes of a wave. A
 # lane reads 16 bytes along k of each of its rows and of its column.
 VECTORS = {

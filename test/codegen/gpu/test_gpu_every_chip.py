@@ -28,7 +28,7 @@ TESTED = ("gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201")
 GPUS = [name for name in Target.names() if Target.get(name).kind == "gpu"]
 OTHERS = [name for name in GPUS if name not in TESTED]
 # One of each kind of instructions is in the fast tier.
-FAST = ("gfx908", "gfx950", "gfx1103", "gfx1153", "gfx1200")
+FAST = ("gfx908", "gfx950", "gfx1103", "gfx1153", "gfx1200", "gfx1250")
 CHIPS = [
     name if name in FAST else pytest.param(name, marks=pytest.mark.slow, id=name) for name in OTHERS
 ]
@@ -87,6 +87,11 @@ RDNA_4 = {
     "bf16": ("v_wmma_f32_16x16x16_bf16", 4, 4),
     "i8": ("v_wmma_i32_16x16x16_iu8", 2, 2),
 }
+GFX1250 = {
+    "f16": ("v_wmma_f32_16x16x32_f16", 8, 8),
+    "bf16": ("v_wmma_f32_16x16x32_bf16", 8, 8),
+    "i8": ("v_wmma_i32_16x16x64_iu8", 8, 8),
+}
 RDNA_2 = {
     "f16": ("v_dot2c_f32_f16", 1, 1),
     "bf16": ("v_fmac_f32_e32", 1, 1),
@@ -99,6 +104,7 @@ MATRIX = {
     "gfx950": CDNA_4,
     **{name: RDNA_3 for name in OTHERS if name.startswith("gfx11")},
     **{name: RDNA_4 for name in OTHERS if name.startswith("gfx12")},
+    "gfx1250": GFX1250,
 }
 
 

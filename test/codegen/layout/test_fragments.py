@@ -10,6 +10,7 @@ from mgx_mlir.codegen.layout.map import Map
 
 TABLE: dict[str, Fragments] = {
     **{f"mfma {shape}": found for shape, found in fragments.MFMA.items()},
+    **{f"gfx1250 {shape}": found for shape, found in fragments.WMMA_GFX1250.items()},
     "mfma f64": fragments.MFMA_F64,
     "gfx11": fragments.WMMA_GFX11,
     "gfx12": fragments.WMMA_GFX12,

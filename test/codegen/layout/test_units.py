@@ -58,6 +58,9 @@ def readers(found: Unit, *orders: Map) -> Iterator[Map]:
         ("gfx1100", "f16"),
         ("gfx1201", "f16"),
         ("gfx1201", "i8"),
+        ("gfx1250", "f32"),
+        ("gfx1250", "f16"),
+        ("gfx1250", "i8"),
     ],
 )
 def test_operands_of_products_meet_no_bank_twice(chip: str, element: str) -> None:
@@ -82,6 +85,7 @@ ATTENTION = pytest.mark.parametrize(
         ("gfx950", "bf16", 32),
         ("gfx1100", "f16", 16),
         ("gfx1201", "f16", 16),
+        ("gfx1250", "bf16", 16),
     ],
 )
 

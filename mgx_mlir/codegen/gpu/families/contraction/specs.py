@@ -18,6 +18,7 @@ from mgx_mlir.codegen.layout.fragments import (
     VECTORS,
     WMMA_GFX11,
     WMMA_GFX12,
+    WMMA_GFX1250,
     Fragments,
 )
 from mgx_mlir.codegen.layout.lds import SWIZZLES, swizzle
@@ -158,6 +159,10 @@ def _rdna4(element: str, accumulator: str, flops: int) -> Unit:
     return Unit("wmma", element, accumulator, WMMA_GFX12, flops)
 
 
+def _gfx1250(element: str, accumulator: str, depth: int, flops: int) -> Unit:
+    return Unit("wmma", element, accumulator, WMMA_GFX1250[f"16x16x{depth}"], flops)
+
+
 def _of_64_banks(*units: Unit) -> tuple[Unit, ...]:
     return tuple(replace(unit, banks=64) for unit in units)
 
@@ -216,6 +221,14 @@ _UNITS: dict[str, tuple[Unit, ...]] = {
         _rdna4("f16", "f32", 1024),
         _rdna4("i8", "i32", 2048),
         *_byte_floats("f8E4M3FN f8E5M2", _rdna4("", "f32", 2048)),
+    ),
+    # Rates are estimates: those of CDNA 4.
+    "gfx1250": (
+        _gfx1250("bf16", "f32", 32, 4096),
+        _gfx1250("f16", "f32", 32, 4096),
+        _gfx1250("f32", "f32", 4, 512),
+        _gfx1250("i8", "i32", 64, 8192),
+        *_byte_floats("f8E4M3FN f8E5M2", _gfx1250("", "f32", 64, 8192)),
     ),
 }
 
