@@ -19,7 +19,6 @@ from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve
 from mgx_mlir.codegen.refusal import Refusal
-from mgx_mlir.sizes.arithmetic import ceil_div
 
 Array = np.ndarray[Any, Any]
 MAX_NUMBERS = 1 << 18  # the most numbers in a kernel's tables
@@ -174,7 +173,7 @@ def _taps(op: Any, axis: Resized, stride: Axis) -> Taps:
         return Taps(offsets, axis.nearest(word(op.nearest_mode))[None], None, inside)
     f32, cubic = np.float32, word(op.mode) == "cubic"
     stretch = f32(min(axis.scale, 1.0) if op.antialias.value else 1.0)
-    reach = ceil_div(2 if cubic else 1, float(stretch))
+    reach = math.ceil((2 if cubic else 1) / float(stretch))
     positions = np.floor(where) + np.arange(1 - reach, reach + 1, dtype=f32)[:, None]
     distance = np.abs(positions - where) * stretch
     weights = (
