@@ -46,76 +46,75 @@ class NormalizeControlFlow(Pass):
                 _normalize(op, context)
                 for block in blocks(main_function(module))
                 for op in list(block.operations)
-                if op.operation.name in ("mgx.if", "mgx.loop")
+                if isinstance(op, mgx.CONTROL_FLOW)
             )
 
 
-def _normalize(op: ir.OpView, context: PassContext) -> bool:
+def _normalize(op: mgx.IfOp | mgx.LoopOp, context: PassContext) -> bool:
     node = node_name(op)
-    with ir.InsertionPoint(op), op.operation.location:
-        if op.operation.name == "mgx.if":
+    with ir.InsertionPoint(op), op.location:
+        if isinstance(op, mgx.IfOp):
             rewrite = _take_branch(op)
         else:
             rewrite = _skip_loop(op) or _fix_condition(op) or _carry_counter(op)
     if rewrite:
         context.note(rewrite, node)
-    return bool(rewrite)
+    return rewrite is not None
 
 
-def _take_branch(op: ir.OpView) -> str:
-    condition = splat(op.operation.operands[0])
+def _take_branch(op: mgx.IfOp) -> str | None:
+    condition = splat(op.condition)
     if condition is None:
-        return ""
-    *inner, terminator = op.operation.regions[0 if condition else 1].blocks[0].operations
+        return None
+    *inner, terminator = (op.then_region if condition else op.else_region).blocks[0].operations
     for one in inner:
         one.operation.move_before(op.operation)
-    replace(op, list(terminator.operation.operands))
+    replace(op, list(terminator.operands))
     return "known branch"
 
 
-def _skip_loop(op: ir.OpView) -> str:
-    trips, condition, *init = op.operation.operands
-    count, go = splat(trips), splat(condition)
+def _skip_loop(op: mgx.LoopOp) -> str | None:
+    count, go, init = splat(op.max_trip_count), splat(op.condition), list(op.init)
     never = (count is not None and int(count) <= 0) or (go is not None and not go)
-    if not never or len(op.operation.results) > len(init):
-        return ""
+    if not never or len(op.outputs) > len(init):
+        return None
     replace(op, init)
     return "loop without trips"
 
 
-def _fix_condition(op: ir.OpView) -> str:
-    block = op.operation.regions[0].blocks[0]
+def _fix_condition(op: mgx.LoopOp) -> str | None:
+    block = op.body.blocks[0]
     condition = block.arguments[1]
     if not _is_used(condition):
-        return ""
+        return None
     with ir.InsertionPoint.at_block_begin(block):
         condition.replace_all_uses_with(mgx.splat(np.bool_(True), condition.type))
     return "true in the body"
 
 
-def _carry_counter(op: ir.OpView) -> str:
-    block = op.operation.regions[0].blocks[0]
+def _carry_counter(op: mgx.LoopOp) -> str | None:
+    block = op.body.blocks[0]
     counter, type_ = block.arguments[0], block.arguments[0].type
     if not _is_used(counter):
-        return ""
-    trips, condition, *init = op.operation.operands
-    carried = block.add_argument(type_, op.operation.location)
+        return None
+    count = len(op.init)
+    carried = block.add_argument(type_, op.location)
     counter.replace_all_uses_with(carried)
     terminator = list(block.operations)[-1]
-    yielded = list(terminator.operation.operands)
+    following = list(terminator.operands)
     with ir.InsertionPoint(terminator):
-        yielded.insert(1 + len(init), mgx.add(carried, mgx.splat(np.int64(1), type_)))
-        mgx.YieldOp(yielded)
-    terminator.operation.erase()
-    types = [result.type for result in op.operation.results]
-    types.insert(len(init), type_)
+        following.insert(1 + count, mgx.add(carried, mgx.splat(np.int64(1), type_)))
+        mgx.YieldOp(following)
+    terminator.erase()
+    types = [result.type for result in op.outputs]
+    types.insert(count, type_)
     start = mgx.splat(np.int64(0), type_)
-    made = mgx.LoopOp(types, trips, condition, [*init, start])
-    if MAX_ITERATIONS in op.operation.attributes:
-        made.operation.attributes[MAX_ITERATIONS] = op.operation.attributes[MAX_ITERATIONS]
-    block.append_to(made.operation.regions[0])
-    results = list(made.operation.results)
-    del results[len(init)]
+    made = mgx.LoopOp(types, op.max_trip_count, op.condition, [*op.init, start])
+    if MAX_ITERATIONS in op.attributes:
+        made.attributes[MAX_ITERATIONS] = op.attributes[MAX_ITERATIONS]
+    block.append_to(made.body)
+    results = list(made.outputs)
+    del results[count]
     replace(op, results)
     return "carried counter"
 

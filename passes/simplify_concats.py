@@ -19,7 +19,6 @@ from mgx_mlir.rewriting.queries import (
     erase_dead,
     has_one_use,
     is_static,
-    op_name,
     replace,
     shape,
     slice_bounds,
@@ -51,16 +50,15 @@ class SimplifyConcats(Pass):
         for block in blocks(main_function(module)):
             borders: dict[ir.Value, list[int]] = {}
             for op in list(block.operations):
-                name = op.operation.name
-                if name not in ("mgx.concat", "mgx.slice") or not is_static(op):
+                if not isinstance(op, mgx.ConcatOp | mgx.SliceOp) or not is_static(op):
                     continue
-                node = node_name(op)
-                with ir.InsertionPoint(op), op.operation.location:
-                    value = _concat(op) if name == "mgx.concat" else _slice(op, borders)
+                node, is_concat = node_name(op), isinstance(op, mgx.ConcatOp)
+                with ir.InsertionPoint(op), op.location:
+                    value = _concat(op) if isinstance(op, mgx.ConcatOp) else _slice(op, borders)
                 if value is not None:
-                    context.note("concat", node)
+                    context.note("concat" if is_concat else "slice", node)
                     replace(op, [value])
-                    if name == "mgx.concat":
+                    if is_concat:
                         borders.clear()
             erase_dead(block)
 
@@ -74,10 +72,8 @@ class _Part:
     end: int
 
 
-def _concat(op: ir.OpView) -> ir.Value | None:
-    operands = list(op.operation.operands)
-    result = op.operation.results[0]
-    axis = ir.IntegerAttr(op.operation.attributes["axis"]).value
+def _concat(op: mgx.ConcatOp) -> ir.Value | None:
+    operands, axis = list(op.xs), op.axis.value
     merged: list[_Part] = []
     repeated = True
     for number, part in enumerate(_parts(operands, axis)):
@@ -91,7 +87,7 @@ def _concat(op: ir.OpView) -> ir.Value | None:
         if number > len(operands) + _MOST_PARTS or (len(merged) >= len(operands) and not repeated):
             return None
     if repeated and len(merged) > 1:
-        return mgx.multibroadcast(_value(merged[0], axis), shape(result))
+        return mgx.multibroadcast(_value(merged[0], axis), shape(op.y))
     if len(merged) >= len(operands):
         return None
     values = [_value(part, axis) for part in merged]
@@ -104,19 +100,12 @@ def _parts(values: Sequence[ir.Value], axis: int) -> Iterator[_Part]:
     while waiting:
         value = waiting.pop()
         op = definition(value)
-        if op is not None and op_name(op) == "mgx.concat" and _axis(op) == axis:
-            waiting.extend(reversed(op.operation.operands))
-            continue
-        if op is not None and op_name(op) == "mgx.slice":
-            axes, starts, ends = slice_bounds(op)
-            if axes == [axis]:
-                yield _Part(op.operation.operands[0], starts[0], ends[0])
-                continue
-        yield _Part(value, 0, shape(value)[axis])
-
-
-def _axis(concat: ir.OpView) -> int:
-    return ir.IntegerAttr(concat.operation.attributes["axis"]).value
+        if isinstance(op, mgx.ConcatOp) and op.axis.value == axis:
+            waiting.extend(reversed(op.xs))
+        elif isinstance(op, mgx.SliceOp) and list(op.axes) == [axis]:
+            yield _Part(op.x, op.starts[0], op.ends[0])
+        else:
+            yield _Part(value, 0, shape(value)[axis])
 
 
 def _value(part: _Part, axis: int) -> ir.Value:
@@ -125,17 +114,13 @@ def _value(part: _Part, axis: int) -> ir.Value:
     return mgx.slice(part.source, [axis], [part.start], [part.end])
 
 
-def _slice(op: ir.OpView, borders: dict[ir.Value, list[int]]) -> ir.Value | None:
+def _slice(op: mgx.SliceOp, borders: dict[ir.Value, list[int]]) -> ir.Value | None:
     """The slice of only the parts that it reads. `borders`: where the parts of concats begin."""
-    concat = definition(op.operation.operands[0])
+    concat = definition(op.x)
     axes, starts, ends = slice_bounds(op)
-    if op_name(concat) != "mgx.concat" or len(axes) != 1:
+    if not isinstance(concat, mgx.ConcatOp) or axes != [concat.axis.value]:
         return None
-    assert concat is not None
-    axis, whole = axes[0], op.operation.operands[0]
-    if _axis(concat) != axis:
-        return None
-    operands = concat.operation.operands
+    axis, whole, operands = axes[0], op.x, concat.xs
     if whole not in borders:
         borders[whole] = [0, *accumulate(shape(value)[axis] for value in operands)]
     known = borders[whole]

@@ -12,12 +12,12 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
-from mgx_mlir.rewriting.queries import blocks, element_type, erase_dead, replace
+from mgx_mlir.rewriting.queries import blocks, element_type, erase_dead, replace, yielded
 from mgx_mlir.rewriting.symbolic import Sizes, named_symbols, result_sizes, sizes_of, tensor_type
 from mgx_mlir.sizes.arithmetic import Number, Symbol
 
 # The ops whose shape is an operand.
-_OF_DIMS = ("mgx.reshape_to", "mgx.broadcast_with_dims")
+_OF_DIMS = (mgx.ReshapeToOp, mgx.BroadcastWithDimsOp)
 
 
 @dataclass(frozen=True)
@@ -54,9 +54,9 @@ class SimplifyDynOps(Pass):
 
 
 def _set_signature(main: ir.OpView, block: ir.Block) -> None:
-    results = list(block.operations)[-1].operation.operands
-    signature = ir.FunctionType.get([a.type for a in block.arguments], [r.type for r in results])
-    main.operation.attributes["function_type"] = ir.TypeAttr.get(signature)
+    results = [value.type for value in yielded(block)]
+    signature = ir.FunctionType.get([a.type for a in block.arguments], results)
+    main.attributes["function_type"] = ir.TypeAttr.get(signature)
 
 
 @dataclass
@@ -74,15 +74,15 @@ class _Walk:
     def visit(self, op: ir.OpView) -> None:
         if not op.operation.name.startswith("mgx."):
             return
-        if op.operation.name in _OF_DIMS and self._with_known_shape(op):
+        if isinstance(op, _OF_DIMS) and self._with_known_shape(op):
             return
         self._infer(op)
-        if len(op.operation.results) == 1:
-            operands = [self.shapes.get(x) for x in op.operation.operands]
-            sizes = [self.sizes(x) for x in op.operation.operands]
+        if len(op.results) == 1:
+            operands = [self.shapes.get(x) for x in op.operands]
+            sizes = [self.sizes(x) for x in op.operands]
             value = shape_values.value_of(op, operands, sizes)
             if value is not None:
-                self.shapes[op.operation.results[0]] = value
+                self.shapes[op.results[0]] = value
 
     def sizes(self, value: ir.Value) -> Sizes:
         return sizes_of(value.type, self.known)
@@ -93,22 +93,20 @@ class _Walk:
         elif not ir.RankedTensorType(value.type).has_static_shape:
             value.set_type(ir.RankedTensorType.get(sizes, element_type(value)))
 
-    def _with_known_shape(self, op: ir.OpView) -> bool:
+    def _with_known_shape(self, op: mgx.ReshapeToOp | mgx.BroadcastWithDimsOp) -> bool:
         """Replaces an op that gets its shape as a tensor, where that shape is known."""
-        x, dims = op.operation.operands
+        x, dims = op.operands
         shape = self.shapes.get(dims)
         if shape is None:
             return False
-        wanted: Sizes = list(shape)
-        is_reshape = op.operation.name == "mgx.reshape_to"
-        if not is_reshape:
-            spread = shape_values.broadcast(self.sizes(x), wanted)
-            if spread is None:
-                return False
-            wanted = spread
+        wanted: Sizes | None = list(shape)
+        if isinstance(op, mgx.BroadcastWithDimsOp):
+            wanted = shape_values.broadcast(self.sizes(x), list(shape))
+        if wanted is None:
+            return False
         result = tensor_type(wanted, element_type(x))
-        with ir.InsertionPoint(op), op.operation.location:
-            make = mgx.ReshapeOp if is_reshape else mgx.MultibroadcastOp
+        make = mgx.ReshapeOp if isinstance(op, mgx.ReshapeToOp) else mgx.MultibroadcastOp
+        with ir.InsertionPoint(op), op.location:
             new = make(result, x).result
         self.context.note("shape", node_name(op))
         replace(op, [new])
@@ -116,11 +114,11 @@ class _Walk:
 
     def _infer(self, op: ir.OpView) -> None:
         """Gives the results' dimensions the best known names."""
-        results = op.operation.results
+        results = op.results
         if all(ir.RankedTensorType(r.type).has_static_shape for r in results):
             return
         inferred = _inferred(op)
-        sizes = [self.sizes(x) for x in op.operation.operands]
+        sizes = [self.sizes(x) for x in op.operands]
         for number, result in enumerate(results):
             candidates = [self.sizes(result)]
             if inferred:
@@ -140,16 +138,14 @@ def _best(candidates: tuple[Number | None, ...]) -> Number | None:
 
 def _inferred(op: ir.OpView) -> list[ir.Type]:
     """The result types that the op infers from its operands; none where they are stated."""
-    operation = op.operation
-    if any(True for _ in operation.regions):
+    if op.regions:
         return []
-    attributes = {name: operation.attributes[name] for name in operation.attributes}
     try:
-        with ir.InsertionPoint(op), operation.location:
+        with ir.InsertionPoint(op), op.location:
             copy = ir.Operation.create(
-                operation.name,
-                operands=list(operation.operands),
-                attributes=attributes,
+                op.operation.name,
+                operands=list(op.operands),
+                attributes={name: op.attributes[name] for name in op.attributes},
                 infer_type=True,
             )
     except ir.MLIRError:  # the type of its result is stated

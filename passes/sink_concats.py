@@ -12,15 +12,14 @@ from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.prologues import prologue_leaves
 from mgx_mlir.rewriting.queries import (
-    CONTRACTIONS,
     blocks,
     broadcast_source,
     broadcast_to,
+    create_like,
     definition,
     element_type,
     erase_dead,
     is_constant,
-    op_name,
     replace,
     shape,
     source_sizes,
@@ -57,57 +56,50 @@ class SinkConcats(Pass):
             # A product's work on the whole as it reads it costs nothing more, and needs no parts.
             known = dict.fromkeys(prologue_leaves(block), False)
             for op in list(block.operations):
-                if op.operation.name not in mgx.POINTWISE:
-                    continue
-                concat = _concat(op)
+                concat = _concat(op) if mgx.is_pointwise(op) else None
                 if concat is not None and _sinks(concat, known):
                     context.note("concat", node_name(op))
-                    with ir.InsertionPoint(op), op.operation.location:
+                    with ir.InsertionPoint(op), op.location:
                         replace(op, [_on_parts(op, concat)])
             erase_dead(block)
 
 
-def _concat(op: ir.OpView) -> ir.OpView | None:
+def _concat(op: ir.OpView) -> mgx.ConcatOp | None:
     """The concat that a pointwise op reads, where all its other operands are constant."""
-    concats = [
-        v for v in dict.fromkeys(op.operation.operands) if op_name(definition(v)) == "mgx.concat"
-    ]
+    found = {value: definition(value) for value in op.operands}
+    concats = [concat for concat in found.values() if isinstance(concat, mgx.ConcatOp)]
     if len(concats) != 1:
         return None
-    others = [value for value in op.operation.operands if value != concats[0]]
-    return definition(concats[0]) if all(is_constant(value) for value in others) else None
+    others = (value for value in op.operands if value != concats[0].y)
+    return concats[0] if all(is_constant(value) for value in others) else None
 
 
-def _axis(concat: ir.OpView) -> int:
-    return ir.IntegerAttr(concat.operation.attributes["axis"]).value
-
-
-def _parts(concat: ir.OpView) -> list[ir.Value]:
+def _parts(concat: mgx.ConcatOp) -> list[ir.Value]:
     """The operands of a concat; nested concats of the same axis are replaced by theirs.
 
     Gives the first _MOST_PARTS + 1 where there are more.
     """
     parts: list[ir.Value] = []
-    waiting = list(reversed(concat.operation.operands))
+    waiting = list(reversed(concat.xs))
     while waiting and len(parts) <= _MOST_PARTS:
         value = waiting.pop()
         inner = definition(value)
-        if inner is not None and op_name(inner) == "mgx.concat" and _axis(inner) == _axis(concat):
-            waiting.extend(reversed(inner.operation.operands))
+        if isinstance(inner, mgx.ConcatOp) and inner.axis.value == concat.axis.value:
+            waiting.extend(reversed(inner.xs))
         else:
             parts.append(value)
     return parts
 
 
-def _sinks(concat: ir.OpView, known: dict[ir.Value, bool]) -> bool:
+def _sinks(concat: mgx.ConcatOp, known: dict[ir.Value, bool]) -> bool:
     """Whether no reader of the concat is left once all ops that can have moved above it."""
     waiting = [concat]
     while waiting:
-        result = waiting[-1].operation.results[0]
+        result = waiting[-1].y
         readers = users(result) if result not in known else []
         # Concats are read by later ones, so this ends.
-        concats = [user for user in readers if user.operation.name == "mgx.concat"]
-        later = [user for user in concats if user.operation.results[0] not in known]
+        concats = [user for user in readers if isinstance(user, mgx.ConcatOp)]
+        later = [user for user in concats if user.y not in known]
         if later:
             waiting.extend(later)
             continue
@@ -115,47 +107,40 @@ def _sinks(concat: ir.OpView, known: dict[ir.Value, bool]) -> bool:
         if result not in known:
             moves = all(_moves(user, last, known) for user in readers)
             known[result] = moves and _has_makers(last)
-    return known[concat.operation.results[0]]
+    return known[concat.y]
 
 
-def _moves(user: ir.OpView, concat: ir.OpView, known: dict[ir.Value, bool]) -> bool:
+def _moves(user: ir.OpView, concat: mgx.ConcatOp, known: dict[ir.Value, bool]) -> bool:
     if user.operation.block != concat.operation.block:
         return False
-    if user.operation.name == "mgx.concat":
-        return _axis(user) == _axis(concat) and known[user.operation.results[0]]
-    return user.operation.name in mgx.POINTWISE and _concat(user) is not None
+    if isinstance(user, mgx.ConcatOp):
+        return user.axis.value == concat.axis.value and known[user.y]
+    return mgx.is_pointwise(user) and _concat(user) is not None
 
 
-def _has_makers(concat: ir.OpView) -> bool:
+def _has_makers(concat: mgx.ConcatOp) -> bool:
     """Whether kernels that can do more work make all parts but one."""
-    if not ir.RankedTensorType(concat.operation.results[0].type).has_static_shape:
+    parts = _parts(concat) if concat.y.type.has_static_shape else []
+    if not 1 < len(parts) <= _MOST_PARTS:
         return False
-    parts = _parts(concat)
-    makers = CONTRACTIONS | mgx.POINTWISE
-    others = [part for part in parts if op_name(definition(part)) not in makers]
-    if len(parts) > _MOST_PARTS:
-        return False
-    return len(parts) > 1 and len(others) <= 1 and not any(is_constant(part) for part in parts)
+    makers = map(definition, parts)
+    others = [op for op in makers if not isinstance(op, mgx.CONTRACTIONS)]
+    others = [op for op in others if not mgx.is_pointwise(op)]
+    return len(others) <= 1 and not any(is_constant(part) for part in parts)
 
 
-def _on_parts(op: ir.OpView, concat: ir.OpView) -> ir.Value:
+def _on_parts(op: ir.OpView, concat: mgx.ConcatOp) -> ir.Value:
     """The concat of the op's results on each part."""
-    operation, whole, axis = op.operation, concat.operation.results[0], _axis(concat)
-    element = element_type(operation.results[0])
+    axis = concat.axis.value
     results, start = [], 0
     for part in _parts(concat):
-        size = shape(part)[axis]
-        done = ir.Operation.create(
-            operation.name,
-            results=[ir.RankedTensorType.get(list(shape(part)), element)],
-            operands=[
-                part if value == whole else _part_of(value, axis, start, list(shape(part)))
-                for value in operation.operands
-            ],
-            attributes={name: operation.attributes[name] for name in operation.attributes},
-        )
-        results.append(done.results[0])
-        start += size
+        dims = list(shape(part))
+        operands = [
+            part if value == concat.y else _part_of(value, axis, start, dims)
+            for value in op.operands
+        ]
+        results.append(create_like(op, operands, dims))
+        start += dims[axis]
     return mgx.concat(results, axis)
 
 
