@@ -88,10 +88,11 @@ class _Walk:
         return sizes_of(value.type, self.known)
 
     def _set(self, value: ir.Value, sizes: Sizes) -> None:
-        if any(not isinstance(size, int) for size in sizes):
+        known = [size for size in sizes if isinstance(size, int)]
+        if len(known) < len(sizes):
             value.set_type(tensor_type(sizes, element_type(value)))
         elif not ir.RankedTensorType(value.type).has_static_shape:
-            value.set_type(ir.RankedTensorType.get(sizes, element_type(value)))
+            value.set_type(ir.RankedTensorType.get(known, element_type(value)))
 
     def _with_known_shape(self, op: mgx.ReshapeToOp | mgx.BroadcastWithDimsOp) -> bool:
         """Replaces an op that gets its shape as a tensor, where that shape is known."""

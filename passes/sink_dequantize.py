@@ -4,36 +4,100 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from mlir import ir
 
 from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import numpy_dtype
+from mgx_mlir.reference.meanings import enum
 from mgx_mlir.rewriting.graph import main_function, node_name
-from mgx_mlir.rewriting.pass_base import Pass, PassContext
+from mgx_mlir.rewriting.pass_base import PassContext
+from mgx_mlir.rewriting.patterns import PatternPass, rewrites
 from mgx_mlir.rewriting.queries import (
-    BROADCASTS,
     blocks,
     definition,
     element_type,
-    erase_dead,
     is_static,
-    op_name,
     replace,
     shape,
     splat,
     users,
 )
-from mgx_mlir.rewriting.views import is_view
 
 # Bits of the largest integers that a float type converts to and back exactly.
 _EXACT = {"f16": 8, "f32": 16}
 
+_Linear: TypeAlias = mgx.QuantizelinearOp | mgx.DequantizelinearOp
+
+
+@rewrites(mgx.QuantizelinearOp)
+def quantize_as_it_was(op: mgx.QuantizelinearOp, context: PassContext) -> ir.Value | None:
+    """The integers that were dequantized, where they are quantized again in the same way."""
+    inner = _dequantize(op.x)
+    if inner is None or inner.x.type != op.y.type or not is_static(op):
+        return None
+    element, numbers = element_type(inner.x), _numbers(op)
+    if not isinstance(element, ir.IntegerType) or numbers is None or numbers != _numbers(inner):
+        return None
+    float_type = element_type(inner.y)
+    if element.width > _EXACT.get(str(float_type), 0):
+        return None
+    # Products with the scale must be normal numbers.
+    limits = np.finfo(numpy_dtype(float_type))
+    most = float(limits.max) / (1 << element.width + 1)
+    return inner.x if float(limits.tiny) <= numbers[0] <= most else None
+
+
+@rewrites(mgx.ConcatOp)
+def dequantize_whole_concat(op: mgx.ConcatOp, context: PassContext) -> ir.Value | None:
+    """The concat of quantized parts of one scale and one zero point, dequantized."""
+    parts = [part for part in map(_dequantize, op.xs) if part is not None]
+    if len(parts) < len(op.xs) or not is_static(op):
+        return None
+    numbers, element = _numbers(parts[0]), element_type(parts[0].x)
+    alike = all(_numbers(p) == numbers and element_type(p.x) == element for p in parts)
+    if numbers is None or not alike:
+        return None
+    return _dequantized(_like(op, [part.x for part in parts]), parts[0], op)
+
+
+@rewrites(mgx.GatherOp)
+def gather_quantized(op: mgx.GatherOp, context: PassContext) -> ir.Value | None:
+    """Quantized elements by their numbers, dequantized."""
+    inner = _dequantize(op.x)
+    if inner is None or _numbers(inner) is None or not is_static(op):
+        return None
+    return _dequantized(_like(op, [inner.x, op.indices]), inner, op)
+
+
+@rewrites(mgx.PoolingOp)
+def pool_quantized(op: mgx.PoolingOp, context: PassContext) -> ir.Value | None:
+    """The maximum of quantized windows, dequantized by a positive scale."""
+    inner = _dequantize(op.x)
+    if inner is None or enum(op.mode) != "max" or not is_static(op):
+        return None
+    numbers = _numbers(inner)
+    if numbers is None or numbers[0] <= 0 or _may_be_empty(op):
+        return None
+    return _dequantized(_like(op, [inner.x]), inner, op)
+
+
+@rewrites(*(op for op in mgx.VIEW_OPS if op not in mgx.BROADCASTS))
+def view_quantized(op: ir.OpView, context: PassContext) -> ir.Value | None:
+    """A view of quantized elements, dequantized. To broadcast after dequantizing is cheaper."""
+    inner = _dequantize(op.operands[0])
+    if inner is None or not is_static(op):
+        return None
+    x, *scale_and_zero = inner.operands
+    if any(shape(value) != shape(x) for value in scale_and_zero):
+        return None
+    return _dequantized(_like(op, [x]), inner, op)
+
 
 @dataclass(frozen=True)
-class SinkDequantize(Pass):
+class SinkDequantize(PatternPass):
     """Moves dequantizelinear below views, concats, gathers and maxima; undoes what is done again.
 
     Before:  %f = mgx.dequantizelinear %x scale %s zero_point %z : ...
@@ -50,182 +114,95 @@ class SinkDequantize(Pass):
 
     cleanup: ClassVar[bool] = True
     name: ClassVar[str] = "mgx-sink-dequantize"
+    patterns: ClassVar = (
+        quantize_as_it_was,
+        dequantize_whole_concat,
+        gather_quantized,
+        pool_quantized,
+        view_quantized,
+    )
 
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             for op in list(block.operations):
-                if _is_unsigned(op):
+                if isinstance(op, mgx.QuantizelinearOp) and _is_unsigned(op):
                     context.note("signed", node_name(op))
                     _sign(op)
-            # Operands come first in a block, so one walk sees each chain to its end.
-            for op in list(block.operations):
-                operation = op.operation
-                if not len(operation.results) or not is_static(operation):
-                    continue
-                with ir.InsertionPoint(op), operation.location:
-                    value = _rewritten(op)
-                if value is not None:
-                    context.note(operation.name, node_name(op))
-                    replace(op, [value])
-            erase_dead(block)
+        super().apply(module, context)
 
 
-def _rewritten(op: ir.OpView) -> ir.Value | None:
-    name = op.operation.name
-    if name == "mgx.quantizelinear":
-        return _as_it_was(op)
-    if name == "mgx.concat":
-        return _concat(op)
-    if name == "mgx.pooling" and "max" in str(op.operation.attributes["mode"]):
-        return _chosen(op)
-    if name == "mgx.gather":
-        return _chosen(op)
-    # Broadcasting after dequantizing is cheaper.
-    return _view(op) if is_view(op) and name not in BROADCASTS else None
-
-
-def _is_unsigned(op: ir.OpView) -> bool:
+def _is_unsigned(op: mgx.QuantizelinearOp) -> bool:
     """Whether an op quantizes to ui8, and all its readers dequantize."""
-    operation = op.operation
-    if operation.name != "mgx.quantizelinear" or not is_static(operation):
-        return False
-    result = operation.results[0]
-    readers = users(result)
+    readers = users(op.y)
     return (
-        str(element_type(result)) == "ui8"
+        is_static(op)
+        and str(element_type(op.y)) == "ui8"
         and bool(readers)
-        and all(op_name(reader) == "mgx.dequantizelinear" for reader in readers)
-        and all(reader.operation.operands[0] == result for reader in readers)
+        and all(isinstance(r, mgx.DequantizelinearOp) and r.x == op.y for r in readers)
     )
 
 
-def _sign(op: ir.OpView) -> None:
+def _sign(op: mgx.QuantizelinearOp) -> None:
     """Subtracts 128 from an op's result, and from the zero points of the ops that read it."""
-    result = op.operation.results[0]
-    with ir.InsertionPoint(op), op.operation.location:
-        x, scale, *zero = op.operation.operands
-        narrow = ir.RankedTensorType.get(shape(result), ir.IntegerType.get_signless(8))
-        attributes = {name: op.operation.attributes[name] for name in op.operation.attributes}
-        operands = [x, scale, _less_128(zero, shape(scale))]
+    with ir.InsertionPoint(op), op.location:
+        narrow = ir.RankedTensorType.get(shape(op.y), ir.IntegerType.get_signless(8))
+        attributes = {name: op.attributes[name] for name in op.attributes}
+        operands = [op.x, op.scale, _less_128(op)]
         made = ir.Operation.create(op.operation.name, [narrow], operands, attributes)
-    for reader in users(result):
-        _, scale, *zero = reader.operation.operands
-        with ir.InsertionPoint(reader), reader.operation.location:
-            point = _less_128(zero, shape(scale))
-            element = element_type(reader.operation.results[0])
-            replace(reader, [mgx.dequantizelinear(made.results[0], scale, point, to=element)])
-    op.operation.erase()
+    for reader in users(op.y):
+        assert isinstance(reader, mgx.DequantizelinearOp)
+        with ir.InsertionPoint(reader), reader.location:
+            x, element = made.results[0], element_type(reader.y)
+            signed = mgx.dequantizelinear(x, reader.scale, _less_128(reader), to=element)
+        replace(reader, [signed])
+    op.erase()
 
 
-def _less_128(zero: Sequence[ir.Value], dims: Sequence[int]) -> ir.Value:
+def _less_128(op: _Linear) -> ir.Value:
     """An unsigned zero point (0 where there is none) minus 128, as a signed number."""
     i8 = ir.IntegerType.get_signless(8)
-    number = splat(zero[0]) if zero else 0
-    if number is not None:
-        return mgx.splat(int(number) - 128, ir.RankedTensorType.get(dims, i8))
-    wide = mgx.convert(zero[0], "int32")
+    number = 0 if op.zero_point is None else splat(op.zero_point)
+    if op.zero_point is None or number is not None:
+        type_ = ir.RankedTensorType.get(shape(op.scale), i8)
+        return mgx.splat(int(number or 0) - 128, type_)
+    wide = mgx.convert(op.zero_point, "int32")
     return mgx.convert(mgx.sub(wide, mgx.splat(128, wide.type)), i8)
 
 
-def _dequantize(value: ir.Value) -> ir.OpView | None:
+def _dequantize(value: ir.Value) -> mgx.DequantizelinearOp | None:
     op = definition(value)
-    return op if op_name(op) == "mgx.dequantizelinear" else None
+    return op if isinstance(op, mgx.DequantizelinearOp) else None
 
 
-def _numbers(op: ir.OpView) -> tuple[float, int] | None:
+def _numbers(op: _Linear) -> tuple[float, int] | None:
     """The one scale and the one zero point of a (de)quantizing op; None where they vary."""
-    _, scale, *zero = op.operation.operands
-    number = splat(scale)
-    point = splat(zero[0]) if zero else 0
+    number = splat(op.scale)
+    point = 0 if op.zero_point is None else splat(op.zero_point)
     if number is None or point is None:
         return None
     return float(number), int(point)
 
 
-def _as_it_was(op: ir.OpView) -> ir.Value | None:
-    """The integers that were dequantized, where they are quantized again in the same way."""
-    inner = _dequantize(op.operation.operands[0])
-    if inner is None:
-        return None
-    source, numbers = inner.operation.operands[0], _numbers(op)
-    if source.type != op.operation.results[0].type or numbers is None:
-        return None
-    element = element_type(source)
-    if not isinstance(element, ir.IntegerType) or numbers != _numbers(inner):
-        return None
-    float_type = element_type(inner.operation.results[0])
-    if element.width > _EXACT.get(str(float_type), 0):
-        return None
-    # Products with the scale must be normal numbers.
-    limits = np.finfo(numpy_dtype(float_type))
-    most = float(limits.max) / (1 << element.width + 1)
-    return source if float(limits.tiny) <= numbers[0] <= most else None
-
-
-def _concat(op: ir.OpView) -> ir.Value | None:
-    parts = [_dequantize(value) for value in op.operation.operands]
-    first = parts[0]
-    if first is None or (numbers := _numbers(first)) is None:
-        return None
-    element = element_type(first.operation.operands[0])
-    sources = []
-    for part in parts:
-        if part is None or _numbers(part) != numbers:
-            return None
-        sources.append(part.operation.operands[0])
-        if element_type(sources[-1]) != element:
-            return None
-    return _dequantized(_like(op, sources), first, op)
-
-
-def _chosen(op: ir.OpView) -> ir.Value | None:
-    """A maximum of windows, or elements by their numbers."""
-    source, *others = op.operation.operands
-    inner = _dequantize(source)
-    if inner is None or (numbers := _numbers(inner)) is None:
-        return None
-    if op.operation.name == "mgx.pooling" and (numbers[0] <= 0 or _may_be_empty(op)):
-        return None
-    return _dequantized(_like(op, [inner.operation.operands[0], *others]), inner, op)
-
-
-def _may_be_empty(pooling: ir.OpView) -> bool:
+def _may_be_empty(pooling: mgx.PoolingOp) -> bool:
     """Whether dilated taps could step over the image, and read padding alone."""
-    attributes = pooling.operation.attributes
-    dilations, pads = (ir.DenseI64ArrayAttr(attributes[name]) for name in ("dilations", "pads"))
-    return any(pads) and any(step != 1 for step in dilations)
+    return any(pooling.pads) and any(step != 1 for step in pooling.dilations)
 
 
-def _view(op: ir.OpView) -> ir.Value | None:
-    inner = _dequantize(op.operation.operands[0])
-    if inner is None:
-        return None
-    x, *scale_and_zero = inner.operation.operands
-    if any(shape(value) != shape(x) for value in scale_and_zero):
-        return None
-    return _dequantized(_like(op, [x]), inner, op)
-
-
-def _dequantized(x: ir.Value, inner: ir.OpView, op: ir.OpView) -> ir.Value:
+def _dequantized(x: ir.Value, inner: mgx.DequantizelinearOp, op: ir.OpView) -> ir.Value:
     """x with the scale and the zero point of `inner`: one number each, or in the order of `op`."""
-    _, *scale_and_zero = inner.operation.operands
     same = []
-    for value in scale_and_zero:
+    for value in list(inner.operands)[1:]:
         number, type_ = splat(value), ir.RankedTensorType.get(shape(x), element_type(value))
         same.append(_like(op, [value]) if number is None else mgx.splat(number, type_))
-    to = element_type(inner.operation.results[0])
-    return mgx.dequantizelinear(x, *same, to=to)
+    return mgx.dequantizelinear(x, *same, to=element_type(inner.y))
 
 
 def _like(op: ir.OpView, operands: Sequence[ir.Value]) -> ir.Value:
     """The op on operands of another element type."""
-    operation = op.operation
-    dims = shape(operation.results[0])
     created = ir.Operation.create(
-        operation.name,
-        results=[ir.RankedTensorType.get(dims, element_type(operands[0]))],
+        op.operation.name,
+        results=[ir.RankedTensorType.get(shape(op.result), element_type(operands[0]))],
         operands=operands,
-        attributes={name: operation.attributes[name] for name in operation.attributes},
+        attributes={name: op.attributes[name] for name in op.attributes},
     )
-    value: ir.Value = created.results[0]
-    return value
+    return created.results[0]

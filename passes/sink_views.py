@@ -11,7 +11,6 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.graph import main_function, node_name
 from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.queries import (
-    CONTRACTIONS,
     MOST_BEHIND,
     MOST_USERS,
     RESHAPES,
@@ -22,15 +21,11 @@ from mgx_mlir.rewriting.queries import (
     erase_dead,
     in_views,
     is_constant,
-    op_name,
     replace,
     shape,
     splat,
 )
 from mgx_mlir.rewriting.views import Change, Layout, changes, inverse, trace
-
-# Ops whose kernels can include further work.
-_PRODUCERS = CONTRACTIONS | mgx.POINTWISE | mgx.REDUCTIONS
 
 
 @dataclass(frozen=True)
@@ -71,11 +66,11 @@ class SinkViews(Pass):
 def _round(block: ir.Block, context: PassContext) -> bool:
     changed = False
     for op in list(block.operations):
-        if op.operation.name not in mgx.REDUCTIONS | mgx.POINTWISE:
+        if not mgx.is_reduction(op) and not mgx.is_pointwise(op):
             continue
-        sink = _sink_reduction if op.operation.name in mgx.REDUCTIONS else _sink_pointwise
+        sink = _sink_reduction if mgx.is_reduction(op) else _sink_pointwise
         node = node_name(op)
-        with ir.InsertionPoint(op), op.operation.location:
+        with ir.InsertionPoint(op), op.location:
             if sink(op):
                 context.note("view", node)
                 changed = True
@@ -91,9 +86,14 @@ class _Bijection:
     back: list[Change]
 
 
+def _takes_work(op: ir.OpView | None) -> bool:
+    """Whether an op's kernel can include further work."""
+    return isinstance(op, mgx.CONTRACTIONS) or mgx.is_pointwise(op) or mgx.is_reduction(op)
+
+
 def _bijection(value: ir.Value) -> _Bijection | None:
     source, layout, chain = trace(value)
-    if not chain or op_name(definition(source)) not in _PRODUCERS:
+    if not chain or not _takes_work(definition(source)):
         return None
     back = inverse(layout, shape(source))
     steps = None if back is None else changes(back, shape(value))
@@ -104,47 +104,46 @@ def _bijection(value: ir.Value) -> _Bijection | None:
 
 
 def _sink_pointwise(op: ir.OpView) -> bool:
-    view = next((v for value in op.operation.operands if (v := _sinkable(value))), None)
+    view = next((v for value in op.operands if (v := _sinkable(value))), None)
     if view is None:
         return False
-    plans = [_planned(value, view) for value in op.operation.operands]
-    if not all(plans):
+    plans = [plan for value in op.operands if (plan := _planned(value, view))]
+    if len(plans) < len(op.operands):
         return False
     # Fewer views than before, or as many if the work can join a contraction: otherwise two views
     # would be exchanged for ever.
-    gain = sum(plan.gain for plan in plans if plan)
-    worse = [plan.source for plan in plans if plan and plan.gain < 0]
+    gain = sum(plan.gain for plan in plans)
+    worse = [plan.source for plan in plans if plan.gain < 0]
     joins = _joins_contraction(view.source) and not any(map(_joins_contraction, worse))
     if gain < 0 or (gain == 0 and not joins):
         return False
     dims = shape(view.source)
+    steps = changes(view.layout, dims)
+    if steps is None:
+        return False
     operands = []
-    for value, plan in zip(op.operation.operands, plans, strict=True):
+    for value, plan in zip(op.operands, plans, strict=True):
         number = splat(value)
         if number is not None:
             type_ = mgx.tensor_type(dims, element_type(value))
             operands.append(mgx.splat(number, type_))
         else:
-            assert plan is not None
             operands.append(in_views(plan.source, plan.steps))
-    moved = create_like(op, operands, dims)
-    steps = changes(view.layout, dims)
-    assert steps is not None
-    replace(op, [in_views(moved, steps)])
+    replace(op, [in_views(create_like(op, operands, dims), steps)])
     return True
 
 
 def _sinkable(value: ir.Value) -> _Bijection | None:
     """The view that a value is, if it may sink below the pointwise ops that read it."""
     view = _bijection(value)
-    if view is None or op_name(definition(view.source)) in mgx.REDUCTIONS:
+    if view is None or mgx.is_reduction(definition(view.source)):
         return None
     if not _all_pointwise(value):
         return None
     # Other readers of the source, or of a part of the chain, keep the view where it is.
     step = definition(value)
-    while step is not None and step.operation.results[0] != view.source:
-        above = step.operation.operands[0]
+    while step is not None and step.results[0] != view.source:
+        above = step.operands[0]
         if not _all_pointwise(above, step):
             return None
         step = definition(above)
@@ -156,11 +155,11 @@ def _joins_contraction(value: ir.Value) -> bool:
     waiting, seen = [value], {value}
     while waiting and len(seen) <= MOST_BEHIND:
         producer = definition(waiting.pop())
-        if op_name(producer) in CONTRACTIONS:
+        if isinstance(producer, mgx.CONTRACTIONS):
             return True
-        if producer is None or op_name(producer) not in mgx.POINTWISE:
+        if producer is None or not mgx.is_pointwise(producer):
             continue
-        operands = dict.fromkeys(producer.operation.operands)
+        operands = dict.fromkeys(producer.operands)
         more = [v for v in operands if v not in seen and _all_pointwise(v)]
         seen.update(more)
         waiting.extend(more)
@@ -170,10 +169,10 @@ def _joins_contraction(value: ir.Value) -> bool:
 def _all_pointwise(value: ir.Value, step: ir.OpView | None = None) -> bool:
     """Whether only pointwise ops read a value, and not too many; `step` may read it too."""
     for number, use in enumerate(value.uses):
-        user = use.owner.operation
+        user = use.owner.opview
         if number == MOST_USERS:
             return False
-        if user.name not in mgx.POINTWISE and (step is None or user != step.operation):
+        if not mgx.is_pointwise(user) and (step is None or user != step):
             return False
     return True
 
@@ -213,12 +212,11 @@ def _planned(value: ir.Value, view: _Bijection) -> _Plan | None:
 
 
 def _sink_reduction(op: ir.OpView) -> bool:
-    value = op.operation.operands[0]
-    view = _bijection(value)
+    view = _bijection(op.operands[0])
     # Through a reshape alone, a reduction fuses with its producer as it is.
     if view is None or not any(step.name == "transpose" for step in view.back):
         return False
-    axes = set(ir.DenseI64ArrayAttr(op.operation.attributes["axes"]))
+    axes = set(ir.DenseI64ArrayAttr(op.attributes["axes"]))
     by_stride = {
         factor: axis
         for axis, dim in enumerate(view.layout.dims)
@@ -238,5 +236,5 @@ def _sink_reduction(op: ir.OpView) -> bool:
     result = create_like(op, [parts], dims, axes=ir.DenseI64ArrayAttr.get(reduced))
     result = mgx.reshape(result, [dims[number] for number in kept])
     result = mgx.transpose(result, permutation)
-    replace(op, [mgx.ReshapeOp(op.operation.results[0].type, result).result])
+    replace(op, [mgx.ReshapeOp(op.result.type, result).result])
     return True
