@@ -48,13 +48,12 @@ class LayoutConvolution(Pass):
              %u = mgx.transpose %b permutation = [0, 3, 1, 2] : ... -> tensor<1x16x8x8xf32>
              %y = mgx.convolution %u, %w'' ... -> tensor<1x4x8x8xf32>
 
-    A window's channels are then neighbours in memory, and so are those of a constant filter:
-    it is a new weight, a view of the old one; of filters of one channel each, all filters'
-    elements for one place are neighbours. Values that pointwise ops, pooling, reductions
-    or concats tie together have one layout. It stays as it is where a concat of channels of
-    one image is among them, whose parts then are pieces of its memory; where more of them are
-    returned than convolutions gain; and where no convolution gains but some have groups of
-    several channels. Others read such values through views.
+    A window's channels are then contiguous, and so are the channels of a constant filter, a new
+    weight; of depthwise filters, the elements of all filters for one tap are contiguous. Values
+    that pointwise ops, pooling, reductions or concats tie together have one layout. The layout
+    stays as it is where one of them is a concat of channels of one image, whose parts are pieces
+    of its memory; where more of them are returned than convolutions gain; and where no
+    convolution gains but some have groups of several channels. Other ops read through views.
     """
 
     cleanup: ClassVar[bool] = True

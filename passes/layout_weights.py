@@ -71,7 +71,7 @@ def store_taps(op: mgx.ConvolutionOp, context: PassContext) -> ir.Value | None:
 
 @dataclass(frozen=True)
 class LayoutWeights(PatternPass):
-    """Turns the constant second operand of a `mgx.quant_dot`: what is summed lies together.
+    """Stores the constant operands of products in the order in which kernels read them.
 
     Before:  %w = mgx.literal "w" : tensor<32x64xi8>
              %y = mgx.quant_dot %x, %w : tensor<2x32xi8>, tensor<32x64xi8> -> tensor<2x64xi32>
@@ -79,9 +79,9 @@ class LayoutWeights(PatternPass):
              %t = mgx.transpose %v permutation = [1, 0] : tensor<64x32xi8> -> tensor<32x64xi8>
              %y = mgx.quant_dot %x, %t : tensor<2x32xi8>, tensor<32x64xi8> -> tensor<2x64xi32>
 
-    A matrix instruction takes 4 to 32 bytes of a column; a kernel would turn them in registers
-    each time, at two instructions for four of them. Filters of three channels get a fourth that
-    nobody reads, so that each tap is one read, and the same tap of all is one piece of memory:
+    A matrix instruction takes 4 to 32 bytes of a column; to transpose them in registers costs a
+    kernel two instructions for each four bytes. Filters of three channels get a fourth that
+    nobody reads: each tap is one read, and a tap of all filters is contiguous:
 
     Before:  %w = mgx.literal "w" : tensor<64x3x7x7xf16>
              %y = mgx.convolution %x, %w ...

@@ -31,7 +31,7 @@ class NormalizeControlFlow(Pass):
                mgx.yield %true, %w, %next : tensor<i1>, tensor<2xf32>, tensor<i64>
              }
 
-    So a body is the same at every trip, and the host counts for itself. While a body runs
+    A body is then the same at every trip, and the host counts for itself. While a body runs
     its condition is true. A branch whose condition is constant takes the place of its
     `mgx.if`, and a loop of no trips goes away unless it stacks results.
     """

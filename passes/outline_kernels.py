@@ -15,10 +15,6 @@ from mgx_mlir.rewriting.pass_base import Pass, PassContext
 from mgx_mlir.rewriting.plan_attributes import IN_PLACE
 from mgx_mlir.rewriting.prologues import prologue_values
 from mgx_mlir.rewriting.queries import (
-    BROADCASTS,
-    CONTRACTIONS,
-    DOTS,
-    RESHAPES,
     blocks,
     clone_into,
     definition,
@@ -27,17 +23,17 @@ from mgx_mlir.rewriting.queries import (
     group_of,
     has_one_use,
     identity,
-    op_name,
     splat,
     users,
 )
 from mgx_mlir.rewriting.views import Layout, is_view, trace
 
+# Views that cost something where they are read outside of a kernel.
+MOVES = (*mgx.BROADCASTS, mgx.TransposeOp, mgx.SliceOp, mgx.StepOp, mgx.ReverseOp)
 # Views that a kernel reads through: they become index maps in it.
-PULLED = RESHAPES | BROADCASTS | {"mgx.transpose", "mgx.slice", "mgx.step", "mgx.reverse"}
-_CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
+PULLED = (*mgx.RESHAPES, *MOVES)
 # Ops that stay in the program.
-HOST = RESHAPES | {"mgx.constant", "mgx.literal", "mgx.launch", "mgx.if", "mgx.loop", "mgx.yield"}
+HOST = (*mgx.RESHAPES, *mgx.SOURCES, *mgx.CONTROL_FLOW, mgx.LaunchOp, mgx.YieldOp)
 
 
 @dataclass(frozen=True)
@@ -50,8 +46,8 @@ class OutlineKernels(Pass):
     After:   %d = mgx.launch @k0_dot(%a, %b) : (tensor<3x4xf32>, tensor<5x4xf32>) -> tensor<3x5xf32>
 
     A contraction or an attention takes a `mgx.pointwise` that is its only consumer with it; two
-    contractions of the same sizes that it does nothing with but add them up are one kernel. A
-    reduction of a product's short rows takes that with it. A contraction takes in what makes an
+    contractions of the same sizes that it only adds up are one kernel. A reduction of a product's
+    short rows takes the product with it. A contraction takes in the ops that compute an
     operand, too, where that pays (see `prologues`). Equal kernels are one. Reshapes between
     kernels stay in the program, where they cost nothing. Constants that are not splats become
     weights. A view that neither of the two can read through by strides is copied first.
@@ -78,33 +74,32 @@ class OutlineKernels(Pass):
         for block in reversed(found):
             erase_dead(block)
             for op in reversed(list(block.operations)):
-                if op.operation.name in PULLED - RESHAPES and _is_used(op):
+                if isinstance(op, MOVES) and _is_used(op):
                     table.outline(op)
             erase_dead(block)
 
 
 def _is_anchor(op: ir.OpView) -> bool:
-    name = op.operation.name
-    if IN_PLACE in op.operation.attributes:
+    if IN_PLACE in op.attributes or not op.operation.name.startswith("mgx."):
         return False
-    return name.startswith("mgx.") and name not in HOST | PULLED
+    return not isinstance(op, (*HOST, *PULLED))
 
 
 def _waits_for_epilogue(op: ir.OpView) -> bool:
     """Whether an op is in the kernel of the `mgx.pointwise`, or reduction, that follows it."""
-    waiting = (*WITH_EPILOGUE, mgx.PointwiseOp)
-    if not isinstance(op, waiting) or not has_one_use(op.operation.results[0]):
+    waits = isinstance(op, (*WITH_EPILOGUE, mgx.PointwiseOp))
+    if not waits or not has_one_use(op.results[0]):
         return False
-    user = users(op.operation.results[0])[0]
-    while user.operation.name in RESHAPES and has_one_use(user.operation.results[0]):
-        user = users(user.operation.results[0])[0]
-    if user.operation.name == "mgx.pointwise":
+    user = users(op.results[0])[0]
+    while isinstance(user, mgx.RESHAPES) and has_one_use(user.result):
+        user = users(user.result)[0]
+    if isinstance(user, mgx.PointwiseOp):
         return any(found == op.operation for found in contractions_of(user))
     return any(found == op.operation for found in product_of(user))
 
 
 def _is_used(op: ir.OpView) -> bool:
-    return any(True for result in op.operation.results for _ in result.uses)
+    return any(True for result in op.results for _ in result.uses)
 
 
 def _unreadable(op: ir.OpView) -> list[ir.OpView]:
@@ -114,7 +109,7 @@ def _unreadable(op: ir.OpView) -> list[ir.OpView]:
     spatial dimension. In other kernels each element is read once, and views may be of any kind.
     """
     found = {}
-    for number, value in enumerate(op.operation.operands):
+    for number, value in enumerate(op.operands):
         if splat(value) is not None:
             continue
         if not ir.RankedTensorType(value.type).has_static_shape:
@@ -123,7 +118,7 @@ def _unreadable(op: ir.OpView) -> list[ir.OpView]:
                 found[value] = view
             continue
         source, layout, _ = trace(value)
-        if op.operation.name in _CONVOLUTIONS and number == 0 and not _is_image(layout, op):
+        if isinstance(op, mgx.CONVOLUTIONS) and number == 0 and not _is_image(layout, op):
             source = value
         view = definition(source)
         if view is not None and is_view(view):
@@ -134,9 +129,9 @@ def _unreadable(op: ir.OpView) -> list[ir.OpView]:
 def _has_uneven_rows(op: ir.OpView) -> bool:
     """Whether a product with dynamic rows, by one matrix, reads the rows through a view in which
     they are not evenly spaced: the generators' kernels step from row to row."""
-    if op.operation.name not in DOTS:
+    if not isinstance(op, mgx.DOTS):
         return False
-    rows, matrix = op.operation.operands
+    rows, matrix = op.a, op.b
     if not ir.RankedTensorType(matrix.type).has_static_shape or not is_view(definition(rows)):
         return False
     _, layout, _ = trace(rows)
@@ -164,9 +159,10 @@ class _Kernels:
 
     def outline(self, anchor: ir.OpView) -> None:
         body = _Body(self.context, self.prologues)
-        made = product_of(anchor)
-        if op_name(anchor) == "mgx.pointwise":
+        if isinstance(anchor, mgx.PointwiseOp):
             made = contractions_of(anchor)
+        else:
+            made = product_of(anchor)
         taken = [*(op.opview for op in made), anchor]
         if any(isinstance(op, WITH_EPILOGUE) for op in taken):
             for view in [view for op in taken for view in _unreadable(op)]:
@@ -176,22 +172,20 @@ class _Kernels:
             body.collect(op, {identity(t) for t in taken})
         kernel = self._build(body, taken)
         symbol = self._unique(kernel, taken[0].operation.name.removeprefix("mgx."))
-        results = anchor.operation.results
         names = "+".join(filter(None, (node_name(op) for op in taken)))
         self.context.note(symbol, names)
+        types = [result.type for result in anchor.results]
         with ir.InsertionPoint(anchor), fused_location(taken):
-            launch = mgx.LaunchOp(
-                [r.type for r in results], ir.FlatSymbolRefAttr.get(symbol), body.inputs
-            )
-        for result, new in zip(results, launch.operation.results, strict=True):
+            launch = mgx.LaunchOp(types, ir.FlatSymbolRefAttr.get(symbol), body.inputs)
+        for result, new in zip(anchor.results, launch.outputs, strict=True):
             result.replace_all_uses_with(new)
-        anchor.operation.erase()
+        anchor.erase()
         for op in reversed(made):
             op.erase()
 
-    def _build(self, body: _Body, taken: list[ir.OpView]) -> ir.OpView:
+    def _build(self, body: _Body, taken: list[ir.OpView]) -> mgx.KernelOp:
         inputs = [value.type for value in body.inputs]
-        results = [r.type for r in taken[-1].operation.results]
+        results = [r.type for r in taken[-1].results]
         location = fused_location(taken)
         with ir.InsertionPoint(main_function(self.module)), location:
             kernel = mgx.KernelOp(
@@ -200,7 +194,8 @@ class _Kernels:
                 ir.Attribute.parse(f'#mgx.arch<"{self.arch}">'),
             )
             block = kernel.body.blocks.append(*inputs, arg_locs=[location] * len(inputs))
-        values = dict(zip(body.inputs, block.arguments, strict=True))
+        arguments = zip(body.inputs, block.arguments, strict=True)
+        values: dict[ir.Value, ir.Value] = dict(arguments)
         with ir.InsertionPoint(block):
             for value, number in body.splats.items():
                 with value.owner.operation.location:
@@ -208,19 +203,19 @@ class _Kernels:
             for op in body.ops:
                 clone_into(op, values)
             with location:
-                mgx.ReturnOp([values[r] for r in taken[-1].operation.results])
+                mgx.ReturnOp([values[r] for r in taken[-1].results])
         return kernel
 
-    def _unique(self, kernel: ir.OpView, what: str) -> str:
+    def _unique(self, kernel: mgx.KernelOp, what: str) -> str:
         """The symbol of a kernel; erases it where an equal one exists."""
         text = kernel.operation.get_asm(use_local_scope=True)
         symbol = self.symbols.get(text)
         if symbol is not None:
-            kernel.operation.erase()
+            kernel.erase()
             return symbol
         symbol = f"k{len(self.symbols)}_{what}"
         self.symbols[text] = symbol
-        kernel.operation.attributes["sym_name"] = ir.StringAttr.get(symbol)
+        kernel.sym_name = ir.StringAttr.get(symbol)
         return symbol
 
 
@@ -236,10 +231,10 @@ class _Body:
     splats: dict[ir.Value, np.generic] = field(default_factory=dict)
 
     def collect(self, op: ir.OpView, taken: set[ir.Value | None]) -> None:
-        for value in op.operation.operands:
+        for value in op.operands:
             self._collect_value(value, taken)
         self.ops.append(op.operation)
-        self.inside.update(op.operation.results)
+        self.inside.update(op.results)
 
     def _collect_value(self, value: ir.Value, taken: set[ir.Value | None]) -> None:
         if value in self.inputs or value in self.splats:
@@ -258,10 +253,9 @@ class _Body:
 
     def _as_memory(self, value: ir.Value, producer: ir.OpView | None) -> ir.Value:
         """The value, with a constant made a weight: programs pass only buffers to kernels."""
-        if op_name(producer) != "mgx.constant":
+        if not isinstance(producer, mgx.ConstantOp):
             return value
-        assert producer is not None
-        with ir.InsertionPoint(producer), producer.operation.location:
+        with ir.InsertionPoint(producer), producer.location:
             key = self.context.weights.add_array(mgx.constant_array(producer))
             literal = mgx.literal(key, value.type)
         value.replace_all_uses_with(literal)
@@ -270,15 +264,15 @@ class _Body:
 
 def _is_contracted(value: ir.Value, taken: set[ir.Value | None]) -> bool:
     return any(
-        identity(user) in taken and user.operation.name in CONTRACTIONS for user in users(value)
+        identity(user) in taken and isinstance(user, mgx.CONTRACTIONS) for user in users(value)
     )
 
 
 def _is_pulled(op: ir.OpView) -> bool:
     """Whether a kernel includes a view. A chain of reshapes alone costs nothing outside of it."""
-    if op.operation.name not in PULLED:
+    if not isinstance(op, PULLED):
         return False
     source: ir.OpView | None = op
-    while source is not None and source.operation.name in RESHAPES:
-        source = definition(source.operation.operands[0])
-    return source is not None and source.operation.name in PULLED
+    while isinstance(source, mgx.RESHAPES):
+        source = definition(source.x)
+    return isinstance(source, PULLED)

@@ -22,10 +22,10 @@ class PlaceConcats(Pass):
     Before:  %c = mgx.concat %a, %b axis = 1 : tensor<1x8x4x4xf32>, ... -> tensor<1x16x4x4xf32>
     After:   %c = mgx.concat %a, %b axis = 1 {mgx.in_place} : ...
 
-    That is so when no dimension before the axis has more than one element, so that each
-    operand is one piece of the result; when each operand is computed by the program, for
-    this concat alone among concats, and begins at a multiple of `alignment` bytes; and when
-    neither the operands nor the result are returned, since those lie in the caller's memory.
+    No dimension before the axis may have more than one element: each operand is one piece of
+    the result. The program computes each operand, for this concat alone among concats, and
+    each begins at a multiple of `alignment` bytes. Neither the operands nor the result are
+    returned, since returned tensors are the caller's memory.
     """
 
     alignment: int = 64

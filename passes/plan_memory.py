@@ -34,14 +34,14 @@ class PlanMemory(Pass):
     After:   %1 = mgx.launch @k0(%0) {mgx.offsets = array<i64: 0>} : ...
 
     Tensors that are alive at one time do not overlap. An offset is a multiple of `alignment`
-    bytes, for a smaller tensor of the power of two that holds it, at least 16. What lies in
-    the caller's memory has the offset -1 - n, where n is the output's number.
+    bytes, for a smaller tensor of the power of two that holds it, at least 16. A tensor in the
+    caller's memory has the offset -1 - n, where n is the output's number.
 
     A result of `mgx.if`, and of its branches, is one tensor where their lives allow it, and
     so are an initial value, a carried value, its next value and the loop's result. Where they
     differ the plan copies.
 
-    Where sizes are symbols, places are a run's to find: an offset is the number of the tensor.
+    Where sizes are symbols, a run chooses the offsets: `mgx.offsets` holds tensors' numbers.
     """
 
     alignment: int = 256
@@ -129,8 +129,8 @@ def place(tensors: Sequence[Tensor], alignment: int) -> int:
     """Sets each tensor's offset; returns the arena's size in bytes.
 
     Each tensor goes to the lowest offset that is free while it is alive. Launches that do not
-    depend on each other may run at the same time if their tensors share no memory. That is tried
-    with all tensors, then with smaller ones only, and kept where it takes little more memory.
+    depend on each other may run at the same time if their tensors share no memory. All tensors are
+    kept apart for that, else the smaller ones only, where it takes little more memory.
     """
     least = lower_bound(tensors)
     offsets, size, order = _best(tensors, 0, _ORDERS, alignment)

@@ -37,7 +37,7 @@ def convolve_phases(op: mgx.ConvolutionBackwardsOp, context: PassContext) -> ir.
 
 @dataclass(frozen=True)
 class RewriteDeconvolution(PatternPass):
-    """Writes a transposed convolution as a convolution with the filter turned around.
+    """Writes a transposed convolution as a convolution with the filter reversed.
 
     Before:  %y = mgx.convolution_backwards %x, %w pads = [0, 0] strides = [2] dilations = [1] ...
                  : tensor<1x8x5xf32>, tensor<8x4x4xf32> -> tensor<1x4x12xf32>
@@ -48,10 +48,10 @@ class RewriteDeconvolution(PatternPass):
              %t = mgx.transpose %p permutation = [0, 1, 3, 2] : ...
              %y = mgx.reshape %t : ... -> tensor<1x4x12xf32>
 
-    With a stride s, each of the s places that a step is apart (a phase) sees every s-th tap of
-    the filter: the phases are output channels of one convolution, in which nothing is
-    multiplied by the zeros between the elements. Taps are added where s does not divide the
-    filter, and in front of it where that saves the slice of a result that starts within a step.
+    With a stride s, output elements of equal index modulo s (a phase) see every s-th tap of the
+    filter. The phases are output channels of one convolution, which multiplies nothing by the
+    zeros between the elements. The filter gets more taps where s does not divide it, and in front
+    where that saves the slice of a result that starts within a step.
     """
 
     cleanup: ClassVar[bool] = True

@@ -61,8 +61,8 @@ class RewritePatches(PatternPass):
              %d = mgx.dot %a, (%w as tensor<768x768xf16>) : ... -> tensor<196x768xf16>
              %y = ...                                       -> tensor<1x768x14x14xf16>
 
-    A product reads the patches where they lie, by strides: all that is summed is used, and
-    lines of a patch are neighbours. It is an image of few channels that gains.
+    A product reads the patches in place, by strides: it uses every element that it reads, and
+    the lines of a patch are contiguous. Images of few channels gain.
     """
 
     cleanup: ClassVar[bool] = True

@@ -79,7 +79,7 @@ class RewritePooling(PatternPass):
                  : tensor<1x64x7x7xf32> -> tensor<1x64x1x1xf32>
     After:   %y = mgx.reduce_mean %x axes = [2, 3] : tensor<1x64x7x7xf32> -> tensor<1x64x1x1xf32>
 
-    The maximum of a large window is that of the maxima of its lines:
+    The maximum of a large window is the maximum of its lines' maxima:
 
     Before:  %y = mgx.pooling max %x lengths = [13, 13] ...
     After:   %a = mgx.pooling max %x lengths = [13, 1] ...

@@ -46,8 +46,8 @@ class RewriteResize(PatternPass):
              %b = mgx.multibroadcast %r : tensor<3x4x1xf32> -> tensor<3x4x2xf32>
              %y = mgx.reshape %b : tensor<3x4x2xf32> -> tensor<3x8xf32>
 
-    That is so where each element is repeated equally often, or every n-th one is taken. What
-    reads the image reads through the views; any other resize keeps its kernel.
+    Strides tell where each element is repeated equally often, or every n-th one is taken. Readers
+    of the image read through the views; any other resize keeps its kernel.
     """
 
     cleanup: ClassVar[bool] = True

@@ -170,7 +170,7 @@ def _scaled_half(value: ir.Value, axis: int, number: int) -> tuple[ir.Value, ir.
 
 @dataclass(frozen=True)
 class RewriteRotations(PatternPass):
-    """Turns two halves of a tensor that change places, perhaps negated, into a view of it.
+    """Replaces exchanged halves of a tensor, negated or not, by a view of the tensor.
 
     Before:  %a = mgx.slice %x axes = [3] starts = [0] ends = [32] ...
              %b = mgx.slice %x axes = [3] starts = [32] ends = [64] ...
@@ -183,10 +183,10 @@ class RewriteRotations(PatternPass):
              %s = mgx.mul %sin, [-1, ..., 1, ...] ...
              %y = mgx.mul %r, %s ...
 
-    That is how exporters write rotary embeddings: the rest of the rotation and this are one
-    kernel then. What negates goes to the other factors of the products that read the result;
-    where anything else reads it, nothing changes. ONNX's own way, halves that are rotated one
-    by one and joined, becomes the same:
+    Exporters write rotary embeddings so; the whole rotation is one kernel then. The signs go to
+    the other factors of the products that read the result; where anything else reads negated
+    halves, nothing changes. ONNX rotates the halves one by one and joins them, which becomes the
+    same:
 
     Before:  concat(a * cos - b * sin, a * sin + b * cos)        // a and b: halves of %x
     After:   [a, b] * cos + [b, a] * sin * [-1, 1]

@@ -22,7 +22,7 @@ _OF_DIMS = (mgx.ReshapeToOp, mgx.BroadcastWithDimsOp)
 
 @dataclass(frozen=True)
 class SimplifyDynOps(Pass):
-    """Names each dimension by its size in the inputs' symbols, and makes static what shapes say.
+    """Names each dimension by its size in the inputs' symbols; computed shapes become types.
 
     Before:  %d = mgx.dimensions_of %x start = 0 end = 1 : tensor<?x12xf32, ...> -> tensor<1xi64>
              %s = mgx.concat %d, %c axis = 0 : tensor<1xi64>, tensor<2xi64> -> tensor<3xi64>

@@ -21,14 +21,11 @@ from mgx_mlir.rewriting.queries import (
     erase_dead,
     is_along,
     is_constant,
-    op_name,
     replace,
     shape,
     splat,
 )
 
-_DOTS = frozenset({"mgx.dot", "mgx.quant_dot"})
-_CONVOLUTIONS = frozenset({"mgx.convolution", "mgx.quant_convolution"})
 _INTEGERS = frozenset({"i8", "ui8"})
 _FLOATS = frozenset({"f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"})
 # The most bytes of the sums that a zero point adds at each position of a padded result.
@@ -64,10 +61,10 @@ class SimplifyQuantized(Pass):
     def apply(self, module: ir.Module, context: PassContext) -> None:
         for block in blocks(main_function(module)):
             for op in list(block.operations):
-                if op.operation.name not in _DOTS | _CONVOLUTIONS:
+                if not isinstance(op, (*mgx.DOTS, *mgx.CONVOLUTIONS)):
                     continue
                 node = node_name(op)
-                with ir.InsertionPoint(op), op.operation.location:
+                with ir.InsertionPoint(op), op.location:
                     value = _integer_contraction(op)
                 if value is not None:
                     context.note(op.operation.name, node)
@@ -87,21 +84,21 @@ class _Quantized:
 
 def _integer_contraction(op: ir.OpView) -> ir.Value | None:
     """The op's result by a product of 8-bit numbers; None unless its operands are quantized."""
-    x, w = (_quantized(value) for value in op.operation.operands)
+    x, w = (_quantized(value) for value in op.operands)
     if x is None or w is None or (x.scale is None) != (w.scale is None):
         return None
     same = element_type(x.value) == element_type(w.value)
-    kinds = _is_float(x) and _is_float(w) and op.operation.name in _DOTS
+    kinds = _is_float(x) and _is_float(w) and isinstance(op, mgx.DOTS)
     if (_is_float(x) or _is_float(w)) and not (same or kinds):
         return None
     if x.zero is None and x.scale is None and w.zero is None and not _is_float(x):
         return None  # the op is an integer contraction already
-    if [x.value, w.value] == list(op.operation.operands):
+    if [x.value, w.value] == list(op.operands):
         return None
     if not _is_single(x.zero) or not _is_single(x.scale):
         return None
     rank = len(shape(w.value))
-    channel = 0 if op.operation.name in _CONVOLUTIONS else rank - 1
+    channel = 0 if isinstance(op, mgx.CONVOLUTIONS) else rank - 1
     # The scale may have fewer dimensions than the weights: the last ones.
     if w.scale is not None and not is_along(w.scale, channel - rank + len(shape(w.scale))):
         return None
@@ -125,12 +122,12 @@ def _integer_contraction(op: ir.OpView) -> ir.Value | None:
         if str(element_type(x.value)) != "i8":
             return None
         total = _product(op, x.value, w.value)
-    result = element_type(op.operation.results[0])
+    result = element_type(op.result)
     if x.scale is None or w.scale is None:
         return _as(total, result)
     # One factor for the result's channel.
     dims = [1] * len(shape(total))
-    dims[1 if op.operation.name in _CONVOLUTIONS else -1] = prod(shape(w.scale))
+    dims[1 if isinstance(op, mgx.CONVOLUTIONS) else -1] = prod(shape(w.scale))
     f32 = ir.F32Type.get()
     by_channel = _as(mgx.reshape(w.scale, dims), f32)
     factor = mgx.mul(broadcast_to(mgx.reshape(_as(x.scale, f32), []), dims), by_channel)
@@ -144,25 +141,18 @@ def _integer_contraction(op: ir.OpView) -> ir.Value | None:
 def _quantized(value: ir.Value) -> _Quantized | None:
     """The 8-bit tensor behind a value: dequantized, shifted by a zero point, or as it is."""
     op = definition(value)
-    if op_name(op) == "mgx.dequantizelinear":
-        assert op is not None
-        inner, scale, *zero = op.operation.operands
-        return _quantized_parts(inner, zero[0] if zero else None, _narrow(scale))
-    if op_name(op) == "mgx.sub":
-        assert op is not None
-        wide, zero_point = op.operation.operands
-        source = definition(wide)
-        if op_name(source) != "mgx.convert" or str(element_type(wide)) != "i32":
+    if isinstance(op, mgx.DequantizelinearOp):
+        return _quantized_parts(op.x, op.zero_point, _narrow(op.scale))
+    if isinstance(op, mgx.SubOp):
+        source = definition(op.a)
+        if not isinstance(source, mgx.ConvertOp) or str(element_type(op.a)) != "i32":
             return None
-        assert source is not None
-        return _quantized_parts(source.operation.operands[0], zero_point, None)
-    if op_name(op) == "mgx.convert":
-        assert op is not None
-        source = op.operation.operands[0]
+        return _quantized_parts(source.x, op.b, None)
+    if isinstance(op, mgx.ConvertOp):
         kinds = _INTEGERS if str(element_type(value)) == "i32" else _FLOATS
         floats = isinstance(element_type(value), (ir.F16Type, ir.BF16Type, ir.F32Type))
-        if str(element_type(source)) in kinds and (floats or kinds is _INTEGERS):
-            return _quantized_parts(source, None, None)
+        if str(element_type(op.x)) in kinds and (floats or kinds is _INTEGERS):
+            return _quantized_parts(op.x, None, None)
     return _quantized_parts(value, None, None)
 
 
@@ -182,10 +172,9 @@ def _narrow(value: ir.Value) -> ir.Value:
     if number is not None:
         return mgx.splat(number, ir.RankedTensorType.get([], element_type(value)))
     op = definition(value)
-    if op_name(op) != "mgx.convert":
+    if not isinstance(op, mgx.ConvertOp):
         return broadcast_source(value)
-    assert op is not None
-    return mgx.convert(broadcast_source(op.operation.operands[0]), element_type(value))
+    return mgx.convert(broadcast_source(op.x), element_type(value))
 
 
 def _is_float(x: _Quantized) -> bool:
@@ -233,40 +222,37 @@ def _toggled(value: ir.Value) -> ir.Value:
 
 def _product(op: ir.OpView, x: ir.Value, w: ir.Value) -> ir.Value:
     """The op's product of two i8 tensors, in i32, or of two of 8-bit floats, in f32."""
-    operation = op.operation
-    name = "mgx.quant_dot" if operation.name in _DOTS else "mgx.quant_convolution"
+    kind = mgx.QuantDotOp if isinstance(op, mgx.DOTS) else mgx.QuantConvolutionOp
     floats = isinstance(element_type(x), ir.FloatType)
     wide = ir.F32Type.get() if floats else ir.IntegerType.get_signless(32)
-    type_ = ir.RankedTensorType.get(shape(operation.results[0]), wide)
-    attributes = {key: operation.attributes[key] for key in operation.attributes}
-    created = ir.Operation.create(name, results=[type_], operands=[x, w], attributes=attributes)
-    value: ir.Value = created.results[0]
-    return value
+    created = ir.Operation.create(
+        kind.OPERATION_NAME,
+        results=[ir.RankedTensorType.get(shape(op.result), wide)],
+        operands=[x, w],
+        attributes={key: op.attributes[key] for key in op.attributes},
+    )
+    return created.results[0]
 
 
 def _offset(op: ir.OpView, zero: ir.Value, weights: ir.Value) -> ir.Value | None:
     """The offset of the result by x's zero point: it times the sums of the weights that see x."""
     sums = _as(weights, ir.IntegerType.get_signless(32))
-    if op.operation.name in _DOTS:
+    if not isinstance(op, mgx.CONVOLUTIONS):
         sums = mgx.reduce_sum(sums, [len(shape(weights)) - 2])
         return mgx.mul(sums, broadcast_to(zero, shape(sums)))
     taps = mgx.reduce_sum(sums, [1])
     channels, _, *kernel = shape(taps)
-    if not any(ir.DenseI64ArrayAttr(op.operation.attributes["pads"])):
+    if not any(op.pads):
         total = mgx.reduce_sum(taps, list(range(2, 2 + len(kernel))))
         total = mgx.reshape(total, [1, channels, *[1] * len(kernel)])
         return mgx.mul(total, broadcast_to(zero, shape(total)))
     # Taps that read padding add nothing: a convolution of ones counts the taps that do not.
-    dims = shape(op.operation.results[0])
+    dims = shape(op.y)
     if 4 * prod(dims[1:]) > MAX_BORDER:
         return None
-    image = shape(op.operation.operands[0])[2:]
+    image = shape(op.x)[2:]
     ones = mgx.splat(1, ir.RankedTensorType.get([1, 1, *image], element_type(taps)))
-    integers = {
-        key: list(ir.DenseI64ArrayAttr(op.operation.attributes[key]))
-        for key in ("pads", "strides", "dilations")
-    }
-    border = mgx.quant_convolution(ones, taps, **integers)
+    border = mgx.quant_convolution(ones, taps, list(op.pads), list(op.strides), list(op.dilations))
     return mgx.mul(border, broadcast_to(zero, shape(border)))
 
 

@@ -42,7 +42,7 @@ class SimplifyReshapes(PatternPass):
     After:   %2 = mgx.reshape %0 : tensor<1x8x1xf32> -> tensor<8xf32>
 
     Reshapes, transposes, slices, steps and broadcasts compose by the algebra of
-    mgx_mlir.rewriting.views; what it cannot tell by strides stays as it is.
+    mgx_mlir.rewriting.views; a chain that strides cannot describe stays as it is.
     """
 
     cleanup: ClassVar[bool] = True

@@ -41,11 +41,10 @@ class SinkConcats(Pass):
              %q = mgx.relu %b : tensor<1x8x4x4xf32>
              %y = mgx.concat %p, %q axis = 1 : ...
 
-    The work becomes part of the kernels that make %a and %b, and the tensor is not read
-    again for it. So all but one of the parts must be made by a contraction or by pointwise
-    work, and nothing but such pointwise ops, and concats of which that holds, may read the
-    concat: it is not made any more. A concat stays that a product's kernel reads by way of
-    such work (see `prologues`).
+    The work becomes part of the kernels that make %a and %b, and no kernel reads the concat for
+    it. All parts but one must come from contractions or pointwise ops. Only pointwise ops with
+    constants, and concats that sink too, may read the concat: it is not computed any more. A
+    concat that a product's kernel reads through pointwise work stays (see `prologues`).
     """
 
     cleanup: ClassVar[bool] = True

@@ -98,18 +98,17 @@ def view_quantized(op: ir.OpView, context: PassContext) -> ir.Value | None:
 
 @dataclass(frozen=True)
 class SinkDequantize(PatternPass):
-    """Moves dequantizelinear below views, concats, gathers and maxima; undoes what is done again.
+    """Moves dequantizelinear below views, concats, gathers and maxima, or cancels it.
 
     Before:  %f = mgx.dequantizelinear %x scale %s zero_point %z : ...
              %t = mgx.transpose %f permutation = [1, 0] : ...
              %q = mgx.quantizelinear %t scale %s zero_point %z : ...
     After:   %q = mgx.transpose %x permutation = [1, 0] : tensor<2x3xui8> -> tensor<3x2xui8>
 
-    So tensors stay small, and products see that they are of quantized tensors. What is put
-    together has one scale and one zero point, and so has what a maximum is taken of. Elements
-    that are quantized again by the same scale, a known one, are as they were.
-    Unsigned numbers that are only dequantized become signed ones, less 128, as products take
-    them.
+    Tensors stay small, and products see that their operands are quantized. The parts of a concat
+    have one scale and one zero point, and so has the operand of a maximum. Elements that are
+    quantized again by the same known scale keep their values. Unsigned numbers that are only
+    dequantized become signed numbers, less 128, as products take them.
     """
 
     cleanup: ClassVar[bool] = True

@@ -43,7 +43,7 @@ class SinkViews(Pass):
              %s = mgx.reshape %r : tensor<8x1xf32> -> tensor<1x8xf32>
 
     The view has to keep every element once: reshapes and transposes. Other operands are read
-    in the producer's order: constants, what is the same view of another value, broadcasts
+    in the producer's order: constants, the same view of another value, broadcasts
     and reshapes that stay such. The view stays where anything but pointwise ops reads it.
     """
 

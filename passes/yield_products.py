@@ -33,10 +33,9 @@ class YieldProducts(Pass):
              %y, %e = mgx.pointwise(%d) ...        // in the contraction's kernel
              %z = mgx.concat %e, ...
 
-    The result is written as it was before, but not read again, by a kernel of its own; the same
-    goes for an attention's. A
-    `mgx.pointwise` that ends another contraction stays as it is, and so does one with
-    `max_results` results.
+    The contraction's kernel writes both results, and no other kernel reads %d for %y; an
+    attention's result likewise. A `mgx.pointwise` that ends another contraction stays as it is,
+    and so does one with `max_results` results.
     """
 
     max_results: int = 16

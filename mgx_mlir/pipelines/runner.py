@@ -112,7 +112,7 @@ def _callable(
             inner = dataclasses.replace(context, target=None, current=step.name)
         else:
             inner = dataclasses.replace(context, current=step.name)
-        # The module's op has what passes use of a module: `body` and `operation`.
+        # Passes use `body` and `operation` of a module: its op has both.
         module = cast("ir.Module", op.opview)
         clock.enter(str(step))
         with op.context, ir.Location.unknown(), symbols_of(_inputs(module)):

@@ -69,7 +69,7 @@ def portable_kernel(kernel: mgx.KernelOp, version: tuple[int, int] | None = None
 
     The form is the oldest version that holds the kernel. A kernel that needs nothing new has the
     bytes that an older compiler gives it, and every reader that knows its ops can read it.
-    Raises CompilerError when the kernel holds what a stored kernel may not, UnsupportedError when
+    Raises CompilerError when the kernel is not portable (`verify_portable`), UnsupportedError when
     a reader of `version` would not know all of it.
     """
     needed, reason = _mgx.required_version(kernel.operation)
@@ -92,7 +92,7 @@ def kernel_to_bytecode(kernel: mgx.KernelOp, version: tuple[int, int] | None = N
     """The kernel alone as bytecode; equal kernels give equal bytes.
 
     `version` is the version of the dialect to write, by default the oldest that holds the
-    kernel. Raises CompilerError when the kernel holds what a stored kernel may not, ValueError
+    kernel. Raises CompilerError when the kernel is not portable (`verify_portable`), ValueError
     for a version that cannot be written, naming the op that prevents it.
     """
     with kernel.context, ir.Location.unknown():

@@ -19,8 +19,8 @@ from mgx_mlir.rewriting.pass_base import CLEANUP, Pass, option_text
 _HEAD = """\
 # Passes
 
-Made by `python -m mgx_mlir.tools.pass_page`; a test compares it. What MIGraphX has of these,
-and what of its rewrites is not here, is in [rewrites.md](rewrites.md).
+Made by `python -m mgx_mlir.tools.pass_page`; a test compares it. [rewrites.md](rewrites.md)
+says which of MIGraphX's rewrites are here.
 
 `mgx compile --explain` lists which rewrite fired at which node, `--timing` the seconds of each
 pass, `--disable-pass NAME` leaves one out, `--exact` all that are marked *rounds*. An artifact
