@@ -39,8 +39,8 @@ class MergePointwise(Pass):
     After:   %c, %h = mgx.pointwise(%x, %c0) ... -> tensor<1x128xf32>, tensor<1x128xf32>
 
     An operand of both is read once. Two that read slices of one tensor are one kernel too. The
-    epilogues of two contractions stay two: one of the contractions would lose its epilogue. A merged op has at most `max_results` results, `max_inputs` inputs and
-    `max_ops` ops.
+    epilogues of two contractions stay two: one of the contractions would lose its epilogue.
+    A merged op has at most `max_results` results, `max_inputs` inputs and `max_ops` ops.
     """
 
     max_results: int = 32

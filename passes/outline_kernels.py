@@ -225,7 +225,7 @@ class _Body:
 
     context: PassContext
     prologues: set[ir.Value]
-    ops: list[ir.Operation] = field(default_factory=list)
+    ops: list[ir.OpView] = field(default_factory=list)
     inside: set[ir.Value] = field(default_factory=set)
     inputs: list[ir.Value] = field(default_factory=list)
     splats: dict[ir.Value, np.generic] = field(default_factory=dict)
@@ -233,7 +233,7 @@ class _Body:
     def collect(self, op: ir.OpView, taken: set[ir.Value | None]) -> None:
         for value in op.operands:
             self._collect_value(value, taken)
-        self.ops.append(op.operation)
+        self.ops.append(op)
         self.inside.update(op.results)
 
     def _collect_value(self, value: ir.Value, taken: set[ir.Value | None]) -> None:
