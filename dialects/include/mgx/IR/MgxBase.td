@@ -182,8 +182,16 @@ def Mgx_InferType : InferTypeOpAdaptorBase<[{
   }
 }]>;
 
+// Python builds the ops, through MLIR's generic interface. Builders of the arguments' forms would be
+// a quarter of the generated C++, so there is one of the generic form (ODS asks for one).
 class Mgx_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Mgx_Dialect, mnemonic, traits>;
+    : Op<Mgx_Dialect, mnemonic, traits> {
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "::mlir::TypeRange":$types, "::mlir::ValueRange":$operands), [{
+    $_state.addTypes(types);
+    $_state.addOperands(operands);
+  }]>];
+}
 
 class Mgx_PureOp<string mnemonic, list<Trait> traits = []>
     : Mgx_Op<mnemonic, !listconcat([Pure, Mgx_InferType], traits)>;

@@ -9,6 +9,7 @@ include "mgx/IR/MgxBase.td"
 //===----------------------------------------------------------------------===//
 
 def Mgx_ConstantOp : Mgx_PureOp<"constant", [ConstantLike]> {
+  let skipDefaultBuilders = 0; // folding makes constants
   let summary = "A small tensor (or, in a pointwise body, a scalar) whose value stands in the program";
   let description = [{
     Example: `%c = mgx.constant dense<[1.0, 2.0]> : tensor<2xf32>`
