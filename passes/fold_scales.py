@@ -80,10 +80,10 @@ class _Work:
 
 def _fold(op: mgx.AddOp | mgx.MulOp, context: PassContext) -> bool:
     """Moves a scale or an offset behind the contractions that read it, if all of them take it."""
-    work, readers = _work(op), users(op.c)
-    if work is None or not all(_takes(reader, work) for reader in readers):
+    work = _work(op)
+    if work is None or not all(_takes(reader, work) for reader in users(op.c)):
         return False
-    for contraction in readers:
+    for contraction in users(op.c):
         context.note(op.name, node_name(op))
         with ir.InsertionPoint(contraction), fused_location([op, contraction]):
             replace(contraction, [_behind(contraction, work)])
