@@ -28,9 +28,9 @@ from mgx_mlir.rewriting.queries import (
     is_constant,
     shape,
     side_by_side,
-    sort_topologically,
     users,
 )
+from mgx_mlir.rewriting.topology import sort_topologically
 
 # Ops that read memory and cannot read through views.
 _NEEDS_MEMORY = (mgx.ConcatOp, *mgx.CONTROL_FLOW, mgx.YieldOp)

@@ -20,10 +20,10 @@ from mgx_mlir.rewriting.queries import (
     has_sizes,
     identity,
     shape,
-    sort_topologically,
     splat,
     users,
 )
+from mgx_mlir.rewriting.topology import sort_topologically
 
 
 @dataclass(frozen=True)

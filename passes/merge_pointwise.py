@@ -24,9 +24,9 @@ from mgx_mlir.rewriting.queries import (
     inlined,
     is_constant,
     shape,
-    sort_topologically,
     users,
 )
+from mgx_mlir.rewriting.topology import sort_topologically
 
 
 @dataclass(frozen=True)

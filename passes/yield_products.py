@@ -17,9 +17,9 @@ from mgx_mlir.rewriting.queries import (
     identity,
     inlined,
     shape,
-    sort_topologically,
     users,
 )
+from mgx_mlir.rewriting.topology import sort_topologically
 
 
 @dataclass(frozen=True)

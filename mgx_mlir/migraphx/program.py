@@ -20,7 +20,7 @@ from mgx_mlir.migraphx.module import State, module
 from mgx_mlir.migraphx.shape import shape
 from mgx_mlir.migraphx.tensors import ops_in, shape_of
 from mgx_mlir.rewriting.graph import Graph, main_function, value_names
-from mgx_mlir.rewriting.queries import sort_topologically
+from mgx_mlir.rewriting.topology import sort_topologically
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from mgx_mlir.passes.fuse_pointwise import FusePointwise
 from mgx_mlir.passes.fuse_reduce import FuseReduce
 from mgx_mlir.passes.merge_pointwise import MergePointwise
 from mgx_mlir.passes.yield_products import YieldProducts
-from mgx_mlir.rewriting.queries import sort_topologically
+from mgx_mlir.rewriting.topology import sort_topologically
 from test.passes.graphs import check_keeps_results, parse
 
 T, F = "tensor<4x4xf32>", "tensor<4x1xf32>"
