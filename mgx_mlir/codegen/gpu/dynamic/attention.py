@@ -64,7 +64,7 @@ def dynamic_attention_program(
     """
     with kernel.context, kernel.location:
         operations = kernel.regions[0].blocks[0].operations
-        if all(op.operation.name != "mgx.attention" for op in operations):
+        if not any(isinstance(op, mgx.AttentionOp) for op in operations):
             return None
         return _program(kernel, target).of("mgx.attention")
 

@@ -92,7 +92,7 @@ def _images(kernel: mgx.KernelOp) -> Number | Refusal:
     """The number of images of a kernel, or why it does not work image by image."""
     *ops, _ = block = list(kernel.regions[0].blocks[0].operations)
     values = [*kernel.regions[0].blocks[0].arguments]
-    values += [result for op in block for result in op.operation.results]
+    values += [result for op in block for result in op.results]
     counts: dict[str, Number] = {}
     for value in values:
         if not isinstance(value.type, ir.RankedTensorType):
@@ -151,7 +151,7 @@ def _one_image(kernel: mgx.KernelOp) -> tuple[ir.Module, ir.OpView]:
     module = ir.Module.create()
     copy = kernel.operation.clone(ip=ir.InsertionPoint(module.body))
     block = copy.regions[0].blocks[0]
-    for value in (*block.arguments, *(r for op in block.operations for r in op.operation.results)):
+    for value in (*block.arguments, *(r for op in block.operations for r in op.results)):
         value.set_type(_of_one(value.type))
     _, (inputs, results) = signature(kernel)
     type_ = ir.FunctionType.get([_of_one(t) for t in inputs], [_of_one(t) for t in results])

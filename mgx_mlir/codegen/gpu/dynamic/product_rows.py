@@ -47,7 +47,6 @@ from mgx_mlir.sizes.arithmetic import Number, Size, bounds, ceil_div, substitute
 USUAL_ROWS = 512
 # The sizes of the symbols in the two matches: large numbers without common factors.
 _STAND_INS = ((1009, 1013, 1019, 1021, 1031, 1033), (2003, 2011, 2017, 2027, 2029, 2039))
-_NAMES = frozenset(("mgx.convolution", "mgx.dot", "mgx.quant_convolution", "mgx.quant_dot"))
 
 
 def dynamic_product_program(
@@ -69,7 +68,7 @@ def dynamic_product_program(
 
 
 def _is_anchor(op: ir.OpView) -> bool:
-    return op.operation.name in _NAMES
+    return isinstance(op, (*mgx.CONVOLUTIONS, *mgx.DOTS))
 
 
 def _program(
@@ -138,7 +137,7 @@ def _stood_in(
     module = ir.Module.create()
     copy = kernel.operation.clone(ip=ir.InsertionPoint(module.body))
     block = copy.regions[0].blocks[0]
-    values = [*block.arguments, *(r for op in block.operations for r in op.operation.results)]
+    values = [*block.arguments, *(r for op in block.operations for r in op.results)]
     tensors = [value for value in values if isinstance(value.type, ir.RankedTensorType)]
     names = sorted({s.name for t in tensors for n in sizes_of(t.type) for s in symbols(n)})
     if len(names) > len(numbers):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -43,22 +43,23 @@ class Problem(Protocol):
 
 
 P = TypeVar("P", bound=Problem)
+A = TypeVar("A", bound=ir.OpView)
 
 
-def anchor_of(kernel: ir.OpView, names: Collection[str]) -> ir.OpView | Refusal | None:
-    """The anchor op, one of `names`, of a kernel that holds nothing else but views.
+def anchor_of(kernel: ir.OpView, *classes: type[A]) -> A | Refusal | None:
+    """The anchor op, one of `classes`, of a kernel that holds nothing else but views.
 
     The kernel returns the op's results. None where it holds other work.
     """
     *ops, terminator = kernel.regions[0].blocks[0].operations
-    anchors = [op for op in ops if op.operation.name in names]
+    anchors = [op for op in ops if isinstance(op, classes)]
     if len(anchors) != 1:
         return None
     (anchor,) = anchors
-    name, results = anchor.operation.name, list(anchor.operation.results)
+    name, results = anchor.operation.name, list(anchor.results)
     if any(op != anchor and not is_free(op) for op in ops):
         return Refusal(f"{name}: work beside it")
-    if [through_reshapes(value) for value in terminator.operation.operands] != results:
+    if [through_reshapes(value) for value in terminator.operands] != results:
         return Refusal(f"{name}: results that are views, or not all of them")
     if any(0 in result.type.shape for result in results):
         return Refusal(f"{name}: no elements")
@@ -67,7 +68,7 @@ def anchor_of(kernel: ir.OpView, names: Collection[str]) -> ir.OpView | Refusal 
 
 def is_free(op: ir.OpView) -> bool:
     """Whether an op costs nothing: a view, or a constant."""
-    return is_view(op) or op.operation.name == "mgx.constant"
+    return is_view(op) or isinstance(op, mgx.ConstantOp)
 
 
 def program_of(

@@ -12,6 +12,7 @@ from mgx_mlir.codegen.generic.lowering import emit_pointwise
 from mgx_mlir.codegen.gpu.families.contraction.epilogue import stored_vector
 from mgx_mlir.codegen.problem.attention import Attention
 from mgx_mlir.codegen.problem.match import Operand
+from mgx_mlir.dialects import mgx
 
 
 class ScoreBody:
@@ -79,15 +80,14 @@ def plain_scale(attention: Attention) -> float | None:
     constants: dict[ir.Value, float] = {}
     scale = 1.0
     for op in block.operations:
-        name = op.operation.name
-        if name == "mgx.constant" and isinstance(op.operation.attributes["value"], ir.FloatAttr):
-            constants[op.results[0]] = ir.FloatAttr(op.operation.attributes["value"]).value
+        if isinstance(op, mgx.ConstantOp) and isinstance(op.value, ir.FloatAttr):
+            constants[op.results[0]] = op.value.value
             continue
         values = list(op.operands)
-        if name == "mgx.yield":
+        if isinstance(op, mgx.YieldOp):
             return scale if values[0] == score and scale > 0 else None
         factors = [constants[x] for x in values if x in constants]
-        if name != "mgx.mul" or len(factors) != 1 or score not in values:
+        if not isinstance(op, mgx.MulOp) or len(factors) != 1 or score not in values:
             return None
         scale *= factors[0]
         score = op.results[0]

@@ -16,6 +16,7 @@ from mgx_mlir.codegen.gpu.families.attention.space import AttentionSchedule
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.attention import heads_as_queries, match_attention
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 from mgx_mlir.dialects.types import byte_size
 
 
@@ -28,7 +29,7 @@ def attention_program(
     """
     with kernel.context, kernel.location:
         operations = kernel.regions[0].blocks[0].operations
-        if all(op.operation.name != "mgx.attention" for op in operations):
+        if not any(isinstance(op, mgx.AttentionOp) for op in operations):
             return None
         attention = match_attention(kernel)
         if attention is None:

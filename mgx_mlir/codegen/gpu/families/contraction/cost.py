@@ -30,6 +30,7 @@ from mgx_mlir.codegen.gpu.families.contraction.space import ProductSchedule, sch
 from mgx_mlir.codegen.gpu.families.contraction.specs import BUFFERS, Unit
 from mgx_mlir.codegen.gpu.families.contraction.tile import transposed_block
 from mgx_mlir.codegen.problem.problem import Computed, Contraction, Image, Matrix
+from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 GLOBAL_LATENCY = 600
@@ -178,8 +179,9 @@ def operations(operand: Matrix | Image) -> float:
     """Vector instructions that an element of a computed operand takes on its way to LDS."""
     if not isinstance(operand, Computed) or isinstance(operand, Scaled):
         return 0
-    body = [op.operation.name for op in operand.op.regions[0].blocks[0].operations]
-    work = sum(name not in ("mgx.constant", "mgx.convert", "mgx.yield") for name in body)
+    free = (mgx.ConstantOp, mgx.ConvertOp, mgx.YieldOp)
+    body = operand.op.regions[0].blocks[0].operations
+    work = sum(not isinstance(op, free) for op in body)
     if is_halfway(operand, 8):
         return (work + 3) / 2  # two numbers an instruction; bytes, bits and the number itself
     return work + 1 + (2 if any(read.per_byte > 1 for read in operand.tensors) else 0)

@@ -18,9 +18,11 @@ from mlir.dialects import arith, math, vector
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.problem.problem import Computed, Read
+from mgx_mlir.dialects import mgx
+from mgx_mlir.rewriting.queries import definition
 
-_PLAIN = {"mgx.add": arith.addf, "mgx.mul": arith.mulf, "mgx.sub": arith.subf}
-_OPS = frozenset(_PLAIN) | {"mgx.constant", "mgx.convert", "mgx.neg", "mgx.yield"}
+_PLAIN = {mgx.AddOp: arith.addf, mgx.MulOp: arith.mulf, mgx.SubOp: arith.subf}
+_OPS = (*_PLAIN, mgx.ConstantOp, mgx.ConvertOp, mgx.NegOp, mgx.YieldOp)
 # f16 holds integers up to this exactly beside 1024, and no zero point of 4 bits is as large.
 _MOST_ADDED = 512
 _NUMBERS = {"i4": 8, "ui4": 0}  # the bias that makes a number not negative
@@ -29,19 +31,19 @@ _NUMBERS = {"i4": 8, "ui4": 0}  # the bias that makes a number not negative
 def is_halfway(matrix: Computed, lanes: int) -> bool:
     """Whether a matrix is computed by f16 arithmetic alone, from numbers of 4 bits and f16."""
     block = matrix.op.regions[0].blocks[0]
-    if matrix.element != "f16" or lanes % 8 or any(o.operation.name not in _OPS for o in block):
+    if matrix.element != "f16" or lanes % 8 or not all(isinstance(o, _OPS) for o in block):
         return False
     f16 = ir.F16Type.get()
     numbers = []
     for argument, read in zip(block.arguments, matrix.reads, strict=True):
         if isinstance(read, Read) and read.per_byte == 2 and read.element in _NUMBERS:
             numbers.append(argument)
-            if any(use.owner.name != "mgx.convert" for use in argument.uses):
+            if not all(isinstance(use.owner, mgx.ConvertOp) for use in argument.uses):
                 return False
         elif argument.type != f16:
             return False
-    results = [result for o in block for result in o.operation.results]
-    converted = [o.operands[0] for o in block if o.operation.name == "mgx.convert"]
+    results = [result for o in block for result in o.results]
+    converted = [o.operands[0] for o in block if isinstance(o, mgx.ConvertOp)]
     return all(x.type == f16 for x in results) and all(x in numbers for x in converted)
 
 
@@ -74,51 +76,49 @@ def compute_halfway(matrix: Computed, tensors: Sequence[ir.Value]) -> ir.Value:
         else:
             values[argument] = waiting.pop(0)
     for op in block:
-        name, operands = op.operation.name, list(op.operation.operands)
+        operands = list(op.operands)
         added = _added(op, values)
         found = [values[x] for x in operands]
         with op.location:
-            if added is not None or name == "mgx.convert":
-                values[op.operation.results[0]] = found[0] if added is None else added
+            if added is not None or isinstance(op, mgx.ConvertOp):
+                values[op.results[0]] = found[0] if added is None else added
                 continue
             plain = [x.value() if isinstance(x, _Numbers) else x for x in found]
             # Converted once, where other ops use it too.
             values.update(zip(operands, plain, strict=True))
-            if name == "mgx.yield":
+            if isinstance(op, mgx.YieldOp):
                 return plain[0]
-            if name == "mgx.constant":
+            if isinstance(op, mgx.ConstantOp):
                 result = emit.attribute_constant(_constant(op), lanes)
-            elif name == "mgx.neg":
+            elif isinstance(op, mgx.NegOp):
                 result = arith.negf(*plain)
             else:
-                result = _PLAIN[name](*plain)
-        values[op.operation.results[0]] = result
+                result = _PLAIN[type(op)](*plain)
+        values[op.results[0]] = result
     raise AssertionError("a body without mgx.yield")
 
 
 def _added(op: ir.OpView, values: Mapping[ir.Value, ir.Value | _Numbers]) -> _Numbers | None:
     """The numbers plus or minus a small integer, where an op computes that; None for others."""
-    name, operands = op.operation.name, list(op.operation.operands)
-    if name not in ("mgx.add", "mgx.sub"):
+    operands = list(op.operands)
+    if not isinstance(op, mgx.AddOp | mgx.SubOp):
         return None
-    if name == "mgx.add" and isinstance(values[operands[1]], _Numbers):
+    if isinstance(op, mgx.AddOp) and isinstance(values[operands[1]], _Numbers):
         operands.reverse()
-    numbers, maker = values[operands[0]], operands[1].owner
-    if not isinstance(numbers, _Numbers) or isinstance(maker, ir.Block):
-        return None
-    if maker.name != "mgx.constant":
+    numbers, maker = values[operands[0]], definition(operands[1])
+    if not isinstance(numbers, _Numbers) or not isinstance(maker, mgx.ConstantOp):
         return None
     constant = ir.FloatAttr(_constant(maker)).value
     if constant != round(constant) or abs(constant) > _MOST_ADDED:
         return None
-    change = round(constant) if name == "mgx.add" else -round(constant)
+    change = round(constant) if isinstance(op, mgx.AddOp) else -round(constant)
     if abs(numbers.added + change) > _MOST_ADDED:
         return None
     return replace(numbers, added=numbers.added + change)
 
 
-def _constant(op: ir.OpView) -> ir.Attribute:
-    attribute = op.attributes["value"]
+def _constant(op: mgx.ConstantOp) -> ir.Attribute:
+    attribute = op.value
     if isinstance(attribute, ir.DenseElementsAttr):
         return attribute.get_splat_value()
     return attribute

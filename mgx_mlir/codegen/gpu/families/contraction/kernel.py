@@ -19,6 +19,7 @@ from mgx_mlir.codegen.gpu.families.contraction.variants import Request, Sizes, v
 from mgx_mlir.codegen.gpu.families.family import Family
 from mgx_mlir.codegen.problem.match import Match, match_contraction, used_arguments
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 
 def contraction_program(
@@ -29,10 +30,11 @@ def contraction_program(
     None where the kernel holds no contraction. Without a `schedule` the cost model chooses.
     """
     with kernel.context, kernel.location:
-        anchors = [op.operation.name for op in kernel.regions[0].blocks[0].operations]
-        anchor = next((name for name in anchors if name in _ANCHORS), None)
-        if anchor is None:
+        ops = kernel.regions[0].blocks[0].operations
+        anchors = [op for op in ops if isinstance(op, (*mgx.CONVOLUTIONS, *mgx.DOTS))]
+        if not anchors:
             return None
+        anchor = anchors[0].OPERATION_NAME
         match = match_contraction(kernel)
         if match is None:
             return Refusal("types, views or an epilogue that the generator does not match").of(
@@ -71,5 +73,4 @@ def match_program(
     return Generated(program, offer.schedule)
 
 
-_ANCHORS = frozenset(("mgx.convolution", "mgx.dot", "mgx.quant_convolution", "mgx.quant_dot"))
 FAMILY = Family("contraction", 40, contraction_program)

@@ -24,6 +24,7 @@ from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.families.contraction.specs import Unit
 from mgx_mlir.codegen.problem.match import Match
 from mgx_mlir.codegen.problem.problem import Axis, Computed, Contraction, Matrix, Read
+from mgx_mlir.dialects import mgx
 
 # Elements that share a scale (OCP Microscaling Formats 1.0, table 1), and elements of a step.
 BLOCK, STEP = 32, 128
@@ -83,7 +84,7 @@ def _is_blocks(matrix: Computed) -> bool:
     """Whether a matrix' elements are small floats times powers of two."""
     block = matrix.op.regions[0].blocks[0]
     operations = list(block.operations)
-    if [op.operation.name for op in operations] != ["mgx.dequantizelinear", "mgx.yield"]:
+    if [type(op) for op in operations] != [mgx.DequantizelinearOp, mgx.YieldOp]:
         return False
     kinds = [str(x.type) for x in operations[0].operands]
     return len(kinds) == 2 and kinds[0] in _KINDS and kinds[1] == "f8E8M0FNU"
@@ -98,7 +99,7 @@ def _scaled(matrix: Computed) -> Scaled | None:
     """A matrix whose columns run along k; None where it is something else."""
     operations = list(matrix.op.regions[0].blocks[0].operations)
     arguments = list(matrix.op.regions[0].blocks[0].arguments)
-    if [op.operation.name for op in operations] != ["mgx.dequantizelinear", "mgx.yield"]:
+    if [type(op) for op in operations] != [mgx.DequantizelinearOp, mgx.YieldOp]:
         return None
     operands = list(operations[0].operands)
     if len(operands) != 2 or any(x not in arguments for x in operands):

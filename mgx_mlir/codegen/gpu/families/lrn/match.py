@@ -13,6 +13,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.problem.views import resolve
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 # The most channels of a sum; the generic path sums more in a loop.
 MAX_SIZE = 16
@@ -33,18 +34,18 @@ class Lrn:
     alpha: float
     beta: float
     bias: float
-    name: ClassVar[str] = "mgx.lrn"
+    name: ClassVar[str] = mgx.LrnOp.OPERATION_NAME
 
 
 def match_lrn(kernel: ir.OpView) -> Lrn | Refusal | None:
     """The kernel as a normalization, or why it does not match; None where it holds other work."""
-    op = anchor_of(kernel, {Lrn.name})
+    op = anchor_of(kernel, mgx.LrnOp)
     if op is None or isinstance(op, Refusal):
         return op
-    view = resolve(op.operation.operands[0])
+    view = resolve(op.operands[0])
     if view is None:
         return Refusal(f"{Lrn.name}: an input that is no strided view")
-    element = element_of(op.operation.results[0].type)
+    element = element_of(op.results[0].type)
     if not element.is_float or element.is_byte_float:
         return Refusal(f"{Lrn.name}: elements of type {element.name}")
     if op.size.value > MAX_SIZE:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from mlir import ir
 
 from mgx_mlir.codegen.generic.lowering.element import Element, element_of
+from mgx_mlir.codegen.generic.lowering.ops.movement import word
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.builders.places import Places, by_element, by_slice, by_tuple
 from mgx_mlir.codegen.gpu.families.family import anchor_of
@@ -17,10 +18,10 @@ from mgx_mlir.codegen.gpu.families.rows.match import Source
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import View, resolve, splat_constant
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.views import Factors
 
-GATHERS = frozenset(("mgx.gather", "mgx.gather_elements", "mgx.gathernd"))
-MOVES = GATHERS | {"mgx.concat", "mgx.pad"}
+GATHERS = (mgx.GatherOp, mgx.GatherElementsOp, mgx.GatherndOp)
 
 
 @dataclass(frozen=True)
@@ -85,16 +86,16 @@ class Moves:
 
 def match_moves(kernel: ir.OpView) -> Moves | Refusal | None:
     """The kernel as moves, or why it does not match; None where it holds other work."""
-    anchor = anchor_of(kernel, MOVES)
+    anchor = anchor_of(kernel, *GATHERS, mgx.ConcatOp, mgx.PadOp)
     if anchor is None or isinstance(anchor, Refusal):
         return anchor
-    name, result = anchor.operation.name, anchor.operation.results[0]
+    name, result = anchor.operation.name, anchor.results[0]
     # Constants among the operands take no memory.
-    operands, element = list(anchor.operation.operands), element_of(result.type)
+    operands, element = list(anchor.operands), element_of(result.type)
     shape = tuple(result.type.shape)
     views = [resolve(value) for value in operands]
     if (
-        name == "mgx.concat"
+        isinstance(anchor, mgx.ConcatOp)
         and not element.is_byte_float
         and (element.bits == 1 or element.bits > 4)
     ):
@@ -106,26 +107,26 @@ def match_moves(kernel: ir.OpView) -> Moves | Refusal | None:
     if any(view is None for view in views):
         return Refusal(f"{name}: an input that is no strided view")
     found = [view for view in views if view is not None]
-    if name == "mgx.concat":
+    if isinstance(anchor, mgx.ConcatOp):
         return Moves(name, _concat(anchor, found, [v.shape for v in found], element, shape))
-    if name in GATHERS:
+    if isinstance(anchor, GATHERS):
         if 0 in found[0].shape:
             return Refusal(f"{name}: no elements to choose from")
         return Moves(name, (_gather(anchor, found[0], found[1], shape),))
-    if "constant" not in str(anchor.operation.attributes.get("mode", "constant")):
+    if word(anchor.mode) != "constant":
         return None
     return Moves(name, (_pad(anchor, found[0], element, shape),))
 
 
 def _concat(
-    op: ir.OpView,
+    op: mgx.ConcatOp,
     views: Sequence[Any],
     sizes: Sequence[tuple[int, ...]],
     element: Element,
     shape: tuple[int, ...],
 ) -> tuple[Move, ...]:
     """The copies of a concat of views of inputs, and of constants."""
-    axis = ir.IntegerAttr(op.operation.attributes["axis"]).value % len(shape)
+    axis = op.axis.value % len(shape)
     outer, inner = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
     parts: list[Move] = []
     start = 0
@@ -143,15 +144,20 @@ def _concat(
     return tuple(parts)
 
 
-def _gather(op: ir.OpView, view: View, indices: View, shape: tuple[int, ...]) -> Gather:
-    name, type_ = op.operation.name, op.operation.operands[1].type
-    if name == "mgx.gathernd":
+def _gather(
+    op: mgx.GatherOp | mgx.GatherElementsOp | mgx.GatherndOp,
+    view: View,
+    indices: View,
+    shape: tuple[int, ...],
+) -> Gather:
+    type_ = op.indices.type
+    if isinstance(op, mgx.GatherndOp):
         places = by_tuple(indices, type_, view.shape, op.batch_dims.value)
     else:
-        named = by_slice if name == "mgx.gather" else by_element
+        named = by_slice if isinstance(op, mgx.GatherOp) else by_element
         places = named(indices, type_, view.shape, op.axis.value % len(view.shape))
     depth, size = places.depth, math.prod(shape)
-    element = element_of(op.operation.results[0].type)
+    element = element_of(op.results[0].type)
     outer, inner = view.axis(0, depth), view.axis(depth, len(view.shape))
     return Gather(
         size,
@@ -162,8 +168,8 @@ def _gather(op: ir.OpView, view: View, indices: View, shape: tuple[int, ...]) ->
     )
 
 
-def _pad(op: ir.OpView, view: View, element: Element, shape: tuple[int, ...]) -> Pad:
-    low = list(ir.DenseI64ArrayAttr(op.operation.attributes["low"]))
+def _pad(op: mgx.PadOp, view: View, element: Element, shape: tuple[int, ...]) -> Pad:
+    low = list(op.low)
     groups: list[list[int]] = []
     for d, (have, want) in enumerate(zip(view.shape, shape, strict=True)):
         # A dimension without padding is merged with the one before it.
@@ -179,8 +185,7 @@ def _pad(op: ir.OpView, view: View, element: Element, shape: tuple[int, ...]) ->
         spans.append(
             Span(shape[first] * inner, low[first] * inner, view.shape[first] * inner, axis)
         )
-    attributes = op.operation.attributes
-    value = ir.FloatAttr(attributes["value"]).value if "value" in attributes else 0.0
+    value = op.value.value
     size = math.prod(shape)
     outer = Axis.of(*(factor for span in spans[:-1] for factor in span.axis.factors))
     last = spans[-1].axis if spans else Axis(())

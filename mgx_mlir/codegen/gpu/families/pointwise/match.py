@@ -19,8 +19,6 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.in_place import overwritable
 from mgx_mlir.rewriting.symbolic import shape_of
 
-_WORK = mgx.POINTWISE | {"mgx.pointwise"}
-
 
 @dataclass(frozen=True)
 class Result:
@@ -55,19 +53,19 @@ class Elements(RowBody):
 def match_elements(kernel: ir.OpView) -> Elements | Refusal | None:
     """The kernel as elements, or why it does not match; None where it holds other work."""
     *ops, terminator = kernel.regions[0].blocks[0].operations
-    work = [op for op in ops if op.operation.name in _WORK]
+    work = [op for op in ops if mgx.is_pointwise(op) or isinstance(op, mgx.PointwiseOp)]
     if any(op not in work and not is_free(op) for op in ops):
         return None
     name = work[-1].operation.name if work else "a copy"
-    returned = [through_reshapes(value) for value in terminator.operation.operands]
-    sizes = {math.prod(shape_of(value.type)) for value in terminator.operation.operands}
-    sizes |= {math.prod(shape_of(r.type)) for op in work for r in op.operation.results}
+    returned = [through_reshapes(value) for value in terminator.operands]
+    sizes = {math.prod(shape_of(value.type)) for value in terminator.operands}
+    sizes |= {math.prod(shape_of(r.type)) for op in work for r in op.results}
     if len(sizes) != 1 or 0 in sizes:
         return Refusal(f"{name}: results of different sizes, or of none")
     (size,) = sizes
     sources: dict[ir.Value, Source] = {}
     wholes: set[ir.Value] = set()
-    made = {result for op in work for result in op.operation.results}
+    made = {result for op in work for result in op.results}
 
     def read(value: ir.Value) -> bool:
         if value in sources or value in made:
@@ -81,11 +79,10 @@ def match_elements(kernel: ir.OpView) -> Elements | Refusal | None:
         return True
 
     for op in work:
-        operation = op.operation
-        if not all(read(value) for value in operation.operands):
+        if not all(read(value) for value in op.operands):
             return Refusal(f"{name}: an input that is no strided view")
-        if any(value in wholes for value in operation.operands):
-            wholes.update(operation.results)
+        if any(value in wholes for value in op.operands):
+            wholes.update(op.results)
     if not all(read(value) for value in returned):
         return Refusal(f"{name}: a result that is no strided view")
     results = tuple(

@@ -19,6 +19,7 @@ from mgx_mlir.codegen.problem.match import Match, with_epilogue
 from mgx_mlir.codegen.problem.problem import Axis, Contraction, Matrix
 from mgx_mlir.codegen.problem.views import element_name, resolve
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 # Rows of windows up to this width are unrolled, wider ones a loop over parts. Neighbours share
 # the elements that they read in unrolled code.
@@ -77,7 +78,7 @@ class Pooling:
     padded: bool
     order: int
     match: Match
-    name: ClassVar[str] = "mgx.pooling"
+    name: ClassVar[str] = mgx.PoolingOp.OPERATION_NAME
 
     @property
     def outputs(self) -> int:
@@ -111,11 +112,11 @@ def match_pooling(kernel: ir.OpView) -> Pooling | Refusal | None:
     op = _anchor(kernel)
     if op is None or isinstance(op, Refusal):
         return op
-    result = op.operation.results[0]
+    result = op.y
     mode = word(op.mode)
-    view = resolve(op.operation.operands[0])
+    view = resolve(op.x)
     if view is None:
-        return Refusal("mgx.pooling: an input that is no strided view")
+        return Refusal(f"{Pooling.name}: an input that is no strided view")
     shape, outputs = view.shape, tuple(result.type.shape)
     rank = len(shape) - 2
     pads = list(op.pads)
@@ -132,12 +133,12 @@ def match_pooling(kernel: ir.OpView) -> Pooling | Refusal | None:
         for d in range(rank)
     )
     if rank == 0 or 0 in shape:
-        return Refusal("mgx.pooling: no elements")
+        return Refusal(f"{Pooling.name}: no elements")
     outer = Axis.of(*(factor for dim in view.dims[:2] for factor in dim))
     inner = Axis.of(*(factor for dim in view.dims[2:] for factor in dim))
     element = element_of(result.type)
     if element.is_byte_float or (mode == "lpnorm" and not element.is_float):
-        return Refusal(f"mgx.pooling: elements of type {element.name}")
+        return Refusal(f"{Pooling.name}: elements of type {element.name}")
     source = MemoryOperand(view.argument, element, view.offset, outer, inner)
     padded = bool(op.count_include_pad.value)
     order = op.lp_order.value
@@ -147,17 +148,19 @@ def match_pooling(kernel: ir.OpView) -> Pooling | Refusal | None:
     sizes = Contraction(images, 1, pixels, 1, nothing, nothing, name)
     match = with_epilogue(kernel.regions[0].blocks[0], [op], sizes)
     if match is None:
-        return Refusal("mgx.pooling: types, views or an epilogue that the generator does not match")
+        return Refusal(
+            f"{Pooling.name}: types, views or an epilogue that the generator does not match"
+        )
     return Pooling(images, source, element, windows, mode, padded, order, match)
 
 
-def _anchor(kernel: ir.OpView) -> ir.OpView | Refusal | None:
+def _anchor(kernel: ir.OpView) -> mgx.PoolingOp | Refusal | None:
     """The pooling op of a kernel that else holds views, and pointwise ops on its result."""
     ops = list(kernel.regions[0].blocks[0].operations)
-    poolings = [op for op in ops if op.operation.name == Pooling.name]
-    if len(poolings) != 1 or not any(op.operation.name == "mgx.pointwise" for op in ops):
-        return anchor_of(kernel, {Pooling.name})
+    poolings = [op for op in ops if isinstance(op, mgx.PoolingOp)]
+    if len(poolings) != 1 or not any(isinstance(op, mgx.PointwiseOp) for op in ops):
+        return anchor_of(kernel, mgx.PoolingOp)
     (pooling,) = poolings
-    if any(0 in result.type.shape for result in pooling.operation.results):
+    if any(0 in result.type.shape for result in pooling.results):
         return Refusal(f"{Pooling.name}: no elements")
     return pooling

@@ -19,10 +19,10 @@ from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 Array = np.ndarray[Any, Any]
 MAX_NUMBERS = 1 << 18  # the most numbers in a kernel's tables
-NAMES = frozenset(("mgx.pad", "mgx.resize"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,20 +110,20 @@ class Resize:
 
 def match_resize(kernel: ir.OpView) -> Resize | Refusal | None:
     """The kernel as a resize, or why it does not match; None where it holds other work."""
-    op = anchor_of(kernel, NAMES)
+    op = anchor_of(kernel, mgx.PadOp, mgx.ResizeOp)
     if op is None or isinstance(op, Refusal):
         return op
-    name, result = op.operation.name, op.operation.results[0]
-    if name == "mgx.pad" and word(op.mode) == "constant":
+    name, result = op.OPERATION_NAME, op.y
+    if isinstance(op, mgx.PadOp) and word(op.mode) == "constant":
         return None
-    view, shape = resolve(op.operation.operands[0]), tuple(result.type.shape)
+    view, shape = resolve(op.x), tuple(result.type.shape)
     if view is None:
         return Refusal(f"{name}: an input that is no strided view")
     element = element_of(result.type)
     if 0 in view.shape:
         return Refusal(f"{name}: no elements")
     strides = tuple(view.axis(d, d + 1) for d in range(len(shape)))
-    if name == "mgx.pad":
+    if isinstance(op, mgx.PadOp):
         taps, outside = _padded(op, view.shape, shape, strides), 0.0
     else:
         axes = enumerate(axes_of(op, view.shape, shape))

@@ -15,7 +15,7 @@ from mgx_mlir.artifact.target import Target
 from mgx_mlir.codegen.gpu.builders.function import element_bytes
 from mgx_mlir.codegen.gpu.families.choice import least, terms
 from mgx_mlir.codegen.gpu.families.rows.constraints import is_across, lanes_of, schedule_refusal
-from mgx_mlir.codegen.gpu.families.rows.match import REDUCING, Rows
+from mgx_mlir.codegen.gpu.families.rows.match import Rows, is_reducing
 from mgx_mlir.codegen.gpu.families.rows.space import (
     SPLIT_BLOCK,
     UNROLL,
@@ -23,6 +23,7 @@ from mgx_mlir.codegen.gpu.families.rows.space import (
     schedules,
     split,
 )
+from mgx_mlir.dialects import mgx
 from mgx_mlir.sizes.arithmetic import ceil_div
 
 START = 600  # the first instructions of a wave: its arguments
@@ -32,13 +33,31 @@ BARRIER = 250  # LDS, and waiting for the slowest wave
 GLOBAL_BYTES_A_CLOCK = 32
 SEGMENT = 64  # bytes of the smallest memory transaction
 WAVES_A_SIMD = 8
-_FREE = frozenset(("mgx.constant", "mgx.multibroadcast", "mgx.yield"))
-_COSTLY = frozenset(
-    f"mgx.{name}"
-    for name in (
-        "acos acosh asin asinh atan atanh cos cosh div elu erf exp fmod log log2 mod pow "
-        "sigmoid sin sinh sqrt tan tanh"
-    ).split()
+_FREE = (mgx.ConstantOp, mgx.MultibroadcastOp, mgx.YieldOp)
+_COSTLY = (
+    mgx.AcosOp,
+    mgx.AcoshOp,
+    mgx.AsinOp,
+    mgx.AsinhOp,
+    mgx.AtanOp,
+    mgx.AtanhOp,
+    mgx.CosOp,
+    mgx.CoshOp,
+    mgx.DivOp,
+    mgx.EluOp,
+    mgx.ErfOp,
+    mgx.ExpOp,
+    mgx.FmodOp,
+    mgx.LogOp,
+    mgx.Log2Op,
+    mgx.ModOp,
+    mgx.PowOp,
+    mgx.SigmoidOp,
+    mgx.SinOp,
+    mgx.SinhOp,
+    mgx.SqrtOp,
+    mgx.TanOp,
+    mgx.TanhOp,
 )
 
 
@@ -133,11 +152,10 @@ def clocks(rows: Rows, schedule: RowSchedule, target: Target) -> float:
 
 def weight(op: ir.OpView) -> int:
     """About how many instructions an op takes for one element."""
-    name = op.operation.name
-    if name == "mgx.pointwise":
+    if isinstance(op, mgx.PointwiseOp):
         return sum(weight(inner) for inner in op.regions[0].blocks[0].operations)
-    if name in _FREE:
+    if isinstance(op, _FREE):
         return 0
-    if name in REDUCING:
+    if is_reducing(op):
         return 2
-    return 12 if name in _COSTLY else 1
+    return 12 if isinstance(op, _COSTLY) else 1

@@ -22,10 +22,11 @@ from mgx_mlir.codegen.generic.lowering.element import I32, Element
 from mgx_mlir.codegen.generic.lowering.reducers import ArgReducer, Reducer, reducer_of
 from mgx_mlir.codegen.gpu.builders import memory
 from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
-from mgx_mlir.codegen.gpu.families.rows.match import ARGS, REDUCING, RowBody
+from mgx_mlir.codegen.gpu.families.rows.match import ARGS, RowBody
+from mgx_mlir.dialects import mgx
 
-_BROADCASTS = frozenset(("mgx.broadcast", "mgx.multibroadcast", "mgx.identity"))
-_EXTREMA = {"mgx.reduce_max": arith.maxnumf, "mgx.reduce_min": arith.minnumf}
+_BROADCASTS = (*mgx.BROADCASTS, mgx.IdentityOp)
+_EXTREMA = {mgx.ReduceMaxOp: arith.maxnumf, mgx.ReduceMinOp: arith.minnumf}
 Partial = tuple[ir.Value, ...]
 
 
@@ -54,7 +55,7 @@ class Evaluator:
     def __init__(self, rows: RowBody, layout: Layout) -> None:
         self.rows, self.layout = rows, layout
         self._known: dict[ir.Value, ir.Value] = {}
-        self._producer = {result: op for op in rows.ops for result in op.operation.results}
+        self._producer = {result: op for op in rows.ops for result in op.results}
 
     def whole(self, value: ir.Value, chunk: Chunk) -> ir.Value:
         """A value's elements of a chunk, in the type that memory holds."""
@@ -67,7 +68,7 @@ class Evaluator:
                 chunk.known[value] = self.layout.load(source, chunk)
             else:
                 op = self._producer[value]
-                operands = [self.whole(x, chunk) for x in op.operation.operands]
+                operands = [self.whole(x, chunk) for x in op.operands]
                 chunk.known.update(self._compute(op, operands))
         return chunk.known[value]
 
@@ -81,7 +82,7 @@ class Evaluator:
                 self._known[value] = memory.element(emit.attribute_constant(source, 1), 0)
             else:
                 op = self._producer[value]
-                operands = [self.layout.of_row(self.row(x)) for x in op.operation.operands]
+                operands = [self.layout.of_row(self.row(x)) for x in op.operands]
                 self._known.update(self._compute(op, operands))
         return self._known[value]
 
@@ -91,17 +92,17 @@ class Evaluator:
             if not self.rows.is_whole(value):
                 self.row(value)
             elif value in self._producer:
-                self.prepare(list(self._producer[value].operation.operands))
+                self.prepare(list(self._producer[value].operands))
 
     def define(self, value: ir.Value, result: ir.Value) -> None:
         """Defines the result of a reduction."""
         self._known[value] = result
 
     def _compute(self, op: ir.OpView, operands: Sequence[ir.Value]) -> dict[ir.Value, ir.Value]:
-        results = op.operation.results
-        if op.operation.name in _BROADCASTS:
+        results = op.results
+        if isinstance(op, _BROADCASTS):
             return {results[0]: operands[0]}
-        with op.operation.location:
+        with op.location:
             return dict(zip(results, emit_pointwise(op, operands), strict=True))
 
 
@@ -110,12 +111,12 @@ class Reduction:
 
     def __init__(self, op: ir.OpView) -> None:
         self.op = op
-        self.value = op.operation.operands[0]
-        self.result = op.operation.results[0]
+        self.value = op.operands[0]
+        self.result = op.results[0]
         self._arg: ArgReducer | None = None
         self._plain: Reducer | None = None
         self._extremum: Any = None
-        if op.operation.name in ARGS:
+        if isinstance(op, ARGS):
             # Indices have 32 bits: a row has fewer elements than 2^32.
             self._arg = ArgReducer.of(op)
             self._index = self._arg.index
@@ -125,7 +126,7 @@ class Reduction:
         else:
             self._plain = reducer_of(op)
             if self._plain.accumulator.is_float:
-                self._extremum = _EXTREMA.get(op.operation.name)
+                self._extremum = _EXTREMA.get(type(op))
             self.elements = (self._plain.accumulator,)
             self._initial = (self._plain.initial,)
 
@@ -205,4 +206,4 @@ class Reduction:
         )
 
 
-__all__ = ["REDUCING", "Chunk", "Evaluator", "Layout", "Partial", "Reduction"]
+__all__ = ["Chunk", "Evaluator", "Layout", "Partial", "Reduction"]

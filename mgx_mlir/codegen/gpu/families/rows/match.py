@@ -19,8 +19,13 @@ from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.symbolic import shape_of
 from mgx_mlir.rewriting.views import row_major
 
-ARGS = frozenset(("mgx.argmax", "mgx.argmin"))
-REDUCING = mgx.REDUCTIONS | ARGS
+ARGS = (mgx.ArgmaxOp, mgx.ArgminOp)
+
+
+def is_reducing(op: ir.OpView) -> bool:
+    """Whether an op gives one element for a row: a reduction, or the index of an extremum."""
+    return mgx.is_reduction(op) or isinstance(op, ARGS)
+
 
 # A source of the body: an operand in memory, or a constant that is the same everywhere.
 Source: TypeAlias = "MemoryOperand | ir.Attribute"
@@ -77,7 +82,7 @@ class Rows(RowBody):
 
     @cached_property
     def reductions(self) -> tuple[ir.OpView, ...]:
-        return tuple(op for op in self.ops if op.operation.name in REDUCING)
+        return tuple(op for op in self.ops if is_reducing(op))
 
     @cached_property
     def operands(self) -> tuple[MemoryOperand, ...]:
@@ -89,35 +94,35 @@ class Rows(RowBody):
         """The number of reductions, one after another, that a value of the body depends on."""
         found: dict[ir.Value, int] = dict.fromkeys(self.sources, 0)
         for op in self.ops:
-            level = max((found[x] for x in op.operation.operands), default=0)
-            level += op.operation.name in REDUCING
-            found.update((result, level) for result in op.operation.results)
+            level = max((found[x] for x in op.operands), default=0)
+            level += is_reducing(op)
+            found.update((result, level) for result in op.results)
         return found
 
 
 def match_rows(kernel: ir.OpView) -> Rows | Refusal | None:
     """The kernel as rows, or why it does not match; None where it holds no reduction."""
     *ops, terminator = kernel.regions[0].blocks[0].operations
-    anchors = [op for op in ops if op.operation.name in REDUCING | {"mgx.fused_reduce"}]
+    anchors = [op for op in ops if is_reducing(op) or isinstance(op, mgx.FusedReduceOp)]
     if not anchors:
         return None
     anchor, name = anchors[0], anchors[0].operation.name
     if len(anchors) > 1:
         return Refusal(f"{name}: another reduction in the same kernel")
     axes = _axes(anchor)
-    if name == "mgx.fused_reduce":
+    if isinstance(anchor, mgx.FusedReduceOp):
         block = anchor.regions[0].blocks[0]
         *body, last = block.operations
-        arguments, yielded = list(block.arguments), list(last.operation.operands)
+        arguments, yielded = list(block.arguments), list(last.operands)
     else:
-        body, arguments = [anchor], list(anchor.operation.operands)
-        yielded = list(anchor.operation.results)
-    shape = shape_of(_reduction(body).operation.operands[0].type)
+        body, arguments = [anchor], list(anchor.operands)
+        yielded = list(anchor.results)
+    shape = shape_of(_reduction(body).operands[0].type)
     if 0 in shape:
         return Refusal(f"{name}: no elements")
     sources: dict[ir.Value, Source] = {}
     wholes: set[ir.Value] = set()
-    for argument, value in zip(arguments, anchor.operation.operands, strict=True):
+    for argument, value in zip(arguments, anchor.operands, strict=True):
         source = source_of(value, axes)
         if source is None:
             return Refusal(f"{name}: an input that is no strided view")
@@ -125,13 +130,12 @@ def match_rows(kernel: ir.OpView) -> Rows | Refusal | None:
         if isinstance(source, MemoryOperand) and not source.repeated:
             wholes.add(argument)
     for op in body:
-        operation = op.operation
-        if operation.name not in REDUCING and any(x in wholes for x in operation.operands):
-            wholes.update(operation.results)
+        if not is_reducing(op) and any(x in wholes for x in op.operands):
+            wholes.update(op.results)
     results = []
-    for number, value in enumerate(terminator.operation.operands):
+    for number, value in enumerate(terminator.operands):
         made = through_reshapes(value)
-        position = next((i for i, r in enumerate(anchor.operation.results) if r == made), None)
+        position = next((i for i, r in enumerate(anchor.results) if r == made), None)
         if position is None:
             return Refusal(f"{name}: work after the reduction")
         dims = shape_of(made.type)
@@ -148,15 +152,13 @@ def match_rows(kernel: ir.OpView) -> Rows | Refusal | None:
 
 
 def _reduction(body: Sequence[ir.OpView]) -> ir.OpView:
-    return next(op for op in body if op.operation.name in REDUCING)
+    return next(op for op in body if is_reducing(op))
 
 
 def _axes(anchor: ir.OpView) -> tuple[int, ...]:
-    attributes = anchor.operation.attributes
-    if anchor.operation.name in ARGS:
-        rank = len(anchor.operation.operands[0].type.shape)
-        return (ir.IntegerAttr(attributes["axis"]).value % rank,)
-    return tuple(sorted(ir.DenseI64ArrayAttr(attributes["axes"])))
+    if isinstance(anchor, ARGS):
+        return (anchor.axis.value % len(anchor.x.type.shape),)
+    return tuple(sorted(ir.DenseI64ArrayAttr(anchor.attributes["axes"])))
 
 
 def source_of(value: ir.Value, axes: Sequence[int]) -> Source | None:

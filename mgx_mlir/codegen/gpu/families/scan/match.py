@@ -14,8 +14,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 from mgx_mlir.codegen.refusal import Refusal
-
-SUMS, PRODUCTS = "mgx.prefix_scan_sum", "mgx.prefix_scan_prod"
+from mgx_mlir.dialects import mgx
 
 
 @dataclass(frozen=True)
@@ -36,7 +35,8 @@ class Scan:
 
     @property
     def name(self) -> str:
-        return PRODUCTS if self.product else SUMS
+        kind = mgx.PrefixScanProdOp if self.product else mgx.PrefixScanSumOp
+        return str(kind.OPERATION_NAME)
 
 
 @dataclass(frozen=True)
@@ -48,31 +48,31 @@ class NonZero:
     source: MemoryOperand
     target: MemoryOperand
     columns: int
-    name: ClassVar[str] = "mgx.nonzero"
+    name: ClassVar[str] = mgx.NonzeroOp.OPERATION_NAME
 
 
 def match_scan(kernel: ir.OpView) -> Scan | Refusal | None:
     """The kernel as running sums or products, or why it does not match; None for other work."""
-    op = anchor_of(kernel, {SUMS, PRODUCTS})
+    op = anchor_of(kernel, mgx.PrefixScanSumOp, mgx.PrefixScanProdOp)
     if op is None or isinstance(op, Refusal):
         return op
-    shape = tuple(op.operation.results[0].type.shape)
+    shape = tuple(op.results[0].type.shape)
     axis = op.axis.value % len(shape)
     source = _source(op, [axis])
     if isinstance(source, Refusal):
         return source
     target = result_of(0, source.element, shape, [axis])
     rows, columns = math.prod(shape) // shape[axis], shape[axis]
-    product = op.operation.name == PRODUCTS
+    product = isinstance(op, mgx.PrefixScanProdOp)
     return Scan(rows, columns, source, target, op.exclusive.value, op.reverse.value, product)
 
 
 def match_nonzero(kernel: ir.OpView) -> NonZero | Refusal | None:
     """The kernel as a search for elements that are not zero, or why it does not match."""
-    op = anchor_of(kernel, {NonZero.name})
+    op = anchor_of(kernel, mgx.NonzeroOp)
     if op is None or isinstance(op, Refusal):
         return op
-    shape, type_ = tuple(op.operation.operands[0].type.shape), op.operation.results[0].type
+    shape, type_ = tuple(op.operands[0].type.shape), op.results[0].type
     source = _source(op, range(len(shape)))
     if isinstance(source, Refusal):
         return source
@@ -84,7 +84,7 @@ def match_nonzero(kernel: ir.OpView) -> NonZero | Refusal | None:
 
 def _source(op: ir.OpView, axes: Sequence[int]) -> MemoryOperand | Refusal:
     """The operand of an op, with rows along `axes`."""
-    name, value = op.operation.name, op.operation.operands[0]
+    name, value = op.operation.name, op.operands[0]
     source = source_of(value, axes)
     if not isinstance(source, MemoryOperand):
         return Refusal(f"{name}: an input that is no strided view")

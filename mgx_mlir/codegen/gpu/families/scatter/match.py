@@ -15,12 +15,23 @@ from mgx_mlir.codegen.gpu.families.rows.match import Source
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.problem.views import resolve, splat_constant
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 from mgx_mlir.rewriting.in_place import overwritable
 
-NAMES = frozenset(
-    f"mgx.{op}_{kind}"
-    for op in ("scatter", "scatternd")
-    for kind in ("none", "add", "mul", "min", "max")
+# The ops that scatter elements, and those that scatter slices.
+ELEMENTS = (
+    mgx.ScatterNoneOp,
+    mgx.ScatterAddOp,
+    mgx.ScatterMulOp,
+    mgx.ScatterMinOp,
+    mgx.ScatterMaxOp,
+)
+SLICES = (
+    mgx.ScatterndNoneOp,
+    mgx.ScatterndAddOp,
+    mgx.ScatterndMulOp,
+    mgx.ScatterndMinOp,
+    mgx.ScatterndMaxOp,
 )
 # Sums of up to this number of points keep more bits than f32 has (see sums).
 MAX_POINTS = 1 << 30
@@ -65,11 +76,11 @@ class Scatter:
 
 def match_scatter(kernel: ir.OpView) -> Scatter | Refusal | None:
     """The kernel as a scatter, or why it does not match; None where it holds other work."""
-    op = anchor_of(kernel, NAMES)
+    op = anchor_of(kernel, *ELEMENTS, *SLICES)
     if op is None or isinstance(op, Refusal):
         return op
-    name, result = op.operation.name, op.operation.results[0]
-    x, *others = op.operation.operands
+    name, result = op.OPERATION_NAME, op.results[0]
+    x, *others = op.operands
     views = [resolve(value) for value in others]
     shape = tuple(result.type.shape)
     constant, view = splat_constant(x), resolve(x)
@@ -79,7 +90,7 @@ def match_scatter(kernel: ir.OpView) -> Scatter | Refusal | None:
     if 0 in updates.shape or 0 in indices.shape:
         return Refusal(f"{name}: no elements")
     element, kind = element_of(result.type), name.rpartition("_")[2]
-    if name.startswith("mgx.scatternd"):
+    if isinstance(op, SLICES):
         places = by_tuple(indices, others[0].type, shape)
         split = len(indices.shape) - 1
     else:

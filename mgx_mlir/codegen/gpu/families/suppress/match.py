@@ -14,6 +14,7 @@ from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 from mgx_mlir.codegen.problem.problem import Axis
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 # The most boxes that are kept: LDS holds their numbers, two bytes each.
 MAX_KEPT = 30000
@@ -36,15 +37,15 @@ class Suppress:
     kept: MemoryOperand
     threshold: float
     most: int
-    name: ClassVar[str] = "mgx.suppress"
+    name: ClassVar[str] = mgx.SuppressOp.OPERATION_NAME
 
 
 def match_suppress(kernel: ir.OpView) -> Suppress | Refusal | None:
     """The kernel as a choice of boxes, or why it does not match; None where it holds other work."""
-    op = anchor_of(kernel, {Suppress.name})
+    op = anchor_of(kernel, mgx.SuppressOp)
     if op is None or isinstance(op, Refusal):
         return op
-    boxes, candidates = op.operation.operands
+    boxes, candidates = op.operands
     shape = tuple(candidates.type.shape)
     rows, size = math.prod(shape[:-1]), shape[-1]
     last = len(shape) - 1
@@ -56,7 +57,7 @@ def match_suppress(kernel: ir.OpView) -> Suppress | Refusal | None:
         return Refusal(
             f"{Suppress.name}: {most} of {size} boxes; {MAX_KEPT} of {MAX_BOXES} fit into LDS"
         )
-    result = op.operation.results[0]
+    result = op.results[0]
     kept = result_of(0, element_of(result.type), shape, [last])
     return Suppress(rows, size, corners, flags, kept, op.threshold.value, most)
 

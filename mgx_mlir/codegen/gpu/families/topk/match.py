@@ -14,6 +14,7 @@ from mgx_mlir.codegen.gpu.builders.operands import MemoryOperand
 from mgx_mlir.codegen.gpu.families.family import anchor_of
 from mgx_mlir.codegen.gpu.families.rows.match import result_of, source_of
 from mgx_mlir.codegen.refusal import Refusal
+from mgx_mlir.dialects import mgx
 
 # The most elements of one sort: their keys and indices take 8 bytes each of LDS.
 MOST = 2048
@@ -32,7 +33,7 @@ class Topk:
     source: MemoryOperand
     values: MemoryOperand
     indices: MemoryOperand
-    name: ClassVar[str] = "mgx.topk"
+    name: ClassVar[str] = mgx.TopkOp.OPERATION_NAME
 
 
 def run_of(numbers: int, units: int) -> int:
@@ -44,21 +45,23 @@ def run_of(numbers: int, units: int) -> int:
 
 def match_topk(kernel: ir.OpView) -> Topk | Refusal | None:
     """The kernel as a topk, or why it does not match; None where it holds other work."""
-    op = anchor_of(kernel, {Topk.name})
+    op = anchor_of(kernel, mgx.TopkOp)
     if op is None or isinstance(op, Refusal):
         return op
-    results = list(op.operation.results)
-    value = op.operation.operands[0]
+    results = list(op.results)
+    value = op.x
     shape, made = tuple(value.type.shape), tuple(results[0].type.shape)
     axis = op.axis.value % len(shape)
     source = source_of(value, [axis])
     if not isinstance(source, MemoryOperand):
-        return Refusal("mgx.topk: an input that is no strided view")
+        return Refusal(f"{Topk.name}: an input that is no strided view")
     k, columns = made[axis], shape[axis]
     if math.prod(shape) * 16 > MAX_BYTES:
-        return Refusal(f"mgx.topk: {math.prod(shape)} elements are more than 31-bit offsets reach")
+        return Refusal(
+            f"{Topk.name}: {math.prod(shape)} elements are more than 31-bit offsets reach"
+        )
     if source.element.is_byte_float:
-        return Refusal(f"mgx.topk: elements of type {source.element.name}")
+        return Refusal(f"{Topk.name}: elements of type {source.element.name}")
     values, indices = (
         result_of(n, element_of(r.type), made, [axis]) for n, r in enumerate(results)
     )
