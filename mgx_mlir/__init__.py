@@ -24,15 +24,17 @@ from mgx_mlir.version import __version__
 if TYPE_CHECKING:
     from mgx_mlir.artifact.record import Artifact
     from mgx_mlir.artifact.target import Target
-    from mgx_mlir.compiler import CompileOptions, compile_to_bytecode
+    from mgx_mlir.compiler import CompileOptions
     from mgx_mlir.errors import MgxError
     from mgx_mlir.importer import check_model, parse_onnx
     from mgx_mlir.loader import finalize, load, save
-    from mgx_mlir.models.compile import compile
+    from mgx_mlir.models.compile import compile, compile_to_bytecode
+    from mgx_mlir.models.specialize import SpecializedModel
     from mgx_mlir.models.staged import Model
     from mgx_mlir.models.staged.check import check
     from mgx_mlir.rewriting.graph import Graph
     from mgx_mlir.runtime.program import Program
+    from mgx_mlir.sizes.range import Range
 
 _HOME = {
     "Artifact": "artifact.record",
@@ -41,11 +43,13 @@ _HOME = {
     "MgxError": "errors",
     "Model": "models.staged",
     "Program": "runtime.program",
+    "Range": "sizes.range",
+    "SpecializedModel": "models.specialize",
     "Target": "artifact.target",
     "check": "models.staged.check",
     "check_model": "importer",
     "compile": "models.compile",
-    "compile_to_bytecode": "compiler",
+    "compile_to_bytecode": "models.compile",
     "finalize": "loader",
     "load": "loader",
     "parse_onnx": "importer",
@@ -59,6 +63,8 @@ __all__ = [
     "MgxError",
     "Model",
     "Program",
+    "Range",
+    "SpecializedModel",
     "Target",
     "__version__",
     "check",
@@ -74,7 +80,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
-        raise AttributeError(f"module 'mgx_mlir' has no attribute '{name}'")
+        from mgx_mlir.suggest import instead
+
+        hint = instead(name, [] if name.startswith("_") else __all__, "")
+        raise AttributeError(f"module 'mgx_mlir' has no attribute '{name}'{hint and f'; {hint}'}")
     from mgx_mlir.errors import Edge
 
     with Edge(f"mgx_mlir.{name}"):

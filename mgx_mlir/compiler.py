@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target, kind_of
 from mgx_mlir.errors import Edge, OpenError, UsageError
 from mgx_mlir.importer import parse_onnx
+from mgx_mlir.importer.loading import AnySource
 from mgx_mlir.pipelines.modes import MODES, mode_pipelines
 from mgx_mlir.pipelines.optimals import bound_graphs
 from mgx_mlir.pipelines.phases import PIPELINES
@@ -30,6 +31,10 @@ from mgx_mlir.rewriting.graph import Graph, kernels, open_dims, value_names
 from mgx_mlir.rewriting.pass_base import CLEANUP, Pass, PassContext
 from mgx_mlir.rewriting.portable import portable_kernel
 from mgx_mlir.sizes.range import Range
+from mgx_mlir.suggest import instead
+
+# A model: its path, its bytes, the model itself, what was read of it, or its graph.
+AnyModel: TypeAlias = AnySource | Graph
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,34 @@ class CompileOptions:
         }
 
 
+class OptionKeywords(TypedDict, total=False):
+    """The fields of CompileOptions, as keywords of functions that compile."""
+
+    mode: str
+    input_dims: Mapping[str, Sequence[int | Range]]
+    dim_params: Mapping[str, int | Range]
+    default_dim: int | None
+    input_values: Mapping[str, np.ndarray]
+    disable: Sequence[str]
+    exact: bool
+    max_loop_iterations: int
+
+
+def with_keywords(
+    options: CompileOptions | None, given: Mapping[str, Any], *others: str
+) -> CompileOptions | None:
+    """The options with fields replaced by those given. `others` are names for suggestions.
+
+    Raises UsageError for a name that is no field.
+    """
+    names = [field.name for field in fields(CompileOptions)]
+    for name in given:
+        if name not in names:
+            hint = instead(name, [*names, *others], f"there are: {', '.join(names)}")
+            raise UsageError(f"there is no option '{name}'; {hint}")
+    return replace(options or CompileOptions(), **given) if given else options
+
+
 def _dim_json(dim: int | Range) -> Any:
     return dim.to_json() if isinstance(dim, Range) else dim
 
@@ -93,7 +126,7 @@ class Report:
     fired: list[tuple[str, str, str]] = field(default_factory=list)
 
 
-def import_model(model: Any, options: CompileOptions) -> Graph:
+def import_model(model: AnyModel, options: CompileOptions) -> Graph:
     """The graph of a model: a path, bytes, an onnx.ModelProto, or a Graph as it is."""
     if isinstance(model, Graph):
         return model
@@ -160,7 +193,7 @@ def optimize(
 
 @Edge("compiling")
 def compile_to_bytecode(
-    model: Any,
+    model: AnyModel,
     options: CompileOptions | None = None,
     *,
     version: tuple[int, int] | None = None,

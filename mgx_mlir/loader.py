@@ -7,6 +7,7 @@ distribution `mgx-mlir-runtime` does not have.
 from __future__ import annotations
 
 import importlib.util
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,8 @@ from mgx_mlir.artifact.contents import code_hash
 from mgx_mlir.artifact.plan import Plan
 from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target, check_executable, executable_levels
-from mgx_mlir.errors import Edge, TargetError, UserError
+from mgx_mlir.artifact.writer import is_artifact
+from mgx_mlir.errors import Edge, TargetError, UsageError, UserError
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.runtime.sized import Make, SizedProgram
 from mgx_mlir.settings import Settings
@@ -45,14 +47,14 @@ def kernel_cache(settings: Settings) -> Cache | None:
 
 @Edge("finalizing")
 def finalize(
-    artifact: Artifact,
+    artifact: Artifact | str | os.PathLike[str],
     arch: str | Target | Sequence[str | Target],
     *,
     settings: Settings | None = None,
     progress: Progress | None = None,
     report: Report | None = None,
 ) -> Artifact:
-    """The artifact with code objects for the given chips, beside those it has.
+    """The artifact, or that of a file, with code objects for the given chips beside those it has.
 
     Kernels are finalized in parallel and taken from the cache where it has them. Code that nothing
     vouches for (docs/trust.md) is made again. Raises TargetError for an unknown chip, CompilerError
@@ -61,6 +63,7 @@ def finalize(
     settings = settings or Settings.from_environment()
     names = [arch] if isinstance(arch, str | Target) else list(arch)
     targets = [name if isinstance(name, Target) else Target.get(name) for name in names]
+    artifact = _expect_artifact(_opened(artifact))
     usable = _usable(artifact, settings)
     missing = [t for t in targets if not usable.has_code_objects(t)]
     result = artifact.with_code_objects(usable.code_objects)
@@ -136,9 +139,16 @@ def compile(
     settings = settings or Settings.from_environment()
     if trust_code:
         settings = replace(settings, trust_code=True)
+    model = _opened(model)
+    if isinstance(model, Artifact) and options is not None:
+        raise UsageError(
+            f"{model.name} is an artifact, compiled with options of its own; give none"
+        )
     if target != "gpu" and not isinstance(target, Target):
         target = Target.get(target)
     if isinstance(target, Target) and target.kind == "cpu":
+        if device is not None:
+            raise UsageError(f"device {device} is a GPU, and the target is {target.name}; give one")
         check_executable(target)
         artifact = _ready(model, options, target, settings, progress)
         code, weights = artifact.code_objects_for(target), artifact.weight_arrays()
@@ -161,6 +171,13 @@ def compile(
         return HipProgram(plan, bound, artifact.weights, found, graph)
 
     return _program(artifact.plan, on_device)
+
+
+def _opened(model: Any) -> Any:
+    """The artifact of a file that is one; any other model as it is."""
+    if isinstance(model, str | os.PathLike) and is_artifact(Path(model)):
+        return load(model)
+    return model
 
 
 def _ready(
@@ -203,17 +220,31 @@ def hip_device(target: str | Target, settings: Settings, ordinal: int | None = N
     chip = (name,) if name in emulator.CHIPS else ()
     open_library(settings.hip, settings.emulated_devices or chip)
     if isinstance(target, str):
-        return device.device(ordinal or 0)
+        there = device.devices()
+        if not 0 <= (ordinal or 0) < len(there):
+            listed = "; ".join(map(str, there)) or "none"
+            raise TargetError(f"there is no device {ordinal or 0}; there are: {listed}")
+        return there[ordinal or 0]
     return device.device_for(target, ordinal)
 
 
 @Edge("loading the artifact")
-def load(path: str | Path) -> Artifact:
+def load(path: str | os.PathLike[str]) -> Artifact:
     """Opens an artifact by memory-mapping it. Raises ArtifactError where it is not sound."""
     return Artifact.open(Path(path))
 
 
 @Edge("saving the artifact")
-def save(artifact: Artifact, path: str | Path) -> None:
+def save(artifact: Artifact, path: str | os.PathLike[str]) -> None:
     """Writes an artifact to one file, whole or not at all."""
-    artifact.save(Path(path))
+    _expect_artifact(artifact).save(Path(path))
+
+
+def _expect_artifact(value: Any) -> Artifact:
+    if isinstance(value, Artifact):
+        return value
+    what = f"'{value}'" if isinstance(value, str | os.PathLike) else f"a {type(value).__name__}"
+    raise UsageError(
+        f"{what} is no artifact; mgx_mlir.load opens one, mgx_mlir.compile_to_bytecode makes one "
+        "from a model"
+    )

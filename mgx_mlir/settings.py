@@ -6,12 +6,17 @@ the defaults that tools and the top-level API pass down.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 from mgx_mlir.errors import UsageError
+from mgx_mlir.suggest import instead
+
+_log = logging.getLogger(__name__)
 
 PREFIX = "MGX_"
 
@@ -27,6 +32,19 @@ VARIABLES: dict[str, str] = {
     "MGX_LLVM_SOURCE": "an LLVM 22.1.8 source tree or archive for building the bindings",
     "MGX_THREADS": "threads that run a program on the CPU (default: all cores)",
     "MGX_TRUST": "whose machine code in files runs: none (default), all, or public keys (a:b)",
+}
+
+# Those of the emulated device, which reads them itself at its first call.
+EMULATOR_VARIABLES: dict[str, str] = {
+    "MGX_EMULATED_DEVICES": "chips by name, one a device, comma-separated (default gfx942)",
+    "MGX_EMULATOR_ASYNC": "1: a worker thread for each stream; otherwise calls run their work",
+    "MGX_EMULATOR_BUDGET": "instructions a wave may execute before it counts as hung",
+    "MGX_EMULATOR_FAIL": "failures on request: hipMalloc:3 or any:17, with :code, comma-separated",
+    "MGX_EMULATOR_LIBRARY": "the library file to open in place of the built one",
+    "MGX_EMULATOR_PROFILE": "1: count instructions; events give modelled time. sample: of those "
+    "work-groups alone that one compute unit holds; kernels leave their results half done",
+    "MGX_EMULATOR_STRICT": "1: report missing waits, uninitialised reads and races",
+    "MGX_EMULATOR_THREADS": "threads that execute a kernel (default: one for each processor)",
 }
 
 
@@ -49,6 +67,7 @@ class Settings:
     @staticmethod
     def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
         """Reads and checks every variable. Raises UsageError on a value that is not allowed."""
+        warn_unknown(environment)
         cache = environment.get("MGX_CACHE_DIR", "")
         if not cache:
             cache_dir: Path | None = cache_folder(environment) / "kernels"
@@ -88,6 +107,19 @@ class Settings:
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """The project's folder among the user's caches (the XDG Base Directory Specification)."""
     return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mgx-mlir"
+
+
+def warn_unknown(environment: Mapping[str, str] = os.environ) -> None:
+    """Warns, once, of variables with the prefix that nothing reads."""
+    for name in environment:
+        if name.startswith(PREFIX) and name not in VARIABLES and name not in EMULATOR_VARIABLES:
+            _warn(name)
+
+
+@cache
+def _warn(name: str) -> None:
+    hint = instead(name, [*VARIABLES, *EMULATOR_VARIABLES], "mgx --help lists those that are")
+    _log.warning("%s is set, and no such variable is read; %s", name, hint)
 
 
 def available_cores() -> int:

@@ -17,7 +17,7 @@ import numpy as np
 
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.plan import Plan, Step
-from mgx_mlir.artifact.plan_binding import dim_text, text_of
+from mgx_mlir.artifact.plan_binding import dim_text, signature_text, text_of
 from mgx_mlir.artifact.signature import Signature, canonical_json
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.artifact.weights import Weight
@@ -52,7 +52,7 @@ class PortableKernel:
         return hashlib.sha256(self.bytecode).hexdigest()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Contents:
     """The contents of an artifact: a compiled program.
 
@@ -213,6 +213,13 @@ class Contents:
                 for key, weight in self.weights.items()
             ],
         }
+
+    def __repr__(self) -> str:
+        code = ", ".join(arch.partition(":")[0] for arch in self.code_objects) or "no target"
+        return (
+            f"{type(self).__name__}({name_text(self.name)}: {signature_text(self.plan)}, "
+            f"{len(self.kernels)} kernels, code for {code})"
+        )
 
     def summary(self) -> str:
         """A few lines on the contents of the artifact."""

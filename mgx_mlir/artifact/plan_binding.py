@@ -13,8 +13,11 @@ from mgx_mlir.artifact.formulas import bound, values
 from mgx_mlir.artifact.plan import Buffer, Plan, Step, TensorSpec
 from mgx_mlir.errors import ArtifactError, UsageError
 from mgx_mlir.sizes.arithmetic import Symbol, ceil_div
+from mgx_mlir.text import name_text
 
 ALIGNMENT = 256
+# The most inputs, and outputs, of a program that are shown on a line.
+_SHOWN = 6
 
 
 def sizes_of(plan: Plan, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
@@ -85,6 +88,16 @@ def shape_text(plan: Plan, spec: TensorSpec) -> list[str]:
 def text_of(plan: Plan, spec: TensorSpec) -> str:
     """A tensor of the plan for people: 'float32[batch, 16]'."""
     return f"{spec.dtype}[{', '.join(shape_text(plan, spec))}]"
+
+
+def signature_text(plan: Plan) -> str:
+    """The inputs and outputs of a plan for people: 'x: float32[3, 4] -> y: float32[3]'."""
+
+    def listed(specs: Sequence[TensorSpec]) -> str:
+        shown = [f"{name_text(spec.name)}: {text_of(plan, spec)}" for spec in specs[:_SHOWN]]
+        return ", ".join(shown) + (", ..." if len(specs) > _SHOWN else "")
+
+    return f"{listed(plan.inputs)} -> {listed(plan.outputs)}"
 
 
 def dim_text(dim: Symbol) -> str:

@@ -90,7 +90,9 @@ def _read_manifest(data: memoryview) -> tuple[dict[str, Any], int]:
         raise ArtifactError(f"no artifact: it is too short; {_REPAIR}")
     magic, major, minor, header, size, total, digest = HEADER.unpack_from(data)
     if magic != MAGIC:
-        raise ArtifactError("no .mgx artifact, or damaged in its first bytes")
+        raise ArtifactError(
+            "no .mgx artifact, or damaged in its first bytes; mgx_mlir.compile takes models"
+        )
     if (major, minor) > VERSION or major != VERSION[0]:
         raise ArtifactError(
             f"format version {major}.{minor}; this mgx-mlir reads {VERSION[0]}.0 to "

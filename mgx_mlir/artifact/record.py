@@ -13,7 +13,7 @@ from mgx_mlir.artifact.contents import Contents
 from mgx_mlir.errors import Edge
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Artifact(Contents):
     """A compiled program, which files hold."""
 

@@ -9,6 +9,7 @@ from mgx_mlir.artifact.architecture import ARCHITECTURES, Architecture
 from mgx_mlir.errors import TargetError, UsageError
 from mgx_mlir.machine.host import llvm_features, machine_flags
 from mgx_mlir.settings import Settings
+from mgx_mlir.suggest import instead
 
 KINDS = ("cpu", "gpu", "spirv")
 
@@ -79,8 +80,8 @@ class Target:
         if name == "cpu":
             return Target.host_cpu()
         if name not in _TARGETS:
-            known = ", ".join(sorted(_TARGETS))
-            raise TargetError(f"unknown target '{name}'; known: cpu, {known}")
+            hint = instead(name, Target.names(), f"known: {', '.join(Target.names())}", 0.75)
+            raise TargetError(f"unknown target '{name}'; {hint}")
         return _TARGETS[name]
 
     @staticmethod

@@ -61,6 +61,15 @@ class _Sections:
         return end
 
 
+def is_artifact(path: Path) -> bool:
+    """Whether a file begins as artifacts do."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
 def save(artifact: Contents, path: Path, weights: str, version: tuple[int, int] | None) -> None:
     """Writes `artifact` to `path`. See Artifact.save."""
     if weights not in ("inside", "beside"):

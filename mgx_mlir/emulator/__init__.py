@@ -35,19 +35,6 @@ CHIPS = ("gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1151", "gfx1200
 # Where a build of the project, or of the emulator alone, leaves the library.
 BUILD_PATTERNS = (f"emulator*/{LIBRARY_NAME}", f"*/emulator/{LIBRARY_NAME}")
 
-# Variables of the library, read once at its first call; MGX_EMULATOR_LIBRARY says which it is.
-VARIABLES: dict[str, str] = {
-    "MGX_EMULATED_DEVICES": "chips by name, one a device, comma-separated (default gfx942)",
-    "MGX_EMULATOR_ASYNC": "1: a worker thread for each stream; otherwise calls run their work",
-    "MGX_EMULATOR_BUDGET": "instructions a wave may execute before it counts as hung",
-    "MGX_EMULATOR_FAIL": "failures on request: hipMalloc:3 or any:17, with :code, comma-separated",
-    "MGX_EMULATOR_LIBRARY": "the library file to open in place of the built one",
-    "MGX_EMULATOR_PROFILE": "1: count instructions; events give modelled time. sample: of those "
-    "work-groups alone that one compute unit holds; kernels leave their results half done",
-    "MGX_EMULATOR_STRICT": "1: report missing waits, uninitialised reads and races",
-    "MGX_EMULATOR_THREADS": "threads that execute a kernel (default: one for each processor)",
-}
-
 
 @dataclass(frozen=True)
 class EmulatedDevice:

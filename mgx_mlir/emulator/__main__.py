@@ -9,6 +9,7 @@ import sys
 
 from mgx_mlir import emulator
 from mgx_mlir.errors import MgxError
+from mgx_mlir.settings import EMULATOR_VARIABLES
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -59,7 +60,7 @@ def _report() -> str:
         "",
         "Variables of the library",
         "------------------------",
-        *(f"{name:22} {what}" for name, what in sorted(emulator.VARIABLES.items())),
+        *(f"{name:22} {what}" for name, what in sorted(EMULATOR_VARIABLES.items())),
     ]
     return "\n".join(lines)
 

@@ -27,6 +27,7 @@ from mgx_mlir.importer.tensors import Dim
 from mgx_mlir.importer.values import CONSTANT_ELEMENTS, Constants, Value
 from mgx_mlir.rewriting import shape_values as shape_values
 from mgx_mlir.rewriting import symbolic as symbolic
+from mgx_mlir.suggest import instead
 
 # A placeholder for results of nodes that could not be converted.
 _UNAVAILABLE = Value("<unavailable>")
@@ -357,8 +358,10 @@ def resolve(
     """
     row = registry.find(proto.domain, proto.op_type)
     if row is None:
-        if proto.domain in {known.domain for known in registry.operators()}:
-            raise UnsupportedError("this operator is not supported")
+        names = [known.name for known in registry.operators() if known.domain == proto.domain]
+        if names:
+            hint = instead(proto.op_type, names, "")
+            raise UnsupportedError(f"this operator is not supported{hint and f'; {hint}'}")
         raise UnsupportedError(f"operators of domain '{proto.domain}' are not supported")
     if opset is None:
         raise ModelError(f"the model does not import the opset of domain '{proto.domain}'")

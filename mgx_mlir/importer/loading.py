@@ -8,6 +8,7 @@ import os
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import onnx
@@ -15,8 +16,10 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from onnx import TensorProto, helper, numpy_helper
 
 from mgx_mlir.artifact.weights import Weight
-from mgx_mlir.errors import MgxError, ModelError, UnsupportedError
+from mgx_mlir.artifact.writer import is_artifact
+from mgx_mlir.errors import MgxError, ModelError, UnsupportedError, UsageError
 from mgx_mlir.importer import element_types, wire
+from mgx_mlir.suggest import instead, listed
 
 MAX_ELEMENTS = 1 << 40
 # Sparse tensors are made dense up to this size.
@@ -72,9 +75,11 @@ class Source:
         return Source(model, dict(self.weights), self.inputs, self.name, self.replaceable)
 
 
-def load(
-    model: str | os.PathLike[str] | bytes | onnx.ModelProto | Source, folder: Path | None = None
-) -> Source:
+# A model: its path, its bytes, the model itself, or what was read of it.
+AnySource: TypeAlias = str | os.PathLike[str] | bytes | onnx.ModelProto | Source
+
+
+def load(model: AnySource, folder: Path | None = None) -> Source:
     """Reads a model from a file, from bytes or from a ModelProto; copies a Source.
 
     `folder` is that of external data, if not the file's own. Raises ModelError where
@@ -91,13 +96,27 @@ def load(
             ) from error
     if isinstance(model, bytes):
         return _Reader(None, model, folder).read("model")
+    if not isinstance(model, str | os.PathLike):
+        raise UsageError(
+            "a model is a path, bytes, an onnx.ModelProto or an mgx_mlir.Graph; got "
+            f"{type(model).__name__}"
+        )
     path = Path(model).absolute()
     if path.is_dir():
-        raise ModelError(f"{path} is a folder, not a model")
+        there = sorted(file.name for file in path.glob("*.onnx"))
+        hint = f"; it holds {listed(there)}" if there else ""
+        raise ModelError(f"{path} is a folder, not a model{hint}")
     if not path.is_file():
-        raise ModelError(f"there is no file {path}")
+        near = [f.name for f in path.parent.glob("*") if f.suffix in (".onnx", ".mgx")]
+        hint = instead(path.name, near, "", 0.8)
+        raise ModelError(f"there is no file {path}{hint and f'; {hint}'}")
     if path.stat().st_size == 0:
         raise ModelError(f"{path} is empty")
+    if is_artifact(path):
+        raise UsageError(
+            f"{path} is an artifact, which is compiled already; mgx_mlir.compile runs it, "
+            "mgx_mlir.load opens it"
+        )
     with path.open("rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     try:

@@ -30,6 +30,7 @@ from mgx_mlir.importer import (
 )
 from mgx_mlir.importer.loading import Source
 from mgx_mlir.sizes.range import Range
+from mgx_mlir.suggest import instead, listed
 
 # Converters understand operators as they are from this opset; older models are converted.
 OLDEST_OPSET = 7
@@ -41,8 +42,8 @@ def fix_inputs(source: Source, values: Mapping[str, np.ndarray]) -> Source:
     """The source with inputs made constants. Raises UsageError where there is no such input."""
     for name in values:
         if name not in source.inputs:
-            known = ", ".join(source.inputs)
-            raise UsageError(f"the model has no input '{name}'; its inputs are {known}")
+            hint = instead(name, source.inputs, f"its inputs are {listed(source.inputs)}")
+            raise UsageError(f"the model has no input '{name}'; {hint}")
     if not values:
         return source
     graph = source.model.graph

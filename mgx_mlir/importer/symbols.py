@@ -12,6 +12,7 @@ from onnx import TensorShapeProto, ValueInfoProto
 from mgx_mlir.errors import ModelError, OpenError, UnsupportedError, UsageError
 from mgx_mlir.importer.loading import MAX_ELEMENTS
 from mgx_mlir.sizes.range import Range
+from mgx_mlir.suggest import instead, listed
 
 
 def bind(
@@ -30,8 +31,8 @@ def bind(
     """
     values = {v.name: v for v in model.graph.input if v.name in set(inputs)}
     for name in input_dims.keys() - values.keys():
-        known = ", ".join(inputs)
-        raise UsageError(f"the model has no input '{name}'; its inputs are {known}")
+        hint = instead(name, inputs, f"its inputs are {listed(inputs)}")
+        raise UsageError(f"the model has no input '{name}'; {hint}")
     _name_dims(values.values())
     symbols = {d.dim_param for v in values.values() for d in _dims(v) if d.dim_param}
     bound = _Bound()
@@ -40,8 +41,8 @@ def bind(
     for name, sizes in input_dims.items():
         _bind_input(bound, values[name], sizes)
     for symbol in dim_params.keys() - symbols:
-        known = ", ".join(sorted(symbols)) or "none"
-        raise UsageError(f"no input has a dimension called '{symbol}'; there are: {known}")
+        hint = instead(symbol, symbols, f"there are: {listed(sorted(symbols))}")
+        raise UsageError(f"no input has a dimension called '{symbol}'; {hint}")
     if default_dim is not None and default_dim < 0:
         raise UsageError(f"the default size {default_dim} is negative")
     for name in inputs:

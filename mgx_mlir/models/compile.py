@@ -1,7 +1,12 @@
-"""Compiling a model to a program; a model that only `Model` runs is refused with that advice."""
+"""Compiling a model to an artifact, or to a program that runs.
+
+A model that only `Model` runs is refused with that advice, by either way.
+"""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mgx_mlir import loader
@@ -12,12 +17,19 @@ from mgx_mlir.runtime.program import Program
 from mgx_mlir.settings import Settings
 
 if TYPE_CHECKING:
-    from mgx_mlir.compiler import CompileOptions
+    from pathlib import Path
+
+    from typing_extensions import Unpack
+
+    from mgx_mlir.compiler import AnyModel, CompileOptions, OptionKeywords, Report
+
+# The other names of compile's arguments, for suggestions.
+_NAMES = ("model", "target", "options", "settings", "progress", "device", "graph", "trust_code")
 
 
 @Edge("compiling")
 def compile(
-    model: Any,
+    model: AnyModel | Artifact,
     target: str | Target = "cpu",
     options: CompileOptions | None = None,
     *,
@@ -26,8 +38,13 @@ def compile(
     device: int | None = None,
     graph: bool = True,
     trust_code: bool = False,
+    **keywords: Unpack[OptionKeywords],
 ) -> Program:
-    try:
+    if keywords:
+        from mgx_mlir.compiler import with_keywords  # needs the compiler
+
+        options = with_keywords(options, keywords, *_NAMES)
+    with _advised(model, options, target):
         return loader.compile(
             model,
             target,
@@ -38,12 +55,46 @@ def compile(
             graph=graph,
             trust_code=trust_code,
         )
+
+
+compile.__doc__ = loader.compile.__doc__
+
+
+@Edge("compiling")
+def compile_to_bytecode(
+    model: AnyModel,
+    options: CompileOptions | None = None,
+    *,
+    version: tuple[int, int] | None = None,
+    report: Report | None = None,
+    reproducer: Path | None = None,
+    **keywords: Unpack[OptionKeywords],
+) -> Artifact:
+    """Compiles a model to its portable form: the host plan, and each kernel as bytecode.
+
+    `model` is a path, the bytes of a model, an onnx.ModelProto or a Graph. Fields of CompileOptions
+    may be given as keywords. `version` is that of an older compiler that has to read the kernels.
+    Needs no GPU and no ROCm, and knows no chip. Raises ModelError, OpenError where inputs have
+    dimensions without a size, UnsupportedError, also naming an op that `version` does not have,
+    with the way that the model runs nevertheless, if any, or CompilerError.
+    """
+    from mgx_mlir import compiler
+
+    options = compiler.with_keywords(options, keywords, "version", "report", "reproducer")
+    with _advised(model, options, "cpu"):
+        return compiler.compile_to_bytecode(
+            model, options, version=version, report=report, reproducer=reproducer
+        )
+
+
+@contextlib.contextmanager
+def _advised(model: Any, options: CompileOptions | None, target: str | Target) -> Iterator[None]:
+    """Adds to a refusal the way that the model runs nevertheless."""
+    try:
+        yield
     except UnsupportedError as error:
         if isinstance(model, Artifact):
             raise
         from mgx_mlir.models.staged.check import refusal  # needs the compiler
 
         raise refusal(error, model, options, target) from error
-
-
-compile.__doc__ = loader.compile.__doc__

@@ -31,6 +31,7 @@ from mgx_mlir.artifact.record import Artifact
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import CompileOptions, compile_to_bytecode, options_for
 from mgx_mlir.errors import Edge, ModelError, UnsupportedError
+from mgx_mlir.importer.loading import AnySource
 from mgx_mlir.loader import compile
 from mgx_mlir.runtime.program import Program
 from mgx_mlir.settings import Settings
@@ -61,7 +62,7 @@ class SpecializedModel:
 
     def __init__(
         self,
-        model: Any,
+        model: AnySource,
         target: str | Target = "cpu",
         options: CompileOptions | None = None,
         *,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mgx_mlir.errors import UsageError
+from mgx_mlir.suggest import instead
 
 
 @dataclass(frozen=True)
@@ -40,5 +41,6 @@ MODES: dict[str, Mode] = {
 def mode_pipelines(mode: str) -> tuple[str, ...]:
     """The names of a mode's pipelines. Raises UsageError with the modes there are."""
     if mode not in MODES:
-        raise UsageError(f"there is no mode '{mode}'; there are: {', '.join(MODES)}")
+        hint = instead(mode, MODES, f"there are: {', '.join(MODES)}")
+        raise UsageError(f"there is no mode '{mode}'; {hint}")
     return MODES[mode].pipelines

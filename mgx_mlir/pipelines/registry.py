@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from mgx_mlir.errors import UsageError
 from mgx_mlir.rewriting.pass_base import CLEANUP, Pass
 from mgx_mlir.scan import module_names
+from mgx_mlir.suggest import instead
 
 PREFIX = "mgx-"
 
@@ -35,11 +36,8 @@ def step_name(step: Step) -> str:
 def pass_class(name: str) -> type[Pass]:
     """The class of the pass with that name. Raises UsageError with the nearest names."""
     if name not in pass_names():
-        import difflib
-
-        near = difflib.get_close_matches(name, pass_names())
-        hint = f"; did you mean {', '.join(near)}?" if near else "; see mgx-opt --list-passes"
-        raise UsageError(f"there is no pass '{name}'{hint}")
+        hint = instead(name, pass_names(), "see mgx-opt --list-passes")
+        raise UsageError(f"there is no pass '{name}'; {hint}")
     module_name = name.removeprefix(PREFIX).replace("-", "_")
     module = importlib.import_module(f"mgx_mlir.passes.{module_name}")
     class_name = "".join(word.capitalize() for word in module_name.split("_"))

@@ -11,11 +11,13 @@ import numpy as np
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.element_types import numpy_dtype
 from mgx_mlir.artifact.plan import Plan, TensorSpec
+from mgx_mlir.artifact.plan_binding import signature_text
 from mgx_mlir.errors import Edge, ResourceError, UsageError, memory_text
 from mgx_mlir.runtime.binding import arena_bytes, scratch_bytes
 from mgx_mlir.runtime.cpu import CpuExecutor
 from mgx_mlir.runtime.memory import check_memory, host_bytes
 from mgx_mlir.settings import available_cores
+from mgx_mlir.suggest import instead, listed
 
 
 class Program:
@@ -42,6 +44,9 @@ class Program:
     def _set_plan(self, plan: Plan) -> None:
         self._plan = plan
         self._dtypes = {s.dtype: numpy_dtype(s.dtype) for s in (*plan.inputs, *plan.outputs)}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({signature_text(self._plan)})"
 
     @property
     def plan(self) -> Plan:
@@ -90,13 +95,14 @@ class Program:
             )
         if all(name in names for name in given) and (not complete or len(given) == len(names)):
             return
-        listed = ", ".join(repr(name) for name in names) or "none"
+        there = f"its {what}s: {listed(map(repr, names))}"
         for name in given:
             if name not in names:
-                raise UsageError(f"the program has no {what} '{name}'; its {what}s: {listed}")
+                hint = instead(str(name), names, there)
+                raise UsageError(f"the program has no {what} '{name}'; {hint}")
         missing = [name for name in names if name not in given]
         if complete and missing:
-            raise UsageError(f"{what} '{missing[0]}' is missing; the program's {what}s: {listed}")
+            raise UsageError(f"{what} '{missing[0]}' is missing; the program's {there[4:]}")
 
     def _input(self, spec: TensorSpec, value: Any) -> np.ndarray:
         array = np.asarray(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.artifact.writer import MAGIC
+from mgx_mlir.artifact.writer import is_artifact as begins_as_artifact
 from mgx_mlir.errors import UsageError
 
 SUFFIX = ".mgx"
@@ -13,11 +13,13 @@ SUFFIX = ".mgx"
 
 def is_artifact(file: Path) -> bool:
     """Whether a file has the suffix of an artifact, or begins as one does."""
-    return file.suffix == SUFFIX or _begins_as_one(file)
+    return file.suffix == SUFFIX or begins_as_artifact(file)
 
 
 def expect_artifact(file: Path, verb: str) -> None:
     """Raises UsageError where the file is neither called an artifact nor begins as one does."""
+    if file.is_dir():
+        raise UsageError(f"{file} is a folder; mgx {verb} takes the {SUFFIX} file of an artifact")
     if file.is_file() and not is_artifact(file):
         raise UsageError(
             f"{file} is no artifact; mgx {verb} takes the {SUFFIX} file that mgx compile writes"
@@ -40,11 +42,3 @@ def check_output(file: Path) -> None:
         raise UsageError(f"{file} is a folder; name a file with -o")
     if not file.parent.is_dir():
         raise UsageError(f"{file.parent} is not a folder; make it, or choose another -o")
-
-
-def _begins_as_one(file: Path) -> bool:
-    try:
-        with file.open("rb") as stream:
-            return stream.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False

@@ -15,11 +15,11 @@ from types import ModuleType
 
 import mgx_mlir
 from mgx_mlir.advice import on_command_line
-from mgx_mlir.emulator import VARIABLES as EMULATOR_VARIABLES
 from mgx_mlir.errors import Edge, MgxError, UsageError
 from mgx_mlir.scan import module_names
-from mgx_mlir.settings import VARIABLES
+from mgx_mlir.settings import EMULATOR_VARIABLES, VARIABLES, warn_unknown
 from mgx_mlir.text import printable_output
+from mgx_mlir.tools.parser import Parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +32,7 @@ def _main(arguments: Sequence[str] | None) -> int:
     try:
         words = list(sys.argv[1:] if arguments is None else arguments)
         parser = parser_of([name for name in words[:1] if name in verb_names()])
-        options = parser.parse_args(_join_dims(words))
+        options = parser.parse(_join_dims(words))
         if options.verb is None:
             parser.print_help()
             return 2
@@ -44,6 +44,7 @@ def _main(arguments: Sequence[str] | None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     verb = _verb(options.verb)
+    warn_unknown()
     try:
         with Edge(""):
             return _code(verb, options)
@@ -63,12 +64,12 @@ def _code(verb: ModuleType, options: argparse.Namespace) -> int:
     return code
 
 
-def parser_of(verbs: Sequence[str]) -> argparse.ArgumentParser:
+def parser_of(verbs: Sequence[str]) -> Parser:
     """The parser of the command line, with the arguments of these verbs. Imports no other verb."""
     variables = sorted((VARIABLES | EMULATOR_VARIABLES).items())
     width = max(len(name) for name, _ in variables)
     lines = "\n".join(f"  {name:<{width}}  {text}" for name, text in variables)
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="mgx",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -23,6 +23,7 @@ from mgx_mlir.pipelines.phases import PIPELINES
 from mgx_mlir.pipelines.registry import Step, parse_pipeline, pass_class, pass_names
 from mgx_mlir.pipelines.runner import run_pipeline
 from mgx_mlir.rewriting.pass_base import PassContext
+from mgx_mlir.suggest import instead
 from mgx_mlir.text import printable_output
 
 SPLIT_MARKER = "// -----"
@@ -138,7 +139,8 @@ def _named(names: str) -> list[Step]:
     steps: list[Step] = []
     for name in names.split(","):
         if name not in PIPELINES:
-            raise UsageError(f"there is no pipeline '{name}'; there are: {', '.join(PIPELINES)}")
+            hint = instead(name, PIPELINES, f"there are: {', '.join(PIPELINES)}")
+            raise UsageError(f"there is no pipeline '{name}'; {hint}")
         steps.extend(PIPELINES[name].passes)
     return steps
 

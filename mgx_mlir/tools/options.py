@@ -18,6 +18,7 @@ from mgx_mlir.errors import UsageError
 from mgx_mlir.pipelines.modes import MODES
 from mgx_mlir.settings import Settings
 from mgx_mlir.sizes.range import Range
+from mgx_mlir.suggest import instead, listed
 from mgx_mlir.tools.files import is_artifact
 
 if TYPE_CHECKING:
@@ -29,11 +30,12 @@ def add_model(parser: argparse.ArgumentParser, what: str) -> None:
     parser.add_argument("model", metavar="MODEL", type=Path, help=what)
 
 
-def expect_model(arguments: argparse.Namespace) -> None:
-    """Raises UsageError where the file is an artifact; the verb takes models."""
+def expect_model(arguments: argparse.Namespace, taker: str) -> None:
+    """Raises UsageError where the file is an artifact; `taker` says which verb takes it."""
     if is_artifact(arguments.model):
         raise UsageError(
-            f"{arguments.model} is an artifact; mgx {arguments.verb} takes the .onnx model"
+            f"{arguments.model} is an artifact; mgx {arguments.verb} takes the .onnx model, and "
+            f"mgx {taker.format(arguments.model)}"
         )
 
 
@@ -220,8 +222,8 @@ def input_files(given: Sequence[str], names: Sequence[str]) -> dict[str, Path]:
         if text == name or "=" not in text:
             raise UsageError(f"--input {text}: use name=file.npy")
         if not found:
-            listed = ", ".join(names) or "none"
-            raise UsageError(f"--input {name}: the model's inputs are {listed}")
+            hint = instead(name, names, f"the model's inputs are {listed(names)}")
+            raise UsageError(f"--input {name}: no input has this name; {hint}")
         if name in files:
             raise UsageError(f"--input {name} is given twice")
         files[name] = Path(text[len(name) + 1 :])

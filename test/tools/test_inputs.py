@@ -54,7 +54,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("run sized.onnx --input x=double.npy --input z=two.npy",
          "input 'x' is float32[n, 3]; got float64[2, 3]"),
         ("run sized.onnx --batch 2 --input x=four.npy", "input 'x' is float32[2, 3]; got"),
-        ("run sized.onnx --input q=two.npy", "--input q: the model's inputs are x, z"),
+        ("run sized.onnx --input q=two.npy", "no input has this name; the model's inputs are x, z"),
         ("run sized.onnx --input x=two.npy --input x=two.npy", "--input x is given twice"),
         ("perf sized.onnx", "has no size; give one by --dim-param @n N"),
         ("verify sized.onnx", "has no size; give one by --dim-param @n N"),

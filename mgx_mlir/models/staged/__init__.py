@@ -22,7 +22,7 @@ import onnx
 from onnx import helper
 
 from mgx_mlir.artifact.target import Target
-from mgx_mlir.compiler import CompileOptions
+from mgx_mlir.compiler import CompileOptions, OptionKeywords, with_keywords
 from mgx_mlir.errors import Edge, UnsupportedError, UsageError
 from mgx_mlir.importer import Unsupported, loading, prepare, structure, symbols
 from mgx_mlir.models.host.values import is_tensor, normal, show, type_of
@@ -30,8 +30,12 @@ from mgx_mlir.models.specialize import SpecializedModel, Values
 from mgx_mlir.models.staged.context import Context
 from mgx_mlir.models.staged.graph import Compilation, StagedGraph
 from mgx_mlir.settings import Settings
+from mgx_mlir.suggest import instead, listed
+from mgx_mlir.text import name_text
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from mgx_mlir.runtime.program import Program
 
 __all__ = ["Model"]
@@ -48,7 +52,7 @@ class Model:
     @Edge("reading the model")
     def __init__(
         self,
-        model: Any,
+        model: loading.AnySource,
         target: str | Target = "cpu",
         options: CompileOptions | None = None,
         *,
@@ -56,9 +60,14 @@ class Model:
         device: int | None = None,
         graph: bool = True,
         seed: int = 0,
+        **keywords: Unpack[OptionKeywords],
     ) -> None:
-        """Reads the model; it compiles when sizes are known. Raises ModelError."""
-        options = options or CompileOptions()
+        """Reads the model; it compiles when sizes are known. Raises ModelError, UsageError.
+
+        Fields of CompileOptions may be given as keywords.
+        """
+        names = ("target", "settings", "device", "graph", "seed")
+        options = with_keywords(options, keywords, *names) or CompileOptions()
         self._source = prepare.fix_inputs(loading.load(model), options.input_values)
         self._options = replace(options, input_values={})
         self._seed = seed
@@ -67,6 +76,10 @@ class Model:
         self._whole = SpecializedModel(self._source, target, self._options, **arguments)
         self._staged: StagedGraph | None = None
         self._variants: dict[frozenset[str], Model] = {}
+
+    def __repr__(self) -> str:
+        names = [", ".join(map(name_text, some)) for some in (self.inputs, self.outputs)]
+        return f"Model({name_text(self._source.name)}: {' -> '.join(names)})"
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -174,13 +187,14 @@ class Model:
 
     def _check(self, values: Mapping[str, Any]) -> None:
         """Raises UsageError where inputs are missing, unknown or not of their types."""
-        listed = ", ".join(map(repr, self.inputs)) or "none"
+        there = f"inputs: {listed(map(repr, self.inputs))}"
         for name in values:
             if name not in self.inputs:
-                raise UsageError(f"the model has no input '{name}'; its inputs: {listed}")
+                hint = instead(name, self.inputs, f"its {there}")
+                raise UsageError(f"the model has no input '{name}'; {hint}")
         for name, declared in self.input_types.items():
             if name not in values:
-                raise UsageError(f"input '{name}' is missing; the model's inputs: {listed}")
+                raise UsageError(f"input '{name}' is missing; the model's {there}")
             _check_type(name, values[name], declared)
 
 

@@ -5,22 +5,27 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mgx_mlir import advice
 from mgx_mlir.advice import OpenDim
 from mgx_mlir.artifact.target import Target
 from mgx_mlir.compiler import (
     CompileOptions,
+    OptionKeywords,
     compile_to_bytecode,
     import_arguments,
     options_for,
+    with_keywords,
 )
 from mgx_mlir.errors import Edge, ModelError, OpenError, Unsupported, UnsupportedError, UsageError
 from mgx_mlir.importer import examine, loading, structure
-from mgx_mlir.importer.loading import Source
+from mgx_mlir.importer.loading import AnySource, Source
 from mgx_mlir.models.staged import Model
 from mgx_mlir.sizes.range import Range
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 # Trial sizes for dimensions that nobody gave a size; the first that the model accepts is used.
 TRIAL_SIZES = (64, 8, 224, 1, 512)
@@ -80,14 +85,19 @@ class Check:
 
 
 @Edge("checking the model")
-def check(model: Any, options: CompileOptions | None = None, target: str | Target = "cpu") -> Check:
+def check(
+    model: AnySource,
+    options: CompileOptions | None = None,
+    target: str | Target = "cpu",
+    **keywords: Unpack[OptionKeywords],
+) -> Check:
     """Compiles the model to its portable form; where that is refused, partitions it as Model does.
 
     Nothing is finalized and nothing runs. A model whose inputs have dimensions without a size
     is compiled with some of TRIAL_SIZES. The parts are those for `target`. Raises
     ModelError where the model is malformed, UsageError and CompilerError.
     """
-    options = options or CompileOptions()
+    options = with_keywords(options, keywords, "target") or CompileOptions()
     source = loading.load(model)
     nodes = sum(1 for _ in structure.all_nodes(source.model.graph))
     found = Check(source.name, nodes, State.REFUSED)

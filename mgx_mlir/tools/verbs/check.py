@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.advice import on_command_line
     from mgx_mlir.models.staged.check import State, check
 
-    shared.expect_model(options)
+    shared.expect_model(options, "inspect {} shows what an artifact holds")
     report = check(options.model, shared.compile_options(options), options.target)
     print(on_command_line(str(report)))
     return {State.ARTIFACT: 0, State.REFUSED: 1}.get(report.state, 3)

@@ -47,14 +47,13 @@ def _version(text: str) -> tuple[int, int]:
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.artifact.contents import size_text
     from mgx_mlir.artifact.writer import check_version
-    from mgx_mlir.compiler import Report, compile_to_bytecode
-    from mgx_mlir.errors import UnsupportedError
+    from mgx_mlir.compiler import Report
     from mgx_mlir.loader import finalize
-    from mgx_mlir.models.staged.check import refusal
+    from mgx_mlir.models.compile import compile_to_bytecode
     from mgx_mlir.tools.console import print_report, progress
     from mgx_mlir.tools.files import check_output, chips
 
-    shared.expect_model(options)
+    shared.expect_model(options, "finalize {} --arch CHIP adds code for chips")
     model = options.model.absolute()  # '.' has no name
     output = options.output or options.model.parent / f"{model.stem}.mgx"
     if not model.is_dir():  # the import says that
@@ -64,16 +63,13 @@ def run(options: argparse.Namespace) -> int:
         check_version(options.artifact_version)
     report = Report()
     with progress("compiling") as tick:
-        try:
-            artifact = compile_to_bytecode(
-                options.model,
-                shared.compile_options(options),
-                version=options.artifact_version,
-                report=report,
-                reproducer=Path("mgx-reproducer.mlir"),
-            )
-        except UnsupportedError as error:
-            raise refusal(error, options.model, shared.compile_options(options)) from error
+        artifact = compile_to_bytecode(
+            options.model,
+            shared.compile_options(options),
+            version=options.artifact_version,
+            report=report,
+            reproducer=Path("mgx-reproducer.mlir"),
+        )
         arch += ["cpu"] if options.target == "cpu" else []
         if arch:
             artifact = finalize(artifact, arch, progress=tick, report=report)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mgx_mlir.errors import ArtifactError, UsageError
+from mgx_mlir.suggest import instead, listed
 from mgx_mlir.text import name_text
 
 if TYPE_CHECKING:
@@ -77,7 +78,8 @@ def _of_kernel(kernel: PortableKernel, function: Callable[..., str], *arguments:
 def _number(artifact: Artifact, name: str) -> int:
     names = [kernel.name for kernel in artifact.kernels]
     if name not in names:
-        raise UsageError(f"no kernel '{name}'; the artifact has {', '.join(names)}")
+        hint = instead(name, names, f"the artifact has {listed(names)}")
+        raise UsageError(f"no kernel '{name}'; {hint}")
     return names.index(name)
 
 

@@ -12,6 +12,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import UsageError
+    from mgx_mlir.suggest import instead
     from mgx_mlir.tools.coverage import describe, names
 
     if not options.name:
@@ -19,6 +20,7 @@ def run(options: argparse.Namespace) -> int:
         return 0
     text = describe(options.name.rpartition(":")[2].rpartition(".")[2])
     if not text:
-        raise UsageError(f"'{options.name}' is not supported; see `mgx op --list`")
+        hint = instead(options.name, names(), "see `mgx op --list`")
+        raise UsageError(f"'{options.name}' is not supported; {hint}")
     print(text)
     return 0

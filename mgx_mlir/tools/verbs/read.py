@@ -27,7 +27,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.errors import UsageError
     from mgx_mlir.tools.console import print_report
 
-    shared.expect_model(options)
+    shared.expect_model(options, "inspect {} --kernel NAME prints the IR of a kernel")
     compile_options = shared.compile_options(options)
     order = ["import", *mode_pipelines(options.mode)]
     if options.after not in order:

@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from mgx_mlir.artifact.files import atomic_file, write_atomically
     from mgx_mlir.errors import UsageError
     from mgx_mlir.tools.console import describe_array, progress
     from mgx_mlir.tools.programs import (
@@ -60,14 +61,15 @@ def run(options: argparse.Namespace) -> int:
         print(f"{name_text(name)}: {text if len(text) <= _SHOWN else text[:_SHOWN] + ' ...'}")
         if options.output is not None:
             file = options.output / f"{_file_name(name)}.json"
-            file.write_text(text + "\n", encoding="utf-8")
+            write_atomically(file, f"{text}\n".encode())
             print(f"  written to {file}")
     arrays = flat_arrays({n: v for n, v in outputs.items() if n not in maps})
     for name, array in arrays.items():
         print(describe_array(name, array))
         if options.output is not None:
             file = options.output / f"{_file_name(name)}.npy"
-            np.save(file, array)
+            with atomic_file(file) as stream:
+                np.save(stream, array)
             print(f"  written to {file}")
     return 0
 

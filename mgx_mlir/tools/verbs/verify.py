@@ -30,10 +30,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     shared.add_target_options(parser, "what to verify")
     shared.add_input_options(parser)
-    add("--rtol", type=float, metavar="X", help="relative tolerance (default 1e-3, 16 bit 4e-2)")
-    add("--atol", type=float, metavar="X", help="absolute tolerance (default 1e-4, 16 bit 4e-2)")
+    add(
+        "--rtol",
+        type=_tolerance,
+        metavar="X",
+        help="relative tolerance (default 1e-3, 16 bit 4e-2)",
+    )
+    add(
+        "--atol",
+        type=_tolerance,
+        metavar="X",
+        help="absolute tolerance (default 1e-4, 16 bit 4e-2)",
+    )
     add("--reference", choices=["auto", "onnxruntime", "numpy"], default="auto")
     shared.add_compile_options(parser)
+
+
+def _tolerance(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1
+    if not value >= 0:
+        raise argparse.ArgumentTypeError(f"'{text}' is no tolerance; it takes a number from 0")
+    return value
 
 
 def run(options: argparse.Namespace) -> int:
@@ -41,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     from mgx_mlir.tools.programs import flat_arrays, inputs_of, note_host_nodes, runnable_of
     from mgx_mlir.tools.references import reference_of
 
-    shared.expect_model(options)
+    shared.expect_model(options, "run {} runs an artifact")
     with progress("compiling") as tick:
         runnable = runnable_of(options, tick)
         inputs = inputs_of(runnable, options.input, options.seed, shared.sizes(options))
