@@ -15,7 +15,6 @@ import numpy as np
 from mgx_mlir.artifact.code_object import CodeObject
 from mgx_mlir.artifact.plan import Plan
 from mgx_mlir.artifact.weights import Weight
-from mgx_mlir.codegen.gpu.builders.program import aligned
 from mgx_mlir.errors import ArtifactError
 from mgx_mlir.runtime.binding import (
     BoundCopy,
@@ -26,6 +25,7 @@ from mgx_mlir.runtime.binding import (
     scratch_bytes,
     sections,
 )
+from mgx_mlir.runtime.hip.memory import aligned
 from mgx_mlir.runtime.hip.module import load_module
 from mgx_mlir.runtime.hip.weights import device_weight
 from mgx_mlir.runtime.ordering import Machine, schedule
