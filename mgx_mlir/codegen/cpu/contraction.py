@@ -15,7 +15,7 @@ from mlir import ir
 from mgx_mlir.codegen.builders import emit
 from mgx_mlir.codegen.builders.emit import Index
 from mgx_mlir.codegen.cpu import pack
-from mgx_mlir.codegen.cpu.pack import Packed
+from mgx_mlir.codegen.cpu.pack import Copy, Packed
 from mgx_mlir.codegen.cpu.schedule import PACK_DEPTH, SUM_DEPTH, CpuSchedule, packed_element
 from mgx_mlir.codegen.problem.problem import Contraction, Image
 from mgx_mlir.sizes.arithmetic import ceil_div
@@ -63,7 +63,8 @@ def emit_packing(
         start = emit.mul(block, schedule.packed_block(problem))
         start = emit.linear(start, (k, schedule.packed_row))
         target = Packed(packed, 1, schedule.packed_row, start)
-        pack_block(problem, schedule, b, target, batch, columns, k, depth)
+        copy = Copy(b, target, packed_element(problem), schedule.lanes, batch, k, depth)
+        pack_block(problem, schedule, copy, columns)
 
     emit.loop(begin, end, 1, item)
 
@@ -101,39 +102,16 @@ def column_block(problem: Contraction, schedule: CpuSchedule, number: Index) -> 
     return Columns(emit.linear(column, (row, width)), count, row, 1, column)
 
 
-def pack_block(
-    problem: Contraction,
-    schedule: CpuSchedule,
-    source: ir.Value,
-    target: Packed,
-    batch: Index,
-    columns: Columns,
-    k: Index,
-    depth: Index,
-) -> None:
+def pack_block(problem: Contraction, schedule: CpuSchedule, copy: Copy, columns: Columns) -> None:
     """Packs rows k .. k + depth of one block of columns of B."""
-    element, lanes = packed_element(problem), schedule.lanes
     if isinstance(problem.b, Image):
         width = problem.b.width
         count = columns.count if schedule.columns < width else width
-        pack.pack_image(
-            source,
-            problem.b,
-            target,
-            element,
-            lanes,
-            batch,
-            columns.image_row,
-            columns.image_rows,
-            columns.image_column,
-            count,
-            k,
-            depth,
-        )
+        rows = columns.image_row, columns.image_rows
+        pack.pack_image(copy, problem.b, rows, (columns.image_column, count))
     else:
-        vectors = emit.div(emit.add(columns.count, lanes - 1), lanes)
-        first = columns.first
-        pack.pack_b(source, problem.b, target, element, lanes, batch, first, vectors, k, depth)
+        vectors = emit.div(emit.add(columns.count, copy.lanes - 1), copy.lanes)
+        pack.pack_b(copy, problem.b, columns.first, vectors)
 
 
 class _Emitter:
@@ -210,12 +188,8 @@ class _Emitter:
             depth: Index = schedule.depth
             if problem.K % schedule.depth:
                 depth = emit.minimum(depth, emit.sub(problem.K, k))
-            emit.when(
-                fresh,
-                lambda: pack_block(
-                    problem, schedule, self.b, self.packed_b, batch, columns, k, depth
-                ),
-            )
+            copy_b = Copy(self.b, self.packed_b, self.element, lanes, batch, k, depth)
+            emit.when(fresh, lambda: pack_block(problem, schedule, copy_b, columns))
             first_row: Index = k if schedule.shared else 0
             last: ir.Value | bool = True
             if self.depths > 1:
@@ -223,18 +197,8 @@ class _Emitter:
 
             def row_tile(row: Index) -> None:
                 m = emit.add(first, row)
-                pack.pack_a(
-                    self.a,
-                    problem.a,
-                    self.packed_a,
-                    self.element,
-                    lanes,
-                    batch,
-                    m,
-                    schedule.rows,
-                    k,
-                    depth,
-                )
+                copy_a = Copy(self.a, self.packed_a, self.element, lanes, batch, k, depth)
+                pack.pack_a(copy_a, problem.a, m, schedule.rows)
 
                 def tile(vector: Index, count: int) -> None:
                     column = emit.mul(vector, lanes)

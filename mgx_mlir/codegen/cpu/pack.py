@@ -7,7 +7,7 @@ past the end hold numbers that no stored result depends on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,161 +29,179 @@ class Packed:
     start: Index = 0
 
 
+@dataclass(frozen=True)
+class Copy:
+    """A copy of an operand's elements of one batch, from k on, `depth` of them, into a block.
+
+    `source`: the operand's memory. `accumulator`: the element type of the block. `lanes`: those of
+    the vectors that are moved.
+    """
+
+    source: ir.Value
+    target: Packed
+    accumulator: str
+    lanes: int
+    batch: Index
+    k: Index
+    depth: Index
+
+    def store(self, x: ir.Value, element: str, place: Index) -> None:
+        """Stores a vector of operand elements at a place of the block, converted."""
+        emit.store_vector(emit.convert(x, element, self.accumulator), self.target.memory, place)
+
+
 def by_rows(matrix: Matrix, lanes: int) -> bool:
     """Whether the packed block of A keeps the elements of a row (one m, all k) together."""
     return not matrix.row.contiguous(lanes) or matrix.column.contiguous(lanes)
 
 
-def pack_a(
-    source: ir.Value,
-    matrix: Matrix,
-    target: Packed,
-    accumulator: str,
-    lanes: int,
-    batch: Index,
-    first: Index,
-    rows: int,
-    k: Index,
-    depth: Index,
-) -> None:
+def pack_a(copy: Copy, matrix: Matrix, first: Index, rows: int) -> None:
     """Packs rows first .. first + rows and columns k .. k + depth of A; the last row repeats.
 
     With a target of `k_step` 1, each row's elements are contiguous; else those of each k are.
     """
-    start = matrix.start(batch)
-    last = matrix.row.size - 1
-    columns = matrix.column.size
-
-    if target.k_step != 1:
-        mask = emit.lane_mask(emit.sub(last + 1, first), lanes)
-
-        def column(i: Index) -> None:
-            place = emit.add(start, matrix.column.offset(emit.add(k, i)))
-            for at in range(0, rows, lanes):
-                here = emit.add(place, matrix.row.offset(emit.add(first, at)))
-                part = mask if not at else emit.lane_mask(emit.sub(last + 1 - at, first), lanes)
-                x = emit.load_vector(source, here, lanes, part)
-                x = emit.convert(x, matrix.element, accumulator)
-                emit.store_vector(x, target.memory, emit.add(emit.mul(i, target.k_step), at))
-
-        emit.loop(0, depth, 1, column)
+    start = matrix.start(copy.batch)
+    if copy.target.k_step != 1:
+        _pack_a_by_columns(copy, matrix, start, first, rows)
         return
-
     places = []
     for row in range(rows):
         clamped = emit.add(first, row)
-        if (last + 1) % rows:
-            clamped = emit.minimum(clamped, last)
+        if matrix.row.size % rows:
+            clamped = emit.minimum(clamped, matrix.row.size - 1)
         places.append(emit.add(start, matrix.row.offset(clamped)))
+    _pack_a_by_rows(copy, matrix, places)
 
+
+def _pack_a_by_columns(copy: Copy, matrix: Matrix, start: Index, first: Index, rows: int) -> None:
+    lanes, size = copy.lanes, matrix.row.size
+    mask = emit.lane_mask(emit.sub(size, first), lanes)
+
+    def column(i: Index) -> None:
+        place = emit.add(start, matrix.column.offset(emit.add(copy.k, i)))
+        for at in range(0, rows, lanes):
+            here = emit.add(place, matrix.row.offset(emit.add(first, at)))
+            part = mask if not at else emit.lane_mask(emit.sub(size - at, first), lanes)
+            x = emit.load_vector(copy.source, here, lanes, part)
+            copy.store(x, matrix.element, emit.add(emit.mul(i, copy.target.k_step), at))
+
+    emit.loop(0, copy.depth, 1, column)
+
+
+def _pack_a_by_rows(copy: Copy, matrix: Matrix, places: Sequence[Index]) -> None:
+    """Packs the rows that start at `places`."""
+    lanes, step = copy.lanes, copy.target.step
     if not matrix.column.contiguous(lanes):
 
         def scalars(i: Index) -> None:
-            moved = matrix.column.offset(emit.add(k, i))
+            moved = matrix.column.offset(emit.add(copy.k, i))
             for row, place in enumerate(places):
-                x = emit.load(source, emit.add(place, moved))
-                x = emit.convert(x, matrix.element, accumulator)
-                emit.store(x, target.memory, emit.add(i, row * target.step))
+                x = emit.load(copy.source, emit.add(place, moved))
+                x = emit.convert(x, matrix.element, copy.accumulator)
+                emit.store(x, copy.target.memory, emit.add(i, row * step))
 
-        emit.loop(0, depth, 1, scalars)
+        emit.loop(0, copy.depth, 1, scalars)
         return
+    exact = matrix.column.size % lanes == 0
 
     def vectors(i: Index) -> None:
-        moved = matrix.column.offset(emit.add(k, i))
-        mask = None if columns % lanes == 0 else emit.lane_mask(emit.sub(depth, i), lanes)
+        moved = matrix.column.offset(emit.add(copy.k, i))
+        mask = None if exact else emit.lane_mask(emit.sub(copy.depth, i), lanes)
         for row, place in enumerate(places):
-            x = emit.load_vector(source, emit.add(place, moved), lanes, mask)
-            x = emit.convert(x, matrix.element, accumulator)
-            emit.store_vector(x, target.memory, emit.add(i, row * target.step))
+            x = emit.load_vector(copy.source, emit.add(place, moved), lanes, mask)
+            copy.store(x, matrix.element, emit.add(i, row * step))
 
-    emit.loop(0, depth, lanes, vectors)
+    emit.loop(0, copy.depth, lanes, vectors)
 
 
-def pack_b(
-    source: ir.Value,
-    matrix: Matrix,
-    target: Packed,
-    accumulator: str,
-    lanes: int,
-    batch: Index,
-    first: Index,
-    vectors: Index,
-    k: Index,
-    depth: Index,
-) -> None:
+def pack_b(copy: Copy, matrix: Matrix, first: Index, vectors: Index) -> None:
     """Packs rows k .. k + depth of B, `vectors` vectors of columns from `first` on."""
-    start = matrix.start(batch)
-    columns = matrix.column.size
-
-    def narrow(column: Index) -> ir.Value | None:
-        """The mask of the vector at `column`: the columns that exist; None if all do."""
-        return None if columns % lanes == 0 else emit.lane_mask(emit.sub(columns, column), lanes)
-
-    def put(x: ir.Value, row: Index, column: Index) -> None:
-        x = emit.convert(x, matrix.element, accumulator)
-        place = emit.linear(emit.add(target.start, column), (row, target.k_step))
-        emit.store_vector(x, target.memory, place)
-
-    if matrix.column.contiguous(lanes):
-
-        def row(i: Index) -> None:
-            place = emit.add(start, matrix.row.offset(emit.add(k, i)))
-
-            def part(j: Index) -> None:
-                column = emit.mul(j, lanes)
-                here = emit.add(first, column)
-                moved = emit.add(place, matrix.column.offset(here))
-                put(emit.load_vector(source, moved, lanes, narrow(here)), i, column)
-
-            emit.loop(0, vectors, 1, part)
-
-        emit.loop(0, depth, 1, row)
-    elif matrix.row.contiguous(lanes):
-        exact = matrix.row.size % lanes == 0
-
-        def block(j: Index) -> None:
-            column = emit.mul(j, lanes)
-            places = []
-            for lane in range(lanes):
-                here = emit.add(emit.add(first, column), lane)
-                if columns % lanes:
-                    here = emit.minimum(here, columns - 1)
-                places.append(emit.add(start, matrix.column.offset(here)))
-
-            def square(i: Index) -> None:
-                moved = matrix.row.offset(emit.add(k, i))
-                mask = None if exact else emit.lane_mask(emit.sub(depth, i), lanes)
-                rows = [
-                    emit.convert(
-                        emit.load_vector(source, emit.add(place, moved), lanes, mask),
-                        matrix.element,
-                        accumulator,
-                    )
-                    for place in places
-                ]
-                for number, x in enumerate(transpose(rows)):
-                    row = emit.add(i, number)
-                    here = emit.linear(emit.add(target.start, column), (row, target.k_step))
-                    emit.store_vector(x, target.memory, here)
-
-            emit.loop(0, depth, lanes, square)
-
-        emit.loop(0, vectors, 1, block)
+    start = matrix.start(copy.batch)
+    if matrix.column.contiguous(copy.lanes):
+        _pack_b_by_rows(copy, matrix, start, first, vectors)
+    elif matrix.row.contiguous(copy.lanes):
+        _pack_b_by_squares(copy, matrix, start, first, vectors)
     else:
+        _pack_b_by_elements(copy, matrix, start, first, vectors)
 
-        def element_row(i: Index) -> None:
-            place = emit.add(start, matrix.row.offset(emit.add(k, i)))
 
-            def element(j: Index) -> None:
-                here = emit.minimum(emit.add(first, j), columns - 1)
-                x = emit.load(source, emit.add(place, matrix.column.offset(here)))
-                x = emit.convert(x, matrix.element, accumulator)
-                here = emit.linear(emit.add(target.start, j), (i, target.k_step))
-                emit.store(x, target.memory, here)
+def _pack_b_by_rows(copy: Copy, matrix: Matrix, start: Index, first: Index, vectors: Index) -> None:
+    lanes, columns, target = copy.lanes, matrix.column.size, copy.target
 
-            emit.loop(0, emit.mul(vectors, lanes), 1, element)
+    def row(i: Index) -> None:
+        place = emit.add(start, matrix.row.offset(emit.add(copy.k, i)))
 
-        emit.loop(0, depth, 1, element_row)
+        def part(j: Index) -> None:
+            column = emit.mul(j, lanes)
+            here = emit.add(first, column)
+            moved = emit.add(place, matrix.column.offset(here))
+            # The columns that exist.
+            mask = None if columns % lanes == 0 else emit.lane_mask(emit.sub(columns, here), lanes)
+            x = emit.load_vector(copy.source, moved, lanes, mask)
+            x = emit.convert(x, matrix.element, copy.accumulator)
+            to = emit.linear(emit.add(target.start, column), (i, target.k_step))
+            emit.store_vector(x, target.memory, to)
+
+        emit.loop(0, vectors, 1, part)
+
+    emit.loop(0, copy.depth, 1, row)
+
+
+def _pack_b_by_squares(
+    copy: Copy, matrix: Matrix, start: Index, first: Index, vectors: Index
+) -> None:
+    """Transposes squares of `lanes` rows and columns: columns are contiguous."""
+    lanes, columns, target = copy.lanes, matrix.column.size, copy.target
+    exact = matrix.row.size % lanes == 0
+
+    def block(j: Index) -> None:
+        column = emit.mul(j, lanes)
+        places = []
+        for lane in range(lanes):
+            here = emit.add(emit.add(first, column), lane)
+            if columns % lanes:
+                here = emit.minimum(here, columns - 1)
+            places.append(emit.add(start, matrix.column.offset(here)))
+
+        def square(i: Index) -> None:
+            moved = matrix.row.offset(emit.add(copy.k, i))
+            mask = None if exact else emit.lane_mask(emit.sub(copy.depth, i), lanes)
+            rows = [
+                emit.convert(
+                    emit.load_vector(copy.source, emit.add(place, moved), lanes, mask),
+                    matrix.element,
+                    copy.accumulator,
+                )
+                for place in places
+            ]
+            for number, x in enumerate(transpose(rows)):
+                row = emit.add(i, number)
+                here = emit.linear(emit.add(target.start, column), (row, target.k_step))
+                emit.store_vector(x, target.memory, here)
+
+        emit.loop(0, copy.depth, lanes, square)
+
+    emit.loop(0, vectors, 1, block)
+
+
+def _pack_b_by_elements(
+    copy: Copy, matrix: Matrix, start: Index, first: Index, vectors: Index
+) -> None:
+    target = copy.target
+
+    def row(i: Index) -> None:
+        place = emit.add(start, matrix.row.offset(emit.add(copy.k, i)))
+
+        def element(j: Index) -> None:
+            here = emit.minimum(emit.add(first, j), matrix.column.size - 1)
+            x = emit.load(copy.source, emit.add(place, matrix.column.offset(here)))
+            x = emit.convert(x, matrix.element, copy.accumulator)
+            here = emit.linear(emit.add(target.start, j), (i, target.k_step))
+            emit.store(x, target.memory, here)
+
+        emit.loop(0, emit.mul(vectors, copy.lanes), 1, element)
+
+    emit.loop(0, copy.depth, 1, row)
 
 
 def transpose(rows: list[ir.Value]) -> list[ir.Value]:
@@ -206,35 +224,25 @@ def transpose(rows: list[ir.Value]) -> list[ir.Value]:
 
 
 def pack_image(
-    source: ir.Value,
-    image: Image,
-    target: Packed,
-    accumulator: str,
-    lanes: int,
-    batch: Index,
-    first_row: Index,
-    rows: Index,
-    first_column: Index,
-    columns: Index,
-    k: Index,
-    depth: Index,
+    copy: Copy, image: Image, rows: tuple[Index, Index], columns: tuple[Index, Index]
 ) -> None:
-    """Packs rows k .. k + depth of B for `rows` rows of output from `first_row` on.
+    """Packs rows k .. k + depth of B for some rows and columns of output: the first, and how many.
 
-    It takes `columns` outputs of each row, from `first_column` on. A vector may write past
-    the end of its row of output: the next row, written later, covers it.
+    A vector may write past the end of its row of output: the next row, written later, covers it.
     """
-    start = image.start(batch)
-    read = row_reader(source, image, lanes)
+    start = image.start(copy.batch)
+    read = row_reader(copy.source, image, copy.lanes)
+    (first_row, row_count), (first_column, column_count) = rows, columns
+    pitch = 1 if isinstance(row_count, int) and row_count == 1 else image.width
 
     def window(i: Index) -> None:
-        rest = emit.add(k, i)
+        rest = emit.add(copy.k, i)
         taps: list[Index] = []
         for size in reversed(image.window):
             taps.insert(0, emit.rem(rest, size))
             rest = emit.div(rest, size)
         channel = emit.add(start, image.channel.offset(rest))
-        base = emit.linear(target.start, (i, target.k_step))
+        base = emit.linear(copy.target.start, (i, copy.target.k_step))
         # The window tap's position for the first output of each dimension.
         shifts = [
             emit.add(emit.mul(tap, dilation), -pad)
@@ -242,35 +250,43 @@ def pack_image(
         ]
 
         def row(r: Index) -> None:
-            rest = emit.add(first_row, r)
-            place, inside = channel, None
-            for axis in reversed(range(len(image.sizes) - 1)):
-                out = rest if axis == 0 else emit.rem(rest, image.outputs[axis])
-                rest = emit.div(rest, image.outputs[axis])
-                at = emit.linear(shifts[axis], (out, image.steps[axis]))
-                place = emit.linear(place, (at, image.strides[axis]))
-                if image.pads[axis] or _overruns(image, axis):
-                    here = arith.cmpi(
-                        arith.CmpIPredicate.ult, emit.value(at), emit.value(image.sizes[axis])
-                    )
-                    inside = here if inside is None else arith.andi(inside, here)
-            # A row outside of the image has no elements.
-            limit: Index = image.sizes[-1]
-            if inside is not None:
-                limit = arith.select(inside, emit.value(limit), emit.value(0))
-            to = emit.linear(base, (r, 1 if isinstance(rows, int) and rows == 1 else image.width))
+            place, limit = _image_row(image, channel, shifts, emit.add(first_row, r))
+            to = emit.linear(base, (r, pitch))
 
             def part(j: Index) -> None:
                 out = emit.add(first_column, j)
                 at = emit.linear(shifts[-1], (out, image.steps[-1]))
-                x = emit.convert(read(place, at, limit), image.element, accumulator)
-                emit.store_vector(x, target.memory, emit.add(to, j))
+                copy.store(read(place, at, limit), image.element, emit.add(to, j))
 
-            emit.loop(0, columns, lanes, part)
+            emit.loop(0, column_count, copy.lanes, part)
 
-        emit.loop(0, rows, 1, row)
+        emit.loop(0, row_count, 1, row)
 
-    emit.loop(0, depth, 1, window)
+    emit.loop(0, copy.depth, 1, window)
+
+
+def _image_row(
+    image: Image, channel: Index, shifts: Sequence[Index], output_row: Index
+) -> tuple[Index, Index]:
+    """The place where the row of the image that a row of output reads starts, and its elements.
+
+    A row outside of the image has none.
+    """
+    rest, place, inside = output_row, channel, None
+    for axis in reversed(range(len(image.sizes) - 1)):
+        out = rest if axis == 0 else emit.rem(rest, image.outputs[axis])
+        rest = emit.div(rest, image.outputs[axis])
+        at = emit.linear(shifts[axis], (out, image.steps[axis]))
+        place = emit.linear(place, (at, image.strides[axis]))
+        if image.pads[axis] or _overruns(image, axis):
+            here = arith.cmpi(
+                arith.CmpIPredicate.ult, emit.value(at), emit.value(image.sizes[axis])
+            )
+            inside = here if inside is None else arith.andi(inside, here)
+    limit: Index = image.sizes[-1]
+    if inside is not None:
+        limit = arith.select(inside, emit.value(limit), emit.value(0))
+    return place, limit
 
 
 def _overruns(image: Image, axis: int) -> bool:

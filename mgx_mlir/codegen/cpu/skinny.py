@@ -157,18 +157,10 @@ class _Emitter:
             first = emit.mul(emit.rem(number, blocks), self.cut.columns)
             if self.packed is not None:
                 problem = self.problem
-                pack.pack_a(
-                    self.source,
-                    problem.a,
-                    self.packed,
-                    problem.accumulator,
-                    self.lanes,
-                    batch,
-                    0,
-                    problem.M,
-                    0,
-                    problem.K,
+                copy = pack.Copy(
+                    self.source, self.packed, problem.accumulator, self.lanes, batch, 0, problem.K
                 )
+                pack.pack_a(copy, problem.a, 0, problem.M)
             count: Index = self.cut.columns
             if self.problem.N % self.cut.columns:
                 count = emit.minimum(count, emit.sub(self.problem.N, first))
