@@ -166,16 +166,13 @@ def _best(
         offsets, size = _place_by_time(tensors, alignment) if not apart else ([], math.inf)
         return offsets, size, orders[0]
     least = lower_bound(tensors)
-    found: tuple[list[int], int, Order] | None = None
+    found: list[tuple[list[int], int, Order]] = []
     for order in orders:
         sequence = sorted(range(len(tensors)), key=lambda n: order(tensors[n]))
-        offsets, size = _place_in(sequence, tensors, neighbours, alignment)
-        if found is None or size < found[1]:
-            found = offsets, size, order
-        if size <= least:
+        found.append((*_place_in(sequence, tensors, neighbours, alignment), order))
+        if found[-1][1] <= least:
             break
-    assert found is not None
-    return found
+    return min(found, key=lambda result: result[1])
 
 
 # Large before small; long before short lives; from the end of the program; from its beginning.
